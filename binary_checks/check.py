@@ -1,0 +1,165 @@
+"""A check is one function: its name is its id, its module its family, its signature its declaration."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import pkgutil
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, update_wrapper
+from typing import Any, Generic, ParamSpec
+
+from binary_checks.model import Finding, ObjectFile, ProbeReport
+
+_P = ParamSpec("_P")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Documentation:
+    """A check's docstring, taken apart."""
+
+    title: str  # the fault, one sentence
+    details: str  # what stands between the title and ``Why:``
+    why: str
+    fix: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Option:
+    """A keyword-only parameter of a check, which a profile may set."""
+
+    name: str
+    annotation: Any  # the resolved type
+    default: Any
+
+
+class Check(Generic[_P]):
+    """A declared check; calling it judges one subject, exactly as the function does."""
+
+    def __init__(self, function: Callable[_P, Iterator[Finding]], *, enabled: bool) -> None:
+        update_wrapper(self, function)
+        self.function = function
+        self.enabled = enabled  # whether it runs without being asked for
+        self.id = function.__name__.replace("_", "-")
+        self.family = function.__module__.rpartition(".")[2]
+
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> Iterator[Finding]:
+        """Judge: yield a sentence, a Problem or a NotLooked for each thing found."""
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<check {self.id}>"
+
+    @cached_property
+    def _hints(self) -> dict[str, Any]:
+        return typing.get_type_hints(self.function)
+
+    @cached_property
+    def _parameters(self) -> tuple[inspect.Parameter, ...]:
+        return tuple(inspect.signature(self.function).parameters.values())
+
+    @cached_property
+    def facts(self) -> tuple[tuple[type, ...], ...]:
+        """For each positional parameter the classes it accepts; the first is what the check runs on."""
+        return tuple(
+            _alternatives(self._hints[parameter.name])
+            for parameter in self._parameters
+            if parameter.kind is not parameter.KEYWORD_ONLY
+        )
+
+    @cached_property
+    def options(self) -> Mapping[str, Option]:
+        """The options that a profile may set, by name."""
+        return {
+            p.name: Option(name=p.name, annotation=self._hints[p.name], default=p.default)
+            for p in self._parameters
+            if p.kind is p.KEYWORD_ONLY
+        }
+
+    @property
+    def subjects(self) -> tuple[type, ...]:
+        """The classes that the check runs on: the applicability rule."""
+        return self.facts[0]
+
+    @property
+    def judges_objects(self) -> bool:
+        """Whether it is called once an object file, rather than once a package."""
+        return all(issubclass(kind, ObjectFile) for kind in self.subjects)
+
+    @property
+    def runs_package(self) -> bool:
+        """Whether it needs the package installed and run."""
+        return any(issubclass(kind, ProbeReport) for kinds in self.facts for kind in kinds)
+
+    @cached_property
+    def documentation(self) -> Documentation:
+        """The docstring's title, details, ``Why:`` and ``Fix:``; a missing part is ""."""
+        return _take_apart(inspect.getdoc(self.function) or "")
+
+
+def _alternatives(hint: Any) -> tuple[type, ...]:
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return tuple(typing.get_args(hint))
+    return (hint,)
+
+
+def _take_apart(docstring: str) -> Documentation:
+    parts: dict[str, list[str]] = {"title": [], "details": [], "why": [], "fix": []}
+    current = "title"
+    for line in docstring.splitlines():
+        for heading in ("why", "fix"):
+            if line.lower().startswith(f"{heading}: "):
+                current, line = heading, line[len(heading) + 2 :]
+        if current == "title" and not line.strip():
+            current = "details"
+        parts[current].append(line.strip())
+    return Documentation(**{name: "\n".join(lines).strip() for name, lines in parts.items()})
+
+
+@typing.overload
+def check(function: Callable[_P, Iterator[Finding]], /) -> Check[_P]: ...
+@typing.overload
+def check(*, enabled: bool = True) -> Callable[[Callable[_P, Iterator[Finding]]], Check[_P]]: ...
+def check(
+    function: Callable[_P, Iterator[Finding]] | None = None, /, *, enabled: bool = True
+) -> Check[_P] | Callable[[Callable[_P, Iterator[Finding]]], Check[_P]]:
+    """Declare a function to be a check; ``enabled=False`` leaves it off until a profile asks for it."""
+    if function is not None:
+        return Check(function, enabled=enabled)
+    return lambda function: Check(function, enabled=enabled)
+
+
+def find_checks(modules: Iterable[types.ModuleType] = ()) -> tuple[Check[Any], ...]:
+    """Every check of binary_checks and of the given modules, sorted by family and id, each once."""
+    found = {
+        id(value): value
+        for module in (*_own_modules(), *modules)
+        for value in vars(module).values()
+        if isinstance(value, Check)
+    }
+    return tuple(sorted(found.values(), key=lambda check: (check.family, check.id)))
+
+
+def _own_modules() -> Iterator[types.ModuleType]:
+    package = importlib.import_module("binary_checks.checks")
+    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        yield importlib.import_module(module.name)
+
+
+def load_checks(path: str, name: str) -> types.ModuleType:
+    """Import the Python file at path as the module called name, without touching sys.path.
+
+    Raises whatever the file raises when it runs.
+    """
+    specification = importlib.util.spec_from_file_location(name, path)
+    if specification is None or specification.loader is None:
+        raise ImportError(f"{path}: not a Python file")
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[name] = module
+    specification.loader.exec_module(module)
+    return module

@@ -1,0 +1,39 @@
+"""Every exception of binary_checks: one line each, saying what went wrong and whose fault it is."""
+
+from __future__ import annotations
+
+
+class BinaryChecksError(Exception):
+    """The base of all: its text is one line, fit to be shown as it is."""
+
+
+class PackageError(BinaryChecksError):
+    """The package cannot be read as what it claims to be; the package's fault."""
+
+
+class MalformedError(BinaryChecksError):
+    """The bytes of one object file contradict themselves; the package's fault.
+
+    ``offset`` is the place in the object file, in bytes, where the contradiction was met.
+    """
+
+    def __init__(self, reason: str, offset: int = 0) -> None:
+        super().__init__(f"{reason} (at byte {offset:#x})")
+        self.reason = reason
+        self.offset = offset
+
+
+class ProfileError(BinaryChecksError):
+    """A profile or an option says something that cannot be followed; the user's fault."""
+
+
+class NotApplicable(BinaryChecksError):
+    """The package has nothing that the check is about; nobody's fault."""
+
+
+class Unavailable(BinaryChecksError):
+    """There is something to look at, but it cannot be looked at here; never a pass."""
+
+
+class GatherError(BinaryChecksError):
+    """binary_checks, the network or the environment broke while facts were gathered; not the package's fault."""

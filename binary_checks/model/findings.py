@@ -1,0 +1,25 @@
+"""What a check says: a problem, or that it could not look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, order=True)
+class Problem:
+    """One thing that is wrong with one file of a package (or with the package: path "")."""
+
+    path: str = ""
+    sentence: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, order=True)
+class NotLooked:
+    """One place where a check could not look, and why: never a pass."""
+
+    path: str = ""
+    sentence: str
+
+
+Finding = str | Problem | NotLooked
+"""What a check may yield; a plain sentence is a problem of the object being judged."""

@@ -1,0 +1,87 @@
+"""What the target's loader would do with a package: the answer of a simulation, no verdicts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Rule(str, Enum):
+    """The rule of the loader by which a needed library is found."""
+
+    LOADED = "loaded"  # only because something else of that name was loaded before
+    RPATH = "rpath"
+    RUNPATH = "runpath"
+    SYSTEM = "system"  # the platform tag promises it
+    PYTHON = "python"  # the interpreter brings it
+    PATH = "path"  # a needed name with a slash
+    LOADER_PATH = "loader-path"
+    EXECUTABLE_PATH = "executable-path"
+    API_SET = "api-set"
+    APPLICATION = "application"
+    ADDED_DIRECTORY = "added-directory"
+    SIBLING = "sibling"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Edge:
+    """One needed name of one object, and what the loader makes of it."""
+
+    path: str  # the object that needs
+    architecture: str
+    needed: str
+    resolved: str | None = None  # a path in the package, system:<name>, python:<name>, wheel:<dist>:<path>
+    rule: Rule = Rule.MISSING
+    root: str = ""  # the object whose loading leads here (the first of them, in path order)
+    searched: tuple[str, ...] = ()  # the package's own directories that were searched, in order
+    leaves_package: bool = False  # a searched directory lies in site-packages outside the package
+    elsewhere: tuple[str, ...] = ()  # objects of the layout that carry the name but are not found by search
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnresolvedSymbol:
+    """An undefined symbol that nothing in scope defines when its object is loaded through a root."""
+
+    path: str
+    name: str
+    version: str = ""
+    library: str = ""  # the library it is asked of, where the format says so
+    root: str = ""
+    provider: str = ""  # a library in scope that has the name, but not in that version
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MissingVersion:
+    """A version node that an object needs of a library, which the library found does not define."""
+
+    path: str
+    library: str
+    version: str
+    provider: str
+    root: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnexploredSymbols:
+    """Undefined symbols of an object that could not be looked up everywhere."""
+
+    path: str
+    count: int
+    reason: str  # "libGL.so.1 has no export data"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Linkage:
+    """The simulated loader's whole answer for a package on one target system."""
+
+    target: str  # "manylinux_2_28_x86_64, CPython 3.11": against what it was simulated
+    edges: tuple[Edge, ...] = ()
+    roots: tuple[str, ...] = ()  # what a process loads by itself: extensions, executables, opened libraries
+    orphans: tuple[str, ...] = ()  # libraries grafted into the package that no root reaches
+    closures: tuple[tuple[str, tuple[str, ...]], ...] = ()  # root -> what it loads, in load order
+    unresolved: tuple[UnresolvedSymbol, ...] = ()
+    missing_versions: tuple[MissingVersion, ...] = ()
+    unexplored: tuple[UnexploredSymbols, ...] = ()
+    requirements_given: bool = False  # the wheels of Requires-Dist were part of the layout
+    requirements: tuple[str, ...] = ()  # names of applicable Requires-Dist distributions that were not given

@@ -1,0 +1,219 @@
+"""What an object file says of itself: one class a format, no verdicts and no I/O."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+
+
+class Format(str, Enum):
+    """The container formats of native code."""
+
+    ELF = "ELF"
+    MACHO = "Mach-O"
+    PE = "PE"
+
+
+class Kind(str, Enum):
+    """What an object file is for."""
+
+    SHARED = "shared library"  # ET_DYN without PT_INTERP, MH_DYLIB, MH_BUNDLE, IMAGE_FILE_DLL
+    EXECUTABLE = "executable"  # ET_EXEC, ET_DYN with PT_INTERP, MH_EXECUTE, PE without IMAGE_FILE_DLL
+    RELOCATABLE = "relocatable"  # ET_REL, MH_OBJECT, COFF: input for a linker, never loaded
+    DEVICE = "device code"  # EM_CUDA, EM_AMDGPU, EM_BPF and others that no CPU of the tag runs
+    DEBUG = "debug information"  # a .debug companion or dSYM: headers kept, contents gone
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dependency:
+    """One needed library: DT_NEEDED, LC_LOAD_DYLIB or a PE import descriptor."""
+
+    name: str
+    weak: bool = False  # may be missing (LC_LOAD_WEAK_DYLIB)
+    delayed: bool = False  # looked for at first use, not at load (PE delay import, LC_LAZY_LOAD_DYLIB)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Symbol:
+    """One dynamic symbol, imported or exported."""
+
+    name: str
+    library: str = ""  # whom an import is asked of: vn_file (ELF), two-level ordinal (Mach-O), DLL (PE)
+    version: str = ""  # ELF symbol version node such as "GLIBC_2.17"; "" is unversioned
+    weak: bool = False
+    hidden: bool = False  # an exported non-default version (name@VERSION, not name@@VERSION)
+
+
+class SymbolTable(Collection[Symbol]):
+    """The symbols of one object, kept compact: a Symbol is made only when somebody asks for it."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def names(self) -> frozenset[str]:
+        """Every name once, without versions."""
+
+    @abstractmethod
+    def find(self, name: str) -> tuple[Symbol, ...]:
+        """The symbols of that name, one a version; empty when there is none."""
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+
+class Symbols(SymbolTable):
+    """A symbol table over ready-made symbols, in the order given."""
+
+    def __init__(self, symbols: Iterable[Symbol] = ()) -> None:
+        self._symbols = tuple(symbols)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Every name once, without versions."""
+        return frozenset(symbol.name for symbol in self._symbols)
+
+    def find(self, name: str) -> tuple[Symbol, ...]:
+        """The symbols of that name, one a version."""
+        return tuple(symbol for symbol in self._symbols if symbol.name == name)
+
+    def __iter__(self) -> Iterator[Symbol]:
+        return iter(self._symbols)
+
+    def __len__(self) -> int:
+        return len(self._symbols)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SymbolTable) and sorted(self, key=repr) == sorted(other, key=repr)
+
+    def __hash__(self) -> int:
+        return hash(self._symbols)
+
+    def __repr__(self) -> str:
+        return f"Symbols({self._symbols!r})"
+
+
+NO_SYMBOLS = Symbols()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ObjectFile:
+    """One object file of a package (one slice of a fat Mach-O), as its own headers describe it."""
+
+    path: str  # where it lies once installed, relative to site-packages, with "/"
+    kind: Kind = Kind.SHARED
+    architecture: str = "x86_64"  # one spelling for all formats: x86_64, aarch64, i686, armv7l, ppc64le, ...
+    name: str = ""  # DT_SONAME, LC_ID_DYLIB or the export directory's name; "" when it has none
+    needed: tuple[Dependency, ...] = ()
+    imports: SymbolTable = NO_SYMBOLS
+    exports: SymbolTable = NO_SYMBOLS
+    size: int = 0  # bytes
+
+    @property
+    def format(self) -> Format:
+        """The container format, which the class fixes."""
+        raise NotImplementedError
+
+    @property
+    def file_name(self) -> str:
+        """The last component of the path."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def directory(self) -> str:
+        """The path without its last component; "" for a file directly in site-packages."""
+        return self.path.rpartition("/")[0]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NeededVersion:
+    """One Vernaux: a version node that must be defined by a needed library, used or not."""
+
+    library: str  # vn_file
+    version: str
+    weak: bool = False  # VER_FLG_WEAK: the loader does not insist
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ElfFile(ObjectFile):
+    """An ELF object, read from its program headers and its dynamic segment."""
+
+    rpath: tuple[str, ...] = ()  # DT_RPATH split at ":"; () is absent, ("",) is present and empty
+    runpath: tuple[str, ...] = ()  # DT_RUNPATH, likewise
+    symbol_versions: tuple[NeededVersion, ...] = ()  # DT_VERNEED
+    defined_versions: tuple[str, ...] = ()  # DT_VERDEF without the base node
+    interpreter: str = ""  # PT_INTERP
+    executable_stack: bool = False  # PT_GNU_STACK with PF_X, or no header where the default is executable
+    stack_header: bool = True  # PT_GNU_STACK is there
+    relro: bool = True  # PT_GNU_RELRO is there
+    bind_now: bool = False  # DT_BIND_NOW, DF_BIND_NOW or DF_1_NOW
+    text_relocations: bool = False  # DT_TEXTREL or DF_TEXTREL
+    writable_executable: bool = False  # a PT_LOAD with PF_W and PF_X
+    static_tls: bool = False  # DF_STATIC_TLS
+    tls_size: int = 0  # p_memsz of PT_TLS rounded up to its alignment, bytes
+    relative_relocations: bool = False  # DT_RELR
+    no_default_libraries: bool = False  # DF_1_NODEFLIB
+    build_id: str = ""  # NT_GNU_BUILD_ID, hexadecimal
+    alignment: int = 0x1000  # the smallest p_align of its PT_LOAD segments, bytes; 0 without any
+    isa_level: str = ""  # GNU_PROPERTY_X86_ISA_1_NEEDED: "x86-64-v2" ...; "" when baseline or not declared
+    debug_information: bool = False  # a .debug_info or .zdebug_info section with contents
+    device_code: tuple[str, ...] = ()  # device code sections and what they hold
+
+    @property
+    def format(self) -> Format:
+        """Always ELF."""
+        return Format.ELF
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MachOFile(ObjectFile):
+    """One slice of a Mach-O object."""
+
+    rpaths: tuple[str, ...] = ()  # LC_RPATH in order
+    minimum_os: str = ""  # LC_BUILD_VERSION minos or LC_VERSION_MIN_MACOSX, "11.0"
+    sdk: str = ""
+    uuid: str = ""
+    signed: bool = False  # LC_CODE_SIGNATURE is there
+    two_level_namespace: bool = True  # MH_TWOLEVEL
+
+    @property
+    def format(self) -> Format:
+        """Always Mach-O."""
+        return Format.MACHO
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PeFile(ObjectFile):
+    """A PE image."""
+
+    dll_characteristics: int = 0  # IMAGE_OPTIONAL_HEADER.DllCharacteristics
+    subsystem_version: str = ""
+    signed: bool = False  # the certificate table is there
+    device_code: tuple[str, ...] = ()
+
+    @property
+    def format(self) -> Format:
+        """Always PE."""
+        return Format.PE
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MalformedObject:
+    """A file that begins like an object file and contradicts itself further on."""
+
+    path: str
+    format: Format
+    offset: int  # bytes from the start of the object file
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnreadObject:
+    """An object file of a format that this version does not read yet: never a pass."""
+
+    path: str
+    format: Format
+    reason: str

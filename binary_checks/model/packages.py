@@ -1,0 +1,122 @@
+"""What a package says of itself: names, members, metadata and the object files found in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from packaging.tags import Tag
+
+from binary_checks.model.objects import MalformedObject, ObjectFile, UnreadObject
+
+_Object = TypeVar("_Object", bound=ObjectFile)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Member:
+    """One entry of an archive, at the place where installation puts it."""
+
+    path: str  # relative to site-packages, as an installed RECORD writes it ("../../../bin/x" for a script)
+    archive_name: str  # as the central directory spells it
+    size: int = 0  # declared uncompressed size, bytes
+    compressed_size: int = 0  # bytes
+    mode: int = 0o644  # st_mode from the external attributes
+    sha256: str = ""  # hexadecimal, of what it inflates to; "" when it could not be read whole
+    faults: tuple[str, ...] = ()  # what reading it showed: a wrong CRC-32, a local header that disagrees, ...
+
+    @property
+    def is_directory(self) -> bool:
+        """An entry that stands for a directory."""
+        return self.archive_name.endswith("/")
+
+    @property
+    def is_symlink(self) -> bool:
+        """An entry whose mode says symbolic link."""
+        return self.mode & 0o170000 == 0o120000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Package:
+    """A built package, read once from start to end."""
+
+    path: Path
+    name: str = ""
+    version: str = ""
+    size: int = 0  # of the file, bytes
+    members: tuple[Member, ...] = ()
+    objects: tuple[ObjectFile, ...] = ()
+    malformed: tuple[MalformedObject, ...] = ()
+    unread: tuple[UnreadObject, ...] = ()
+
+    @property
+    def file_name(self) -> str:
+        """The name of the package file, by which problems name it."""
+        return self.path.name
+
+    def objects_of(self, kind: type[_Object]) -> Iterator[_Object]:
+        """The objects of one class, in path order."""
+        return (item for item in self.objects if isinstance(item, kind))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecordRow:
+    """One row of RECORD."""
+
+    path: str
+    hash: str = ""  # "sha256=<urlsafe base64 without padding>"; "" when absent
+    size: int | None = None  # bytes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wheel(Package):
+    """A wheel (PEP 427)."""
+
+    tags: tuple[Tag, ...] = ()  # of the file name, compressed sets expanded, sorted
+    build: str = ""  # build tag of the file name
+    dist_info: str = ""  # the name of its one *.dist-info directory
+    metadata: tuple[tuple[str, str], ...] = ()  # METADATA headers in order
+    wheel: tuple[tuple[str, str], ...] = ()  # WHEEL headers in order
+    record: tuple[RecordRow, ...] | None = ()  # None when there is no RECORD
+    record_faults: tuple[str, ...] = ()  # rows that could not be read as CSV of three columns
+    entry_points: tuple[tuple[str, str, str], ...] = ()  # (group, name, object reference)
+
+    def header(self, name: str) -> str:
+        """The first METADATA header of that name, "" when absent; case does not count."""
+        return next((value for key, value in self.metadata if key.lower() == name.lower()), "")
+
+    @property
+    def requires_dist(self) -> tuple[str, ...]:
+        """Every Requires-Dist, unparsed."""
+        return tuple(value for key, value in self.metadata if key.lower() == "requires-dist")
+
+    @property
+    def wheel_tags(self) -> tuple[str, ...]:
+        """The ``Tag`` lines of WHEEL, unparsed."""
+        return tuple(value for key, value in self.wheel if key.lower() == "tag")
+
+    @property
+    def root_is_purelib(self) -> bool:
+        """The ``Root-Is-Purelib`` of WHEEL."""
+        return any(k.lower() == "root-is-purelib" and v.lower() == "true" for k, v in self.wheel)
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        """The platform tags, each once, sorted."""
+        return tuple(sorted({tag.platform for tag in self.tags}))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CondaPackage(Package):
+    """A conda package."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LibtorchArchive(Package):
+    """A libtorch zip."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InstalledPackage(Package):
+    """A package that lies installed in an environment."""

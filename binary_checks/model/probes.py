@@ -1,0 +1,65 @@
+"""What happened when a package was installed and run: the typed answers of probes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Outcome(str, Enum):
+    """How one probed step ended."""
+
+    OK = "ok"
+    RAISED = "raised"  # a Python exception
+    LOADER_ERROR = "loader error"  # the dynamic loader refused
+    CRASHED = "crashed"  # killed by a signal
+    HUNG = "hung"  # killed at its time limit
+    EXITED = "exited"  # left by itself, with a status or too early
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProbeReport:
+    """The base of all probe answers; a check that asks for one makes its probe run."""
+
+    python: str  # "CPython 3.11.7"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """One thing a probe did, and how it ended."""
+
+    name: str  # the module
+    outcome: Outcome = Outcome.OK
+    detail: str = ""  # exception text, signal name, seconds of the limit, exit status; one line
+    stderr: str = ""  # what it wrote to stderr, cut to its last lines
+    origin: str = ""  # __file__ of what was imported, relative to site-packages when below it
+    version: str = ""  # the module's __version__, when it is a str
+    directory_changed: str = ""  # the working directory after it, when it is another
+    gil_enabled: bool | None = None  # sys._is_gil_enabled() afterwards; None where there is no such thing
+    libraries: tuple[str, ...] = ()  # objects mapped afterwards, relative to site-packages when below it
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InstallReport(ProbeReport):
+    """The installation of a package into a fresh environment."""
+
+    installer: str = ""  # "uv 0.13.8"
+    error: str = ""  # the installer's own words, when it refused the package; one line
+    unrecorded: tuple[str, ...] = ()  # files that installation left and RECORD does not name
+    altered: tuple[str, ...] = ()  # files whose hash is not the one that the wheel's RECORD gives
+    missing: tuple[str, ...] = ()  # files of the wheel that are not there
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ImportReport(ProbeReport):
+    """The import of each top-level name, each in a process of its own."""
+
+    steps: tuple[Step, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExtensionReport(ProbeReport):
+    """The load of each extension module, all in one process, alone again after a crash."""
+
+    steps: tuple[Step, ...] = ()  # name is the path of the extension
+    needed_by_import: frozenset[str] = frozenset()  # extensions that the package's own import loads

@@ -1,0 +1,33 @@
+"""What archives and object readers agree on, so that neither knows the other."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from binary_checks.model.objects import Format, MalformedObject, ObjectFile, UnreadObject
+
+
+class ByteSource(Protocol):
+    """The bytes of one file, wherever they are kept."""
+
+    @property
+    def size(self) -> int:
+        """The whole file's size in bytes."""
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Exactly length bytes from offset; raises MalformedError when the file ends before."""
+
+
+class ObjectReader(Protocol):
+    """Whoever can read object files out of a byte source (``binary_checks.objects`` does)."""
+
+    def recognise(self, head: bytes) -> Format | None:
+        """The format that the first bytes (64 are enough) announce, None for anything else."""
+
+    def retained(self, head: bytes, size: int) -> tuple[tuple[int, int], ...]:
+        """The ranges (start, end) of a file of that head and size that ``read_objects`` may ask for."""
+
+    def read_objects(
+        self, path: str, source: ByteSource
+    ) -> tuple[ObjectFile | MalformedObject | UnreadObject, ...]:
+        """Every object in the file (each slice of a fat one); never raises for what the bytes say."""

@@ -1,0 +1,106 @@
+"""The system that a package says it runs on: what it allows, and what its libraries export."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+_NUMERIC = re.compile(r"\d+(?:\.\d+)*", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Policy:
+    """What a platform tag promises its user: this libc or newer, and these libraries beside it.
+
+    PEP 600 and PEP 656 define the tags; the libraries and versions are those auditwheel holds
+    wheels to.
+    """
+
+    name: str
+    """The tag without its architecture, in its modern spelling: ``manylinux_2_28``."""
+    architecture: str
+    """As platform tags spell it: ``x86_64``, ``aarch64``, ``i686``, ``armv7l``, ..."""
+    libc: str
+    """``glibc`` or ``musl``."""
+    minimum: tuple[int, int]
+    """The oldest version of that libc a user may have."""
+    libraries: frozenset[str]
+    """Sonames a package may need from the system, the dynamic loader's own among them."""
+    versions: Mapping[str, frozenset[str]] = field(hash=False)
+    """By prefix, the symbol versions that may be needed: ``{"GLIBC": {"2.2.5", "2.3"}, ...}``."""
+    forbidden_symbols: Mapping[str, frozenset[str]] = field(hash=False)
+    """By soname, symbols that some systems' build of the library has and others' lacks."""
+    aliases: tuple[str, ...]
+    """Older spellings of the name: ``("manylinux2014",)``."""
+
+    def allows(self, version_node: str) -> bool | None:
+        """Whether a package may need ``version_node``; None where the policy does not govern it.
+
+        ``GLIBC_2.29``, ``GLIBCXX_3.4.30`` and the like are compared as numbers with the newest
+        version the policy lists, since its lists have gaps (an architecture's libc defines no
+        node for releases that brought it no new symbol). Names without an order
+        (``CXXABI_TM_1``, ``GLIBC_ABI_DT_RELR``) are allowed where they are listed.
+        ``GLIBC_PRIVATE`` is glibc's own and never allowed.
+        """
+        if version_node == "GLIBC_PRIVATE":
+            return False
+        prefix, _, version = version_node.partition("_")
+        listed = self.versions.get(prefix)
+        if listed is None:
+            return None
+        if _NUMERIC.fullmatch(version):
+            return _as_numbers(version) <= _newest(listed)
+        return version in listed
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SystemLibrary:
+    """What a library of the target system exports, over all releases that were looked at.
+
+    It answers "could this symbol come from there?". That the user's release is new enough to
+    have it is the policy's matter: :meth:`Policy.allows` on the version node.
+    """
+
+    soname: str
+    symbols: Mapping[str, frozenset[str]] = field(hash=False)
+    """Name to the version nodes it is exported with; ``""`` where it carries none."""
+    versions: frozenset[str]
+    """Every version node the library defines, also those without a symbol."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Interpreter:
+    """What the Python that a tag names exports to its extension modules."""
+
+    implementation: str
+    """``cpython``."""
+    version: tuple[int, int]
+    free_threaded: bool
+    exports: frozenset[str]
+
+
+def _as_numbers(version: str) -> tuple[int, ...]:
+    """``2.14`` as ``(2, 14)``, so that it comes after ``2.2.5``."""
+    return tuple(int(part) for part in version.split("."))
+
+
+@functools.cache
+def _newest(versions: frozenset[str]) -> tuple[int, ...]:
+    """The newest of the numeric versions; empty, below all others, where there is none."""
+    return max((_as_numbers(v) for v in versions if _NUMERIC.fullmatch(v)), default=())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TargetSystem:
+    """The user's machine as the package's tags promise it: data, never this host."""
+
+    name: str  # "manylinux_2_28_x86_64, CPython 3.11": how reports call it
+    libc: str = "glibc"  # or "musl"
+    architecture: str = "x86_64"
+    policy: Policy | None = None  # of the lowest platform tag claimed; None where the tag promises nothing
+    policies: tuple[Policy, ...] = ()  # all of that libc and architecture, lowest first
+    libraries: frozenset[str] = frozenset()  # sonames that the system provides
+    interpreter: Interpreter | None = None  # None: not one CPython, or no data for it
+    library_data: Mapping[str, SystemLibrary] = field(default_factory=dict)  # exports by soname, where known

@@ -1,0 +1,223 @@
+"""What a project expects of its packages: a TOML file in, a Profile out."""
+
+from __future__ import annotations
+
+import sys
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from binary_checks.check import Check, Option
+from binary_checks.errors import ProfileError
+from binary_checks.model import Problem
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KnownProblem:
+    """A waiver: problems of one check that the project has accepted, and why."""
+
+    check: str  # check id
+    reason: str
+    path: str = "*"  # glob on the problem's path
+    match: str = ""  # text in the problem's sentence
+    package: str = "*"  # glob on the package's file name
+    expires: date | None = None  # the last day on which it accepts anything
+
+    def selects(self, package_file_name: str) -> bool:
+        """Whether it speaks of that package."""
+        return fnmatchcase(package_file_name, self.package)
+
+    def accepts(self, problem: Problem, today: date) -> bool:
+        """Whether it covers that problem today."""
+        current = self.expires is None or today <= self.expires
+        return current and fnmatchcase(problem.path, self.path) and self.match in problem.sentence
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Profile:
+    """What a project expects; the default expects nothing in particular."""
+
+    source: str = "default"  # how the header names it
+    checks: tuple[Path, ...] = ()  # Python files with checks of the project's own
+    enable: frozenset[str] = frozenset()  # ids of checks that are off by default
+    disable: frozenset[str] = frozenset()  # ids of checks that must not run
+    objects: int | None = None  # how many object files there are at least; None: 1 for a platform wheel
+    system_libraries: frozenset[str] = frozenset()  # names the project's users have besides the policy's
+    timeout: float = 300.0  # seconds for one probe process
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # check id -> name -> value
+    known_problems: tuple[KnownProblem, ...] = ()
+
+    def selects(self, check: Check[Any]) -> bool:
+        """Whether the check runs: on by default or asked for, and not disabled."""
+        asked = check.enabled or check.id in self.enable or check.id in self.options
+        return asked and check.id not in self.disable
+
+    def waivers(self, check_id: str, package_file_name: str) -> tuple[KnownProblem, ...]:
+        """The known problems of that check that speak of that package."""
+        return tuple(
+            known
+            for known in self.known_problems
+            if known.check == check_id and known.selects(package_file_name)
+        )
+
+
+def load_profile(name_or_path: str) -> Profile:
+    """Read a shipped profile by name, or a TOML file by path.
+
+    A pyproject.toml is read from its table ``[tool.binary_checks]``. Raises ProfileError.
+    """
+    shipped = resources.files("binary_checks") / "profiles" / f"{name_or_path}.toml"
+    if "/" not in name_or_path and not name_or_path.endswith(".toml"):
+        if not shipped.is_file():
+            raise ProfileError(f"profile {name_or_path!r}: neither a shipped profile nor a .toml file")
+        return read_profile(_parse(shipped.read_bytes(), name_or_path), name_or_path, Path())
+    path = Path(name_or_path)
+    try:
+        table = _parse(path.read_bytes(), name_or_path)
+    except OSError as error:
+        raise ProfileError(f"profile {name_or_path}: {error.strerror}") from None
+    if path.name == "pyproject.toml":
+        table = table.get("tool", {}).get("binary_checks", {})
+    return read_profile(table, name_or_path, path.parent)
+
+
+def find_profile(folder: Path) -> Profile:
+    """The ``[tool.binary_checks]`` of the folder's pyproject.toml, else the default profile."""
+    path = folder / "pyproject.toml"
+    if path.is_file() and "binary_checks" in _parse(path.read_bytes(), str(path)).get("tool", {}):
+        return load_profile(str(path))
+    return load_profile("default")
+
+
+def _parse(text: bytes, source: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text.decode("utf-8"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ProfileError(f"profile {source}: not TOML: {str(error).splitlines()[0]}") from None
+
+
+def read_profile(table: Mapping[str, Any], source: str, folder: Path) -> Profile:
+    """Turn a parsed table into a Profile; paths in it are relative to folder. Raises ProfileError."""
+    kinds: dict[str, Any] = {
+        "extends": str,
+        "checks": tuple[str, ...],
+        "enable": tuple[str, ...],
+        "disable": tuple[str, ...],
+        "objects": int,
+        "system_libraries": tuple[str, ...],
+        "timeout": float,
+        "options": dict,
+        "known_problems": list,
+    }
+    _reject_unknown(table, kinds, f"profile {source}", "key")
+    values = {
+        key: _convert(value, kinds[key], f"profile {source}: {key}") for key, value in table.items()
+    }
+    base = load_profile(values["extends"]) if "extends" in values else Profile()
+    return Profile(
+        source=source,
+        checks=base.checks + tuple(folder / path for path in values.get("checks", ())),
+        enable=base.enable | frozenset(values.get("enable", ())),
+        disable=base.disable | frozenset(values.get("disable", ())),
+        objects=values.get("objects", base.objects),
+        system_libraries=base.system_libraries | frozenset(values.get("system_libraries", ())),
+        timeout=values.get("timeout", base.timeout),
+        options=_merge(base.options, values.get("options", {}), source),
+        known_problems=base.known_problems
+        + tuple(
+            _known_problem(row, f"profile {source}: known_problems[{index}]")
+            for index, row in enumerate(values.get("known_problems", []))
+        ),
+    )
+
+
+def _merge(
+    base: Mapping[str, Mapping[str, Any]], own: Mapping[str, Any], source: str
+) -> dict[str, Mapping[str, Any]]:
+    for check_id, options in own.items():
+        if not isinstance(options, dict):
+            raise ProfileError(f"profile {source}: options.{check_id}: not a table")
+    return {**base, **{name: {**base.get(name, {}), **options} for name, options in own.items()}}
+
+
+def _known_problem(row: object, where: str) -> KnownProblem:
+    kinds = typing.get_type_hints(KnownProblem)
+    if not isinstance(row, dict):
+        raise ProfileError(f"{where}: not a table")
+    _reject_unknown(row, kinds, where, "key")
+    for required in ("check", "reason"):
+        if not row.get(required):
+            raise ProfileError(f"{where}: {required!r} is missing")
+    return KnownProblem(
+        **{key: _convert(value, kinds[key], f"{where}: {key}") for key, value in row.items()}
+    )
+
+
+def validate(profile: Profile, checks: Iterable[Check[Any]]) -> Profile:
+    """The profile with its option values converted to the types that the checks declare.
+
+    Raises ProfileError for a check or an option that does not exist, and for a value of another type.
+    """
+    by_id = {check.id: check for check in checks}
+    where = f"profile {profile.source}"
+    named = (
+        *profile.enable,
+        *profile.disable,
+        *profile.options,
+        *(known.check for known in profile.known_problems),
+    )
+    _reject_unknown(dict.fromkeys(named), by_id, where, "check")
+    options = {
+        check_id: _convert_options(values, by_id[check_id].options, f"{where}: options.{check_id}")
+        for check_id, values in profile.options.items()
+    }
+    return replace(profile, options=options)
+
+
+def _convert_options(
+    values: Mapping[str, Any], options: Mapping[str, Option], where: str
+) -> dict[str, Any]:
+    _reject_unknown(values, options, where, "option")
+    return {
+        name: _convert(value, options[name].annotation, f"{where}.{name}")
+        for name, value in values.items()
+    }
+
+
+def _reject_unknown(
+    given: Iterable[str], known: Mapping[str, Any], where: str, noun: str
+) -> None:
+    for name in given:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise ProfileError(f"{where}: unknown {noun} {name!r}{hint}")
+
+
+def _convert(value: Any, annotation: Any, where: str) -> Any:
+    """A TOML value as the annotated type; numbers widen, arrays become tuples, nothing else bends."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        annotation = next(kind for kind in arguments if kind is not type(None))
+        return _convert(value, annotation, where)
+    if origin is tuple and isinstance(value, list):
+        return tuple(_convert(item, arguments[0], where) for item in value)
+    if annotation is float and type(value) is int:
+        return float(value)
+    expected = origin or annotation
+    if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
+        noun = {tuple: "array", dict: "table", list: "array of tables"}.get(expected, expected.__name__)
+        raise ProfileError(f"{where}: {value!r} is not a {noun}")
+    return value
