@@ -36,7 +36,7 @@ class Policy:
     """Older spellings of the name: ``("manylinux2014",)``."""
 
     def allows(self, version_node: str) -> bool | None:
-        """Whether a package may need ``version_node``; None where the policy does not govern it.
+        """Say whether a package may need ``version_node``; None where it is not governed.
 
         ``GLIBC_2.29``, ``GLIBCXX_3.4.30`` and the like are compared as numbers with the newest
         version the policy lists, since its lists have gaps (an architecture's libc defines no
@@ -82,13 +82,13 @@ class Interpreter:
 
 
 def _as_numbers(version: str) -> tuple[int, ...]:
-    """``2.14`` as ``(2, 14)``, so that it comes after ``2.2.5``."""
+    """Read ``2.14`` as ``(2, 14)``, so that it comes after ``2.2.5``."""
     return tuple(int(part) for part in version.split("."))
 
 
 @functools.cache
 def _newest(versions: frozenset[str]) -> tuple[int, ...]:
-    """The newest of the numeric versions; empty, below all others, where there is none."""
+    """Pick the newest numeric version; empty, below all others, where there is none."""
     return max((_as_numbers(v) for v in versions if _NUMERIC.fullmatch(v)), default=())
 
 
@@ -99,8 +99,12 @@ class TargetSystem:
     name: str  # "manylinux_2_28_x86_64, CPython 3.11": how reports call it
     libc: str = "glibc"  # or "musl"
     architecture: str = "x86_64"
-    policy: Policy | None = None  # of the lowest platform tag claimed; None where the tag promises nothing
+    policy: Policy | None = (
+        None  # of the lowest platform tag claimed; None where the tag promises nothing
+    )
     policies: tuple[Policy, ...] = ()  # all of that libc and architecture, lowest first
     libraries: frozenset[str] = frozenset()  # sonames that the system provides
     interpreter: Interpreter | None = None  # None: not one CPython, or no data for it
-    library_data: Mapping[str, SystemLibrary] = field(default_factory=dict)  # exports by soname, where known
+    library_data: Mapping[str, SystemLibrary] = field(
+        default_factory=dict
+    )  # exports by soname, where known

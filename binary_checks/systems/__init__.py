@@ -1,0 +1,11 @@
+"""The systems that tags name, as data: what they allow, what their libraries and Pythons export.
+
+Nothing here looks at the machine it runs on. The scripts that made the data, and its sources, are
+in the repository's ``fixtures/systems``.
+"""
+
+from binary_checks.systems.interpreters import interpreter, stable_abi
+from binary_checks.systems.libraries import system_library
+from binary_checks.systems.policies import policies, policy_for
+
+__all__ = ["interpreter", "policies", "policy_for", "stable_abi", "system_library"]

@@ -1,0 +1,117 @@
+"""A Python version has the exports of its real builds, and the stable ABI its history."""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from binary_checks.model.system import Interpreter
+from binary_checks.systems import interpreter, stable_abi
+
+VERSIONS = [(3, minor) for minor in range(8, 16)]
+
+
+def find(version: tuple[int, int]) -> Interpreter:
+    found = interpreter(version, free_threaded=False)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_supported_python_exports_the_core_of_the_c_api(version: tuple[int, int]) -> None:
+    found = find(version)
+    assert (found.implementation, found.version) == ("cpython", version)
+    assert {"PyModule_Create2", "PyErr_SetString", "_Py_NoneStruct"} <= found.exports
+    assert not {name for name in found.exports if name.startswith("PyInit_")}
+    assert not {"", "stderr", "_edata"} & found.exports
+
+
+@pytest.mark.parametrize(
+    ("name", "since"),
+    [
+        ("PyObject_Vectorcall", (3, 11)),  # an inline function before
+        ("PyType_GetModuleByDef", (3, 11)),
+        ("PyUnstable_Module_SetGIL", None),
+        ("PyObject_GetTypeData", (3, 12)),
+        ("PyDict_GetItemRef", (3, 13)),
+        ("PyABIInfo_Check", (3, 15)),
+    ],
+)
+def test_a_function_is_exported_since_the_version_that_added_it(
+    name: str, since: tuple[int, int] | None
+) -> None:
+    having = [version for version in VERSIONS if name in find(version).exports]
+    assert having == [version for version in VERSIONS if since is not None and version >= since]
+
+
+def test_a_private_function_goes_away_when_its_version_does() -> None:
+    assert "_PyObject_Vectorcall" not in find((3, 13)).exports
+    assert "PyAST_Compile" in find((3, 8)).exports
+    assert "PyAST_Compile" not in find((3, 9)).exports
+
+
+def test_there_is_no_data_for_free_threaded_builds_or_unknown_versions() -> None:
+    assert interpreter((3, 13), free_threaded=True) is None
+    assert interpreter((2, 7), free_threaded=False) is None
+    assert interpreter((3, 99), free_threaded=False) is None
+
+
+def read_running_exports() -> set[str]:
+    """The C API's names in the dynamic symbol table of the Python that runs this, by nm."""
+    name = sysconfig.get_config_var("INSTSONAME") or ""
+    library = Path(sysconfig.get_config_var("LIBDIR") or "") / name
+    shared = sysconfig.get_config_var("Py_ENABLE_SHARED") and library.is_file()
+    source = library if shared else Path(sys.executable).resolve()
+    command = ["nm", "-D", "--defined-only", str(source)]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    names = {line.split()[-1].partition("@")[0] for line in output.splitlines()}
+    return {name for name in names if re.fullmatch(r"_{0,2}P[yY](?!Init_)\w*", name)}
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux"
+    or platform.python_implementation() != "CPython"
+    or bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
+    reason="compares with a default CPython on Linux",
+)
+def test_the_running_python_exports_what_the_data_says() -> None:
+    found = interpreter(sys.version_info[:2], free_threaded=False)
+    if found is None or shutil.which("nm") is None:
+        pytest.skip("needs nm, and a Python that the data knows")
+    running = read_running_exports()
+    assert len(running) > 1000
+    # Patch releases and build options add and hide private names; the public API is fixed.
+    assert {name for name in running if name.startswith("Py")} <= found.exports
+    assert len(running ^ found.exports) < 100
+
+
+def test_the_stable_abi_knows_when_a_symbol_was_added() -> None:
+    added = stable_abi()
+    assert added["PyArg_ParseTuple"] == (3, 2)
+    assert added["_Py_NoneStruct"] == (3, 2)
+    assert added["PyModule_AddType"] == (3, 10)
+    assert added["PyObject_Vectorcall"] == (3, 12)
+    assert "PyUnicode_AsUTF8" not in added or added["PyUnicode_AsUTF8"] == (3, 13)
+    assert "PyCode_New" not in added
+
+
+def test_the_stable_abi_is_that_of_abi3info() -> None:
+    abi3info = pytest.importorskip("abi3info")
+    members = [*abi3info.FUNCTIONS.values(), *abi3info.DATAS.values()]
+    assert stable_abi() == {m.symbol.name: (m.added.major, m.added.minor) for m in members}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_python_exports_nearly_all_of_the_stable_abi_of_its_time(
+    version: tuple[int, int],
+) -> None:
+    due = {name for name, added in stable_abi().items() if added <= version}
+    # What is missing is for Windows, for debug builds, or depends on a build option.
+    assert len(due - find(version).exports) < 30
