@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 
 from binary_checks.model.system import Policy, SystemLibrary
 from binary_checks.systems.committed import list_committed, read_committed
+
+# The parts of glibc whose symbols wandered to libc.so.6, most in 2.34, some long before
+# (nanosleep, clock_gettime). An old object names the old place; ld.so looks in all of them.
+_MOVED_TO_LIBC = frozenset(
+    {
+        "libanl.so.1",
+        "libdl.so.2",
+        "libpthread.so.0",
+        "libresolv.so.2",
+        "librt.so.1",
+        "libutil.so.1",
+    }
+)
 
 
 def system_library(soname: str, *, architecture: str, policy: Policy) -> SystemLibrary | None:
     """Find what the system's ``soname`` exports, over all releases; None without export data.
 
-    libpthread.so.0, libdl.so.2 and their like have what they exported before glibc 2.34 moved it
-    into libc.so.6, where it is found too.
+    libpthread.so.0, libdl.so.2 and their like answer for libc.so.6 too, which they load and which
+    has what was once theirs; the version nodes remain their own, for ld.so asks those by file.
     """
     libc, name = _place(soname, policy)
     # The name comes from a package: it is looked up in a list before it becomes part of a path.
@@ -48,4 +62,14 @@ def _read_library(libc: str, name: str, soname: str, architecture: str) -> Syste
         nodes = by_architecture.get(architecture)
         if nodes is not None:
             symbols.update(dict.fromkeys(names.split(" "), frozenset(nodes.split(" "))))
+    for symbol, nodes in _read_moved(name, architecture).items():
+        symbols[symbol] = nodes | symbols[symbol] if symbol in symbols else nodes
     return SystemLibrary(soname=soname, symbols=symbols, versions=frozenset(versions.split()))
+
+
+def _read_moved(name: str, architecture: str) -> Mapping[str, frozenset[str]]:
+    """Read the symbols of libc.so.6 where ``name`` once had some of them."""
+    if name not in _MOVED_TO_LIBC:
+        return {}
+    libc = _read_library("glibc", "libc.so.6", "libc.so.6", architecture)
+    return libc.symbols if libc else {}

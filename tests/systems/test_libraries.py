@@ -71,25 +71,28 @@ def test_threads_are_found_in_their_old_library_and_in_libc() -> None:
     ("soname", "name"),
     [
         ("libpthread.so.0", "pthread_create"),
+        ("libpthread.so.0", "nanosleep"),
+        ("librt.so.1", "clock_gettime"),
         ("libdl.so.2", "dlopen"),
         ("librt.so.1", "shm_open"),
         ("libutil.so.1", "openpty"),
     ],
 )
 @pytest.mark.parametrize("architecture", [a for a in ARCHITECTURES if a != "loongarch64"])
-def test_what_glibc_2_34_moved_is_still_found_where_older_objects_look(
+def test_what_moved_to_libc_is_still_found_where_older_objects_look(
     soname: str, name: str, architecture: str
 ) -> None:
     nodes = exported(soname, name, f"manylinux_2_31_{architecture}")
-    assert nodes
-    assert "GLIBC_2.34" not in nodes
+    assert nodes - {"GLIBC_2.34"}
+    assert exported("libc.so.6", name, f"manylinux_2_31_{architecture}") <= nodes
 
 
-def test_loongarch64_had_no_glibc_before_the_move_and_its_old_libraries_are_empty() -> None:
-    library = find("libpthread.so.0", "manylinux_2_36_loongarch64")
-    assert library is not None
-    assert "pthread_create" not in library.symbols
-    assert library.versions
+def test_a_library_that_lost_its_symbols_keeps_its_own_version_nodes() -> None:
+    threads, libc = find("libpthread.so.0"), find("libc.so.6")
+    assert threads is not None
+    assert libc is not None
+    assert "GLIBC_2.41" in libc.versions - threads.versions
+    assert "GLIBC_2.2.5" in threads.versions
 
 
 def test_a_version_node_without_any_symbol_is_known() -> None:
