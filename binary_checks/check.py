@@ -1,4 +1,4 @@
-"""A check is one function: its name is its id, its module its family, its signature its declaration."""
+"""A check is one function: its name is its id, its module its family, its types its declaration."""
 
 from __future__ import annotations
 
@@ -17,6 +17,19 @@ from typing import Any, Generic, ParamSpec
 from binary_checks.model import Finding, ObjectFile, ProbeReport
 
 _P = ParamSpec("_P")
+
+FAMILIES = {
+    "metadata": "what the package says of itself: names, tags, versions",
+    "contents": "the archive and its files",
+    "linkage": "needed libraries and where they are looked for",
+    "symbols": "imported and exported symbols and their versions",
+    "cxx_abi": "the C++ standard library's ABI",
+    "python_abi": "the C API of Python",
+    "hardening": "what loaders refuse and attackers like",
+    "duplicates": "runtimes that must exist once in a process",
+    "runtime": "installation, import and load in a clean environment",
+}
+"""The families of our own checks, which pytest knows as markers."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,7 +78,7 @@ class Check(Generic[_P]):
 
     @cached_property
     def facts(self) -> tuple[tuple[type, ...], ...]:
-        """For each positional parameter the classes it accepts; the first is what the check runs on."""
+        """The classes that each positional parameter accepts; the first ones are judged."""
         return tuple(
             _alternatives(self._hints[parameter.name])
             for parameter in self._parameters
@@ -112,12 +125,14 @@ def _take_apart(docstring: str) -> Documentation:
     parts: dict[str, list[str]] = {"title": [], "details": [], "why": [], "fix": []}
     current = "title"
     for line in docstring.splitlines():
-        for heading in ("why", "fix"):
-            if line.lower().startswith(f"{heading}: "):
-                current, line = heading, line[len(heading) + 2 :]
-        if current == "title" and not line.strip():
+        heading, colon, rest = line.partition(": ")
+        if colon and heading in ("Why", "Fix"):
+            current = heading.lower()
+        elif current == "title" and not line.strip():
             current = "details"
-        parts[current].append(line.strip())
+        else:
+            rest = line
+        parts[current].append(rest.strip())
     return Documentation(**{name: "\n".join(lines).strip() for name, lines in parts.items()})
 
 
@@ -128,7 +143,7 @@ def check(*, enabled: bool = True) -> Callable[[Callable[_P, Iterator[Finding]]]
 def check(
     function: Callable[_P, Iterator[Finding]] | None = None, /, *, enabled: bool = True
 ) -> Check[_P] | Callable[[Callable[_P, Iterator[Finding]]], Check[_P]]:
-    """Declare a function to be a check; ``enabled=False`` leaves it off until a profile asks for it."""
+    """Declare a check; ``enabled=False`` leaves it off until a profile asks for it."""
     if function is not None:
         return Check(function, enabled=enabled)
     return lambda function: Check(function, enabled=enabled)

@@ -36,4 +36,4 @@ class Unavailable(BinaryChecksError):
 
 
 class GatherError(BinaryChecksError):
-    """binary_checks, the network or the environment broke while facts were gathered; not the package's fault."""
+    """We, the network or the environment broke while gathering; not the package's fault."""

@@ -53,10 +53,16 @@ class Profile:
     checks: tuple[Path, ...] = ()  # Python files with checks of the project's own
     enable: frozenset[str] = frozenset()  # ids of checks that are off by default
     disable: frozenset[str] = frozenset()  # ids of checks that must not run
-    objects: int | None = None  # how many object files there are at least; None: 1 for a platform wheel
-    system_libraries: frozenset[str] = frozenset()  # names the project's users have besides the policy's
+    objects: int | None = (
+        None  # how many object files there are at least; None: 1 for a platform wheel
+    )
+    system_libraries: frozenset[str] = (
+        frozenset()
+    )  # names the project's users have besides the policy's
     timeout: float = 300.0  # seconds for one probe process
-    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # check id -> name -> value
+    options: Mapping[str, Mapping[str, Any]] = field(
+        default_factory=dict
+    )  # check id -> name -> value
     known_problems: tuple[KnownProblem, ...] = ()
 
     def selects(self, check: Check[Any]) -> bool:
@@ -81,7 +87,9 @@ def load_profile(name_or_path: str) -> Profile:
     shipped = resources.files("binary_checks") / "profiles" / f"{name_or_path}.toml"
     if "/" not in name_or_path and not name_or_path.endswith(".toml"):
         if not shipped.is_file():
-            raise ProfileError(f"profile {name_or_path!r}: neither a shipped profile nor a .toml file")
+            raise ProfileError(
+                f"profile {name_or_path!r}: neither a shipped profile nor a .toml file"
+            )
         return read_profile(_parse(shipped.read_bytes(), name_or_path), name_or_path, Path())
     path = Path(name_or_path)
     try:
@@ -109,7 +117,7 @@ def _parse(text: bytes, source: str) -> dict[str, Any]:
 
 
 def read_profile(table: Mapping[str, Any], source: str, folder: Path) -> Profile:
-    """Turn a parsed table into a Profile; paths in it are relative to folder. Raises ProfileError."""
+    """Turn a table into a Profile; paths in it are relative to folder. Raises ProfileError."""
     kinds: dict[str, Any] = {
         "extends": str,
         "checks": tuple[str, ...],
@@ -168,7 +176,7 @@ def _known_problem(row: object, where: str) -> KnownProblem:
 def validate(profile: Profile, checks: Iterable[Check[Any]]) -> Profile:
     """The profile with its option values converted to the types that the checks declare.
 
-    Raises ProfileError for a check or an option that does not exist, and for a value of another type.
+    Raises ProfileError for a check or an option that does not exist, and for a wrong type.
     """
     by_id = {check.id: check for check in checks}
     where = f"profile {profile.source}"
@@ -196,9 +204,7 @@ def _convert_options(
     }
 
 
-def _reject_unknown(
-    given: Iterable[str], known: Mapping[str, Any], where: str, noun: str
-) -> None:
+def _reject_unknown(given: Iterable[str], known: Mapping[str, Any], where: str, noun: str) -> None:
     for name in given:
         if name not in known:
             close = get_close_matches(name, known, n=1)
@@ -207,7 +213,7 @@ def _reject_unknown(
 
 
 def _convert(value: Any, annotation: Any, where: str) -> Any:
-    """A TOML value as the annotated type; numbers widen, arrays become tuples, nothing else bends."""
+    """A TOML value as the annotated type: integers widen, arrays become tuples, no more."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
         annotation = next(kind for kind in arguments if kind is not type(None))
@@ -218,6 +224,8 @@ def _convert(value: Any, annotation: Any, where: str) -> Any:
         return float(value)
     expected = origin or annotation
     if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
-        noun = {tuple: "array", dict: "table", list: "array of tables"}.get(expected, expected.__name__)
+        noun = {tuple: "array", dict: "table", list: "array of tables"}.get(
+            expected, expected.__name__
+        )
         raise ProfileError(f"{where}: {value!r} is not a {noun}")
     return value

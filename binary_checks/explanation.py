@@ -1,0 +1,53 @@
+"""Turns a check's declaration into text: for ``--explain``, for docs/checks.md and for SARIF."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from binary_checks.check import Check
+
+
+def explain(check: Check[Any]) -> str:
+    """Everything its declaration says, as Markdown under a second-level heading."""
+    documentation = check.documentation
+    lines = [f"## {check.id}", "", documentation.title, ""]
+    if documentation.details:
+        lines += [documentation.details, ""]
+    lines += [f"**Why:** {documentation.why}", "", f"**Fix:** {documentation.fix}", ""]
+    lines += [_declaration(check), ""]
+    if check.options:
+        lines += ["Options:", "", *_options(check), ""]
+    return "\n".join(lines)
+
+
+def _declaration(check: Check[Any]) -> str:
+    subjects = " or ".join(f"`{kind.__name__}`" for kind in check.subjects)
+    rest = [f"`{kind.__name__}`" for kinds in check.facts[1:] for kind in kinds]
+    using = f", with {', '.join(rest)}" if rest else ""
+    off = "" if check.enabled else " Off until a profile enables it or sets one of its options."
+    return f"Family `{check.family}`; runs on {subjects}{using}.{off}"
+
+
+def _options(check: Check[Any]) -> Iterator[str]:
+    for option in check.options.values():
+        kind = getattr(option.annotation, "__name__", None) or str(option.annotation)
+        annotation = kind if kind != "tuple" else str(option.annotation)
+        yield f"- `{option.name}`: `{annotation}` = `{option.default!r}`"
+
+
+def document(checks: Iterable[Check[Any]]) -> str:
+    """The whole of docs/checks.md."""
+    checks = sorted(checks, key=lambda check: (check.family, check.id))
+    lines = [
+        "# Checks",
+        "",
+        "Generated from the checks' own declarations by `nox -s docs`; edit the docstrings.",
+        "",
+        "| family | check | fault |",
+        "|---|---|---|",
+        *(f"| {c.family} | [{c.id}](#{c.id}) | {c.documentation.title} |" for c in checks),
+        "",
+        *(explain(check) for check in checks),
+    ]
+    return "\n".join(lines).rstrip() + "\n"

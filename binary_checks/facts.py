@@ -1,0 +1,153 @@
+"""Gathers, once and lazily, what a check's signature asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from binary_checks import environments, loaders, objects, packages, systems
+from binary_checks.errors import BinaryChecksError, NotApplicable
+from binary_checks.model import (
+    ExtensionReport,
+    ImportReport,
+    InstallReport,
+    Linkage,
+    Package,
+    TargetSystem,
+    Wheel,
+)
+from binary_checks.profile import Profile
+
+_Fact = TypeVar("_Fact")
+Progress = Callable[[int, int], None]
+"""Called with the bytes read so far and the bytes there are."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """What the user asked for, beside the packages themselves."""
+
+    profile: Profile = field(default_factory=Profile)
+    python: Path  # the interpreter that runtime checks run in
+    beside: tuple[Path, ...] = ()  # wheels, or folders of wheels, that stand for Requires-Dist
+
+
+class Shelf:
+    """The packages given beside the judged ones, each read once however many packages need it."""
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self.paths = tuple(_wheels_in(paths))
+        self._opened: dict[Path, Package] = {}
+
+    def others(self, than: Path) -> tuple[Package, ...]:
+        """Every package on the shelf except that one. Raises PackageError."""
+        return tuple(self._open(path) for path in self.paths if path.name != than.name)
+
+    def _open(self, path: Path) -> Package:
+        if path not in self._opened:
+            self._opened[path] = packages.open_package(path, objects)
+        return self._opened[path]
+
+
+def _wheels_in(paths: Iterable[Path]) -> Iterable[Path]:
+    for path in paths:
+        yield from sorted(path.glob("*.whl")) if path.is_dir() else (path,)
+
+
+class Facts:
+    """The facts of one package, each gathered at the first call and remembered, failure too."""
+
+    def __init__(
+        self, path: Path, settings: Settings, shelf: Shelf, progress: Progress | None = None
+    ) -> None:
+        self.path = path
+        self.settings = settings
+        self._shelf = shelf
+        self._progress = progress
+        self._remembered: dict[type, Any] = {}
+        self._gatherers: dict[type, Callable[[], Any]] = {
+            Package: self._read_package,
+            TargetSystem: self._name_target,
+            Linkage: self._simulate_loader,
+            environments.Environment: self._open_environment,
+            InstallReport: lambda: self.get(environments.Environment).install_report,
+            ImportReport: self._import_names,
+            ExtensionReport: self._load_extensions,
+        }
+
+    def get(self, kind: type[_Fact]) -> _Fact:
+        """The fact of that class.
+
+        Raises NotApplicable when the package has no such fact, Unavailable when it cannot be
+        known here, PackageError when the package cannot be read, GatherError when gathering broke.
+        """
+        key: type = Package if issubclass(kind, Package) else kind
+        if key not in self._remembered:
+            self._remembered[key] = self._gather(key)
+        fact = self._remembered[key]
+        if isinstance(fact, BinaryChecksError):
+            raise fact.with_traceback(None)
+        if not isinstance(fact, kind):
+            raise NotApplicable(f"the package is a {type(fact).__name__}, not a {kind.__name__}")
+        return fact
+
+    def _gather(self, kind: type) -> Any:
+        try:
+            return self._gatherers[kind]()
+        except BinaryChecksError as error:
+            return error
+
+    def object_counts(self) -> tuple[int | None, int]:
+        """How many object files were found (None: not read yet), and how many are expected.
+
+        A profile's ``objects`` says how many; without it a wheel for a platform needs one.
+        """
+        package = self._remembered.get(Package)
+        if not isinstance(package, Package):
+            return None, 0
+        expected = self.settings.profile.objects
+        if expected is None:
+            expected = int(isinstance(package, Wheel) and package.platforms != ("any",))
+        return len(package.objects) + len(package.malformed) + len(package.unread), expected
+
+    def close(self) -> None:
+        """Remove the environment, if one was made, and forget everything."""
+        environment = self._remembered.get(environments.Environment)
+        if isinstance(environment, environments.Environment):
+            environment.close()
+        self._remembered.clear()
+
+    def _read_package(self) -> Package:
+        return packages.open_package(self.path, objects, self._progress)
+
+    def _name_target(self) -> TargetSystem:
+        return systems.target_for(self.get(Wheel).tags, self.settings.profile.system_libraries)
+
+    def _simulate_loader(self) -> Linkage:
+        wheel = self.get(Wheel)
+        return loaders.simulate(
+            wheel,
+            self.get(TargetSystem),
+            others=self._shelf.others(self.path),
+            requirements=wheel.requires_dist,
+        )
+
+    def _open_environment(self) -> environments.Environment:
+        return environments.open_environment(
+            self.get(Wheel),
+            python=self.settings.python,
+            beside=self._shelf.paths,
+            timeout=self.settings.profile.timeout,
+        )
+
+    def _import_names(self) -> ImportReport:
+        return environments.import_names(
+            self.get(environments.Environment), self.get(Wheel), self.settings.profile.timeout
+        )
+
+    def _load_extensions(self) -> ExtensionReport:
+        return environments.load_extensions(
+            self.get(environments.Environment), self.get(Wheel), self.settings.profile.timeout
+        )

@@ -1,0 +1,177 @@
+"""What a whole run found: entries in, from any worker; summary and complaints out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from typing import Any
+
+from binary_checks.model import NotLooked, Problem
+from binary_checks.verdict import Accepted, Verdict
+
+
+class Outcome(str, Enum):
+    """How one check ended on one package."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    ACCEPTED = "accepted"
+    NOT_APPLICABLE = "not applicable"
+    NOT_LOOKED = "not looked"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """One check on one package, in a form that travels between processes."""
+
+    node: str  # the package's node id
+    check: str
+    family: str
+    outcome: Outcome
+    reason: str = ""  # why it was not applicable, not looked or broke; one line
+    verdict: Verdict | None = None
+    objects: int | None = None  # object files in the package, once it was read
+    expected_objects: int = 0  # how many the profile or the platform tag calls for
+
+    @property
+    def looked(self) -> int:
+        """How many subjects were judged."""
+        return self.verdict.looked if self.verdict else 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain dictionaries, lists, strings and numbers."""
+        return {**asdict(self), "outcome": self.outcome.value}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Entry:
+        """What ``to_json`` gave."""
+        return cls(
+            **{
+                **value,
+                "outcome": Outcome(value["outcome"]),
+                "verdict": value["verdict"] and _verdict(value["verdict"]),
+            }
+        )
+
+
+def _verdict(value: Mapping[str, Any]) -> Verdict:
+    return Verdict(
+        **{
+            **value,
+            "problems": tuple(Problem(**item) for item in value["problems"]),
+            "accepted": tuple(
+                Accepted(problem=Problem(**item["problem"]), reason=item["reason"])
+                for item in value["accepted"]
+            ),
+            "not_looked": tuple(NotLooked(**item) for item in value["not_looked"]),
+        }
+    )
+
+
+@dataclass(kw_only=True, slots=True)
+class Ledger:
+    """The entries of a run, as they come in."""
+
+    packages: tuple[str, ...] = ()  # node ids of the packages that the user named
+    required: frozenset[str] = frozenset()  # families given to --binary-require
+    entries: list[Entry] = field(default_factory=list)
+
+    def add(self, entry: Entry) -> None:
+        """Take in one entry."""
+        self.entries.append(entry)
+
+    def complaints(self) -> Iterator[str]:
+        """One line for each thing that must not stay green although no check failed."""
+        for node in self.packages:
+            yield from _nothing_verified(node, [e for e in self.entries if e.node == node])
+        for family in sorted(self.required):
+            ours = [entry for entry in self.entries if entry.family == family]
+            if not any(entry.looked for entry in ours):
+                reasons = _most_common(e.reason for e in ours) or "no check of it was selected"
+                yield f"--binary-require {family}: nothing ran ({reasons})"
+
+    def summary(self) -> Iterator[str]:
+        """A table with one row a family, then the reasons of what was not looked at."""
+        rows = [_ROW_HEADINGS, *(self._row(family) for family in self._families())]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(_ROW_HEADINGS))]
+        for family, *numbers in rows:
+            cells = (number.rjust(width) for number, width in zip(numbers, widths[1:], strict=True))
+            yield "  ".join((family.ljust(widths[0]), *cells))
+        yield from self._reasons()
+
+    def _families(self) -> list[str]:
+        return sorted({entry.family for entry in self.entries})
+
+    def _row(self, family: str) -> tuple[str, ...]:
+        ours = [entry for entry in self.entries if entry.family == family]
+        verdicts = [entry.verdict for entry in ours if entry.verdict]
+        numbers = (
+            sum(1 for entry in ours if entry.looked),
+            sum(verdict.looked for verdict in verdicts),
+            sum(len(verdict.problems) for verdict in verdicts),
+            sum(len(verdict.accepted) for verdict in verdicts),
+            sum(entry.outcome is Outcome.NOT_APPLICABLE for entry in ours),
+            sum(_has_gap(entry) for entry in ours),
+        )
+        return (family, *(str(number) if number else "-" for number in numbers))
+
+    def _reasons(self) -> Iterator[str]:
+        counted: dict[tuple[str, str], Counter[str]] = {}
+        for entry in self.entries:
+            if entry.outcome in (Outcome.NOT_APPLICABLE, Outcome.NOT_LOOKED, Outcome.ERROR):
+                key = (entry.outcome.value, entry.reason)
+                counted.setdefault(key, Counter())[entry.family] += 1
+            elif _has_gap(entry):
+                key = (Outcome.NOT_LOOKED.value, gap(entry.verdict))
+                counted.setdefault(key, Counter())[entry.family] += 1
+        for (outcome, reason), families in sorted(counted.items()):
+            yield f"{outcome}: {reason} ({', '.join(sorted(families))})"
+
+
+_ROW_HEADINGS = (
+    "family",
+    "checks",
+    "looked at",
+    "problems",
+    "accepted",
+    "not applicable",
+    "not looked",
+)
+
+
+def _has_gap(entry: Entry) -> bool:
+    return entry.outcome is Outcome.NOT_LOOKED or bool(entry.verdict and entry.verdict.not_looked)
+
+
+def gap(verdict: Verdict | None) -> str:
+    """What a check that ran could not see, in one line; "" when it saw all."""
+    if verdict is None or not verdict.not_looked:
+        return ""
+    first = verdict.not_looked[0]
+    where = f"{first.path}: " if first.path else ""
+    more = len(verdict.not_looked) - 1
+    return f"{where}{first.sentence}" + (f" (and {more} more)" if more else "")
+
+
+def _nothing_verified(node: str, entries: list[Entry]) -> Iterator[str]:
+    name = node.rpartition("/")[2]
+    if not any(entry.looked or entry.outcome is Outcome.FAILED for entry in entries):
+        reason = _most_common(entry.reason for entry in entries) or "no check of it was selected"
+        yield f"{name}: nothing was verified ({reason})"
+        return
+    for entry in entries:
+        if entry.objects is not None and entry.objects < entry.expected_objects:
+            yield (
+                f"{name}: nothing was verified ({entry.objects} object files, "
+                f"expected at least {entry.expected_objects}; say objects = {entry.objects} "
+                "in the profile if that is right)"
+            )
+            return
+
+
+def _most_common(reasons: Iterable[str]) -> str:
+    counted = Counter(reason for reason in reasons if reason)
+    return counted.most_common(1)[0][0] if counted else ""

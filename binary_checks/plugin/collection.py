@@ -1,0 +1,84 @@
+"""Options, and which packages and checks become items."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binary_checks.check import FAMILIES
+from binary_checks.plugin.items import CheckItem, PackageFile
+from binary_checks.plugin.reporting import Scribe
+from binary_checks.plugin.session import SESSION, open_session
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the options of the users' contract."""
+    add = parser.getgroup("binary_checks", "checks of built binary packages").addoption
+    add("--binary-profile", metavar="NAME_OR_TOML", help="what the project expects of its packages")
+    add("--binary-static", action="store_true", help="inspect only: install and run nothing")
+    add("--binary-python", metavar="PATH", help="interpreter for the runtime checks")
+    add(
+        "--binary-with",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="a wheel, or a folder of wheels, that the packages require (repeatable)",
+    )
+    add(
+        "--binary-require",
+        metavar="FAMILY",
+        action="append",
+        default=[],
+        help="fail when a check of the family could not look (repeatable)",
+    )
+    add("--binary-sarif", metavar="FILE", help="write the problems as SARIF 2.1.0")
+    add("--explain", metavar="CHECK", help="say what a check is about, then exit")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Find the packages that the user named, and what is expected of them."""
+    for family, subject in FAMILIES.items():
+        config.addinivalue_line("markers", f"{family}: {subject}")
+    config.stash[SESSION] = session = open_session(config)
+    config.pluginmanager.register(Scribe(session.ledger), "binary_checks_scribe")
+    for family in sorted({check.family for check in session.checks} - set(FAMILIES)):
+        config.addinivalue_line("markers", f"{family}: checks of the project's own")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove whatever environments are left."""
+    session = config.stash.get(SESSION, None)
+    for facts in session.facts.values() if session else ():
+        facts.close()
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Collect a package that the user named; one met while walking a folder is left alone."""
+    node = parent.config.stash[SESSION].packages.get(file_path)
+    if node is None:
+        return None
+    collector: pytest.Collector = PackageFile.from_parent(parent, path=file_path, nodeid=node)
+    return collector
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With ``--binary-static`` leave out everything that installs or runs the package."""
+    if not config.option.binary_static:
+        return
+    runtime = [i for i in items if isinstance(i, CheckItem) and i.check.runs_package]
+    if runtime:
+        config.stash[SESSION].left_out = len(runtime)
+        items[:] = [item for item in items if item not in runtime]
+        config.hook.pytest_deselected(items=runtime)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep a package on one worker, where its facts are gathered once, also without ``--dist``."""
+    if config.getvalue("dist") != "load" or not config.stash[SESSION].packages:
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    return LoadFileScheduling(config, log)

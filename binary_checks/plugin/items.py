@@ -1,0 +1,219 @@
+"""The nodes: a package is a file, a check is an item in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+from _pytest._code.code import (
+    ExceptionChainRepr,
+    ReprEntryNative,
+    ReprFileLocation,
+    ReprTraceback,
+)
+
+from binary_checks import objects, packages
+from binary_checks.check import Check
+from binary_checks.errors import (
+    BinaryChecksError,
+    GatherError,
+    NotApplicable,
+    PackageError,
+    Unavailable,
+)
+from binary_checks.facts import Facts
+from binary_checks.ledger import Entry, Outcome, gap
+from binary_checks.model import Package, Problem
+from binary_checks.plugin.progress import progress_line
+from binary_checks.plugin.session import SESSION, Session
+from binary_checks.verdict import Case, Verdict, applicable_formats, judge, prepare, problem_line
+
+UNREADABLE = "unreadable-package"
+
+
+class ProblemsFound(Exception):
+    """The package has problems that nobody accepted; the text is one line each."""
+
+
+class ProblemsAccepted(Exception):
+    """Every problem found is accepted in the profile; the text is the reasons."""
+
+
+class PackageFile(pytest.File):
+    """A package; its items are the checks that apply to it."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """One item a check, or the single item ``unreadable-package``."""
+        try:
+            preview = packages.preview(self.path, objects)
+        except PackageError as error:
+            yield UnreadablePackage.from_parent(self, name=UNREADABLE, reason=str(error))
+            return
+        for check in self.config.stash[SESSION].checks:
+            formats = applicable_formats(check)
+            if _fits(check, preview.kind) and (formats is None or formats & preview.formats):
+                yield CheckItem.from_parent(self, name=check.id, check=check)
+
+
+def _fits(check: Check[Any], kind: type[Package]) -> bool:
+    kinds = [subject for subject in check.subjects if issubclass(subject, Package)]
+    return not kinds or any(issubclass(kind, subject) for subject in kinds)
+
+
+class PackageItem(pytest.Item):
+    """What the items of a package share."""
+
+    entry: Entry | None = None  # what the run's ledger is told, once it is known
+
+    @property
+    def state(self) -> Session:
+        """The plugin's knowledge of this run."""
+        return self.config.stash[SESSION]
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """The package file, and the check."""
+        return self.path, 0, self.name
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Problems as they are, one line each; anything else as pytest shows it."""
+        if isinstance(excinfo.value, (ProblemsFound, BinaryChecksError)):
+            return _plain_lines(str(excinfo.value), self.path.name)
+        return super().repr_failure(excinfo, style)
+
+    def note(
+        self,
+        outcome: Outcome,
+        family: str,
+        *,
+        reason: str = "",
+        verdict: Verdict | None = None,
+    ) -> None:
+        """Say how it ended, for the summary."""
+        assert self.parent is not None
+        facts = self.state.facts.get(self.path)
+        found, expected = facts.object_counts() if facts else (None, 0)
+        self.entry = Entry(
+            node=self.parent.nodeid,
+            check=self.name,
+            family=family,
+            outcome=outcome,
+            reason=reason,
+            verdict=verdict,
+            objects=found,
+            expected_objects=expected,
+        )
+
+
+def _plain_lines(text: str, file_name: str) -> ExceptionChainRepr:
+    """Text at column 0, its first line also in the short summary and in JUnit's message."""
+    traceback = ReprTraceback([ReprEntryNative([text])], None, style="native")
+    location = ReprFileLocation(file_name, 0, text.splitlines()[0])
+    return ExceptionChainRepr([(traceback, location, None)])
+
+
+class UnreadablePackage(PackageItem):
+    """A package that cannot be read at all: always a failure."""
+
+    def __init__(self, *, reason: str, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.reason = reason
+
+    def runtest(self) -> None:
+        """Fail with the reason."""
+        self.note(Outcome.FAILED, "contents", verdict=_unreadable(self.path.name, self.reason))
+        raise ProblemsFound(problem_line(UNREADABLE, self.path.name, Problem(sentence=self.reason)))
+
+
+def _unreadable(package_file_name: str, reason: str) -> Verdict:
+    return Verdict(
+        check=UNREADABLE,
+        family="contents",
+        package=package_file_name,
+        looked=0,
+        problems=(Problem(sentence=reason),),
+    )
+
+
+class CheckItem(PackageItem):
+    """One check on one package: setup gathers, runtest judges."""
+
+    case: Case | None = None
+    failure = ""  # a line known after setup already, which runtest raises
+
+    def __init__(self, *, check: Check[Any], **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.check = check
+        self.add_marker(check.family)
+
+    def setup(self) -> None:
+        """Gather the facts: skips when there is nothing to look at, errs when gathering broke."""
+        try:
+            self.case = prepare(self.check, self._facts())
+        except NotApplicable as error:
+            self._skip(Outcome.NOT_APPLICABLE, str(error))
+        except Unavailable as error:
+            self._not_looked(str(error))
+        except PackageError as error:
+            self._unreadable(str(error))
+        except GatherError as error:
+            self.note(Outcome.ERROR, self.check.family, reason=str(error))
+            raise
+
+    def _facts(self) -> Facts:
+        if self.path not in self.state.facts:
+            progress = progress_line(self.config, self.path.name)
+            self.state.facts[self.path] = Facts(
+                self.path, self.state.settings, self.state.shelf, progress
+            )
+        return self.state.facts[self.path]
+
+    def _unreadable(self, reason: str) -> None:
+        """Said once a package: the first check fails with it, the others could not look."""
+        if self.path in self.state.unreadable:
+            self._not_looked(f"unreadable package: {reason}")
+            return
+        self.state.unreadable.add(self.path)
+        verdict = _unreadable(self.path.name, reason)
+        self.note(Outcome.FAILED, self.check.family, verdict=verdict)
+        (self.failure,) = verdict.lines()
+
+    def runtest(self) -> None:
+        """Judge the facts."""
+        if self.failure:
+            raise ProblemsFound(self.failure)
+        assert self.case is not None
+        verdict = judge(self.case, self.state.profile, date.today())
+        accepted = f"{len(verdict.accepted)} accepted"
+        if verdict.problems:
+            self.note(Outcome.FAILED, self.check.family, verdict=verdict)
+            lines = (*verdict.lines(), *([accepted] if verdict.accepted else []))
+            raise ProblemsFound("\n".join(lines))
+        if verdict.not_looked:
+            self._not_looked(self._gap(verdict), verdict)
+            raise ProblemsFound(self.failure)
+        if verdict.accepted:
+            self.note(Outcome.ACCEPTED, self.check.family, verdict=verdict)
+            reasons = dict.fromkeys(item.reason for item in verdict.accepted)
+            raise ProblemsAccepted(f"{accepted}: {'; '.join(reasons)}")
+        self.note(Outcome.PASSED, self.check.family, verdict=verdict)
+
+    def _gap(self, verdict: Verdict) -> str:
+        assert self.case is not None
+        unread = len(self.case.unread)
+        counted = f" ({verdict.looked} of {verdict.looked + unread} objects read)" if unread else ""
+        return gap(verdict) + counted
+
+    def _not_looked(self, reason: str, verdict: Verdict | None = None) -> None:
+        """Skip; or, where the family is required, remember the failure for runtest to raise."""
+        if self.check.family not in self.state.ledger.required:
+            self._skip(Outcome.NOT_LOOKED, reason, verdict)
+        sentence = f"not looked, but {self.check.family} is required: {reason}"
+        self.note(Outcome.FAILED, self.check.family, reason=reason, verdict=verdict)
+        self.failure = problem_line(self.check.id, self.path.name, Problem(sentence=sentence))
+
+    def _skip(self, outcome: Outcome, reason: str, verdict: Verdict | None = None) -> NoReturn:
+        self.note(outcome, self.check.family, reason=reason, verdict=verdict)
+        pytest.skip(f"{outcome.value}: {reason}")

@@ -1,0 +1,112 @@
+"""What the user sees: outcomes, the summary, SARIF and the exit status."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binary_checks import __version__, sarif
+from binary_checks.check import find_checks
+from binary_checks.explanation import explain
+from binary_checks.ledger import Entry, Ledger
+from binary_checks.plugin.items import PackageItem, ProblemsAccepted
+from binary_checks.plugin.session import SESSION
+
+ENTRY = (
+    "binary_checks_entry"  # the report attribute that carries an entry from worker to controller
+)
+
+
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    """Answer ``--explain`` instead of running anything."""
+    name = config.option.explain
+    if name is None:
+        return None
+    checks = {check.id: check for check in find_checks()}
+    if name not in checks:
+        close = get_close_matches(name, checks, n=3)
+        hint = f"; did you mean {' or '.join(close)}?" if close else ""
+        raise pytest.UsageError(f"no check is called {name!r}{hint}")
+    config.get_terminal_writer().line(explain(checks[name]))
+    return int(pytest.ExitCode.OK)
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Name the profile, and the interpreter that packages run in."""
+    session = config.stash[SESSION]
+    if not session.packages:
+        return None
+    run = "static checks only" if config.option.binary_static else str(session.settings.python)
+    return f"binary_checks: {__version__}, profile {session.profile.source}, {run}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Make accepted problems an expected failure, and attach what the ledger is told."""
+    report = yield
+    if not isinstance(item, PackageItem):
+        return report
+    if call.excinfo and isinstance(call.excinfo.value, ProblemsAccepted):
+        report.outcome = "skipped"
+        report.wasxfail = str(call.excinfo.value)
+    if item.entry is not None and (call.when == "call" or not report.passed):
+        setattr(report, ENTRY, item.entry.to_json())
+    return report
+
+
+class Scribe:
+    """Keeps the ledger of the run, wherever all reports arrive."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take in what an item noted."""
+        entry = getattr(report, ENTRY, None)
+        if entry is not None:
+            self.ledger.add(Entry.from_json(entry))
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Forget a package's facts after its last check: memory and disk hold one package at a time."""
+    if isinstance(item, PackageItem) and (nextitem is None or nextitem.path != item.path):
+        facts = item.state.facts.pop(item.path, None)
+        if facts is not None:
+            facts.close()
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Write SARIF; turn a green run in which something was not verified into a failed one."""
+    config = session.config
+    state = config.stash.get(SESSION, None)
+    if state is None or not state.packages or hasattr(config, "workerinput"):
+        return
+    if config.option.binary_sarif:
+        path = config.invocation_params.dir / config.option.binary_sarif
+        sarif.write(Path(path), state.ledger, state.checks)
+    if config.option.collectonly:
+        return
+    green = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+    if exitstatus in green and any(state.ledger.complaints()):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """The table by family, the reasons of what was not looked at, and the complaints."""
+    state = config.stash[SESSION]
+    if not state.packages or config.option.collectonly:
+        return
+    terminalreporter.section("binary_checks", sep="=")
+    if state.ledger.entries:
+        for line in state.ledger.summary():
+            terminalreporter.write_line(line)
+    if config.option.binary_static:
+        terminalreporter.write_line("runtime checks were left out (--binary-static)")
+    for line in state.ledger.complaints():
+        terminalreporter.write_line(line, red=True, bold=True)

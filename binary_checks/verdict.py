@@ -1,0 +1,187 @@
+"""Runs one check over the facts of one package, and weighs what it says against the profile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any
+
+from binary_checks.check import Check
+from binary_checks.errors import NotApplicable, Unavailable
+from binary_checks.facts import Facts
+from binary_checks.model import (
+    ElfFile,
+    Format,
+    MachOFile,
+    MalformedObject,
+    NotLooked,
+    ObjectFile,
+    Package,
+    PeFile,
+    Problem,
+    UnreadObject,
+)
+from binary_checks.profile import KnownProblem, Profile
+
+FORMATS: dict[type, Format] = {ElfFile: Format.ELF, MachOFile: Format.MACHO, PeFile: Format.PE}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Accepted:
+    """A problem that the profile knows of."""
+
+    problem: Problem
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Case:
+    """A check with everything that it needs to judge one package."""
+
+    check: Check[Any]
+    package_file_name: str
+    subjects: tuple[Any, ...]  # what it is called on, one after the other
+    evidence: tuple[Any, ...]  # the later positional arguments, the same for every subject
+    unread: tuple[NotLooked, ...] = ()  # objects that it should have seen and could not
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    """What one check says of one package."""
+
+    check: str  # id
+    family: str
+    package: str  # file name
+    looked: int  # objects judged, or 1 for the package as a whole
+    problems: tuple[Problem, ...] = ()  # that nobody accepted
+    accepted: tuple[Accepted, ...] = ()
+    not_looked: tuple[NotLooked, ...] = ()
+
+    def lines(self) -> Iterator[str]:
+        """Every unaccepted problem as one line that is complete by itself."""
+        return (problem_line(self.check, self.package, problem) for problem in self.problems)
+
+
+def problem_line(check_id: str, package_file_name: str, problem: Problem | NotLooked) -> str:
+    """``check-id: package-file-name: path: sentence``, without the path where there is none."""
+    parts = (check_id, package_file_name, problem.path, problem.sentence)
+    return ": ".join(_printable(part) for part in parts if part)
+
+
+def _printable(text: str) -> str:
+    """Names come out of hostile archives: none may break the line or drive the terminal."""
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+        for char in text.encode("utf-8", "backslashreplace").decode("utf-8")
+    )
+
+
+def applicable_formats(check: Check[Any]) -> frozenset[Format] | None:
+    """The formats of which one must occur for the check to be collected; None for any package."""
+    if not check.judges_objects:
+        return None
+    if ObjectFile in check.subjects:
+        return frozenset(Format)
+    return frozenset(FORMATS[kind] for kind in check.subjects)
+
+
+def prepare(check: Check[Any], facts: Facts) -> Case:
+    """Gather what the check asks for.
+
+    Raises NotApplicable, Unavailable, PackageError or GatherError.
+    """
+    if check.judges_objects:
+        package = facts.get(Package)
+        subjects: tuple[Any, ...] = _subjects(check, package)
+        unread = _unread(check, package)
+    else:
+        subjects, unread = (_first_of(check.subjects, facts),), ()
+    evidence = tuple(_first_of(kinds, facts) for kinds in check.facts[1:])
+    return Case(
+        check=check,
+        package_file_name=facts.path.name,
+        subjects=subjects,
+        evidence=evidence,
+        unread=unread,
+    )
+
+
+def _subjects(check: Check[Any], package: Package) -> tuple[ObjectFile, ...]:
+    subjects = tuple(item for item in package.objects if isinstance(item, check.subjects))
+    unread = _unread(check, package)
+    if not subjects and unread:
+        raise Unavailable(f"none of {len(unread)} objects could be read: {unread[0].sentence}")
+    if not subjects:
+        formats = applicable_formats(check) or frozenset()
+        raise NotApplicable(f"no {' or '.join(sorted(formats))} object in the package")
+    return subjects
+
+
+def _unread(check: Check[Any], package: Package) -> tuple[NotLooked, ...]:
+    formats = applicable_formats(check) or frozenset()
+    unreadable: tuple[MalformedObject | UnreadObject, ...] = (*package.malformed, *package.unread)
+    return tuple(
+        NotLooked(path=item.path, sentence=item.reason)
+        for item in unreadable
+        if item.format in formats
+    )
+
+
+def _first_of(kinds: tuple[type, ...], facts: Facts) -> Any:
+    """The first of the accepted classes that the package has a fact of."""
+    for kind in kinds[:-1]:
+        try:
+            return facts.get(kind)
+        except NotApplicable:
+            continue
+    return facts.get(kinds[-1])
+
+
+def judge(case: Case, profile: Profile, today: date) -> Verdict:
+    """Call the check on every subject and sort its findings; never stops at the first."""
+    problems: set[Problem] = set()
+    not_looked: set[NotLooked] = set(case.unread)
+    options = profile.options.get(case.check.id, {})
+    for subject in case.subjects:
+        path = subject.path if isinstance(subject, ObjectFile) else ""
+        for finding in case.check(subject, *case.evidence, **options):
+            if isinstance(finding, NotLooked):
+                not_looked.add(finding if finding.path else replace(finding, path=path))
+            elif isinstance(finding, Problem):
+                problems.add(finding)
+            else:
+                problems.add(Problem(path=path, sentence=finding))
+    waivers = profile.waivers(case.check.id, case.package_file_name)
+    accepted = tuple(_accept(problems, waivers, today))
+    remaining = problems - {item.problem for item in accepted}
+    stale = () if not_looked else _stale(waivers, problems)
+    return Verdict(
+        check=case.check.id,
+        family=case.check.family,
+        package=case.package_file_name,
+        looked=len(case.subjects),
+        problems=(*sorted(remaining), *stale),
+        accepted=accepted,
+        not_looked=tuple(sorted(not_looked)),
+    )
+
+
+def _accept(
+    problems: set[Problem], waivers: tuple[KnownProblem, ...], today: date
+) -> Iterator[Accepted]:
+    for problem in sorted(problems):
+        waiver = next((known for known in waivers if known.accepts(problem, today)), None)
+        if waiver is not None:
+            yield Accepted(problem=problem, reason=waiver.reason)
+
+
+def _stale(waivers: tuple[KnownProblem, ...], problems: set[Problem]) -> tuple[Problem, ...]:
+    """A problem for each waiver that matched nothing; an expired one that still matches is none."""
+    return tuple(
+        Problem(
+            sentence=f"known problem {waiver.reason!r} matched nothing; remove it from the profile"
+        )
+        for waiver in waivers
+        if not any(waiver.accepts(problem, date.min) for problem in problems)
+    )
