@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 
 
@@ -31,12 +32,13 @@ class Edge:
     path: str  # the object that needs
     architecture: str
     needed: str
-    resolved: str | None = None  # a path in the package, system:<name>, python:<name>, wheel:<dist>:<path>
+    resolved: str | None = None  # path in the package, system:<name>, python:<name>, wheel:<dist>:<path>
     rule: Rule = Rule.MISSING
     root: str = ""  # the object whose loading leads here (the first of them, in path order)
     searched: tuple[str, ...] = ()  # the package's own directories that were searched, in order
     leaves_package: bool = False  # a searched directory lies in site-packages outside the package
-    elsewhere: tuple[str, ...] = ()  # objects of the layout that carry the name but are not found by search
+    elsewhere: tuple[str, ...] = ()  # objects of the layout of that name that no search finds
+    shadowed: str | None = None  # what a search would find, had something else not been loaded before
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,6 +51,7 @@ class UnresolvedSymbol:
     library: str = ""  # the library it is asked of, where the format says so
     root: str = ""
     provider: str = ""  # a library in scope that has the name, but not in that version
+    elsewhere: str = ""  # an object of the layout that defines it, but is not in scope
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,6 +63,7 @@ class MissingVersion:
     version: str
     provider: str
     root: str = ""
+    versioned: bool = True  # the provider knows versions at all; where it does not, ld.so aborts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,11 +81,25 @@ class Linkage:
 
     target: str  # "manylinux_2_28_x86_64, CPython 3.11": against what it was simulated
     edges: tuple[Edge, ...] = ()
-    roots: tuple[str, ...] = ()  # what a process loads by itself: extensions, executables, opened libraries
+    roots: tuple[str, ...] = ()  # what a process loads by itself: extensions, executables, libraries
     orphans: tuple[str, ...] = ()  # libraries grafted into the package that no root reaches
     closures: tuple[tuple[str, tuple[str, ...]], ...] = ()  # root -> what it loads, in load order
     unresolved: tuple[UnresolvedSymbol, ...] = ()
     missing_versions: tuple[MissingVersion, ...] = ()
     unexplored: tuple[UnexploredSymbols, ...] = ()
     requirements_given: bool = False  # the wheels of Requires-Dist were part of the layout
-    requirements: tuple[str, ...] = ()  # names of applicable Requires-Dist distributions that were not given
+    requirements: tuple[str, ...] = ()  # names of applicable Requires-Dist that were not given
+    _by_object: Mapping[tuple[str, str], tuple[Edge, ...]] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
+
+    def __post_init__(self) -> None:
+        by_object: dict[tuple[str, str], tuple[Edge, ...]] = {}
+        for edge in self.edges:
+            key = (edge.path, edge.architecture)
+            by_object[key] = (*by_object.get(key, ()), edge)
+        object.__setattr__(self, "_by_object", by_object)
+
+    def edges_of(self, path: str, architecture: str) -> tuple[Edge, ...]:
+        """The needs of one object, in the order of ``edges``; none where no root reaches it."""
+        return self._by_object.get((path, architecture), ())
