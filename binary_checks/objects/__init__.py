@@ -1,0 +1,56 @@
+"""Bytes in, object files out: the module is an ObjectReader, over one reader a format.
+
+The readers are twins: ``recognises``, ``retained`` and ``read``, in this order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from binary_checks.errors import MalformedError
+from binary_checks.model import Format, MalformedObject, ObjectFile, UnreadObject
+from binary_checks.model.source import ByteSource
+from binary_checks.objects import elf, macho, pe
+
+__all__ = ["read_objects", "recognise", "retained"]
+
+_HEAD = 64
+
+
+class _Reader(Protocol):
+    """What the module of one format does."""
+
+    def recognises(self, head: bytes) -> bool: ...
+    def retained(self, head: bytes, size: int) -> tuple[tuple[int, int], ...]: ...
+    def read(self, path: str, source: ByteSource) -> Sequence[ObjectFile | UnreadObject]: ...
+
+
+_READERS: dict[Format, _Reader] = {Format.ELF: elf, Format.MACHO: macho, Format.PE: pe}
+
+
+def recognise(head: bytes) -> Format | None:
+    """The format that the first bytes (64 are enough) announce, None for anything else."""
+    return next((name for name, reader in _READERS.items() if reader.recognises(head)), None)
+
+
+def retained(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
+    """The ranges (start, end) that ``read_objects`` may ask for; a longer head makes them smaller.
+
+    It is a guess that is nearly always right: another range may be asked for all the same.
+    """
+    found = recognise(head)
+    return _READERS[found].retained(head, size) if found else ()
+
+
+def read_objects(
+    path: str, source: ByteSource
+) -> tuple[ObjectFile | MalformedObject | UnreadObject, ...]:
+    """Every object in the file (each slice of a fat one); never raises for what the bytes say."""
+    found = recognise(source.read(0, min(_HEAD, source.size)))
+    if found is None:
+        return ()
+    try:
+        return tuple(_READERS[found].read(path, source))
+    except MalformedError as error:
+        return (MalformedObject(path=path, format=found, offset=error.offset, reason=error.reason),)

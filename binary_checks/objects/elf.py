@@ -1,0 +1,236 @@
+"""Reads ELF files: program headers and the dynamic segment first, as a loader does.
+
+Section headers may be missing; they only tell of debug information and device code. Everything
+a file refers to must lie inside of it: a truncated file is malformed, never empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from binary_checks.errors import MalformedError
+from binary_checks.model import Dependency, ElfFile, Format, Kind, UnreadObject
+from binary_checks.model.source import ByteSource
+from binary_checks.objects.elf_dynamic import (
+    DF_1_NODEFLIB,
+    DF_1_NOW,
+    DF_1_PIE,
+    DF_BIND_NOW,
+    DF_STATIC_TLS,
+    DF_TEXTREL,
+    DT_BIND_NOW,
+    DT_FLAGS,
+    DT_FLAGS_1,
+    DT_NEEDED,
+    DT_RELR,
+    DT_RPATH,
+    DT_RUNPATH,
+    DT_SONAME,
+    DT_TEXTREL,
+    Dynamic,
+    decode,
+    read_dynamic,
+)
+from binary_checks.objects.elf_header import ET_DYN, ET_EXEC, ET_REL, MAGIC, ElfHeader, read_header
+from binary_checks.objects.elf_machines import (
+    architecture_of,
+    assumes_executable_stack,
+    runs_on_a_host,
+)
+from binary_checks.objects.elf_notes import read_notes
+from binary_checks.objects.elf_sections import (
+    Section,
+    find_device_code,
+    has_debug_information,
+    is_debug_companion,
+    read_sections,
+    verify_contents,
+)
+from binary_checks.objects.elf_segments import (
+    PF_W,
+    PF_X,
+    PT_GNU_RELRO,
+    PT_GNU_STACK,
+    PT_INTERP,
+    PT_LOAD,
+    PT_TLS,
+    LoadedImage,
+    Segment,
+    read_segments,
+    verify_extent,
+)
+from binary_checks.objects.elf_symbols import read_symbols
+from binary_checks.objects.elf_versions import read_versions
+from binary_checks.objects.ranges import complement
+
+_MIB = 1 << 20
+_KEPT_OF_TABLES = 32 * _MIB
+"""What is kept of a segment that may hold symbol tables: those of libtorch_cpu.so end at 8 MiB."""
+_KEPT_OF_CODE = _MIB
+_KEPT_OF_TAIL = _MIB
+"""What is kept before the section headers: GNU ld and gold put their names there."""
+_KEPT_OF_LONG_TAIL = 128 * _MIB
+"""LLD puts the symbols' names, which may be many, between the two."""
+
+
+def recognises(head: bytes) -> bool:
+    """Whether the first bytes announce an ELF file."""
+    return head.startswith(MAGIC)
+
+
+def retained(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
+    """The ranges that ``read`` may ask for, as far as the first bytes tell.
+
+    What is left out is the inside of large segments and what no segment maps: code, GPU code,
+    debug information.
+    """
+    source = _Head(head, size)
+    try:
+        header = read_header(source)
+        segments = read_segments(source, header)
+    except MalformedError:
+        return ((0, size),)
+    loads = [segment for segment in segments if segment.type == PT_LOAD]
+    skipped = []
+    for load in loads:
+        # A linker that does not separate code puts the tables into the one segment at offset 0.
+        code = load.flags & PF_X and load.offset
+        start = load.offset + (_KEPT_OF_CODE if code else _KEPT_OF_TABLES)
+        skipped.append((start, load.offset + load.file_size))
+    end = max((load.offset + load.file_size for load in loads), default=size)
+    if header.sections_offset:
+        from_lld = sum(1 for load in loads if load.flags & PF_W) > 1
+        tail = _KEPT_OF_LONG_TAIL if from_lld else _KEPT_OF_TAIL
+        skipped.append((end, header.sections_offset - tail))
+    kept = [(s.offset, s.offset + s.file_size) for s in segments if s.type != PT_LOAD]
+    return complement(skipped, kept, size)
+
+
+def read(path: str, source: ByteSource) -> tuple[ElfFile | UnreadObject, ...]:
+    """The one object of an ELF file. Raises MalformedError."""
+    header = read_header(source)
+    segments = read_segments(source, header)
+    sections = read_sections(source, header)
+    if header.type not in (ET_REL, ET_EXEC, ET_DYN):
+        reason = f"ELF type {header.type:#x} is no library, executable or relocatable file"
+        return (UnreadObject(path=path, format=Format.ELF, reason=reason),)
+    debug = header.type != ET_REL and is_debug_companion(sections)
+    if not debug:  # in a companion, segments tell where things lie in the stripped file
+        verify_extent(segments, source.size)
+    verify_contents(sections, source.size)
+    facts: dict[str, Any] = {
+        "path": path,
+        "size": source.size,
+        "architecture": architecture_of(header),
+        "debug_information": has_debug_information(sections),
+        "device_code": find_device_code(sections),
+    }
+    if debug:
+        return (ElfFile(kind=Kind.DEBUG, **facts),)
+    if not runs_on_a_host(header):
+        return (ElfFile(kind=Kind.DEVICE, **facts),)
+    if header.type == ET_REL:
+        return (ElfFile(kind=Kind.RELOCATABLE, **facts),)
+    return (_read_loadable(source, header, segments, sections, facts),)
+
+
+def _read_loadable(
+    source: ByteSource,
+    header: ElfHeader,
+    segments: tuple[Segment, ...],
+    sections: tuple[Section, ...],
+    facts: dict[str, Any],
+) -> ElfFile:
+    image = LoadedImage(source, header, segments)
+    dynamic = read_dynamic(image, segments)
+    versions = read_versions(image, dynamic)
+    imports, exports = read_symbols(image, dynamic, versions, sections)
+    notes = read_notes(source, header, segments)
+    interpreter = _read_interpreter(source, segments)
+    kind = _kind_of(header, dynamic, interpreter)
+    if kind is Kind.SHARED and not dynamic:
+        raise MalformedError("a shared library without a dynamic segment")
+    return ElfFile(
+        kind=kind,
+        imports=imports,
+        exports=exports,
+        symbol_versions=versions.needed,
+        defined_versions=versions.defined,
+        interpreter=interpreter,
+        build_id=notes.build_id,
+        isa_level=notes.isa_level,
+        **_facts_of_dynamic(dynamic),
+        **_facts_of_segments(segments, facts["architecture"]),
+        **facts,
+    )
+
+
+def _kind_of(header: ElfHeader, dynamic: Dynamic, interpreter: str) -> Kind:
+    """Position-independent executables are ET_DYN too, and some libraries can be run.
+
+    libQt6Core.so.6 and glibc's own libc.so.6 have a PT_INTERP; a DT_SONAME tells them apart.
+    """
+    if header.type == ET_EXEC or dynamic.value(DT_FLAGS_1) & DF_1_PIE:
+        return Kind.EXECUTABLE
+    if interpreter and DT_SONAME not in dynamic:
+        return Kind.EXECUTABLE
+    return Kind.SHARED
+
+
+def _facts_of_dynamic(dynamic: Dynamic) -> dict[str, Any]:
+    flags, flags_1 = dynamic.value(DT_FLAGS), dynamic.value(DT_FLAGS_1)
+    return {
+        "name": dynamic.string(DT_SONAME),
+        "needed": tuple(Dependency(name=name) for name in dynamic.texts(DT_NEEDED)),
+        "rpath": dynamic.search_path(DT_RPATH),
+        "runpath": dynamic.search_path(DT_RUNPATH),
+        "bind_now": bool(DT_BIND_NOW in dynamic or flags & DF_BIND_NOW or flags_1 & DF_1_NOW),
+        "text_relocations": bool(DT_TEXTREL in dynamic or flags & DF_TEXTREL),
+        "static_tls": bool(flags & DF_STATIC_TLS),
+        "relative_relocations": DT_RELR in dynamic,
+        "no_default_libraries": bool(flags_1 & DF_1_NODEFLIB),
+    }
+
+
+def _facts_of_segments(segments: Iterable[Segment], architecture: str) -> dict[str, Any]:
+    by_type = {segment.type: segment for segment in segments}  # the last of a type, as in glibc
+    loads = [segment for segment in segments if segment.type == PT_LOAD]
+    stack, thread = by_type.get(PT_GNU_STACK), by_type.get(PT_TLS)
+    return {
+        "stack_header": stack is not None,
+        "executable_stack": (
+            bool(stack.flags & PF_X) if stack else assumes_executable_stack(architecture)
+        ),
+        "relro": PT_GNU_RELRO in by_type,
+        "writable_executable": any(s.flags & PF_W and s.flags & PF_X for s in loads),
+        "alignment": min((segment.alignment for segment in loads), default=0),
+        "tls_size": _aligned_size(thread) if thread else 0,
+    }
+
+
+def _aligned_size(segment: Segment) -> int:
+    step = max(segment.alignment, 1)
+    return -(-segment.memory_size // step) * step
+
+
+def _read_interpreter(source: ByteSource, segments: Iterable[Segment]) -> str:
+    segment = next((s for s in segments if s.type == PT_INTERP), None)
+    if segment is None:
+        return ""
+    contents = source.read(segment.offset, min(segment.file_size, 4096))  # PATH_MAX
+    return decode(contents.partition(b"\0")[0])
+
+
+class _Head:
+    """The first bytes of a file as a ByteSource that claims the whole file's size."""
+
+    def __init__(self, head: bytes, size: int) -> None:
+        self._head = head
+        self.size = size
+
+    def read(self, offset: int, length: int) -> bytes:
+        """The bytes, as long as they are among the first."""
+        if offset + length > len(self._head):
+            raise MalformedError("not among the first bytes", offset)
+        return self._head[offset : offset + length]
