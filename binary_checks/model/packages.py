@@ -18,13 +18,15 @@ _Object = TypeVar("_Object", bound=ObjectFile)
 class Member:
     """One entry of an archive, at the place where installation puts it."""
 
-    path: str  # relative to site-packages, as an installed RECORD writes it ("../../../bin/x" for a script)
+    path: str  # relative to site-packages, as installed RECORDs write it: "../../../bin/x"
     archive_name: str  # as the central directory spells it
     size: int = 0  # declared uncompressed size, bytes
     compressed_size: int = 0  # bytes
     mode: int = 0o644  # st_mode from the external attributes
     sha256: str = ""  # hexadecimal, of what it inflates to; "" when it could not be read whole
-    faults: tuple[str, ...] = ()  # what reading it showed: a wrong CRC-32, a local header that disagrees, ...
+    faults: tuple[
+        str, ...
+    ] = ()  # what reading it showed: a wrong CRC-32, a local header that disagrees, ...
 
     @property
     def is_directory(self) -> bool:
@@ -49,6 +51,9 @@ class Package:
     objects: tuple[ObjectFile, ...] = ()
     malformed: tuple[MalformedObject, ...] = ()
     unread: tuple[UnreadObject, ...] = ()
+    archive_faults: tuple[
+        str, ...
+    ] = ()  # of the archive as a whole: bytes before its first entry, ...
 
     @property
     def file_name(self) -> str:

@@ -1,0 +1,213 @@
+"""One pass over an archive's members: each inflated once, hashed, and read if it is an object."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import NamedTuple
+
+from binary_checks.model.objects import Format, MalformedObject, ObjectFile, UnreadObject
+from binary_checks.model.packages import Member
+from binary_checks.model.source import ObjectReader
+from binary_checks.packages.archive import Archive, Entry
+from binary_checks.packages.file_bytes import FileBytes
+from binary_checks.packages.inflate import (
+    HEAD,
+    WHOLE,
+    Outcome,
+    expand_again,
+    read_small,
+    read_stream,
+)
+from binary_checks.packages.local_header import find_overlaps
+from binary_checks.packages.retention import MemorySource, RetainedSource
+
+Read = ObjectFile | MalformedObject | UnreadObject
+Progress = Callable[[int, int], None]
+Place = Callable[[str], str]
+
+_BATCH = 8 << 20  # bytes of members that one task of a thread reads
+_THREADS = 4  # more would only wait for the interpreter's lock
+_PATIENCE = 0.1  # seconds between two reports of progress
+_KEPT = 64 << 20  # bytes; no sane RECORD is larger
+
+
+class MemberReading(NamedTuple):
+    """A member, the objects in it, and its content where that was asked for."""
+
+    member: Member
+    objects: tuple[Read, ...] = ()
+    content: bytes | None = None
+
+
+class Task(NamedTuple):
+    """What every thread needs to know."""
+
+    file: FileBytes
+    archive: Archive
+    reader: ObjectReader
+    place: Place  # archive name -> installed path
+    kept: Collection[str] = ()  # archive names of the members whose content is wanted
+
+
+def read_members(task: Task, progress: Progress | None = None) -> list[MemberReading]:
+    """Read every member, in the order of the central directory.
+
+    ``progress`` is told, in the calling thread, how many of how many bytes have been inflated.
+    """
+    entries = task.archive.entries
+    batches = list(_make_batches(entries))
+    threads = min(_THREADS, os.cpu_count() or 1, len(batches))
+    overlaps = find_overlaps(task.archive)
+    total = sum(entry.size for entry in entries)
+    done = [0] * len(batches)  # bytes; each batch counts in its own place
+
+    def read(number: int) -> list[tuple[int, MemberReading]]:
+        readings = []
+        for index in batches[number]:
+            readings.append((index, _read_member(task, entries[index], overlaps.get(index))))
+            done[number] += entries[index].size
+        return readings
+
+    def report() -> None:
+        if progress is not None:
+            progress(sum(done), total)
+
+    run = _run_threaded if threads > 1 else _run_here
+    readings = dict(pair for batch in run(read, len(batches), threads, report) for pair in batch)
+    return [readings[index] for index in range(len(entries))]
+
+
+_Batch = list[int]
+_Readings = list[tuple[int, MemberReading]]
+
+
+def _make_batches(entries: tuple[Entry, ...]) -> Iterator[_Batch]:
+    """Put the largest members first, so that none is begun when the others are done."""
+    batch: _Batch = []
+    size = 0
+    for index in sorted(range(len(entries)), key=lambda index: -entries[index].size):
+        batch.append(index)
+        size += entries[index].size
+        if size >= _BATCH:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _run_here(
+    read: Callable[[int], _Readings], count: int, _: int, report: Callable[[], None]
+) -> Iterator[_Readings]:
+    for number in range(count):
+        yield read(number)
+        report()
+
+
+def _run_threaded(
+    read: Callable[[int], _Readings], count: int, threads: int, report: Callable[[], None]
+) -> Iterator[_Readings]:
+    with ThreadPoolExecutor(threads, "binary-checks") as pool:
+        try:
+            for future in [pool.submit(read, number) for number in range(count)]:
+                while not wait((future,), _PATIENCE).done:
+                    report()
+                yield future.result()
+                report()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _read_member(task: Task, entry: Entry, refusal: str | None) -> MemberReading:
+    if refusal is not None:
+        return _describe(task, entry, Outcome(faults=(*entry.faults, refusal)))
+    if max(entry.size, entry.compressed_size) <= WHOLE:
+        content, outcome = read_small(task.file, entry)
+        objects = _read_small_object(task, entry, content, outcome)
+        wanted = content if entry.name in task.kept and outcome.sha256 else None
+        return _describe(task, entry, outcome, objects, wanted)
+    if entry.name in task.kept:
+        return _read_kept(task, entry)
+    return _read_large(task, entry)
+
+
+def _describe(
+    task: Task,
+    entry: Entry,
+    outcome: Outcome,
+    objects: tuple[Read, ...] = (),
+    content: bytes | None = None,
+) -> MemberReading:
+    member = Member(
+        path=task.place(entry.name),
+        archive_name=entry.name,
+        size=entry.size,
+        compressed_size=entry.compressed_size,
+        mode=entry.mode,
+        sha256=outcome.sha256,
+        faults=outcome.faults,
+    )
+    return MemberReading(member, objects, content)
+
+
+def _read_small_object(
+    task: Task, entry: Entry, content: bytes, outcome: Outcome
+) -> tuple[Read, ...]:
+    found = task.reader.recognise(content[:HEAD])
+    if found is None:
+        return ()
+    if not outcome.sha256:
+        return (_leave_unread(task, entry, found, outcome),)
+    return task.reader.read_objects(task.place(entry.name), MemorySource(content))
+
+
+def _leave_unread(task: Task, entry: Entry, found: Format, outcome: Outcome) -> UnreadObject:
+    """Say that an object is there: a broken archive proves nothing about it."""
+    reason = f"the archive does not yield it: {outcome.faults[-1]}"
+    return UnreadObject(path=task.place(entry.name), format=found, reason=reason)
+
+
+def _read_kept(task: Task, entry: Entry) -> MemberReading:
+    pieces: list[bytes] = []
+    outcome = read_stream(task.file, entry, pieces.append if entry.size <= _KEPT else _drop)
+    if entry.size > _KEPT:
+        too_large = f"it has {entry.size} bytes, more than {_KEPT} are not read"
+        outcome = Outcome(outcome.sha256, (*outcome.faults, too_large))
+    content = b"".join(pieces) if pieces and outcome.sha256 else None
+    return _describe(task, entry, outcome, (), content)
+
+
+def _drop(_: bytes) -> None:
+    pass
+
+
+def _read_large(task: Task, entry: Entry) -> MemberReading:
+    """Stream a member by; the first piece tells whether it is an object and what to keep."""
+    source: RetainedSource | None = None
+    found: Format | None = None
+    first = True
+
+    def consume(piece: bytes) -> None:
+        nonlocal source, found, first
+        if first:
+            first = False
+            head = piece[:HEAD]
+            found = task.reader.recognise(head)
+            if found is not None:
+                ranges = task.reader.retained(head, entry.size)
+                source = RetainedSource(entry.size, ranges, lambda: expand_again(task.file, entry))
+        if source is not None:
+            source.append(piece)
+
+    outcome = read_stream(task.file, entry, consume)
+    path = task.place(entry.name)
+    if source is None or found is None:
+        return _describe(task, entry, outcome)
+    try:
+        if not outcome.sha256:
+            unread = _leave_unread(task, entry, found, outcome)
+            return _describe(task, entry, outcome, (unread,))
+        return _describe(task, entry, outcome, task.reader.read_objects(path, source))
+    finally:
+        source.close()

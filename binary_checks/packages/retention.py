@@ -1,0 +1,107 @@
+"""Keeps of an object file, while it streams by, the ranges that its reader will ask for."""
+
+from __future__ import annotations
+
+import tempfile
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+
+from binary_checks.errors import MalformedError
+
+_IN_MEMORY = 4 << 20  # bytes kept of one object before they go to an unlinked file
+
+Range = tuple[int, int]
+
+
+class MemorySource:
+    """The bytes of a small file, all in memory."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    @property
+    def size(self) -> int:
+        """The file's size in bytes."""
+        return len(self._content)
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Exactly length bytes from offset; raises MalformedError when the file ends before."""
+        check_extent(offset, length, self.size)
+        return self._content[offset : offset + length]
+
+
+class RetainedSource:
+    """Ranges of a large file; whoever asks for other bytes makes the file be read again, whole.
+
+    The ranges lie one behind the other in memory, or in an unlinked file once they are many.
+    ``again`` inflates the file from its start: a reader announces what it will need from the
+    first bytes alone, and patchelf moves tables to places which these do not tell.
+    """
+
+    def __init__(
+        self, size: int, ranges: Iterable[Range], again: Callable[[], Iterator[bytes]]
+    ) -> None:
+        self.size = size
+        self._again = again
+        self._start_over(ranges)
+
+    def _start_over(self, ranges: Iterable[Range]) -> None:
+        self._ranges = merge_ranges(ranges, self.size)
+        self._starts = [start for start, _ in self._ranges]
+        self._places = [0]  # of each range among the bytes kept
+        for start, end in self._ranges:
+            self._places.append(self._places[-1] + end - start)
+        self._streamed = 0
+        self._next = 0  # the first range that is not complete yet
+        self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115
+
+    def append(self, piece: bytes) -> None:
+        """Take the next bytes of the file and keep those that lie in a range."""
+        begin = self._streamed
+        self._streamed = finish = begin + len(piece)
+        while self._next < len(self._ranges):
+            start, end = self._ranges[self._next]
+            if start >= finish:
+                return
+            self._file.write(memoryview(piece)[max(start - begin, 0) : end - begin])
+            if end > finish:
+                return
+            self._next += 1
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Exactly length bytes from offset; raises MalformedError when the file ends before."""
+        check_extent(offset, length, self.size)
+        index = bisect_right(self._starts, offset) - 1
+        if index < 0 or offset + length > self._ranges[index][1]:
+            if not length:
+                return b""
+            self.close()
+            self._start_over([(0, self.size)])
+            for piece in self._again():
+                self.append(piece)
+            index = 0
+        self._file.seek(self._places[index] + offset - self._ranges[index][0])
+        return self._file.read(length)
+
+    def close(self) -> None:
+        """Let go of the bytes."""
+        self._file.close()
+
+
+def check_extent(offset: int, length: int, size: int) -> None:
+    """Raise MalformedError unless those bytes lie inside a file of that size."""
+    if offset < 0 or length < 0 or offset + length > size:
+        raise MalformedError(f"{length} bytes are asked for and the file has {size}", offset)
+
+
+def merge_ranges(ranges: Iterable[Range], size: int) -> list[Range]:
+    """Sort ranges, cut them to the file's size and join those that touch."""
+    merged: list[Range] = []
+    for start, end in sorted((max(0, start), min(end, size)) for start, end in ranges):
+        if start >= end:
+            continue
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged

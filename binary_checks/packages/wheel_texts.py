@@ -1,0 +1,79 @@
+"""Reads the texts in ``*.dist-info``: what cannot be read becomes a fault, never an error."""
+
+from __future__ import annotations
+
+import configparser
+import csv
+import io
+import re
+from collections.abc import Iterator
+from email.parser import HeaderParser
+
+from binary_checks.model.packages import RecordRow
+
+Headers = tuple[tuple[str, str], ...]
+Faults = tuple[str, ...]
+
+
+def _decode(content: bytes) -> tuple[str, Faults]:
+    try:
+        return content.decode("utf-8-sig"), ()
+    except UnicodeDecodeError as error:
+        fault = f"it is not valid UTF-8 (at byte {error.start:#x})"
+        return content.decode(errors="replace"), (fault,)
+
+
+def read_headers(content: bytes) -> tuple[Headers, Faults]:
+    """Read METADATA or WHEEL, which have the form of an e-mail's header."""
+    text, faults = _decode(content)
+    message = HeaderParser().parsestr(text)
+    defects = (f"its headers are broken: {type(defect).__name__}" for defect in message.defects)
+    headers = tuple((key, str(value).strip()) for key, value in message.items())
+    return headers, (*faults, *dict.fromkeys(defects))
+
+
+def read_record(content: bytes | None) -> tuple[tuple[RecordRow, ...] | None, Faults]:
+    """Read RECORD: CSV with path, hash and size."""
+    if content is None:
+        return None, ()
+    text, faults = _decode(content)
+    rows: list[RecordRow] = []
+    wrong: list[str] = []
+    table = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        for columns in table:
+            if not columns:
+                continue
+            rows.append(_make_row(columns))
+            wrong.extend(_judge_columns(table.line_num, columns))
+    except csv.Error as error:
+        wrong.append(f"line {table.line_num}: not CSV, the rest is not read: {error}")
+    return tuple(rows), (*faults, *wrong)
+
+
+def _make_row(columns: list[str]) -> RecordRow:
+    path, signature, size, *_ = [*columns, "", ""]
+    known = size.isascii() and size.isdigit() and len(size) < 20
+    return RecordRow(path=path, hash=signature, size=int(size) if known else None)
+
+
+def _judge_columns(line: int, columns: list[str]) -> Iterator[str]:
+    if len(columns) != 3:
+        yield f"line {line}: {len(columns)} columns instead of three"
+    elif columns[2] and _make_row(columns).size is None:
+        yield f"line {line}: the size {columns[2][:40]!r} is no number"
+
+
+def read_entry_points(content: bytes) -> tuple[tuple[tuple[str, str, str], ...], Faults]:
+    """Read entry_points.txt: groups of ``name = object reference``."""
+    text, faults = _decode(content)
+    parser = configparser.RawConfigParser(delimiters=("=",), default_section="\0")
+    parser.optionxform = str  # type: ignore[method-assign, assignment]
+    try:
+        parser.read_string(text)
+    except configparser.Error as error:
+        reason = re.sub(r"\s+", " ", error.message.replace("'<string>'", "it"))
+        return (), (*faults, f"it cannot be read: {reason}")
+    groups = ((group, parser.items(group)) for group in parser.sections())
+    found = ((group, name, value) for group, items in groups for name, value in items)
+    return tuple(found), faults
