@@ -1,0 +1,144 @@
+"""The development sessions: what CI runs, a person runs with the same words.
+
+``nox`` runs those that need nothing but an index; ``nox --list`` shows the others.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tarfile
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.5.1"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.sessions = ["tests", "lint", "typing", "docs"]
+nox.options.error_on_missing_interpreters = False
+nox.options.download_python = "never"
+
+ROOT = Path(__file__).parent
+PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14"]
+PYPROJECT = nox.project.load_toml("pyproject.toml")
+NOTHING_SELECTED = 5  # pytest's exit status
+SHIPPED_WHEEL = "fixtures/samples/wheels/demo-1.0-cp38-abi3-manylinux_2_17_x86_64.whl"
+
+
+def group(name: str) -> list[str]:
+    """The requirements of a dependency group, ours spelled so that pip finds this checkout."""
+    found = nox.project.dependency_groups(PYPROJECT, name)
+    return [item.replace("binary-checks[", ".[") for item in found]
+
+
+@nox.session(python=PYTHONS)
+def tests(session: nox.Session) -> None:
+    """Run the unmarked tests with branch coverage; further arguments go to pytest."""
+    session.install("-e", ".[fast,test]")
+    session.run("coverage", "erase")
+    try:
+        session.run("coverage", "run", "-m", "pytest", "-n", "2", *session.posargs)
+    finally:
+        session.run("coverage", "combine", "--quiet")
+        session.run("coverage", "report")
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Hold style, format and layers."""
+    session.install("-e", ".", *group("lint"))
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("lint-imports", "--no-cache")
+
+
+@nox.session
+def typing(session: nox.Session) -> None:
+    """Hold the types, as the oldest Python that we support sees them."""
+    session.install(*group("typing"))
+    session.run("mypy")
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Generate docs/checks.md; with ``-- --check`` only say whether it is stale."""
+    session.install("-e", ".")
+    session.run("python", "-m", "fixtures.documentation", *session.posargs)
+
+
+@nox.session
+def samples(session: nox.Session) -> None:
+    """Make the samples anew with zig; the same bytes must come out."""
+    session.install("-e", ".", *group("samples"))
+    session.run("python", "-m", "fixtures.samples.make")
+
+
+@nox.session
+def picture(session: nox.Session) -> None:
+    """Draw the README's picture from a real run."""
+    session.install("-e", ".")
+    session.run("python", "-m", "fixtures.picture")
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Measure our CPU time, wall time and memory beside others': ``-- --wheels FOLDER``."""
+    session.install(*group("bench"))
+    session.run("python", "-m", "fixtures.bench", *session.posargs)
+
+
+@nox.session
+def sweep(session: nox.Session) -> None:
+    """Judge the published wheels of the list: ``-- FOLDER`` keeps them between runs."""
+    session.install(".[fast]")
+    session.run("python", "-m", "fixtures.sweep", *session.posargs)
+
+
+def marked(session: nox.Session, marker: str) -> None:
+    """Run the tests of one marker; where there are none, say so and do not look green."""
+    session.install("-e", ".[fast,test]")
+    selected = session.run(
+        *("python", "-m", "pytest", "--collect-only", "-qq", "-m", marker),
+        silent=True,
+        success_codes=[0, NOTHING_SELECTED],
+    )
+    if not isinstance(selected, str) or "tests/" not in selected:
+        session.skip(f"no test is marked ({marker}): nothing was run")
+    session.run("python", "-m", "pytest", "-m", marker, *session.posargs)
+
+
+@nox.session
+def slow(session: nox.Session) -> None:
+    """Run the slow tests that download nothing."""
+    marked(session, "slow and not network and not gpu")
+
+
+@nox.session
+def network(session: nox.Session) -> None:
+    """Run the tests that download from the index."""
+    marked(session, "network and not gpu")
+
+
+@nox.session
+def gpu(session: nox.Session) -> None:
+    """Run the tests that need a GPU."""
+    marked(session, "gpu")
+
+
+@nox.session(name="test-wheel")
+def test_wheel(session: nox.Session) -> None:
+    """Build, install elsewhere, and test what was built: the tests come from the sdist."""
+    session.install("build")
+    place = Path(session.create_tmp()).resolve()
+    shutil.rmtree(place / "dist", ignore_errors=True)
+    shutil.rmtree(place / "tree", ignore_errors=True)
+    session.run("python", "-m", "build", "--outdir", str(place / "dist"), str(ROOT))
+    (wheel,) = (place / "dist").glob("*.whl")
+    (sdist,) = (place / "dist").glob("*.tar.gz")
+    session.install(f"{wheel}[fast,test]")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(place / "tree")  # noqa: S202 - we made it a moment ago
+    (tree,) = (place / "tree").iterdir()
+    shutil.rmtree(tree / "binary_checks")  # so that only the installed one can be imported
+    with session.chdir(tree):
+        session.run("python", "-m", "pytest", "-n", "2", *session.posargs)
+        session.run("binary-checks", "--binary-static", SHIPPED_WHEEL)
