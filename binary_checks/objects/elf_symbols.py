@@ -172,7 +172,7 @@ class ElfSymbolTable(SymbolTable):
         hidden = bool(self._raw.versions and self._raw.versions[index] & _HIDDEN)
         return Symbol(
             name=self._all_names()[position],
-            library=library,
+            library=library if self._are_imports else "",
             version=version,
             weak=self._raw.bindings[index] >> 4 == _STB_WEAK,
             hidden=hidden and not self._are_imports,
