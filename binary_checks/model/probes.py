@@ -28,15 +28,19 @@ class ProbeReport:
 class Step:
     """One thing a probe did, and how it ended."""
 
-    name: str  # the module
+    name: str  # the module, or the path of the extension
     outcome: Outcome = Outcome.OK
     detail: str = ""  # exception text, signal name, seconds of the limit, exit status; one line
+    finished: bool = False  # the step itself was over: the outcome is how the process then ended
     stderr: str = ""  # what it wrote to stderr, cut to its last lines
     origin: str = ""  # __file__ of what was imported, relative to site-packages when below it
+    origin_sha256: str = ""  # hexadecimal, of that file after the import; "" when it is gone
     version: str = ""  # the module's __version__, when it is a str
+    missing_module: str = ""  # the module that a ModuleNotFoundError names
     directory_changed: str = ""  # the working directory after it, when it is another
-    gil_enabled: bool | None = None  # sys._is_gil_enabled() afterwards; None where there is no such thing
-    libraries: tuple[str, ...] = ()  # objects mapped afterwards, relative to site-packages when below it
+    gil_enabled: bool | None = None  # whether the GIL is back; None where it is never away
+    extensions: tuple[str, ...] = ()  # files of the extension modules imported afterwards
+    libraries: tuple[str, ...] | None = None  # objects mapped afterwards; None: nobody can say
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,5 +65,6 @@ class ImportReport(ProbeReport):
 class ExtensionReport(ProbeReport):
     """The load of each extension module, all in one process, alone again after a crash."""
 
-    steps: tuple[Step, ...] = ()  # name is the path of the extension
-    needed_by_import: frozenset[str] = frozenset()  # extensions that the package's own import loads
+    steps: tuple[Step, ...] = ()  # name is the path of the extension, "" for the process's own end
+    untried: tuple[str, ...] = ()  # left out after too many crashes and hangs
+    libraries: tuple[str, ...] | None = None  # objects mapped at the end; None: nobody can say

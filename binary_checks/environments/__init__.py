@@ -1,0 +1,1 @@
+"""A package in, a place to run probes out, and what the probes answered."""

@@ -1,0 +1,90 @@
+"""Where packages come from: the user's settings for pip, also in the words of uv."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+
+_UV_VARIABLES = (
+    "UV_DEFAULT_INDEX",
+    "UV_EXTRA_INDEX_URL",
+    "UV_FIND_LINKS",
+    "UV_INDEX",
+    "UV_INDEX_URL",
+    "UV_NO_INDEX",
+)
+# Later sections win, as in pip: "install" is the command that we would run.
+_SECTIONS = ("global", "install", ":env:")
+
+
+def read_pip_settings(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The settings that pip itself reports, by name ("index-url"); without pip, its variables."""
+    if importlib.util.find_spec("pip") is not None:
+        command = (sys.executable, "-m", "pip", "config", "list")
+        answer = subprocess.run(
+            command, env=dict(environ), capture_output=True, text=True, check=False, timeout=60
+        )
+        if answer.returncode == 0:
+            return parse_pip_settings(answer.stdout)
+    return {
+        name[4:].lower().replace("_", "-"): value
+        for name, value in environ.items()
+        if name.startswith("PIP_") and value
+    }
+
+
+def parse_pip_settings(text: str) -> dict[str, str]:
+    """Merge the lines of ``pip config list`` (``global.index-url='https://...'``)."""
+    rows: dict[str, dict[str, str]] = {section: {} for section in _SECTIONS}
+    for line in text.splitlines():
+        key, found, value = line.partition("=")
+        section, _, name = key.rpartition(".")
+        if found and section in rows:
+            rows[section][name] = _unquote(value)
+    return {name: value for section in _SECTIONS for name, value in rows[section].items()}
+
+
+def _unquote(text: str) -> str:
+    try:
+        return str(ast.literal_eval(text))
+    except (SyntaxError, ValueError):
+        return text
+
+
+def translate_for_uv(settings: Mapping[str, str], environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Say pip's settings as options of uv; the user's own settings for uv win as a whole."""
+    if any(environ.get(name) for name in _UV_VARIABLES):
+        return ()
+    return tuple(_translate(settings))
+
+
+def _translate(settings: Mapping[str, str]) -> Iterator[str]:
+    if settings.get("no-index", "").lower() in {"1", "true", "yes", "on"}:
+        yield "--no-index"
+    for name, option in (
+        ("index-url", "--default-index"),
+        ("extra-index-url", "--index"),
+        ("find-links", "--find-links"),
+        ("trusted-host", "--allow-insecure-host"),
+    ):
+        for value in settings.get(name, "").split():
+            yield from (option, value)
+    if settings.get("extra-index-url"):
+        # pip takes the best version of all indexes, uv by itself that of the first.
+        yield from ("--index-strategy", "unsafe-best-match")
+
+
+def translate_variables_for_uv(
+    settings: Mapping[str, str], environ: Mapping[str, str]
+) -> dict[str, str]:
+    """Say what uv reads from variables alone, where the user has not set them."""
+    names = {"cert": "SSL_CERT_FILE", "client-cert": "SSL_CLIENT_CERT", "proxy": "ALL_PROXY"}
+    return {
+        variable: settings[name]
+        for name, variable in names.items()
+        if settings.get(name) and not environ.get(variable)
+    }

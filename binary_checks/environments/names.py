@@ -1,0 +1,94 @@
+"""What of a wheel can be imported and loaded by an interpreter: names and extension modules."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import PurePosixPath
+
+from binary_checks.errors import NotApplicable
+from binary_checks.model import Kind, Wheel
+from binary_checks.model.extensions import is_extension, parse_extension_name
+
+# What else lies at the top level by mistake and wants what the package does not require.
+_ASIDE = frozenset(
+    ["tests", "test", "testing", "docs", "doc", "examples", "example", "benchmarks", "scripts"]
+)
+
+
+def find_import_names(wheel: Wheel, suffixes: Collection[str]) -> tuple[str, ...]:
+    """The names by which the wheel is imported: packages and modules at the top level, sorted.
+
+    A folder without ``__init__`` stands for the packages in it (``google.protobuf``): importing a
+    namespace by itself runs nothing. ``suffixes`` are the interpreter's, of extension modules.
+    Raises NotApplicable when there is nothing to import.
+    """
+    libraries = set(_find_libraries(wheel))
+    paths = [
+        PurePosixPath(member.path).parts
+        for member in wheel.members
+        if not member.is_directory and member.path not in libraries
+    ]
+    names = set(_find_names(paths, tuple(suffixes)))
+    names = {name for name in names if name not in _ASIDE} or names
+    if not names:
+        raise NotApplicable("the wheel holds no Python module")
+    return tuple(sorted(names))
+
+
+def _find_libraries(wheel: Wheel) -> Iterator[str]:
+    """Find what has the name of a module and is a library: a bare ``.so`` without PyInit."""
+    modules = {item.path for item in wheel.objects if is_extension(item)}
+    for member in wheel.members:
+        name = parse_extension_name(member.path)
+        if name is not None and name.suffix == ".so" and member.path not in modules:
+            yield member.path
+
+
+def _find_names(
+    paths: Iterable[tuple[str, ...]], suffixes: tuple[str, ...], prefix: str = ""
+) -> Iterator[str]:
+    folders: dict[str, list[tuple[str, ...]]] = {}
+    for first, *rest in paths:
+        if rest:
+            folders.setdefault(first, []).append(tuple(rest))
+        # Below a namespace a loose module may as well be a script or an example.
+        elif not (prefix and first.endswith(".py")) and _is_plain(_module_name(first, suffixes)):
+            yield prefix + _module_name(first, suffixes)
+    for folder, inner in folders.items():
+        if not _is_plain(folder) or (prefix and folder in _ASIDE):
+            continue
+        if any(len(p) == 1 and _module_name(p[0], suffixes) == "__init__" for p in inner):
+            yield prefix + folder
+        else:
+            yield from _find_names(inner, suffixes, f"{prefix}{folder}.")
+
+
+def _module_name(file_name: str, suffixes: tuple[str, ...]) -> str:
+    """The module that a file is, "" for a file that no import finds."""
+    for suffix in (".py", *suffixes):
+        if file_name.endswith(suffix) and "." not in (name := file_name[: -len(suffix)]):
+            return name
+    return ""
+
+
+def _is_plain(name: str) -> bool:
+    return name.isidentifier() and not keyword.iskeyword(name) and name != "__pycache__"
+
+
+def find_extensions(wheel: Wheel, suffixes: Collection[str]) -> tuple[str, ...]:
+    """The paths of the extension modules that the interpreter would look for, sorted.
+
+    A file whose suffix names an ABI is meant to be one, with or without PyInit; a bare ``.so``
+    without PyInit is a library. Raises NotApplicable when there is none.
+    """
+    found = set()
+    for item in wheel.objects:
+        name = parse_extension_name(item.path)
+        if name is None or name.suffix not in suffixes or item.path.startswith("../"):
+            continue
+        if item.kind is Kind.SHARED and (name.tagged or is_extension(item)):
+            found.add(item.path)
+    if not found:
+        raise NotApplicable("no extension module for this interpreter")
+    return tuple(sorted(found))

@@ -1,0 +1,147 @@
+"""Runs one process with everything it starts, for a limited time, and leaves none of it behind.
+
+What it writes is drained into a short memory, so that no amount of it fills a disk; standard
+output is thrown away unless it is asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from binary_checks.environments.windows_job import close_job, open_job
+
+COOKIE = "BINARY_CHECKS_PROCESS"
+_KEPT = 64 * 1024  # bytes of output: its head and its tail, half each
+_GRACE = 3.0  # seconds between asking for the stacks and killing, and for pipes to run dry
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ended:
+    """How a process ended."""
+
+    status: int | None  # as subprocess gives it; None: killed at its time limit
+    stdout: str = ""
+    stderr: str = ""
+
+
+class _Drain(threading.Thread):
+    """Reads a pipe until it ends and remembers how it began and how it ended."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        super().__init__(daemon=True)
+        self._pipe, self._head, self._tail = pipe, bytearray(), bytearray()
+        self.start()
+
+    def run(self) -> None:
+        with self._pipe, contextlib.suppress(OSError, ValueError):
+            while chunk := os.read(self._pipe.fileno(), 65536):
+                room = _KEPT // 2 - len(self._head)
+                self._head += chunk[:room]
+                self._tail += chunk[room:]
+                del self._tail[: -_KEPT // 2]
+
+    def text(self) -> str:
+        """What it read; an escaped child that holds the pipe is not waited for."""
+        self.join(_GRACE)
+        return bytes(self._head + self._tail).decode("utf-8", "replace")
+
+
+def run_process(
+    command: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str], timeout: float
+) -> Ended:
+    """Run the command in a session of its own and kill what is left of it at the end.
+
+    At the time limit a POSIX process is sent SIGABRT first, at which faulthandler shows its stacks.
+    Raises OSError when the command cannot be started.
+    """
+    cookie = uuid.uuid4().hex
+    process = subprocess.Popen(
+        [str(part) for part in command],
+        cwd=cwd,
+        env={**env, COOKIE: cookie},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    job = open_job(process)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    stdout, stderr = _Drain(process.stdout), _Drain(process.stderr)
+    try:
+        status = _wait(process, timeout)
+    finally:
+        _kill_session(process.pid)
+        close_job(job)
+        _kill_escaped(cookie)
+        process.kill()
+        process.wait()
+    return Ended(status=status, stdout=stdout.text(), stderr=stderr.text())
+
+
+def _wait(process: subprocess.Popen[bytes], timeout: float) -> int | None:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.wait(timeout)
+    if os.name == "posix":
+        process.send_signal(signal.SIGABRT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_GRACE)
+    return None
+
+
+def _kill_session(leader: int) -> None:
+    """Kill the process group that the session began with, also after its leader has ended."""
+    if sys.platform != "win32":
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(leader, signal.SIGKILL)
+
+
+def _kill_escaped(cookie: str) -> None:
+    """Kill what left the group by a session of its own: Linux shows the cookie it inherited."""
+    if sys.platform == "linux":
+        for pid in _find_carriers(f"{COOKIE}={cookie}".encode()):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _find_carriers(variable: bytes) -> Iterator[int]:
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            with contextlib.suppress(OSError):
+                if variable in (folder / "environ").read_bytes().split(b"\0"):
+                    yield int(folder.name)
+
+
+_WINDOWS_STATUS = {
+    0xC0000005: "access violation",
+    0xC000001D: "illegal instruction",
+    0xC00000FD: "stack overflow",
+    0xC0000135: "a needed DLL was not found",
+    0xC0000139: "an entry point was not found in a DLL",
+    0xC0000142: "a DLL failed to initialise",
+    0xC0000374: "heap corruption",
+    0xC0000409: "stack buffer overrun or fast fail",
+    0xE06D7363: "an uncaught C++ exception",
+}
+
+
+def name_crash(status: int) -> str:
+    """Name the signal or the Windows status that ended a process, "" when it left by itself."""
+    if status < 0 and -status in {item.value for item in signal.Signals}:
+        return signal.Signals(-status).name
+    code = status & 0xFFFFFFFF
+    if status >= 0 and code in _WINDOWS_STATUS:
+        return _WINDOWS_STATUS[code]
+    if status < 0 or code >= 0xC0000000:
+        return f"signal {-status}" if -256 < status < 0 else f"status {code:#010x}"
+    return ""

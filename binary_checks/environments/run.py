@@ -1,0 +1,125 @@
+"""Runs one probe script in one process of the target interpreter, and reads its answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from binary_checks.environments.processes import Ended, name_crash, run_process
+from binary_checks.errors import GatherError
+from binary_checks.model import Outcome
+
+_MEMORY = 16 * 1024**3  # bytes of private memory: torch imports in 1, numba in 1; a leak has no end
+_FATAL = re.compile(r"^Fatal Python error: .*", re.MULTILINE)
+_FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+) in (?P<name>.+)$', re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProbeAnswer:
+    """What a probe wrote before it ended, and how it ended."""
+
+    answer: Mapping[str, Any] = field(default_factory=dict)  # empty when it wrote nothing
+    outcome: Outcome = Outcome.OK  # OK, CRASHED, HUNG or EXITED (with another status than 0)
+    detail: str = ""  # signal name, seconds of the limit, exit status
+    place: str = ""  # the Python line at which faulthandler saw it crash or hang
+    stderr: str = ""
+
+
+def run_probe(
+    python: Path,
+    script: str,
+    request: Mapping[str, object],
+    *,
+    timeout: float,
+    variables: Mapping[str, str] | None = None,
+) -> ProbeAnswer:
+    """Run ``probes/<script>.py`` with the request, in a clean environment and an empty folder.
+
+    ``variables`` are added to the environment. However badly the process ends, that is an answer;
+    GatherError says that it could not be started.
+    """
+    probes = resources.files("binary_checks.probes")
+    with (
+        tempfile.TemporaryDirectory(prefix="binary_checks-", ignore_cleanup_errors=True) as private,
+        resources.as_file(probes) as folder,
+    ):
+        asked, answered, home, cwd = (
+            Path(private).resolve() / name for name in ("request", "answer", "home", "empty")
+        )
+        home.mkdir()
+        cwd.mkdir()
+        limits = {"CORE": 0, "DATA": _MEMORY}
+        asked.write_text(
+            json.dumps({**request, "limits": limits, "stacks_after": max(timeout - 1, timeout / 2)})
+        )
+        command = (python, "-I", "-B", "-X", "faulthandler", folder / f"{script}.py")
+        try:
+            ended = run_process(
+                (*command, asked, answered),
+                cwd=cwd,
+                env={**make_environment(home), **(variables or {})},
+                timeout=timeout,
+            )
+        except OSError as error:
+            raise GatherError(f"{python}: cannot be run: {error.strerror or error}") from error
+        return _judge_end(ended, read_answer(answered), timeout)
+
+
+def make_environment(home: Path) -> dict[str, str]:
+    """Make the environment of a probe: nothing of the user's, a home of its own, system folders."""
+    if os.name == "nt":
+        system = os.environ.get("SYSTEMROOT", r"C:\Windows")
+        return {
+            "SYSTEMROOT": system,
+            "PATH": rf"{system}\System32;{system}",
+            **dict.fromkeys(("TEMP", "TMP", "USERPROFILE", "APPDATA", "LOCALAPPDATA"), str(home)),
+        }
+    return {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "LC_ALL": "C.UTF-8",
+        **dict.fromkeys(("HOME", "TMPDIR"), str(home)),
+    }
+
+
+def read_answer(path: Path) -> Mapping[str, Any]:
+    """Read what a probe wrote; empty when there is nothing, or nothing sound."""
+    try:
+        answer = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return answer if isinstance(answer, dict) else {}
+
+
+def _judge_end(ended: Ended, answer: Mapping[str, Any], timeout: float) -> ProbeAnswer:
+    outcome, detail = Outcome.OK, ""
+    aborted = _FATAL.search(ended.stderr) is not None
+    if ended.status is None:
+        outcome, detail = Outcome.HUNG, f"{timeout:g} s"
+    elif crash := name_crash(ended.status):
+        outcome, detail = Outcome.CRASHED, crash
+    elif ended.status != 0:
+        # abort() on Windows exits with 3; only faulthandler's text tells it from sys.exit(3).
+        outcome = Outcome.CRASHED if aborted else Outcome.EXITED
+        detail = f"exit status {ended.status}"
+    return ProbeAnswer(
+        answer=answer,
+        outcome=outcome,
+        detail=detail,
+        place="" if outcome is Outcome.OK else find_place(ended.stderr),
+        stderr=ended.stderr,
+    )
+
+
+def find_place(stderr: str) -> str:
+    """Find the innermost Python line in what faulthandler wrote: "FILE:LINE in NAME", or ""."""
+    start = max(stderr.rfind("Fatal Python error: "), stderr.rfind("Timeout ("), 0)
+    current = stderr.find("Current thread", start)
+    frame = _FRAME.search(stderr, current if current >= 0 else start)
+    return f"{frame['file']}:{frame['line']} in {frame['name']}" if frame else ""

@@ -1,0 +1,116 @@
+"""The interpreter that probes run in: what it says of itself, and which wheels it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import packaging
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.tags import Tag, compatible_tags, cpython_tags, parse_tag, platform_tags
+
+from binary_checks.environments.run import run_probe
+from binary_checks.errors import GatherError, Unavailable
+from binary_checks.model import Outcome, Wheel
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TargetPython:
+    """What an interpreter answers when it is asked who it is."""
+
+    executable: Path
+    implementation: str = "CPython"
+    version: str = ""  # "3.11.7"
+    free_threaded: bool = False
+    platform: str = ""  # sysconfig.get_platform(): "linux-x86_64"
+    libc: str = ""  # "glibc 2.36"; "" where it cannot be asked
+    extension_suffixes: tuple[str, ...] = ()  # in the order in which it looks
+    paths: Mapping[str, str]  # sysconfig.get_paths()
+    prefix: str = ""
+    tags: frozenset[Tag] = frozenset()  # the wheel tags that it takes
+
+    @property
+    def name(self) -> str:
+        """How reports name it: "CPython 3.13.0 free-threaded"."""
+        return f"{self.implementation} {self.version}{' free-threaded' * self.free_threaded}"
+
+    @property
+    def site_packages(self) -> Path:
+        """Where platform wheels land."""
+        return Path(self.paths["platlib"])
+
+
+def identify(python: Path, *, timeout: float) -> TargetPython:
+    """Ask an interpreter who it is.
+
+    Raises GatherError when it does not answer: then it is no Python that probes can run in.
+    """
+    # The packaging installed here computes the tags there: its own libc and ABI decide.
+    folder = Path(packaging.__file__).parent
+    result = run_probe(python, "identify", {"packaging": str(folder)}, timeout=timeout)
+    if result.outcome is not Outcome.OK or not result.answer:
+        last = result.stderr.strip().rpartition("\n")[2]
+        reason = last or " ".join((result.outcome.value, result.detail))
+        raise GatherError(f"{python}: is no Python 3.8 or later that runs here: {reason}")
+    return read_target(python, result.answer)
+
+
+def read_target(python: Path, answer: Mapping[str, object]) -> TargetPython:
+    """Turn the answer of the identify probe into facts.
+
+    Raises GatherError when something is missing from it.
+    """
+    try:
+        version, tags = str(answer["version"]), answer["tags"]
+        paths = answer["paths"]
+        if not isinstance(paths, dict) or "platlib" not in paths:
+            raise KeyError("paths")
+        return TargetPython(
+            executable=python,
+            implementation=str(answer["implementation"]),
+            version=version,
+            free_threaded=bool(answer["free_threaded"]),
+            platform=str(answer["platform"]),
+            libc=str(answer["libc"]),
+            extension_suffixes=tuple(map(str, _list(answer["extension_suffixes"]))),
+            paths={str(key): str(value) for key, value in paths.items()},
+            prefix=str(answer["prefix"]),
+            tags=frozenset(tag for text in map(str, _list(tags)) for tag in parse_tag(text))
+            if tags is not None
+            else frozenset(_guess_tags(version)),
+        )
+    except KeyError as error:
+        raise GatherError(f"{python}: does not say its {error.args[0]}") from error
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _guess_tags(version: str) -> Iterator[Tag]:
+    """Tags of a CPython too old for our packaging, with the platform that we run on."""
+    python = tuple(int(part) for part in version.split(".")[:2])
+    platforms = list(platform_tags())
+    flags = "m" if python < (3, 8) else ""
+    nodot = "".join(map(str, python))
+    yield from cpython_tags(python, [f"cp{nodot}{flags}"], platforms)
+    yield from compatible_tags(python, f"cp{nodot}", platforms)
+
+
+def require_fit(wheel: Wheel, target: TargetPython) -> None:
+    """Raise Unavailable when the interpreter does not take the wheel."""
+    tags = wheel.tags
+    place = target.platform.replace("-", "_")
+    if tags and target.tags.isdisjoint(tags):
+        shown = sorted({f"{tag.interpreter}-{tag.abi}-{tag.platform}" for tag in tags})
+        label = shown[0] if len(shown) == 1 else f"{shown[0]} (and {len(shown) - 1} more)"
+        libc = f" with {target.libc}" if target.libc else ""
+        raise Unavailable(f"{label} wheel, interpreter is {target.name} on {place}{libc}")
+    wanted = wheel.header("Requires-Python")
+    try:
+        fits = not wanted or SpecifierSet(wanted).contains(target.version, prereleases=True)
+    except InvalidSpecifier:
+        return  # the installer says what is wrong with it
+    if not fits:
+        raise Unavailable(f"requires Python {wanted}, interpreter is {target.name}")

@@ -1,0 +1,150 @@
+"""Makes a fresh environment with a wheel and what it requires, and removes it at the end."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from binary_checks.environments.given_wheels import describe_given
+from binary_checks.environments.installed import Differences, compare
+from binary_checks.environments.installers import (
+    find_installer,
+    install,
+    make_installer_environment,
+)
+from binary_checks.environments.processes import run_process
+from binary_checks.environments.target import TargetPython, identify, require_fit
+from binary_checks.errors import GatherError, Unavailable
+from binary_checks.model import InstallReport, Wheel
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sources:
+    """Where requirements come from."""
+
+    with_: tuple[Path, ...] = ()  # wheels and folders of wheels that the user gave
+    index: bool = True  # whatever the user's installer is set to, too
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Environment:
+    """A place to run probes in; `close` removes it."""
+
+    wheel: Wheel
+    target: TargetPython
+    install_report: InstallReport
+    folder: tempfile.TemporaryDirectory[str]
+
+    @property
+    def python(self) -> Path:
+        """The environment's own interpreter."""
+        return self.target.executable
+
+    @property
+    def site_packages(self) -> Path:
+        """Where the wheel lies."""
+        return self.target.site_packages
+
+    def require_installed(self) -> None:
+        """Raise Unavailable when the package was refused: then there is nothing to run."""
+        if self.install_report.error:
+            raise Unavailable(f"it could not be installed: {self.install_report.error}")
+
+    def scrub(self, text: str) -> str:
+        """Write paths of this environment relative to site-packages, and leave no temporary one."""
+        for folder, shown in ((self.site_packages, ""), (Path(self.folder.name), "environment/")):
+            for spelling in {str(folder), str(folder.resolve())}:
+                text = text.replace(spelling + os.sep, shown).replace(spelling, shown or ".")
+        return re.sub(r"\b0x[0-9a-fA-F]{6,}\b", "0x…", text)
+
+    def place(self, path: str) -> str:
+        """Write a path with "/", relative to site-packages when it lies below it."""
+        return self.scrub(path).replace(os.sep, "/")
+
+    def close(self) -> None:
+        """Remove everything."""
+        self.folder.cleanup()
+
+    def __enter__(self) -> Environment:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def open_environment(
+    wheel: Wheel,
+    *,
+    python: Path,
+    with_: tuple[Path, ...] = (),
+    timeout: float,
+    index: bool = True,
+) -> Environment:
+    """Make a fresh environment of that interpreter and install the wheel with its requirements.
+
+    ``with_`` are wheels, or folders of wheels, that the user gives beside the package; without
+    ``index`` they are the only source. ``timeout`` bounds each step, in seconds. A wheel that the
+    installer refuses still gives an environment, with the reason in its report.
+
+    Raises Unavailable when the wheel does not fit the interpreter or a requirement was not given,
+    GatherError when the interpreter, the network or the machine broke.
+    """
+    folder = tempfile.TemporaryDirectory(prefix="binary_checks-", ignore_cleanup_errors=True)
+    try:
+        root = Path(folder.name).resolve()
+        target = identify(_make_venv(python, root, timeout), timeout=timeout)
+        require_fit(wheel, target)
+        report = _install(wheel, target, root, Sources(with_=with_, index=index), timeout)
+    except BaseException:
+        folder.cleanup()
+        raise
+    return Environment(wheel=wheel, target=target, install_report=report, folder=folder)
+
+
+def _make_venv(python: Path, root: Path, timeout: float) -> Path:
+    """Make the environment with the standard library's venv, which needs no seed packages."""
+    command = (python, "-I", "-m", "venv", "--without-pip", root / "venv")
+    (root / "empty").mkdir()
+    try:
+        ended = run_process(
+            command, cwd=root / "empty", env=make_installer_environment(), timeout=timeout
+        )
+    except OSError as error:
+        raise GatherError(f"{python}: cannot be run: {error.strerror or error}") from error
+    if ended.status != 0:
+        last = ended.stderr.strip().rpartition("\n")[2] or "no reason given"
+        raise GatherError(f"{python}: cannot make a virtual environment: {last}")
+    names = ("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")
+    return root.joinpath("venv", *names)
+
+
+def _install(
+    wheel: Wheel, target: TargetPython, root: Path, sources: Sources, timeout: float
+) -> InstallReport:
+    cwd = root / "empty"
+    installer = find_installer(target.executable, cwd=cwd, timeout=timeout)
+    requirements = describe_given(sources.with_, target.tags, root / "constraints.txt")
+    path = wheel.path.resolve()
+    try:
+        requirements += (str(path),)
+        error = install(installer, requirements, index=sources.index, cwd=cwd, timeout=timeout)
+    except (GatherError, Unavailable) as broken:
+        raise type(broken)(str(broken).replace(f"{root}{os.sep}", "")) from broken
+    found = Differences() if error else compare(wheel, target)
+    return InstallReport(
+        python=target.name,
+        installer=installer.name,
+        error=error.replace(str(path.parent) + os.sep, "").replace(f"{root}{os.sep}", ""),
+        unrecorded=found.unrecorded,
+        altered=found.altered,
+        missing=found.missing,
+    )

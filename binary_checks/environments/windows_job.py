@@ -1,0 +1,73 @@
+"""On Windows, a job object that ends every process of a tree when it is closed; elsewhere nothing.
+
+A process started before it is put into the job could start another first; the window is short.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+if sys.platform == "win32":
+    import ctypes
+    from ctypes import wintypes
+
+    _EXTENDED_LIMITS = 9  # JobObjectExtendedLimitInformation
+    _KILL_ON_JOB_CLOSE = 0x2000
+
+    class _BasicLimits(ctypes.Structure):
+        _fields_ = (
+            ("PerProcessUserTimeLimit", wintypes.LARGE_INTEGER),
+            ("PerJobUserTimeLimit", wintypes.LARGE_INTEGER),
+            ("LimitFlags", wintypes.DWORD),
+            ("MinimumWorkingSetSize", ctypes.c_size_t),
+            ("MaximumWorkingSetSize", ctypes.c_size_t),
+            ("ActiveProcessLimit", wintypes.DWORD),
+            ("Affinity", ctypes.c_size_t),
+            ("PriorityClass", wintypes.DWORD),
+            ("SchedulingClass", wintypes.DWORD),
+        )
+
+    class _ExtendedLimits(ctypes.Structure):
+        _fields_ = (
+            ("BasicLimitInformation", _BasicLimits),
+            ("IoInfo", ctypes.c_ulonglong * 6),
+            ("ProcessMemoryLimit", ctypes.c_size_t),
+            ("JobMemoryLimit", ctypes.c_size_t),
+            ("PeakProcessMemoryUsed", ctypes.c_size_t),
+            ("PeakJobMemoryUsed", ctypes.c_size_t),
+        )
+
+    _kernel = ctypes.WinDLL("kernel32", use_last_error=True)
+    _kernel.CreateJobObjectW.restype = wintypes.HANDLE
+    _kernel.AssignProcessToJobObject.argtypes = (wintypes.HANDLE, wintypes.HANDLE)
+    _kernel.CloseHandle.argtypes = (wintypes.HANDLE,)
+    _kernel.SetInformationJobObject.argtypes = (
+        wintypes.HANDLE,
+        ctypes.c_int,
+        ctypes.c_void_p,
+        wintypes.DWORD,
+    )
+
+    def open_job(process: subprocess.Popen[bytes]) -> int:
+        """Put the process and all its future children into a new job."""
+        job: int = _kernel.CreateJobObjectW(None, None) or 0
+        limits = _ExtendedLimits()
+        limits.BasicLimitInformation.LimitFlags = _KILL_ON_JOB_CLOSE
+        size = ctypes.sizeof(limits)
+        _kernel.SetInformationJobObject(job, _EXTENDED_LIMITS, ctypes.byref(limits), size)
+        _kernel.AssignProcessToJobObject(job, int(process._handle))  # type: ignore[attr-defined]
+        return job
+
+    def close_job(job: int) -> None:
+        """Close the job, which kills what is left in it."""
+        _kernel.CloseHandle(job)
+
+else:
+
+    def open_job(process: subprocess.Popen[bytes]) -> int:  # noqa: ARG001 - the twin's signature
+        """Do nothing: elsewhere a session is killed by its process group."""
+        return 0
+
+    def close_job(job: int) -> None:
+        """Do nothing."""

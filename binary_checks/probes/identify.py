@@ -1,0 +1,63 @@
+"""Says what the interpreter is that runs it: version, extension suffixes, tags, folders."""
+
+import os
+import platform
+import sys
+import sysconfig
+from importlib.machinery import EXTENSION_SUFFIXES
+
+
+def load_process():
+    """Execute ``process.py``, which lies beside this file."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "process.py")
+    functions = {"__name__": "process"}
+    with open(path, encoding="utf-8") as file:
+        exec(compile(file.read(), path, "exec"), functions)
+    return functions
+
+
+def identify(request):
+    """Answer everything at once: nothing here can crash."""
+    return {
+        "implementation": platform.python_implementation(),
+        "version": platform.python_version(),
+        "free_threaded": "free-threading" in sys.version,
+        "platform": sysconfig.get_platform(),
+        "libc": name_libc(),
+        "extension_suffixes": EXTENSION_SUFFIXES,
+        "paths": sysconfig.get_paths(),
+        "prefix": sys.prefix,
+        "tags": list_tags(request.get("packaging", "")),
+    }
+
+
+def name_libc():
+    """Name the C library, "glibc 2.36"; "" where there is no way to ask it."""
+    try:
+        return os.confstr("CS_GNU_LIBC_VERSION") or ""
+    except (AttributeError, ValueError, OSError):
+        return ""
+
+
+def list_tags(folder):
+    """List the wheel tags that fit, best first, by the ``packaging`` in that folder.
+
+    None where it cannot run here: it may be newer than this interpreter.
+    """
+    try:
+        from importlib.util import module_from_spec, spec_from_file_location
+
+        path = os.path.join(folder, "__init__.py")
+        spec = spec_from_file_location("packaging", path, submodule_search_locations=[folder])
+        sys.modules["packaging"] = module_from_spec(spec)
+        spec.loader.exec_module(sys.modules["packaging"])
+        from packaging.tags import sys_tags  # the one just put there
+
+        return [str(tag) for tag in sys_tags()]
+    except Exception:
+        return None
+
+
+if __name__ == "__main__":
+    process = load_process()
+    process["make_recorder"]()(identify(process["read_request"]()))

@@ -1,0 +1,104 @@
+"""Imports one name, and says how that ended and what it did to the process."""
+
+import importlib
+import os
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+
+
+def load_process():
+    """Execute ``process.py``, which lies beside this file."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "process.py")
+    functions = {"__name__": "process"}
+    with open(path, encoding="utf-8") as file:
+        exec(compile(file.read(), path, "exec"), functions)
+    return functions
+
+
+def import_and_tell(name, below, process, record):
+    """Import the name and record what is known before and after."""
+    record({"state": "importing"})
+    before = os.getcwd()
+    gil_before = process["reenabled_gil"]()
+    answer = try_import(name, below, process["describe_exception"])
+    answer["directory_changed"] = find_changed_directory(before)
+    answer["gil_enabled"] = None if gil_before is None else process["reenabled_gil"]()
+    answer["extensions"] = list_extensions()
+    answer["libraries"] = process["list_mapped"]()
+    record(answer)
+
+
+def try_import(name, below, describe):
+    """Import, and tell four endings apart: imported, raised, loader error, exited."""
+    try:
+        module = importlib.import_module(name)
+    except SystemExit as error:
+        return {"state": "exited", "detail": "SystemExit(%r)" % (error.code,)}
+    except BaseException as error:
+        refused = find_loader_error(error)
+        return {
+            "state": "raised" if refused is None else "loader error",
+            "detail": describe(error if refused is None else refused, below),
+            "missing_module": find_missing_module(error),
+        }
+    origin = getattr(module, "__file__", None)
+    return {
+        "state": "imported",
+        "origin": origin if isinstance(origin, str) else "",
+        "version": find_version(module),
+    }
+
+
+def find_version(module):
+    """Find a ``__version__`` that is a str, "" without one; some warn or compute when asked."""
+    import warnings  # the interpreter has it loaded at start
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            version = module.__version__
+    except Exception:
+        return ""
+    return version if isinstance(version, str) else ""
+
+
+def find_loader_error(error):
+    """Find the ImportError by which the dynamic loader refused an extension module, else None.
+
+    The import system gives it the path of the file; packages often wrap it in one of their own.
+    """
+    seen = []
+    while error is not None and not any(error is other for other in seen):
+        path = str(getattr(error, "path", None) or "")
+        if isinstance(error, ImportError) and path.endswith(tuple(EXTENSION_SUFFIXES)):
+            return error
+        seen.append(error)
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def find_missing_module(error):
+    """Name the module that was not there, "" when that is not what was raised."""
+    return (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
+
+
+def find_changed_directory(before):
+    """Name the working directory when it is another than before, "" when it is the same."""
+    try:
+        after = os.getcwd()
+    except OSError:
+        return "a folder that is gone"
+    return "" if after == before else after
+
+
+def list_extensions():
+    """List the files of the extension modules that are imported now."""
+    files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    suffixes = tuple(EXTENSION_SUFFIXES)
+    return sorted({name for name in files if isinstance(name, str) and name.endswith(suffixes)})
+
+
+if __name__ == "__main__":
+    functions = load_process()
+    asked = functions["read_request"]()
+    import_and_tell(asked["name"], asked["site_packages"], functions, functions["make_recorder"]())

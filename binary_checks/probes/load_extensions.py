@@ -1,0 +1,98 @@
+"""Loads extension modules one after the other, noting each before it is touched."""
+
+import importlib
+import os
+import sys
+from importlib.machinery import ExtensionFileLoader
+
+
+def load_process():
+    """Execute ``process.py``, which lies beside this file."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "process.py")
+    functions = {"__name__": "process"}
+    with open(path, encoding="utf-8") as file:
+        exec(compile(file.read(), path, "exec"), functions)
+    return functions
+
+
+def load_all(asked, process, record):
+    """Load each extension after its parent package, as an import by name would.
+
+    ``answer["current"]`` names what is being touched: when this process dies, it is the culprit.
+    """
+    answer = {"done": [], "current": None, "libraries": None, "finished": False}
+    below, broken = asked["site_packages"], set(asked["broken_parents"])
+    for extension in asked["extensions"]:
+        answer["current"] = {"path": extension["path"], "parent": extension["parent"]}
+        record(answer)
+        if extension["parent"] and extension["parent"] not in broken:
+            import_parent(extension["parent"])
+        answer["current"] = {"path": extension["path"], "parent": ""}
+        record(answer)
+        gil_before = process["reenabled_gil"]()
+        row = load(extension, below, process["describe_exception"])
+        row["path"] = extension["path"]
+        row["gil_enabled"] = process["reenabled_gil"]() if gil_before is False else None
+        answer["done"].append(row)
+    answer["current"] = None
+    answer["libraries"] = process["list_mapped"]()
+    answer["finished"] = True
+    record(answer)
+
+
+def import_parent(name):
+    """Import the parent package; that it raises is the matter of the probe that imports names."""
+    try:
+        importlib.import_module(name)
+    except BaseException:
+        return
+
+
+def load(extension, below, describe):
+    """Map the file first, then run its module: so the loader's refusal and an exception differ."""
+    path = os.path.join(below, extension["path"].replace("/", os.sep))
+    refusal = map_file(path, extension["init"])
+    if refusal:
+        return {"state": "loader error", "detail": refusal}
+    present = sys.modules.get(extension["module"])
+    if getattr(present, "__file__", None) == path:
+        return {"state": "loaded"}
+    try:
+        run_module(extension["module"], path)
+    except BaseException as error:
+        state = "exited" if isinstance(error, SystemExit) else "raised"
+        return {"state": state, "detail": describe(error, below)}
+    return {"state": "loaded"}
+
+
+def map_file(path, init):
+    """Let the dynamic loader bind every symbol now; "" or what it says, in one line."""
+    try:
+        import ctypes
+    except ImportError:  # an interpreter built without libffi
+        return ""
+    try:
+        flags = sys.getdlopenflags() if hasattr(sys, "getdlopenflags") else 0
+        library = ctypes.CDLL(path, mode=flags | getattr(os, "RTLD_NOW", 0))
+    except OSError as error:
+        return " ".join(str(error).split())[:2000]
+    return "" if hasattr(library, init) else "exports no %s" % init
+
+
+def run_module(name, path):
+    """Do what the import system does with an extension module that it has found."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location(name, path, loader=ExtensionFileLoader(name, path))
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+
+
+if __name__ == "__main__":
+    functions = load_process()
+    load_all(functions["read_request"](), functions, functions["make_recorder"]())

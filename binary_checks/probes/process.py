@@ -1,0 +1,133 @@
+"""What every probe does with its own process; a probe executes this file by its path."""
+
+import json
+import os
+import sys
+
+
+def read_request():
+    """Read what is asked, and take on the limits that come with it."""
+    with open(sys.argv[1], encoding="utf-8") as file:
+        request = json.load(file)
+    _limit_resources(request.get("limits", {}))
+    if os.name == "nt" and request.get("stacks_after"):
+        # Windows has no signal with which the parent could ask for the stacks.
+        import faulthandler
+
+        faulthandler.dump_traceback_later(request["stacks_after"])
+    return request
+
+
+def make_recorder(path=None, replace=os.replace):
+    """Make the function that writes the answer known so far; a crash then loses only what follows.
+
+    What it needs is bound here, before any package can replace it.
+    """
+    path = os.path.abspath(path or sys.argv[2])
+    encode, open_file = json.dumps, open
+
+    def record(answer):
+        with open_file(path + ".new", "w", encoding="utf-8") as file:
+            file.write(encode(answer))
+        replace(path + ".new", path)
+
+    return record
+
+
+def _limit_resources(limits):
+    """Set soft and hard limits by name ("CORE": 0), where the system has them and lets us."""
+    try:
+        import resource
+    except ImportError:
+        return
+    for name, most in limits.items():
+        try:
+            kind = getattr(resource, "RLIMIT_" + name)
+            hard = resource.getrlimit(kind)[1]
+            allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            resource.setrlimit(kind, (allowed, allowed))
+        except (AttributeError, ValueError, OSError):
+            continue
+
+
+def list_mapped():
+    """List the files with code that are mapped here, in no order; None where nobody can say."""
+    try:
+        if sys.platform.startswith("linux"):
+            return sorted(_mapped_on_linux())
+        if sys.platform == "darwin":
+            return sorted(_mapped_on_macos())
+        if os.name == "nt":
+            return sorted(_mapped_on_windows())
+    except Exception:  # a hostile package may have taken anything away
+        return None
+    return None
+
+
+def _mapped_on_linux():
+    paths = set()
+    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
+        for line in file:
+            fields = line.rstrip("\n").split(None, 5)
+            if len(fields) == 6 and "x" in fields[1] and fields[5].startswith("/"):
+                path = fields[5]
+                paths.add(path[: -len(" (deleted)")] if path.endswith(" (deleted)") else path)
+    return paths
+
+
+def _mapped_on_macos():
+    import ctypes
+
+    dyld = ctypes.CDLL(None)
+    dyld._dyld_get_image_name.restype = ctypes.c_char_p
+    names = (dyld._dyld_get_image_name(index) for index in range(dyld._dyld_image_count()))
+    return {os.fsdecode(name) for name in names if name}
+
+
+def _mapped_on_windows():
+    import ctypes
+    from ctypes import wintypes
+
+    kernel = ctypes.WinDLL("kernel32", use_last_error=True)
+    enumerate_modules = kernel.K32EnumProcessModules
+    enumerate_modules.argtypes = (
+        wintypes.HANDLE,
+        ctypes.POINTER(wintypes.HMODULE),
+        wintypes.DWORD,
+        ctypes.POINTER(wintypes.DWORD),
+    )
+    kernel.GetCurrentProcess.restype = wintypes.HANDLE
+    kernel.GetModuleFileNameW.argtypes = (wintypes.HMODULE, wintypes.LPWSTR, wintypes.DWORD)
+    modules, needed = (wintypes.HMODULE * 4096)(), wintypes.DWORD()
+    process = kernel.GetCurrentProcess()
+    if not enumerate_modules(process, modules, ctypes.sizeof(modules), ctypes.byref(needed)):
+        raise ctypes.WinError(ctypes.get_last_error())
+    paths, buffer = set(), ctypes.create_unicode_buffer(32768)
+    for module in modules[: needed.value // ctypes.sizeof(wintypes.HMODULE)]:
+        if kernel.GetModuleFileNameW(module, buffer, len(buffer)):
+            paths.add(buffer.value)
+    return paths
+
+
+def describe_exception(error, below):
+    """Say in one line what was raised, and at which line of a file that lies below that folder."""
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # its __str__ may raise in turn
+        text = ""
+    line = "%s: %s" % (type(error).__name__, text) if text else type(error).__name__
+    place, step = "", error.__traceback__
+    while step is not None:
+        file_name = step.tb_frame.f_code.co_filename
+        if file_name.startswith(below + os.sep):
+            file_name = file_name[len(below) + 1 :].replace(os.sep, "/")
+            place = " (%s:%d)" % (file_name, step.tb_lineno)
+        step = step.tb_next
+    return line[:2000] + place
+
+
+def reenabled_gil():
+    """Say whether a free-threaded interpreter has its GIL back; None for any other interpreter."""
+    if "free-threading" not in sys.version or not hasattr(sys, "_is_gil_enabled"):
+        return None
+    return bool(sys._is_gil_enabled())
