@@ -1,0 +1,112 @@
+"""The house rules that can be measured, held in the test run."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
+
+import binary_checks
+from binary_checks import model
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = Path(binary_checks.__file__).parent
+OURS = sorted(PACKAGE.rglob("*.py"))
+FILES = [*OURS, *sorted((ROOT / "fixtures").rglob("*.py")), *sorted((ROOT / "tests").rglob("*.py"))]
+
+LONGEST_FILE = 250
+MAY_BE_LONGER = {
+    "test_build_elf.py": "one sentence for each trait the builder can give, all of one kind",
+}
+PARSERS = ("elftools", "lief", "macholib", "pefile", "isal")
+MEANINGLESS = {"utils", "util", "helpers", "helper", "manager", "common", "misc", "data", "info"}
+FACTS = [item for item in vars(model).values() if dataclasses.is_dataclass(item)]
+
+
+def named(path: Path) -> str:
+    base = PACKAGE.parent if path.is_relative_to(PACKAGE) else ROOT
+    return path.relative_to(base).as_posix()
+
+
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The top-level name of every import, wherever in the file it stands."""
+    for node in ast.walk(parse(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield str(node.module).partition(".")[0]
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(parse(path)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node
+
+
+def test_every_module_has_its_place_in_the_layers(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    status = lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True)
+    assert status == EXIT_STATUS_SUCCESS, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("library", PARSERS)
+def test_a_parser_library_is_imported_by_one_file(library: str) -> None:
+    importers = [named(path) for path in OURS if library in imported(path)]
+    assert len(importers) <= 1, importers
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_a_file_is_one_thought(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert ast.get_docstring(ast.parse(text)) or path.parent.is_relative_to(ROOT / "tests")
+    assert path.stem not in MEANINGLESS
+    if path.name not in MAY_BE_LONGER:
+        assert text.count("\n") <= LONGEST_FILE
+
+
+def test_no_file_is_exempt_in_vain() -> None:
+    lengths = {path.name: path.read_text(encoding="utf-8").count("\n") for path in FILES}
+    assert [] == [name for name in MAY_BE_LONGER if lengths.get(name, 0) <= LONGEST_FILE]
+
+
+def test_functions_are_short() -> None:
+    lengths = sorted(
+        function.end_lineno - function.lineno + 1
+        for path in OURS
+        for function in functions(path)
+        if function.end_lineno
+    )
+    assert statistics.median(lengths) <= 12
+    assert lengths[len(lengths) * 9 // 10] < 30
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "probes").glob("*.py")), ids=named)
+def test_a_probe_is_written_in_python_3_8(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 8))
+    assert tree.body
+    assert "binary_checks" not in imported(path)
+
+
+def test_a_probe_is_one_self_contained_script() -> None:
+    names = {path.stem for path in (PACKAGE / "probes").glob("*.py")}
+    ours = {name: names & set(imported(PACKAGE / "probes" / f"{name}.py")) for name in names}
+    assert {"process"} >= set().union(*ours.values()), "probes lean on nothing but process.py"
+
+
+@pytest.mark.parametrize("kind", FACTS, ids=lambda kind: kind.__name__)
+def test_facts_are_frozen(kind: type) -> None:
+    parameters = kind.__dataclass_params__  # type: ignore[attr-defined]
+    assert parameters.frozen
+    assert "__slots__" in vars(kind)
+    assert all(field.kw_only for field in dataclasses.fields(kind))
