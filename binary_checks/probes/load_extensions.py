@@ -22,6 +22,7 @@ def load_all(asked, process, record):
     """
     answer = {"done": [], "current": None, "libraries": None, "finished": False}
     below, broken = asked["site_packages"], set(asked["broken_parents"])
+    ran = watch_loader()
     for extension in asked["extensions"]:
         answer["current"] = {"path": extension["path"], "parent": extension["parent"]}
         record(answer)
@@ -30,7 +31,7 @@ def load_all(asked, process, record):
         answer["current"] = {"path": extension["path"], "parent": ""}
         record(answer)
         gil_before = process["reenabled_gil"]()
-        row = load(extension, below, process["describe_exception"])
+        row = load(extension, below, ran, process["describe_exception"])
         row["path"] = extension["path"]
         row["gil_enabled"] = process["reenabled_gil"]() if gil_before is False else None
         answer["done"].append(row)
@@ -38,6 +39,21 @@ def load_all(asked, process, record):
     answer["libraries"] = process["list_mapped"]()
     answer["finished"] = True
     record(answer)
+
+
+def watch_loader():
+    """Collect the files of the extension modules that ran to their end, by whatever name.
+
+    ``cv2/cv2.abi3.so`` runs only as ``cv2``, which its package arranges.
+    """
+    ran, run = set(), ExtensionFileLoader.exec_module
+
+    def exec_module(self, module):
+        run(self, module)
+        ran.add(os.path.realpath(self.path))
+
+    ExtensionFileLoader.exec_module = exec_module
+    return ran
 
 
 def import_parent(name):
@@ -48,14 +64,13 @@ def import_parent(name):
         return
 
 
-def load(extension, below, describe):
+def load(extension, below, ran, describe):
     """Map the file first, then run its module: so the loader's refusal and an exception differ."""
     path = os.path.join(below, extension["path"].replace("/", os.sep))
     refusal = map_file(path, extension["init"])
     if refusal:
         return {"state": "loader error", "detail": refusal}
-    present = sys.modules.get(extension["module"])
-    if getattr(present, "__file__", None) == path:
+    if os.path.realpath(path) in ran:
         return {"state": "loaded"}
     try:
         run_module(extension["module"], path)

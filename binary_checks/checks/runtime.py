@@ -1,0 +1,332 @@
+"""Faults that show when a package is installed, imported and loaded in a clean environment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from binary_checks.check import check
+from binary_checks.model import (
+    Edge,
+    ExtensionReport,
+    Finding,
+    ImportReport,
+    InstallReport,
+    Linkage,
+    NotLooked,
+    Outcome,
+    Problem,
+    Step,
+    Wheel,
+)
+
+# What the loader, the C library or the interpreter itself writes when something is badly wrong.
+# A package's own "cannot open shared object file" is no such text: optional plug-ins say that.
+_FATAL_TEXT = re.compile(
+    r"symbol lookup error:|error while loading shared libraries:|undefined symbol: "
+    r"|no version information available \(required by|Inconsistency detected by ld\.so"
+    r"|in static TLS block|^dyld(?:\[\d+\])?: |^Fatal Python error: |^terminate called "
+    r"|\*\*\* stack smashing detected|^(?:double free or corruption|free\(\): invalid|malloc\(\): )"
+    r"|^(?:corrupted (?:size|double)|munmap_chunk\(\): )"
+)
+_GIL_MODULE = re.compile(r"enabled to load module '(?P<name>[^']+)'")
+
+
+@check
+def installation_fails(report: InstallReport) -> Iterator[str]:
+    """The package cannot be installed into a fresh environment.
+
+    Why: nobody gets any further.
+
+    Fix: what the installer says; most often metadata that it cannot read, or requirements that
+    contradict each other or exist nowhere.
+    """
+    if report.error:
+        yield f"{report.installer} refuses it: {report.error}"
+
+
+@check
+def unrecorded_files(report: InstallReport) -> Iterator[Problem]:
+    """Installation leaves files that the wheel's RECORD does not name.
+
+    Why: nothing vouches for what is in them, and some installers leave them behind for ever when
+    the package is removed.
+
+    Fix: build the wheel again instead of adding files to it, or rewrite RECORD with
+    ``wheel unpack`` and ``wheel pack``.
+    """
+    for path in report.unrecorded:
+        yield Problem(path=path, sentence="installed, but RECORD does not name it")
+
+
+@check
+def installed_files_differ(report: InstallReport) -> Iterator[Problem]:
+    """A file lies installed with other contents than in the wheel, or not at all.
+
+    Why: what users run is not what was built: two entries of the archive land at one place, or a
+    requirement brings a file of the same name.
+
+    Fix: let one package own each file.
+    """
+    for path in report.altered:
+        yield Problem(path=path, sentence="installed with other contents than in the wheel")
+    for path in report.missing:
+        yield Problem(path=path, sentence="in the wheel, but not installed")
+
+
+@check
+def import_fails(report: ImportReport, wheel: Wheel) -> Iterator[Finding]:
+    """An import of a package by its top-level name does not succeed.
+
+    Each name is imported in a process of its own, in an empty folder, with nothing but the
+    package's requirements installed.
+
+    Why: users meet it in their first line.
+
+    Fix: what the exception says. A module that is not found is a missing entry of
+    ``Requires-Dist``; a crash most often a library that was built for another system.
+    """
+    extras = _names_in_extras(wheel)
+    for step in report.steps:
+        if step.outcome is Outcome.OK or step.finished:
+            continue
+        if canonicalize_name(step.missing_module.partition(".")[0]) in extras:
+            needs = f"import {step.name} needs {step.missing_module}, which only an extra requires"
+            yield NotLooked(sentence=needs)
+        else:
+            yield f"import {step.name} {_describe(step)}"
+
+
+def _names_in_extras(wheel: Wheel) -> frozenset[str]:
+    """The projects that are required by an extra alone."""
+    always: set[str] = set()
+    sometimes: set[str] = set()
+    for text in wheel.requires_dist:
+        try:
+            requirement = Requirement(text)
+        except InvalidRequirement:
+            continue
+        marked = requirement.marker is not None and "extra" in str(requirement.marker)
+        (sometimes if marked else always).add(canonicalize_name(requirement.name))
+    return frozenset(sometimes - always)
+
+
+def _describe(step: Step) -> str:
+    """Say how a step ended, as the end of a sentence."""
+    return {
+        Outcome.RAISED: f"raises {step.detail}",
+        Outcome.LOADER_ERROR: f"is refused by the loader: {step.detail}",
+        Outcome.CRASHED: f"crashes: {step.detail}",
+        Outcome.HUNG: f"does not end: {step.detail}",
+        Outcome.EXITED: f"ends the process: {step.detail}",
+        Outcome.OK: "succeeds",
+    }[step.outcome]
+
+
+@check
+def import_exits_badly(report: ImportReport) -> Iterator[str]:
+    """A process that imported the package does not end as it should.
+
+    Why: the crash comes after the work is done, so programs report failure for what succeeded;
+    a process that never ends blocks whoever waits for it.
+
+    Fix: look for destructors of static objects, ``atexit`` handlers and threads that outlive the
+    interpreter.
+    """
+    for step in report.steps:
+        if step.finished:
+            yield f"import {step.name} succeeds, and the process then {_describe(step)}"
+
+
+@check
+def import_changes_directory(report: ImportReport) -> Iterator[str]:
+    """An import changes the working directory.
+
+    Why: every relative path of the program means something else afterwards.
+
+    Fix: use absolute paths below ``__file__`` instead of ``os.chdir``.
+    """
+    for step in report.steps:
+        if step.directory_changed:
+            yield f"import {step.name} leaves the process in {step.directory_changed}"
+
+
+@check
+def loader_complains(report: ImportReport) -> Iterator[str]:
+    """An import succeeds, but the loader or the C library reports an error meanwhile.
+
+    Why: something was swallowed: a part of the package that could not be loaded, a symbol that was
+    bound to nothing, a helper process that died.
+
+    Fix: what the line says; other lines on stderr do not count.
+    """
+    for step in report.steps:
+        if step.outcome is Outcome.OK:
+            for line in dict.fromkeys(filter(_FATAL_TEXT.search, step.stderr.splitlines())):
+                plain = re.sub(r"\[\d+\]", "", line).strip()
+                yield f"import {step.name} makes the system write: {plain}"
+
+
+@check
+def shadowed_import(report: ImportReport, wheel: Wheel) -> Iterator[str]:
+    """What is imported is not the file that was installed.
+
+    Why: then nothing else that was seen of the import says anything about this package, and users
+    run a file that nobody built.
+
+    Fix: let no requirement install a module of the same name, and let no import rewrite or
+    remove the package's own files.
+    """
+    hashes = {member.path: member.sha256 for member in wheel.members}
+    for step in report.steps:
+        if step.outcome is not Outcome.OK or not step.origin:
+            continue
+        if step.origin not in hashes:
+            yield f"import {step.name} finds {step.origin}, which is not of this package"
+        elif not step.origin_sha256:
+            yield f"import {step.name} removes {step.origin}"
+        elif hashes[step.origin] not in {"", step.origin_sha256}:
+            yield f"import {step.name} finds {step.origin} with other contents than in the wheel"
+
+
+@check
+def version_disagrees(report: ImportReport, wheel: Wheel) -> Iterator[str]:
+    """The ``__version__`` of the module that is named like the project is not the project's.
+
+    A module without a local label (``+cpu``) agrees with any.
+
+    Why: bug reports, pickles and version tests of other packages all go by the wrong one.
+
+    Fix: take ``__version__`` from the place where the build takes the version from.
+    """
+    for step in report.steps:
+        own = canonicalize_name(step.name) == canonicalize_name(wheel.name)
+        if own and step.version and not _same_version(step.version, wheel.version):
+            yield f"{step.name}.__version__ is {step.version!r}, METADATA says {wheel.version!r}"
+
+
+def _same_version(said: str, meant: str) -> bool:
+    try:
+        mine, theirs = Version(said), Version(meant)
+    except InvalidVersion:
+        return said == meant
+    return mine == theirs or (mine.local is None and mine.public == theirs.public)
+
+
+@check
+def gil_enabled_again(report: ImportReport) -> Iterator[str]:
+    """On a free-threaded interpreter, an import brings the GIL back.
+
+    Why: the whole program runs one thread at a time from then on.
+
+    Fix: declare ``Py_mod_gil`` as ``Py_MOD_GIL_NOT_USED`` in each extension module that is ready,
+    and ship no free-threaded wheel before all of them are.
+    """
+    for step in report.steps:
+        if step.gil_enabled:
+            names = sorted({match["name"] for match in _GIL_MODULE.finditer(step.stderr)})
+            culprit = f" for {', '.join(names)}" if names else ""
+            yield f"import {step.name} enables the GIL again{culprit}"
+
+
+@check
+def extension_fails_to_load(
+    report: ExtensionReport, imports: ImportReport, *, must_import: tuple[str, ...] = ()
+) -> Iterator[Finding]:
+    """An extension module does not load.
+
+    Every one is bound completely (``RTLD_NOW``) and run. That its own code raises a Python
+    exception counts only where an import of the package loads it, or ``must_import`` names it
+    by path or dotted name: many optional modules want what is not installed.
+
+    Why: the part of the package that needs it fails at its first use.
+
+    Fix: a missing library or symbol is one for auditwheel, delocate or delvewheel; a missing
+    ``PyInit`` function is one for the module's own source, or its name.
+    """
+    needed = {path for step in imports.steps for path in step.extensions}
+    for step in report.steps:
+        if step.outcome is Outcome.OK:
+            continue
+        named = step.name in must_import or _dotted(step.name) in must_import
+        if not step.name:
+            yield f"a process that loaded all extension modules {_describe(step)}"
+        elif step.outcome is not Outcome.RAISED or step.name in needed or named:
+            yield Problem(path=step.name, sentence=_describe(step))
+    for path in report.untried:
+        yield NotLooked(path=path, sentence="not loaded, because too many others crashed or hung")
+
+
+def _dotted(path: str) -> str:
+    folder, slash, file_name = path.rpartition("/")
+    return (folder + slash).replace("/", ".") + file_name.partition(".")[0]
+
+
+@check
+def loaded_libraries_differ(
+    report: ExtensionReport, linkage: Linkage, wheel: Wheel
+) -> Iterator[Finding]:
+    """A process has loaded other libraries than the simulated loader names.
+
+    Why: either the package finds its libraries by an accident of this system, or the simulation is
+    wrong and so is every verdict that rests on it.
+
+    Fix: look at the search paths of the object that is named; where they are right, report a bug
+    of binary_checks.
+    """
+    if report.libraries is None:
+        yield NotLooked(sentence="this system does not say which libraries a process has loaded")
+        return
+    mapped = frozenset(report.libraries)
+    closures = {root: names for root, names in linkage.closures if root in mapped}
+    for root, names in closures.items():
+        for name in names:
+            if not _is_mapped(name, mapped):
+                other = _find_namesake(name, mapped)
+                instead = f"; it has {other}" if other else ""
+                yield Problem(
+                    path=root, sentence=f"should load {name}, but the process has not{instead}"
+                )
+    yield from _find_found(linkage.edges, closures, mapped)
+    expected = {*linkage.roots, *(name for names in closures.values() for name in names)}
+    for path in sorted(mapped & {item.path for item in wheel.objects} - expected):
+        yield Problem(path=path, sentence="is loaded, though no loaded module is seen to need it")
+
+
+def _is_mapped(name: str, mapped: frozenset[str]) -> bool:
+    """Whether the process has what the simulation names; system libraries go by name alone."""
+    kind, colon, rest = name.partition(":")
+    if not colon:
+        return name in mapped
+    if kind == "wheel":
+        return rest.partition(":")[2] in mapped
+    # A libc of musl is its loader, whatever it is called; glibc's loader may be called ld-2.31.so.
+    if rest.startswith(("ld-", "ld.", "ld64.", "libc.musl-")) or rest == "libc.so":
+        return True
+    stem = rest.partition(".so")[0]
+    return any(
+        base == rest or base.startswith((f"{rest}.", f"{stem}-"))
+        for base in (path.rpartition("/")[2] for path in mapped if path.startswith("/"))
+    )
+
+
+def _find_namesake(name: str, mapped: Iterable[str]) -> str:
+    """Find what the process has under the same file name elsewhere, "" when nothing."""
+    base = re.split(r"[/:]", name)[-1]
+    return next((path for path in sorted(mapped) if path.rpartition("/")[2] == base), "")
+
+
+def _find_found(
+    edges: Iterable[Edge], closures: Iterable[str], mapped: Iterable[str]
+) -> Iterator[Problem]:
+    """Find libraries that should be missing, and were loaded all the same."""
+    for edge in edges:
+        if edge.resolved is None and edge.root in closures:
+            other = _find_namesake(edge.needed, mapped)
+            if other:
+                sentence = f"finds {edge.needed} in {other}, where no search path should lead"
+                yield Problem(path=edge.path, sentence=sentence)
