@@ -1,0 +1,151 @@
+"""The archive as such and its RECORD: what unpacks differently from tool to tool, or not at all."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from binary_checks.check import check
+from binary_checks.model import Finding, Member, NotLooked, Package, Problem, RecordRow, Wheel
+
+_UNSIGNED = ("RECORD", "RECORD.jws", "RECORD.p7s")
+_DRIVE = re.compile(r"[A-Za-z]:")
+
+
+@check
+def unreadable_member(package: Package) -> Iterator[Finding]:
+    """The archive contradicts itself about a member, or does not yield it.
+
+    A wrong CRC-32, a local header that disagrees with the central directory, encryption, data
+    that do not inflate to the declared size, a text that cannot be decoded.
+
+    Why: one tool unpacks something else than the next, or refuses; a package index rejects it.
+    Fix: write the archive again with one that is sound; look for a broken upload or download.
+    """
+    for fault in package.archive_faults:
+        yield Problem(sentence=fault)
+    for member in package.members:
+        for fault in member.faults:
+            yield Problem(path=member.archive_name, sentence=fault)
+
+
+@check
+def duplicate_member_name(package: Package) -> Iterator[Finding]:
+    """The archive has several members of one name, or two that install to one place.
+
+    Why: which of them is installed depends on the tool, and what was reviewed is not what runs.
+    Fix: look for the step of the build that adds a file which is already there.
+    """
+    names = Counter(member.archive_name for member in package.members)
+    for name, count in names.items():
+        if count > 1:
+            yield Problem(path=name, sentence=f"{count} members have this name")
+    first: dict[str, str] = {}
+    for member in package.members:
+        other = first.setdefault(member.path, member.archive_name)
+        if other != member.archive_name:
+            sentence = f"installs to {member.path}, as {other} does"
+            yield Problem(path=member.archive_name, sentence=sentence)
+
+
+@check
+def escaping_member_name(package: Package) -> Iterator[Finding]:
+    """A member's name leads out of the folder that the archive is unpacked into.
+
+    Why: unpacking it may overwrite any file of the user; installers refuse such a package.
+    Fix: build the archive from relative paths with forward slashes.
+    """
+    for member in package.members:
+        name = member.archive_name
+        parts = name.removesuffix("/").split("/")
+        if name.startswith("/"):
+            yield Problem(path=name, sentence="its name is absolute")
+        elif "\\" in name:
+            yield Problem(path=name, sentence="its name holds a backslash")
+        elif _DRIVE.match(name):
+            yield Problem(path=name, sentence="its name begins with a drive")
+        elif ".." in parts:
+            yield Problem(path=name, sentence="its name climbs with ..")
+        elif "." in parts or "" in parts:
+            yield Problem(path=name, sentence="its name has an empty or . component")
+
+
+@check
+def symlink_in_wheel(package: Wheel) -> Iterator[Finding]:
+    """A wheel holds a symbolic link.
+
+    Why: the wheel format has none; pip writes a text file with the link's target instead.
+    Fix: pack the file itself, under the one name by which it is needed.
+    """
+    for member in package.members:
+        if member.is_symlink:
+            yield Problem(path=member.archive_name, sentence="a symbolic link")
+
+
+@check
+def record_is_wrong(package: Wheel) -> Iterator[Finding]:
+    """RECORD is missing, lists what is not there, or what is there differently.
+
+    Why: it is what verification, uninstallation and package indices go by; a changed file under
+    an old hash is how a tampered package looks.
+    Fix: change a wheel's files with a tool that writes RECORD anew (``wheel pack``).
+    """
+    path = f"{package.dist_info}/RECORD"
+    if package.record is None:
+        yield Problem(path=path, sentence="there is no RECORD")
+        return
+    for fault in package.record_faults:
+        yield Problem(path=path, sentence=fault)
+    for name, count in Counter(row.path for row in package.record).items():
+        if count > 1:
+            yield Problem(path=name, sentence=f"RECORD lists it {count} times")
+    yield from _judge_rows(package, package.record)
+    members = {member.archive_name: member for member in package.members}
+    spelled = [row for row in package.record if _is_hexadecimal(row, members.get(row.path))]
+    if spelled:  # one line: gmsh's 424 rows are one mistake
+        sentence = "hashes are hexadecimal, installers read URL-safe base64 without padding"
+        yield Problem(path=path, sentence=f"{len(spelled)} {sentence}")
+
+
+def _judge_rows(package: Wheel, record: tuple[RecordRow, ...]) -> Iterator[Finding]:
+    # Rows and members that stand for directories are tolerated by installers and indices.
+    members = {m.archive_name: m for m in package.members if not m.is_directory}
+    rows = {row.path: row for row in record if not row.path.endswith("/")}
+    unsigned = {f"{package.dist_info}/{name}" for name in _UNSIGNED}
+    for name in sorted(rows.keys() - members.keys()):
+        yield Problem(path=name, sentence="RECORD lists it and the archive does not hold it")
+    for name in sorted(members.keys() - rows.keys() - unsigned):
+        yield Problem(path=name, sentence="the archive holds it and RECORD does not list it")
+    for name in sorted(rows.keys() & members.keys()):
+        if name not in unsigned:
+            yield from _judge_row(rows[name], members[name])
+        elif rows[name].hash:
+            yield Problem(path=name, sentence="RECORD states a hash of a file written after it")
+
+
+def _judge_row(row: RecordRow, member: Member) -> Iterator[Finding]:
+    algorithm, _, stated = row.hash.partition("=")
+    if not row.hash:
+        yield Problem(path=row.path, sentence="RECORD states no hash")
+    elif algorithm in {"md5", "sha1"}:
+        yield Problem(path=row.path, sentence=f"RECORD states {algorithm}, weaker than SHA-256")
+    elif algorithm != "sha256":
+        yield NotLooked(path=row.path, sentence=f"RECORD states a hash of kind {algorithm!r}")
+    elif not member.sha256:
+        yield NotLooked(path=row.path, sentence="the archive does not yield it")
+    elif stated != (actual := _encode(member.sha256)) and not _is_hexadecimal(row, member):
+        yield Problem(path=row.path, sentence=f"RECORD states sha256={stated}, it has {actual}")
+    if row.size is not None and row.size != member.size:
+        yield Problem(
+            path=row.path, sentence=f"RECORD states {row.size} bytes, it has {member.size}"
+        )
+
+
+def _encode(digest: str) -> str:
+    return base64.urlsafe_b64encode(bytes.fromhex(digest)).decode("ascii").rstrip("=")
+
+
+def _is_hexadecimal(row: RecordRow, member: Member | None) -> bool:
+    return member is not None and bool(member.sha256) and row.hash == f"sha256={member.sha256}"

@@ -1,0 +1,121 @@
+"""What lies in a package and should not, or not so: litter, copies, names that collide."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from binary_checks.check import check
+from binary_checks.model import Finding, Member, NotLooked, Package, Problem, Wheel
+
+_VERSION_CONTROL = frozenset(
+    {".git", ".gitignore", ".gitattributes", ".gitmodules", ".gitkeep", ".hg", ".hgignore"}
+    | {".hgtags", ".svn", ".bzr", "CVS", ".DS_Store", "Thumbs.db", "desktop.ini"}
+)
+_BYTECODE = (".pyc", ".pyo")
+_TESTS = frozenset({"test", "tests"})
+
+
+@check
+def bytecode_in_wheel(package: Wheel) -> Iterator[Finding]:
+    """A wheel carries compiled Python files.
+
+    Why: they belong to one interpreter, hold the paths of the build machine, and installers
+    compile their own.
+    Fix: leave ``__pycache__`` and ``*.pyc`` out of what the backend packs.
+    """
+    for member in _files(package):
+        if member.path.endswith(_BYTECODE):
+            yield Problem(path=member.path, sentence="a compiled Python file")
+
+
+@check
+def version_control_litter(package: Package) -> Iterator[Finding]:
+    """A package carries files that only a working copy or a desktop needs.
+
+    Why: they were packed by accident, and so may other files have been that nobody should see.
+    Fix: name what belongs into the package, instead of taking every file of a folder.
+    """
+    for member in _files(package):
+        litter = _VERSION_CONTROL.intersection(member.path.split("/"))
+        for name in sorted(litter)[:1]:
+            yield Problem(path=member.path, sentence=f"{name} is no part of a built package")
+
+
+@check
+def tests_at_top_level(package: Wheel) -> Iterator[Finding]:
+    """A wheel installs a top-level package or module named ``test`` or ``tests``.
+
+    Why: every project has tests; those of two distributions overwrite each other, and ``test``
+    hides the standard library's.
+    Fix: keep the tests inside the package, or out of the wheel.
+    """
+    found: dict[str, list[Member]] = defaultdict(list)
+    for member in _files(package):
+        root, slash, _ = member.path.partition("/")
+        name = root if slash else root.removesuffix(".py")
+        if name in _TESTS and (slash or root.endswith(".py")):
+            found[root].append(member)
+    for root, members in sorted(found.items()):
+        yield Problem(
+            path=root, sentence=f"installed into site-packages itself, with {len(members)} files"
+        )
+
+
+@check
+def case_collision(package: Package) -> Iterator[Finding]:
+    """Two files of a package differ only in upper and lower case.
+
+    Why: on macOS and Windows the second overwrites the first.
+    Fix: rename one of them.
+    """
+    spellings: dict[str, set[str]] = defaultdict(set)
+    for member in _files(package):
+        spellings[member.path.casefold()].add(member.path)
+    for paths in spellings.values():
+        first, *others = sorted(paths)
+        for path in others:
+            yield Problem(path=path, sentence=f"differs only in case from {first}")
+
+
+@check
+def duplicate_library(package: Package, *, minimum: int = 100_000) -> Iterator[Finding]:
+    """A package carries the same object file several times under different names.
+
+    The option ``minimum`` is the size in bytes from which on a copy counts.
+
+    Why: wheels hold no symbolic links, so ``libx.so`` and ``libx.so.1`` are two files: both are
+    downloaded and stored, and a process that loads both has two states of one library.
+    Fix: keep the one file that the others need by name, and link against that name.
+    """
+    objects = {item.path for item in package.objects}
+    objects.update(item.path for item in package.malformed)
+    objects.update(item.path for item in package.unread)
+    copies: dict[tuple[str, int], list[str]] = defaultdict(list)
+    for member in package.members:
+        if member.path in objects and member.sha256 and member.size >= minimum:
+            copies[member.sha256, member.size].append(member.path)
+    for (_, size), paths in copies.items():
+        first, *others = sorted(paths)
+        for path in others:
+            yield Problem(path=path, sentence=f"the same {size} bytes as {first}")
+
+
+@check(enabled=False)
+def wheel_too_large(package: Package, *, limit: int = 0) -> Iterator[Finding]:
+    """A package file is larger than the profile allows.
+
+    The option ``limit`` is in bytes; a package index has one too (PyPI: 100 MB a file unless
+    the project was granted more).
+
+    Why: an upload that fails on the day of the release, or a download that users cancel.
+    Fix: strip debug information, drop duplicate libraries, split what is optional off.
+    """
+    if not limit:
+        yield NotLooked(sentence="no limit is set: the option limit is 0")
+    elif package.size > limit:
+        yield Problem(sentence=f"it has {package.size} bytes, {limit} are allowed")
+
+
+def _files(package: Package) -> Iterable[Member]:
+    return (member for member in package.members if not member.is_directory)

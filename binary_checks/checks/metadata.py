@@ -1,0 +1,215 @@
+"""What a wheel says of itself: file name, tags, METADATA and WHEEL against what is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from packaging.tags import Tag, parse_tag
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from binary_checks.check import check
+from binary_checks.model import (
+    Finding,
+    Kind,
+    MalformedObject,
+    NotLooked,
+    Problem,
+    UnreadObject,
+    Wheel,
+)
+from binary_checks.model.extensions import (
+    ExtensionName,
+    importable_by,
+    is_extension,
+    parse_extension_name,
+)
+
+_REQUIRED = ("Metadata-Version", "Name", "Version")
+
+
+@check
+def metadata_is_incomplete(package: Wheel) -> Iterator[Finding]:
+    """METADATA or WHEEL is missing, or lacks a field that it must have.
+
+    Why: installers refuse such a wheel, or install something that no tool can list or remove.
+    Fix: build the wheel with a build backend, and do not edit the files of .dist-info by hand.
+    """
+    names = {member.archive_name for member in package.members}
+    for text, headers, required in (
+        ("METADATA", package.metadata, _REQUIRED),
+        ("WHEEL", package.wheel, ("Wheel-Version", "Root-Is-Purelib", "Tag")),
+    ):
+        path = f"{package.dist_info}/{text}"
+        if path not in names:
+            yield Problem(path=path, sentence=f"there is no {text}")
+            continue
+        present = {key.lower() for key, value in headers if value}
+        for field in required:
+            if field.lower() not in present:
+                yield Problem(path=path, sentence=f"it has no {field}")
+
+
+@check
+def name_and_version_disagree(package: Wheel) -> Iterator[Finding]:
+    """File name, .dist-info folder and METADATA do not name the same project and version.
+
+    Why: an installer refuses the wheel, or asks for one version and records another.
+    Fix: never rename a wheel; set the version in one place and build again.
+    """
+    folder = package.dist_info.removesuffix(".dist-info")
+    name, _, version = folder.rpartition("-")
+    yield from _compare(package, "the .dist-info folder", package.dist_info, name, version)
+    stated = (package.header("Name"), package.header("Version"))
+    if all(stated):
+        yield from _compare(package, "METADATA", f"{package.dist_info}/METADATA", *stated)
+
+
+def _compare(package: Wheel, what: str, path: str, name: str, version: str) -> Iterator[Problem]:
+    if canonicalize_name(name) != canonicalize_name(package.name):
+        yield Problem(path=path, sentence=f"{what} names {name!r}, the file name {package.name!r}")
+    if not _same_version(version, package.version):
+        yield Problem(
+            path=path,
+            sentence=f"{what} names version {version!r}, the file name {package.version!r}",
+        )
+
+
+def _same_version(one: str, other: str) -> bool:
+    try:
+        return Version(one.replace("_", "-")) == Version(other)
+    except InvalidVersion:
+        return one == other
+
+
+@check(enabled=False)
+def unexpected_version(package: Wheel, *, expected: str = "") -> Iterator[Finding]:
+    """The version is not the one that the profile expects.
+
+    The option ``expected`` names it; a local label counts, as in ``2.15.0+cpu``.
+
+    Why: a build that took its version from the wrong place is published under a wrong name.
+    Fix: build from the tag of the release, with the variables that set the version.
+    """
+    if not expected:
+        yield NotLooked(sentence="no version is expected: the option expected is not set")
+    elif not _same_version(package.version, expected):
+        yield Problem(sentence=f"its version is {package.version}, {expected} is expected")
+
+
+@check
+def tags_disagree(package: Wheel) -> Iterator[Finding]:
+    """The tags in WHEEL are not those of the file name.
+
+    Why: installers choose by the file name and some check WHEEL; one of the two is not true.
+    Fix: let the tool that changes the tags (``auditwheel repair``, ``wheel tags``) rewrite both.
+    """
+    lines = package.wheel_tags
+    if not lines:
+        return  # metadata-is-incomplete says so
+    stated = {str(tag) for line in lines for tag in parse_tag(line) if line.count("-") == 2}
+    named = {str(tag) for tag in package.tags}
+    path = f"{package.dist_info}/WHEEL"
+    if missing := named - stated:
+        yield Problem(
+            path=path,
+            sentence=f"it lacks {_join(missing)}, which the file name claims;"
+            f" it has {_join(stated)}",
+        )
+    elif extra := stated - named:
+        yield Problem(path=path, sentence=f"it claims {_join(extra)}, which the file name does not")
+
+
+def _join(tags: Iterable[str]) -> str:
+    return ", ".join(sorted(tags))
+
+
+@check
+def native_code_in_any_wheel(package: Wheel) -> Iterator[Finding]:
+    """A wheel for any platform holds an extension module, or a library that it needs itself.
+
+    Executables and helpers that Python never loads are legitimate there.
+
+    Why: the wheel is installed where its native code cannot run.
+    Fix: build it with a platform tag; a backend does so once the extension is declared to it.
+    """
+    if "any" not in package.platforms:
+        return
+    needed = {need.name.rpartition("/")[2] for item in package.objects for need in item.needed}
+    for item in package.objects:
+        what = f"{item.format.value} for {item.architecture} in a wheel for any platform"
+        if is_extension(item):
+            yield Problem(path=item.path, sentence=f"an extension module, {what}")
+        elif item.kind is Kind.SHARED and {item.name, item.file_name} & needed:
+            yield Problem(path=item.path, sentence=f"a library that the package needs, {what}")
+    yield from map(_not_looked, _unread(package))
+
+
+@check
+def extension_in_purelib(package: Wheel) -> Iterator[Finding]:
+    """An extension module is installed into purelib.
+
+    Why: where purelib and platlib differ (some Linux systems), it lands among what every
+    architecture shares; the wheel's own ABI tag contradicts ``Root-Is-Purelib: true``.
+    Fix: build with ``Root-Is-Purelib: false``, which backends write once they know the extension.
+    """
+    if all(tag.abi == "none" for tag in package.tags):
+        return  # a library wheel (nvidia's): py3-none-<platform>
+    places = {member.path: member.archive_name for member in package.members}
+    for item in package.objects:
+        if is_extension(item) and _is_pure(package, places.get(item.path, item.path)):
+            yield Problem(path=item.path, sentence="an extension module that lands in purelib")
+    for unread in _unread(package):
+        named = parse_extension_name(unread.path) is not None
+        if named and _is_pure(package, places.get(unread.path, unread.path)):
+            yield _not_looked(unread)
+
+
+def _is_pure(package: Wheel, archive_name: str) -> bool:
+    data = package.dist_info.removesuffix(".dist-info") + ".data/"
+    if archive_name.startswith(data):
+        return archive_name.startswith(f"{data}purelib/")
+    return package.root_is_purelib
+
+
+@check
+def foreign_extension_suffix(package: Wheel) -> Iterator[Finding]:
+    """An extension module has a suffix that no interpreter of the wheel's tags imports.
+
+    Why: the module is in the wheel and cannot be imported: left over from another build, or the
+    wrong interpreter's.
+    Fix: clean the build folder between interpreters; look at what names the extension.
+    """
+    for item in package.objects:
+        name = parse_extension_name(item.path)
+        # torchaudio has .abi3.so that export no PyInit and are mere libraries.
+        if item.kind is Kind.SHARED and name and (is_extension(item) or name.version):
+            yield from _judge_suffix(package, item.path, name)
+    for unread in _unread(package):
+        name = parse_extension_name(unread.path)
+        if name is not None and name.version:
+            yield from _judge_suffix(package, unread.path, name)
+        elif name is not None:
+            yield _not_looked(unread)
+
+
+def _judge_suffix(package: Wheel, path: str, name: ExtensionName) -> Iterator[Problem]:
+    if not any(importable_by(name, tag) for tag in package.tags):
+        sentence = f"no interpreter of {_spell(package.tags)} imports a file in {name.suffix}"
+        yield Problem(path=path, sentence=sentence)
+
+
+def _spell(tags: Iterable[Tag]) -> str:
+    """Spell tags with their platforms once, ``cp311-cp311 on manylinux_2_17_x86_64``."""
+    tags = tuple(tags)
+    interpreters = {f"{tag.interpreter}-{tag.abi}" for tag in tags}
+    return f"{_join(interpreters)} on {_join({tag.platform for tag in tags})}"
+
+
+def _unread(package: Wheel) -> Iterator[MalformedObject | UnreadObject]:
+    yield from package.malformed
+    yield from package.unread
+
+
+def _not_looked(item: MalformedObject | UnreadObject) -> NotLooked:
+    return NotLooked(path=item.path, sentence=f"{item.format.value} not read: {item.reason}")
