@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from binary_checks.check import check
+from binary_checks.checks.loaded_libraries import find_differences
 from binary_checks.model import (
-    Edge,
     ExtensionReport,
     Finding,
     ImportReport,
@@ -281,52 +281,4 @@ def loaded_libraries_differ(
     if report.libraries is None:
         yield NotLooked(sentence="this system does not say which libraries a process has loaded")
         return
-    mapped = frozenset(report.libraries)
-    closures = {root: names for root, names in linkage.closures if root in mapped}
-    for root, names in closures.items():
-        for name in names:
-            if not _is_mapped(name, mapped):
-                other = _find_namesake(name, mapped)
-                instead = f"; it has {other}" if other else ""
-                yield Problem(
-                    path=root, sentence=f"should load {name}, but the process has not{instead}"
-                )
-    yield from _find_found(linkage.edges, closures, mapped)
-    expected = {*linkage.roots, *(name for names in closures.values() for name in names)}
-    for path in sorted(mapped & {item.path for item in wheel.objects} - expected):
-        yield Problem(path=path, sentence="is loaded, though no loaded module is seen to need it")
-
-
-def _is_mapped(name: str, mapped: frozenset[str]) -> bool:
-    """Whether the process has what the simulation names; system libraries go by name alone."""
-    kind, colon, rest = name.partition(":")
-    if not colon:
-        return name in mapped
-    if kind == "wheel":
-        return rest.partition(":")[2] in mapped
-    # A libc of musl is its loader, whatever it is called; glibc's loader may be called ld-2.31.so.
-    if rest.startswith(("ld-", "ld.", "ld64.", "libc.musl-")) or rest == "libc.so":
-        return True
-    stem = rest.partition(".so")[0]
-    return any(
-        base == rest or base.startswith((f"{rest}.", f"{stem}-"))
-        for base in (path.rpartition("/")[2] for path in mapped if path.startswith("/"))
-    )
-
-
-def _find_namesake(name: str, mapped: Iterable[str]) -> str:
-    """Find what the process has under the same file name elsewhere, "" when nothing."""
-    base = re.split(r"[/:]", name)[-1]
-    return next((path for path in sorted(mapped) if path.rpartition("/")[2] == base), "")
-
-
-def _find_found(
-    edges: Iterable[Edge], closures: Iterable[str], mapped: Iterable[str]
-) -> Iterator[Problem]:
-    """Find libraries that should be missing, and were loaded all the same."""
-    for edge in edges:
-        if edge.resolved is None and edge.root in closures:
-            other = _find_namesake(edge.needed, mapped)
-            if other:
-                sentence = f"finds {edge.needed} in {other}, where no search path should lead"
-                yield Problem(path=edge.path, sentence=sentence)
+    yield from find_differences(report.libraries, linkage, {item.path for item in wheel.objects})

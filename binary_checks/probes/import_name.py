@@ -67,19 +67,26 @@ def find_loader_error(error):
 
     The import system gives it the path of the file; packages often wrap it in one of their own.
     """
-    seen = []
-    while error is not None and not any(error is other for other in seen):
-        path = str(getattr(error, "path", None) or "")
-        if isinstance(error, ImportError) and path.endswith(tuple(EXTENSION_SUFFIXES)):
-            return error
-        seen.append(error)
-        error = error.__cause__ or error.__context__
+    for each in follow_causes(error):
+        path = str(each.path or "") if isinstance(each, ImportError) else ""
+        if path.endswith(tuple(EXTENSION_SUFFIXES)):
+            return each
     return None
 
 
 def find_missing_module(error):
-    """Name the module that was not there, "" when that is not what was raised."""
-    return (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
+    """Name the module whose absence began it, "" when it was something else."""
+    absent = [each for each in follow_causes(error) if isinstance(each, ModuleNotFoundError)]
+    return (absent[-1].name or "") if absent and isinstance(error, ImportError) else ""
+
+
+def follow_causes(error):
+    """List the exception and those in whose handling it was raised, the first one last."""
+    chain = []
+    while error is not None and not any(error is each for each in chain):
+        chain.append(error)
+        error = error.__cause__ or error.__context__
+    return chain
 
 
 def find_changed_directory(before):
