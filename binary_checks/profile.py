@@ -53,16 +53,10 @@ class Profile:
     checks: tuple[Path, ...] = ()  # Python files with checks of the project's own
     enable: frozenset[str] = frozenset()  # ids of checks that are off by default
     disable: frozenset[str] = frozenset()  # ids of checks that must not run
-    objects: int | None = (
-        None  # how many object files there are at least; None: 1 for a platform wheel
-    )
-    system_libraries: frozenset[str] = (
-        frozenset()
-    )  # names the project's users have besides the policy's
+    objects: int | None = None  # at least so many object files; None: 1 for a platform wheel
+    system_libraries: frozenset[str] = frozenset()  # what users have besides the policy's
     timeout: float = 300.0  # seconds for one probe process
-    options: Mapping[str, Mapping[str, Any]] = field(
-        default_factory=dict
-    )  # check id -> name -> value
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by check id, by name
     known_problems: tuple[KnownProblem, ...] = ()
 
     def selects(self, check: Check[Any]) -> bool:
@@ -84,29 +78,49 @@ def load_profile(name_or_path: str) -> Profile:
 
     A pyproject.toml is read from its table ``[tool.binary_checks]``. Raises ProfileError.
     """
-    shipped = resources.files("binary_checks") / "profiles" / f"{name_or_path}.toml"
-    if "/" not in name_or_path and not name_or_path.endswith(".toml"):
-        if not shipped.is_file():
-            raise ProfileError(
-                f"profile {name_or_path!r}: neither a shipped profile nor a .toml file"
-            )
-        return read_profile(_parse(shipped.read_bytes(), name_or_path), name_or_path, Path())
-    path = Path(name_or_path)
-    try:
-        table = _parse(path.read_bytes(), name_or_path)
-    except OSError as error:
-        raise ProfileError(f"profile {name_or_path}: {error.strerror}") from None
-    if path.name == "pyproject.toml":
-        table = table.get("tool", {}).get("binary_checks", {})
-    return read_profile(table, name_or_path, path.parent)
+    return _load(name_or_path, Path(), ())
 
 
 def find_profile(folder: Path) -> Profile:
     """The ``[tool.binary_checks]`` of the folder's pyproject.toml, else the default profile."""
     path = folder / "pyproject.toml"
-    if path.is_file() and "binary_checks" in _parse(path.read_bytes(), str(path)).get("tool", {}):
+    if path.is_file() and _own_table(_read(path, str(path)), str(path)) is not None:
         return load_profile(str(path))
     return load_profile("default")
+
+
+def _load(name_or_path: str, folder: Path, above: tuple[Path, ...]) -> Profile:
+    """Read a profile named in a profile of that folder, below the profiles that extend it."""
+    if "/" not in name_or_path and not name_or_path.endswith(".toml"):
+        shipped = resources.files("binary_checks") / "profiles" / f"{name_or_path}.toml"
+        if not shipped.is_file():
+            raise ProfileError(
+                f"profile {name_or_path!r}: neither a shipped profile nor a .toml file"
+            )
+        return _profile(_parse(shipped.read_bytes(), name_or_path), name_or_path, Path(), above)
+    path = folder / name_or_path
+    if path.resolve() in above:
+        raise ProfileError(f"profile {name_or_path}: extends itself")
+    table = _read(path, name_or_path)
+    if path.name == "pyproject.toml":
+        table = _own_table(table, name_or_path) or {}
+    return _profile(table, name_or_path, path.parent, (*above, path.resolve()))
+
+
+def _read(path: Path, source: str) -> dict[str, Any]:
+    try:
+        return _parse(path.read_bytes(), source)
+    except OSError as error:
+        raise ProfileError(f"profile {source}: {error.strerror}") from None
+
+
+def _own_table(pyproject: Mapping[str, Any], source: str) -> dict[str, Any] | None:
+    """Its ``[tool.binary_checks]``; None where it has none."""
+    tools = pyproject.get("tool", {})
+    table = tools.get("binary_checks") if isinstance(tools, dict) else None
+    if table is not None and not isinstance(table, dict):
+        raise ProfileError(f"profile {source}: tool.binary_checks: not a table")
+    return table
 
 
 def _parse(text: bytes, source: str) -> dict[str, Any]:
@@ -116,8 +130,10 @@ def _parse(text: bytes, source: str) -> dict[str, Any]:
         raise ProfileError(f"profile {source}: not TOML: {str(error).splitlines()[0]}") from None
 
 
-def read_profile(table: Mapping[str, Any], source: str, folder: Path) -> Profile:
-    """Turn a table into a Profile; paths in it are relative to folder. Raises ProfileError."""
+def _profile(
+    table: Mapping[str, Any], source: str, folder: Path, above: tuple[Path, ...]
+) -> Profile:
+    """Turn a table into a Profile; paths in it are relative to folder."""
     kinds: dict[str, Any] = {
         "extends": str,
         "checks": tuple[str, ...],
@@ -133,7 +149,7 @@ def read_profile(table: Mapping[str, Any], source: str, folder: Path) -> Profile
     values = {
         key: _convert(value, kinds[key], f"profile {source}: {key}") for key, value in table.items()
     }
-    base = load_profile(values["extends"]) if "extends" in values else Profile()
+    base = _load(values["extends"], folder, above) if "extends" in values else Profile()
     return Profile(
         source=source,
         checks=base.checks + tuple(folder / path for path in values.get("checks", ())),
@@ -227,5 +243,6 @@ def _convert(value: Any, annotation: Any, where: str) -> Any:
         noun = {tuple: "array", dict: "table", list: "array of tables"}.get(
             expected, expected.__name__
         )
-        raise ProfileError(f"{where}: {value!r} is not a {noun}")
+        article = "an" if noun[0] in "aeiou" else "a"
+        raise ProfileError(f"{where}: {value!r} is not {article} {noun}")
     return value
