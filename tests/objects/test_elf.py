@@ -1,0 +1,248 @@
+"""The ELF reader says what readelf, pyelftools and LIEF say, and never less than the file does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import lief
+import pytest
+
+from binary_checks.model import ElfFile, Kind, NeededVersion, Symbol
+from binary_checks.objects import read_objects
+from fixtures.build_elf import INTERPRETERS, MACHINES, ElfSymbol, build_elf
+from fixtures.oracles.elf_facts import FACTS, facts_of, facts_of_pyelftools
+from fixtures.samples import FOLDER, expected_facts, read_sample
+from tests.objects.byte_sources import Bytes
+
+NAMES = sorted(expected_facts())
+DEVICES = {"cuda", "amdgpu", "bpf"}
+
+
+def _read(content: bytes) -> ElfFile:
+    (found,) = read_objects("demo/a.so", Bytes(content))
+    assert isinstance(found, ElfFile), found
+    return found
+
+
+def _build(**recipe: Any) -> ElfFile:
+    return _read(build_elf(**recipe))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_sample_reads_as_readelf_prints_it(name: str) -> None:
+    ours, expected = facts_of(_read(read_sample(name))), expected_facts()[name]
+    for fact in FACTS:
+        assert (fact, ours[fact] or None) == (fact, expected.get(fact) or None)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_flags_of_a_sample_are_those_that_readelf_prints(name: str) -> None:
+    ours, expected = _read(read_sample(name)), expected_facts()[name]
+    assert ours.bind_now == expected.get("bind_now", False)
+    assert ours.text_relocations == expected.get("text_relocations", False)
+    assert ours.static_tls == expected.get("static_tls", False)
+    assert ours.relative_relocations == expected.get("relr", False)
+    assert ours.writable_executable == expected.get("writable_executable", False)
+    assert ours.alignment == expected["alignment"]
+    assert ours.debug_information == (".debug_info" in expected.get("debug_sections", ()))
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "no_section_headers.so"])
+def test_pyelftools_reads_the_same(name: str) -> None:
+    ours, theirs = facts_of(_read(read_sample(name))), facts_of_pyelftools(FOLDER / "elf" / name)
+    for fact in FACTS:
+        assert (fact, ours[fact] or None) == (fact, theirs.get(fact) or None)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_lief_reads_the_same(name: str) -> None:
+    ours, theirs = _read(read_sample(name)), lief.ELF.parse(list(read_sample(name)))
+    assert theirs is not None
+    assert [item.name for item in ours.needed] == list(theirs.libraries)
+    symbols = [
+        (str(item.name), item.shndx != 0)
+        for item in theirs.dynamic_symbols
+        if item.name and item.binding != lief.ELF.Symbol.BINDING.LOCAL
+    ]
+    assert sorted(s.name for s in ours.imports) == sorted(
+        n for n, defined in symbols if not defined
+    )
+    assert sorted(s.name for s in ours.exports) == sorted(n for n, defined in symbols if defined)
+
+
+def test_without_section_headers_the_same_is_read() -> None:
+    full, bare = _read(read_sample("plain.so")), _read(read_sample("no_section_headers.so"))
+    assert bare.needed == full.needed
+    assert bare.symbol_versions == full.symbol_versions
+    assert set(bare.imports) == set(full.imports)
+
+
+@pytest.mark.parametrize("machine", [name for name in MACHINES if name not in DEVICES])
+@pytest.mark.parametrize("hashes", [{}, {"gnu_hash": False, "sysv_hash": True}])
+def test_every_machine_is_read_alike(machine: str, hashes: dict[str, bool]) -> None:
+    found = _build(
+        machine=machine,
+        soname="libdemo.so.1",
+        needed=("libc.so.6",),
+        runpath="$ORIGIN/a:$ORIGIN",
+        imports=(ElfSymbol("memcpy", "GLIBC_2.14", "libc.so.6"), ElfSymbol("maybe", weak=True)),
+        exports=(
+            ElfSymbol("one"),
+            ElfSymbol("two", "DEMO_2"),
+            ElfSymbol("two", "DEMO_1", hidden=True),
+        ),
+        build_id="abcdef0123",
+        tls_size=5,
+        **hashes,
+    )
+    assert (found.kind, found.architecture, found.name) == (Kind.SHARED, machine, "libdemo.so.1")
+    assert found.runpath == ("$ORIGIN/a", "$ORIGIN")
+    assert found.symbol_versions == (NeededVersion(library="libc.so.6", version="GLIBC_2.14"),)
+    assert set(found.defined_versions) == {"DEMO_1", "DEMO_2"}
+    assert set(found.imports) == {
+        Symbol(name="memcpy", library="libc.so.6", version="GLIBC_2.14"),
+        Symbol(name="maybe", weak=True),
+    }
+    assert found.imports.names == {"memcpy", "maybe"}
+    assert set(found.exports) == {
+        Symbol(name="one"),
+        Symbol(name="two", version="DEMO_2"),
+        Symbol(name="two", version="DEMO_1", hidden=True),
+    }
+    assert {symbol.version for symbol in found.exports.find("two")} == {"DEMO_1", "DEMO_2"}
+    assert found.exports.find("three") == ()
+    assert "one" in found.exports
+    assert found.build_id == "abcdef0123"
+    assert found.tls_size >= 5
+
+
+@pytest.mark.parametrize("machine", sorted(DEVICES))
+def test_device_code_is_told_apart(machine: str) -> None:
+    found = _build(machine=machine)
+    assert (found.kind, found.architecture) == (Kind.DEVICE, machine)
+
+
+def test_an_unknown_machine_is_device_code() -> None:
+    content = bytearray(build_elf())
+    content[18:20] = (4242).to_bytes(2, "little")
+    assert _read(bytes(content)).architecture == "machine-4242"
+
+
+def test_x32_and_soft_float_arm_have_names_of_their_own() -> None:
+    content = bytearray(build_elf(machine="i686"))
+    content[18] = 62
+    assert _read(bytes(content)).architecture == "x32"
+    assert _build(machine="armv7l", flags=0x05000200).architecture == "armel"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "kind"),
+    [
+        ({"kind": "executable"}, Kind.EXECUTABLE),
+        ({"kind": "pie", "interpreter": INTERPRETERS["x86_64"]}, Kind.EXECUTABLE),
+        ({"dynamic_entries": ((0x6FFFFFFB, 0x08000000),)}, Kind.EXECUTABLE),  # DF_1_PIE: static
+        ({"soname": "libQt6Core.so.6", "interpreter": INTERPRETERS["x86_64"]}, Kind.SHARED),
+        ({"kind": "relocatable"}, Kind.RELOCATABLE),
+        ({}, Kind.SHARED),
+    ],
+)
+def test_kinds_are_told_apart(recipe: dict[str, Any], kind: Kind) -> None:
+    assert _build(**recipe).kind is kind
+
+
+def test_a_debug_companion_is_no_empty_library() -> None:
+    content = bytearray(build_elf(debug_sections=(".debug_info",), needed=("libc.so.6",)))
+    start = int.from_bytes(content[40:48], "little")
+    for place in range(start, len(content) - 63, 64):
+        if content[place + 8] & 2:  # SHF_ALLOC
+            content[place + 4 : place + 8] = (8).to_bytes(4, "little")  # SHT_NOBITS
+    found = _read(bytes(content))
+    assert found.kind is Kind.DEBUG
+    assert found.debug_information
+
+
+@pytest.mark.parametrize(
+    ("machine", "stack", "executable"),
+    [
+        ("x86_64", "rw", False),
+        ("x86_64", "rwx", True),
+        ("x86_64", None, True),
+        ("i686", None, True),
+        ("armv7l", None, True),
+        ("s390x", None, True),
+        ("aarch64", None, False),
+        ("ppc64le", None, False),
+        ("riscv64", None, False),
+        ("aarch64", "rwx", True),
+    ],
+)
+def test_a_missing_stack_header_means_what_the_architecture_says(
+    machine: str, stack: str | None, executable: bool
+) -> None:
+    found = _build(machine=machine, stack=stack)
+    assert (found.executable_stack, found.stack_header) == (executable, stack is not None)
+
+
+@pytest.mark.parametrize(
+    ("mask", "level"),
+    [(0, ""), (1, ""), (3, "x86-64-v2"), (7, "x86-64-v3"), (15, "x86-64-v4"), (8, "x86-64-v4")],
+)
+def test_the_isa_level_is_the_highest_that_is_needed(mask: int, level: str) -> None:
+    assert _build(isa_needed=mask).isa_level == level
+
+
+def test_search_paths_keep_empty_elements() -> None:
+    assert _build(runpath="a::b").runpath == ("a", "", "b")
+    assert _build(rpath="").rpath == ("",)
+    assert _build().runpath == ()
+
+
+def test_hardening_flags_are_read() -> None:
+    found = _build(
+        relro=False, bind_now=True, text_relocations=True, writable_executable=True,
+        static_tls=True, tls_size=100, relr=True, alignment=0x10000,
+        dynamic_entries=((0x6FFFFFFB, 0x800),),
+    )  # fmt: skip
+    assert not found.relro
+    assert found.bind_now
+    assert found.text_relocations
+    assert found.writable_executable
+    assert found.static_tls
+    assert found.relative_relocations
+    assert found.no_default_libraries
+    assert found.alignment == 0x10000
+
+
+def test_device_code_sections_are_named() -> None:
+    found = _build(sections={".nv_fatbin": b"x", ".hip_fatbin": b"y", ".other": b"z"})
+    assert found.device_code == (".nv_fatbin", ".hip_fatbin")
+
+
+def test_weak_version_needs_are_marked() -> None:
+    found = _build(weak_version_needs={"libc.so.6": ("GLIBC_2.36",)})
+    assert found.symbol_versions == (
+        NeededVersion(library="libc.so.6", version="GLIBC_2.36", weak=True),
+    )
+
+
+def test_a_name_that_is_not_utf8_is_kept_visible() -> None:
+    content = build_elf(needed=("libXX.so",)).replace(b"libXX.so", b"lib\xff\xfe.so")
+    assert [item.name for item in _read(content).needed] == ["lib\\xff\\xfe.so"]
+
+
+def test_a_gnu_unique_symbol_is_an_export() -> None:
+    assert _build(exports=(ElfSymbol("once", kind="unique"),)).exports.names == {"once"}
+
+
+def test_imports_are_found_where_nothing_is_exported() -> None:
+    # GNU ld then writes a DT_GNU_HASH that says nothing of how many symbols there are.
+    found = _build(imports=(ElfSymbol("a"), ElfSymbol("b")), section_headers=False)
+    assert found.imports.names == {"a", "b"}
+
+
+def test_tables_of_equal_symbols_are_equal() -> None:
+    one, two = _build(exports=(ElfSymbol("f"),)), _build(exports=(ElfSymbol("f"),), build_id="aa")
+    assert one.exports == two.exports
+    assert hash(one.exports) == hash(two.exports)
+    assert one.exports != one.imports
+    assert repr(one.exports) == "<1 exports>"

@@ -1,0 +1,124 @@
+"""Objects are known by their first bytes, and what is not read yet says so."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from binary_checks import objects
+from binary_checks.model import Format, MalformedObject, UnreadObject
+from binary_checks.model.source import ObjectReader
+from binary_checks.objects.ranges import complement
+from fixtures.build_elf import build_elf
+from tests.objects.byte_sources import Bytes
+
+
+def _fat(count: int) -> bytes:
+    return struct.pack(">II", 0xCAFEBABE, count) + bytes(100)
+
+
+def _pe(signature: bytes = b"PE\0\0", start: int = 0x80) -> bytes:
+    return (b"MZ" + bytes(58) + struct.pack("<I", start)).ljust(0x80, b"\0") + signature + bytes(20)
+
+
+def test_the_module_is_an_object_reader() -> None:
+    reader: ObjectReader = objects
+    assert reader.recognise(b"\x7fELF") is Format.ELF
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        (b"\x7fELF" + bytes(60), Format.ELF),
+        (b"\xcf\xfa\xed\xfe" + bytes(60), Format.MACHO),
+        (b"\xfe\xed\xfa\xce" + bytes(60), Format.MACHO),
+        (_fat(2), Format.MACHO),
+        (_fat(0x00000034), None),  # a Java class file of version 52.0
+        (_fat(0x0003002D), None),  # 45.3, the oldest
+        (_fat(0), None),
+        (b"MZ" + bytes(62), Format.PE),
+        (b"#!/bin/sh\n", None),
+        (b"!<arch>\n", None),
+        (b"\x7fEL", None),
+        (b"", None),
+    ],
+)
+def test_a_format_is_known_by_its_first_bytes(head: bytes, expected: Format | None) -> None:
+    assert objects.recognise(head) is expected
+
+
+@pytest.mark.parametrize("content", [b"\xcf\xfa\xed\xfe" + bytes(60), _fat(2), _pe()])
+def test_formats_that_are_not_read_yet_say_so(content: bytes) -> None:
+    (found,) = objects.read_objects("a.bin", Bytes(content))
+    assert isinstance(found, UnreadObject)
+    assert found.reason == f"{found.format.value} is not read yet"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"MZ",
+        b"MZ is how this text begins".ljust(200),
+        _pe(b"NE\0\0"),
+        _pe(start=0xFFFFFFFF),
+        _pe()[:130],
+    ],
+)
+def test_a_dos_program_or_a_text_is_no_object(content: bytes) -> None:
+    assert objects.read_objects("a.exe", Bytes(content)) == ()
+
+
+def test_what_is_no_object_yields_none() -> None:
+    assert objects.read_objects("a.txt", Bytes(b"text")) == ()
+    assert objects.retained(b"text", 4) == ()
+
+
+def test_a_core_dump_is_unread() -> None:
+    core = bytearray(build_elf())
+    core[16] = 4
+    (found,) = objects.read_objects("core", Bytes(bytes(core)))
+    assert isinstance(found, UnreadObject)
+
+
+def test_a_malformed_object_names_its_path_and_place() -> None:
+    (found,) = objects.read_objects("demo/a.so", Bytes(b"\x7fELF"))
+    assert found == MalformedObject(
+        path="demo/a.so",
+        format=Format.ELF,
+        offset=4,
+        reason="the file ends within the ELF identification",
+    )
+
+
+def test_what_is_read_was_promised_to_be_read() -> None:
+    for content in (build_elf(exports=(), needed=("libc.so.6",)), _pe()):
+        source = Bytes(content)
+        objects.read_objects("a.so", source)
+        kept = objects.retained(content[:4096], len(content))
+        inside = [any(a <= start and end <= b for a, b in kept) for start, end in source.asked[1:]]
+        assert inside
+        assert all(inside)
+
+
+def test_a_large_segment_of_code_is_not_kept() -> None:
+    head = bytearray(build_elf()[:4096])
+    count = struct.unpack_from("<H", head, 56)[0]
+    for place in range(64, 64 + 56 * count, 56):
+        kind, flags, offset = struct.unpack_from("<IIQ", head, place)
+        if kind == 1 and flags & 1:
+            struct.pack_into("<QQ", head, place + 32, 1 << 30, 1 << 30)
+            code = offset
+    kept = objects.retained(bytes(head), 1 << 31)
+    assert not any(start <= code + (1 << 29) < end for start, end in kept)
+
+
+def test_without_all_program_headers_everything_is_kept() -> None:
+    content = build_elf()
+    assert objects.retained(content[:70], len(content)) == ((0, len(content)),)
+
+
+def test_ranges_are_sorted_and_merged() -> None:
+    assert complement([(10, 20), (15, 30)], [(18, 19)], 40) == ((0, 10), (18, 19), (30, 40))
+    assert complement([(0, 100)], [], 40) == ()
+    assert complement([(5, 5)], [], 10) == ((0, 10),)
