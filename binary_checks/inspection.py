@@ -12,7 +12,7 @@ from typing import Any
 
 from binary_checks.model import Linkage, ObjectFile, Package, SymbolTable, Wheel
 
-SCHEMA = "binary_checks/facts/1"
+SCHEMA = "binary-checks/facts/1"
 LEFT_OUT = frozenset({"objects", "malformed", "unread", "members", "path", "record"})
 """Fields of a package that have a place of their own in the document, or none."""
 
