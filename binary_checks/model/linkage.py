@@ -32,18 +32,18 @@ class Edge:
     path: str  # the object that needs
     architecture: str
     needed: str
-    resolved: str | None = None  # path in the package, system:<name>, python:<name>, wheel:<dist>:<path>
+    resolved: str | None = None  # a path, system:<name>, python:<name>, wheel:<dist>:<path>
     rule: Rule = Rule.MISSING
     root: str = ""  # the object whose loading leads here (the first of them, in path order)
     searched: tuple[str, ...] = ()  # the package's own directories that were searched, in order
     leaves_package: bool = False  # a searched directory lies in site-packages outside the package
     elsewhere: tuple[str, ...] = ()  # objects of the layout of that name that no search finds
-    shadowed: str | None = None  # what a search would find, had something else not been loaded before
+    shadowed: str | None = None  # what a search finds, had nothing else been loaded before
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnresolvedSymbol:
-    """An undefined symbol that nothing in scope defines when its object is loaded through a root."""
+    """An undefined symbol that nothing in scope defines, its object being loaded through a root."""
 
     path: str
     name: str
@@ -81,7 +81,7 @@ class Linkage:
 
     target: str  # "manylinux_2_28_x86_64, CPython 3.11": against what it was simulated
     edges: tuple[Edge, ...] = ()
-    roots: tuple[str, ...] = ()  # what a process loads by itself: extensions, executables, libraries
+    roots: tuple[str, ...] = ()  # what is loaded by itself: extensions, executables, libraries
     orphans: tuple[str, ...] = ()  # libraries grafted into the package that no root reaches
     closures: tuple[tuple[str, tuple[str, ...]], ...] = ()  # root -> what it loads, in load order
     unresolved: tuple[UnresolvedSymbol, ...] = ()

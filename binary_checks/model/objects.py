@@ -21,7 +21,9 @@ class Kind(str, Enum):
     """What an object file is for."""
 
     SHARED = "shared library"  # ET_DYN without PT_INTERP, MH_DYLIB, MH_BUNDLE, IMAGE_FILE_DLL
-    EXECUTABLE = "executable"  # ET_EXEC, ET_DYN with PT_INTERP, MH_EXECUTE, PE without IMAGE_FILE_DLL
+    EXECUTABLE = (
+        "executable"  # ET_EXEC, ET_DYN with PT_INTERP, MH_EXECUTE, PE without IMAGE_FILE_DLL
+    )
     RELOCATABLE = "relocatable"  # ET_REL, MH_OBJECT, COFF: input for a linker, never loaded
     DEVICE = "device code"  # EM_CUDA, EM_AMDGPU, EM_BPF and others that no CPU of the tag runs
     DEBUG = "debug information"  # a .debug companion or dSYM: headers kept, contents gone
@@ -33,7 +35,9 @@ class Dependency:
 
     name: str
     weak: bool = False  # may be missing (LC_LOAD_WEAK_DYLIB)
-    delayed: bool = False  # looked for at first use, not at load (PE delay import, LC_LAZY_LOAD_DYLIB)
+    delayed: bool = (
+        False  # looked for at first use, not at load (PE delay import, LC_LAZY_LOAD_DYLIB)
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,7 +45,9 @@ class Symbol:
     """One dynamic symbol, imported or exported."""
 
     name: str
-    library: str = ""  # whom an import is asked of: vn_file (ELF), two-level ordinal (Mach-O), DLL (PE)
+    library: str = (
+        ""  # whom an import is asked of: vn_file (ELF), two-level ordinal (Mach-O), DLL (PE)
+    )
     version: str = ""  # ELF symbol version node such as "GLIBC_2.17"; "" is unversioned
     weak: bool = False
     hidden: bool = False  # an exported non-default version (name@VERSION, not name@@VERSION)
@@ -56,6 +62,11 @@ class SymbolTable(Collection[Symbol]):
     @abstractmethod
     def names(self) -> frozenset[str]:
         """Every name once, without versions."""
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """``name@version`` of each symbol that has a version; those without are not in it."""
+        return frozenset(f"{item.name}@{item.version}" for item in self if item.version)
 
     @abstractmethod
     def find(self, name: str) -> tuple[Symbol, ...]:
@@ -105,7 +116,9 @@ class ObjectFile:
 
     path: str  # where it lies once installed, relative to site-packages, with "/"
     kind: Kind = Kind.SHARED
-    architecture: str = "x86_64"  # one spelling for all formats: x86_64, aarch64, i686, armv7l, ppc64le, ...
+    architecture: str = (
+        "x86_64"  # one spelling for all formats: x86_64, aarch64, i686, armv7l, ppc64le, ...
+    )
     name: str = ""  # DT_SONAME, LC_ID_DYLIB or the export directory's name; "" when it has none
     needed: tuple[Dependency, ...] = ()
     imports: SymbolTable = NO_SYMBOLS
@@ -146,7 +159,9 @@ class ElfFile(ObjectFile):
     symbol_versions: tuple[NeededVersion, ...] = ()  # DT_VERNEED
     defined_versions: tuple[str, ...] = ()  # DT_VERDEF without the base node
     interpreter: str = ""  # PT_INTERP
-    executable_stack: bool = False  # PT_GNU_STACK with PF_X, or no header where the default is executable
+    executable_stack: bool = (
+        False  # PT_GNU_STACK with PF_X, or no header where the default is executable
+    )
     stack_header: bool = True  # PT_GNU_STACK is there
     relro: bool = True  # PT_GNU_RELRO is there
     bind_now: bool = False  # DT_BIND_NOW, DF_BIND_NOW or DF_1_NOW
@@ -158,7 +173,9 @@ class ElfFile(ObjectFile):
     no_default_libraries: bool = False  # DF_1_NODEFLIB
     build_id: str = ""  # NT_GNU_BUILD_ID, hexadecimal
     alignment: int = 0x1000  # the smallest p_align of its PT_LOAD segments, bytes; 0 without any
-    isa_level: str = ""  # GNU_PROPERTY_X86_ISA_1_NEEDED: "x86-64-v2" ...; "" when baseline or not declared
+    isa_level: str = (
+        ""  # GNU_PROPERTY_X86_ISA_1_NEEDED: "x86-64-v2" ...; "" when baseline or not declared
+    )
     debug_information: bool = False  # a .debug_info or .zdebug_info section with contents
     device_code: tuple[str, ...] = ()  # device code sections and what they hold
 

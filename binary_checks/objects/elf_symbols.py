@@ -111,7 +111,9 @@ class DynamicSymbols:
 class ElfSymbolTable(SymbolTable):
     """One side of an object's dynamic symbols: what it imports or what it exports."""
 
-    __slots__ = ("_are_imports", "_first", "_indices", "_names", "_others", "_raw", "_set")
+    __slots__ = (
+        "_are_imports", "_first", "_indices", "_labels", "_names", "_others", "_raw", "_set",
+    )  # fmt: skip
 
     def __init__(self, raw: DynamicSymbols, *, are_imports: bool) -> None:
         self._raw = raw
@@ -119,6 +121,7 @@ class ElfSymbolTable(SymbolTable):
         self._indices: array[int] | None = None
         self._names: list[str] | None = None
         self._set: frozenset[str] | None = None
+        self._labels: frozenset[str] | None = None
         self._first: dict[str, int] | None = None  # name -> its first position
         self._others: dict[str, list[int]] = {}  # further positions of names with several versions
 
@@ -128,6 +131,13 @@ class ElfSymbolTable(SymbolTable):
         if self._set is None:
             self._set = frozenset(self._all_names())
         return self._set
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """``name@version`` of each symbol that has a version; those without are not in it."""
+        if self._labels is None:
+            self._labels = frozenset(self._all_labels())
+        return self._labels
 
     def find(self, name: str) -> tuple[Symbol, ...]:
         """The symbols of that name, one a version."""
@@ -165,6 +175,17 @@ class ElfSymbolTable(SymbolTable):
         if self._names is None:
             self._names = self._raw.decode_names(self._chosen())
         return self._names
+
+    def _all_labels(self) -> Iterator[str]:
+        if not self._raw.versions:
+            return
+        nodes = self._raw.by_index.items()
+        suffixes = {index: f"@{version}" for index, (_, version) in nodes if version}
+        versions = self._raw.versions
+        for name, index in zip(self._all_names(), self._chosen(), strict=True):
+            suffix = suffixes.get(versions[index] & ~_HIDDEN)
+            if suffix:
+                yield name + suffix
 
     def _symbol(self, position: int) -> Symbol:
         index = self._chosen()[position]

@@ -18,6 +18,11 @@ def interpreter(version: tuple[int, int], *, free_threaded: bool) -> Interpreter
     return None if free_threaded else _read_interpreters().get(version)
 
 
+def interpreter_versions() -> tuple[tuple[int, int], ...]:
+    """List the versions of CPython that there is data about, oldest first."""
+    return tuple(sorted(_read_interpreters()))
+
+
 @functools.cache
 def stable_abi() -> Mapping[str, tuple[int, int]]:
     """List each symbol of CPython's stable ABI (abi3), with the Python that added it."""

@@ -1,0 +1,71 @@
+"""Object files and a target system in, linkage out: what the target's loader would do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+from binary_checks.loaders import glibc, musl
+from binary_checks.loaders.image import Image, LoaderRules, load
+from binary_checks.loaders.layout import Layout
+from binary_checks.loaders.requirements import not_given
+from binary_checks.loaders.roots import load_roots
+from binary_checks.loaders.symbols import look_up
+from binary_checks.loaders.versions import find_missing_versions
+from binary_checks.model import Edge, Linkage, Package, Rule, TargetSystem
+
+__all__ = ["simulate"]
+
+
+def simulate(
+    package: Package,
+    target: TargetSystem,
+    others: tuple[Package, ...] = (),
+    requirements_given: bool = False,
+    requirements: tuple[str, ...] = (),
+) -> Linkage:
+    """Load every root of the package into a process of its own, and look everything up.
+
+    ``others`` are packages installed beside it; ``requirements`` the package's Requires-Dist, as
+    it spells them. With ``requirements_given`` nothing else is expected to be there at run time.
+    """
+    rules: LoaderRules = musl if target.libc == "musl" else glibc
+    layout = Layout(package, others)
+    native = [item for item in layout.objects if item.architecture == target.architecture]
+    loadings = load_roots(native, partial(load, layout=layout, target=target, rules=rules))
+    images = (*loadings.roots, *loadings.orphans)
+    symbols = look_up(images, layout, target, rules)
+    missing = () if requirements_given else not_given(requirements, others, target)
+    return Linkage(
+        target=target.name,
+        edges=_merge(images, layout),
+        roots=tuple(image.root.path for image in loadings.roots),
+        orphans=loadings.unreached,
+        closures=tuple((i.root.path, tuple(map(layout.label_of, i.objects))) for i in images),
+        unresolved=symbols.unresolved,
+        missing_versions=find_missing_versions(images, layout, target)
+        if rules.CHECKS_VERSIONS
+        else (),
+        unexplored=symbols.unexplored,
+        requirements_given=not missing,
+        requirements=missing,
+    )
+
+
+def _merge(images: Iterable[Image], layout: Layout) -> tuple[Edge, ...]:
+    """One edge for each need of each object of the package: where processes differ, the worst."""
+    merged: dict[tuple[str, str, str], Edge] = {}
+    for image in images:
+        for edge in image.edges:
+            if layout.origins.get(edge.path):
+                continue
+            key = (edge.path, edge.architecture, edge.needed)
+            if key not in merged or _badness(edge) > _badness(merged[key]):
+                merged[key] = edge
+    return tuple(merged[key] for key in sorted(merged))
+
+
+def _badness(edge: Edge) -> int:
+    if edge.resolved is None:
+        return 2
+    return int(edge.rule is Rule.LOADED and edge.shadowed is None)

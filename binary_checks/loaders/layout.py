@@ -1,0 +1,137 @@
+"""Where the files of a package, and of those given beside it, lie once all are installed."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable
+
+from binary_checks.model import ElfFile, Kind, Package
+
+PREFIX = "../../.."
+"""The environment, seen from site-packages: ``<prefix>/lib/python3.11/site-packages``."""
+
+
+class Layout:
+    """One site-packages with several packages in it; the first is the one that is judged."""
+
+    def __init__(self, package: Package, others: Iterable[Package] = ()) -> None:
+        packages = (package, *others)
+        self.objects = tuple(
+            sorted(
+                (item for item in package.objects_of(ElfFile) if is_loadable(item)),
+                key=lambda item: (item.path, item.architecture),
+            )
+        )
+        self.origins: dict[str, str] = {}  # path -> the other package that brings it
+        self.unread: dict[str, str] = {}  # path -> why there are no facts about it
+        self._files: dict[str, tuple[ElfFile, ...]] = {}
+        self._by_name: dict[str, list[ElfFile]] = {}
+        for brought in packages:
+            self._install(brought, "" if brought is package else brought.name)
+        self._own = _OwnPlaces(package)
+
+    def _install(self, package: Package, origin: str) -> None:
+        self.unread.update((item.path, item.reason) for item in package.malformed)
+        self.unread.update((item.path, item.reason) for item in package.unread)
+        for item in package.objects_of(ElfFile):
+            if is_loadable(item):
+                self.origins.setdefault(item.path, origin)
+                self._files[item.path] = (*self._files.get(item.path, ()), item)
+                for name in {item.name, item.file_name} - {""}:
+                    self._by_name.setdefault(name, []).append(item)
+
+    def find(self, directory: str, name: str) -> tuple[ElfFile, ...]:
+        """The objects at that place; more than one when two packages fight for it."""
+        return self._files.get(f"{directory}/{name}" if directory else name, ())
+
+    def is_unread(self, directory: str, name: str) -> bool:
+        """Whether a file lies there that nothing is known about."""
+        return f"{directory}/{name}".lstrip("/") in self.unread
+
+    def elsewhere(self, name: str, needer: ElfFile) -> tuple[str, ...]:
+        """The objects that go by that name, as file name or soname, wherever they lie."""
+        return tuple(
+            self.label(item.path)
+            for item in self._by_name.get(name, ())
+            if item.architecture == needer.architecture and item.path != needer.path
+        )
+
+    def label(self, path: str) -> str:
+        """Name a place as linkages do: ``wheel:<dist>:<path>`` where another package brings it."""
+        origin = self.origins.get(path)
+        return f"wheel:{origin}:{path}" if origin else path
+
+    def label_of(self, item: ElfFile) -> str:
+        """Name the place of an object."""
+        return self.label(item.path)
+
+    def is_own(self, item: ElfFile) -> bool:
+        """Whether the judged package brings that object."""
+        return not self.origins.get(item.path)
+
+    def definer(self, name: str, needer: ElfFile) -> str:
+        """An object of the layout that defines a symbol, "" where there is none."""
+        return next(
+            (
+                self.label(item.path)
+                for files in self._files.values()
+                for item in files
+                if item.architecture == needer.architecture and name in item.exports.names
+            ),
+            "",
+        )
+
+    def may_be_shared(self, directory: str) -> bool:
+        """Whether other distributions may put files into that directory."""
+        return self._own.may_be_shared(directory)
+
+
+class _OwnPlaces:
+    """The directories that the judged package has for itself."""
+
+    def __init__(self, package: Package) -> None:
+        paths = {member.path for member in package.members}
+        paths.update(item.path for item in package.objects)
+        self._directories = {parent for path in paths for parent in _parents(path)}
+        self._regular = {
+            path.partition("/")[0] for path in paths if path.count("/") == 1 and _initialises(path)
+        }
+
+    def may_be_shared(self, directory: str) -> bool:
+        """True outside the package's own folders, and in those that only a namespace holds.
+
+        ``nvidia/cu13/lib`` belongs to a dozen wheels, as does the environment's ``lib``; a folder
+        of ours that no file of ours lies in (PyQt6/Qt6/lib) is made by another wheel.
+        """
+        top = directory.partition("/")[0]
+        if leaves_prefix(directory):
+            return False
+        if directory not in self._directories or top in {"", ".."}:
+            return True
+        return top not in self._regular and not top.endswith(".libs")
+
+
+def _parents(path: str) -> Iterable[str]:
+    while path:
+        path = path.rpartition("/")[0]
+        yield path
+
+
+def _initialises(path: str) -> bool:
+    return path.rpartition("/")[2].startswith("__init__.")
+
+
+def is_loadable(item: ElfFile) -> bool:
+    """Whether a loader ever maps such an object."""
+    return item.kind in {Kind.SHARED, Kind.EXECUTABLE}
+
+
+def normalise(path: str) -> str:
+    """Shorten a path relative to site-packages; "" is site-packages itself."""
+    shortened = posixpath.normpath(path)
+    return "" if shortened == "." else shortened
+
+
+def leaves_prefix(directory: str) -> bool:
+    """Whether a path relative to site-packages lies outside the environment it is installed in."""
+    return directory == f"{PREFIX}/.." or directory.startswith(f"{PREFIX}/../")

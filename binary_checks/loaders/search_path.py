@@ -1,0 +1,70 @@
+"""What the elements of a search path mean for the object that carries them."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from binary_checks.loaders.layout import normalise
+from binary_checks.model import ElfFile, Rule
+
+# ld.so takes $ORIGIN only where no further letter follows, ${ORIGIN} anywhere (elf/dl-load.c).
+_TOKEN = re.compile(r"\$(?:\{(ORIGIN|LIB|PLATFORM)\}|(ORIGIN|LIB|PLATFORM)(?![A-Za-z0-9_]))")
+_ORIGIN = "\0"
+_SIXTY_FOUR_BIT = frozenset(
+    {"x86_64", "aarch64", "ppc64le", "ppc64", "s390x", "riscv64", "loongarch64"}
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """One directory that a loader looks into."""
+
+    directory: str | None  # relative to site-packages; None where no package can have a file
+    rule: Rule  # RPATH or RUNPATH
+
+
+def places(elements: Iterable[str], rule: Rule, owner: ElfFile) -> tuple[Place, ...]:
+    """Expand the elements of a search path of ``owner``, in order."""
+    return tuple(Place(directory=expand(element, owner), rule=rule) for element in elements)
+
+
+def expand(element: str, owner: ElfFile) -> str | None:
+    """Say which directory of the installed layout an element names.
+
+    None for an absolute path, which is the user's machine's and no package's, and for the current
+    directory, which is wherever the user happens to be: "", ".", "lib".
+    """
+    return _expand(element, owner.directory, owner.architecture)
+
+
+@functools.lru_cache(maxsize=4096)
+def _expand(element: str, directory: str, architecture: str) -> str | None:
+    expanded = _TOKEN.sub(lambda match: _value(match[1] or match[2], architecture), element)
+    rest = expanded[1:]
+    if not expanded.startswith(_ORIGIN) or _ORIGIN in rest:
+        return None
+    if directory:
+        return normalise(directory + rest)  # "$ORIGIN.libs" goes on behind the directory's name
+    return normalise(rest.lstrip("/")) if rest.startswith("/") or not rest else None
+
+
+def _value(name: str, architecture: str) -> str:
+    if name == "ORIGIN":
+        return _ORIGIN
+    if name == "LIB":
+        # Debian says lib/x86_64-linux-gnu; the policies' own images, Red Hat's, say lib64.
+        return "lib64" if architecture in _SIXTY_FOUR_BIT else "lib"
+    return architecture
+
+
+def path_elements(owner: ElfFile) -> Iterator[str]:
+    """Every element of the search path that counts: RUNPATH where there is one, else RPATH.
+
+    A search path that is empty as a whole is no path at all to ld.so, while an empty element of a
+    longer one is the current directory.
+    """
+    elements = owner.runpath or owner.rpath
+    yield from () if elements == ("",) else elements

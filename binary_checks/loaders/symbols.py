@@ -1,0 +1,149 @@
+"""Looks up the undefined symbols of all that is loaded, as a loader that binds at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from operator import itemgetter
+
+from binary_checks.loaders.image import Image, LoaderRules
+from binary_checks.loaders.layout import Layout
+from binary_checks.loaders.scope import (
+    Scope,
+    SystemSymbols,
+    another_version,
+    defines_without_version,
+    strong,
+)
+from binary_checks.model import ElfFile, TargetSystem, UnexploredSymbols, UnresolvedSymbol
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lookups:
+    """What became of all undefined symbols."""
+
+    unresolved: tuple[UnresolvedSymbol, ...]
+    unexplored: tuple[UnexploredSymbols, ...]
+
+
+def look_up(
+    images: Iterable[Image], layout: Layout, target: TargetSystem, rules: LoaderRules
+) -> Lookups:
+    """Look up every strong undefined symbol of the package, in every process that loads it."""
+    system = SystemSymbols(target)
+    scopes = tuple(Scope(image, layout, target, rules, system) for image in images)
+    own = _OwnClosures(scopes)
+    unresolved: dict[tuple[str, str, str], UnresolvedSymbol] = {}
+    unexplored: dict[str, UnexploredSymbols] = {}
+    for scope in scopes:
+        for library in filter(layout.is_own, scope.image.objects):
+            own_left = own.leftover(library, scope)
+            left = own_left.names
+            if left:
+                left = scope.remaining(left, scope.image.objects, scope.image.system)
+            hidden, reason = _out_of_sight(left, scope)
+            if len(hidden) > getattr(unexplored.get(library.path), "count", 0):
+                unexplored[library.path] = UnexploredSymbols(
+                    path=library.path, count=len(hidden), reason=reason
+                )
+            found = (
+                *_describe(library, left - hidden, scope, layout),
+                *_describe_mismatched(library, own_left.labels, scope, layout),
+            )
+            for item in found:
+                unresolved.setdefault((item.path, item.name, item.version), item)
+    return Lookups(
+        unresolved=tuple(unresolved[key] for key in sorted(unresolved)),
+        unexplored=tuple(unexplored[key] for key in sorted(unexplored)),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Leftover:
+    """What an object's own closure does not satisfy."""
+
+    names: frozenset[str]  # undefined, and not weak
+    labels: frozenset[str]  # name@version, of which its library has another version
+
+
+class _OwnClosures:
+    """What each object lacks within its own closure: nearly always nothing, in every process."""
+
+    def __init__(self, scopes: tuple[Scope, ...]) -> None:
+        self._known: dict[tuple[str, bool], _Leftover] = {}
+        self._varying = frozenset(_find_varying(scopes))
+
+    def leftover(self, library: ElfFile, scope: Scope) -> _Leftover:
+        """Its undefined symbols that nothing it needs defines."""
+        key = (library.path, scope.image.python)
+        if key in self._known:
+            return self._known[key]
+        objects, system = scope.closure(library)
+        names = scope.remaining(library.imports.names, objects, system)
+        labels: frozenset[str] = frozenset()
+        if scope.rules.CHECKS_VERSIONS and library.symbol_versions:
+            labels = scope.unmatched(library.imports.labels, objects, system)
+        found = _Leftover(
+            names=strong(library, names),
+            labels=frozenset(another_version(library, labels, scope)),
+        )
+        if self._varying.isdisjoint(item.path for item in objects):
+            self._known[key] = found
+        return found
+
+
+def _find_varying(scopes: Iterable[Scope]) -> Iterator[str]:
+    """The objects that do not get the same libraries in every process."""
+    seen: dict[tuple[str, str], str | None] = {}
+    for scope in scopes:
+        for edge in scope.image.edges:
+            if seen.setdefault((edge.path, edge.needed), edge.resolved) != edge.resolved:
+                yield edge.path
+
+
+def _out_of_sight(names: frozenset[str], scope: Scope) -> tuple[frozenset[str], str]:
+    """Those of the names that something unknown may define, and what that is."""
+    if not names:
+        return names, ""
+    reason = scope.blindness()
+    if reason:
+        return names, reason
+    if scope.image.python and scope.target.interpreter is None:
+        names = frozenset(name for name in names if name.startswith(("Py", "_Py")))
+        return names, "the exports of the tag's Python are not known"
+    return frozenset(), ""
+
+
+def _describe(
+    library: ElfFile, names: Iterable[str], scope: Scope, layout: Layout
+) -> Iterator[UnresolvedSymbol]:
+    root = scope.image.root.path
+    for name in sorted(names):
+        symbol = library.imports.find(name)[0]
+        yield UnresolvedSymbol(
+            path=library.path,
+            name=name,
+            version=symbol.version,
+            library=symbol.library,
+            root=root,
+            elsewhere=layout.definer(name, library),
+        )
+
+
+def _describe_mismatched(
+    library: ElfFile, labels: frozenset[str], scope: Scope, layout: Layout
+) -> Iterator[UnresolvedSymbol]:
+    if labels:
+        labels = scope.unmatched(labels, scope.image.objects, scope.image.system)
+    found = another_version(library, labels, scope)
+    for label, provider in sorted(found.items(), key=itemgetter(0)):
+        name, _, version = label.partition("@")
+        if not defines_without_version(scope, name):
+            yield UnresolvedSymbol(
+                path=library.path,
+                name=name,
+                version=version,
+                library=provider.name,
+                root=scope.image.root.path,
+                provider=layout.label(provider.path),
+            )
