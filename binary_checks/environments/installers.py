@@ -27,7 +27,7 @@ _OURS = re.compile(
     r"|NewConnectionError|ConnectTimeout|ReadTimeout|timed out|SSLError|certificate|ProxyError"
     r"|HTTP status (?:client|server) error|HTTP error|failed to (?:fetch|download)"
     r"|no space left|permission denied|read-only file system|cannot allocate memory"
-    r"|failed to build|no such file or directory",
+    r"|failed to build",
     re.IGNORECASE,
 )
 _NOT_GIVEN = re.compile(
@@ -37,6 +37,9 @@ _NOT_GIVEN = re.compile(
 )
 # The crosses, box lines and arrows that uv draws, and colours.
 _DRAWING = re.compile(r"[\u00d7\u2500-\u257f\u25b6]+|\x1b\[[0-9;]*m")
+
+# Paths of a folder that uv unpacked into, another one each time.
+_PRIVATE = re.compile(r"[^\s`'\"]*[\\/]\.tmp\w+[\\/]")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -153,4 +156,4 @@ def _say_in_one_line(output: str) -> str:
     chosen = errors or [
         line for line in lines if line and not line.startswith(("Using ", "Resolved ", "hint:"))
     ]
-    return " ".join(chosen)[:1000] or "the installer failed without a word"
+    return _PRIVATE.sub("", " ".join(chosen))[:1000] or "the installer failed without a word"

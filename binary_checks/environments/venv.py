@@ -138,13 +138,20 @@ def _install(
         requirements += (str(path),)
         error = install(installer, requirements, index=sources.index, cwd=cwd, timeout=timeout)
     except (GatherError, Unavailable) as broken:
-        raise type(broken)(str(broken).replace(f"{root}{os.sep}", "")) from broken
+        raise type(broken)(_shorten(str(broken), path.parent, root)) from broken
     found = Differences() if error else compare(wheel, target)
     return InstallReport(
         python=target.name,
         installer=installer.name,
-        error=error.replace(str(path.parent) + os.sep, "").replace(f"{root}{os.sep}", ""),
+        error=_shorten(error, path.parent, root),
         unrecorded=found.unrecorded,
         altered=found.altered,
         missing=found.missing,
     )
+
+
+def _shorten(text: str, *folders: Path) -> str:
+    """Leave file names alone of paths into these folders."""
+    for folder in folders:
+        text = text.replace(f"{folder.as_uri()}/", "").replace(f"{folder}{os.sep}", "")
+    return text

@@ -1,0 +1,210 @@
+"""A package that crashes, hangs, forks, floods or deletes itself still leaves a full report."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from binary_checks.environments.imports import import_names
+from binary_checks.environments.venv import Environment
+from binary_checks.model import Outcome, Step
+from fixtures.build_wheel import build_wheel
+from fixtures.environments import PURE, open_offline
+
+posix = pytest.mark.skipif(os.name != "posix", reason="signals and forks are POSIX")
+
+MODULES = {
+    "good": "__version__ = '1.0'\n",
+    "segfaults": "import ctypes\ndef fall(): ctypes.string_at(0)\nfall()\n",
+    "aborts": "import os\nos.abort()\n",
+    "loops": "def spin():\n    while True: pass\nspin()\n",
+    "forks": """
+import os, time
+pids = []
+for escape in (False, True):
+    pids.append(str(os.fork()))
+    if pids[-1] == "0":
+        if escape:
+            os.setsid()
+        time.sleep(600)
+with open({pids!r}, "w") as file:
+    file.write(" ".join(pids))
+""",
+    "floods": "import sys\nfor _ in range(4096): sys.stderr.write('x' * 16384)\n{}['it']\n",
+    "wraps": "try: import absent\nexcept ImportError as e: raise ImportError('get it') from e\n",
+    "never_ends": "import threading as t, time\nt.Thread(target=time.sleep, args=(600,)).start()\n",
+    "long_line": "raise ValueError('y' * 10_000_000)\n",
+    "leaves": "import os\nos._exit(3)\n",
+    "leaves_quietly": "import os\nos._exit(0)\n",
+    "exits": "import sys\nsys.exit(4)\n",
+    "deletes": "import os\nos.remove(__file__)\n",
+    "rewrites": "open(__file__, 'a').write('# more')\n",
+    "moves": "import os\nos.chdir('/')\n",
+    "lost": "import os\nos.rmdir(os.getcwd())\n",
+    "needs": "import absent.module\n",
+    "mute": "class Mute(Exception):\n    def __str__(self): raise Mute()\nraise Mute()\n",
+    "odd_version": "def __getattr__(name): raise RuntimeError(name)\n",
+    "dies_later": "import atexit, os\natexit.register(os._exit, 5)\n",
+    "prints": "import sys\nsys.stderr.write('a note\\n')\n",
+    "silent": "import os\nos.close(1)\nos.close(2)\n",
+}
+NAMES = tuple(sorted(MODULES))
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
+    folder = tmp_path_factory.mktemp("hostile")
+    texts = {**MODULES, "forks": MODULES["forks"].format(pids=str(folder / "pids"))}
+    members = {f"{name}.py": text for name, text in texts.items()}
+    with open_offline(build_wheel(folder, name="hostile", tags=PURE, members=members)) as opened:
+        yield opened
+
+
+def import_one(environment: Environment, name: str, timeout: float = 60) -> Step:
+    (step,) = import_names(environment, (name,), timeout=timeout).steps
+    assert str(Path(environment.folder.name)) not in repr(step)
+    return step
+
+
+def test_a_healthy_module_is_imported_from_where_it_was_installed(environment: Environment) -> None:
+    step = import_one(environment, "good")
+    assert (step.outcome, step.origin, step.version) == (Outcome.OK, "good.py", "1.0")
+    assert step.directory_changed == step.stderr == step.detail == ""
+    member = next(item for item in environment.wheel.members if item.path == "good.py")
+    assert step.origin_sha256 == member.sha256
+
+
+@posix
+@pytest.mark.parametrize(
+    ("name", "detail"),
+    [("segfaults", "SIGSEGV at segfaults.py:2 in fall"), ("aborts", "SIGABRT at aborts.py:2")],
+)
+def test_a_crash_is_named_with_its_line(environment: Environment, name: str, detail: str) -> None:
+    step = import_one(environment, name)
+    if name == "segfaults":  # ctypes has a frame of its own above
+        assert step.detail.startswith("SIGSEGV at ")
+    else:
+        assert step.detail.startswith(detail)
+    assert step.outcome is Outcome.CRASHED
+    assert not step.finished
+
+
+@posix
+def test_an_endless_loop_is_stopped_and_its_line_named(environment: Environment) -> None:
+    step = import_one(environment, "loops", timeout=1.5)
+    assert (step.outcome, step.detail) == (Outcome.HUNG, "1.5 s at loops.py:2 in spin")
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="escapes are seen in /proc")
+def test_children_that_outlive_the_import_are_killed(environment: Environment) -> None:
+    step = import_one(environment, "forks")
+    assert step.outcome is Outcome.OK
+    pids = (environment.wheel.path.parent / "pids").read_text().split()
+    assert len(pids) >= 2
+    for _ in range(100):
+        left = [pid for pid in pids if is_running(pid)]
+        if not left:
+            break
+        time.sleep(0.05)
+    assert left == []
+
+
+def is_running(pid: str) -> bool:
+    try:
+        return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_a_flood_on_stderr_is_cut_and_hides_nothing(environment: Environment) -> None:
+    step = import_one(environment, "floods")
+    assert (step.outcome, step.detail) == (Outcome.RAISED, "KeyError: 'it' (floods.py:3)")
+    assert 0 < len(step.stderr) < 100_000
+
+
+def test_a_very_long_message_is_cut(environment: Environment) -> None:
+    step = import_one(environment, "long_line")
+    assert step.detail.startswith("ValueError: yyy")
+    assert step.detail.endswith("(long_line.py:1)")
+    assert len(step.detail) < 3000
+
+
+@pytest.mark.parametrize(
+    ("name", "detail"),
+    [
+        ("leaves", "exit status 3"),
+        ("leaves_quietly", "exit status 0"),
+        ("exits", "SystemExit(4)"),
+    ],
+)
+def test_an_import_that_ends_the_process_is_no_success(
+    environment: Environment, name: str, detail: str
+) -> None:
+    step = import_one(environment, name)
+    assert (step.outcome, step.detail, step.finished) == (Outcome.EXITED, detail, False)
+
+
+def test_a_module_that_deletes_itself_has_no_hash(environment: Environment) -> None:
+    step = import_one(environment, "deletes")
+    assert (step.outcome, step.origin, step.origin_sha256) == (Outcome.OK, "deletes.py", "")
+
+
+def test_a_module_that_rewrites_itself_has_another_hash(environment: Environment) -> None:
+    step = import_one(environment, "rewrites")
+    member = next(item for item in environment.wheel.members if item.path == "rewrites.py")
+    assert step.origin_sha256 not in {"", member.sha256}
+
+
+def test_a_change_of_directory_is_told(environment: Environment) -> None:
+    assert import_one(environment, "moves").directory_changed == str(Path("/").resolve())
+
+
+@posix
+def test_a_directory_that_is_gone_is_told(environment: Environment) -> None:
+    assert import_one(environment, "lost").directory_changed == "a folder that is gone"
+
+
+@pytest.mark.parametrize(("name", "missing"), [("needs", "absent"), ("wraps", "absent")])
+def test_a_missing_requirement_is_named(environment: Environment, name: str, missing: str) -> None:
+    step = import_one(environment, name)
+    assert (step.outcome, step.missing_module) == (Outcome.RAISED, missing)
+    assert f"({name}.py:" in step.detail
+
+
+def test_an_exception_without_words_is_named_by_its_class(environment: Environment) -> None:
+    assert import_one(environment, "mute").detail == "Mute (mute.py:3)"
+
+
+def test_a_version_that_cannot_be_asked_for_is_none(environment: Environment) -> None:
+    step = import_one(environment, "odd_version")
+    assert (step.outcome, step.version) == (Outcome.OK, "")
+
+
+def test_a_bad_end_after_a_good_import_is_told_apart(environment: Environment) -> None:
+    step = import_one(environment, "dies_later")
+    assert (step.outcome, step.detail, step.finished) == (Outcome.EXITED, "exit status 5", True)
+    assert step.origin == "dies_later.py"
+
+
+@posix
+def test_a_process_that_never_ends_is_told_apart(environment: Environment) -> None:
+    step = import_one(environment, "never_ends", timeout=2)
+    assert (step.outcome, step.finished) == (Outcome.HUNG, True)
+
+
+def test_what_it_writes_is_kept(environment: Environment) -> None:
+    assert import_one(environment, "prints").stderr == "a note"
+
+
+def test_closing_the_standard_streams_changes_nothing(environment: Environment) -> None:
+    assert import_one(environment, "silent").outcome is Outcome.OK
+
+
+def test_each_name_has_a_process_of_its_own(environment: Environment) -> None:
+    report = import_names(environment, ("leaves", "good"), timeout=60)
+    assert [step.outcome for step in report.steps] == [Outcome.EXITED, Outcome.OK]
+    assert report.python == environment.target.name
