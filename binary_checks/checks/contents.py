@@ -43,7 +43,7 @@ def version_control_litter(package: Package) -> Iterator[Finding]:
 
 
 @check
-def tests_at_top_level(package: Wheel) -> Iterator[Finding]:
+def top_level_tests(package: Wheel) -> Iterator[Finding]:
     """A wheel installs a top-level package or module named ``test`` or ``tests``.
 
     Why: every project has tests; those of two distributions overwrite each other, and ``test``

@@ -25,6 +25,8 @@ from binary_checks.model.extensions import (
     parse_extension_name,
 )
 
+_LONGEST_TAG = 255  # characters, as in the longest file name
+_MOST_TAGS = 12  # in one sentence
 _REQUIRED = ("Metadata-Version", "Name", "Version")
 
 
@@ -107,7 +109,7 @@ def tags_disagree(package: Wheel) -> Iterator[Finding]:
     lines = package.wheel_tags
     if not lines:
         return  # metadata-is-incomplete says so
-    stated = {str(tag) for line in lines for tag in parse_tag(line) if line.count("-") == 2}
+    stated = {tag for line in lines for tag in _expand(line)}
     named = {str(tag) for tag in package.tags}
     path = f"{package.dist_info}/WHEEL"
     if missing := named - stated:
@@ -120,8 +122,21 @@ def tags_disagree(package: Wheel) -> Iterator[Finding]:
         yield Problem(path=path, sentence=f"it claims {_join(extra)}, which the file name does not")
 
 
+def _expand(line: str) -> Iterator[str]:
+    """Spell a compressed set out; a line of another form stands for itself."""
+    if len(line) > _LONGEST_TAG:  # a product of three long lists has no end
+        yield f"{line[:_LONGEST_TAG]}..."
+        return
+    try:
+        yield from map(str, parse_tag(line))
+    except ValueError:
+        yield line
+
+
 def _join(tags: Iterable[str]) -> str:
-    return ", ".join(sorted(tags))
+    few = sorted(tags)
+    more = f" and {len(few) - _MOST_TAGS} more" if len(few) > _MOST_TAGS else ""
+    return ", ".join(few[:_MOST_TAGS]) + more
 
 
 @check

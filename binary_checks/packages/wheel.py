@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from packaging.tags import Tag
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.utils import parse_wheel_filename
 
 from binary_checks.errors import PackageError
 from binary_checks.model.objects import MalformedObject, ObjectFile, UnreadObject
@@ -79,7 +79,7 @@ def parse_file_name(path: Path) -> tuple[str, str, str, tuple[Tag, ...]]:
     """Take name, version, build tag and tags out of a wheel's file name (PEP 427)."""
     try:
         name, version, build, tags = parse_wheel_filename(path.name)
-    except InvalidWheelFilename as error:
+    except ValueError as error:
         raise PackageError(f"{path.name}: not the file name of a wheel: {error}") from None
     label = "".join(map(str, build))
     return name, str(version), label, tuple(sorted(tags, key=str))

@@ -1,0 +1,193 @@
+"""The archive and its RECORD: each check fires on the fault it names and is quiet without it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+import pytest
+
+from binary_checks.checks.archive import (
+    duplicate_member_name,
+    escaping_member_name,
+    record_is_wrong,
+    symlink_in_wheel,
+    unreadable_member,
+)
+from binary_checks.model import NotLooked, Problem, RecordRow, Wheel
+from fixtures.values import member, record_row, wheel
+
+RECORD = "demo-1.0.dist-info/RECORD"
+
+
+def test_faults_of_the_archive_and_its_members_are_problems() -> None:
+    broken = member("demo/a.py", faults=("its CRC-32 is wrong", "it is encrypted"))
+    package = wheel(members=[broken], archive_faults=("4 bytes follow the end of the archive",))
+    assert list(unreadable_member(package)) == [
+        Problem(sentence="4 bytes follow the end of the archive"),
+        Problem(path="demo/a.py", sentence="its CRC-32 is wrong"),
+        Problem(path="demo/a.py", sentence="it is encrypted"),
+    ]
+
+
+def test_a_sound_archive_is_quiet() -> None:
+    package = wheel(members=[member(), member("demo/", mode=0o40755)])
+    checks = (unreadable_member, duplicate_member_name, escaping_member_name, symlink_in_wheel)
+    assert [finding for check in checks for finding in check(package)] == []
+
+
+def test_two_members_of_one_name_are_a_problem() -> None:
+    package = wheel(members=[member("demo/a.py", b"1"), member("demo/a.py", b"2")])
+    assert list(duplicate_member_name(package)) == [
+        Problem(path="demo/a.py", sentence="2 members have this name")
+    ]
+
+
+def test_two_members_that_install_to_one_place_are_a_problem() -> None:
+    moved = "demo-1.0.data/platlib/demo/a.py"
+    package = wheel(members=[member("demo/a.py"), member("demo/a.py", archive_name=moved)])
+    assert list(duplicate_member_name(package)) == [
+        Problem(path=moved, sentence="installs to demo/a.py, as demo/a.py does")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("/etc/passwd", "its name is absolute"),
+        ("demo/../../x", "its name climbs with .."),
+        ("..", "its name climbs with .."),
+        ("demo\\x", "its name holds a backslash"),
+        ("C:x", "its name begins with a drive"),
+        ("demo//x", "its name has an empty or . component"),
+        ("./demo/x", "its name has an empty or . component"),
+        ("", "its name has an empty or . component"),
+    ],
+)
+def test_a_name_that_leads_out_is_a_problem(name: str, sentence: str) -> None:
+    assert list(escaping_member_name(wheel(members=[member(name)]))) == [
+        Problem(path=name, sentence=sentence)
+    ]
+
+
+def test_a_place_outside_of_site_packages_is_no_escape() -> None:
+    script = member("../../../bin/x", archive_name="demo-1.0.data/scripts/x")
+    assert list(escaping_member_name(wheel(members=[script, member("demo/..x")]))) == []
+
+
+def test_a_symbolic_link_is_a_problem() -> None:
+    link = member("demo/b.so", b"a.so", mode=0o120777)
+    assert list(symlink_in_wheel(wheel(members=[link]))) == [
+        Problem(path="demo/b.so", sentence="a symbolic link")
+    ]
+
+
+def with_rows(*rows: RecordRow) -> Wheel:
+    """A wheel of one member, with these rows in place of the member's."""
+    right = wheel(members=[member()]).record
+    assert right is not None
+    others = tuple(row for row in right if row.path != "demo/__init__.py")
+    return wheel(members=[member()], record=(*rows, *others))
+
+
+def test_a_right_record_is_quiet() -> None:
+    folder = member("demo/", mode=0o40755)
+    signature = member("demo-1.0.dist-info/RECORD.jws", b"s")
+    package = wheel(members=[member(), folder])
+    assert list(record_is_wrong(package)) == []
+    assert list(record_is_wrong(with_rows(record_row(member()), RecordRow(path="demo/")))) == []
+    right = wheel().record
+    assert list(record_is_wrong(wheel(members=[signature], record=right))) == []
+
+
+def test_a_missing_record_is_a_problem() -> None:
+    assert list(record_is_wrong(wheel(record=None))) == [
+        Problem(path=RECORD, sentence="there is no RECORD")
+    ]
+
+
+def test_rows_that_could_not_be_read_are_problems() -> None:
+    package = wheel(record_faults=("line 2: 2 columns instead of three",))
+    assert list(record_is_wrong(package)) == [
+        Problem(path=RECORD, sentence="line 2: 2 columns instead of three")
+    ]
+
+
+def test_a_row_without_a_file_and_a_file_without_a_row_are_problems() -> None:
+    gone = RecordRow(path="demo/gone.py", hash="sha256=x", size=1)
+    assert list(record_is_wrong(with_rows(gone))) == [
+        Problem(path="demo/gone.py", sentence="RECORD lists it and the archive does not hold it"),
+        Problem(
+            path="demo/__init__.py", sentence="the archive holds it and RECORD does not list it"
+        ),
+    ]
+
+
+def test_a_row_that_stands_twice_is_a_problem() -> None:
+    row = record_row(member())
+    assert list(record_is_wrong(with_rows(row, row))) == [
+        Problem(path="demo/__init__.py", sentence="RECORD lists it 2 times")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("hash_", "size", "sentence"),
+    [
+        ("", 0, "RECORD states no hash"),
+        ("md5=1B2M2Y8AsgTpgAmY7PhCfg", 0, "RECORD states md5, weaker than SHA-256"),
+        (
+            "sha256=AAAA",
+            0,
+            "RECORD states sha256=AAAA, it has 47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU",
+        ),
+        (
+            "sha256=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU",
+            7,
+            "RECORD states 7 bytes, it has 0",
+        ),
+    ],
+)
+def test_a_row_that_says_something_else_is_a_problem(hash_: str, size: int, sentence: str) -> None:
+    row = RecordRow(path="demo/__init__.py", hash=hash_, size=size)
+    assert list(record_is_wrong(with_rows(row))) == [
+        Problem(path="demo/__init__.py", sentence=sentence)
+    ]
+
+
+def test_a_row_without_a_size_is_quiet() -> None:
+    right = record_row(member())
+    assert list(record_is_wrong(with_rows(RecordRow(path=right.path, hash=right.hash)))) == []
+
+
+def test_hexadecimal_hashes_are_one_problem() -> None:
+    digest = hashlib.sha256(b"").hexdigest()
+    row = RecordRow(path="demo/__init__.py", hash=f"sha256={digest}", size=0)
+    assert list(record_is_wrong(with_rows(row))) == [
+        Problem(
+            path=RECORD,
+            sentence="1 hashes are hexadecimal, installers read URL-safe base64 without padding",
+        )
+    ]
+
+
+def test_a_hash_of_another_kind_is_not_looked_at() -> None:
+    row = RecordRow(path="demo/__init__.py", hash="sha512=x", size=0)
+    assert [type(finding) for finding in record_is_wrong(with_rows(row))] == [NotLooked]
+
+
+def test_a_member_that_was_not_read_is_not_looked_at() -> None:
+    package = wheel(members=[member()])
+    unread = tuple(
+        member(sha256="") if item.path == "demo/__init__.py" else item for item in package.members
+    )
+    findings = list(record_is_wrong(replace(package, members=unread)))
+    assert [type(finding) for finding in findings] == [NotLooked]
+
+
+def test_a_record_that_signs_itself_is_a_problem() -> None:
+    right = wheel().record
+    assert right is not None
+    package = wheel(record=(*right[:-1], RecordRow(path=RECORD, hash="sha256=x", size=1)))
+    assert list(record_is_wrong(package)) == [
+        Problem(path=RECORD, sentence="RECORD states a hash of a file written after it")
+    ]

@@ -1,0 +1,125 @@
+"""What lies in a package: each check fires on the fault it names and is quiet without it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from binary_checks.checks.contents import (
+    bytecode_in_wheel,
+    case_collision,
+    duplicate_library,
+    top_level_tests,
+    version_control_litter,
+    wheel_too_large,
+)
+from binary_checks.model import Format, NotLooked, Problem, UnreadObject
+from fixtures.values import elf_file, member, wheel
+
+
+def test_bytecode_is_a_problem() -> None:
+    package = wheel(members=[member("demo/__pycache__/a.cpython-311.pyc"), member("demo/a.py")])
+    assert list(bytecode_in_wheel(package)) == [
+        Problem(path="demo/__pycache__/a.cpython-311.pyc", sentence="a compiled Python file")
+    ]
+
+
+def test_sources_and_folders_are_no_bytecode() -> None:
+    folder = member("demo/x.pyc/", mode=0o40755)
+    assert list(bytecode_in_wheel(wheel(members=[member("demo/a.py"), folder]))) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("demo/.gitignore", ".gitignore"),
+        ("demo/.git/config", ".git"),
+        ("demo/.DS_Store", ".DS_Store"),
+        ("demo/CVS/Entries", "CVS"),
+    ],
+)
+def test_litter_is_a_problem(path: str, name: str) -> None:
+    assert list(version_control_litter(wheel(members=[member(path)]))) == [
+        Problem(path=path, sentence=f"{name} is no part of a built package")
+    ]
+
+
+@pytest.mark.parametrize(
+    "path", ["cmake/CPack.DS_Store.in", "demo/.git_archival.txt", "demo/git.py", "demo/.gitlab.py"]
+)
+def test_names_that_resemble_litter_are_quiet(path: str) -> None:
+    assert list(version_control_litter(wheel(members=[member(path)]))) == []
+
+
+def test_tests_at_the_top_are_a_problem() -> None:
+    package = wheel(members=[member("tests/a.py"), member("tests/b.py"), member("test.py")])
+    assert list(top_level_tests(package)) == [
+        Problem(path="test.py", sentence="installed into site-packages itself, with 1 files"),
+        Problem(path="tests", sentence="installed into site-packages itself, with 2 files"),
+    ]
+
+
+def test_tests_inside_the_package_are_quiet() -> None:
+    package = wheel(members=[member("demo/tests/a.py"), member("tests.txt"), member("tester/a.py")])
+    assert list(top_level_tests(package)) == []
+
+
+def test_names_that_differ_in_case_alone_are_a_problem() -> None:
+    package = wheel(members=[member("demo/a.py"), member("demo/A.py"), member("demo/b.py")])
+    assert list(case_collision(package)) == [
+        Problem(path="demo/a.py", sentence="differs only in case from demo/A.py")
+    ]
+
+
+def test_different_names_do_not_collide() -> None:
+    package = wheel(members=[member("demo/a.py"), member("demo/a.py"), member("Demo2/a.py")])
+    assert list(case_collision(package)) == []
+
+
+SAME = b"x" * 200_000
+
+
+def test_one_library_under_two_names_is_a_problem() -> None:
+    paths = ("demo/liba.so", "demo/liba.so.1", "demo/liba.so.1.2")
+    package = wheel(
+        members=[member(path, SAME) for path in paths], objects=[elf_file(path) for path in paths]
+    )
+    assert list(duplicate_library(package)) == [
+        Problem(path="demo/liba.so.1", sentence="the same 200000 bytes as demo/liba.so"),
+        Problem(path="demo/liba.so.1.2", sentence="the same 200000 bytes as demo/liba.so"),
+    ]
+
+
+def test_a_copy_counts_whether_it_could_be_read_or_not() -> None:
+    paths = ("demo/a.dll", "demo/b.dll")
+    unread = [UnreadObject(path=path, format=Format.PE, reason="not yet") for path in paths]
+    package = wheel(members=[member(path, SAME) for path in paths], unread=tuple(unread))
+    assert len(list(duplicate_library(package))) == 1
+
+
+def test_small_copies_other_files_and_unknown_hashes_are_quiet() -> None:
+    objects = [elf_file("demo/a.so"), elf_file("demo/b.so")]
+    small = [member("demo/a.so", b"x"), member("demo/b.so", b"x")]
+    texts = [member("demo/a.txt", SAME), member("demo/b.txt", SAME)]
+    assert list(duplicate_library(wheel(members=[*small, *texts], objects=objects))) == []
+    assert len(list(duplicate_library(wheel(members=small, objects=objects), minimum=1))) == 1
+    package = wheel(members=small, objects=objects)
+    unknown = tuple(member(item.path, SAME, sha256="") for item in small)
+    assert list(duplicate_library(replace(package, members=unknown))) == []
+
+
+def test_a_package_over_the_limit_is_a_problem() -> None:
+    assert list(wheel_too_large(wheel(size=11), limit=10)) == [
+        Problem(sentence="it has 11 bytes, 10 are allowed")
+    ]
+
+
+def test_a_package_at_the_limit_is_quiet() -> None:
+    assert list(wheel_too_large(wheel(size=10), limit=10)) == []
+
+
+def test_without_a_limit_nothing_is_looked_at() -> None:
+    (finding,) = wheel_too_large(wheel(size=10))
+    assert isinstance(finding, NotLooked)
+    assert not wheel_too_large.enabled

@@ -1,0 +1,236 @@
+"""What a wheel says of itself: each check fires on the fault it names and is quiet without it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from binary_checks.checks.metadata import (
+    extension_in_purelib,
+    foreign_extension_suffix,
+    metadata_is_incomplete,
+    name_and_version_disagree,
+    native_code_in_any_wheel,
+    tags_disagree,
+    unexpected_version,
+)
+from binary_checks.model import (
+    Dependency,
+    ElfFile,
+    Format,
+    Kind,
+    MalformedObject,
+    NotLooked,
+    Problem,
+    UnreadObject,
+)
+from fixtures.values import elf_file, member, symbols, wheel
+
+UNREAD = UnreadObject(path="demo/_native.pyd", format=Format.PE, reason="PE is not read yet")
+ANY = "demo-1.0-py3-none-any.whl"
+
+
+def extension(path: str = "demo/_native.cpython-311-x86_64-linux-gnu.so") -> ElfFile:
+    stem = path.rpartition("/")[2].partition(".")[0]
+    return elf_file(path, exports=symbols(f"PyInit_{stem}"))
+
+
+def test_complete_metadata_is_quiet() -> None:
+    assert list(metadata_is_incomplete(wheel())) == []
+
+
+def test_a_missing_text_is_named() -> None:
+    package = replace(wheel(), members=(), metadata=(), wheel=())
+    assert list(metadata_is_incomplete(package)) == [
+        Problem(path="demo-1.0.dist-info/METADATA", sentence="there is no METADATA"),
+        Problem(path="demo-1.0.dist-info/WHEEL", sentence="there is no WHEEL"),
+    ]
+
+
+def test_a_missing_field_is_named() -> None:
+    package = wheel(metadata=(("Name", "demo"), ("Version", "")))
+    assert list(metadata_is_incomplete(package)) == [
+        Problem(path="demo-1.0.dist-info/METADATA", sentence="it has no Metadata-Version"),
+        Problem(path="demo-1.0.dist-info/METADATA", sentence="it has no Version"),
+    ]
+
+
+def test_a_name_in_another_spelling_is_the_same() -> None:
+    headers = (("Name", "De_Mo"), ("Version", "1.0.0"))
+    package = wheel("de.mo-1.0-py3-none-any.whl", metadata=headers, dist_info="De_mo-1.0.dist-info")
+    assert list(name_and_version_disagree(package)) == []
+
+
+def test_another_name_or_version_is_a_problem() -> None:
+    package = wheel(metadata=(("Name", "other"), ("Version", "2.0")), dist_info="demo-3.dist-info")
+    assert list(name_and_version_disagree(package)) == [
+        Problem(
+            path="demo-3.dist-info",
+            sentence="the .dist-info folder names version '3', the file name '1.0'",
+        ),
+        Problem(
+            path="demo-3.dist-info/METADATA",
+            sentence="METADATA names 'other', the file name 'demo'",
+        ),
+        Problem(
+            path="demo-3.dist-info/METADATA",
+            sentence="METADATA names version '2.0', the file name '1.0'",
+        ),
+    ]
+
+
+def test_a_version_that_is_none_is_compared_as_text() -> None:
+    package = wheel(metadata=(("Name", "demo"), ("Version", "unknown")))
+    (problem,) = name_and_version_disagree(package)
+    assert isinstance(problem, Problem)
+    assert "'unknown'" in problem.sentence
+
+
+def test_the_expected_version_counts_its_local_label() -> None:
+    package = wheel("demo-1.0+cpu-cp311-cp311-linux_x86_64.whl")
+    assert list(unexpected_version(package, expected="1.0+cpu")) == []
+    assert list(unexpected_version(package, expected="1.0")) == [
+        Problem(sentence="its version is 1.0+cpu, 1.0 is expected")
+    ]
+
+
+def test_without_an_expected_version_nothing_is_looked_at() -> None:
+    (finding,) = unexpected_version(wheel())
+    assert isinstance(finding, NotLooked)
+    assert not unexpected_version.enabled
+
+
+def test_a_compressed_set_is_expanded_before_it_is_compared() -> None:
+    name = "demo-1.0-py2.py3-none-any.whl"
+    assert list(tags_disagree(wheel(name, wheel=(("Tag", "py2.py3-none-any"),)))) == []
+    assert list(tags_disagree(wheel(name))) == []
+
+
+def test_a_tag_that_only_the_file_name_has_is_a_problem() -> None:
+    package = wheel(wheel=(("Tag", "cp311-cp311-linux_x86_64"),))
+    assert list(tags_disagree(package)) == [
+        Problem(
+            path="demo-1.0.dist-info/WHEEL",
+            sentence="it lacks cp311-cp311-manylinux_2_17_x86_64, which the file name claims;"
+            " it has cp311-cp311-linux_x86_64",
+        )
+    ]
+
+
+def test_a_tag_that_only_wheel_has_is_a_problem() -> None:
+    package = wheel(ANY, wheel=(("Tag", "py3-none-any"), ("Tag", "py2-none-any")))
+    assert list(tags_disagree(package)) == [
+        Problem(
+            path="demo-1.0.dist-info/WHEEL",
+            sentence="it claims py2-none-any, which the file name does not",
+        )
+    ]
+
+
+@pytest.mark.parametrize("line", ["nonsense", "a--b", "a-b-c-d", ".".join("ab" * 9999) + "-c-d"])
+def test_a_tag_line_of_another_form_is_one_line(line: str) -> None:
+    (problem,) = tags_disagree(wheel(ANY, wheel=(("Tag", line),)))
+    assert isinstance(problem, Problem)
+    assert len(problem.sentence) < 500
+
+
+def test_an_extension_in_an_any_wheel_is_a_problem() -> None:
+    package = wheel(ANY, objects=[extension("demo/_native.abi3.so")])
+    assert list(native_code_in_any_wheel(package)) == [
+        Problem(
+            path="demo/_native.abi3.so",
+            sentence="an extension module, ELF for x86_64 in a wheel for any platform",
+        )
+    ]
+
+
+def test_a_library_that_an_any_wheel_needs_itself_is_a_problem() -> None:
+    tool = elf_file("demo/tool", kind=Kind.EXECUTABLE, needed=(Dependency(name="liba.so.1"),))
+    package = wheel(ANY, objects=[tool, elf_file("demo/liba.so.1", name="liba.so.1")])
+    assert [finding.path for finding in native_code_in_any_wheel(package)] == ["demo/liba.so.1"]  # type: ignore[union-attr]
+
+
+def test_executables_and_helpers_in_an_any_wheel_are_quiet() -> None:
+    tool = elf_file("demo/tool", kind=Kind.EXECUTABLE, needed=(Dependency(name="libc.so.6"),))
+    package = wheel(ANY, objects=[tool, elf_file("demo/inject.so")])
+    assert list(native_code_in_any_wheel(package)) == []
+    assert list(native_code_in_any_wheel(wheel(objects=[extension()]))) == []
+
+
+def test_an_object_that_was_not_read_is_not_looked_at() -> None:
+    package = wheel(ANY, unread=(UNREAD,))
+    assert list(native_code_in_any_wheel(package)) == [
+        NotLooked(path="demo/_native.pyd", sentence="PE not read: PE is not read yet")
+    ]
+
+
+PURE = (("Root-Is-Purelib", "true"),)
+
+
+def test_an_extension_in_purelib_is_a_problem() -> None:
+    package = wheel(objects=[extension()], wheel=PURE)
+    assert list(extension_in_purelib(package)) == [
+        Problem(path=extension().path, sentence="an extension module that lands in purelib")
+    ]
+    moved = member("a.so", archive_name="demo-1.0.data/purelib/a.so")
+    package = wheel(objects=[extension("a.so")], members=[moved])
+    assert [str(type(finding)) for finding in extension_in_purelib(package)] == [str(Problem)]
+
+
+def test_an_extension_in_platlib_is_quiet() -> None:
+    assert list(extension_in_purelib(wheel(objects=[extension()]))) == []
+    moved = member("a.so", archive_name="demo-1.0.data/platlib/a.so")
+    package = wheel(objects=[extension("a.so")], members=[moved], wheel=PURE)
+    assert list(extension_in_purelib(package)) == []
+
+
+def test_a_library_wheel_may_be_pure() -> None:
+    name = "demo-1.0-py3-none-manylinux_2_17_x86_64.whl"
+    library = elf_file("demo/lib/libcudart.so.13")
+    assert list(extension_in_purelib(wheel(name, objects=[library], wheel=PURE))) == []
+    assert list(extension_in_purelib(wheel(objects=[library], wheel=PURE))) == []
+
+
+def test_an_unread_extension_in_purelib_is_not_looked_at() -> None:
+    package = wheel(unread=(UNREAD,), wheel=PURE)
+    assert [type(finding) for finding in extension_in_purelib(package)] == [NotLooked]
+    assert list(extension_in_purelib(wheel(unread=(UNREAD,)))) == []
+
+
+def test_a_foreign_suffix_is_a_problem() -> None:
+    foreign = extension("demo/_sdf.cpython-310-x86_64-linux-gnu.so")
+    package = wheel(objects=[extension(), foreign])
+    assert list(foreign_extension_suffix(package)) == [
+        Problem(
+            path=foreign.path,
+            sentence="no interpreter of cp311-cp311 on manylinux_2_17_x86_64 imports a file in"
+            " .cpython-310-x86_64-linux-gnu.so",
+        )
+    ]
+
+
+def test_a_foreign_suffix_counts_without_its_init_function() -> None:
+    package = wheel(objects=[elf_file("demo/_sdf.cpython-310-x86_64-linux-gnu.so")])
+    assert len(list(foreign_extension_suffix(package))) == 1
+
+
+@pytest.mark.parametrize(
+    "path", ["demo/a.cpython-311-x86_64-linux-gnu.so", "demo/a.abi3.so", "demo/a.so", "liba.so.1"]
+)
+def test_a_suffix_that_the_interpreter_knows_is_quiet(path: str) -> None:
+    assert list(foreign_extension_suffix(wheel(objects=[extension(path)]))) == []
+
+
+def test_a_library_in_abi3_without_init_function_is_quiet() -> None:
+    name = "demo-1.0-cp313-cp313t-manylinux_2_17_x86_64.whl"
+    library = elf_file("torchaudio/lib/libx.abi3.so")
+    assert list(foreign_extension_suffix(wheel(name, objects=[library]))) == []
+
+
+def test_an_unread_extension_is_judged_by_its_name() -> None:
+    broken = MalformedObject(
+        path="demo/a.cpython-310-x86_64-linux-gnu.so", format=Format.ELF, offset=0, reason="short"
+    )
+    findings = list(foreign_extension_suffix(wheel(malformed=(broken,), unread=(UNREAD,))))
+    assert [type(finding) for finding in findings] == [Problem, NotLooked]
