@@ -89,8 +89,10 @@ def bench(session: nox.Session) -> None:
 @nox.session
 def sweep(session: nox.Session) -> None:
     """Judge the published wheels of the list: ``-- FOLDER`` keeps them between runs."""
-    session.install(".[fast]")
-    session.run("python", "-m", "fixtures.sweep", *session.posargs)
+    session.install("-e", ".[fast]", "pip")
+    folder, *rest = session.posargs or [session.create_tmp()]
+    session.run("python", "fixtures/sweep/fetch.py", folder, *rest)
+    session.run("python", "fixtures/sweep/judge.py", folder, *rest)
 
 
 def marked(session: nox.Session, marker: str) -> None:
