@@ -109,7 +109,7 @@ class PackageItem(pytest.Item):
 
 def _plain_lines(text: str, file_name: str) -> ExceptionChainRepr:
     """Text at column 0, its first line also in the short summary and in JUnit's message."""
-    traceback = ReprTraceback([ReprEntryNative([text])], None, style="native")
+    traceback = ReprTraceback([ReprEntryNative([text + "\n"])], None, style="native")
     location = ReprFileLocation(file_name, 0, text.splitlines()[0])
     return ExceptionChainRepr([(traceback, location, None)])
 
