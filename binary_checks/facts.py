@@ -138,16 +138,20 @@ class Facts:
         return environments.open_environment(
             self.get(Wheel),
             python=self.settings.python,
-            beside=self._shelf.paths,
+            with_=self._shelf.paths,
             timeout=self.settings.profile.timeout,
         )
 
     def _import_names(self) -> ImportReport:
-        return environments.import_names(
-            self.get(environments.Environment), self.get(Wheel), self.settings.profile.timeout
-        )
+        environment = self.get(environments.Environment)
+        suffixes = environment.target.extension_suffixes
+        names = environments.find_import_names(environment.wheel, suffixes)
+        timeout = self.settings.profile.timeout
+        return environments.import_names(environment, names, timeout=timeout)
 
     def _load_extensions(self) -> ExtensionReport:
-        return environments.load_extensions(
-            self.get(environments.Environment), self.get(Wheel), self.settings.profile.timeout
-        )
+        environment = self.get(environments.Environment)
+        suffixes = environment.target.extension_suffixes
+        names = environments.find_extensions(environment.wheel, suffixes)
+        timeout = self.settings.profile.timeout
+        return environments.load_extensions(environment, names, timeout=timeout)

@@ -48,7 +48,8 @@ def open_session(config: pytest.Config) -> Session:
     """
     option, folder = config.option, config.invocation_params.dir
     named = node_ids(_named_packages(config), folder)
-    profile, checks = Profile(), ()
+    profile = Profile()
+    checks: tuple[Check[Any], ...] = ()
     if named:
         try:
             profile, checks = _profile_and_checks(config, option.binary_profile, folder)

@@ -1,0 +1,191 @@
+"""Which items there are, what they are called, and when nothing was verified."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.plugin.conftest import Run, faulty, healthy
+
+NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
+
+
+def test_an_item_is_called_after_its_package_and_its_check(
+    pytester: pytest.Pytester, run: Run
+) -> None:
+    healthy(pytester.path / "dist")
+    result = run(f"dist/{NAME}", "--collect-only", "-q")
+    assert f"dist/{NAME}::absolute-search-path" in result.outlines
+
+
+def test_one_check_can_be_named(pytester: pytest.Pytester, run: Run) -> None:
+    healthy(pytester.path)
+    result = run(f"{NAME}::absolute-search-path")
+    assert result.ret == pytest.ExitCode.OK
+    result.assert_outcomes(passed=1)
+
+
+def test_a_check_that_does_not_exist_is_a_usage_error(pytester: pytest.Pytester, run: Run) -> None:
+    healthy(pytester.path)
+    result = run(f"{NAME}::absolute-search-pth")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_a_family_is_a_marker(pytester: pytest.Pytester, run: Run) -> None:
+    healthy(pytester.path)
+    result = run(NAME, "-m", "linkage", "--collect-only", "-q")
+    assert f"{NAME}::absolute-search-path" in result.outlines
+    result.stdout.no_fnmatch_line("*::executable-stack")
+
+
+def test_packages_in_a_walked_folder_are_left_alone(pytester: pytest.Pytester, run: Run) -> None:
+    healthy(pytester.path / "dist")
+    pytester.makepyfile("def test_own(): pass")
+    run(".").assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "xdist"])
+def test_two_packages_of_one_name_outside_the_root_do_not_merge(
+    pytester: pytest.Pytester, run: Run, tmp_path: Path, workers: list[str]
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    one, two = faulty(elsewhere / "one"), healthy(elsewhere / "two")
+    single = run(one).parseoutcomes()
+    result = run(one, two, "-v", *workers)
+    counts = result.parseoutcomes()
+    assert sum(counts.get(k, 0) for k in ("passed", "failed", "skipped")) == 2 * sum(
+        single.get(k, 0) for k in ("passed", "failed", "skipped")
+    )
+    assert counts["failed"] == single["failed"]
+    text = result.stdout.str()
+    assert f"one/{NAME}::absolute-search-path" in text
+    assert f"two/{NAME}::absolute-search-path" in text
+
+
+def test_a_package_stays_on_one_worker(pytester: pytest.Pytester, run: Run) -> None:
+    one, two = healthy(pytester.path / "one"), healthy(pytester.path / "two")
+    result = run(one, two, "-n", "2", "-v")
+    workers = {
+        (line.split("::")[0].split()[-1], line.split("]")[0])
+        for line in result.outlines
+        if line.startswith("[gw") and "::" in line
+    }
+    assert len(workers) == 2
+
+
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "xdist"])
+@pytest.mark.parametrize("selection", [["-k", "no_such_check"], ["-m", "runtime"]])
+def test_nothing_looked_at_is_never_green(
+    pytester: pytest.Pytester, run: Run, selection: list[str], workers: list[str]
+) -> None:
+    healthy(pytester.path)
+    result = run(NAME, *selection, *workers)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines([f"{NAME}: nothing was verified (*)"])
+
+
+def test_a_platform_wheel_without_objects_is_nothing_verified(
+    pytester: pytest.Pytester, run: Run
+) -> None:
+    path = healthy(pytester.path, members={"demo/__init__.py": ""})
+    result = run(path)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines([f"{NAME}: nothing was verified (0 object files*"])
+
+
+def test_the_profile_may_say_that_there_are_no_objects(
+    pytester: pytest.Pytester, run: Run
+) -> None:
+    pytester.makepyprojecttoml("[tool.binary_checks]\nobjects = 0\n")
+    path = healthy(
+        pytester.path,
+        tags=("py3-none-manylinux_2_17_x86_64",),
+        members={"demo/__init__.py": ""},
+    )
+    result = run(path)
+    result.stdout.no_fnmatch_line("*nothing was verified*")
+
+
+def test_an_unreadable_package_fails_and_the_others_run(
+    pytester: pytest.Pytester, run: Run
+) -> None:
+    healthy(pytester.path)
+    broken = pytester.path / "broken-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
+    broken.write_bytes(b"this is no zip file")
+    result = run(broken, NAME)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines([f"unreadable-package: {broken.name}: *"])
+    counts = result.parseoutcomes()
+    assert counts["failed"] == 1
+    assert counts["passed"] > 5
+
+
+@pytest.mark.parametrize("name", ["missing-1.0-py3-none-any.whl", "notes.bin"])
+def test_what_is_no_package_is_a_usage_error(
+    pytester: pytest.Pytester, run: Run, name: str
+) -> None:
+    (pytester.path / "notes.bin").write_text("nothing")
+    result = run(name)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    errors = [line for line in result.errlines if line.startswith("ERROR")]
+    assert len(errors) == 1
+    assert name in errors[0]
+
+
+def test_the_static_run_says_what_it_left_out(pytester: pytest.Pytester, run: Run) -> None:
+    healthy(pytester.path)
+    result = run(NAME)
+    result.stdout.fnmatch_lines(["*runtime checks were left out (--binary-static)*"])
+    assert result.parseoutcomes()["deselected"] > 0
+
+
+def test_the_header_names_the_profile(pytester: pytest.Pytester, run: Run) -> None:
+    healthy(pytester.path)
+    run(NAME).stdout.fnmatch_lines(["binary_checks: *, profile default, static checks only"])
+
+
+def test_without_packages_the_plugin_is_silent(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyfile("def test_own(): pass")
+    result = run(static=False)
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("*binary_checks:*")
+    result.stdout.no_fnmatch_line("*= binary_checks =*")
+
+
+def test_a_conftest_may_bring_checks(pytester: pytest.Pytester, run: Run) -> None:
+    healthy(pytester.path)
+    pytester.makeconftest(
+        """
+        from binary_checks import check
+        from binary_checks.model import Wheel
+
+        @check
+        def wrong_colour(wheel: Wheel):
+            "The package has the wrong colour."
+            yield "it is blue"
+        """
+    )
+    result = run(NAME, "-k", "wrong-colour")
+    result.stdout.fnmatch_lines([f"wrong-colour: {NAME}: it is blue"])
+
+
+@pytest.mark.parametrize(
+    ("toml", "message"),
+    [
+        ("colour = 1", "unknown key 'colour'"),
+        ("disable = ['absolute-search-pth']", "did you mean 'absolute-search-path'"),
+        ("checks = ['gone.py']", "gone.py"),
+        ("objects = 'none'", "objects: 'none' is not an int"),
+    ],
+)
+def test_a_profile_that_cannot_be_followed_is_a_usage_error(
+    pytester: pytest.Pytester, run: Run, toml: str, message: str
+) -> None:
+    healthy(pytester.path)
+    pytester.makepyprojecttoml(f"[tool.binary_checks]\n{toml}\n")
+    result = run(NAME)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    errors = [line for line in result.errlines if line.startswith("ERROR")]
+    assert len(errors) == 1
+    assert message in errors[0]

@@ -1,0 +1,125 @@
+"""The binary-checks command: deaf to its folder, with pytest's exit codes, and the inspector."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.plugin.conftest import EXTENSION, faulty, healthy
+
+
+def command(
+    folder: Path, *arguments: str | Path, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run binary-checks in a folder."""
+    import os
+
+    return subprocess.run(
+        [sys.executable, "-m", "binary_checks", *map(str, arguments)],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_it_is_deaf_to_the_folder(tmp_path: Path) -> None:
+    path = healthy(tmp_path)
+    (tmp_path / "conftest.py").write_text("raise SystemExit('conftest was read')")
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
+    result = command(
+        tmp_path,
+        "--binary-static",
+        path.name,
+        PYTEST_ADDOPTS="--no-such-option",
+        PYTEST_PLUGINS="no_such_plugin",
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert not (tmp_path / ".pytest_cache").exists()
+
+
+def test_its_profile_may_bring_checks(tmp_path: Path) -> None:
+    path = healthy(tmp_path)
+    (tmp_path / "my_checks.py").write_text(
+        "from binary_checks import check\n"
+        "from binary_checks.model import Wheel\n"
+        "@check\n"
+        "def wrong_colour(wheel: Wheel):\n"
+        "    'The package has the wrong colour.'\n"
+        "    yield 'it is blue'\n"
+    )
+    (tmp_path / "release.toml").write_text('checks = ["my_checks.py"]\n')
+    result = command(
+        tmp_path, "--binary-static", "--binary-profile", "release.toml", path.name
+    )
+    assert result.returncode == 1
+    assert f"wrong-colour: {path.name}: it is blue" in result.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(["gone-1.0-py3-none-any.whl"], 4), (["--no-such-option"], 4), ([], 4)],
+)
+def test_usage_errors(tmp_path: Path, arguments: list[str], code: int) -> None:
+    assert command(tmp_path, *arguments).returncode == code
+
+
+def test_explain_says_what_a_check_is_about(tmp_path: Path) -> None:
+    result = command(tmp_path, "--explain", "absolute-search-path")
+    assert result.returncode == 0
+    assert "Why:" in result.stdout
+    assert "Fix:" in result.stdout
+
+
+def test_explain_suggests_the_nearest_check(tmp_path: Path) -> None:
+    result = command(tmp_path, "--explain", "absolute-search-paths")
+    assert result.returncode == 4
+    assert "absolute-search-path" in result.stderr
+
+
+def test_inspect_prints_the_facts(tmp_path: Path) -> None:
+    path = faulty(tmp_path)
+    result = command(tmp_path, "inspect", path.name, "--json")
+    facts = json.loads(result.stdout)
+    assert facts["schema"] == "binary-checks/facts/1"
+    assert facts["package"]["name"] == "demo"
+    (native,) = facts["object_files"]
+    assert native["path"] == EXTENSION
+    assert native["runpath"] == ["/opt/build/lib"]
+    assert native["exports"] == [{"name": "PyInit__native"}]
+    assert facts["linkage"] == [
+        {
+            "architecture": "x86_64",
+            "needed": "libc.so.6",
+            "path": EXTENSION,
+            "resolved": "system:libc.so.6",
+            "rule": "system",
+        }
+    ]
+
+
+def test_inspect_is_the_same_from_run_to_run(tmp_path: Path) -> None:
+    path = faulty(tmp_path)
+    one, two = (command(tmp_path, "inspect", path.name, "--json").stdout for _ in range(2))
+    assert one == two
+
+
+def test_inspect_can_leave_out_the_symbols(tmp_path: Path) -> None:
+    path = faulty(tmp_path)
+    result = command(tmp_path, "inspect", path.name, "--json", "--no-symbols")
+    assert "PyInit__native" not in result.stdout
+
+
+def test_inspect_of_a_broken_package_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "broken-1.0-py3-none-any.whl"
+    path.write_bytes(b"no zip")
+    result = command(tmp_path, "inspect", path.name)
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1
+    assert path.name in result.stderr

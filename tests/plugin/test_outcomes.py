@@ -1,0 +1,156 @@
+"""Each outcome of a check stands on pytest's own phase, and says what there is to say."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from tests.plugin.conftest import EXTENSION, Run, faulty, healthy
+
+LINE = f"absolute-search-path: demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl: {EXTENSION}: "
+
+
+def test_a_healthy_package_is_green(pytester: pytest.Pytester, run: Run) -> None:
+    result = run(healthy(pytester.path))
+    assert result.ret == pytest.ExitCode.OK
+    assert result.parseoutcomes().get("failed") is None
+
+
+def test_a_problem_is_one_line_at_column_0(pytester: pytest.Pytester, run: Run) -> None:
+    result = run(faulty(pytester.path))
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert [line for line in result.outlines if line.startswith(LINE) and "/opt/build" in line]
+
+
+def test_junit_carries_the_same_line(pytester: pytest.Pytester, run: Run) -> None:
+    result = run(faulty(pytester.path), "--junitxml=report.xml")
+    (shown,) = {line for line in result.outlines if line.startswith(LINE)}
+    report = ElementTree.parse(pytester.path / "report.xml")
+    messages = [failure.get("message") for failure in report.iter("failure")]
+    texts = [failure.text for failure in report.iter("failure")]
+    assert shown in messages
+    assert any(shown in (text or "").splitlines() for text in texts)
+
+
+def test_the_short_summary_names_the_problem(pytester: pytest.Pytester, run: Run) -> None:
+    result = run(faulty(pytester.path))
+    result.stdout.fnmatch_lines(["FAILED *::absolute-search-path - absolute-search-path: demo-*"])
+
+
+def test_an_accepted_problem_is_an_expected_failure(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyprojecttoml(
+        """
+        [[tool.binary_checks.known_problems]]
+        check = "absolute-search-path"
+        path = "demo/*"
+        match = "/opt/build"
+        reason = "issue 7"
+        """
+    )
+    result = run(faulty(pytester.path), "-rx")
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(["XFAIL *::absolute-search-path - 1 accepted: issue 7"])
+
+
+def test_a_waiver_that_matches_nothing_is_a_problem(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyprojecttoml(
+        """
+        [[tool.binary_checks.known_problems]]
+        check = "absolute-search-path"
+        reason = "long gone"
+        """
+    )
+    result = run(healthy(pytester.path))
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["absolute-search-path: *known problem 'long gone' matched nothing*"])
+
+
+def test_an_expired_waiver_accepts_nothing(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyprojecttoml(
+        """
+        [[tool.binary_checks.known_problems]]
+        check = "absolute-search-path"
+        reason = "until the next release"
+        expires = 2020-01-01
+        """
+    )
+    result = run(faulty(pytester.path))
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert [line for line in result.outlines if line.startswith(LINE) and "/opt/build" in line]
+    result.stdout.no_fnmatch_line("*matched nothing*")
+
+
+def test_a_waiver_of_a_check_that_did_not_run_is_not_stale(
+    pytester: pytest.Pytester, run: Run
+) -> None:
+    pytester.makepyprojecttoml(
+        """
+        [[tool.binary_checks.known_problems]]
+        check = "import-fails"
+        reason = "needs a display"
+        """
+    )
+    assert run(healthy(pytester.path)).ret == pytest.ExitCode.OK
+
+
+def test_what_could_not_be_looked_at_is_skipped_with_the_reason(
+    pytester: pytest.Pytester, run: Run
+) -> None:
+    pytester.makepyfile(
+        my_checks="""
+        from binary_checks import check
+        from binary_checks.model import NotLooked, Wheel
+
+        @check
+        def blind(wheel: Wheel):
+            "A check that cannot see."
+            yield NotLooked(sentence="no light")
+        """
+    )
+    pytester.makepyprojecttoml("[tool.binary_checks]\nchecks = ['my_checks.py']\n")
+    result = run(healthy(pytester.path), "-k", "blind", "-rs")
+    result.stdout.fnmatch_lines(["SKIPPED * not looked: no light"])
+
+
+def test_a_required_family_may_not_be_blind(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyfile(
+        my_checks="""
+        from binary_checks import check
+        from binary_checks.model import NotLooked, Wheel
+
+        @check
+        def blind(wheel: Wheel):
+            "A check that cannot see."
+            yield NotLooked(sentence="no light")
+        """
+    )
+    pytester.makepyprojecttoml("[tool.binary_checks]\nchecks = ['my_checks.py']\n")
+    result = run(healthy(pytester.path), "-k", "blind", "--binary-require", "my_checks")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["blind: demo-*: not looked, but my_checks is required: no light"])
+
+
+def test_a_required_family_must_run(pytester: pytest.Pytester, run: Run) -> None:
+    result = run(healthy(pytester.path), "-m", "linkage", "--binary-require", "symbols")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["--binary-require symbols: nothing ran*"])
+
+
+def test_names_from_the_archive_cannot_break_the_line(
+    pytester: pytest.Pytester, run: Run, tmp_path: Path
+) -> None:
+    path = faulty(tmp_path)
+    evil = tmp_path / "evil"
+    evil.mkdir()
+    from fixtures.build_elf import build_elf
+    from fixtures.build_wheel import build_wheel
+
+    name = "demo/\x1b[31m\nFAKE: line.so"
+    wheel = build_wheel(evil, members={name: build_elf(runpath="/opt/build/lib")})
+    assert wheel.name == path.name
+    result = run(wheel)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.no_fnmatch_line("FAKE: *")
+    assert "\x1b" not in result.stdout.str()
