@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import NamedTuple
 
+from binary_checks.errors import GatherError
 from binary_checks.model.objects import Format, MalformedObject, ObjectFile, UnreadObject
 from binary_checks.model.packages import Member
 from binary_checks.model.source import ObjectReader
@@ -200,14 +201,18 @@ def _read_large(task: Task, entry: Entry) -> MemberReading:
         if source is not None:
             source.append(piece)
 
-    outcome = read_stream(task.file, entry, consume)
     path = task.place(entry.name)
-    if source is None or found is None:
-        return _describe(task, entry, outcome)
     try:
+        outcome = read_stream(task.file, entry, consume)
+        if source is None or found is None:
+            return _describe(task, entry, outcome)
         if not outcome.sha256:
             unread = _leave_unread(task, entry, found, outcome)
             return _describe(task, entry, outcome, (unread,))
         return _describe(task, entry, outcome, task.reader.read_objects(path, source))
+    except OSError as error:  # of the temporary file: the package's own come as PackageError
+        reason = f"what {path} needs cannot be kept in a temporary file: {error.strerror}"
+        raise GatherError(f"{task.file.path.name}: {reason}") from None
     finally:
-        source.close()
+        if source is not None:
+            source.close()

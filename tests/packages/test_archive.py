@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+import tempfile
 import tracemalloc
 import zipfile
 import zlib
@@ -14,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import binary_checks.packages.archive as archive_module
-from binary_checks.errors import BinaryChecksError, PackageError
+from binary_checks.errors import BinaryChecksError, GatherError, PackageError
 from binary_checks.model import Member, Package, UnreadObject
 from binary_checks.packages import inflate, open_package, preview
 from fixtures.build_wheel import Entry, build_wheel
@@ -376,3 +377,19 @@ def test_without_pread_the_bytes_are_the_same(
     before: tuple[Member, ...] = read(built).members
     monkeypatch.delattr(os, "pread", raising=False)
     assert read(built).members == before
+
+
+def test_a_full_disk_is_nobodys_fault_but_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full:
+        def write(self, _: object) -> int:
+            raise OSError(28, "No space left on device")
+
+        def close(self) -> None:
+            pass
+
+    built = build_wheel(tmp_path, members={"demo/a.so": LARGE})
+    monkeypatch.setattr(tempfile, "SpooledTemporaryFile", lambda max_size: Full())
+    with pytest.raises(GatherError, match=r"demo/a\.so .* temporary file: No space left"):
+        open_package(built, FakeReader(announced=((0, 64),)))
