@@ -21,6 +21,14 @@ def explain(check: Check[Any]) -> str:
     return "\n".join(lines)
 
 
+def advice(check: Check[Any]) -> Iterator[str]:
+    """Why it matters and what to do, a line each, indented to stand below the problems."""
+    documentation = check.documentation
+    for heading, text in (("why", documentation.why), ("fix", documentation.fix)):
+        if text:
+            yield f"  {heading}: {' '.join(text.split())}"
+
+
 def _declaration(check: Check[Any]) -> str:
     subjects = " or ".join(f"`{kind.__name__}`" for kind in check.subjects)
     rest = [f"`{kind.__name__}`" for kinds in check.facts[1:] for kind in kinds]

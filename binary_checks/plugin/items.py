@@ -24,6 +24,7 @@ from binary_checks.errors import (
     PackageError,
     Unavailable,
 )
+from binary_checks.explanation import advice
 from binary_checks.facts import Facts
 from binary_checks.ledger import Entry, Outcome, gap
 from binary_checks.model import Package, Problem
@@ -75,7 +76,7 @@ class PackageItem(pytest.Item):
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """The package file, and the check."""
-        return self.path, 0, self.name
+        return self.path, 0, f"{self.path.name}::{self.name}"
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Problems as they are, one line each; anything else as pytest shows it."""
@@ -189,8 +190,8 @@ class CheckItem(PackageItem):
         accepted = f"{len(verdict.accepted)} accepted"
         if verdict.problems:
             self.note(Outcome.FAILED, self.check.family, verdict=verdict)
-            lines = (*verdict.lines(), *([accepted] if verdict.accepted else []))
-            raise ProblemsFound("\n".join(lines))
+            lines = [*verdict.lines(), *([accepted] if verdict.accepted else [])]
+            raise ProblemsFound("\n".join([*lines, *advice(self.check)]))
         if verdict.not_looked:
             self._not_looked(self._gap(verdict), verdict)
             raise ProblemsFound(self.failure)
