@@ -1,0 +1,126 @@
+"""Which std::string the exported C++ interfaces of a package speak of: libstdc++ has two."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from binary_checks.check import check
+from binary_checks.model import ElfFile, Finding, Kind, NotLooked, Package, Problem
+from binary_checks.model.mangling import names_old_abi
+from binary_checks.model.phrases import name_first
+
+_NAMESPACE = re.compile(r"_Z(?:T[VTISC]|GV|GR)?N[VKRO]*(\d+)")
+_NOBODYS = frozenset({"std", "__gnu_cxx", "__cxxabiv1", "__gnu_debug", "__gnu_parallel"})
+_GRAFTED = re.compile(r"[^/]+\.libs/|.*/\.libs/")
+_NEW, _OLD = "new (std::__cxx11::string)", "old (std::string as Ss)"
+
+
+@dataclass(kw_only=True, slots=True)
+class _Evidence:
+    """The symbols of one namespace that tell of an ABI, by object."""
+
+    new: dict[str, list[str]] = field(default_factory=dict)
+    old: dict[str, list[str]] = field(default_factory=dict)
+
+    def count(self, new: bool) -> int:
+        return sum(map(len, (self.new if new else self.old).values()))
+
+
+@check
+def mixed_cxx_abi(
+    package: Package, *, namespaces: tuple[str, ...] = (), minimum: int = 2
+) -> Iterator[Finding]:
+    """Objects of a package speak of two different std::string in one C++ namespace.
+
+    libstdc++ has an old and a new std::string and std::list (_GLIBCXX_USE_CXX11_ABI). Judged is
+    each namespace by itself, over the symbols that the package's own objects export and import;
+    with the option ``namespaces`` only those, together. ``minimum`` symbols of either kind are
+    needed. What was grafted in, std itself and libc++ do not count.
+
+    Why: a function that was compiled for one of them is not found by a caller compiled for the
+    other, or is handed an object of another layout.
+    Fix: compile everything with one ``-D_GLIBCXX_USE_CXX11_ABI``.
+    """
+    found = _gather(package, namespaces)
+    groups = {", ".join(namespaces): _merge(found.values())} if namespaces else found
+    for name, evidence in sorted(groups.items()):
+        if min(evidence.count(True), evidence.count(False)) >= minimum:
+            yield Problem(
+                sentence=f"namespace {name} has both C++ ABIs: "
+                f"{_describe(evidence.new, _NEW)}; {_describe(evidence.old, _OLD)}"
+            )
+
+
+@check(enabled=False)
+def unexpected_cxx_abi(
+    package: Package,
+    *,
+    expected: bool | None = None,
+    namespaces: tuple[str, ...] = (),
+    minimum: int = 2,
+) -> Iterator[Finding]:
+    """A package's C++ interfaces have not the ABI that the profile expects.
+
+    ``expected`` is the value of _GLIBCXX_USE_CXX11_ABI: true for the new std::string. Without
+    ``namespaces`` all of the package's own count.
+
+    Why: those who compile against the package link against the wrong functions, or none.
+    Fix: compile with ``-D_GLIBCXX_USE_CXX11_ABI=1`` or ``=0``, as documented for users.
+    """
+    if expected is None:
+        return
+    evidence = _merge(_gather(package, namespaces).values())
+    wrong, name = (evidence.old, _OLD) if expected else (evidence.new, _NEW)
+    for path, symbols in sorted(wrong.items()):
+        if len(symbols) >= minimum:
+            yield Problem(path=path, sentence=f"has the {name} ABI: {name_first(symbols)}")
+    if evidence.count(True) + evidence.count(False) < minimum:
+        where = ", ".join(namespaces) or "the package's own namespaces"
+        yield NotLooked(sentence=f"fewer than {minimum} symbols in {where} tell the C++ ABI")
+
+
+def _gather(package: Package, namespaces: Collection[str]) -> dict[str, _Evidence]:
+    """The evidence in each namespace; only in the given ones, where there are any."""
+    found: dict[str, _Evidence] = {}
+    for item in package.objects_of(ElfFile):
+        if item.kind not in (Kind.SHARED, Kind.EXECUTABLE) or _GRAFTED.match(item.path):
+            continue
+        for name in sorted(item.exports.names | item.imports.names):
+            new = "St7__cxx11" in name or "B5cxx11" in name
+            # Nearly all names end here; only the rest is taken apart.
+            if not new and not ("Ss" in name or "Sb" in name or "St4list" in name):
+                continue
+            namespace = _namespace_of(name)
+            if not namespace or (namespaces and namespace not in namespaces):
+                continue
+            if new or names_old_abi(name):
+                evidence = found.setdefault(namespace, _Evidence())
+                (evidence.new if new else evidence.old).setdefault(item.path, []).append(name)
+    return found
+
+
+def _namespace_of(mangled: str) -> str:
+    """The outermost namespace or class; "" for what lies in none, in std or in the runtime."""
+    match = _NAMESPACE.match(mangled)
+    if match is None:
+        return ""
+    name = mangled[match.end() : match.end() + int(match[1])]
+    return "" if name in _NOBODYS else name
+
+
+def _merge(parts: Iterable[_Evidence]) -> _Evidence:
+    whole = _Evidence()
+    for part in parts:
+        for path, symbols in part.new.items():
+            whole.new.setdefault(path, []).extend(symbols)
+        for path, symbols in part.old.items():
+            whole.old.setdefault(path, []).extend(symbols)
+    return whole
+
+
+def _describe(by_path: dict[str, list[str]], name: str) -> str:
+    paths = sorted(by_path, key=lambda path: (-len(by_path[path]), path))
+    total = sum(map(len, by_path.values()))
+    return f"{name} in {total} symbols of {name_first(paths)} ({name_first(by_path[paths[0]], 1)})"

@@ -1,0 +1,229 @@
+"""What makes a loader refuse an object, or a process that loads it less safe."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import PurePosixPath
+
+from binary_checks.check import check
+from binary_checks.model import (
+    ElfFile,
+    Finding,
+    Kind,
+    Linkage,
+    ObjectFile,
+    Package,
+    Problem,
+    TargetSystem,
+    Wheel,
+)
+from binary_checks.model.phrases import name_first
+
+_LOADED = (Kind.SHARED, Kind.EXECUTABLE)
+_LARGEST_PAGE = {"aarch64": 0x10000, "ppc64le": 0x10000, "ppc64": 0x10000, "loongarch64": 0x4000}
+"""Kernels of these architectures are built with pages of that many bytes, by some or by default."""
+_STATIC_TLS = 1664
+"""Bytes that glibc before 2.32 keeps for libraries opened later; 1.5 KiB since."""
+_PROCESSORS = {
+    **{name: frozenset({name}) for name in ("x86_64", "aarch64", "i686", "armv7l", "ppc64le")},
+    **{name: frozenset({name}) for name in ("ppc64", "s390x", "riscv64", "loongarch64")},
+    "armv6l": frozenset({"armv7l"}),  # ELF headers do not tell the two apart
+    "i386": frozenset({"i686"}),
+    "amd64": frozenset({"x86_64"}),
+    "arm64": frozenset({"aarch64"}),
+    "arm64_v8a": frozenset({"aarch64"}),
+    "armeabi_v7a": frozenset({"armv7l"}),
+    "win32": frozenset({"i686"}),
+    "universal2": frozenset({"x86_64", "aarch64"}),
+}
+"""Endings of platform tags, and which architectures they stand for."""
+
+
+@check
+def executable_stack(library: ElfFile) -> Iterator[Finding]:
+    """An object asks for an executable stack, or does not say that it needs none.
+
+    Where PT_GNU_STACK is missing the architecture's default holds, which on x86, 32-bit ARM and
+    s390x is an executable stack.
+
+    Why: glibc 2.41 and later refuse to load it into a running Python; older ones make the stack of
+    the whole process executable.
+    Fix: add ``.section .note.GNU-stack,"",@progbits`` to each assembler source, or link with
+    ``-Wl,-z,noexecstack``.
+    """
+    if library.kind not in _LOADED or not library.executable_stack:
+        return
+    if library.stack_header:
+        yield "asks for an executable stack (PT_GNU_STACK with PF_X)"
+    else:
+        yield f"has no PT_GNU_STACK, which on {library.architecture} means an executable stack"
+
+
+@check
+def text_relocations(library: ElfFile) -> Iterator[Finding]:
+    """Loading an object means changing its code.
+
+    Why: musl and hardened systems refuse it; elsewhere each process has a copy of its own of the
+    code, writable while it is loaded.
+    Fix: compile everything that is linked into it with ``-fPIC``; link with ``-Wl,-z,text``, which
+    names the culprit.
+    """
+    if library.kind in _LOADED and library.text_relocations:
+        yield "has relocations in its code (DT_TEXTREL)"
+
+
+@check
+def writable_executable_segment(library: ElfFile) -> Iterator[Finding]:
+    """A segment of an object is writable and executable at once.
+
+    Why: hardened systems (SELinux, PaX) refuse to map it, and any bug that writes memory can write
+    code.
+    Fix: look for assembler sections with the flags ``"awx"``, or a linker script or option
+    (``-N``, ``--omagic``) that merges segments.
+    """
+    if library.kind in _LOADED and library.writable_executable:
+        yield "has a segment that is writable and executable (PT_LOAD with PF_W and PF_X)"
+
+
+@check(enabled=False)
+def no_relro(library: ElfFile) -> Iterator[Finding]:
+    """An object's relocated data stay writable after it was loaded.
+
+    Why: a bug that writes memory can redirect calls by way of its tables of pointers.
+    Fix: link with ``-Wl,-z,relro``.
+    """
+    if library.kind in _LOADED and library.needed and not library.relro:
+        yield "has no PT_GNU_RELRO"
+
+
+@check
+def segment_alignment(library: ElfFile) -> Iterator[Finding]:
+    """An object's segments are aligned to pages smaller than those of some kernels.
+
+    Why: where pages are larger the loader refuses it: "ELF load command alignment not
+    page-aligned". Kernels for aarch64 and POWER with pages of 64 KiB are common.
+    Fix: link with ``-Wl,-z,max-page-size=65536``, the linker's own default there; give patchelf
+    ``--page-size 65536``.
+    """
+    largest = _LARGEST_PAGE.get(library.architecture, 0)
+    if library.kind in _LOADED and 0 < library.alignment < largest:
+        yield (
+            f"has segments aligned to {library.alignment:#x} bytes;"
+            f" kernels for {library.architecture} have pages of up to {largest:#x}"
+        )
+
+
+@check
+def static_tls_budget(
+    linkage: Linkage, package: Package, *, budget: int = _STATIC_TLS
+) -> Iterator[Finding]:
+    """Libraries that one import loads need more static thread-local storage than there is.
+
+    Why: "cannot allocate memory in static TLS block": the C library sets aside a fixed piece for
+    everything that is loaded after the start, and the package fails depending on what was
+    imported before.
+    Fix: compile without ``-ftls-model=initial-exec`` what is loaded by ``dlopen``, or make the
+    thread-local data smaller.
+    """
+    objects = {item.path: item for item in package.objects_of(ElfFile)}
+    judged: set[tuple[str, ...]] = set()
+    for root, closure in linkage.closures:
+        members = (objects[path] for path in dict.fromkeys((root, *closure)) if path in objects)
+        loaded = tuple(members)
+        users = tuple(item for item in loaded if item.static_tls and item.tls_size)
+        total = sum(item.tls_size for item in users)
+        paths = tuple(sorted(item.path for item in users))
+        starts_process = root in objects and objects[root].kind is Kind.EXECUTABLE
+        if starts_process or total <= budget or paths in judged:
+            continue
+        judged.add(paths)
+        shares = (f"{item.file_name} {item.tls_size}" for item in users)
+        yield Problem(
+            path=root,
+            sentence=f"its import needs {total} bytes of static TLS, about {budget} are there: "
+            + name_first(tuple(shares)),
+        )
+
+
+@check
+def relr_without_marker(library: ElfFile, target: TargetSystem) -> Iterator[Finding]:
+    """An object has packed relocations (DT_RELR) and does not need GLIBC_ABI_DT_RELR.
+
+    Why: glibc before 2.36 ignores DT_RELR: pointers stay unrelocated, and the process crashes
+    later. The marker, a needed version of libc.so.6, makes it refuse the object instead; newer ones
+    insist on it.
+    Fix: link with ``-Wl,-z,nopack-relative-relocs``, or with a linker that adds the marker
+    (``-Wl,-z,pack-relative-relocs``) and a tag from manylinux_2_36 on.
+    """
+    relocates_itself = library.kind is Kind.EXECUTABLE and not library.interpreter
+    if target.libc != "glibc" or not library.relative_relocations or relocates_itself:
+        return
+    new_enough = target.policy is not None and target.policy.minimum >= (2, 36)
+    if new_enough and not any(n.library.startswith("libc.so") for n in library.symbol_versions):
+        return  # glibc asks for the marker only where versions of libc.so are needed
+    if all(node.version != "GLIBC_ABI_DT_RELR" for node in library.symbol_versions):
+        yield "has DT_RELR but does not need GLIBC_ABI_DT_RELR"
+
+
+@check
+def isa_level_over_baseline(library: ElfFile) -> Iterator[Finding]:
+    """An object declares that it needs a newer CPU than its platform tag promises.
+
+    Why: platform tags stand for the first CPUs of an architecture. On an older one the loader
+    refuses the object ("CPU ISA level is lower than required"), also where only few functions
+    use the newer instructions.
+    Fix: compile without ``-march=x86-64-v2`` and the like (some distributions' compilers have it
+    by default), or choose the code at run time; a library for newer CPUs belongs into
+    ``glibc-hwcaps``.
+    """
+    if library.isa_level and "glibc-hwcaps" not in PurePosixPath(library.path).parts:
+        yield f"needs a CPU of level {library.isa_level}; the platform tag promises any x86-64"
+
+
+@check
+def wrong_architecture(wheel: Wheel) -> Iterator[Finding]:
+    """An object is for another architecture than the wheel's platform tags name.
+
+    Every tag of a compressed set is a claim: a tag for whose architecture the wheel has no object
+    is wrong too. Device code, debug information and input for linkers are exempt, and so is a
+    wheel for ``any`` platform.
+
+    Why: the wheel installs and cannot be imported.
+    Fix: correct the tag, or look for the step of a cross build that took an object of the host.
+    """
+    claims = {platform: _architectures_of(platform) for platform in wheel.platforms}
+    if not claims or not all(claims.values()):
+        return  # "any", or a platform that we do not know
+    claimed = frozenset[str]().union(*claims.values())
+    judged = tuple(item for item in wheel.objects if item.kind in _LOADED)
+    for item in judged:
+        if item.architecture not in claimed:
+            names = ", ".join(wheel.platforms)
+            yield Problem(
+                path=item.path, sentence=f"is for {item.architecture}, the tags say {names}"
+            )
+    for platform, architectures in claims.items():
+        if judged and not _any_for(architectures, judged) and _any_for(claimed, judged):
+            yield Problem(sentence=f"claims {platform} and has no object for that architecture")
+
+
+def _architectures_of(platform: str) -> frozenset[str]:
+    """The architectures that a platform tag names; empty for ``any`` and for unknown ones."""
+    endings = (name for name in _PROCESSORS if platform == name or platform.endswith(f"_{name}"))
+    return _PROCESSORS.get(max(endings, key=len, default=""), frozenset())
+
+
+def _any_for(architectures: Collection[str], objects: Collection[ObjectFile]) -> bool:
+    return any(item.architecture in architectures for item in objects)
+
+
+@check
+def malformed_object(package: Package) -> Iterator[Finding]:
+    """An object file contradicts itself: it is truncated or damaged.
+
+    Why: no loader takes it; what it needs and defines cannot be known.
+    Fix: look for an upload, a strip or a patchelf that went wrong, and build it again.
+    """
+    for item in package.malformed:
+        place = f"{item.reason} (at byte {item.offset:#x})"
+        yield Problem(path=item.path, sentence=f"is a malformed {item.format.value} file: {place}")

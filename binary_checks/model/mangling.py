@@ -1,0 +1,80 @@
+"""Finds the standard library's abbreviations in names mangled by the Itanium C++ ABI.
+
+``Ss`` is the old std::string where it stands by itself, but two letters of a name in
+``9getSslKey``: whoever looks has to step over identifiers, ``<length><letters>``, and must not take
+other numbers for lengths. This is a walk over the grammar's tokens, no demangler.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SPECIAL = re.compile(r"_Z(?:GV|GR|T(?:[VTIS]|c?(?:[hv]n?\d+_(?:n?\d+_)?)+))?")
+_SKIPPED = re.compile(
+    r"""
+      S[0-9A-Z]*_ | S[a-z]                      # substitutions: an earlier one, St, Sa, ...
+    | T\d*_ | A\d+_ | Dv\d+_ | f(?:L\d+)?p[rVK]*\d*_   # parameters, array, vector
+    | CI?[1-5] | D[0-5]                         # constructors and destructors
+    | Ut\d*_ | __\d+_ | _\d                     # unnamed type, discriminators
+    """,
+    re.VERBOSE | re.ASCII,
+)
+_NUMBER = re.compile(r"\d+", re.ASCII)
+_AFTER_LAMBDA = re.compile(r"\d*_", re.ASCII)
+_OPENING = {"N": 1, "I": 1, "J": 1, "X": 1, "F": 1, "Z": 1, "Ul": 2, "DT": 2, "Dt": 2, "L_Z": 3}
+"""What an ``E`` closes; a literal's ``L`` is one too, but only among arguments."""
+_ARGUMENTS = frozenset({"I", "J", "X"})
+
+
+def names_old_abi(mangled: str) -> bool:
+    """Whether a type of libstdc++'s old ABI is in the name: std::string or std::list.
+
+    False for what cannot be taken apart.
+    """
+    start = _SPECIAL.match(mangled)
+    position, end = (start.end() if start else len(mangled)), len(mangled)
+    open_: list[str] = []  # what is not closed yet; "value" is a literal whose type was passed
+    while position < end and mangled[position] != ".":  # ".part.0": a compiler's clone
+        if mangled.startswith(("Ss", "Sb", "St4list"), position):
+            return True
+        position = _step(mangled, position, open_)
+    return False
+
+
+def _step(mangled: str, position: int, open_: list[str]) -> int:
+    """Pass one token; open_ follows. An identifier that is too long leads beyond the end."""
+    letter, top = mangled[position], open_[-1] if open_ else ""
+    if letter == "E":
+        return _close(mangled, position, open_)
+    number = _NUMBER.match(mangled, position)
+    if number:
+        if top == "value":
+            return number.end()
+        _pass_type(open_)
+        return number.end() + int(number[0]) if len(number[0]) < 6 else len(mangled)
+    for opening, length in _OPENING.items():
+        if mangled.startswith(opening, position):
+            open_.append(opening)
+            return position + length
+    if letter == "L":
+        if top in _ARGUMENTS:
+            open_.append("L")
+        return position + 1
+    skipped = _SKIPPED.match(mangled, position)
+    if skipped or letter.islower():
+        _pass_type(open_)
+    return skipped.end() if skipped else position + 1
+
+
+def _close(mangled: str, position: int, open_: list[str]) -> int:
+    closed = open_.pop() if open_ else ""
+    if closed in ("N", "F"):
+        _pass_type(open_)
+    counter = _AFTER_LAMBDA.match(mangled, position + 1) if closed == "Ul" else None
+    return counter.end() if counter else position + 1
+
+
+def _pass_type(open_: list[str]) -> None:
+    """After the type of a literal comes its value."""
+    if open_ and open_[-1] == "L":
+        open_[-1] = "value"

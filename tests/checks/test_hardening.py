@@ -1,0 +1,224 @@
+"""Each fault of hardening is found where it is, and nowhere else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from binary_checks.checks import hardening
+from binary_checks.model import (
+    ElfFile,
+    Format,
+    Kind,
+    Linkage,
+    MalformedObject,
+    NeededVersion,
+    Policy,
+    Problem,
+    TargetSystem,
+    Wheel,
+)
+from fixtures.values import elf_file, wheel
+
+GLIBC, MUSL = TargetSystem(name="manylinux"), TargetSystem(name="musllinux", libc="musl")
+FAULTS: list[tuple[Any, dict[str, Any], str]] = [
+    (
+        hardening.executable_stack,
+        {"executable_stack": True},
+        "asks for an executable stack (PT_GNU_STACK with PF_X)",
+    ),
+    (
+        hardening.executable_stack,
+        {"executable_stack": True, "stack_header": False, "architecture": "i686"},
+        "has no PT_GNU_STACK, which on i686 means an executable stack",
+    ),
+    (
+        hardening.text_relocations,
+        {"text_relocations": True},
+        "has relocations in its code (DT_TEXTREL)",
+    ),
+    (
+        hardening.writable_executable_segment,
+        {"writable_executable": True},
+        "has a segment that is writable and executable (PT_LOAD with PF_W and PF_X)",
+    ),
+    (hardening.no_relro, {"relro": False, "needed": ("x",)}, "has no PT_GNU_RELRO"),
+    (
+        hardening.segment_alignment,
+        {"architecture": "aarch64", "alignment": 0x1000},
+        "has segments aligned to 0x1000 bytes; kernels for aarch64 have pages of up to 0x10000",
+    ),
+    (
+        hardening.isa_level_over_baseline,
+        {"isa_level": "x86-64-v3"},
+        "needs a CPU of level x86-64-v3; the platform tag promises any x86-64",
+    ),
+]
+
+
+@pytest.mark.parametrize(("check", "fields", "sentence"), FAULTS)
+def test_a_fault_is_told_in_one_sentence(check: Any, fields: dict[str, Any], sentence: str) -> None:
+    assert list(check(elf_file(**fields))) == [sentence]
+
+
+@pytest.mark.parametrize(("check", "fields", "sentence"), FAULTS)
+def test_a_sound_library_is_left_alone(check: Any, fields: dict[str, Any], sentence: str) -> None:
+    assert list(check(elf_file())) == []
+
+
+@pytest.mark.parametrize(("check", "fields", "sentence"), FAULTS[:-1])
+@pytest.mark.parametrize("kind", [Kind.DEVICE, Kind.RELOCATABLE, Kind.DEBUG])
+def test_what_is_never_loaded_is_left_alone(
+    check: Any, fields: dict[str, Any], sentence: str, kind: Kind
+) -> None:
+    assert list(check(elf_file(kind=kind, **fields))) == []
+
+
+@pytest.mark.parametrize(
+    ("architecture", "alignment"),
+    [("x86_64", 0x1000), ("aarch64", 0x10000), ("aarch64", 0), ("loongarch64", 0x4000)],
+)
+def test_the_architectures_largest_page_is_enough(architecture: str, alignment: int) -> None:
+    library = elf_file(architecture=architecture, alignment=alignment)
+    assert list(hardening.segment_alignment(library)) == []
+
+
+def test_a_library_in_hwcaps_may_need_a_newer_cpu() -> None:
+    library = elf_file("demo/glibc-hwcaps/x86-64-v3/libx.so", isa_level="x86-64-v3")
+    assert list(hardening.isa_level_over_baseline(library)) == []
+
+
+def _closure(*objects: ElfFile) -> tuple[Linkage, Wheel]:
+    paths = tuple(item.path for item in objects)
+    return Linkage(target="x", closures=((paths[0], paths[1:]),)), wheel(objects=objects)
+
+
+def test_static_tls_of_one_import_is_added_up() -> None:
+    linkage, package = _closure(
+        elf_file("demo/a.so"),
+        elf_file("demo/b.so", static_tls=True, tls_size=1200),
+        elf_file("demo/c.so", static_tls=True, tls_size=1000),
+    )
+    assert list(hardening.static_tls_budget(linkage, package)) == [
+        Problem(
+            path="demo/a.so",
+            sentence="its import needs 2200 bytes of static TLS, about 1664 are there: "
+            "b.so 1200, c.so 1000",
+        )
+    ]
+    assert list(hardening.static_tls_budget(linkage, package, budget=4096)) == []
+
+
+@pytest.mark.parametrize(
+    "objects",
+    [
+        (elf_file("a.so"), elf_file("b.so", static_tls=True, tls_size=120)),
+        (elf_file("a.so"), elf_file("b.so", static_tls=False, tls_size=40_000)),
+        (elf_file("a", kind=Kind.EXECUTABLE), elf_file("b.so", static_tls=True, tls_size=4096)),
+    ],
+)
+def test_static_tls_within_the_budget_is_quiet(objects: tuple[ElfFile, ...]) -> None:
+    assert list(hardening.static_tls_budget(*_closure(*objects))) == []
+
+
+def test_the_same_static_tls_is_told_once() -> None:
+    objects = (elf_file("a.so"), elf_file("b.so"), elf_file("c.so", static_tls=True, tls_size=4096))
+    linkage = Linkage(target="x", closures=(("a.so", ("c.so",)), ("b.so", ("c.so",))))
+    assert len(list(hardening.static_tls_budget(linkage, wheel(objects=objects)))) == 1
+
+
+def _needs(version: str) -> tuple[NeededVersion, ...]:
+    return (NeededVersion(library="libc.so.6", version=version),)
+
+
+def test_packed_relocations_need_their_marker() -> None:
+    library = elf_file(relative_relocations=True, symbol_versions=_needs("GLIBC_2.2.5"))
+    assert list(hardening.relr_without_marker(library, GLIBC)) == [
+        "has DT_RELR but does not need GLIBC_ABI_DT_RELR"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "target"),
+    [
+        ({"symbol_versions": _needs("GLIBC_ABI_DT_RELR")}, GLIBC),
+        ({"relative_relocations": False}, GLIBC),
+        ({}, MUSL),
+        ({"kind": Kind.EXECUTABLE}, GLIBC),
+    ],
+)
+def test_packed_relocations_are_fine_elsewhere(
+    fields: dict[str, Any], target: TargetSystem
+) -> None:
+    library = elf_file(**{"relative_relocations": True, **fields})
+    assert list(hardening.relr_without_marker(library, target)) == []
+
+
+def test_packed_relocations_without_libc_are_fine_on_a_new_system() -> None:
+    policy = Policy(
+        name="manylinux_2_38",
+        architecture="x86_64",
+        libc="glibc",
+        minimum=(2, 38),
+        libraries=frozenset(),
+        versions={},
+        forbidden_symbols={},
+        aliases=(),
+    )
+    target = TargetSystem(name="manylinux_2_38", policy=policy)
+    assert list(hardening.relr_without_marker(elf_file(relative_relocations=True), target)) == []
+
+
+def _wheel(platform: str, *objects: ElfFile) -> Wheel:
+    return wheel(f"demo-1.0-py3-none-{platform}.whl", objects=objects)
+
+
+def test_an_object_of_another_architecture_is_told() -> None:
+    package = _wheel(
+        "manylinux_2_17_x86_64.manylinux2014_x86_64",
+        elf_file("demo/a.so", architecture="aarch64"),
+        elf_file("demo/b.so"),
+    )
+    assert list(hardening.wrong_architecture(package)) == [
+        Problem(
+            path="demo/a.so",
+            sentence="is for aarch64, the tags say manylinux2014_x86_64, manylinux_2_17_x86_64",
+        )
+    ]
+
+
+def test_a_tag_without_objects_is_told() -> None:
+    package = _wheel("linux_armv7l.linux_x86_64", elf_file())
+    assert list(hardening.wrong_architecture(package)) == [
+        Problem(sentence="claims linux_armv7l and has no object for that architecture")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("platform", "fields"),
+    [
+        ("any", {"architecture": "aarch64"}),
+        ("some_day_os", {"architecture": "aarch64"}),
+        ("linux_x86_64", {"architecture": "cuda", "kind": Kind.DEVICE}),
+        ("linux_x86_64", {"architecture": "aarch64", "kind": Kind.DEBUG}),
+        ("linux_x86_64", {"architecture": "aarch64", "kind": Kind.RELOCATABLE}),
+        ("linux_armv6l", {"architecture": "armv7l"}),
+        ("musllinux_1_2_aarch64", {"architecture": "aarch64"}),
+        ("win_amd64", {"architecture": "x86_64"}),
+        ("win_arm64", {"architecture": "aarch64"}),
+        ("macosx_11_0_universal2", {"architecture": "aarch64"}),
+        ("manylinux_2_17_i686", {"architecture": "i686"}),
+        ("manylinux_2_17_ppc64le", {"architecture": "ppc64le"}),
+    ],
+)
+def test_an_object_that_the_tags_allow_is_quiet(platform: str, fields: dict[str, Any]) -> None:
+    assert list(hardening.wrong_architecture(_wheel(platform, elf_file(**fields)))) == []
+
+
+def test_each_malformed_object_is_told_with_its_place() -> None:
+    broken = MalformedObject(path="demo/a.so", format=Format.ELF, offset=64, reason="cut")
+    assert list(hardening.malformed_object(wheel(malformed=(broken,)))) == [
+        Problem(path="demo/a.so", sentence="is a malformed ELF file: cut (at byte 0x40)")
+    ]
+    assert list(hardening.malformed_object(wheel())) == []

@@ -1,0 +1,60 @@
+"""Abbreviations of the standard library are found in mangled names, identifiers stepped over."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from binary_checks.model.mangling import names_old_abi
+
+
+@pytest.mark.parametrize(
+    "mangled",
+    [
+        "_ZN3c101fERKSs",
+        "_Z1fSs",
+        "_ZN3c101fESbIwSt11char_traitsIwESaIwEE",
+        "_ZN3c101fESt4listIiSaIiEE",
+        "_ZN1a1fILi5EEEvSs",  # 5 is a value, no length
+        "_ZN1a1fILb1ELin12EEEvSs",
+        "_ZN1a1fILNS_1eE9EEEvSs",
+        "_ZN1a1fIL1e9EEEvSs",
+        "_ZN1aC1ERKSs",
+        "_ZN1aD2ESs",
+        "_ZZN1a1fEvENKUlvE0_clESs",
+        "_ZThn16_N1a1fESs",
+        "_ZTv0_n24_N1a1fESs",
+        "_ZN1a1fERA10_KcSs",
+        "_ZN1aL3barESs",
+        "_ZN1a1fIT_S1_EEvSs",
+        "_ZTVN1a1bISsEE",
+        "_ZGVZN1a1fESsE1x",
+    ],
+)
+def test_the_old_abi_is_found(mangled: str) -> None:
+    assert names_old_abi(mangled)
+
+
+@pytest.mark.parametrize(
+    "mangled",
+    [
+        "_ZN3c109getSslKeyEv",
+        "_ZN3c1010St4listingEv",
+        "_ZN3c101fERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEENS0_4listIiSaIiEE",
+        "_ZN3c101fESt17basic_string_viewIcSt11char_traitsIcEE",
+        "_ZN3c101fENSt3__112basic_stringIcEE",
+        "_ZN1a1fILi5EEEv5Sslib",
+        "_Z5fSs",  # an identifier that is longer than what is left
+        "_ZN3c101fEi.Ss.part.0",
+        "Ss",
+        "",
+    ],
+)
+def test_everything_else_is_not(mangled: str) -> None:
+    assert not names_old_abi(mangled)
+
+
+@given(st.text(alphabet="_ZNSTLIEXJFUDCABabcst0123456789.", max_size=60))
+def test_noise_is_taken_apart_to_its_end(noise: str) -> None:
+    assert names_old_abi(f"_Z{noise}") in (True, False)
