@@ -10,7 +10,7 @@ from binary_checks.loaders.image import Image, LoaderRules, load
 from binary_checks.loaders.layout import Layout
 from binary_checks.loaders.requirements import not_given
 from binary_checks.loaders.roots import load_roots
-from binary_checks.loaders.symbols import look_up
+from binary_checks.loaders.symbols import find_own_python_symbols, look_up
 from binary_checks.loaders.versions import find_missing_versions
 from binary_checks.model import Edge, Linkage, Package, Rule, TargetSystem
 
@@ -47,6 +47,7 @@ def simulate(
         if rules.CHECKS_VERSIONS
         else (),
         unexplored=symbols.unexplored,
+        own_python_symbols=find_own_python_symbols(images, layout),
         requirements_given=not missing,
         requirements=missing,
     )

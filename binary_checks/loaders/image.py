@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from binary_checks.loaders.layout import Layout
-from binary_checks.loaders.search_path import Place, expand
+from binary_checks.loaders.places import Place
 from binary_checks.model import Edge, ElfFile, Kind, Rule, TargetSystem
+from binary_checks.model.search_path import expand
 
 _LIBPYTHON = re.compile(r"libpython3(?:\.(?P<minor>\d+)(?P<flags>[a-z]*))?\.so(?:\.1\.0)?")
 

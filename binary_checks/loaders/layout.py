@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Iterable
 
 from binary_checks.model import ElfFile, Kind, Package
-
-PREFIX = "../../.."
-"""The environment, seen from site-packages: ``<prefix>/lib/python3.11/site-packages``."""
+from binary_checks.model.search_path import leaves_prefix
 
 
 class Layout:
@@ -124,14 +121,3 @@ def _initialises(path: str) -> bool:
 def is_loadable(item: ElfFile) -> bool:
     """Whether a loader ever maps such an object."""
     return item.kind in {Kind.SHARED, Kind.EXECUTABLE}
-
-
-def normalise(path: str) -> str:
-    """Shorten a path relative to site-packages; "" is site-packages itself."""
-    shortened = posixpath.normpath(path)
-    return "" if shortened == "." else shortened
-
-
-def leaves_prefix(directory: str) -> bool:
-    """Whether a path relative to site-packages lies outside the environment it is installed in."""
-    return directory == f"{PREFIX}/.." or directory.startswith(f"{PREFIX}/../")

@@ -26,6 +26,31 @@ class Lookups:
     unexplored: tuple[UnexploredSymbols, ...]
 
 
+def find_own_python_symbols(
+    images: Iterable[Image], layout: Layout
+) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """By object the symbols of the C API's shape that something loaded with it defines.
+
+    libshiboken6 has a PyRun_String of its own, for PySide6 to stay within the stable ABI.
+    """
+    asked: dict[str, frozenset[str]] = {}
+    found: dict[str, set[str]] = {}
+    for image in images:
+        for item in filter(layout.is_own, image.objects):
+            if item.path not in asked:
+                asked[item.path] = frozenset(filter(_is_pythons, item.imports.names))
+        wanted = frozenset().union(*(asked.get(item.path, ()) for item in image.objects))
+        defined = {name for item in image.objects for name in wanted & item.exports.names}
+        for item in image.objects if defined else ():
+            if names := defined & asked.get(item.path, frozenset()):
+                found.setdefault(item.path, set()).update(names)
+    return tuple((path, tuple(sorted(names))) for path, names in sorted(found.items()))
+
+
+def _is_pythons(name: str) -> bool:
+    return name.startswith(("Py", "_Py")) and not name.startswith("PyInit")
+
+
 def look_up(
     images: Iterable[Image], layout: Layout, target: TargetSystem, rules: LoaderRules
 ) -> Lookups:
@@ -109,7 +134,7 @@ def _out_of_sight(names: frozenset[str], scope: Scope) -> tuple[frozenset[str], 
     if reason:
         return names, reason
     if scope.image.python and scope.target.interpreter is None:
-        names = frozenset(name for name in names if name.startswith(("Py", "_Py")))
+        names = frozenset(name for name in names if _is_pythons(name))
         return names, "the exports of the tag's Python are not known"
     return frozenset(), ""
 

@@ -87,6 +87,8 @@ class Linkage:
     unresolved: tuple[UnresolvedSymbol, ...] = ()
     missing_versions: tuple[MissingVersion, ...] = ()
     unexplored: tuple[UnexploredSymbols, ...] = ()
+    own_python_symbols: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Object -> undefined symbols of the C API's shape that a library, not Python, defines."""
     requirements_given: bool = False  # the wheels of Requires-Dist were part of the layout
     requirements: tuple[str, ...] = ()  # names of applicable Requires-Dist that were not given
     _by_object: Mapping[tuple[str, str], tuple[Edge, ...]] = field(

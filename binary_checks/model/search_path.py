@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import posixpath
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
-from binary_checks.loaders.layout import normalise
-from binary_checks.model import ElfFile, Rule
+from binary_checks.model.objects import ElfFile
+
+PREFIX = "../../.."
+"""The environment, seen from site-packages: ``<prefix>/lib/python3.11/site-packages``."""
+
 
 # ld.so takes $ORIGIN only where no further letter follows, ${ORIGIN} anywhere (elf/dl-load.c).
 _TOKEN = re.compile(r"\$(?:\{(ORIGIN|LIB|PLATFORM)\}|(ORIGIN|LIB|PLATFORM)(?![A-Za-z0-9_]))")
@@ -16,19 +18,6 @@ _ORIGIN = "\0"
 _SIXTY_FOUR_BIT = frozenset(
     {"x86_64", "aarch64", "ppc64le", "ppc64", "s390x", "riscv64", "loongarch64"}
 )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
-    """One directory that a loader looks into."""
-
-    directory: str | None  # relative to site-packages; None where no package can have a file
-    rule: Rule  # RPATH or RUNPATH
-
-
-def places(elements: Iterable[str], rule: Rule, owner: ElfFile) -> tuple[Place, ...]:
-    """Expand the elements of a search path of ``owner``, in order."""
-    return tuple(Place(directory=expand(element, owner), rule=rule) for element in elements)
 
 
 def expand(element: str, owner: ElfFile) -> str | None:
@@ -60,11 +49,22 @@ def _value(name: str, architecture: str) -> str:
     return architecture
 
 
-def path_elements(owner: ElfFile) -> Iterator[str]:
-    """Every element of the search path that counts: RUNPATH where there is one, else RPATH.
+def path_elements(owner: ElfFile) -> tuple[str, ...]:
+    """The elements of the search path that counts: RUNPATH where there is one, else RPATH.
 
     A search path that is empty as a whole is no path at all to ld.so, while an empty element of a
     longer one is the current directory.
     """
     elements = owner.runpath or owner.rpath
-    yield from () if elements == ("",) else elements
+    return () if elements == ("",) else elements
+
+
+def normalise(path: str) -> str:
+    """Shorten a path relative to site-packages; "" is site-packages itself."""
+    shortened = posixpath.normpath(path)
+    return "" if shortened == "." else shortened
+
+
+def leaves_prefix(directory: str) -> bool:
+    """Whether a path relative to site-packages lies outside the environment it is installed in."""
+    return directory == f"{PREFIX}/.." or directory.startswith(f"{PREFIX}/../")
