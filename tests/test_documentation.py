@@ -1,0 +1,86 @@
+"""What the documents show is true: profiles are valid, code runs, lists are whole."""
+
+from __future__ import annotations
+
+import re
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binary_checks import model
+from binary_checks.check import find_checks
+from binary_checks.profile import KnownProblem
+from fixtures.documentation import is_stale
+from fixtures.values import elf_file, wheel
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[1]
+KEYS = ("extends", "checks", "enable", "disable", "objects", "system_libraries", "timeout")
+
+
+def blocks(name: str, language: str) -> list[str]:
+    """The code blocks of a document that are in that language."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+def run(source: str) -> types.ModuleType:
+    """A document's code, run as a module that has what the document's reader has at hand."""
+    module = types.ModuleType("linkage")
+    vars(module).update(vars(model), elf_file=elf_file)
+    exec(
+        "from collections.abc import Iterator\nfrom binary_checks import check\n" + source,
+        vars(module),
+    )
+    return module
+
+
+def test_the_list_of_checks_is_what_the_checks_declare() -> None:
+    assert not is_stale(), "run `nox -s docs`"
+
+
+def profiles() -> list[dict[str, Any]]:
+    readme = (tomllib.loads(block) for block in blocks("README.md", "toml"))
+    own = [table["tool"]["binary_checks"] for table in readme if "binary_checks" in table["tool"]]
+    return [*own, *(tomllib.loads(block) for block in blocks("docs/profile.md", "toml"))]
+
+
+@pytest.mark.parametrize("shown", profiles(), ids=str)
+def test_a_profile_that_is_shown_is_valid(shown: dict[str, Any]) -> None:
+    ids = {check.id: check for check in find_checks()}
+    for known in shown.get("known_problems", ()):
+        assert known.keys() <= set(KnownProblem.__dataclass_fields__)
+        assert known["check"] in ids
+    for name, options in shown.get("options", {}).items():
+        assert options.keys() <= ids[name].options.keys()
+    assert set(shown.get("enable", ())) <= ids.keys()
+    assert shown.keys() <= {*KEYS, "options", "known_problems"}
+
+
+def test_every_key_of_a_profile_is_documented() -> None:
+    text = (ROOT / "docs" / "profile.md").read_text(encoding="utf-8")
+    for key in (*KEYS, "options.CHECK-ID", "known_problems", *KnownProblem.__dataclass_fields__):
+        assert f"| `{key}` |" in text
+
+
+def test_the_check_that_contributing_shows_passes_the_tests_that_it_shows() -> None:
+    declaration, tests = blocks("CONTRIBUTING.md", "python")
+    module = run(declaration + tests)
+    shown = [value for name, value in vars(module).items() if name.startswith("test_")]
+    assert len(shown) == 2
+    for test in shown:
+        test()
+    assert module.libpython_linked.documentation.fix
+
+
+def test_the_check_of_ones_own_that_is_shown_works() -> None:
+    (source,) = blocks("docs/profile.md", "python")
+    (finding,) = run(source).missing_license(wheel())
+    assert finding == "no file below .dist-info/licenses"
