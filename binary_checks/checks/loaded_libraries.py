@@ -7,6 +7,9 @@ from collections.abc import Iterable, Iterator, Set
 
 from binary_checks.model import Edge, Linkage, Problem
 
+# The name that auditwheel gives to a library: it stands for its contents, wherever it lies.
+_HASHED = re.compile(r"-[0-9a-f]{8}[.-][^/]*$")
+
 
 def find_differences(
     libraries: Iterable[str], linkage: Linkage, own: Set[str]
@@ -31,10 +34,12 @@ def _compare_edge(edge: Edge, mapped: Set[str], given: Set[str]) -> Iterator[Pro
     if edge.resolved is None:
         # What a requirement brings is not missing where the simulation was not given it.
         if other := _find_namesake(edge.needed, mapped & given):
-            sentence = f"finds {edge.needed} in {other}, where no search should lead it"
+            sentence = f"finds {edge.needed} in {other}, where the simulation does not"
             yield Problem(path=edge.path, sentence=sentence)
     elif not _is_mapped(edge.resolved, mapped):
         other = _find_namesake(edge.resolved, mapped)
+        if other in mapped - given or (other and _HASHED.search(other)):
+            return  # what was loaded first is taken, and a requirement may have been
         instead = f"; it has {other}" if other else ""
         sentence = f"should load {edge.resolved}, but the process has not{instead}"
         yield Problem(path=edge.path, sentence=sentence)

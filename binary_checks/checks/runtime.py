@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
 
 from binary_checks.check import check
+from binary_checks.checks.claims import find_names_in_extras, same_version
 from binary_checks.checks.loaded_libraries import find_differences
+from binary_checks.checks.step_texts import describe_end, find_fatal_lines, find_gil_modules
 from binary_checks.model import (
     ExtensionReport,
     Finding,
@@ -20,20 +19,8 @@ from binary_checks.model import (
     NotLooked,
     Outcome,
     Problem,
-    Step,
     Wheel,
 )
-
-# What the loader, the C library or the interpreter itself writes when something is badly wrong.
-# A package's own "cannot open shared object file" is no such text: optional plug-ins say that.
-_FATAL_TEXT = re.compile(
-    r"symbol lookup error:|error while loading shared libraries:|undefined symbol: "
-    r"|no version information available \(required by|Inconsistency detected by ld\.so"
-    r"|in static TLS block|^dyld(?:\[\d+\])?: |^Fatal Python error: |^terminate called "
-    r"|\*\*\* stack smashing detected|^(?:double free or corruption|free\(\): invalid|malloc\(\): )"
-    r"|^(?:corrupted (?:size|double)|munmap_chunk\(\): )"
-)
-_GIL_MODULE = re.compile(r"enabled to load module '(?P<name>[^']+)'")
 
 
 @check
@@ -90,7 +77,7 @@ def import_fails(report: ImportReport, wheel: Wheel) -> Iterator[Finding]:
     Fix: what the exception says. A module that is not found is a missing entry of
     ``Requires-Dist``; a crash most often a library that was built for another system.
     """
-    extras = _names_in_extras(wheel)
+    extras = find_names_in_extras(wheel.requires_dist)
     for step in report.steps:
         if step.outcome is Outcome.OK or step.finished:
             continue
@@ -98,33 +85,7 @@ def import_fails(report: ImportReport, wheel: Wheel) -> Iterator[Finding]:
             needs = f"import {step.name} needs {step.missing_module}, which only an extra requires"
             yield NotLooked(sentence=needs)
         else:
-            yield f"import {step.name} {_describe(step)}"
-
-
-def _names_in_extras(wheel: Wheel) -> frozenset[str]:
-    """The projects that are required by an extra alone."""
-    always: set[str] = set()
-    sometimes: set[str] = set()
-    for text in wheel.requires_dist:
-        try:
-            requirement = Requirement(text)
-        except InvalidRequirement:
-            continue
-        marked = requirement.marker is not None and "extra" in str(requirement.marker)
-        (sometimes if marked else always).add(canonicalize_name(requirement.name))
-    return frozenset(sometimes - always)
-
-
-def _describe(step: Step) -> str:
-    """Say how a step ended, as the end of a sentence."""
-    return {
-        Outcome.RAISED: f"raises {step.detail}",
-        Outcome.LOADER_ERROR: f"is refused by the loader: {step.detail}",
-        Outcome.CRASHED: f"crashes: {step.detail}",
-        Outcome.HUNG: f"does not end: {step.detail}",
-        Outcome.EXITED: f"ends the process: {step.detail}",
-        Outcome.OK: "succeeds",
-    }[step.outcome]
+            yield f"import {step.name} {describe_end(step)}"
 
 
 @check
@@ -139,7 +100,7 @@ def import_exits_badly(report: ImportReport) -> Iterator[str]:
     """
     for step in report.steps:
         if step.finished:
-            yield f"import {step.name} succeeds, and the process then {_describe(step)}"
+            yield f"import {step.name} succeeds, and the process then {describe_end(step)}"
 
 
 @check
@@ -166,9 +127,8 @@ def loader_complains(report: ImportReport) -> Iterator[str]:
     """
     for step in report.steps:
         if step.outcome is Outcome.OK:
-            for line in dict.fromkeys(filter(_FATAL_TEXT.search, step.stderr.splitlines())):
-                plain = re.sub(r"\[\d+\]", "", line).strip()
-                yield f"import {step.name} makes the system write: {plain}"
+            for line in find_fatal_lines(step.stderr):
+                yield f"import {step.name} makes the system write: {line}"
 
 
 @check
@@ -205,16 +165,8 @@ def version_disagrees(report: ImportReport, wheel: Wheel) -> Iterator[str]:
     """
     for step in report.steps:
         own = canonicalize_name(step.name) == canonicalize_name(wheel.name)
-        if own and step.version and not _same_version(step.version, wheel.version):
+        if own and step.version and not same_version(step.version, wheel.version):
             yield f"{step.name}.__version__ is {step.version!r}, METADATA says {wheel.version!r}"
-
-
-def _same_version(said: str, meant: str) -> bool:
-    try:
-        mine, theirs = Version(said), Version(meant)
-    except InvalidVersion:
-        return said == meant
-    return mine == theirs or (mine.local is None and mine.public == theirs.public)
 
 
 @check
@@ -228,7 +180,7 @@ def gil_enabled_again(report: ImportReport) -> Iterator[str]:
     """
     for step in report.steps:
         if step.gil_enabled:
-            names = sorted({match["name"] for match in _GIL_MODULE.finditer(step.stderr)})
+            names = find_gil_modules(step.stderr)
             culprit = f" for {', '.join(names)}" if names else ""
             yield f"import {step.name} enables the GIL again{culprit}"
 
@@ -254,9 +206,9 @@ def extension_fails_to_load(
             continue
         named = step.name in must_import or _dotted(step.name) in must_import
         if not step.name:
-            yield f"a process that loaded all extension modules {_describe(step)}"
+            yield f"a process that loaded all extension modules {describe_end(step)}"
         elif step.outcome is not Outcome.RAISED or step.name in needed or named:
-            yield Problem(path=step.name, sentence=_describe(step))
+            yield Problem(path=step.name, sentence=describe_end(step))
     for path in report.untried:
         yield NotLooked(path=path, sentence="not loaded, because too many others crashed or hung")
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import PurePosixPath
 
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Kind, Wheel
+from binary_checks.model import Kind, ObjectFile, Wheel
 from binary_checks.model.extensions import is_extension, parse_extension_name
 
 # What else lies at the top level by mistake and wants what the package does not require.
@@ -76,18 +76,28 @@ def _is_plain(name: str) -> bool:
     return name.isidentifier() and not keyword.iskeyword(name) and name != "__pycache__"
 
 
+def _knows_python(library: ObjectFile) -> bool:
+    """Whether it exports an init function, if of another name, or calls the C API."""
+    return any(name.startswith("PyInit") for name in library.exports.names) or any(
+        name.startswith(("Py", "_Py")) for name in library.imports.names
+    )
+
+
 def find_extensions(wheel: Wheel, suffixes: Collection[str]) -> tuple[str, ...]:
     """The paths of the extension modules that the interpreter would look for, sorted.
 
     A file whose suffix names an ABI is meant to be one, with or without PyInit; a bare ``.so``
-    without PyInit is a library. Raises NotApplicable when there is none.
+    without PyInit is a library, and so is what has nothing to do with Python but its suffix
+    (pycryptodome's ``_MD2.abi3.so``). Raises NotApplicable when there is none.
     """
     found = set()
     for item in wheel.objects:
         name = parse_extension_name(item.path)
         if name is None or name.suffix not in suffixes or item.path.startswith("../"):
             continue
-        if item.kind is Kind.SHARED and (name.tagged or is_extension(item)):
+        if item.kind is Kind.SHARED and (
+            is_extension(item) or (name.tagged and _knows_python(item))
+        ):
             found.add(item.path)
     if not found:
         raise NotApplicable("no extension module for this interpreter")

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from importlib import resources
 from pathlib import Path
 
 import pytest
 
-from binary_checks.environments import run
 from binary_checks.environments.processes import Ended, name_crash, run_process
-from binary_checks.environments.run import find_place, make_environment, read_answer, run_probe
+from binary_checks.environments.run import (
+    ProbeAnswer,
+    find_place,
+    make_environment,
+    read_answer,
+    run_probe,
+)
 from binary_checks.errors import GatherError
 from binary_checks.model import Outcome
 
@@ -70,9 +77,9 @@ def test_the_line_of_a_crash_is_the_innermost_of_its_own_thread() -> None:
     assert find_place("nothing of the kind") == ""
 
 
-def probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> run.ProbeAnswer:
+def probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> ProbeAnswer:
     (tmp_path / "mine.py").write_text(code)
-    monkeypatch.setattr(run.resources, "files", lambda package: tmp_path)
+    monkeypatch.setattr(resources, "files", lambda package: tmp_path)
     return run_probe(Path(sys.executable), "mine", {"x": 1}, timeout=60)
 
 
@@ -114,7 +121,7 @@ def test_an_interpreter_that_is_not_there_is_said_so(tmp_path: Path) -> None:
 def test_on_windows_a_probe_keeps_the_system_folders_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run.os, "name", "nt")
+    monkeypatch.setattr(os, "name", "nt")
     monkeypatch.setenv("SYSTEMROOT", r"D:\Windows")
     environment = make_environment(tmp_path)
     assert environment["PATH"] == r"D:\Windows\System32;D:\Windows"

@@ -1,4 +1,4 @@
-"""A fresh environment has the wheel and what it requires, or says whose fault it is that it has not."""
+"""A fresh environment has the wheel and what it requires, or says whose fault that is."""
 
 from __future__ import annotations
 

@@ -1,0 +1,113 @@
+"""The libraries really loaded are compared with the simulated ones, and only where both speak."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from binary_checks.checks.runtime import loaded_libraries_differ
+from binary_checks.model import Edge, ExtensionReport, Linkage, NotLooked, Problem, Wheel
+from fixtures.values import elf_file, wheel
+
+ROOT, DEP = "demo/_a.so", "demo.libs/libdep.so.1"
+
+
+def facts(
+    mapped: tuple[str, ...] | None, *edges: Edge, **fields: Any
+) -> tuple[ExtensionReport, Linkage, Wheel]:
+    closure = (ROOT, *(e.resolved for e in edges if e.resolved and ":" not in e.resolved))
+    usual = {"roots": (ROOT,), "closures": ((ROOT, closure),), "edges": edges}
+    linkage = Linkage(target="manylinux_2_17_x86_64", **{**usual, **fields})
+    report = ExtensionReport(python="CPython 3.11.7", libraries=mapped)
+    package = wheel(objects=[elf_file(ROOT), elf_file(DEP)])
+    return report, linkage, package
+
+
+def edge(needed: str, resolved: str | None, path: str = ROOT) -> Edge:
+    return Edge(path=path, architecture="x86_64", needed=needed, resolved=resolved, root=ROOT)
+
+
+def test_loaded_libraries_differ_fires_when_another_file_was_taken() -> None:
+    other = "/opt/lib/libdep.so.1"
+    sentence = f"should load {DEP}, but the process has not; it has {other}"
+    found = list(loaded_libraries_differ(*facts((ROOT, other), edge("libdep.so.1", DEP))))
+    assert found == [Problem(path=ROOT, sentence=sentence)]
+
+
+def test_loaded_libraries_differ_fires_when_the_system_gave_way_to_the_package() -> None:
+    found = list(
+        loaded_libraries_differ(*facts((ROOT, DEP), edge("libdep.so.1", "system:libdep.so.1")))
+    )
+    assert [getattr(item, "sentence", item) for item in found] == [
+        f"should load system:libdep.so.1, but the process has not; it has {DEP}",
+        "is loaded, though no loaded module is seen to need it",
+    ]
+
+
+def test_loaded_libraries_differ_fires_when_a_missing_library_was_found() -> None:
+    other = "/usr/lib/libz.so.1"
+    found = list(loaded_libraries_differ(*facts((ROOT, other), edge("libz.so.1", None))))
+    sentence = f"finds libz.so.1 in {other}, where the simulation does not"
+    assert found == [Problem(path=ROOT, sentence=sentence)]
+
+
+def test_loaded_libraries_differ_fires_on_a_library_that_nothing_needs() -> None:
+    sentence = "is loaded, though no loaded module is seen to need it"
+    assert list(loaded_libraries_differ(*facts((ROOT, DEP)))) == [
+        Problem(path=DEP, sentence=sentence)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("needed", "resolved", "file"),
+    [
+        ("libdep.so.1", DEP, DEP),
+        ("libz.so.1", "system:libz.so.1", "/lib/libz.so.1.2.13"),
+        ("libm.so.6", "system:libm.so.6", "/lib/libm-2.31.so"),
+        ("libm.so.6", "system:libm.so.6", "/lib/libm.so.6"),
+        ("ld-linux-x86-64.so.2", "system:ld-linux-x86-64.so.2", "/lib/ld-2.31.so"),
+        ("libc.so", "system:libc.so", "/lib/ld-musl-x86_64.so.1"),
+        ("libx.so.1", "wheel:other:other.libs/libx.so.1", "other.libs/libx.so.1"),
+    ],
+)
+def test_loaded_libraries_differ_is_quiet_when_they_agree(
+    needed: str, resolved: str, file: str
+) -> None:
+    assert list(loaded_libraries_differ(*facts((ROOT, file), edge(needed, resolved)))) == []
+
+
+def test_loaded_libraries_differ_is_quiet_about_modules_that_were_not_loaded() -> None:
+    assert list(loaded_libraries_differ(*facts((), edge("libdep.so.1", DEP)))) == []
+
+
+def test_loaded_libraries_differ_is_quiet_about_what_a_requirement_brings() -> None:
+    mapped = (ROOT, "torch/lib/libtorch.so")
+    assert (
+        list(
+            loaded_libraries_differ(
+                *facts(mapped, edge("libtorch.so", None), requirements=("torch",))
+            )
+        )
+        == []
+    )
+
+
+def test_loaded_libraries_differ_is_quiet_when_a_requirement_came_first() -> None:
+    # scipy 1.15.3 and numpy 2.2.6 bring the same libgfortran; numpy is imported first.
+    other = "numpy.libs/libdep.so.1"
+    needed = edge("libdep.so.1", DEP)
+    given = facts((ROOT, other), needed, requirements=("numpy",))
+    assert list(loaded_libraries_differ(*given)) == []
+    hashed = "libdep-040039e1.so.1"
+    known = facts((ROOT, f"numpy.libs/{hashed}"), edge(hashed, f"demo.libs/{hashed}"))
+    assert list(loaded_libraries_differ(*known)) == []
+
+
+def test_loaded_libraries_differ_is_quiet_about_a_library_opened_by_itself() -> None:
+    assert list(loaded_libraries_differ(*facts((ROOT, DEP), roots=(ROOT, DEP)))) == []
+
+
+def test_a_system_that_does_not_tell_is_not_looked_at() -> None:
+    sentence = "this system does not say which libraries a process has loaded"
+    assert list(loaded_libraries_differ(*facts(None))) == [NotLooked(sentence=sentence)]

@@ -1,0 +1,148 @@
+"""Probes are scripts that any interpreter since 3.8 runs, with nothing but its standard library."""
+
+from __future__ import annotations
+
+import ast
+import json
+import shutil
+import subprocess
+import sys
+from importlib import resources
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from binary_checks.check import load_checks
+from binary_checks.environments.target import identify
+
+FOLDER = Path(str(resources.files("binary_checks.probes")))
+SCRIPTS = sorted(path for path in FOLDER.glob("*.py") if path.name != "__init__.py")
+each_script = pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+
+
+def find_interpreters() -> list[Path]:
+    """Every CPython since 3.8 that is at hand, one a minor version."""
+    found = {}
+    for minor in range(8, 17):
+        kept = sorted(Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python"))
+        named = shutil.which(f"python3.{minor}")
+        for path in [*kept, *([Path(named)] if named and ".pyenv/shims" not in named else [])][:1]:
+            found[minor] = path
+    return list(found.values()) or [Path(sys.executable)]
+
+
+@each_script
+def test_a_probe_is_written_in_the_python_of_3_8(path: Path) -> None:
+    assert ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 8)).body
+
+
+@each_script
+def test_a_probe_imports_the_standard_library_alone(path: Path) -> None:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            names.add(str(node.module))
+    # The packaging that a request names is loaded from its path, and missed without harm.
+    allowed = {"packaging.tags"} if path.stem == "identify" else set()
+    outside = {
+        name for name in names - allowed if name.partition(".")[0] not in sys.stdlib_module_names
+    }
+    assert outside == set()
+
+
+@pytest.mark.parametrize("python", find_interpreters(), ids=lambda path: str(path.parts[-3]))
+def test_every_interpreter_at_hand_says_who_it_is(python: Path) -> None:
+    version = subprocess.run(
+        (python, "-c", "import platform; print(platform.python_version())"),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    target = identify(python, timeout=60)
+    assert target.version == version.stdout.strip()
+    assert any(tag.interpreter.startswith(("cp", "pp")) for tag in target.tags)
+    assert target.extension_suffixes
+
+
+@pytest.mark.parametrize("python", find_interpreters(), ids=lambda path: str(path.parts[-3]))
+@pytest.mark.parametrize(
+    ("script", "asked", "expected"),
+    [
+        ("import_name", {"name": "json"}, {"state": "imported", "gil_enabled": None}),
+        ("import_name", {"name": "no.such"}, {"state": "raised", "missing_module": "no"}),
+        ("load_extensions", {"extensions": [], "broken_parents": []}, {"finished": True}),
+    ],
+)
+def test_every_probe_runs_on_every_interpreter_at_hand(
+    tmp_path: Path, python: Path, script: str, asked: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    request, answer = tmp_path / "request", tmp_path / "answer"
+    request.write_text(json.dumps({"site_packages": str(tmp_path), **asked}))
+    command = (python, "-I", FOLDER / f"{script}.py", request, answer)
+    subprocess.run(command, check=True, cwd=tmp_path)
+    found = json.loads(answer.read_text())
+    assert found | expected == found
+
+
+@pytest.fixture
+def import_probe(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    return load(monkeypatch, "import_name")
+
+
+def load(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
+    monkeypatch.setitem(sys.modules, f"probe_{name}", sys)  # put back what load_checks sets
+    return load_checks(str(FOLDER / f"{name}.py"), f"probe_{name}")
+
+
+def test_the_loaders_refusal_is_found_below_what_a_package_makes_of_it(
+    import_probe: ModuleType,
+) -> None:
+    refused = ImportError("libx.so.1: cannot open", name="a", path="/e/a.so")
+    try:
+        try:
+            raise refused
+        except ImportError as error:
+            raise RuntimeError("please reinstall") from error
+    except RuntimeError as outer:
+        assert import_probe.find_loader_error(outer) is refused
+    assert import_probe.find_loader_error(ImportError("no", path="/e/a.py")) is None
+
+
+@pytest.mark.parametrize(
+    ("version", "enabled", "expected"),
+    [
+        ("3.13.1 experimental free-threading build", True, True),
+        ("3.14.0 free-threading build", False, False),
+        ("3.13.1 (main)", True, None),
+    ],
+)
+def test_only_a_free_threaded_interpreter_has_a_gil_to_bring_back(
+    monkeypatch: pytest.MonkeyPatch, version: str, enabled: bool, expected: bool | None
+) -> None:
+    process = load(monkeypatch, "process")
+    monkeypatch.setattr(sys, "version", version)
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: enabled, raising=False)
+    assert process.reenabled_gil() is expected
+
+
+def test_where_nobody_can_say_what_is_mapped_the_answer_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    process = load(monkeypatch, "process")
+    monkeypatch.setattr(sys, "platform", "plan9")
+    assert process.list_mapped() is None
+
+
+def test_a_hostile_package_that_hides_proc_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = load(monkeypatch, "process")
+
+    def refuse() -> set[str]:
+        raise PermissionError
+
+    monkeypatch.setattr(process, "_mapped_on_linux", refuse)
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert process.list_mapped() is None
