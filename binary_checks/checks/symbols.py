@@ -1,0 +1,196 @@
+"""Whether every symbol and every symbol version that objects need is there at the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from binary_checks.check import check
+from binary_checks.model import (
+    ElfFile,
+    Finding,
+    Kind,
+    Linkage,
+    NeededVersion,
+    NotLooked,
+    Package,
+    Policy,
+    Problem,
+    TargetSystem,
+    UnresolvedSymbol,
+)
+from binary_checks.model.extensions import is_extension, module_of
+
+_SHOWN = 5
+_LONGEST = 60  # characters of a symbol in a sentence
+
+
+@check
+def version_newer_than_tag(
+    library: ElfFile, linkage: Linkage, target: TargetSystem
+) -> Iterator[Finding]:
+    """An object needs a newer libc, libstdc++ or other system library than its tag promises.
+
+    Only what the system's libraries must bring counts; a bundled libstdc++ has its own versions.
+
+    Why: installers trust the tag; on a system as old as it allows, the import fails with "version
+    `GLIBC_2.29' not found".
+    Fix: build in the image of the tag, or name the lowest tag that is true (``auditwheel repair``).
+    """
+    if target.policy is None:
+        return
+    needs = _of_system(library, linkage)
+    newer = [need for need in needs if target.policy.allows(need.version) is False]
+    if not newer:
+        return
+    tag = target.name.partition(",")[0]
+    true = _lowest(needs, target.policies)
+    advice = (
+        f"the lowest tag that is true is {true.name}_{true.architecture}"
+        if true
+        else "no tag allows that"
+    )
+    yield f"needs {_describe(library, newer)}, newer than {tag} allows; {advice}"
+
+
+def _of_system(library: ElfFile, linkage: Linkage) -> list[NeededVersion]:
+    """The version nodes that libraries of the system must have."""
+    edges = linkage.edges_of(library.path, library.architecture)
+    system = {e.needed for e in edges if e.resolved and e.resolved.startswith("system:")}
+    return [n for n in library.symbol_versions if n.library in system and not n.weak]
+
+
+def _lowest(needs: Iterable[NeededVersion], policies: Iterable[Policy]) -> Policy | None:
+    versions = {need.version for need in needs}
+    return next(
+        (p for p in policies if all(p.allows(version) is not False for version in versions)), None
+    )
+
+
+def _describe(library: ElfFile, newer: Iterable[NeededVersion]) -> str:
+    """The newest node of each prefix, with symbols that ask for it."""
+    newest: dict[str, NeededVersion] = {}
+    for need in sorted(newer, key=lambda need: _as_numbers(need.version)):
+        newest[need.version.partition("_")[0]] = need
+    return " and ".join(_with_symbols(library, newest[prefix]) for prefix in sorted(newest))
+
+
+def _with_symbols(library: ElfFile, need: NeededVersion) -> str:
+    names = sorted(s.name for s in library.imports if s.version == need.version)
+    asked_by = f" ({_list(names, 3)})" if names else ""
+    return f"{need.version} of {need.library}{asked_by}"
+
+
+def _as_numbers(version: str) -> tuple[int, ...]:
+    numbers = version.partition("_")[2].split(".")
+    return tuple(int(part) if part.isdecimal() else 0 for part in numbers)
+
+
+@check
+def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
+    """An object needs a symbol that nothing defines when it is loaded.
+
+    Why: Python binds all symbols of an extension module at import, which fails with "undefined
+    symbol"; other libraries fail at the first call.
+    Fix: link the object with the library that defines the symbol (``-Wl,-z,defs`` tells at once).
+    """
+    imported = {item.path for item in package.objects if is_extension(item)}
+    groups: dict[tuple[str, str, str, str], list[UnresolvedSymbol]] = {}
+    for item in linkage.unresolved:
+        key = (item.path, item.provider, item.elsewhere, item.root)
+        groups.setdefault(key, []).append(item)
+    for (path, provider, elsewhere, root), items in groups.items():
+        symbols = _name(items)
+        if provider:
+            yield Problem(path=path, sentence=f"{symbols}: {provider} has another version only")
+        elif not elsewhere:
+            yield Problem(path=path, sentence=f"{symbols}: defined nowhere in what {root} loads")
+        elif root in imported:
+            yield Problem(path=path, sentence=f"{symbols}: {elsewhere} has it, and is not loaded")
+        else:
+            yield NotLooked(path=path, sentence=f"{symbols}: {elsewhere} has it, if it was loaded")
+    for unexplored in linkage.unexplored:
+        yield NotLooked(
+            path=unexplored.path,
+            sentence=f"{unexplored.count} undefined symbols not looked up: {unexplored.reason}",
+        )
+
+
+def _name(items: list[UnresolvedSymbol]) -> str:
+    names = [f"{item.name}@{item.version}" if item.version else item.name for item in items]
+    noun = "symbol" if len(names) == 1 else "symbols"
+    return f"needs the {noun} {_list(names)}"
+
+
+def _list(names: list[str], shown: int = _SHOWN) -> str:
+    """The first of the names, long ones (C++'s) cut."""
+    cut = [name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..." for name in names[:shown]]
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return f"{', '.join(cut)}{more}"
+
+
+@check
+def missing_version(linkage: Linkage) -> Iterator[Finding]:
+    """An object needs a symbol version that its library does not define.
+
+    Why: ld.so checks every needed version at load, whether it is used or not; where the library
+    has no versions at all it aborts the process.
+    Fix: bundle the library that the object was linked with.
+    """
+    for item in linkage.missing_versions:
+        lacks = "does not define" if item.versioned else "has no versions at all, let alone"
+        yield Problem(
+            path=item.path,
+            sentence=f"needs {item.version} of {item.library}, which {item.provider} {lacks}"
+            + ("" if item.versioned else " that one"),
+        )
+
+
+@check
+def forbidden_symbol(library: ElfFile, linkage: Linkage, target: TargetSystem) -> Iterator[Finding]:
+    """An object uses symbols that some systems' build of an allowed library lacks.
+
+    Why: the policy allows libz.so.1, and not what is private to one build of it; elsewhere the
+    symbol is undefined.
+    Fix: bundle the library, or do without the symbol.
+    """
+    if target.policy is None:
+        return
+    for edge in linkage.edges_of(library.path, library.architecture):
+        forbidden = target.policy.forbidden_symbols.get(edge.needed, frozenset())
+        if forbidden and edge.resolved == f"system:{edge.needed}":
+            names = forbidden & library.imports.names - library.exports.names
+            used = sorted(n for n in names if any(not s.weak for s in library.imports.find(n)))
+            if used:
+                yield f"uses {_list(used)} of {edge.needed}, which not all systems have"
+
+
+@check(enabled=False)
+def unhidden_exports(
+    library: ElfFile, *, allowed: tuple[str, ...] = ("_init", "_fini")
+) -> Iterator[Finding]:
+    """An extension module exports more than its init function.
+
+    Why: its symbols can take the place of another module's of the same name, and the reverse.
+    Fix: compile with ``-fvisibility=hidden``, link with a version script or
+    ``-Wl,--exclude-libs,ALL``.
+    """
+    if library.kind is not Kind.SHARED or module_of(library.path, library.exports) is None:
+        return
+    names = sorted(
+        name
+        for name in library.exports.names
+        if not name.startswith(("PyInit_", "PyInitU_")) and name not in allowed
+    )
+    if names:
+        yield f"exports {_list(names)}"
+
+
+@check(enabled=False)
+def debug_information(library: ElfFile) -> Iterator[Finding]:
+    """An object carries debug information.
+
+    Why: it is often most of the file's size, and no user's process reads it.
+    Fix: link with ``-Wl,--strip-debug``, or keep it apart (``objcopy --only-keep-debug``).
+    """
+    if library.debug_information:
+        yield f"carries debug information (.debug_info) in its {library.size} bytes"
