@@ -43,6 +43,9 @@ DF_1_NOW: Final = 1
 DF_1_NODEFLIB: Final = 0x800
 DF_1_PIE: Final = 0x08000000
 
+_MOST_ENTRIES = 1 << 16
+_MOST_STRINGS = 1 << 28
+"""Bytes of DT_STRTAB that are taken for real; the largest libraries have some ten million."""
 _LONGEST = 64 * 1024
 """Bytes that a string of the dynamic string table may have and be read in full."""
 
@@ -98,6 +101,8 @@ def read_dynamic(image: LoadedImage, segments: Iterable[Segment]) -> Dynamic:
         return Dynamic()
     layout = image.header.struct("II" if image.header.bits == 32 else "QQ")
     length = segment.file_size - segment.file_size % layout.size
+    if length > _MOST_ENTRIES * layout.size:
+        raise MalformedError(f"PT_DYNAMIC has {length:#x} bytes", segment.offset)
     entries = []
     for tag, value in layout.iter_unpack(image.read(segment.address, length, "PT_DYNAMIC")):
         if tag == 0:
@@ -110,6 +115,8 @@ def read_dynamic(image: LoadedImage, segments: Iterable[Segment]) -> Dynamic:
 
 def _read_strings(image: LoadedImage, dynamic: Dynamic) -> bytes:
     size = dynamic.value(DT_STRSZ)
+    if size > _MOST_STRINGS:
+        raise MalformedError(f"DT_STRTAB has {size:#x} bytes")
     strings = image.read(dynamic.value(DT_STRTAB), size, "DT_STRTAB")
     if strings and strings[-1]:
         raise MalformedError("DT_STRTAB does not end with NUL")

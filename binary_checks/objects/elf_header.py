@@ -19,6 +19,8 @@ _HEADER = {32: "HHIIIIIHHHHHH", 64: "HHIQQQIHHHHHH"}
 _SEGMENT_SIZE = {32: 32, 64: 56}
 _SECTION_SIZE = {32: 40, 64: 64}
 _SECTION = {32: "IIIIIIIIII", 64: "IIQQQQIIQQ"}
+_MOST_SEGMENTS = 1 << 16
+_MOST_SECTIONS = 1 << 17  # object files with a section for each function have tens of thousands
 _PN_XNUM = 0xFFFF  # e_phnum when there are more: the number stands in section header 0
 _SHN_XINDEX = 0xFFFF  # e_shstrndx, likewise
 
@@ -102,6 +104,10 @@ def _with_large_counts(source: ByteSource, header: ElfHeader) -> ElfHeader:
 
 
 def _verify_extent(header: ElfHeader, size: int) -> None:
+    """Also bounds the memory that the tables will take."""
+    if header.segment_count > _MOST_SEGMENTS or header.section_count > _MOST_SECTIONS:
+        counts = f"{header.segment_count} program and {header.section_count} section headers"
+        raise MalformedError(f"the file claims {counts}", 16)
     for noun, end in (("program", header.segments_end), ("section", header.sections_end)):
         if end > size:
             raise MalformedError(

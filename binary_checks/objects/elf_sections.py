@@ -13,6 +13,9 @@ SHT_NOBITS: Final = 8
 SHT_DYNSYM: Final = 11
 SHF_ALLOC: Final = 2
 
+_MOST_NAMES = 1 << 26
+"""Bytes of section names that are taken for real."""
+
 DEVICE_CODE: Final = (".nv_fatbin", "__nv_relfatbin", ".hip_fatbin")
 """CUDA, relocatable CUDA and HIP: where compilers put code for the GPU."""
 
@@ -46,7 +49,7 @@ def _read_names(source: ByteSource, header: ElfHeader, rows: tuple[tuple[int, ..
     _, kind, _, _, offset, size = rows[header.names_index][:6]
     if kind == SHT_NOBITS:
         return b""
-    if offset + size > source.size:
+    if offset + size > source.size or size > _MOST_NAMES:
         raise MalformedError("the sections' names lie beyond the end of the file", source.size)
     return source.read(offset, size)
 

@@ -53,6 +53,8 @@ def _from_gnu_hash(image: LoadedImage, dynamic: Dynamic) -> int:
     address, word = dynamic.value(DT_GNU_HASH), image.header.struct("I").size
     head = image.header.struct("IIII")
     bucket_count, first, bloom_size, _ = image.unpack(head, address, "DT_GNU_HASH")
+    if bucket_count > _MOST:
+        raise MalformedError(f"DT_GNU_HASH has {bucket_count} buckets")
     buckets = address + head.size + bloom_size * image.header.bits // 8
     chains = buckets + bucket_count * word
     table = image.read(buckets, bucket_count * word, "DT_GNU_HASH")

@@ -149,10 +149,10 @@ class ElfSymbolTable(SymbolTable):
         first = self._first.get(name)
         if first is None:
             return ()
-        return tuple(self._symbol(position) for position in (first, *self._others.get(name, ())))
+        return tuple(self._make((first, *self._others.get(name, ()))))
 
     def __iter__(self) -> Iterator[Symbol]:
-        return (self._symbol(position) for position in range(len(self)))
+        return self._make(range(len(self)))
 
     def __len__(self) -> int:
         return len(self._chosen())
@@ -187,17 +187,20 @@ class ElfSymbolTable(SymbolTable):
             if suffix:
                 yield name + suffix
 
-    def _symbol(self, position: int) -> Symbol:
-        index = self._chosen()[position]
-        library, version = self._raw.version(index)
-        hidden = bool(self._raw.versions and self._raw.versions[index] & _HIDDEN)
-        return Symbol(
-            name=self._all_names()[position],
-            library=library if self._are_imports else "",
-            version=version,
-            weak=self._raw.bindings[index] >> 4 == _STB_WEAK,
-            hidden=hidden and not self._are_imports,
-        )
+    def _make(self, positions: Iterable[int]) -> Iterator[Symbol]:
+        raw, chosen, names = self._raw, self._chosen(), self._all_names()
+        are_imports, versions, bindings = self._are_imports, raw.versions, raw.bindings
+        for position in positions:
+            index = chosen[position]
+            library, version = raw.version(index)
+            hidden = not are_imports and bool(versions) and versions[index] >= _HIDDEN
+            yield Symbol(
+                name=names[position],
+                library=library if are_imports else "",
+                version=version,
+                weak=bindings[index] >> 4 == _STB_WEAK,
+                hidden=hidden,
+            )
 
 
 def read_symbols(

@@ -140,6 +140,18 @@ def test_a_chain_that_stands_still_is_malformed() -> None:
     assert "claims" in _malformed(_with_dynamic(content, 0x6FFFFFFF, 1 << 40))
 
 
+def test_absurd_sizes_are_malformed_before_anything_is_read() -> None:
+    content = BUILT["without section headers"]
+    assert "DT_STRTAB has" in _malformed(_with_dynamic(content, 10, 1 << 40))
+    huge = bytearray(BUILT["with section headers"])
+    struct.pack_into("<H", huge, 60, 0)  # e_shnum: the number stands in section header 0
+    struct.pack_into("<Q", huge, int.from_bytes(huge[40:48], "little") + 32, 1 << 40)
+    assert "claims" in _malformed(bytes(huge))
+    buckets = bytearray(content)
+    struct.pack_into("<I", buckets, _address(content, _DT_GNU_HASH), 0xFFFFFFFF)
+    assert "buckets" in _malformed(bytes(buckets))
+
+
 def test_an_absurd_string_is_malformed() -> None:
     name = "n" * 200_000
     assert "more than 65536 bytes" in _malformed(build_elf(needed=(name,)))

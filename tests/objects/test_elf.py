@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import lief
@@ -50,6 +51,23 @@ def test_the_flags_of_a_sample_are_those_that_readelf_prints(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "no_section_headers.so"])
 def test_pyelftools_reads_the_same(name: str) -> None:
     ours, theirs = facts_of(_read(read_sample(name))), facts_of_pyelftools(FOLDER / "elf" / name)
+    for fact in FACTS:
+        assert (fact, ours[fact] or None) == (fact, theirs.get(fact) or None)
+
+
+@pytest.mark.parametrize("machine", [name for name in MACHINES if name not in DEVICES])
+def test_pyelftools_reads_the_same_of_what_was_built(machine: str, tmp_path: Path) -> None:
+    content = build_elf(
+        machine=machine,
+        needed=("libc.so.6", "libm.so.6"),
+        rpath="$ORIGIN",
+        imports=(ElfSymbol("memcpy", "GLIBC_2.14", "libc.so.6"), ElfSymbol("maybe", weak=True)),
+        exports=(ElfSymbol("one", "DEMO_1"), ElfSymbol("one", "DEMO_0", hidden=True)),
+        stack="rwx",
+        build_id="00ff",
+    )
+    (tmp_path / "a.so").write_bytes(content)
+    ours, theirs = facts_of(_read(content)), facts_of_pyelftools(tmp_path / "a.so")
     for fact in FACTS:
         assert (fact, ours[fact] or None) == (fact, theirs.get(fact) or None)
 
