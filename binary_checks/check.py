@@ -20,7 +20,8 @@ _P = ParamSpec("_P")
 
 FAMILIES = {
     "metadata": "what the package says of itself: names, tags, versions",
-    "contents": "the archive and its files",
+    "archive": "the archive as such, and its RECORD",
+    "contents": "what lies in the package",
     "linkage": "needed libraries and where they are looked for",
     "symbols": "imported and exported symbols and their versions",
     "cxx_abi": "the C++ standard library's ABI",
