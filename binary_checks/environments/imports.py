@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -70,9 +71,10 @@ def read_step(name: str, result: ProbeAnswer, environment: Environment) -> Step:
 
 
 def describe_end(result: ProbeAnswer, environment: Environment) -> str:
-    """Say how a process ended, and at which line of Python."""
-    place = environment.place(result.place)
-    return f"{result.detail} at {place}" if place and not place.startswith("<") else result.detail
+    """Say how a process ended, and at which line of what is installed, the innermost one."""
+    site = f"{environment.site_packages}{os.sep}"
+    inner = next((place for place in result.places if place.startswith(site)), "")
+    return f"{result.detail} at {environment.place(inner)}" if inner else result.detail
 
 
 def last_lines(text: str) -> str:

@@ -28,7 +28,7 @@ class ProbeAnswer:
     answer: Mapping[str, Any] = field(default_factory=dict)  # empty when it wrote nothing
     outcome: Outcome = Outcome.OK  # OK, CRASHED, HUNG or EXITED (with another status than 0)
     detail: str = ""  # signal name, seconds of the limit, exit status
-    place: str = ""  # the Python line at which faulthandler saw it crash or hang
+    places: tuple[str, ...] = ()  # the Python lines that faulthandler saw it in, innermost first
     stderr: str = ""
 
 
@@ -112,14 +112,14 @@ def _judge_end(ended: Ended, answer: Mapping[str, Any], timeout: float) -> Probe
         answer=answer,
         outcome=outcome,
         detail=detail,
-        place="" if outcome is Outcome.OK else find_place(ended.stderr),
+        places=() if outcome is Outcome.OK else find_places(ended.stderr),
         stderr=ended.stderr,
     )
 
 
-def find_place(stderr: str) -> str:
-    """Find the innermost Python line in what faulthandler wrote: "FILE:LINE in NAME", or ""."""
+def find_places(stderr: str) -> tuple[str, ...]:
+    """Find the lines of the stack that faulthandler wrote: "FILE:LINE in NAME", innermost first."""
     start = max(stderr.rfind("Fatal Python error: "), stderr.rfind("Timeout ("), 0)
     current = stderr.find("Current thread", start)
-    frame = _FRAME.search(stderr, current if current >= 0 else start)
-    return f"{frame['file']}:{frame['line']} in {frame['name']}" if frame else ""
+    stack = stderr[max(current, start) :].partition("\n\n")[0]
+    return tuple(f"{m['file']}:{m['line']} in {m['name']}" for m in _FRAME.finditer(stack))

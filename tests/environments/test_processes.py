@@ -12,7 +12,7 @@ import pytest
 from binary_checks.environments.processes import Ended, name_crash, run_process
 from binary_checks.environments.run import (
     ProbeAnswer,
-    find_place,
+    find_places,
     make_environment,
     read_answer,
     run_probe,
@@ -72,9 +72,10 @@ Current thread 0x0002 (most recent call first):
 """
 
 
-def test_the_line_of_a_crash_is_the_innermost_of_its_own_thread() -> None:
-    assert find_place(FAULT) == "/x/demo/core.py:7 in <module>"
-    assert find_place("nothing of the kind") == ""
+def test_the_stack_of_a_crash_is_that_of_its_own_thread() -> None:
+    expected = ("/x/demo/core.py:7 in <module>", "/x/demo/__init__.py:1 in <module>")
+    assert find_places(FAULT) == expected
+    assert find_places("nothing of the kind") == ()
 
 
 def probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> ProbeAnswer:
