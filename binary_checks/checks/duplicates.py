@@ -24,7 +24,7 @@ def duplicate_runtime(
     copies keep out of each other's way are not among them: libgcc_s, libgfortran, libquadmath and
     libopenblas, of which healthy scipy and numpy wheels have two.
 
-    Why: each copy has threads, locks and a state of its own: two OpenMP runtimes hang or start twice
+    Why: each copy has threads, locks and state of its own: two OpenMP runtimes hang or start twice
     the threads, two CUDA runtimes do not know each other's memory, two libstdc++ crash on each
     other's objects.
     Fix: link everything with one copy, and exclude the other from bundling.

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from binary_checks.model import NeededVersion, Symbol, Symbols
+from fixtures.linking import EXTENSION, extension, library, link, target
+from fixtures.values import symbols
+
+
+def needs(name: str, version: str = "", of: str = "") -> Symbols:
+    return Symbols([Symbol(name=name, version=version, library=of)])
+
+
+def test_libc_python_and_the_closure_define_symbols() -> None:
+    linkage = link(
+        extension(
+            "liba.so",
+            runpath=("$ORIGIN",),
+            imports=symbols("malloc@GLIBC_2.2.5", "exp", "PyLong_FromLong", "a", "b"),
+        ),
+        library("demo/liba.so", "libb.so", runpath=("$ORIGIN",), exports=symbols("a")),
+        library("demo/libb.so", exports=symbols("b")),
+    )
+    assert linkage.unresolved == linkage.unexplored == ()
+
+
+def test_an_undefined_symbol_is_told_with_what_leads_to_it() -> None:
+    linkage = link(
+        extension("liba.so", runpath=("$ORIGIN",)),
+        library("demo/liba.so", imports=symbols("gone")),
+    )
+    (item,) = linkage.unresolved
+    assert (item.path, item.name, item.root, item.elsewhere) == (
+        "demo/liba.so",
+        "gone",
+        EXTENSION,
+        "",
+    )
+
+
+def test_a_weak_symbol_may_stay_undefined() -> None:
+    weak = Symbols([Symbol(name="__gmon_start__", weak=True)])
+    assert link(extension(imports=weak)).unresolved == ()
+
+
+def test_a_symbol_of_the_user_of_a_library_is_in_its_scope() -> None:
+    linkage = link(
+        extension("liba.so", runpath=("$ORIGIN",), exports=symbols("callback")),
+        library("demo/liba.so", imports=symbols("callback")),
+    )
+    assert linkage.unresolved == ()
+
+
+def test_a_symbol_of_an_object_that_is_not_loaded_is_told_with_that_object() -> None:
+    linkage = link(
+        extension(imports=symbols("helper")), library("demo/libhelp.so", exports=symbols("helper"))
+    )
+    assert [item.elsewhere for item in linkage.unresolved] == ["demo/libhelp.so"]
+
+
+def test_a_missing_library_leaves_symbols_unexplored() -> None:
+    linkage = link(extension("libgone.so", imports=symbols("a", "b", "malloc")))
+    assert linkage.unresolved == ()
+    (item,) = linkage.unexplored
+    assert (item.count, item.reason) == (2, "libgone.so is not found")
+
+
+def test_a_system_library_without_data_leaves_symbols_unexplored() -> None:
+    system = target()
+    system = replace(system, libraries=system.libraries | {"libGL.so.1"})
+    linkage = link(extension("libGL.so.1", imports=symbols("glBegin")), on=system)
+    assert [item.reason for item in linkage.unexplored] == ["libGL.so.1 has no export data"]
+
+
+def test_without_data_about_the_interpreter_only_its_own_names_are_unexplored() -> None:
+    linkage = link(extension(imports=symbols("PyNew_Api", "gone")), on=target(interpreter=None))
+    assert [item.name for item in linkage.unresolved] == ["gone"]
+    assert [item.count for item in linkage.unexplored] == [1]
+
+
+def test_symbols_of_pythons_shape_may_be_a_librarys_own() -> None:
+    linkage = link(
+        extension("libshim.so", runpath=("$ORIGIN",), imports=symbols("PyRun_String")),
+        library("demo/libshim.so", exports=symbols("PyRun_String")),
+    )
+    assert linkage.own_python_symbols == ((EXTENSION, ("PyRun_String",)),)
+
+
+def versioned(version: str, *exports: str, defined: tuple[str, ...] = ("V1", "V2")) -> object:
+    return link(
+        extension(
+            "liba.so.1",
+            runpath=("$ORIGIN",),
+            imports=needs("f", version, "liba.so.1"),
+            symbol_versions=(NeededVersion(library="liba.so.1", version=version),),
+        ),
+        library(
+            "demo/liba.so.1",
+            name="liba.so.1",
+            exports=symbols(*exports),
+            defined_versions=defined,
+        ),
+    )
+
+
+@pytest.mark.parametrize("exports", [("f@V2",), ("f@V1", "f@V2"), ("f",)])
+def test_a_versioned_reference_takes_its_version_or_none(exports: tuple[str, ...]) -> None:
+    assert versioned("V2", *exports).unresolved == ()  # type: ignore[attr-defined]
+
+
+def test_a_versioned_reference_takes_no_other_version() -> None:
+    (item,) = versioned("V2", "f@V1").unresolved  # type: ignore[attr-defined]
+    assert (item.name, item.version, item.provider) == ("f", "V2", "demo/liba.so.1")
+
+
+def test_a_needed_version_that_the_library_lacks_is_missing() -> None:
+    (item,) = versioned("V3", "f").missing_versions  # type: ignore[attr-defined]
+    assert (item.version, item.provider, item.versioned) == ("V3", "demo/liba.so.1", True)
+
+
+def test_a_library_without_any_version_makes_ld_so_abort() -> None:
+    linkage = versioned("V2", "f", defined=())
+    (item,) = linkage.missing_versions  # type: ignore[attr-defined]
+    assert not item.versioned
+
+
+def test_a_version_that_is_not_insisted_on_may_be_missing() -> None:
+    weak = NeededVersion(library="libc.so.6", version="GLIBC_9", weak=True)
+    assert link(extension("libc.so.6", symbol_versions=(weak,))).missing_versions == ()
+
+
+def test_musl_knows_no_versions() -> None:
+    linkage = link(
+        extension(
+            "liba.so.1",
+            runpath=("$ORIGIN",),
+            imports=needs("f", "V2", "liba.so.1"),
+            symbol_versions=(NeededVersion(library="liba.so.1", version="V2"),),
+        ),
+        library("demo/liba.so.1", exports=symbols("f@V1"), defined_versions=("V1",)),
+        on=target(libc="musl"),
+    )
+    assert linkage.unresolved == linkage.missing_versions == ()

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+from packaging.tags import parse_tag
+
+from binary_checks.errors import NotApplicable
+from binary_checks.model import TargetSystem
+from binary_checks.systems import target_for
+
+
+def target(tags: str, *extra: str) -> TargetSystem:
+    return target_for(parse_tag(tags), frozenset(extra))
+
+
+def test_the_lowest_of_a_compressed_set_is_the_claim() -> None:
+    found = target("cp39.cp310-abi3-manylinux_2_28_x86_64.manylinux2014_x86_64")
+    assert found.name == "manylinux2014_x86_64, CPython 3.9"
+    assert found.policy is not None
+    assert found.policy.name == "manylinux_2_17"
+    assert "libGL.so.1" in found.libraries
+    assert found.policies[0].name == "manylinux_2_5"
+
+
+def test_a_plain_linux_tag_promises_nothing_and_has_the_newest_libraries() -> None:
+    found = target("cp311-cp311-linux_x86_64")
+    assert found.policy is None
+    assert "libmvec.so.1" in found.libraries
+
+
+def test_a_tag_between_two_policies_promises_what_the_older_does() -> None:
+    found = target("cp311-cp311-manylinux_2_29_x86_64")
+    assert found.policy is not None
+    assert found.policy.name == "manylinux_2_28"
+
+
+def test_musllinux_has_musl() -> None:
+    found = target("cp311-cp311-musllinux_1_2_aarch64")
+    assert (found.libc, found.architecture) == ("musl", "aarch64")
+    assert "libc.musl-aarch64.so.1" in found.libraries
+
+
+def test_export_data_are_read_when_asked_for() -> None:
+    data = target("cp311-cp311-manylinux2014_x86_64").library_data
+    assert "malloc" in data["libc.so.6"].symbols
+    assert data.get("libunheard.so.1") is None
+
+
+def test_the_projects_own_libraries_are_there_too() -> None:
+    assert "libgomp.so.1" in target("py3-none-manylinux2014_x86_64", "libgomp.so.1").libraries
+
+
+@pytest.mark.parametrize(
+    ("tags", "version"),
+    [
+        ("cp312-cp312-manylinux2014_x86_64", (3, 12)),
+        ("cp36-abi3-manylinux2014_x86_64", (3, 8)),
+        ("cp311.py3-none-manylinux2014_x86_64", (3, 11)),
+    ],
+)
+def test_the_oldest_python_of_the_tags_is_the_one(tags: str, version: tuple[int, int]) -> None:
+    python = target(tags).interpreter
+    assert python is not None
+    assert python.version == version
+
+
+@pytest.mark.parametrize("tags", ["pp310-pypy310_pp73-linux_x86_64", "cp313-cp313t-linux_x86_64"])
+def test_where_there_are_no_data_there_is_no_interpreter(tags: str) -> None:
+    assert target(tags).interpreter is None
+
+
+@pytest.mark.parametrize("platform", ["macosx_11_0_arm64", "win_amd64", "any"])
+def test_another_system_has_no_elf_loader(platform: str) -> None:
+    with pytest.raises(NotApplicable, match=f"no ELF loader for {platform}"):
+        target(f"cp311-cp311-{platform}")
