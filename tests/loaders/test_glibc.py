@@ -151,9 +151,7 @@ def test_a_copy_for_newer_processors_does_not_help_the_oldest() -> None:
 
 
 def test_a_name_with_a_slash_is_opened_from_the_current_directory() -> None:
-    linkage = link(
-        extension("build/liba.so", runpath=("$ORIGIN",)), library("demo/build/liba.so")
-    )
+    linkage = link(extension("build/liba.so", runpath=("$ORIGIN",)), library("demo/build/liba.so"))
     assert resolutions(linkage, EXTENSION) == {"build/liba.so": (None, "missing")}
 
 
