@@ -76,7 +76,7 @@ class PackageItem(pytest.Item):
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """The package file, and the check."""
-        return self.path, 0, f"{self.path.name}::{self.name}"
+        return self.path, 0, self.name
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Problems as they are, one line each; anything else as pytest shows it."""

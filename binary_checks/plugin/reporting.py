@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
 from difflib import get_close_matches
 from pathlib import Path
@@ -31,7 +32,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
         close = get_close_matches(name, checks, n=3)
         hint = f"; did you mean {' or '.join(close)}?" if close else ""
         raise pytest.UsageError(f"no check is called {name!r}{hint}")
-    config.get_terminal_writer().line(explain(checks[name]))
+    sys.stdout.write(explain(checks[name]))
     return int(pytest.ExitCode.OK)
 
 

@@ -34,7 +34,10 @@ def test_junit_carries_the_same_line(pytester: pytest.Pytester, run: Run) -> Non
     assert any(shown in (text or "").splitlines() for text in texts)
 
 
-def test_the_short_summary_names_the_problem(pytester: pytest.Pytester, run: Run) -> None:
+def test_the_short_summary_names_the_problem(
+    pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
     result = run(faulty(pytester.path))
     result.stdout.fnmatch_lines(["FAILED *::absolute-search-path - absolute-search-path: demo-*"])
 
