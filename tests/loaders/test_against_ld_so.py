@@ -14,8 +14,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from binary_checks import objects
-from binary_checks.loaders import simulate
-from binary_checks.model import ElfFile, Linkage
+from binary_checks.loaders import glibc
+from binary_checks.loaders.image import Image, load
+from binary_checks.loaders.layout import Layout
+from binary_checks.loaders.symbols import Lookups, look_up
+from binary_checks.model import ElfFile
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.linking import target
 from fixtures.values import wheel
@@ -75,11 +78,15 @@ def build(recipe: dict[str, Any]) -> bytes:
     return build_elf(**{**recipe, **symbols})
 
 
-def judge(files: dict[str, bytes]) -> Linkage:
+def judge(files: dict[str, bytes]) -> tuple[Image, Lookups]:
+    """Load the root alone, as ld.so is asked to."""
     found = [item for path in files for item in objects.read_objects(path, Bytes(files[path]))]
-    system = target(libraries=frozenset(), library_data={}, interpreter=None)
     readable = tuple(item for item in found if isinstance(item, ElfFile))
-    return simulate(wheel(objects=readable), system)
+    system = target(libraries=frozenset(), library_data={}, interpreter=None)
+    layout = Layout(wheel(objects=readable))
+    (root,) = layout.find("pkg", "root.so")
+    image = load(root, layout, system, glibc)
+    return image, look_up([image], layout, system, glibc)
 
 
 def install(files: dict[str, bytes], folder: Path) -> None:
@@ -125,14 +132,13 @@ def test_all_is_found_where_ld_so_finds_it(
     folder = tmp_path_factory.mktemp("layout")
     install(files, folder)
     mapped, undefined = trace(folder)
-    linkage = judge(files)
-    loaded = dict(linkage.closures)[ROOT]
-    edges = [edge for edge in linkage.edges if edge.root == ROOT]
-    missing = {edge.needed for edge in edges if edge.resolved is None}
-    found = {edge.needed for edge in edges if edge.resolved is not None}
+    image, lookups = judge(files)
+    loaded = {item.path for item in image.objects}
+    missing = {edge.needed for edge in image.edges if edge.resolved is None}
+    found = {edge.needed for edge in image.edges if edge.resolved is not None}
     # When it only traces, ld.so takes a name that one object misses for found by all others.
     assume(missing.isdisjoint(found))
-    assert {path for path in mapped.values() if path} == {*loaded} - {ROOT}
+    assert {path for path in mapped.values() if path} == loaded - {ROOT}
     assert {name for name, path in mapped.items() if path is None} == missing
     if not missing:
-        assert {item.name for item in linkage.unresolved if item.path in loaded} == undefined
+        assert {item.name for item in lookups.unresolved} == undefined
