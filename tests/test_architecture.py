@@ -20,8 +20,9 @@ OURS = sorted(PACKAGE.rglob("*.py"))
 FILES = [*OURS, *sorted((ROOT / "fixtures").rglob("*.py")), *sorted((ROOT / "tests").rglob("*.py"))]
 
 LONGEST_FILE = 250
+LONGEST_TEST = 300  # one subject may have many traps, each a sentence of its own
 MAY_BE_LONGER = {
-    "test_build_elf.py": "one sentence for each trait the builder can give, all of one kind",
+    "test_archive.py": "every way in which two readers of one archive could disagree",
 }
 PARSERS = ("elftools", "lief", "macholib", "pefile", "isal")
 MEANINGLESS = {"utils", "util", "helpers", "helper", "manager", "common", "misc", "data", "info"}
@@ -72,12 +73,13 @@ def test_a_file_is_one_thought(path: Path) -> None:
     assert ast.get_docstring(ast.parse(text)) or path.parent.is_relative_to(ROOT / "tests")
     assert path.stem not in MEANINGLESS
     if path.name not in MAY_BE_LONGER:
-        assert text.count("\n") <= LONGEST_FILE
+        longest = LONGEST_TEST if path.is_relative_to(ROOT / "tests") else LONGEST_FILE
+        assert text.count("\n") <= longest
 
 
 def test_no_file_is_exempt_in_vain() -> None:
     lengths = {path.name: path.read_text(encoding="utf-8").count("\n") for path in FILES}
-    assert [] == [name for name in MAY_BE_LONGER if lengths.get(name, 0) <= LONGEST_FILE]
+    assert [] == [name for name in MAY_BE_LONGER if lengths.get(name, 0) <= LONGEST_TEST]
 
 
 def test_functions_are_short() -> None:
