@@ -10,6 +10,7 @@ from binary_checks.check import check
 from binary_checks.checks.claims import find_names_in_extras, same_version
 from binary_checks.checks.loaded_libraries import find_differences
 from binary_checks.checks.step_texts import describe_end, find_fatal_lines, find_gil_modules
+from binary_checks.errors import NotApplicable
 from binary_checks.model import (
     ExtensionReport,
     Finding,
@@ -178,6 +179,8 @@ def gil_enabled_again(report: ImportReport) -> Iterator[str]:
     Fix: declare ``Py_mod_gil`` as ``Py_MOD_GIL_NOT_USED`` in each extension module that is ready,
     and ship no free-threaded wheel before all of them are.
     """
+    if all(step.gil_enabled is None for step in report.steps):
+        raise NotApplicable(f"{report.python} is not free-threaded")
     for step in report.steps:
         if step.gil_enabled:
             names = find_gil_modules(step.stderr)

@@ -186,7 +186,10 @@ class CheckItem(PackageItem):
         if self.failure:
             raise ProblemsFound(self.failure)
         assert self.case is not None
-        verdict = judge(self.case, self.state.profile, date.today())
+        try:
+            verdict = judge(self.case, self.state.profile, date.today())
+        except NotApplicable as error:  # what there is to judge shows only in the facts themselves
+            self._skip(Outcome.NOT_APPLICABLE, str(error))
         accepted = f"{len(verdict.accepted)} accepted"
         if verdict.problems:
             self.note(Outcome.FAILED, self.check.family, verdict=verdict)

@@ -19,6 +19,7 @@ from binary_checks.checks.runtime import (
     unrecorded_files,
     version_disagrees,
 )
+from binary_checks.errors import NotApplicable
 from binary_checks.model import (
     ExtensionReport,
     ImportReport,
@@ -207,14 +208,17 @@ def test_gil_enabled_again_fires_and_names_the_module() -> None:
     )
     report = imported(gil_enabled=True, stderr=warning)
     assert list(gil_enabled_again(report)) == ["import demo enables the GIL again for demo._core"]
-    assert list(gil_enabled_again(imported(gil_enabled=True))) == [
-        "import demo enables the GIL again"
-    ]
+    (said,) = gil_enabled_again(imported(gil_enabled=True))
+    assert said == "import demo enables the GIL again"
 
 
-@pytest.mark.parametrize("enabled", [False, None])
-def test_gil_enabled_again_is_quiet_while_it_is_away_or_never_was(enabled: bool | None) -> None:
-    assert list(gil_enabled_again(imported(gil_enabled=enabled))) == []
+def test_gil_enabled_again_is_quiet_while_it_is_away() -> None:
+    assert list(gil_enabled_again(imported(gil_enabled=False))) == []
+
+
+def test_gil_enabled_again_is_not_for_interpreters_that_always_have_one() -> None:
+    with pytest.raises(NotApplicable):
+        list(gil_enabled_again(imported(gil_enabled=None)))
 
 
 def test_extension_fails_to_load_fires_on_every_refusal() -> None:

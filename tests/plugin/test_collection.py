@@ -94,9 +94,7 @@ def test_a_platform_wheel_without_objects_is_nothing_verified(
     result.stdout.fnmatch_lines([f"{NAME}: nothing was verified (0 object files*"])
 
 
-def test_the_profile_may_say_that_there_are_no_objects(
-    pytester: pytest.Pytester, run: Run
-) -> None:
+def test_the_profile_may_say_that_there_are_no_objects(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makepyprojecttoml("[tool.binary_checks]\nobjects = 0\n")
     path = healthy(
         pytester.path,

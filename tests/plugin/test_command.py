@@ -54,9 +54,7 @@ def test_its_profile_may_bring_checks(tmp_path: Path) -> None:
         "    yield 'it is blue'\n"
     )
     (tmp_path / "release.toml").write_text('checks = ["my_checks.py"]\n')
-    result = command(
-        tmp_path, "--binary-static", "--binary-profile", "release.toml", path.name
-    )
+    result = command(tmp_path, "--binary-static", "--binary-profile", "release.toml", path.name)
     assert result.returncode == 1
     assert f"wrong-colour: {path.name}: it is blue" in result.stdout.splitlines()
 

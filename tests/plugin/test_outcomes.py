@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
+from fixtures.build_elf import build_elf
+from fixtures.build_wheel import build_wheel
 from tests.plugin.conftest import EXTENSION, Run, faulty, healthy
 
 LINE = f"absolute-search-path: demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl: {EXTENSION}: "
@@ -67,7 +69,7 @@ def test_a_waiver_that_matches_nothing_is_a_problem(pytester: pytest.Pytester, r
     )
     result = run(healthy(pytester.path))
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["absolute-search-path: *known problem 'long gone' matched nothing*"])
+    result.stdout.fnmatch_lines(["absolute-search-path: *'long gone' matched nothing*"])
 
 
 def test_an_expired_waiver_accepts_nothing(pytester: pytest.Pytester, run: Run) -> None:
@@ -147,9 +149,6 @@ def test_names_from_the_archive_cannot_break_the_line(
     path = faulty(tmp_path)
     evil = tmp_path / "evil"
     evil.mkdir()
-    from fixtures.build_elf import build_elf
-    from fixtures.build_wheel import build_wheel
-
     name = "demo/\x1b[31m\nFAKE: line.so"
     wheel = build_wheel(evil, members={name: build_elf(runpath="/opt/build/lib")})
     assert wheel.name == path.name
