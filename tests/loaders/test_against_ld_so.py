@@ -29,12 +29,9 @@ pytestmark = pytest.mark.skipif(
 )
 
 ROOT = "pkg/root.so"
-FOLDERS = ("pkg", "pkg/a", "pkg/b", "other")
-NAMES = ("liba.so", "libb.so", "libc1.so", "libd.so")
-ELEMENTS = (
-    "$ORIGIN", "${ORIGIN}/a", "$ORIGIN/b", "$ORIGIN/..", "$ORIGIN/../a", "$ORIGIN/../pkg/b",
-    "$ORIGIN/../other", "/nowhere", "", "$ORIGIN/none", "$ORIGINAL",
-)  # fmt: skip
+FOLDERS = ("pkg", "pkg/a")
+NAMES = ("liba.so", "libb.so", "libc1.so")
+ELEMENTS = ("$ORIGIN", "${ORIGIN}/a", "$ORIGIN/..", "$ORIGIN/../a", "/nowhere", "", "$ORIGINAL")
 
 
 class Bytes:
@@ -48,7 +45,7 @@ class Bytes:
 
 
 search_path = st.none() | st.lists(st.sampled_from(ELEMENTS), max_size=3).map(":".join)
-needed = st.lists(st.sampled_from(NAMES), max_size=3, unique=True)
+needed = st.lists(st.sampled_from(NAMES), min_size=1, max_size=2, unique=True)
 symbol = st.sampled_from(("f", "g", "h"))
 
 
@@ -56,7 +53,7 @@ symbol = st.sampled_from(("f", "g", "h"))
 def layouts(draw: st.DrawFn) -> dict[str, dict[str, Any]]:
     """Five or fewer libraries: their paths, and what they are built from."""
     places = st.tuples(st.sampled_from(FOLDERS), st.sampled_from(NAMES)).map("/".join)
-    files = draw(st.lists(places, min_size=1, max_size=4, unique=True))
+    files = draw(st.lists(places, min_size=2, max_size=4, unique=True))
     return {path: draw(recipe(path)) for path in (ROOT, *files)}
 
 
@@ -65,7 +62,7 @@ def recipe(draw: st.DrawFn, path: str) -> dict[str, Any]:
     name = path.rpartition("/")[2]
     return {
         "soname": draw(st.sampled_from(("", name, "libb.so"))) if path != ROOT else "",
-        "needed": draw(needed.filter(bool) if path == ROOT else needed),
+        "needed": draw(needed),
         "rpath": draw(search_path),
         "runpath": draw(search_path),
         "imports": sorted(draw(st.sets(symbol, max_size=1))),
@@ -120,7 +117,7 @@ def trace(folder: Path) -> tuple[dict[str, str | None], set[str]]:
 
 @pytest.mark.slow
 @settings(
-    max_examples=300,
+    max_examples=600,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
