@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from binary_checks.checks.python_abi import (
+    free_threading_mixture,
+    missing_init_function,
+    unstable_symbol,
+)
+from binary_checks.model import Interpreter, NotLooked, Problem, TargetSystem
+from fixtures.linking import library, link, target
+from fixtures.values import elf_file, symbols, wheel
+
+ABI3 = "demo-1.0-cp38-abi3-manylinux_2_17_x86_64.whl"
+PATH = "demo/_native.abi3.so"
+PYTHON = Interpreter(
+    implementation="cpython",
+    version=(3, 8),
+    free_threaded=False,
+    exports=frozenset({"PyRun_String", "PyLong_FromLong", "_PyLong_New"}),
+)
+SYSTEM: TargetSystem = target(interpreter=PYTHON)
+
+
+def judge(*objects: Any, name: str = ABI3) -> list[object]:
+    linkage = link(*objects, on=SYSTEM)
+    return list(unstable_symbol(wheel(name, objects=objects), linkage, SYSTEM))
+
+
+def test_a_symbol_outside_of_the_stable_abi_is_told() -> None:
+    assert judge(elf_file(PATH, imports=symbols("PyRun_String", "PyLong_FromLong"))) == [
+        Problem(path=PATH, sentence="uses PyRun_String, which the stable ABI does not have")
+    ]
+
+
+def test_a_symbol_newer_than_the_tag_is_told() -> None:
+    (finding,) = judge(elf_file(PATH, imports=symbols("PyModule_AddType")))
+    assert isinstance(finding, Problem)
+    assert "since Python 3.10 at latest, while the tag promises 3.8" in finding.sentence
+
+
+def test_the_suffix_alone_promises_the_stable_abi() -> None:
+    name = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
+    subject = elf_file(PATH, imports=symbols("PyRun_String"))
+    assert len(judge(subject, name=name)) == 1
+
+
+def test_another_extension_may_use_all_of_its_python() -> None:
+    name = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
+    assert judge(elf_file(imports=symbols("PyRun_String")), name=name) == []
+
+
+def test_stable_symbols_private_ones_of_macros_among_them_are_fine() -> None:
+    used = symbols("PyLong_FromLong", "_Py_NoneStruct", "_Py_Dealloc", "PyInit_other", "malloc")
+    assert judge(elf_file(PATH, imports=used)) == []
+
+
+def test_symbols_that_a_library_of_the_package_defines_are_not_pythons() -> None:
+    assert (
+        judge(
+            library(PATH, "libshim.so", runpath=("$ORIGIN",), imports=symbols("PyRun_String")),
+            elf_file("demo/libshim.so", exports=symbols("PyRun_String")),
+        )
+        == []
+    )
+
+
+def test_where_a_library_is_not_there_nobody_knows_whose_symbol_it_is() -> None:
+    (finding,) = judge(library(PATH, "libshiboken6.so", imports=symbols("PyRun_String")))
+    assert isinstance(finding, NotLooked)
+
+
+def threads(path: str, *used: str, name: str = "cp313-cp313t") -> list[object]:
+    stem = path.rpartition("/")[2].partition(".")[0]
+    subject = elf_file(path, imports=symbols(*used), exports=symbols(f"PyInit_{stem}"))
+    package = wheel(f"demo-1.0-{name}-manylinux_2_17_x86_64.whl", objects=(subject,))
+    return list(free_threading_mixture(package))
+
+
+@pytest.mark.parametrize(
+    ("path", "used"),
+    [
+        ("demo/a.cpython-313-x86_64-linux-gnu.so", "_Py_MergeZeroLocalRefcount"),
+        ("demo/a.cpython-313t-x86_64-linux-gnu.so", "_Py_Dealloc"),
+        ("demo/a.so", "_Py_Dealloc"),
+    ],
+)
+def test_headers_of_the_other_build_show(path: str, used: str) -> None:
+    assert [type(finding) for finding in threads(path, used)] == [Problem]
+
+
+@pytest.mark.parametrize(
+    ("path", "used"),
+    [
+        ("demo/a.cpython-313-x86_64-linux-gnu.so", "_Py_Dealloc"),
+        ("demo/a.cpython-313t-x86_64-linux-gnu.so", "_Py_MergeZeroLocalRefcount"),
+        ("demo/a.cpython-313t-x86_64-linux-gnu.so", "Py_DecRef"),
+        ("demo/a.abi3.so", "_Py_Dealloc"),
+    ],
+)
+def test_headers_of_the_right_build_are_fine(path: str, used: str) -> None:
+    assert threads(path, used) == []
+
+
+def test_an_extension_without_its_init_function_cannot_be_imported() -> None:
+    subject = elf_file("demo/a.cpython-311-x86_64-linux-gnu.so", exports=symbols("PyInit_b"))
+    assert list(missing_init_function(subject)) == ["does not export PyInit_a, but PyInit_b"]
+    subject = elf_file("demo/a.abi3.so", imports=symbols("PyLong_FromLong"))
+    assert list(missing_init_function(subject)) == ["does not export PyInit_a"]
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        elf_file("demo/a.abi3.so", exports=symbols("AES_start")),
+        elf_file("demo/a.so", imports=symbols("PyLong_FromLong")),
+        elf_file("demo/a.abi3.so", exports=symbols("PyInit_a")),
+    ],
+)
+def test_libraries_and_whole_extensions_are_fine(subject: Any) -> None:
+    assert list(missing_init_function(subject)) == []

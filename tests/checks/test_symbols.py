@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+from binary_checks.checks.symbols import (
+    debug_information,
+    forbidden_symbol,
+    missing_version,
+    undefined_symbol,
+    unhidden_exports,
+    version_newer_than_tag,
+)
+from binary_checks.model import (
+    Linkage,
+    MissingVersion,
+    NeededVersion,
+    NotLooked,
+    Problem,
+    Symbol,
+    Symbols,
+    TargetSystem,
+    UnexploredSymbols,
+    UnresolvedSymbol,
+)
+from binary_checks.systems import policies, policy_for
+from fixtures.linking import EXTENSION, extension, library, link, target
+from fixtures.values import symbols, wheel
+
+NONE = wheel(objects=(extension(exports=symbols("PyInit__native")), library("demo/plugin.so")))
+
+
+def promising(tag: str) -> TargetSystem:
+    return target(
+        name=f"{tag}, CPython 3.11",
+        policy=policy_for(tag),
+        policies=policies("glibc", "x86_64"),
+    )
+
+
+MANYLINUX2014 = promising("manylinux2014_x86_64")
+
+
+def need(version: str, of: str = "libm.so.6", weak: bool = False) -> NeededVersion:
+    return NeededVersion(library=of, version=version, weak=weak)
+
+
+def judge(*needs: NeededVersion, on: TargetSystem = MANYLINUX2014) -> list[object]:
+    subject = extension(
+        "libm.so.6",
+        "libstdc++.so.6",
+        runpath=("$ORIGIN",),
+        imports=Symbols(
+            Symbol(name=name, version="GLIBC_2.29") for name in ("exp", "pow", "log", "log2")
+        ),
+        symbol_versions=needs,
+    )
+    bundled = library("demo/libstdc++.so.6", name="libstdc++.so.6")
+    return list(version_newer_than_tag(subject, link(subject, bundled, on=on), on))
+
+
+def test_a_version_above_the_tag_is_told_with_symbols_and_the_lowest_true_tag() -> None:
+    assert judge(need("GLIBC_2.5"), need("GLIBC_2.27"), need("GLIBC_2.29")) == [
+        "needs GLIBC_2.29 of libm.so.6 (exp, log, log2 and 1 more), newer than "
+        "manylinux2014_x86_64 allows; the lowest tag that is true is manylinux_2_31_x86_64"
+    ]
+
+
+def test_versions_are_compared_as_numbers() -> None:
+    assert judge(need("GLIBC_2.5"), need("GLIBC_2.17")) == []
+    assert len(judge(need("GLIBC_2.18"))) == 1
+
+
+def test_glibcs_private_symbols_are_never_allowed() -> None:
+    (sentence,) = judge(need("GLIBC_PRIVATE"))
+    assert str(sentence).endswith("no tag allows that")
+
+
+def test_a_bundled_libstdcxx_brings_its_own_versions() -> None:
+    assert judge(need("GLIBCXX_3.4.30", of="libstdc++.so.6")) == []
+
+
+def test_a_version_that_the_loader_does_not_insist_on_is_fine() -> None:
+    assert judge(need("GLIBC_2.34", weak=True)) == []
+
+
+def test_a_tag_without_a_promise_allows_all() -> None:
+    assert judge(need("GLIBC_2.34"), on=target()) == []
+
+
+def test_undefined_symbols_are_told_once_an_object() -> None:
+    items = tuple(UnresolvedSymbol(path=EXTENSION, name=name, root=EXTENSION) for name in "abcdefg")
+    assert list(undefined_symbol(Linkage(target="x", unresolved=items), NONE)) == [
+        Problem(
+            path=EXTENSION,
+            sentence="needs the symbols a, b, c, d, e and 2 more: defined nowhere in what "
+            f"{EXTENSION} loads",
+        )
+    ]
+
+
+def test_a_plugin_may_find_its_symbols_in_what_opens_it() -> None:
+    def found(root: str) -> list[type]:
+        item = UnresolvedSymbol(path=root, name="f", root=root, elsewhere="demo/host.so")
+        linkage = Linkage(target="x", unresolved=(item,))
+        return [type(finding) for finding in undefined_symbol(linkage, NONE)]
+
+    assert found(EXTENSION) == [Problem]
+    assert found("demo/plugin.so") == [NotLooked]
+
+
+def test_symbols_that_could_not_be_looked_up_are_no_problem_and_no_pass() -> None:
+    item = UnexploredSymbols(path=EXTENSION, count=3, reason="libGL.so.1 has no export data")
+    assert list(undefined_symbol(Linkage(target="x", unexplored=(item,)), NONE)) == [
+        NotLooked(
+            path=EXTENSION,
+            sentence="3 undefined symbols not looked up: libGL.so.1 has no export data",
+        )
+    ]
+
+
+def test_all_found_is_no_finding() -> None:
+    linkage = link(extension(imports=symbols("malloc", "PyLong_FromLong")))
+    assert list(undefined_symbol(linkage, NONE)) == []
+    assert list(missing_version(linkage)) == []
+
+
+def test_a_version_that_the_library_lacks_is_missing() -> None:
+    item = MissingVersion(path=EXTENSION, library="liba.so", version="V2", provider="demo/liba.so")
+    assert list(missing_version(Linkage(target="x", missing_versions=(item,)))) == [
+        Problem(path=EXTENSION, sentence="needs V2 of liba.so, which demo/liba.so does not define")
+    ]
+
+
+def test_what_is_private_to_one_build_of_an_allowed_library_is_told() -> None:
+    subject = extension("libz.so.1", imports=symbols("inflate", "inflate_table"))
+    linkage = link(subject, on=MANYLINUX2014)
+    assert list(forbidden_symbol(subject, linkage, MANYLINUX2014)) == [
+        "uses inflate_table of libz.so.1, which not all systems have"
+    ]
+
+
+def test_a_bundled_library_may_be_used_whole() -> None:
+    subject = extension("libz.so.1", runpath=("$ORIGIN",), imports=symbols("inflate_table"))
+    linkage = link(subject, library("demo/libz.so.1"), on=MANYLINUX2014)
+    assert list(forbidden_symbol(subject, linkage, MANYLINUX2014)) == []
+
+
+def test_exports_beside_the_init_function_are_told_when_asked_for() -> None:
+    subject = extension(exports=symbols("PyInit__native", "helper"))
+    assert list(unhidden_exports(subject)) == ["exports helper"]
+    assert list(unhidden_exports(extension(exports=symbols("PyInit__native")))) == []
+    assert list(unhidden_exports(library("demo/liba.so", exports=symbols("a")))) == []
+
+
+def test_debug_information_is_told_when_asked_for() -> None:
+    assert len(list(debug_information(extension(debug_information=True)))) == 1
+    assert list(debug_information(extension())) == []
