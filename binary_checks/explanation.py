@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import types
+import typing
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -39,9 +41,16 @@ def _declaration(check: Check[Any]) -> str:
 
 def _options(check: Check[Any]) -> Iterator[str]:
     for option in check.options.values():
-        kind = getattr(option.annotation, "__name__", None) or str(option.annotation)
-        annotation = kind if kind != "tuple" else str(option.annotation)
-        yield f"- `{option.name}`: `{annotation}` = `{option.default!r}`"
+        yield f"- `{option.name}`: `{_spell(option.annotation)}` = `{option.default!r}`"
+
+
+def _spell(annotation: Any) -> str:
+    """A type as it was written, the same on every Python (3.10 makes unions with None Optional)."""
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return " | ".join(_spell(kind) for kind in typing.get_args(annotation))
+    if annotation is type(None):
+        return "None"
+    return str(annotation) if typing.get_origin(annotation) else str(annotation.__name__)
 
 
 def document(checks: Iterable[Check[Any]]) -> str:

@@ -58,6 +58,19 @@ def test_an_explanation_says_what_is_off() -> None:
     )
 
 
+def test_an_options_type_is_spelled_as_it_was_written() -> None:
+    @check
+    def choosy(
+        wheel: Wheel, *, expected: bool | None = None, names: tuple[str, ...] = ()
+    ) -> Iterator[str]:
+        """A wheel is choosy."""
+        yield from ()
+
+    text = explain(choosy)
+    assert "- `expected`: `bool | None` = `None`" in text
+    assert "- `names`: `tuple[str, ...]` = `()`" in text
+
+
 def test_the_document_is_a_table_and_then_each_check_in_order() -> None:
     text = document([too_heavy, adrift])
     rows = [line for line in text.splitlines() if line.startswith("| test_explanation")]
