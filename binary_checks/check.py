@@ -23,6 +23,7 @@ FAMILIES = {
     "archive": "the archive as such, and its RECORD",
     "contents": "what lies in the package",
     "linkage": "needed libraries and where they are looked for",
+    "bundling": "libraries that were put into the package",
     "symbols": "imported and exported symbols and their versions",
     "cxx_abi": "the C++ standard library's ABI",
     "python_abi": "the C API of Python",

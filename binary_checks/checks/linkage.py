@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from binary_checks.check import check
 from binary_checks.model import (
-    Edge,
     ElfFile,
     Finding,
-    Kind,
     Linkage,
     NotLooked,
     Package,
@@ -18,23 +16,23 @@ from binary_checks.model import (
     Rule,
     TargetSystem,
 )
-from binary_checks.model.search_path import expand, leaves_prefix, path_elements
-
-_LONGEST = 100  # characters of a path in a sentence: ibm_db pads its own to hundreds
-_STEM = re.compile(r"lib([a-z]+)", re.ASCII)
-# Parts of libc, and the libraries of a driver, which fit the one kernel they came with.
-_NEVER_BUNDLED = (
-    r"lib(?:c|m|pthread|dl|rt|util|resolv|anl)[-.][\w.-]*|ld(?:64|-linux.*|-musl.*)?\.so\.\d|"
-    r"libc\.musl-.*|lib(?:cuda|nvidia-ml)[-.][\w.-]*so[\w.-]*"
+from binary_checks.model.search_path import (
+    directories,
+    expand,
+    leaves_prefix,
+    path_elements,
+    path_tag,
+    shorten,
 )
+
+_STEM = re.compile(r"lib([a-z]+)", re.ASCII)
 
 
 @check
 def missing_library(linkage: Linkage) -> Iterator[Finding]:
     """A needed library is neither in the package nor in what its tag promises.
 
-    Where the search leads into folders that other distributions fill, and those that the package
-    requires were not given, it cannot be known.
+    Where the search leads into other distributions' folders, those required must be given.
 
     Why: the loader refuses the object, and the import fails with "cannot open shared object file".
     Fix: bundle it (``auditwheel repair``), link it statically, or require the distribution that
@@ -77,8 +75,7 @@ def _spell(searched: tuple[str, ...]) -> str:
 def load_order_dependent(linkage: Linkage) -> Iterator[Finding]:
     """A needed library is found only when something else was loaded before.
 
-    Why: a loader takes a library that is loaded already, whatever the search path; another order of
-    imports, or the object opened by itself, and it is not found.
+    Why: another order of imports, or the object opened by itself, and it is not found.
     Fix: give the object a search path to the library (``-Wl,-rpath,'$ORIGIN/...'``), or, where the
     package's own code always loads the library first, accept it with that reason.
     """
@@ -108,16 +105,11 @@ def absolute_search_path(library: ElfFile, *, allowed: tuple[str, ...] = ()) -> 
     """
     for element in dict.fromkeys(path_elements(library)):
         if element.startswith("/") and element not in allowed:
-            yield f"looks for libraries in {_shorten(element)}, an absolute path ({_tag(library)})"
+            yield _looks(library, element, "an absolute path")
 
 
-def _shorten(element: str) -> str:
-    element = re.sub(r"/{2,}", "/", element.strip())
-    return element if len(element) <= _LONGEST else f"{element[:_LONGEST]}..."
-
-
-def _tag(library: ElfFile) -> str:
-    return "RUNPATH" if library.runpath else "RPATH"
+def _looks(library: ElfFile, element: str, where: str) -> str:
+    return f"looks for libraries in {shorten(element)}, {where} ({path_tag(library)})"
 
 
 @check
@@ -132,16 +124,11 @@ def empty_search_path(library: ElfFile, target: TargetSystem) -> Iterator[Findin
     """
     for element in dict.fromkeys(path_elements(library)):
         if element and not element.startswith("/") and expand(element, library) is None:
-            yield (
-                f"looks for libraries in {_shorten(element)}, relative to the current directory"
-                f" ({_tag(library)})"
-            )
+            yield _looks(library, element, "relative to the current directory")
         elif not element and target.libc == "glibc":
-            path = _shorten(":".join(path_elements(library)))
-            yield (
-                f"looks for libraries in the current directory: {_tag(library)} {path} has an"
-                " empty element"
-            )
+            path = shorten(":".join(path_elements(library)))
+            named = f"{path_tag(library)} {path} has an empty element"
+            yield f"looks for libraries in the current directory: {named}"
 
 
 @check
@@ -154,10 +141,7 @@ def search_path_leaves_prefix(library: ElfFile) -> Iterator[Finding]:
     for element in dict.fromkeys(path_elements(library)):
         directory = expand(element, library)
         if directory is not None and leaves_prefix(directory):
-            yield (
-                f"looks for libraries in {_shorten(element)}, outside of the environment"
-                f" ({_tag(library)})"
-            )
+            yield _looks(library, element, "outside of the environment")
 
 
 @check
@@ -167,7 +151,7 @@ def missing_search_directory(linkage: Linkage, package: Package) -> Iterator[Fin
     Why: the path was meant to lead to a library that now only load order provides.
     Fix: correct the path; it is relative to where the object lies once installed.
     """
-    known = _directories(package)
+    known = directories(package)
     for edge in linkage.edges:
         by_order = edge.rule is Rule.LOADED and edge.shadowed is None
         if by_order or (edge.resolved is None and edge.elsewhere):
@@ -176,12 +160,8 @@ def missing_search_directory(linkage: Linkage, package: Package) -> Iterator[Fin
                     yield Problem(
                         path=edge.path,
                         sentence=f"looks for {edge.needed} in {directory or '.'}/, which the "
-                        f"package does not have; it is in {_where(edge)}",
+                        f"package does not have; it is in {edge.resolved or edge.elsewhere[0]}",
                     )
-
-
-def _where(edge: Edge) -> str:
-    return edge.resolved or edge.elsewhere[0]
 
 
 @check(enabled=False)
@@ -191,29 +171,16 @@ def dead_search_directory(package: Package) -> Iterator[Finding]:
     Why: harmless as long as nothing is looked for there; a hint that the layout has changed.
     Fix: remove the element.
     """
-    known = _directories(package)
+    known = directories(package)
     for library in package.objects_of(ElfFile):
         for element in dict.fromkeys(path_elements(library)):
             directory = expand(element, library)
             if directory is not None and not leaves_prefix(directory) and directory not in known:
                 yield Problem(
                     path=library.path,
-                    sentence=f"looks for libraries in {_shorten(element)}, which is not in the "
-                    f"package ({_tag(library)})",
+                    sentence=f"looks for libraries in {shorten(element)}, which is not in the "
+                    f"package ({path_tag(library)})",
                 )
-
-
-def _directories(package: Package) -> frozenset[str]:
-    paths = [member.path for member in package.members]
-    return frozenset(_ancestors([*paths, *(item.path for item in package.objects)]))
-
-
-def _ancestors(paths: Iterable[str]) -> Iterator[str]:
-    for path in paths:
-        directory = path
-        while directory:
-            directory = directory.rpartition("/")[0]
-            yield directory
 
 
 @check
@@ -226,7 +193,7 @@ def needed_name_with_slash(library: ElfFile) -> Iterator[Finding]:
     """
     for need in library.needed:
         if "/" in need.name and expand(need.name, library) is None:
-            yield f"needs {_shorten(need.name)}, a path, which is opened from the current directory"
+            yield f"needs {shorten(need.name)}, a path, which is opened from the current directory"
 
 
 @check(enabled=False)
@@ -238,7 +205,7 @@ def rpath_instead_of_runpath(library: ElfFile) -> Iterator[Finding]:
     Fix: link with ``-Wl,--enable-new-dtags``; ``patchelf --set-rpath`` without ``--force-rpath``.
     """
     if library.rpath and not library.runpath:
-        yield f"has RPATH {_shorten(':'.join(library.rpath))} and no RUNPATH"
+        yield f"has RPATH {shorten(':'.join(library.rpath))} and no RUNPATH"
 
 
 @check(enabled=False)
@@ -250,7 +217,7 @@ def runpath_instead_of_rpath(library: ElfFile) -> Iterator[Finding]:
     Fix: link with ``-Wl,--disable-new-dtags``; ``patchelf --force-rpath --set-rpath``.
     """
     if library.runpath:
-        yield f"has RUNPATH {_shorten(':'.join(library.runpath))}, which takes RPATH's place"
+        yield f"has RUNPATH {shorten(':'.join(library.runpath))}, which takes RPATH's place"
 
 
 @check
@@ -259,8 +226,7 @@ def libpython_linked(linkage: Linkage) -> Iterator[Finding]:
 
     Why: PEP 513 forbids it: many interpreters are built without a shared libpython, and the object
     does not load there.
-    Fix: do not link extension modules with libpython; ``python3-config --ldflags`` without
-    ``--embed``, ``Development.Module`` in CMake.
+    Fix: do not link it; ``python3-config`` without ``--embed``, CMake's ``Development.Module``.
     """
     for edge in linkage.edges:
         if edge.rule is Rule.PYTHON:
@@ -268,25 +234,6 @@ def libpython_linked(linkage: Linkage) -> Iterator[Finding]:
                 path=edge.path,
                 sentence=f"needs {edge.needed}, which interpreters without a shared library lack",
             )
-
-
-@check
-def forbidden_bundled_library(
-    library: ElfFile, *, forbidden: str = _NEVER_BUNDLED
-) -> Iterator[Finding]:
-    """A library that must come from the user's system lies in the package.
-
-    ``forbidden`` is a regular expression on sonames and file names, without the hash of a graft.
-
-    Why: libc has to fit the loader of the running process, the driver's library the kernel.
-    Fix: exclude it from bundling (``auditwheel repair --exclude``), and build on an older system.
-    """
-    if library.kind is not Kind.SHARED or "stubs" in library.directory.split("/"):
-        return
-    for name in dict.fromkeys((library.name, library.file_name)):
-        if re.fullmatch(forbidden, re.sub(r"-[0-9a-f]{8}(?=[.-])", "", name)):
-            yield f"is {name}, which must come from the user's system"
-            return
 
 
 @check
@@ -301,16 +248,3 @@ def foreign_libc(library: ElfFile, target: TargetSystem) -> Iterator[Finding]:
     for need in library.needed:
         if re.fullmatch(r"lib(?:c|m|pthread|dl|rt|util)\.so\.\d|ld-linux.*", need.name):
             yield f"needs {need.name}, which is glibc's, under {target.name.partition(',')[0]}"
-
-
-@check(enabled=False)
-def orphan_library(linkage: Linkage) -> Iterator[Finding]:
-    """A library was grafted into the package, and nothing in it needs it.
-
-    Off by default: rtree opens such a library through ctypes.
-
-    Why: it only makes the package larger, unless some code opens it by name.
-    Fix: leave it out, or accept it with the place that opens it.
-    """
-    for path in linkage.orphans:
-        yield Problem(path=path, sentence="is needed by nothing in the package")

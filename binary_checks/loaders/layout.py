@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from binary_checks.model import ElfFile, Kind, Package
-from binary_checks.model.search_path import leaves_prefix
+from binary_checks.model.search_path import directories, leaves_prefix
 
 
 class Layout:
@@ -89,7 +89,7 @@ class _OwnPlaces:
     def __init__(self, package: Package) -> None:
         paths = {member.path for member in package.members}
         paths.update(item.path for item in package.objects)
-        self._directories = {parent for path in paths for parent in _parents(path)}
+        self._directories = directories(package)
         self._regular = {
             path.partition("/")[0] for path in paths if path.count("/") == 1 and _initialises(path)
         }
@@ -106,12 +106,6 @@ class _OwnPlaces:
         if directory not in self._directories or top in {"", ".."}:
             return True
         return top not in self._regular and not top.endswith(".libs")
-
-
-def _parents(path: str) -> Iterable[str]:
-    while path:
-        path = path.rpartition("/")[0]
-        yield path
 
 
 def _initialises(path: str) -> bool:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import posixpath
 import re
+from collections.abc import Iterator
 
 from binary_checks.model.objects import ElfFile
+from binary_checks.model.packages import Package
 
 PREFIX = "../../.."
 """The environment, seen from site-packages: ``<prefix>/lib/python3.11/site-packages``."""
@@ -14,6 +16,7 @@ PREFIX = "../../.."
 
 # ld.so takes $ORIGIN only where no further letter follows, ${ORIGIN} anywhere (elf/dl-load.c).
 _TOKEN = re.compile(r"\$(?:\{(ORIGIN|LIB|PLATFORM)\}|(ORIGIN|LIB|PLATFORM)(?![A-Za-z0-9_]))")
+_LONGEST = 100  # characters of an element in a sentence: ibm_db pads its own to hundreds
 _ORIGIN = "\0"
 _SIXTY_FOUR_BIT = frozenset(
     {"x86_64", "aarch64", "ppc64le", "ppc64", "s390x", "riscv64", "loongarch64"}
@@ -68,3 +71,27 @@ def normalise(path: str) -> str:
 def leaves_prefix(directory: str) -> bool:
     """Whether a path relative to site-packages lies outside the environment it is installed in."""
     return directory == f"{PREFIX}/.." or directory.startswith(f"{PREFIX}/../")
+
+
+def directories(package: Package) -> frozenset[str]:
+    """The directories that the package has files in, itself or further down; "" is the top."""
+    paths = {member.path for member in package.members}
+    paths.update(item.path for item in package.objects)
+    return frozenset(parent for path in paths for parent in _parents(path))
+
+
+def _parents(path: str) -> Iterator[str]:
+    while path:
+        path = path.rpartition("/")[0]
+        yield path
+
+
+def path_tag(owner: ElfFile) -> str:
+    """The dynamic tag of the search path that counts, as tools call it."""
+    return "RUNPATH" if owner.runpath else "RPATH"
+
+
+def shorten(element: str) -> str:
+    """An element as a sentence can hold it."""
+    element = re.sub(r"/{2,}", "/", element.strip())
+    return element if len(element) <= _LONGEST else f"{element[:_LONGEST]}..."

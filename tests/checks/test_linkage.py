@@ -8,19 +8,17 @@ from binary_checks.checks.linkage import (
     absolute_search_path,
     dead_search_directory,
     empty_search_path,
-    forbidden_bundled_library,
     foreign_libc,
     libpython_linked,
     load_order_dependent,
     missing_library,
     missing_search_directory,
     needed_name_with_slash,
-    orphan_library,
     rpath_instead_of_runpath,
     runpath_instead_of_rpath,
     search_path_leaves_prefix,
 )
-from binary_checks.model import Edge, Kind, Linkage, NotLooked, Problem, Rule
+from binary_checks.model import Edge, Linkage, NotLooked, Problem, Rule
 from fixtures.linking import EXTENSION, extension, library, link, target
 from fixtures.values import elf_file, wheel
 
@@ -191,33 +189,9 @@ def test_a_bundled_libpython_is_the_packages_own() -> None:
     assert list(libpython_linked(link(*objects, bundled))) == []
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["demo.libs/libc-1a2b3c4d.so.6", "demo.libs/libm-2.28.so", "demo/ld-linux-x86-64.so.2",
-     "demo/libpthread.so.0", "nvidia/lib/libcuda.so.1"],
-)  # fmt: skip
-def test_libc_and_the_driver_must_not_be_bundled(path: str) -> None:
-    assert len(list(forbidden_bundled_library(elf_file(path)))) == 1
-
-
-@pytest.mark.parametrize(
-    "path",
-    ["demo.libs/libcrypto-1a2b3c4d.so.3", "demo/libmkl.so", "demo/libcudart.so.13",
-     "nvidia/lib/stubs/libcuda.so", "torch/lib/libc10.so", "demo/libc++.so.1"],
-)  # fmt: skip
-def test_other_libraries_may_be_bundled(path: str) -> None:
-    assert list(forbidden_bundled_library(elf_file(path))) == []
-
-
 def test_glibc_is_foreign_to_musllinux() -> None:
     assert list(foreign_libc(library("demo/a.so", "libc.so.6"), MUSL)) == [
         "needs libc.so.6, which is glibc's, under musllinux_1_2_x86_64"
     ]
     assert list(foreign_libc(library("demo/a.so", "libc.so", "libc.musl-x86_64.so.1"), MUSL)) == []
     assert list(foreign_libc(library("demo/a.so", "libc.so.6"), target())) == []
-
-
-def test_an_orphan_is_told_when_asked_for() -> None:
-    graft = library("demo.libs/liba-1a2b3c4d.so")
-    assert [str(finding.path) for finding in orphan_library(link(graft))] == [graft.path]  # type: ignore[union-attr]
-    assert list(orphan_library(link(library("demo/plugin.so", kind=Kind.SHARED)))) == []

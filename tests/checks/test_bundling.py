@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import pytest
+
+from binary_checks.checks.bundling import forbidden_bundled_library, orphan_library
+from fixtures.linking import library, link
+from fixtures.values import elf_file
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["demo.libs/libc-1a2b3c4d.so.6", "demo.libs/libm-2.28.so", "demo/ld-linux-x86-64.so.2",
+     "demo/libpthread.so.0", "nvidia/lib/libcuda.so.1"],
+)  # fmt: skip
+def test_libc_and_the_driver_must_not_be_bundled(path: str) -> None:
+    assert len(list(forbidden_bundled_library(elf_file(path)))) == 1
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["demo.libs/libcrypto-1a2b3c4d.so.3", "demo/libmkl.so", "demo/libcudart.so.13",
+     "nvidia/lib/stubs/libcuda.so", "torch/lib/libc10.so", "demo/libc++.so.1"],
+)  # fmt: skip
+def test_other_libraries_may_be_bundled(path: str) -> None:
+    assert list(forbidden_bundled_library(elf_file(path))) == []
+
+
+def test_an_orphan_is_told_when_asked_for() -> None:
+    graft = library("demo.libs/liba-1a2b3c4d.so")
+    assert [str(finding.path) for finding in orphan_library(link(graft))] == [graft.path]  # type: ignore[union-attr]
+    assert list(orphan_library(link(library("demo/plugin.so")))) == []
