@@ -10,7 +10,6 @@ from binary_checks.model.linkage import (
     UnresolvedSymbol,
 )
 from binary_checks.model.objects import (
-    NO_SYMBOLS,
     Dependency,
     ElfFile,
     Format,
@@ -20,9 +19,6 @@ from binary_checks.model.objects import (
     NeededVersion,
     ObjectFile,
     PeFile,
-    Symbol,
-    Symbols,
-    SymbolTable,
     UnreadObject,
 )
 from binary_checks.model.packages import (
@@ -42,6 +38,7 @@ from binary_checks.model.probes import (
     ProbeReport,
     Step,
 )
+from binary_checks.model.symbols import NO_SYMBOLS, Symbol, Symbols, SymbolTable
 from binary_checks.model.system import Interpreter, Policy, SystemLibrary, TargetSystem
 
 __all__ = [

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from packaging.tags import Tag
 
-from binary_checks.model.objects import Kind, ObjectFile, SymbolTable
+from binary_checks.model.objects import Kind, ObjectFile
+from binary_checks.model.symbols import SymbolTable
 
 _SUFFIX = re.compile(
     r"""\.(?:

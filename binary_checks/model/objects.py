@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
+
+from binary_checks.model.symbols import NO_SYMBOLS, SymbolTable
 
 
 class Format(str, Enum):
@@ -38,76 +37,8 @@ class Dependency:
     delayed: bool = (
         False  # looked for at first use, not at load (PE delay import, LC_LAZY_LOAD_DYLIB)
     )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Symbol:
-    """One dynamic symbol, imported or exported."""
-
-    name: str
-    library: str = (
-        ""  # whom an import is asked of: vn_file (ELF), two-level ordinal (Mach-O), DLL (PE)
-    )
-    version: str = ""  # ELF symbol version node such as "GLIBC_2.17"; "" is unversioned
-    weak: bool = False
-    hidden: bool = False  # an exported non-default version (name@VERSION, not name@@VERSION)
-
-
-class SymbolTable(Collection[Symbol]):
-    """The symbols of one object, kept compact: a Symbol is made only when somebody asks for it."""
-
-    __slots__ = ()
-
-    @property
-    @abstractmethod
-    def names(self) -> frozenset[str]:
-        """Every name once, without versions."""
-
-    @property
-    def labels(self) -> frozenset[str]:
-        """``name@version`` of each symbol that has a version; those without are not in it."""
-        return frozenset(f"{item.name}@{item.version}" for item in self if item.version)
-
-    @abstractmethod
-    def find(self, name: str) -> tuple[Symbol, ...]:
-        """The symbols of that name, one a version; empty when there is none."""
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.names
-
-
-class Symbols(SymbolTable):
-    """A symbol table over ready-made symbols, in the order given."""
-
-    def __init__(self, symbols: Iterable[Symbol] = ()) -> None:
-        self._symbols = tuple(symbols)
-
-    @cached_property
-    def names(self) -> frozenset[str]:
-        """Every name once, without versions."""
-        return frozenset(symbol.name for symbol in self._symbols)
-
-    def find(self, name: str) -> tuple[Symbol, ...]:
-        """The symbols of that name, one a version."""
-        return tuple(symbol for symbol in self._symbols if symbol.name == name)
-
-    def __iter__(self) -> Iterator[Symbol]:
-        return iter(self._symbols)
-
-    def __len__(self) -> int:
-        return len(self._symbols)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SymbolTable) and sorted(self, key=repr) == sorted(other, key=repr)
-
-    def __hash__(self) -> int:
-        return hash(self._symbols)
-
-    def __repr__(self) -> str:
-        return f"Symbols({self._symbols!r})"
-
-
-NO_SYMBOLS = Symbols()
+    reexported: bool = False  # its symbols count as the object's own (LC_REEXPORT_DYLIB)
+    upward: bool = False  # of a cycle: initialised later (LC_LOAD_UPWARD_DYLIB)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -187,14 +118,25 @@ class ElfFile(ObjectFile):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MachOFile(ObjectFile):
-    """One slice of a Mach-O object."""
+    """One slice of a Mach-O object; names of its symbols are without the leading underscore.
 
+    The library of an import is the install name that its two-level ordinal stands for; "" is
+    looked up everywhere, "@executable" in the program itself. That of an export is the one that
+    it is re-exported from.
+    """
+
+    bundle: bool = False  # MH_BUNDLE: loaded by dlopen alone, and no library to link with
+    current_version: str = ""  # of LC_ID_DYLIB
+    compatibility_version: str = ""  # likewise
     rpaths: tuple[str, ...] = ()  # LC_RPATH in order
+    platforms: tuple[str, ...] = ()  # "macos", "ios", ...; () is not said: macOS
     minimum_os: str = ""  # LC_BUILD_VERSION minos or LC_VERSION_MIN_MACOSX, "11.0"
     sdk: str = ""
-    uuid: str = ""
+    uuid: str = ""  # as dwarfdump prints it
     signed: bool = False  # LC_CODE_SIGNATURE is there
+    signature_faults: tuple[str, ...] = ()  # such as pages with another hash
     two_level_namespace: bool = True  # MH_TWOLEVEL
+    chained_fixups: bool = False  # every import is looked up at load: nothing is bound lazily
 
     @property
     def format(self) -> Format:
@@ -204,12 +146,22 @@ class MachOFile(ObjectFile):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PeFile(ObjectFile):
-    """A PE image."""
+    """A PE image; a symbol without a name is called by its ordinal: ``#5``."""
 
+    characteristics: int = 0  # IMAGE_FILE_HEADER.Characteristics
     dll_characteristics: int = 0  # IMAGE_OPTIONAL_HEADER.DllCharacteristics
-    subsystem_version: str = ""
-    signed: bool = False  # the certificate table is there
-    device_code: tuple[str, ...] = ()
+    subsystem: int = 0  # IMAGE_SUBSYSTEM_*: 2 windowed, 3 console
+    subsystem_version: str = ""  # the oldest Windows that it asks for, "6.0"
+    linker_version: str = ""  # "14.44": Microsoft's linkers count as the toolset does
+    managed: bool = False  # .NET code alone, whatever the architecture says; not C++/CLI
+    writable_executable: tuple[str, ...] = ()  # sections with IMAGE_SCN_MEM_WRITE and _EXECUTE
+    dependent_load_flags: int = 0  # LOAD_LIBRARY_SEARCH_* that its load configuration asks for
+    pdb: str = ""  # where the linker put the debug information, as the CodeView record has it
+    debug_information: bool = False  # a .debug_info section with contents, as MinGW leaves it
+    overlay: int = 0  # bytes behind all that the headers speak of, as launchers carry a zip there
+    signed: bool = False  # an Authenticode signature is there
+    signature_matches: bool | None = None  # its digest is the file's; None where not computed
+    device_code: tuple[str, ...] = ()  # device code sections and what they hold
 
     @property
     def format(self) -> Format:

@@ -1,28 +1,120 @@
-"""Recognises Mach-O files, thin and fat; they are not read yet."""
+"""Reads Mach-O files, thin and fat: the load commands first, as dyld does.
+
+Each slice of a fat file is an object. Everything a slice refers to must lie inside of it: a
+truncated file is malformed, never empty.
+"""
 
 from __future__ import annotations
 
-from binary_checks.model import Format, UnreadObject
-from binary_checks.model.source import ByteSource
+from collections.abc import Iterator
+from typing import Any
 
-_THIN = (b"\xfe\xed\xfa\xce", b"\xfe\xed\xfa\xcf", b"\xce\xfa\xed\xfe", b"\xcf\xfa\xed\xfe")
-_FAT = (b"\xca\xfe\xba\xbe", b"\xca\xfe\xba\xbf")
+from binary_checks.errors import MalformedError
+from binary_checks.model import Format, Kind, MachOFile, UnreadObject
+from binary_checks.model.source import ByteSource
+from binary_checks.objects.macho_commands import (
+    LC_CODE_SIGNATURE,
+    LC_DYLD_CHAINED_FIXUPS,
+    Commands,
+    read_commands,
+)
+from binary_checks.objects.macho_dylibs import read_identity, read_needed, read_systems
+from binary_checks.objects.macho_extent import verify_extent
+from binary_checks.objects.macho_header import (
+    FAT,
+    MH_BUNDLE,
+    MH_DSYM,
+    MH_DYLIB,
+    MH_EXECUTE,
+    MH_OBJECT,
+    MH_TWOLEVEL,
+    THIN,
+    MachHeader,
+    Slice,
+    read_header,
+    read_slices,
+)
+from binary_checks.objects.macho_machines import architecture_of
+from binary_checks.objects.macho_signature import find_signature_faults
+from binary_checks.objects.macho_symbols import read_symbols
+
 _OLDEST_JAVA = 45
 """Java class files begin as fat ones do; where those count slices, they have a version."""
+
+_KINDS = {
+    MH_OBJECT: Kind.RELOCATABLE,
+    MH_EXECUTE: Kind.EXECUTABLE,
+    MH_DYLIB: Kind.SHARED,
+    MH_BUNDLE: Kind.SHARED,
+    MH_DSYM: Kind.DEBUG,
+}
 
 
 def recognises(head: bytes) -> bool:
     """Whether the first bytes announce a Mach-O file."""
-    if head[:4] in _FAT:
+    if head[:4] in FAT:
         return 0 < int.from_bytes(head[4:8], "big") < _OLDEST_JAVA
-    return head[:4] in _THIN
+    return head[:4] in THIN
 
 
 def retained(head: bytes, size: int) -> tuple[tuple[int, int], ...]:  # noqa: ARG001 - as its twins
-    """Nothing: what is not read need not be kept."""
-    return ()
+    """Everything: the code signature is about every byte."""
+    return ((0, size),)
 
 
-def read(path: str, source: ByteSource) -> tuple[UnreadObject, ...]:  # noqa: ARG001 - as its twins
-    """Say that the file is there and was not read."""
-    return (UnreadObject(path=path, format=Format.MACHO, reason="Mach-O is not read yet"),)
+def read(path: str, source: ByteSource) -> tuple[MachOFile | UnreadObject, ...]:
+    """The objects of a Mach-O file, one a slice. Raises MalformedError."""
+    return tuple(_read_slices(path, source))
+
+
+def _read_slices(path: str, source: ByteSource) -> Iterator[MachOFile | UnreadObject]:
+    for item in read_slices(source):
+        try:
+            yield _read_slice(path, item)
+        except MalformedError as error:
+            place = f"slice for {item.architecture}: " if item.architecture else ""
+            raise MalformedError(place + error.reason, item.start + error.offset) from None
+
+
+def _read_slice(path: str, source: Slice) -> MachOFile | UnreadObject:
+    header = read_header(source)
+    kind = _KINDS.get(header.type)
+    if kind is None:
+        reason = f"Mach-O type {header.type:#x} is no library, executable or relocatable file"
+        return UnreadObject(path=path, format=Format.MACHO, reason=reason)
+    commands = read_commands(source, header)
+    facts: dict[str, Any] = {
+        "path": path,
+        "kind": kind,
+        "size": source.size,
+        "architecture": architecture_of(header.cpu_type, header.cpu_subtype),
+        **read_systems(commands),
+    }
+    if kind is Kind.DEBUG:  # its segments tell where things lie in the stripped file
+        return MachOFile(**facts, **read_identity(commands))
+    verify_extent(commands, header.bits, source.size)
+    if kind is Kind.RELOCATABLE:
+        return MachOFile(**facts)
+    return _read_loadable(source, header, commands, facts)
+
+
+def _read_loadable(
+    source: Slice, header: MachHeader, commands: Commands, facts: dict[str, Any]
+) -> MachOFile:
+    needed = read_needed(commands)
+    imports, exports = read_symbols(source, header, commands, needed)
+    signature = commands.first(LC_CODE_SIGNATURE)
+    return MachOFile(
+        needed=needed,
+        imports=imports,
+        exports=exports,
+        bundle=header.type == MH_BUNDLE,
+        two_level_namespace=bool(header.flags & MH_TWOLEVEL),
+        chained_fixups=commands.first(LC_DYLD_CHAINED_FIXUPS) is not None,
+        signed=signature is not None,
+        signature_faults=(
+            find_signature_faults(source, *signature.unpack("II")) if signature else ()
+        ),
+        **read_identity(commands),
+        **facts,
+    )

@@ -1,0 +1,83 @@
+"""The symbols of an object file: what it imports and what it exports."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Symbol:
+    """One dynamic symbol, imported or exported."""
+
+    name: str
+    library: str = (
+        ""  # whom an import is asked of: vn_file (ELF), two-level ordinal (Mach-O), DLL (PE)
+    )
+    version: str = ""  # ELF symbol version node such as "GLIBC_2.17"; "" is unversioned
+    weak: bool = False
+    hidden: bool = False  # an exported non-default version (name@VERSION, not name@@VERSION)
+    ordinal: int | None = None  # PE: an export's number; of an import, when it asks by number
+    forwarder: str = ""  # PE: an export that stands for another library's, "NTDLL.RtlAllocateHeap"
+
+
+class SymbolTable(Collection[Symbol]):
+    """The symbols of one object, kept compact: a Symbol is made only when somebody asks for it."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def names(self) -> frozenset[str]:
+        """Every name once, without versions."""
+
+    @property
+    def by_version(self) -> Mapping[tuple[str, str], frozenset[str]]:
+        """The names under each (library, version); the library of an export is ""."""
+        grouped: dict[tuple[str, str], set[str]] = {}
+        for symbol in self:
+            grouped.setdefault((symbol.library, symbol.version), set()).add(symbol.name)
+        return {key: frozenset(names) for key, names in grouped.items()}
+
+    @abstractmethod
+    def find(self, name: str) -> tuple[Symbol, ...]:
+        """The symbols of that name, one a version; empty when there is none."""
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+
+class Symbols(SymbolTable):
+    """A symbol table over ready-made symbols, in the order given."""
+
+    def __init__(self, symbols: Iterable[Symbol] = ()) -> None:
+        self._symbols = tuple(symbols)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Every name once, without versions."""
+        return frozenset(symbol.name for symbol in self._symbols)
+
+    def find(self, name: str) -> tuple[Symbol, ...]:
+        """The symbols of that name, one a version."""
+        return tuple(symbol for symbol in self._symbols if symbol.name == name)
+
+    def __iter__(self) -> Iterator[Symbol]:
+        return iter(self._symbols)
+
+    def __len__(self) -> int:
+        return len(self._symbols)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SymbolTable) and sorted(self, key=repr) == sorted(other, key=repr)
+
+    def __hash__(self) -> int:
+        return hash(self._symbols)
+
+    def __repr__(self) -> str:
+        return f"Symbols({self._symbols!r})"
+
+
+NO_SYMBOLS = Symbols()
