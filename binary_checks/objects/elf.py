@@ -62,6 +62,7 @@ from binary_checks.objects.elf_segments import (
 )
 from binary_checks.objects.elf_symbols import read_symbols
 from binary_checks.objects.elf_versions import read_versions
+from binary_checks.objects.head import Head
 from binary_checks.objects.ranges import complement
 
 _MIB = 1 << 20
@@ -85,7 +86,7 @@ def retained(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
     What is left out is the inside of large segments and what no segment maps: code, GPU code,
     debug information.
     """
-    source = _Head(head, size)
+    source = Head(head, size)
     try:
         header = read_header(source)
         segments = read_segments(source, header)
@@ -220,17 +221,3 @@ def _read_interpreter(source: ByteSource, segments: Iterable[Segment]) -> str:
         return ""
     contents = source.read(segment.offset, min(segment.file_size, 4096))  # PATH_MAX
     return decode(contents.partition(b"\0")[0])
-
-
-class _Head:
-    """The first bytes of a file as a ByteSource that claims the whole file's size."""
-
-    def __init__(self, head: bytes, size: int) -> None:
-        self._head = head
-        self.size = size
-
-    def read(self, offset: int, length: int) -> bytes:
-        """The bytes, as long as they are among the first."""
-        if offset + length > len(self._head):
-            raise MalformedError("not among the first bytes", offset)
-        return self._head[offset : offset + length]

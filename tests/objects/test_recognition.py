@@ -1,4 +1,4 @@
-"""Objects are known by their first bytes, and what is not read yet says so."""
+"""Objects are known by their first bytes."""
 
 from __future__ import annotations
 
@@ -48,13 +48,6 @@ def test_a_format_is_known_by_its_first_bytes(head: bytes, expected: Format | No
     assert objects.recognise(head) is expected
 
 
-@pytest.mark.parametrize("content", [_pe()])
-def test_formats_that_are_not_read_yet_say_so(content: bytes) -> None:
-    (found,) = objects.read_objects("a.bin", Bytes(content))
-    assert isinstance(found, UnreadObject)
-    assert found.reason == f"{found.format.value} is not read yet"
-
-
 @pytest.mark.parametrize(
     "content",
     [
@@ -63,9 +56,12 @@ def test_formats_that_are_not_read_yet_say_so(content: bytes) -> None:
         _pe(b"NE\0\0"),
         _pe(start=0xFFFFFFFF),
         _pe()[:130],
+        b"!<arch>\n/               0",  # a static archive, or an import library
+        struct.pack("<HHIIIHH", 0x8664, 1, 0, 20, 0, 0, 0).ljust(200, b"\0"),  # COFF: an .obj
+        struct.pack("<HHHH", 0, 0xFFFF, 0, 0x8664).ljust(200, b"\0"),  # a short import object
     ],
 )
-def test_a_dos_program_or_a_text_is_no_object(content: bytes) -> None:
+def test_a_dos_program_a_text_or_what_only_linkers_read_is_no_object(content: bytes) -> None:
     assert objects.read_objects("a.exe", Bytes(content)) == ()
 
 

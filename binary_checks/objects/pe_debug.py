@@ -1,0 +1,87 @@
+"""Reads three small directories of a PE image: debug, load configuration and .NET."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+from binary_checks.errors import MalformedError
+from binary_checks.model.source import ByteSource
+from binary_checks.objects.pe_header import CLR, DEBUG, LOAD_CONFIG
+from binary_checks.objects.pe_sections import MappedImage, decode
+
+_ENTRY = Struct("<12xIIII")  # type, size, address, offset in the file
+_CODEVIEW = 2
+_MOST_ENTRIES = 64
+_PATHS = {b"RSDS": 24, b"NB10": 16}  # where the path begins in either form of the record
+_LONGEST_RECORD = 4096
+_FLAGS = Struct("<H")
+_POINTER = {32: Struct("<I"), 64: Struct("<Q")}
+_DEPENDENT_LOAD_FLAGS = {32: 54, 64: 78}  # places in IMAGE_LOAD_CONFIG_DIRECTORY
+_CHPE_METADATA = {32: 124, 64: 200}
+_COMIMAGE_FLAGS_ILONLY = 1
+_COMIMAGE_FLAGS_IL_LIBRARY = 4  # compiled ahead of time too (ReadyToRun), but not only
+
+_MAPPED = frozenset({0, 1, 2, 3, 5, 6, 9, 10, 12, 13, 14})
+"""Directories of the image itself: 4 lies outside, 7, 8, 11 and 15 are not what they say."""
+
+
+class LoadConfiguration(NamedTuple):
+    """What concerns us of the load configuration, whose length says which fields it has."""
+
+    dependent_load_flags: int = 0
+    hybrid: bool = False  # has metadata of compiled hybrid code: ARM64EC or ARM64X
+
+
+def read_pdb(image: MappedImage, source: ByteSource) -> str:
+    """The path of the PDB file in the CodeView record; "" where there is none."""
+    start, size = image.header.directories[DEBUG]
+    for address in range(start, start + min(size, _MOST_ENTRIES * 28) - 27, 28):
+        kind, length, _, offset = _ENTRY.unpack(image.read(address, 28, "a debug entry"))
+        if kind != _CODEVIEW:
+            continue
+        if offset + length > source.size:
+            raise MalformedError("the CodeView record lies beyond the end of the file", offset)
+        record = source.read(offset, min(length, _LONGEST_RECORD))
+        place = _PATHS.get(record[:4])
+        if place is not None:
+            return decode(record[place:].partition(b"\0")[0])
+    return ""
+
+
+def read_load_configuration(image: MappedImage) -> LoadConfiguration:
+    """Read the load configuration, as far as it goes."""
+    start, _ = image.header.directories[LOAD_CONFIG]
+    if not start:
+        return LoadConfiguration()
+    length = int.from_bytes(image.read(start, 4, "the load configuration"), "little")
+    bits = image.header.bits
+    flags = pointer = 0
+    if length >= _DEPENDENT_LOAD_FLAGS[bits] + 2:
+        address = start + _DEPENDENT_LOAD_FLAGS[bits]
+        (flags,) = image.unpack(_FLAGS, address, "the load configuration")
+    if length >= _CHPE_METADATA[bits] + bits // 8:
+        address = start + _CHPE_METADATA[bits]
+        (pointer,) = image.unpack(_POINTER[bits], address, "the load configuration")
+    return LoadConfiguration(flags, bool(pointer))
+
+
+def is_managed(image: MappedImage) -> bool:
+    """Whether it holds .NET code alone, which runs wherever its runtime does."""
+    start, _ = image.header.directories[CLR]
+    if not start:
+        return False
+    flags = int.from_bytes(image.read(start, 20, "the CLR header")[16:], "little")
+    return bool(flags & (_COMIMAGE_FLAGS_ILONLY | _COMIMAGE_FLAGS_IL_LIBRARY))
+
+
+def verify_directories(image: MappedImage) -> None:
+    """Raise MalformedError for a directory that lies in no section, or beyond its end."""
+    for number, (start, size) in enumerate(image.header.directories):
+        if start and number in _MAPPED:
+            what = f"directory {number}"
+            _, _, memory = image.locate(start, what)
+            if size > memory:
+                raise MalformedError(
+                    f"{what} has {size:#x} bytes, its section only {memory:#x} more"
+                )

@@ -1,0 +1,115 @@
+"""Reads what a PE image exports: names, ordinals, and forwarders to other libraries."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Iterable
+from struct import Struct
+
+from binary_checks.errors import MalformedError
+from binary_checks.model import NO_SYMBOLS, Symbol, SymbolTable
+from binary_checks.objects.pe_header import EXPORT
+from binary_checks.objects.pe_names import Names
+from binary_checks.objects.pe_sections import MappedImage
+from binary_checks.objects.pe_symbols import PeSymbolTable
+
+# Flags, time, version (2); name, first ordinal, counts of functions and names, three tables.
+_DIRECTORY = Struct("<IIHHIIIIIII")
+_MOST = 1 << 16  # ordinals have 16 bits
+_MOST_NAMES = 1 << 18
+
+
+class PeExports(PeSymbolTable):
+    """What an object exports: by name, and then what has an ordinal only."""
+
+    __slots__ = (
+        "_base", "_directory", "_forwarders", "_functions", "_indices", "_places", "_texts",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        base: int,
+        directory: range,
+        functions: array[int],
+        names: tuple[array[int], array[int]],
+        texts: tuple[Names, Names],
+    ) -> None:
+        super().__init__()
+        self._base = base
+        self._directory = directory  # an export whose address lies in here is a forwarder
+        self._functions = functions  # addresses, by index
+        self._places, indices = names  # addresses of names, and the function each stands for
+        self._texts, self._forwarders = texts
+        unnamed = set(range(len(functions))).difference(indices)
+        self._indices = indices + array("I", (i for i in sorted(unnamed) if functions[i]))
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    def _decode_names(self) -> list[str]:
+        unnamed = self._indices[len(self._places) :]
+        return self._texts.decode(self._places) + [f"#{self._base + index}" for index in unnamed]
+
+    def _aliases(self, position: int) -> Iterable[str]:
+        """Its ordinal, by which what has a name can be asked for too."""
+        return (f"#{self._base + self._indices[position]}",) if position < len(self._places) else ()
+
+    def _make(self, position: int, name: str) -> Symbol:
+        index = self._indices[position]
+        address = self._functions[index]
+        forwarded = address in self._directory
+        return Symbol(
+            name=name,
+            ordinal=self._base + index,
+            forwarder=self._forwarders.decode(array("I", [address]))[0] if forwarded else "",
+        )
+
+
+def read_exports(image: MappedImage) -> tuple[str, SymbolTable]:
+    """The name that the export directory gives the image, and its exports.
+
+    Raises MalformedError.
+    """
+    start, size = image.header.directories[EXPORT]
+    if not start:
+        return "", NO_SYMBOLS
+    fields = image.unpack(_DIRECTORY, start, "the export directory")
+    name, base, function_count, name_count, functions_at, names_at, indices_at = fields[4:]
+    called = image.text(name, "the export directory's name") if name else ""
+    if function_count > _MOST or name_count > _MOST_NAMES:
+        counts = f"{function_count} exports and {name_count} names"
+        raise MalformedError(f"the export directory claims {counts}")
+    functions = _read_column(image, "I", functions_at, function_count, "the export addresses")
+    places = _read_column(image, "I", names_at, name_count, "the names of exports")
+    short = _read_column(image, "H", indices_at, name_count, "the ordinals of exports")
+    indices = array("I", short)
+    if indices and max(indices) >= function_count:
+        raise MalformedError(f"a name stands for export {max(indices)} of {function_count}")
+    if not function_count:
+        return called, NO_SYMBOLS
+    places, indices = _drop_empty(functions, places, indices)
+    directory = range(start, start + size)
+    texts = Names(image, places, "the name of an export")
+    inside = (address for address in functions if address in directory)
+    forwarders = Names(image, inside, "the target of a forwarder")
+    return called, PeExports(base, directory, functions, (places, indices), (texts, forwarders))
+
+
+def _drop_empty(
+    functions: array[int], places: array[int], indices: array[int]
+) -> tuple[array[int], array[int]]:
+    """Without the names that stand for no address: what nobody can get is not exported."""
+    if 0 not in functions:
+        return places, indices
+    kept = [pair for pair in zip(places, indices, strict=True) if functions[pair[1]]]
+    return array("I", (place for place, _ in kept)), array("I", (index for _, index in kept))
+
+
+def _read_column(image: MappedImage, kind: str, address: int, count: int, what: str) -> array[int]:
+    """A table of 4 ("I") or 2 ("H") bytes an entry."""
+    column = array(kind)
+    column.frombytes(image.read(address, count * column.itemsize, what))
+    if sys.byteorder == "big":
+        column.byteswap()
+    return column

@@ -1,0 +1,143 @@
+"""Reads a PE image's bytes at the addresses where a loader maps them, and judges its sections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from struct import Struct
+from typing import Any, Final
+
+from binary_checks.errors import MalformedError
+from binary_checks.model.source import ByteSource
+from binary_checks.objects.pe_header import (
+    IMAGE_SCN_MEM_EXECUTE,
+    IMAGE_SCN_MEM_WRITE,
+    PeHeader,
+    Section,
+)
+
+_SECTOR = 0x200
+_PAGE = 0x1000
+_BLOCK = 16 * 1024
+"""What is read at once where a table's length is known only by walking it."""
+_LONGEST_NAME = 1 << 16
+
+DEVICE_CODE: Final = (".nv_fatb", ".hip_fat")
+"""CUDA and HIP: the first eight letters of where compilers put code for the GPU."""
+
+
+class MappedImage:
+    """The file's bytes by their address in memory, relative to the image base."""
+
+    __slots__ = ("_block", "_block_start", "_maps", "_source", "header")
+
+    def __init__(self, source: ByteSource, header: PeHeader, sections: Iterable[Section]) -> None:
+        self.header = header
+        self._source = source
+        self._maps = tuple(_map(header, sections, source.size))
+        self._block = b""
+        self._block_start = 0
+
+    def locate(self, address: int, what: str) -> tuple[int, int, int]:
+        """File offset of an address, bytes of the file and of memory from there to the end."""
+        for start, memory, offset, size in self._maps:
+            distance = address - start
+            if 0 <= distance < memory:
+                return offset + distance, max(size - distance, 0), memory - distance
+        raise MalformedError(f"{what} at address {address:#x} lies in no section")
+
+    def read(self, address: int, length: int, what: str) -> bytes:
+        """Exactly length bytes from the address on, all of them in one section."""
+        if not length:
+            return b""
+        offset, available, memory = self.locate(address, what)
+        if length > memory:
+            raise MalformedError(
+                f"{what} has {length:#x} bytes, its section only {memory:#x} more", offset
+            )
+        if length > available + _PAGE:  # zeros that nobody wrote: no table is made of them
+            raise MalformedError(f"{what} lies in memory that the file does not fill", offset)
+        content = self._source.read(offset, min(length, available)) if available else b""
+        return content.ljust(length, b"\0")
+
+    def read_some(self, address: int, length: int, what: str) -> bytes:
+        """Up to length bytes from the address on, as far as the file fills the section."""
+        offset, available, _ = self.locate(address, what)
+        return self._source.read(offset, min(length, available)) if available else b""
+
+    def unpack(self, layout: Struct, address: int, what: str) -> tuple[Any, ...]:
+        """One small structure; neighbours are read along, so that walking a table stays cheap."""
+        start = address - self._block_start
+        if start < 0 or start + layout.size > len(self._block):
+            self._block = self.read_some(address, _BLOCK, what)
+            self._block_start, start = address, 0
+            if len(self._block) < layout.size:  # its end lies in the zeros behind the contents
+                return layout.unpack(self.read(address, layout.size, what))
+        return layout.unpack_from(self._block, start)
+
+    def text(self, address: int, what: str) -> str:
+        """The zero-terminated name at an address."""
+        content = self.read_some(address, 256, what)
+        if b"\0" not in content:
+            content = self.read_some(address, _LONGEST_NAME, what)
+        _, available, memory = self.locate(address, what)
+        end = content.find(b"\0")
+        if end < 0 and (len(content) < available or available == memory):
+            raise MalformedError(f"{what} at address {address:#x} has no end")
+        return decode(content[:end] if end >= 0 else content)
+
+
+def decode(name: bytes) -> str:
+    """Names are ASCII by habit only; bytes that are not stay visible as escapes."""
+    return name.decode("utf-8", "backslashreplace")
+
+
+def _map(
+    header: PeHeader, sections: Iterable[Section], size: int
+) -> Iterable[tuple[int, int, int, int]]:
+    """Address, bytes in memory, offset and bytes in the file, of the headers and each section."""
+    if header.section_alignment < _PAGE:
+        # The whole file is mapped as it lies: addresses are offsets (drivers, tiny programs).
+        yield 0, max(header.image_size, size), 0, size
+        return
+    for section in sections:
+        memory = section.virtual_size or section.size
+        memory = -(-memory // _PAGE) * _PAGE
+        # The loader counts in sectors, and passes over what the offset has beyond one.
+        offset = section.offset - section.offset % _SECTOR
+        held = min(section.size, memory, size - offset)
+        if memory:
+            yield section.address, memory, offset, held
+    headers = min(header.headers_size, size)
+    yield 0, headers, 0, headers
+
+
+def find_writable_executable(sections: Iterable[Section]) -> tuple[str, ...]:
+    """The names of the sections that are both, in file order."""
+    both = IMAGE_SCN_MEM_WRITE | IMAGE_SCN_MEM_EXECUTE
+    return tuple(section.name for section in sections if section.flags & both == both)
+
+
+def is_debug_companion(sections: Iterable[Section]) -> bool:
+    """Whether the code is gone, as ``objcopy --only-keep-debug`` leaves it."""
+    code = [s for s in sections if s.flags & IMAGE_SCN_MEM_EXECUTE and s.virtual_size]
+    return has_debug_information(sections) and bool(code) and not any(s.size for s in code)
+
+
+def has_debug_information(sections: Iterable[Section]) -> bool:
+    """Whether DWARF's main section is there with contents, compressed or not."""
+    return any(s.name in (".debug_info", ".zdebug_info") and s.size for s in sections)
+
+
+def find_device_code(sections: Iterable[Section]) -> tuple[str, ...]:
+    """The names of the device code sections, in file order."""
+    return tuple(section.name for section in sections if section.name.startswith(DEVICE_CODE))
+
+
+def find_end(header: PeHeader, sections: Iterable[Section], source: ByteSource) -> int:
+    """Where everything that the headers speak of ends, without the signature."""
+    ends = [section.offset + section.size for section in sections if section.size]
+    end = max([*ends, min(header.headers_size, source.size), header.sections_end])
+    if end <= header.strings_offset <= source.size - 4:
+        length = int.from_bytes(source.read(header.strings_offset, 4), "little")
+        end = header.strings_offset + length
+    return min(end, source.size)
