@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import hashlib
 import os
 import sys
@@ -18,6 +19,10 @@ from binary_checks.inspection import write_facts
 from binary_checks.model import Linkage, Package
 from binary_checks.packages import recognises
 from binary_checks.profile import find_profile, load_profile
+
+
+UNNEEDED = ("doctest", "unittest", "unraisableexception", "threadexception", "pastebin")
+"""Plugins of pytest's own that have nothing to say about packages."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,8 +43,10 @@ def check(arguments: Sequence[str]) -> int:
         return int(pytest.ExitCode.USAGE_ERROR)
     ini = resources.files("binary_checks") / "binary-checks.ini"
     own = ["-p", "xdist.plugin", "-p", "binary_checks.plugin", "-p", "no:cacheprovider"]
+    unneeded = [part for name in UNNEEDED for part in ("-p", f"no:{name}")]
     place = ["-c", str(ini), "--rootdir", str(Path.cwd()), "--noconftest"]
-    return int(pytest.main([*own, *place, *arguments]))
+    gc.set_threshold(100_000, 20, 20)  # facts are trees; the collector would only walk them
+    return int(pytest.main([*own, *unneeded, *place, *arguments]))
 
 
 def inspect(arguments: Sequence[str]) -> int:

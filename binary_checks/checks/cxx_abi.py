@@ -87,11 +87,9 @@ def _gather(package: Package, namespaces: Collection[str]) -> dict[str, _Evidenc
     for item in package.objects_of(ElfFile):
         if item.kind not in (Kind.SHARED, Kind.EXECUTABLE) or _GRAFTED.match(item.path):
             continue
-        for name in sorted(item.exports.names | item.imports.names):
+        names = item.exports.names | item.imports.names
+        for name in sorted(filter(_may_tell, names)):  # nearly all end here
             new = "St7__cxx11" in name or "B5cxx11" in name
-            # Nearly all names end here; only the rest is taken apart.
-            if not new and not ("Ss" in name or "Sb" in name or "St4list" in name):
-                continue
             namespace = _namespace_of(name)
             if not namespace or (namespaces and namespace not in namespaces):
                 continue
@@ -99,6 +97,10 @@ def _gather(package: Package, namespaces: Collection[str]) -> dict[str, _Evidenc
                 evidence = found.setdefault(namespace, _Evidence())
                 (evidence.new if new else evidence.old).setdefault(item.path, []).append(name)
     return found
+
+
+def _may_tell(name: str) -> bool:
+    return "cxx11" in name or "Ss" in name or "Sb" in name or "St4list" in name
 
 
 def _namespace_of(mangled: str) -> str:

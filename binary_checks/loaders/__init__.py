@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 
 from binary_checks.loaders import glibc, musl
-from binary_checks.loaders.image import Image, LoaderRules, load
+from binary_checks.loaders.image import Image, load
 from binary_checks.loaders.layout import Layout
 from binary_checks.loaders.requirements import not_given
 from binary_checks.loaders.roots import load_roots
+from binary_checks.loaders.rules import LoaderRules
+from binary_checks.loaders.searches import Searches
 from binary_checks.loaders.symbols import find_own_python_symbols, look_up
 from binary_checks.loaders.versions import find_missing_versions
 from binary_checks.model import Edge, Linkage, Package, Rule, TargetSystem
@@ -32,7 +36,7 @@ def simulate(
     rules: LoaderRules = musl if target.libc == "musl" else glibc
     layout = Layout(package, others)
     native = [item for item in layout.objects if item.architecture == target.architecture]
-    loadings = load_roots(native, partial(load, layout=layout, target=target, rules=rules))
+    loadings = load_roots(native, partial(load, searches=Searches(layout, target, rules)))
     images = (*loadings.roots, *loadings.orphans)
     symbols = look_up(images, layout, target, rules)
     missing = () if requirements_given else not_given(requirements, others, target)
@@ -55,15 +59,18 @@ def simulate(
 
 def _merge(images: Iterable[Image], layout: Layout) -> tuple[Edge, ...]:
     """One edge for each need of each object of the package: where processes differ, the worst."""
-    merged: dict[tuple[str, str, str], Edge] = {}
+    merged: dict[tuple[str, str, str], tuple[Edge, str]] = {}
     for image in images:
         for edge in image.edges:
             if layout.origins.get(edge.path):
                 continue
             key = (edge.path, edge.architecture, edge.needed)
-            if key not in merged or _badness(edge) > _badness(merged[key]):
-                merged[key] = edge
-    return tuple(merged[key] for key in sorted(merged))
+            known = merged.get(key)
+            if known is None or (edge is not known[0] and _badness(edge) > _badness(known[0])):
+                merged[key] = edge, image.root.path
+    return tuple(
+        replace(edge, root=root) for _, (edge, root) in sorted(merged.items(), key=itemgetter(0))
+    )
 
 
 def _badness(edge: Edge) -> int:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import cached_property
 
-from binary_checks.loaders.image import Image, LoaderRules
+from binary_checks.loaders.image import Image
 from binary_checks.loaders.layout import Layout
+from binary_checks.loaders.rules import LoaderRules
 from binary_checks.model import Edge, ElfFile, Symbol, TargetSystem
 
 _SYSTEM = "system:"
+_NONE: frozenset[str] = frozenset()
 
 
 class SystemSymbols:
@@ -16,23 +19,19 @@ class SystemSymbols:
 
     def __init__(self, target: TargetSystem) -> None:
         self._data = target.library_data
-        self._names: dict[str, frozenset[str]] = {}
-        self._labels: dict[str, frozenset[str]] = {}
+        self._names: dict[frozenset[str], frozenset[str]] = {}
 
-    def names(self, soname: str) -> frozenset[str]:
-        """The names; empty without export data."""
-        if soname not in self._names:
-            data = self._data.get(soname)
-            self._names[soname] = frozenset(data.symbols) if data else frozenset()
-        return self._names[soname]
+    def names(self, sonames: frozenset[str]) -> frozenset[str]:
+        """All that these libraries export together, as far as there is export data."""
+        if sonames not in self._names:
+            known = filter(None, map(self._data.get, sonames))
+            self._names[sonames] = _NONE.union(*(data.symbols for data in known))
+        return self._names[sonames]
 
-    def labels(self, soname: str) -> frozenset[str]:
-        """``name@version`` of each; empty without export data."""
-        if soname not in self._labels:
-            data = self._data.get(soname)
-            rows = data.symbols.items() if data else ()
-            self._labels[soname] = frozenset(f"{name}@{node}" for name, v in rows for node in v)
-        return self._labels[soname]
+    def has(self, soname: str, name: str, version: str) -> bool:
+        """Whether a library exports that symbol in that version."""
+        data = self._data.get(soname)
+        return data is not None and version in data.symbols.get(name, ())
 
 
 class Scope:
@@ -79,26 +78,28 @@ class Scope:
         self, names: frozenset[str], objects: Iterable[ElfFile], system: Iterable[str]
     ) -> frozenset[str]:
         """Those of the names that neither these objects, nor these libraries, nor Python define."""
+        names -= self.system.names(frozenset(system))
+        if self.image.python and self.target.interpreter:
+            names -= self.target.interpreter.exports
         for item in objects:
-            names -= item.exports.names
             if not names:
-                return names
-        for soname in system:
-            names -= self.system.names(soname)
-        interpreter = self.target.interpreter if self.image.python else None
-        return names - interpreter.exports if interpreter else names
+                break
+            names -= item.exports.names
+        return names
 
-    def unmatched(
-        self, labels: frozenset[str], objects: Iterable[ElfFile], system: Iterable[str]
-    ) -> frozenset[str]:
-        """Those ``name@version`` references that none of these has in that version."""
-        for item in objects:
-            if labels and item.defined_versions:
-                labels -= item.exports.labels
-        for soname in system:
-            labels -= self.system.labels(soname)
-        return labels
+    def answers(self, name: str, version: str) -> bool:
+        """Whether anything loaded matches a versioned reference (check_match of dl-lookup.c).
 
+        That is a definition of that version, or one without any.
+        """
+        wanted = {version, ""}
+        return any(self.system.has(soname, name, version) for soname in self.image.system) or any(
+            symbol.version in wanted
+            for item in self.image.objects
+            for symbol in item.exports.find(name)
+        )
+
+    @cached_property
     def blindness(self) -> str:
         """Why a symbol may be defined where nobody can look; "" when all of the scope is known."""
         for edge in self.image.edges:
@@ -119,30 +120,23 @@ def strong(library: ElfFile, names: Iterable[str]) -> frozenset[str]:
     )
 
 
-def another_version(library: ElfFile, labels: Iterable[str], scope: Scope) -> dict[str, ElfFile]:
-    """Those of the references whose library has the name, with that library.
+def mismatched(library: ElfFile, scope: Scope) -> Iterator[tuple[str, str, ElfFile]]:
+    """The name and version of each reference whose library has the name, but in no such version.
 
     What a library of the system lacks is judged by the version nodes it has.
     """
-    labels = tuple(labels)
-    found: dict[str, ElfFile] = {}
-    for edge in scope.edges(library) if labels else ():
+    for edge in scope.edges(library):
         provider = scope.objects.get(edge.resolved or "")
-        for label in labels if provider else ():
-            name, _, version = label.partition("@")
-            if provider and name in provider.exports.names:
-                asked = library.imports.find(name)
-                if any(_asks(symbol, version, edge.needed) for symbol in asked):
-                    found[label] = provider
-    return found
+        if provider is None:
+            continue
+        for (asked, version), names in library.imports.by_version.items():
+            if asked != edge.needed:
+                continue
+            lacking = names - provider.exports.by_version.get(("", version), _NONE)
+            for name in lacking & provider.exports.names if lacking else ():
+                if any(_asks(symbol, version, asked) for symbol in library.imports.find(name)):
+                    yield name, version, provider
 
 
 def _asks(symbol: Symbol, version: str, library: str) -> bool:
     return symbol.version == version and symbol.library == library and not symbol.weak
-
-
-def defines_without_version(scope: Scope, name: str) -> bool:
-    """Whether some object answers for any version (check_match of glibc's dl-lookup.c)."""
-    return any(
-        not symbol.version for item in scope.image.objects for symbol in item.exports.find(name)
-    )

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 
-from binary_checks.loaders.image import Image, LoaderRules
+from binary_checks.loaders.image import Image
 from binary_checks.loaders.layout import Layout
+from binary_checks.loaders.rules import LoaderRules
 from binary_checks.loaders.scope import (
     Scope,
     SystemSymbols,
-    another_version,
-    defines_without_version,
+    mismatched,
     strong,
 )
 from binary_checks.model import ElfFile, TargetSystem, UnexploredSymbols, UnresolvedSymbol
@@ -33,17 +33,20 @@ def find_own_python_symbols(
 
     libshiboken6 has a PyRun_String of its own, for PySide6 to stay within the stable ABI.
     """
-    asked: dict[str, frozenset[str]] = {}
+    images = tuple(images)
+    objects = {item.path: item for image in images for item in image.objects}
+    asked = {
+        item.path: frozenset(filter(_is_pythons, item.imports.names))
+        for item in filter(layout.is_own, objects.values())
+    }
+    wanted = frozenset[str]().union(*asked.values())
+    offered = {path: names for path, i in objects.items() if (names := wanted & i.exports.names)}
     found: dict[str, set[str]] = {}
-    for image in images:
-        for item in filter(layout.is_own, image.objects):
-            if item.path not in asked:
-                asked[item.path] = frozenset(filter(_is_pythons, item.imports.names))
-        wanted = frozenset().union(*(asked.get(item.path, ()) for item in image.objects))
-        defined = {name for item in image.objects for name in wanted & item.exports.names}
+    for image in images if offered else ():
+        defined = {name for item in image.objects for name in offered.get(item.path, ())}
         for item in image.objects if defined else ():
-            if names := defined & asked.get(item.path, frozenset()):
-                found.setdefault(item.path, set()).update(names)
+            if own := defined & asked.get(item.path, frozenset()):
+                found.setdefault(item.path, set()).update(own)
     return tuple((path, tuple(sorted(names))) for path, names in sorted(found.items()))
 
 
@@ -64,16 +67,19 @@ def look_up(
         for library in filter(layout.is_own, scope.image.objects):
             own_left = own.leftover(library, scope)
             left = own_left.names
-            if left:
+            known = unexplored.get(library.path)
+            if known and known.count >= len(left) and scope.blindness:
+                left = frozenset()  # this process cannot tell more than another one has
+            elif left:
                 left = scope.remaining(left, scope.image.objects, scope.image.system)
             hidden, reason = _out_of_sight(left, scope)
-            if len(hidden) > getattr(unexplored.get(library.path), "count", 0):
+            if len(hidden) > (known.count if known else 0):
                 unexplored[library.path] = UnexploredSymbols(
                     path=library.path, count=len(hidden), reason=reason
                 )
             found = (
                 *_describe(library, left - hidden, scope, layout),
-                *_describe_mismatched(library, own_left.labels, scope, layout),
+                *_describe_mismatched(library, own_left.mismatched, scope, layout),
             )
             for item in found:
                 unresolved.setdefault((item.path, item.name, item.version), item)
@@ -88,7 +94,7 @@ class _Leftover:
     """What an object's own closure does not satisfy."""
 
     names: frozenset[str]  # undefined, and not weak
-    labels: frozenset[str]  # name@version, of which its library has another version
+    mismatched: tuple[tuple[str, str, ElfFile], ...]  # name, version, the library without it
 
 
 class _OwnClosures:
@@ -105,12 +111,10 @@ class _OwnClosures:
             return self._known[key]
         objects, system = scope.closure(library)
         names = scope.remaining(library.imports.names, objects, system)
-        labels: frozenset[str] = frozenset()
-        if scope.rules.CHECKS_VERSIONS and library.symbol_versions:
-            labels = scope.unmatched(library.imports.labels, objects, system)
+        versioned = scope.rules.CHECKS_VERSIONS and library.symbol_versions
         found = _Leftover(
             names=strong(library, names),
-            labels=frozenset(another_version(library, labels, scope)),
+            mismatched=tuple(mismatched(library, scope)) if versioned else (),
         )
         if self._varying.isdisjoint(item.path for item in objects):
             self._known[key] = found
@@ -130,9 +134,8 @@ def _out_of_sight(names: frozenset[str], scope: Scope) -> tuple[frozenset[str], 
     """Those of the names that something unknown may define, and what that is."""
     if not names:
         return names, ""
-    reason = scope.blindness()
-    if reason:
-        return names, reason
+    if scope.blindness:
+        return names, scope.blindness
     if scope.image.python and scope.target.interpreter is None:
         names = frozenset(name for name in names if _is_pythons(name))
         return names, "the exports of the tag's Python are not known"
@@ -156,14 +159,10 @@ def _describe(
 
 
 def _describe_mismatched(
-    library: ElfFile, labels: frozenset[str], scope: Scope, layout: Layout
+    library: ElfFile, found: Iterable[tuple[str, str, ElfFile]], scope: Scope, layout: Layout
 ) -> Iterator[UnresolvedSymbol]:
-    if labels:
-        labels = scope.unmatched(labels, scope.image.objects, scope.image.system)
-    found = another_version(library, labels, scope)
-    for label, provider in sorted(found.items(), key=itemgetter(0)):
-        name, _, version = label.partition("@")
-        if not defines_without_version(scope, name):
+    for name, version, provider in sorted(found, key=itemgetter(0, 1)):
+        if not scope.answers(name, version):
             yield UnresolvedSymbol(
                 path=library.path,
                 name=name,

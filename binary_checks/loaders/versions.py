@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from binary_checks.loaders.image import Image
 from binary_checks.loaders.layout import Layout
@@ -24,7 +25,8 @@ def find_missing_versions(
                 continue
             judged.add((edge.path, edge.resolved))
             for item in _missing_of(library, edge, objects.get(edge.resolved or ""), target):
-                found.setdefault((item.path, item.library, item.version), item)
+                key = (item.path, item.library, item.version)
+                found.setdefault(key, replace(item, root=image.root.path))
     return tuple(found[key] for key in sorted(found))
 
 
@@ -45,7 +47,6 @@ def _missing_of(
                 library=need.library,
                 version=need.version,
                 provider=edge.resolved or "",
-                root=edge.root,
                 versioned=provider is None or bool(provider.defined_versions),
             )
 

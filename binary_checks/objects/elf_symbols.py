@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import sys
 from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate, count
+from operator import add
 
 from binary_checks.errors import MalformedError
 from binary_checks.model import NO_SYMBOLS, Symbol, SymbolTable
@@ -26,7 +29,16 @@ _HIDDEN = 0x8000  # of a version index: name@VERSION, never chosen for an import
 class DynamicSymbols:
     """The columns of DT_SYMTAB that count, and what their names and versions refer to."""
 
-    __slots__ = ("bindings", "by_index", "names", "sections", "strings", "versions", "visibilities")
+    __slots__ = (
+        "bindings",
+        "by_index",
+        "names",
+        "sections",
+        "strings",
+        "texts",
+        "versions",
+        "visibilities",
+    )
 
     def __init__(
         self,
@@ -44,6 +56,7 @@ class DynamicSymbols:
         self.sections = _column("H", table, order)[3 if wide else 7 :: size // 2]  # st_shndx
         self.versions = _column("H", versions, order)  # empty: the object has no versions
         self.strings = strings
+        self.texts: dict[int, str] | None = None  # by where they begin, once somebody asks
         self.by_index = by_index
 
     def verify(self) -> None:
@@ -91,28 +104,38 @@ class DynamicSymbols:
     def decode_names(self, indices: Iterable[int]) -> list[str]:
         """The names of those symbols.
 
-        Names may overlap, as linkers merge common endings. All names of a real file together are
-        about as long as its strings; a file made to explode is cut short.
+        Linkers merge common endings, so that a name may begin inside of another. All names of a
+        real file together are about as long as its strings; one made to explode is cut short.
         """
-        names: list[str] = []
-        strings, starts = self.strings, self.names
-        budget = 4 * len(strings) + (1 << 20)
-        text = strings.decode("ascii") if strings.isascii() else ""
+        if self.texts is None:
+            self.texts = _split(self.strings)
+        texts, starts, names = self.texts, self.names, []
+        budget = len(self.strings) + (1 << 20)
         for index in indices:
             start = starts[index]
-            end = strings.index(b"\0", start)
-            budget -= end - start
-            if budget < 0:
-                end = min(end, start + 64)
-            names.append(text[start:end] if text else decode(strings[start:end]))
+            name = texts.get(start)
+            if name is None:
+                end = self.strings.index(b"\0", start)
+                budget -= end - start
+                name = decode(self.strings[start : end if budget > 0 else start + 64])
+            names.append(name)
         return names
+
+
+def _split(strings: bytes) -> dict[int, str]:
+    """The strings of a table by where they begin."""
+    pieces = strings.split(b"\0")
+    starts = map(add, accumulate(map(len, pieces), initial=0), count())  # a NUL after each
+    if strings.isascii():
+        return dict(zip(starts, strings.decode("ascii").split("\0"), strict=False))
+    return dict(zip(starts, map(decode, pieces), strict=False))
 
 
 class ElfSymbolTable(SymbolTable):
     """One side of an object's dynamic symbols: what it imports or what it exports."""
 
     __slots__ = (
-        "_are_imports", "_first", "_indices", "_labels", "_names", "_others", "_raw", "_set",
+        "_are_imports", "_by_version", "_first", "_indices", "_names", "_others", "_raw", "_set",
     )  # fmt: skip
 
     def __init__(self, raw: DynamicSymbols, *, are_imports: bool) -> None:
@@ -121,7 +144,7 @@ class ElfSymbolTable(SymbolTable):
         self._indices: array[int] | None = None
         self._names: list[str] | None = None
         self._set: frozenset[str] | None = None
-        self._labels: frozenset[str] | None = None
+        self._by_version: dict[tuple[str, str], frozenset[str]] | None = None
         self._first: dict[str, int] | None = None  # name -> its first position
         self._others: dict[str, list[int]] = {}  # further positions of names with several versions
 
@@ -133,11 +156,11 @@ class ElfSymbolTable(SymbolTable):
         return self._set
 
     @property
-    def labels(self) -> frozenset[str]:
-        """``name@version`` of each symbol that has a version; those without are not in it."""
-        if self._labels is None:
-            self._labels = frozenset(self._all_labels())
-        return self._labels
+    def by_version(self) -> Mapping[tuple[str, str], frozenset[str]]:
+        """The names under each (library, version); the library of an export is ""."""
+        if self._by_version is None:
+            self._by_version = self._group()
+        return self._by_version
 
     def find(self, name: str) -> tuple[Symbol, ...]:
         """The symbols of that name, one a version."""
@@ -176,16 +199,18 @@ class ElfSymbolTable(SymbolTable):
             self._names = self._raw.decode_names(self._chosen())
         return self._names
 
-    def _all_labels(self) -> Iterator[str]:
-        if not self._raw.versions:
-            return
-        nodes = self._raw.by_index.items()
-        suffixes = {index: f"@{version}" for index, (_, version) in nodes if version}
-        versions = self._raw.versions
+    def _group(self) -> dict[tuple[str, str], frozenset[str]]:
+        raw, grouped = self._raw, defaultdict[int, list[str]](list)
+        if not raw.versions:
+            return {("", ""): self.names}
         for name, index in zip(self._all_names(), self._chosen(), strict=True):
-            suffix = suffixes.get(versions[index] & ~_HIDDEN)
-            if suffix:
-                yield name + suffix
+            grouped[raw.versions[index] & ~_HIDDEN].append(name)
+        found: dict[tuple[str, str], frozenset[str]] = {}
+        for number, names in grouped.items():
+            library, version = raw.by_index.get(number, ("", ""))
+            key = (library if self._are_imports else "", version)
+            found[key] = found.get(key, frozenset()).union(names)
+        return found
 
     def _make(self, positions: Iterable[int]) -> Iterator[Symbol]:
         raw, chosen, names = self._raw, self._chosen(), self._all_names()
