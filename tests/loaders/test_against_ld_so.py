@@ -17,6 +17,7 @@ from binary_checks import objects
 from binary_checks.loaders import glibc
 from binary_checks.loaders.image import Image, load
 from binary_checks.loaders.layout import Layout
+from binary_checks.loaders.searches import Searches
 from binary_checks.loaders.symbols import Lookups, look_up
 from binary_checks.model import ElfFile
 from fixtures.build_elf import ElfSymbol, build_elf
@@ -82,7 +83,7 @@ def judge(files: dict[str, bytes]) -> tuple[Image, Lookups]:
     system = target(libraries=frozenset(), library_data={}, interpreter=None)
     layout = Layout(wheel(objects=readable))
     (root,) = layout.find("pkg", "root.so")
-    image = load(root, layout, system, glibc)
+    image = load(root, Searches(layout, system, glibc))
     return image, look_up([image], layout, system, glibc)
 
 
