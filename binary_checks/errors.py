@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 
+def one_line(text: str) -> str:
+    """The text with escapes for what could break the line or drive the terminal.
+
+    Names come out of hostile archives, and out of the command line.
+    """
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+        for char in text.encode("utf-8", "backslashreplace").decode("utf-8")
+    )
+
+
 class BinaryChecksError(Exception):
     """The base of all: its text is one line, fit to be shown as it is."""
+
+    def __str__(self) -> str:
+        return one_line(super().__str__())
 
 
 class PackageError(BinaryChecksError):
@@ -33,6 +47,10 @@ class NotApplicable(BinaryChecksError):
 
 class Unavailable(BinaryChecksError):
     """There is something to look at, but it cannot be looked at here; never a pass."""
+
+
+class CheckError(BinaryChecksError):
+    """A check broke, or says what no check can say; the fault of whoever wrote it."""
 
 
 class GatherError(BinaryChecksError):

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any
 
+from binary_checks.errors import one_line
 from binary_checks.model import NotLooked, Problem
 from binary_checks.verdict import Accepted, Verdict
 
@@ -151,13 +152,13 @@ def gap(verdict: Verdict | None) -> str:
     if verdict is None or not verdict.not_looked:
         return ""
     first = verdict.not_looked[0]
-    where = f"{first.path}: " if first.path else ""
+    where = f"{one_line(first.path)}: " if first.path else ""
     more = len(verdict.not_looked) - 1
-    return f"{where}{first.sentence}" + (f" (and {more} more)" if more else "")
+    return f"{where}{one_line(first.sentence)}" + (f" (and {more} more)" if more else "")
 
 
 def _nothing_verified(node: str, entries: list[Entry]) -> Iterator[str]:
-    name = node.rpartition("/")[2]
+    name = one_line(node.rpartition("/")[2])
     if not any(entry.looked or entry.outcome is Outcome.FAILED for entry in entries):
         reason = _most_common(entry.reason for entry in entries) or "no check of it was selected"
         yield f"{name}: nothing was verified ({reason})"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import traceback
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 from binary_checks.check import Check
-from binary_checks.errors import NotApplicable, Unavailable
+from binary_checks.errors import BinaryChecksError, CheckError, NotApplicable, Unavailable, one_line
 from binary_checks.facts import Facts
 from binary_checks.model import (
     ElfFile,
+    Finding,
     Format,
     MachOFile,
     MalformedObject,
@@ -66,15 +69,7 @@ class Verdict:
 def problem_line(check_id: str, package_file_name: str, problem: Problem | NotLooked) -> str:
     """``check-id: package-file-name: path: sentence``, without the path where there is none."""
     parts = (check_id, package_file_name, problem.path, problem.sentence)
-    return ": ".join(_printable(part) for part in parts if part)
-
-
-def _printable(text: str) -> str:
-    """Names come out of hostile archives: none may break the line or drive the terminal."""
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
-        for char in text.encode("utf-8", "backslashreplace").decode("utf-8")
-    )
+    return ": ".join(one_line(part) for part in parts if part)
 
 
 def applicable_formats(check: Check[Any]) -> frozenset[Format] | None:
@@ -139,13 +134,16 @@ def _first_of(kinds: tuple[type, ...], facts: Facts) -> Any:
 
 
 def judge(case: Case, profile: Profile, today: date) -> Verdict:
-    """Call the check on every subject and sort its findings; never stops at the first."""
+    """Call the check on every subject and sort its findings; never stops at the first.
+
+    Raises CheckError when the check breaks, or yields something else than findings.
+    """
     problems: set[Problem] = set()
     not_looked: set[NotLooked] = set(case.unread)
     options = profile.options.get(case.check.id, {})
     for subject in case.subjects:
         path = subject.path if isinstance(subject, ObjectFile) else ""
-        for finding in case.check(subject, *case.evidence, **options):
+        for finding in _ask(case, subject, options):
             if isinstance(finding, NotLooked):
                 not_looked.add(finding if finding.path else replace(finding, path=path))
             elif isinstance(finding, Problem):
@@ -165,6 +163,34 @@ def judge(case: Case, profile: Profile, today: date) -> Verdict:
         accepted=accepted,
         not_looked=tuple(sorted(not_looked)),
     )
+
+
+def _ask(case: Case, subject: Any, options: Mapping[str, Any]) -> Iterator[Finding]:
+    """What the check says of one subject, once it is known to be something that can be said."""
+    name = f"{case.check.id}: {case.package_file_name}: the check"
+    try:
+        findings = case.check(subject, *case.evidence, **options)
+        if isinstance(findings, str):
+            raise CheckError(f"{name} returns a text; findings are yielded")
+        for finding in findings:
+            if not isinstance(finding, (str, Problem, NotLooked)) or not all(_texts(finding)):
+                raise CheckError(f"{name} yields {finding!r:.80}, which is no finding")
+            yield finding
+    except BinaryChecksError:
+        raise
+    except (Exception, SystemExit) as error:
+        *_, place = traceback.extract_tb(error.__traceback__)
+        where = f"{Path(place.filename).name}:{place.lineno}"
+        raise CheckError(f"{name} broke: {type(error).__name__}: {error} ({where})") from error
+
+
+def _texts(finding: Finding) -> Iterator[bool]:
+    """Whether each part of a finding is a text, and the sentence one that says something."""
+    if isinstance(finding, str):
+        yield bool(finding)
+    else:
+        yield isinstance(finding.path, str)
+        yield isinstance(finding.sentence, str) and bool(finding.sentence)
 
 
 def _accept(

@@ -19,10 +19,12 @@ from binary_checks import objects, packages
 from binary_checks.check import Check
 from binary_checks.errors import (
     BinaryChecksError,
+    CheckError,
     GatherError,
     NotApplicable,
     PackageError,
     Unavailable,
+    one_line,
 )
 from binary_checks.explanation import advice
 from binary_checks.facts import Facts
@@ -51,12 +53,18 @@ class PackageFile(pytest.File):
         try:
             preview = packages.preview(self.path, objects)
         except PackageError as error:
-            yield UnreadablePackage.from_parent(self, name=UNREADABLE, reason=str(error))
+            reason = _say_once(self.path.name, error)
+            yield UnreadablePackage.from_parent(self, name=UNREADABLE, reason=reason)
             return
         for check in self.config.stash[SESSION].checks:
             formats = applicable_formats(check)
             if _fits(check, preview.kind) and (formats is None or formats & preview.formats):
                 yield CheckItem.from_parent(self, name=check.id, check=check)
+
+
+def _say_once(package_file_name: str, error: PackageError) -> str:
+    """The reason without the file's name, with which the line that will hold it begins anyway."""
+    return str(error).removeprefix(one_line(f"{package_file_name}: "))
 
 
 def _fits(check: Check[Any], kind: type[Package]) -> bool:
@@ -79,7 +87,12 @@ class PackageItem(pytest.Item):
         return self.path, 0, self.name
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Problems as they are, one line each; anything else as pytest shows it."""
+        """Problems as they are, one line each; anything else as pytest shows it.
+
+        With ``--full-trace`` whoever wrote a check that broke sees where.
+        """
+        if isinstance(excinfo.value, CheckError) and self.config.option.fulltrace:
+            return super().repr_failure(excinfo, style)
         if isinstance(excinfo.value, (ProblemsFound, BinaryChecksError)):
             return _plain_lines(str(excinfo.value), self.path.name)
         return super().repr_failure(excinfo, style)
@@ -158,7 +171,7 @@ class CheckItem(PackageItem):
         except Unavailable as error:
             self._not_looked(str(error))
         except PackageError as error:
-            self._unreadable(str(error))
+            self._unreadable(_say_once(self.path.name, error))
         except GatherError as error:
             self.note(Outcome.ERROR, self.check.family, reason=str(error))
             raise
@@ -190,6 +203,9 @@ class CheckItem(PackageItem):
             verdict = judge(self.case, self.state.profile, date.today())
         except NotApplicable as error:  # what there is to judge shows only in the facts themselves
             self._skip(Outcome.NOT_APPLICABLE, str(error))
+        except CheckError as error:
+            self.note(Outcome.ERROR, self.check.family, reason=str(error))
+            raise
         accepted = f"{len(verdict.accepted)} accepted"
         if verdict.problems:
             self.note(Outcome.FAILED, self.check.family, verdict=verdict)
