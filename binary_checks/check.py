@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property, update_wrapper
 from typing import Any, Generic, ParamSpec
 
-from binary_checks.model import Finding, ObjectFile, ProbeReport
+from binary_checks.errors import ProfileError
+from binary_checks.model import Finding, Linkage, ObjectFile, Package, ProbeReport, TargetSystem
 
 _P = ParamSpec("_P")
 
@@ -32,6 +33,9 @@ FAMILIES = {
     "runtime": "installation, import and load in a clean environment",
 }
 """The families of our own checks, which pytest knows as markers."""
+
+
+_FACTS = (Package, ObjectFile, Linkage, TargetSystem, ProbeReport)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,6 +140,23 @@ def _take_apart(docstring: str) -> Documentation:
             rest = line
         parts[current].append(rest.strip())
     return Documentation(**{name: "\n".join(lines).strip() for name, lines in parts.items()})
+
+
+def demand_sound(check: Check[Any]) -> None:
+    """Raise ProfileError unless the signature says what to judge, by classes that are facts."""
+    try:
+        kinds = [kind for kinds in check.facts for kind in kinds]
+        options = check.options.values()
+    except (NameError, KeyError) as error:  # no such name, or no annotation
+        raise ProfileError(f"check {check.id}: parameter without a known type: {error}") from None
+    if not kinds:
+        raise ProfileError(f"check {check.id}: it has no parameter that names what it judges")
+    for kind in kinds:
+        if not (isinstance(kind, type) and issubclass(kind, _FACTS)):
+            raise ProfileError(f"check {check.id}: {kind} is no fact of a package")
+    for option in options:
+        if option.default is inspect.Parameter.empty:
+            raise ProfileError(f"check {check.id}: its option {option.name!r} has no default")
 
 
 @typing.overload

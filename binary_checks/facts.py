@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from binary_checks import environments, loaders, objects, packages, systems
-from binary_checks.errors import BinaryChecksError, NotApplicable
+from binary_checks.errors import BinaryChecksError, GatherError, NotApplicable, PackageError
 from binary_checks.model import (
     ExtensionReport,
     ImportReport,
@@ -42,12 +42,15 @@ class Shelf:
         self._opened: dict[Path, Package] = {}
 
     def others(self, than: Path) -> tuple[Package, ...]:
-        """Every package on the shelf except that one. Raises PackageError."""
+        """Every package on the shelf except that one. Raises GatherError."""
         return tuple(self._open(path) for path in self.paths if path.name != than.name)
 
     def _open(self, path: Path) -> Package:
         if path not in self._opened:
-            self._opened[path] = packages.open_package(path, objects)
+            try:
+                self._opened[path] = packages.open_package(path, objects)
+            except PackageError as error:  # the judged package is not to blame
+                raise GatherError(f"given beside the package: {error}") from None
         return self._opened[path]
 
 

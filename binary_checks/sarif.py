@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from binary_checks import __version__
 from binary_checks.check import Check
+from binary_checks.errors import GatherError
 from binary_checks.ledger import Entry, Ledger
 from binary_checks.model import Problem
 from binary_checks.verdict import problem_line
@@ -19,9 +20,16 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def write(path: Path, ledger: Ledger, checks: Iterable[Check[Any]]) -> None:
-    """Write the file; it is the same from run to run as long as the problems are."""
+    """Write the file; it is the same from run to run as long as the problems are.
+
+    Raises GatherError when it cannot be written.
+    """
     text = json.dumps(report(ledger, checks), indent=1, sort_keys=True, ensure_ascii=False)
-    path.write_text(text + "\n", encoding="utf-8")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise GatherError(f"{path}: cannot be written: {error.strerror}") from None
 
 
 def report(ledger: Ledger, checks: Iterable[Check[Any]]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import pytest
 
 from binary_checks import __version__, sarif
 from binary_checks.check import find_checks
+from binary_checks.errors import GatherError
 from binary_checks.explanation import explain
 from binary_checks.ledger import Entry, Ledger
 from binary_checks.plugin.items import PackageItem, ProblemsAccepted
@@ -20,6 +21,15 @@ from binary_checks.plugin.session import SESSION
 ENTRY = (
     "binary_checks_entry"  # the report attribute that carries an entry from worker to controller
 )
+
+
+_MISUSED = pytest.ExitCode.USAGE_ERROR
+_ENDED = (
+    pytest.ExitCode.OK,
+    pytest.ExitCode.TESTS_FAILED,
+    pytest.ExitCode.NO_TESTS_COLLECTED,
+)
+"""How a run ends that came to its end: of any other it is too early to complain."""
 
 
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
@@ -90,18 +100,21 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         return
     if config.option.binary_sarif:
         path = config.invocation_params.dir / config.option.binary_sarif
-        sarif.write(Path(path), state.ledger, state.checks)
-    if config.option.collectonly:
+        try:
+            sarif.write(Path(path), state.ledger, state.checks)
+        except GatherError as error:
+            state.complaints.append(f"--binary-sarif: {error}")
+    if config.option.collectonly or exitstatus not in _ENDED:
         return
-    green = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
-    if exitstatus in green and any(state.ledger.complaints()):
+    state.complaints.extend(state.ledger.complaints())
+    if state.complaints and exitstatus != pytest.ExitCode.TESTS_FAILED:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
     """The table by family, the reasons of what was not looked at, and the complaints."""
     state = config.stash[SESSION]
-    if not state.packages or config.option.collectonly:
+    if not state.packages or config.option.collectonly or exitstatus == _MISUSED:
         return
     terminalreporter.section("binary_checks", sep="=")
     if state.ledger.entries:
@@ -109,5 +122,5 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
             terminalreporter.write_line(line)
     if config.option.binary_static:
         terminalreporter.write_line("runtime checks were left out (--binary-static)")
-    for line in state.ledger.complaints():
+    for line in state.complaints:
         terminalreporter.write_line(line, red=True, bold=True)

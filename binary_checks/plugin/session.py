@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from binary_checks import packages
-from binary_checks.check import Check, find_checks, load_checks
-from binary_checks.errors import ProfileError
+from binary_checks.check import Check, demand_sound, find_checks, load_checks
+from binary_checks.errors import ProfileError, one_line
 from binary_checks.facts import Facts, Settings, Shelf
 from binary_checks.ledger import Ledger
 from binary_checks.profile import Profile, find_profile, load_profile, validate
@@ -30,6 +30,7 @@ class Session:
     checks: tuple[Check[Any], ...] = ()  # those that the profile selects
     facts: dict[Path, Facts] = field(default_factory=dict)
     unreadable: set[Path] = field(default_factory=set)  # packages of which that was said already
+    complaints: list[str] = field(default_factory=list)  # of the whole run, once it has ended
     left_out: int = 0  # runtime checks that --binary-static deselected
 
     @property
@@ -52,15 +53,17 @@ def open_session(config: pytest.Config) -> Session:
     checks: tuple[Check[Any], ...] = ()
     if named:
         try:
-            profile, checks = _profile_and_checks(config, option.binary_profile, folder)
+            profile, every = _profile_and_checks(config, option.binary_profile, folder)
         except ProfileError as error:
             raise pytest.UsageError(str(error)) from None
+        checks = tuple(check for check in every if profile.selects(check))
+        _demand_families(option.binary_require, every)
     python = option.binary_python or sys.executable
     return Session(
         packages=named,
         checks=checks,
         settings=Settings(profile=profile, python=_existing(folder, python)),
-        shelf=Shelf(_existing(folder, name) for name in option.binary_with),
+        shelf=Shelf(_given(folder, name) for name in option.binary_with),
         ledger=Ledger(packages=tuple(named.values()), required=frozenset(option.binary_require)),
     )
 
@@ -68,8 +71,12 @@ def open_session(config: pytest.Config) -> Session:
 def _named_packages(config: pytest.Config) -> tuple[Path, ...]:
     """Every argument that is a package; absolute, links not resolved, as pytest spells paths."""
     folder = config.invocation_params.dir
-    named = (Path(os.path.normpath(folder / arg.split("::", 1)[0])) for arg in config.args)
-    return tuple(dict.fromkeys(path for path in named if packages.recognises(path)))
+    paths = (Path(os.path.normpath(folder / arg.split("::", 1)[0])) for arg in config.args)
+    named = tuple(dict.fromkeys(path for path in paths if packages.recognises(path)))
+    for path in named:
+        if path.is_dir():
+            raise pytest.UsageError(one_line(f"{path.name}: a folder, not a package file"))
+    return named
 
 
 def _existing(folder: Path, name: str) -> Path:
@@ -79,16 +86,32 @@ def _existing(folder: Path, name: str) -> Path:
     return path
 
 
+def _given(folder: Path, name: str) -> Path:
+    path = _existing(folder, name)
+    if not path.is_dir() and not packages.recognises(path):
+        raise pytest.UsageError(f"--binary-with {name}: neither a package file nor a folder")
+    return path
+
+
+def _demand_families(names: Iterable[str], checks: Iterable[Check[Any]]) -> None:
+    families = sorted({check.family for check in checks})
+    for name in names:
+        if name not in families:
+            known = ", ".join(families)
+            raise pytest.UsageError(f"--binary-require {name}: no such family; there are {known}")
+
+
 def _profile_and_checks(
     config: pytest.Config, name: str | None, folder: Path
 ) -> tuple[Profile, tuple[Check[Any], ...]]:
-    """The profile, and the checks it selects of ours, the conftests' and its own."""
-    profile = load_profile(name) if name else find_profile(folder)
+    """The profile, and the checks that there are: ours, the conftests' and its own."""
+    profile = find_profile(folder) if name is None else load_profile(name)
     modules = [plugin for plugin in config.pluginmanager.get_plugins() if _is_conftest(plugin)]
     modules += [_load_own_checks(path) for path in profile.checks]
     every = find_checks(modules)
-    profile = validate(profile, every)
-    return profile, tuple(check for check in every if profile.selects(check))
+    for check in every:
+        demand_sound(check)
+    return validate(profile, every), every
 
 
 def _is_conftest(plugin: object) -> bool:
