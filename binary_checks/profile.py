@@ -7,7 +7,7 @@ import types
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import date, datetime
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from importlib import resources
@@ -126,7 +126,7 @@ def _own_table(pyproject: Mapping[str, Any], source: str) -> dict[str, Any] | No
 def _parse(text: bytes, source: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text.decode("utf-8"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # of numbers and nests of thousands, too
         raise ProfileError(f"profile {source}: not TOML: {str(error).splitlines()[0]}") from None
 
 
@@ -149,6 +149,8 @@ def _profile(
     values = {
         key: _convert(value, kinds[key], f"profile {source}: {key}") for key, value in table.items()
     }
+    if not 0 < values.get("timeout", 1) < 1e6:  # a wait has its limits, too
+        raise ProfileError(f"profile {source}: timeout: {values['timeout']} is no span of seconds")
     base = _load(values["extends"], folder, above) if "extends" in values else Profile()
     return Profile(
         source=source,
@@ -239,7 +241,7 @@ def _convert(value: Any, annotation: Any, where: str) -> Any:
     if annotation is float and type(value) is int:
         return float(value)
     expected = origin or annotation
-    if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
+    if not isinstance(value, expected) or type(value) in {bool, datetime} - {expected}:
         noun = {tuple: "array", dict: "table", list: "array of tables"}.get(
             expected, expected.__name__
         )
