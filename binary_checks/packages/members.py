@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import NamedTuple
 
@@ -31,7 +31,6 @@ Place = Callable[[str], str]
 _BATCH = 8 << 20  # bytes of members that one task of a thread reads
 _THREADS = 4  # more would only wait for the interpreter's lock
 _PATIENCE = 0.1  # seconds between two reports of progress
-_KEPT = 64 << 20  # bytes; no sane RECORD is larger
 
 
 class MemberReading(NamedTuple):
@@ -49,7 +48,7 @@ class Task(NamedTuple):
     archive: Archive
     reader: ObjectReader
     place: Place  # archive name -> installed path
-    kept: Collection[str] = ()  # archive names of the members whose content is wanted
+    kept: Mapping[str, int] = {}  # wanted contents: archive name -> most bytes
 
 
 def read_members(task: Task, progress: Progress | None = None) -> list[MemberReading]:
@@ -129,7 +128,7 @@ def _read_member(task: Task, entry: Entry, refusal: str | None) -> MemberReading
         wanted = content if entry.name in task.kept and outcome.sha256 else None
         return _describe(task, entry, outcome, objects, wanted)
     if entry.name in task.kept:
-        return _read_kept(task, entry)
+        return _read_kept(task, entry, task.kept[entry.name])
     return _read_large(task, entry)
 
 
@@ -169,11 +168,11 @@ def _leave_unread(task: Task, entry: Entry, found: Format, outcome: Outcome) -> 
     return UnreadObject(path=task.place(entry.name), format=found, reason=reason)
 
 
-def _read_kept(task: Task, entry: Entry) -> MemberReading:
+def _read_kept(task: Task, entry: Entry, most: int) -> MemberReading:
     pieces: list[bytes] = []
-    outcome = read_stream(task.file, entry, pieces.append if entry.size <= _KEPT else _drop)
-    if entry.size > _KEPT:
-        too_large = f"it has {entry.size} bytes, more than {_KEPT} are not read"
+    outcome = read_stream(task.file, entry, pieces.append if entry.size <= most else _drop)
+    if entry.size > most:
+        too_large = f"it has {entry.size} bytes, more than {most} are not read"
         outcome = Outcome(outcome.sha256, (*outcome.faults, too_large))
     content = b"".join(pieces) if pieces and outcome.sha256 else None
     return _describe(task, entry, outcome, (), content)

@@ -23,7 +23,9 @@ from binary_checks.packages.members import MemberReading, Progress, Read, Task, 
 from binary_checks.packages.preview import Preview, find_formats
 
 _DIST_INFO = ".dist-info"
-_TEXTS = ("METADATA", "WHEEL", "RECORD", "entry_points.txt")
+_MIB = 1 << 20
+_TEXTS = {"METADATA": 4 * _MIB, "WHEEL": _MIB, "RECORD": 32 * _MIB, "entry_points.txt": _MIB}
+"""The most bytes of each that are read: parsed, a header of five bytes takes two hundred."""
 
 
 def recognises(path: Path) -> bool:
@@ -49,7 +51,7 @@ def open_package(path: Path, reader: ObjectReader, progress: Progress | None = N
         scripts, prefix, headers = folders_of(name, tags)
         data = dist_info.removesuffix(_DIST_INFO) + ".data"
         place = partial(place_member, data=data, scripts=scripts, prefix=prefix, headers=headers)
-        kept = frozenset(f"{dist_info}/{text}" for text in _TEXTS)
+        kept = {f"{dist_info}/{text}": most for text, most in _TEXTS.items()}
         readings = read_members(Task(file, archive, reader, place, kept), progress)
         size = file.size
     texts = _read_texts(path, dist_info, readings)

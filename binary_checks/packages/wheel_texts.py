@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from email.parser import HeaderParser
 
 from binary_checks.model.packages import RecordRow
+from binary_checks.packages.archive import MAXIMUM_ENTRIES
 
 Headers = tuple[tuple[str, str], ...]
 Faults = tuple[str, ...]
@@ -44,6 +45,9 @@ def read_record(content: bytes | None) -> tuple[tuple[RecordRow, ...] | None, Fa
         for columns in table:
             if not columns:
                 continue
+            if len(rows) == MAXIMUM_ENTRIES:
+                wrong.append(f"line {table.line_num}: more than {len(rows)} rows are not read")
+                break
             rows.append(_make_row(columns))
             wrong.extend(_judge_columns(table.line_num, columns))
     except csv.Error as error:
