@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
+
+from binary_checks.model.requirements import read_requirement
 
 
 def find_names_in_extras(requires_dist: Iterable[str]) -> frozenset[str]:
@@ -14,9 +15,8 @@ def find_names_in_extras(requires_dist: Iterable[str]) -> frozenset[str]:
     always: set[str] = set()
     sometimes: set[str] = set()
     for text in requires_dist:
-        try:
-            requirement = Requirement(text)
-        except InvalidRequirement:
+        requirement = read_requirement(text)
+        if requirement is None:
             continue
         marked = requirement.marker is not None and "extra" in str(requirement.marker)
         (sometimes if marked else always).add(canonicalize_name(requirement.name))
