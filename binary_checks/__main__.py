@@ -10,19 +10,22 @@ import sys
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
-from binary_checks.errors import BinaryChecksError, NotApplicable
+from binary_checks.errors import BinaryChecksError, NotApplicable, ProfileError
 from binary_checks.facts import Facts, Settings, Shelf
 from binary_checks.inspection import write_facts
 from binary_checks.model import Linkage, Package
 from binary_checks.packages import recognises
 from binary_checks.profile import find_profile, load_profile
 
-
 UNNEEDED = ("doctest", "unittest", "unraisableexception", "threadexception", "pastebin")
 """Plugins of pytest's own that have nothing to say about packages."""
+
+
+_NOTHING = "name a package, for example dist/*.whl"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,39 +42,65 @@ def check(arguments: Sequence[str]) -> int:
         os.environ.pop(name, None)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     if not arguments:
-        print("binary-checks: name a package, for example dist/*.whl", file=sys.stderr)
+        print(f"binary-checks: {_NOTHING}", file=sys.stderr)
         return int(pytest.ExitCode.USAGE_ERROR)
     ini = resources.files("binary_checks") / "binary-checks.ini"
     own = ["-p", "xdist.plugin", "-p", "binary_checks.plugin", "-p", "no:cacheprovider"]
     unneeded = [part for name in UNNEEDED for part in ("-p", f"no:{name}")]
     place = ["-c", str(ini), "--rootdir", str(Path.cwd()), "--noconftest"]
     gc.set_threshold(100_000, 20, 20)  # facts are trees; the collector would only walk them
-    return int(pytest.main([*own, *unneeded, *place, *arguments]))
+    plugins = [_DemandPaths()]
+    return int(pytest.main([*own, *unneeded, *place, *arguments], plugins=plugins))
+
+
+class _DemandPaths:
+    """Keeps pytest from running the tests of the current folder when nothing was named."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self, session: pytest.Session) -> None:
+        """Refuse to look for something by oneself."""
+        if session.config.args_source is not pytest.Config.ArgsSource.ARGS:
+            raise pytest.UsageError(_NOTHING)
 
 
 def inspect(arguments: Sequence[str]) -> int:
     """Print the facts of one package as JSON, without a verdict."""
-    options = _inspect_options().parse_args(arguments)
-    path = Path(options.package)
+    code = pytest.ExitCode.OK
     try:
-        profile = load_profile(options.profile) if options.profile else find_profile(Path.cwd())
-        if not path.is_file() or not recognises(path):
-            print(f"binary-checks: {options.package}: not a package file", file=sys.stderr)
-            return int(pytest.ExitCode.USAGE_ERROR)
-        settings = Settings(profile=profile, python=Path(sys.executable))
-        facts = Facts(path, settings, Shelf(map(Path, options.beside)))
-        _print_facts(facts, symbols=options.symbols)
-    except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
-        return int(pytest.ExitCode.INTERRUPTED)
+        _inspect(_inspect_options().parse_args(arguments))
+    except (BrokenPipeError, KeyboardInterrupt):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else it breaks at exit
+        code = pytest.ExitCode.INTERRUPTED
+    except ProfileError as error:
+        print(f"binary-checks: {error}", file=sys.stderr)
+        code = pytest.ExitCode.USAGE_ERROR
     except BinaryChecksError as error:
         print(f"binary-checks: {error}", file=sys.stderr)
-        return int(pytest.ExitCode.TESTS_FAILED)
-    return int(pytest.ExitCode.OK)
+        code = pytest.ExitCode.TESTS_FAILED
+    return int(code)
+
+
+def _inspect(options: argparse.Namespace) -> None:
+    for name in (options.package, *options.beside):
+        path = Path(name)
+        folder = name is not options.package and path.is_dir()
+        if not folder and not (recognises(path) and path.is_file()):
+            raise ProfileError(f"{name}: not a package file")
+    profile = find_profile(Path.cwd()) if options.profile is None else load_profile(options.profile)
+    settings = Settings(profile=profile, python=Path(sys.executable))
+    facts = Facts(Path(options.package), settings, Shelf(map(Path, options.beside)))
+    _print_facts(facts, symbols=options.symbols)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Leaves it to the caller how a wrong option ends."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ProfileError(f"inspect: {message}")
 
 
 def _inspect_options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="binary-checks inspect", description=inspect.__doc__)
+    parser = _Parser(prog="binary-checks inspect", description=inspect.__doc__)
     parser.add_argument("package", metavar="PACKAGE")
     parser.add_argument("--json", action="store_true", help="the only format, and the default")
     parser.add_argument("--no-symbols", dest="symbols", action="store_false")
