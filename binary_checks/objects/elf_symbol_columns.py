@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterable, Mapping
-from itertools import accumulate, count
+from collections.abc import Collection, Iterable, Mapping
+from itertools import accumulate, compress, count
 from operator import add
+from typing import cast
 
 from binary_checks.errors import MalformedError
 from binary_checks.objects.elf_dynamic import decode
@@ -16,8 +17,8 @@ ENTRY_SIZE = {32: 16, 64: 24}
 HIDDEN = 0x8000
 """Of a version index: name@VERSION, never chosen for an import without version."""
 _SHN_ABS = 0xFFF1
-_STV_DEFAULT = 0
-_STV_PROTECTED = 3
+_GLOBAL = bytes(info > 15 for info in range(256))  # st_info: any binding but STB_LOCAL
+_VISIBLE = bytes(other & 3 in (0, 3) for other in range(256))  # STV_DEFAULT, STV_PROTECTED
 
 
 class DynamicSymbols:
@@ -69,33 +70,28 @@ class DynamicSymbols:
 
     def imports(self) -> array[int]:
         """The undefined symbols but local ones."""
-        columns = enumerate(zip(self.sections, self.bindings, self.names, strict=True))
-        return array(
-            "I", (i for i, (section, info, name) in columns if not section and info > 15 and name)
-        )
+        names, bindings = self.names, self.bindings
+        undefined = (index for index, section in enumerate(self.sections) if not section)
+        return array("I", [index for index in undefined if bindings[index] > 15 and names[index]])
 
     def exports(self) -> array[int]:
         """The defined symbols that other objects can see, of any version.
 
         Without those that GNU ld adds to name a version node: absolute ones, called as the node.
         """
-        rows = zip(self.sections, self.bindings, self.visibilities, self.names, strict=True)
-        visible = (_STV_DEFAULT, _STV_PROTECTED)
-        return array(
-            "I",
-            (
-                index
-                for index, (section, info, other, name) in enumerate(rows)
-                if section and info > 15 and name and other & 3 in visible
-                if section != _SHN_ABS or not self._names_a_version(index)
-            ),
-        )
+        names, seen = self.names, self.bindings.translate(_GLOBAL)
+        visible = self.visibilities.translate(_VISIBLE)
+        defined = compress(range(len(names)), self.sections)
+        found = [i for i in defined if seen[i] and visible[i] and names[i]]
+        if _SHN_ABS in self.sections:
+            found = [i for i in found if self.sections[i] != _SHN_ABS or not self._is_node(i)]
+        return array("I", found)
 
-    def _names_a_version(self, index: int) -> bool:
+    def _is_node(self, index: int) -> bool:
         start, node = self.names[index], self.version(index)[1].encode()
         return bool(node) and self.strings[start : start + len(node) + 1] == node + b"\0"
 
-    def decode_names(self, indices: Iterable[int]) -> list[str]:
+    def decode_names(self, indices: Collection[int]) -> list[str]:
         """The names of those symbols.
 
         Linkers merge common endings, so that a name may begin inside of another. All names of a
@@ -103,17 +99,20 @@ class DynamicSymbols:
         """
         if self.texts is None:
             self.texts = _split(self.strings)
-        texts, starts, names = self.texts, self.names, []
+        names = list(map(self.texts.get, map(self.names.__getitem__, indices)))
+        if None in names:
+            self._fill(names, indices)
+        return cast("list[str]", names)
+
+    def _fill(self, names: list[str | None], indices: Iterable[int]) -> None:
         budget = len(self.strings) + (1 << 20)
-        for index in indices:
-            start = starts[index]
-            name = texts.get(start)
-            if name is None:
+        for position, index in enumerate(indices):
+            if names[position] is None:
+                start = self.names[index]
                 end = self.strings.index(b"\0", start)
                 budget -= end - start
-                name = decode(self.strings[start : end if budget > 0 else start + 64])
-            names.append(name)
-        return names
+                name = self.strings[start : end if budget > 0 else start + 64]
+                names[position] = decode(name)
 
 
 def _split(strings: bytes) -> dict[int, str]:
