@@ -10,7 +10,7 @@ from operator import itemgetter
 from binary_checks.loaders import glibc, musl
 from binary_checks.loaders.image import Image, load
 from binary_checks.loaders.layout import Layout
-from binary_checks.loaders.requirements import not_given
+from binary_checks.loaders.requirements import sort_out
 from binary_checks.loaders.roots import load_roots
 from binary_checks.loaders.rules import LoaderRules
 from binary_checks.loaders.searches import Searches
@@ -31,15 +31,17 @@ def simulate(
     """Load every root of the package into a process of its own, and look everything up.
 
     ``others`` are packages installed beside it; ``requirements`` the package's Requires-Dist, as
-    it spells them. With ``requirements_given`` nothing else is expected to be there at run time.
+    it spells them; of ``others`` those are left out whose version it excludes. With
+    ``requirements_given`` nothing else is expected to be there at run time.
     """
     rules: LoaderRules = musl if target.libc == "musl" else glibc
-    layout = Layout(package, others)
+    beside = sort_out(requirements, others, target)
+    layout = Layout(package, beside.packages)
     native = [item for item in layout.objects if item.architecture == target.architecture]
     loadings = load_roots(native, partial(load, searches=Searches(layout, target, rules)))
     images = (*loadings.roots, *loadings.orphans)
     symbols = look_up(images, layout, target, rules)
-    missing = () if requirements_given else not_given(requirements, others, target)
+    missing = () if requirements_given else beside.missing
     return Linkage(
         target=target.name,
         edges=_merge(images, layout),
@@ -54,6 +56,8 @@ def simulate(
         own_python_symbols=find_own_python_symbols(images, layout),
         requirements_given=not missing,
         requirements=missing,
+        given=tuple(sorted({item.name for item in beside.packages})),
+        refused=beside.refused,
     )
 
 

@@ -1,33 +1,71 @@
-"""Which of the distributions that a package requires were not given beside it."""
+"""Which of the packages given beside one are those that it requires, and which it lacks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
 
 from binary_checks.model import Package, TargetSystem
+from binary_checks.model.requirements import applies, read_requirement
 
 
-def not_given(
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Beside:
+    """What lies beside a package once it is installed, as far as it was given."""
+
+    packages: tuple[Package, ...]
+    missing: tuple[str, ...]  # names of required distributions that are not among them
+    refused: tuple[str, ...]  # given in a version that is not the required one: in words
+
+
+def sort_out(
     requirements: Iterable[str], others: Iterable[Package], target: TargetSystem
-) -> tuple[str, ...]:
-    """Name the distributions that apply on the target, without extras, and that are not there."""
-    given = {canonicalize_name(package.name) for package in others}
-    needed = {_applicable(text, target) for text in requirements} - {""}
-    return tuple(sorted(needed - given))
+) -> Beside:
+    """Hold the packages given against the Requires-Dist that apply on the target, without extras.
+
+    An installer would never put a version beside the package that its Requires-Dist excludes: such
+    a one is left out, and told of unless another one of that name fits.
+    """
+    wanted = _by_name(requirements, target)
+    packages: list[Package] = []
+    refused: dict[str, list[str]] = {}
+    for package in others:
+        name = canonicalize_name(package.name)
+        against = [item for item in wanted.get(name, ()) if not _fits(package.version, item)]
+        if against:
+            specifiers = " and ".join(f"{item.name}{item.specifier}" for item in against)
+            words = f"{package.name} {package.version}, where {specifiers} is required"
+            refused.setdefault(name, []).append(words)
+        else:
+            packages.append(package)
+    given = {canonicalize_name(package.name) for package in packages}
+    return Beside(
+        packages=tuple(packages),
+        missing=tuple(sorted(wanted.keys() - given)),
+        refused=tuple(words for name in sorted(refused.keys() - given) for words in refused[name]),
+    )
 
 
-def _applicable(text: str, target: TargetSystem) -> str:
-    """The distribution that a Requires-Dist asks for on the target; "" where it asks for none."""
+def _by_name(texts: Iterable[str], target: TargetSystem) -> dict[str, list[Requirement]]:
+    """The requirements that apply; what is none is the metadata's fault, which a check tells."""
+    environment = _environment(target)
+    found: dict[str, list[Requirement]] = {}
+    for requirement in map(read_requirement, texts):
+        if requirement is not None and applies(requirement, environment):
+            found.setdefault(canonicalize_name(requirement.name), []).append(requirement)
+    return found
+
+
+def _fits(version: str, requirement: Requirement) -> bool:
+    """Whether that version may be installed; a pre-release may, as somebody has given it."""
     try:
-        requirement = Requirement(text)
-    except InvalidRequirement:
-        return ""  # the metadata's fault, which a check of that family tells
-    if requirement.marker and not requirement.marker.evaluate(_environment(target)):
-        return ""
-    return canonicalize_name(requirement.name)
+        return requirement.specifier.contains(Version(version), prereleases=True)
+    except InvalidVersion:
+        return True  # nothing is known against it
 
 
 def _environment(target: TargetSystem) -> dict[str, str]:

@@ -91,6 +91,10 @@ class Linkage:
     """Object -> undefined symbols of the C API's shape that a library, not Python, defines."""
     requirements_given: bool = False  # the wheels of Requires-Dist were part of the layout
     requirements: tuple[str, ...] = ()  # names of applicable Requires-Dist that were not given
+    given: tuple[str, ...] = ()  # names of the packages that were part of the layout beside it
+    refused: tuple[str, ...] = ()
+    """Packages given that Requires-Dist excludes, so that they were left out: ``numpy 1.0, where
+    numpy>=2 is required``."""
     _by_object: Mapping[tuple[str, str], tuple[Edge, ...]] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import pytest
+
 from binary_checks.loaders import simulate
-from fixtures.linking import extension, target
+from binary_checks.model import Linkage, Wheel
+from fixtures.linking import extension, library, target
 from fixtures.values import wheel
 
 REQUIRES = (
@@ -27,3 +30,41 @@ def test_requirements_that_are_known_to_be_given_are_not_named() -> None:
     linkage = simulate(package, target(), requirements_given=True, requirements=REQUIRES)
     assert linkage.requirements == ()
     assert linkage.requirements_given
+
+
+def numpy(version: str) -> Wheel:
+    path = "numpy/lib/libnp.so"
+    return wheel(
+        f"numpy-{version}-cp311-cp311-manylinux_2_17_x86_64.whl", objects=(library(path),)
+    )
+
+
+def link_with(*others: Wheel, requires: str = "numpy>=2,<3") -> Linkage:
+    package = wheel(objects=(extension("libnp.so", runpath=("$ORIGIN/../numpy/lib",)),))
+    return simulate(package, target(), others=others, requirements=(requires,))
+
+
+def test_a_given_wheel_that_the_requirement_excludes_is_left_out_and_named() -> None:
+    linkage = link_with(numpy("1.26"))
+    assert linkage.refused == ("numpy 1.26, where numpy<3,>=2 is required",)
+    assert linkage.requirements == ("numpy",)
+    assert linkage.given == ()
+    assert linkage.edges[0].resolved is None
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1rc1", "2.9+local"])
+def test_a_given_wheel_that_fits_is_used(version: str) -> None:
+    linkage = link_with(numpy(version))
+    assert (linkage.refused, linkage.requirements) == ((), ())
+    assert linkage.given == ("numpy",)
+    assert linkage.edges[0].resolved == "wheel:numpy:numpy/lib/libnp.so"
+
+
+def test_of_two_versions_given_the_one_that_fits_is_used_and_nothing_said() -> None:
+    linkage = link_with(numpy("1.26"), numpy("2.0"))
+    assert (linkage.refused, linkage.given) == ((), ("numpy",))
+
+
+def test_a_requirement_that_does_not_apply_excludes_nothing() -> None:
+    linkage = link_with(numpy("1.26"), requires="numpy>=2; python_version < '3'")
+    assert (linkage.refused, linkage.given) == ((), ("numpy",))
