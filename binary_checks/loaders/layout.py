@@ -46,10 +46,15 @@ class Layout:
         return f"{directory}/{name}".lstrip("/") in self.unread
 
     def elsewhere(self, name: str, needer: ElfFile) -> tuple[str, ...]:
-        """The objects that go by that name, as file name or soname, wherever they lie."""
+        """The objects that go by that name, as file name or soname, wherever they lie.
+
+        First those whose file has the name: of libx.so and libx.so.1, both of soname libx.so.1,
+        the loader could find the second alone.
+        """
+        namesakes = sorted(self._by_name.get(name, ()), key=lambda item: item.file_name != name)
         return tuple(
             self.label(item.path)
-            for item in self._by_name.get(name, ())
+            for item in namesakes
             if item.architecture == needer.architecture and item.path != needer.path
         )
 

@@ -34,6 +34,15 @@ def test_neither_the_current_directory_nor_an_absolute_one_has_a_packages_files(
     assert linkage.edges[0].elsewhere == ("demo/liba.so",)
 
 
+def test_of_namesakes_elsewhere_the_file_of_that_name_comes_first() -> None:
+    linkage = link(
+        extension("liba.so.1"),
+        library("demo/liba.so", name="liba.so.1"),
+        library("demo/liba.so.1", name="liba.so.1"),
+    )
+    assert linkage.edges[0].elsewhere == ("demo/liba.so.1", "demo/liba.so")
+
+
 def test_rpath_reaches_through_objects_that_have_no_path_of_their_own() -> None:
     linkage = link(
         extension("libmid.so", rpath=("$ORIGIN/libs",)),
