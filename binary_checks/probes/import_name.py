@@ -1,21 +1,31 @@
 """Imports one name, and says how that ended and what it did to the process."""
 
+from __future__ import annotations
+
 import importlib
 import os
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
 
+TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
 
-def load_process():
+
+def load_process() -> dict[str, Any]:
     """Execute ``process.py``, which lies beside this file."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "process.py")
-    functions = {"__name__": "process"}
+    functions: dict[str, Any] = {"__name__": "process"}
     with open(path, encoding="utf-8") as file:
         exec(compile(file.read(), path, "exec"), functions)
     return functions
 
 
-def import_and_tell(name, below, process, record):
+def import_and_tell(
+    name: str, below: str, process: dict[str, Any], record: Callable[[dict[str, Any]], None]
+) -> None:
     """Import the name and record what is known before and after."""
     record({"state": "importing"})
     before = os.getcwd()
@@ -28,7 +38,9 @@ def import_and_tell(name, below, process, record):
     record(answer)
 
 
-def try_import(name, below, describe):
+def try_import(
+    name: str, below: str, describe: Callable[[BaseException, str], str]
+) -> dict[str, Any]:
     """Import, and tell four endings apart: imported, raised, loader error, exited."""
     try:
         module = importlib.import_module(name)
@@ -49,7 +61,7 @@ def try_import(name, below, describe):
     }
 
 
-def find_version(module):
+def find_version(module: ModuleType) -> str:
     """Find a ``__version__`` that is a str, "" without one; some warn or compute when asked."""
     import warnings  # the interpreter has it loaded at start
 
@@ -62,7 +74,7 @@ def find_version(module):
     return version if isinstance(version, str) else ""
 
 
-def find_loader_error(error):
+def find_loader_error(error: BaseException) -> BaseException | None:
     """Find the ImportError by which the dynamic loader refused an extension module, else None.
 
     The import system gives it the path of the file; packages often wrap it in one of their own.
@@ -74,22 +86,22 @@ def find_loader_error(error):
     return None
 
 
-def find_missing_module(error):
+def find_missing_module(error: BaseException) -> str:
     """Name the module whose absence began it, "" when it was something else."""
     absent = [each for each in follow_causes(error) if isinstance(each, ModuleNotFoundError)]
     return (absent[-1].name or "") if absent and isinstance(error, ImportError) else ""
 
 
-def follow_causes(error):
+def follow_causes(error: BaseException | None) -> list[BaseException]:
     """List the exception and those in whose handling it was raised, the first one last."""
-    chain = []
+    chain: list[BaseException] = []
     while error is not None and not any(error is each for each in chain):
         chain.append(error)
         error = error.__cause__ or error.__context__
     return chain
 
 
-def find_changed_directory(before):
+def find_changed_directory(before: str) -> str:
     """Name the working directory when it is another than before, "" when it is the same."""
     try:
         after = os.getcwd()
@@ -98,7 +110,7 @@ def find_changed_directory(before):
     return "" if after == before else after
 
 
-def list_extensions():
+def list_extensions() -> list[str]:
     """List the files of the extension modules that are imported now."""
     files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
     suffixes = tuple(EXTENSION_SUFFIXES)

@@ -1,26 +1,36 @@
 """Loads extension modules one after the other, noting each before it is touched."""
 
+from __future__ import annotations
+
 import importlib
 import os
 import sys
 from importlib.machinery import ExtensionFileLoader
 
+TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
 
-def load_process():
+
+def load_process() -> dict[str, Any]:
     """Execute ``process.py``, which lies beside this file."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "process.py")
-    functions = {"__name__": "process"}
+    functions: dict[str, Any] = {"__name__": "process"}
     with open(path, encoding="utf-8") as file:
         exec(compile(file.read(), path, "exec"), functions)
     return functions
 
 
-def load_all(asked, process, record):
+def load_all(
+    asked: dict[str, Any], process: dict[str, Any], record: Callable[[dict[str, Any]], None]
+) -> None:
     """Load each extension after its parent package, as an import by name would.
 
     ``answer["current"]`` names what is being touched: when this process dies, it is the culprit.
     """
-    answer = {"done": [], "current": None, "libraries": None, "finished": False}
+    answer: dict[str, Any] = {"done": [], "current": None, "libraries": None, "finished": False}
     below, broken = asked["site_packages"], set(asked["broken_parents"])
     ran = watch_loader()
     for extension in asked["extensions"]:
@@ -41,22 +51,23 @@ def load_all(asked, process, record):
     record(answer)
 
 
-def watch_loader():
+def watch_loader() -> set[str]:
     """Collect the files of the extension modules that ran to their end, by whatever name.
 
     ``cv2/cv2.abi3.so`` runs only as ``cv2``, which its package arranges.
     """
-    ran, run = set(), ExtensionFileLoader.exec_module
+    ran: set[str] = set()
+    run = ExtensionFileLoader.exec_module
 
-    def exec_module(self, module):
+    def exec_module(self: ExtensionFileLoader, module: ModuleType) -> None:
         run(self, module)
         ran.add(os.path.realpath(self.path))
 
-    ExtensionFileLoader.exec_module = exec_module
+    setattr(ExtensionFileLoader, "exec_module", exec_module)
     return ran
 
 
-def import_parent(name):
+def import_parent(name: str) -> None:
     """Import the parent package; that it raises is the matter of the probe that imports names."""
     try:
         importlib.import_module(name)
@@ -64,7 +75,12 @@ def import_parent(name):
         return
 
 
-def load(extension, below, ran, describe):
+def load(
+    extension: dict[str, str],
+    below: str,
+    ran: set[str],
+    describe: Callable[[BaseException, str], str],
+) -> dict[str, Any]:
     """Map the file first, then run its module: so the loader's refusal and an exception differ."""
     path = os.path.join(below, extension["path"].replace("/", os.sep))
     refusal = map_file(path, extension["init"])
@@ -80,7 +96,7 @@ def load(extension, below, ran, describe):
     return {"state": "loaded"}
 
 
-def map_file(path, init):
+def map_file(path: str, init: str) -> str:
     """Let the dynamic loader bind every symbol now; "" or what it says, in one line."""
     try:
         import ctypes
@@ -94,11 +110,12 @@ def map_file(path, init):
     return "" if hasattr(library, init) else "exports no %s" % init
 
 
-def run_module(name, path):
+def run_module(name: str, path: str) -> None:
     """Do what the import system does with an extension module that it has found."""
     from importlib.util import module_from_spec, spec_from_file_location
 
     spec = spec_from_file_location(name, path, loader=ExtensionFileLoader(name, path))
+    assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)
     sys.modules[name] = module
     try:

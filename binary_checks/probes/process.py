@@ -1,14 +1,21 @@
 """What every probe does with its own process; a probe executes this file by its path."""
 
+from __future__ import annotations
+
 import json
 import os
 import sys
 
+TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
-def read_request():
+
+def read_request() -> dict[str, Any]:
     """Read what is asked, and take on the limits that come with it."""
     with open(sys.argv[1], encoding="utf-8") as file:
-        request = json.load(file)
+        request: dict[str, Any] = json.load(file)
     _limit_resources(request.get("limits", {}))
     if os.name == "nt" and request.get("stacks_after"):
         # Windows has no signal with which the parent could ask for the stacks.
@@ -18,7 +25,9 @@ def read_request():
     return request
 
 
-def make_recorder(path=None, replace=os.replace):
+def make_recorder(
+    path: str | None = None, replace: Callable[[str, str], None] = os.replace
+) -> Callable[[dict[str, Any]], None]:
     """Make the function that writes the answer known so far; a crash then loses only what follows.
 
     What it needs is bound here, before any package can replace it.
@@ -26,7 +35,7 @@ def make_recorder(path=None, replace=os.replace):
     path = os.path.abspath(path or sys.argv[2])
     encode, open_file = json.dumps, open
 
-    def record(answer):
+    def record(answer: dict[str, Any]) -> None:
         with open_file(path + ".new", "w", encoding="utf-8") as file:
             file.write(encode(answer))
         replace(path + ".new", path)
@@ -34,7 +43,7 @@ def make_recorder(path=None, replace=os.replace):
     return record
 
 
-def _limit_resources(limits):
+def _limit_resources(limits: dict[str, int]) -> None:
     """Set soft and hard limits by name ("CORE": 0), where the system has them and lets us."""
     try:
         import resource
@@ -50,12 +59,13 @@ def _limit_resources(limits):
             continue
 
 
-def list_mapped():
+def list_mapped() -> list[str] | None:
     """List the files with code that are mapped here, in no order; None where nobody can say."""
+    system: str = sys.platform  # or mypy follows the branch of one system alone
     try:
-        if sys.platform.startswith("linux"):
+        if system.startswith("linux"):
             return sorted(_mapped_on_linux())
-        if sys.platform == "darwin":
+        if system == "darwin":
             return sorted(_mapped_on_macos())
         if os.name == "nt":
             return sorted(_mapped_on_windows())
@@ -64,7 +74,7 @@ def list_mapped():
     return None
 
 
-def _mapped_on_linux():
+def _mapped_on_linux() -> set[str]:
     paths = set()
     with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
@@ -75,7 +85,7 @@ def _mapped_on_linux():
     return paths
 
 
-def _mapped_on_macos():
+def _mapped_on_macos() -> set[str]:
     import ctypes
 
     dyld = ctypes.CDLL(None)
@@ -84,11 +94,12 @@ def _mapped_on_macos():
     return {os.fsdecode(name) for name in names if name}
 
 
-def _mapped_on_windows():
+def _mapped_on_windows() -> set[str]:
     import ctypes
     from ctypes import wintypes
 
-    kernel = ctypes.WinDLL("kernel32", use_last_error=True)
+    windows: Any = ctypes  # untyped: elsewhere mypy finds no WinDLL in it
+    kernel = windows.WinDLL("kernel32", use_last_error=True)
     enumerate_modules = kernel.K32EnumProcessModules
     enumerate_modules.argtypes = (
         wintypes.HANDLE,
@@ -101,7 +112,7 @@ def _mapped_on_windows():
     modules, needed = (wintypes.HMODULE * 4096)(), wintypes.DWORD()
     process = kernel.GetCurrentProcess()
     if not enumerate_modules(process, modules, ctypes.sizeof(modules), ctypes.byref(needed)):
-        raise ctypes.WinError(ctypes.get_last_error())
+        raise windows.WinError(windows.get_last_error())
     paths, buffer = set(), ctypes.create_unicode_buffer(32768)
     for module in modules[: needed.value // ctypes.sizeof(wintypes.HMODULE)]:
         if kernel.GetModuleFileNameW(module, buffer, len(buffer)):
@@ -109,7 +120,7 @@ def _mapped_on_windows():
     return paths
 
 
-def describe_exception(error, below):
+def describe_exception(error: BaseException, below: str) -> str:
     """Say in one line what was raised, and at which line of a file that lies below that folder."""
     try:
         text = " ".join(str(error).split())
@@ -126,7 +137,7 @@ def describe_exception(error, below):
     return line[:2000] + place
 
 
-def reenabled_gil():
+def reenabled_gil() -> bool | None:
     """Say whether a free-threaded interpreter has its GIL back; None for any other interpreter."""
     if "free-threading" not in sys.version or not hasattr(sys, "_is_gil_enabled"):
         return None

@@ -54,6 +54,14 @@ def test_a_probe_imports_the_standard_library_alone(path: Path) -> None:
     assert outside == set()
 
 
+@each_script
+def test_a_probe_leaves_the_import_of_typing_to_the_package(path: Path) -> None:
+    read = "import sys; code = open(sys.argv[1], encoding='utf-8').read()"
+    leave = "sys.exit('typing' in sys.modules)"
+    command = f"{read}; exec(code, {{'__name__': 'probe'}}); {leave}"
+    subprocess.run((sys.executable, "-I", "-S", "-c", command, path), check=True)
+
+
 @pytest.mark.parametrize("python", find_interpreters(), ids=lambda path: str(path.parts[-3]))
 def test_every_interpreter_at_hand_says_who_it_is(python: Path) -> None:
     version = subprocess.run(
