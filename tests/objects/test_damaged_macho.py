@@ -1,0 +1,302 @@
+"""A damaged Mach-O file is malformed or reads as what it still is: no silence and no hang."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from contextlib import suppress
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from binary_checks.errors import MalformedError
+from binary_checks.model import MachOFile, MalformedObject, UnreadObject
+from binary_checks.objects import read_objects
+from binary_checks.objects.macho_binds import read_opcodes
+from binary_checks.objects.macho_commands import (
+    LC_BUILD_VERSION,
+    LC_DYLD_CHAINED_FIXUPS,
+    LC_DYLD_EXPORTS_TRIE,
+    LC_DYLD_INFO_ONLY,
+    LC_LOAD_DYLIB,
+    LC_SYMTAB,
+)
+from binary_checks.objects.macho_trie import walk_trie
+from fixtures.samples import expected_macho_facts, read_macho_sample
+from tests.objects.byte_sources import Bytes
+from tests.objects.macho_bytes import patched, place_of, table
+
+NAMES = sorted(set(expected_macho_facts()) - {"debug.dSYM", "relocatable.o"})
+SMALL = ["weak.so", "chained.so", "libdep.1.dylib", "libdep_arm64.1.dylib", "universal2.dylib"]
+
+
+def _read(content: bytes) -> tuple[object, ...]:
+    return tuple(_all_of(item) for item in read_objects("a.so", Bytes(content)))
+
+
+def _all_of(found: object) -> object:
+    """Every fact, the lazy ones asked for, but the size."""
+    if not isinstance(found, MachOFile):
+        return found
+    facts = {n: getattr(found, n) for n in MachOFile.__dataclass_fields__ if n != "size"}
+    return facts | {"imports": list(found.imports), "exports": list(found.exports)}
+
+
+def _malformed(content: bytes) -> str:
+    (found,) = read_objects("a.so", Bytes(content))
+    assert isinstance(found, MalformedObject), found
+    return found.reason
+
+
+def _lengths(content: bytes) -> list[int]:
+    """Every length within the headers and the tables, and every 64th between them."""
+    size = len(content)
+    return sorted({*range(4, 1200), *range(1200, size, 64), *range(size - 1200, size)})
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_file_cut_at_any_length_is_malformed(name: str) -> None:
+    whole = read_macho_sample(name)
+    for length in _lengths(whole)[4:]:  # a fat file is one from its 8th byte on
+        (found,) = read_objects("a.so", Bytes(whole[:length]))
+        assert isinstance(found, MalformedObject), length
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_every_sample_cut_at_every_length_is_malformed(name: str) -> None:
+    whole = read_macho_sample(name)
+    for length in range(8, len(whole)):
+        (found,) = read_objects("a.so", Bytes(whole[:length]))
+        assert isinstance(found, MalformedObject), length
+
+
+@pytest.mark.parametrize("name", SMALL[:4])
+def test_any_single_byte_may_be_wrong(name: str) -> None:
+    content = read_macho_sample(name)
+    places = [at for at in _lengths(content) if content[at : at + 1] != b"\0" or at < 1200]
+    for place in places:
+        for value in (0, 0x7F, 0xFF):
+            _read(patched(content, place, "B", value))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    name=st.sampled_from(NAMES),
+    stomps=st.lists(
+        st.tuples(
+            st.integers(4, 60_000),
+            st.one_of(
+                st.binary(min_size=1, max_size=8),
+                st.sampled_from([b"\xff" * 4, b"\xff" * 8, bytes(8), b"\0\0\0\x80"]),
+            ),
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+)
+@example(name="universal2.dylib", stomps=[(4, b"\xff" * 8)])
+def test_any_bytes_may_be_wrong(name: str, stomps: list[tuple[int, bytes]]) -> None:
+    content = bytearray(read_macho_sample(name))
+    for number, value in stomps:
+        place = number % (len(content) - 8)
+        content[place : place + len(value)] = value
+    source = Bytes(bytes(content))
+    for found in read_objects("a.so", source):
+        assert isinstance(found, (MachOFile, MalformedObject, UnreadObject))
+        _all_of(found)
+    assert sum(end - start for start, end in source.asked) <= 40 * len(content) + 1000
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.sampled_from([b"\xcf\xfa\xed\xfe", b"\xfe\xed\xfa\xce", b"\xca\xfe\xba\xbe\0\0\0\1"]),
+    st.binary(max_size=300),
+)
+def test_noise_behind_the_magic_is_malformed(magic: bytes, noise: bytes) -> None:
+    assert all(isinstance(found, (MalformedObject, UnreadObject)) for found in _read(magic + noise))
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.binary(max_size=200))
+def test_a_noisy_trie_ends(noise: bytes) -> None:
+    _exhaust(walk_trie(noise))
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.binary(max_size=200), st.booleans())
+def test_noisy_opcodes_end(noise: bytes, lazy: bool) -> None:
+    _exhaust(read_opcodes(noise, lazy=lazy))
+
+
+def _exhaust(items: Iterable[object]) -> None:
+    with suppress(MalformedError):
+        assert len(list(items)) <= 200
+
+
+def _node(*children: tuple[bytes, int], terminal: bytes = b"") -> bytes:
+    edges = b"".join(label + b"\0" + struct.pack("B", child) for label, child in children)
+    return struct.pack("B", len(terminal)) + terminal + struct.pack("B", len(children)) + edges
+
+
+def test_a_trie_that_goes_round_is_malformed() -> None:
+    for trie in (_node((b"a", 0)), _node((b"a", 8), (b"b", 8)) + _node((b"", 0))):
+        with pytest.raises(MalformedError, match="two edges"):
+            list(walk_trie(trie))
+
+
+def test_a_deep_trie_is_walked_without_recursion() -> None:
+    depth = 2000
+    chain = b"".join(
+        b"\x02\0\0\x01a\0" + struct.pack("BB", 0x80 | (at & 0x7F), at >> 7)
+        for at in range(8, 8 * depth + 1, 8)
+    )
+    found = list(walk_trie(chain + b"\x02\0\0\0"))
+    assert [len(item.name) for item in found] == list(range(depth + 1))
+
+
+def test_names_that_explode_are_malformed() -> None:
+    long = b"n" * 30_000
+    leaf = b"\x02\0\0\x01a\0"
+    start = len(long) + 6
+    place = struct.pack("3B", 0x80 | start & 0x7F, 0x80 | start >> 7 & 0x7F, start >> 14)
+    trie = b"\0\x01" + long + b"\0" + place
+    for number in range(1, 3000):
+        at = start + 9 * number
+        trie += leaf + struct.pack("3B", 0x80 | at & 0x7F, 0x80 | at >> 7 & 0x7F, at >> 14)
+    with pytest.raises(MalformedError, match="explode"):
+        list(walk_trie(trie))
+
+
+def test_a_number_without_end_is_malformed() -> None:
+    with pytest.raises(MalformedError, match="more than 64 bits"):
+        list(walk_trie(b"\x80" * 100))
+    with pytest.raises(MalformedError, match="beyond its end"):
+        list(walk_trie(b"\x05"))
+
+
+@pytest.mark.parametrize("opcodes", [b"\x40name", b"\xa0", b"\xd5", b"\xe0"])
+def test_opcodes_that_are_none_are_malformed(opcodes: bytes) -> None:
+    with pytest.raises(MalformedError):
+        list(read_opcodes(opcodes, lazy=False))
+
+
+def test_opcodes_of_every_kind_are_read() -> None:
+    opcodes = (
+        b"\x20\x81\x01\x41_a\0\x51\x72\x08\x60\x01\x90\x3e\xb1\x11\x40_b\0\xc0\x02\x08\xa0\x08"
+    )
+    found = list(read_opcodes(opcodes + b"\xd0\x03\xd1\0\xff", lazy=False))
+    assert [tuple(bind) for bind in found] == [
+        (b"_a", 129, True), (b"_a", -2, True), (b"_b", 1, False),
+    ]  # fmt: skip
+
+
+def test_a_dylib_that_is_not_there_is_malformed() -> None:
+    content = read_macho_sample("plain.dylib")
+    changed = patched(content, place_of(content, LC_LOAD_DYLIB), "I", 0x99)
+    assert "is asked of dylib 1, there is none" in _malformed(changed)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "reason"),
+    [
+        (0, 1, "version 1"),
+        (1, 1 << 30, "too few"),
+        (3, 1 << 30, "too few"),
+        (4, 1 << 30, "too few"),
+        (5, 4, "imports of format 4"),
+        (6, 1, "names of format 1"),
+    ],
+)
+def test_chained_fixups_that_contradict_themselves_are_malformed(
+    field: int, value: int, reason: str
+) -> None:
+    content = read_macho_sample("chained.so")
+    start, _ = table(content, LC_DYLD_CHAINED_FIXUPS)
+    assert reason in _malformed(patched(content, start + 4 * field, "I", value))
+
+
+def test_a_name_beyond_the_chained_fixups_is_malformed() -> None:
+    content = read_macho_sample("chained.so")
+    start, _ = table(content, LC_DYLD_CHAINED_FIXUPS)
+    (imports,) = struct.unpack_from("<I", content, start + 8)
+    assert "runs beyond" in _malformed(patched(content, start + imports, "I", 0xFFFFFE01))
+
+
+@pytest.mark.parametrize(
+    ("offset", "layout", "value", "reason"),
+    [
+        (16, "I", 0xFFFFFFFF, "load commands in"),
+        (16, "I", 60, "behind the end of them all"),
+        (20, "I", 0x7FFFFFFF, "load commands end at byte"),
+        (20, "I", 16, "the file claims"),
+        (36, "I", 0, "claims 0x0 bytes"),
+        (36, "I", 0x10000, "claims 0x10000 bytes"),
+        (64, "Q", 1, "larger in the file than in memory"),
+        (72, "Q", 1 << 40, "segment __TEXT ends at byte"),
+    ],
+)
+def test_headers_that_contradict_themselves_are_malformed(
+    offset: int, layout: str, value: int, reason: str
+) -> None:
+    content = read_macho_sample("libdep.1.dylib")
+    assert reason in _malformed(patched(content, offset, layout, value))
+
+
+@pytest.mark.parametrize("kind", [LC_DYLD_INFO_ONLY, LC_SYMTAB])
+def test_a_table_outside_of_the_file_is_malformed(kind: int) -> None:
+    content = read_macho_sample("weak.so")
+    place = place_of(content, kind)
+    (start,) = struct.unpack_from("<I", content, place + 8)
+    assert start
+    assert "the file has" in _malformed(patched(content, place + 8, "II", start, 0x7FFFFFF))
+
+
+def test_a_trie_outside_of_the_file_is_malformed() -> None:
+    content = read_macho_sample("chained.so")
+    place = place_of(content, LC_DYLD_EXPORTS_TRIE)
+    assert "the file has" in _malformed(patched(content, place + 8, "I", len(content)))
+
+
+def test_a_name_outside_of_its_command_is_malformed() -> None:
+    content = read_macho_sample("plain.dylib")
+    place = place_of(content, LC_LOAD_DYLIB)
+    for start in (0, 4000):
+        assert "does not lie in it" in _malformed(patched(content, place + 8, "I", start))
+
+
+def test_two_versions_of_one_platform_are_malformed() -> None:
+    content = read_macho_sample("zippered.dylib")
+    changed = patched(content, place_of(content, LC_BUILD_VERSION) + 8, "I", 1)
+    assert "two minimum versions of macos" in _malformed(changed)
+
+
+@pytest.mark.parametrize(
+    ("place", "layout", "values", "reason"),
+    [
+        (4, ">I", (40,), "the slice for cpu 0x0 lies from byte 0x0"),
+        (16, ">I", (0x7FFFFFFF,), "the file has"),
+        (16, ">I", (8,), "lies from byte 0x8"),
+        (28, ">II", (0x01000007, 3), "two slices for x86_64"),
+        (36, ">I", (0x1000,), "overlaps"),
+        (8, ">I", (7,), "the fat header says i686, the slice x86_64"),
+        (40, ">I", (16,), "ends within the Mach-O header"),
+    ],
+)
+def test_a_fat_header_that_lies_is_malformed(
+    place: int, layout: str, values: tuple[int, ...], reason: str
+) -> None:
+    content = bytearray(read_macho_sample("universal2.dylib"))
+    struct.pack_into(layout, content, place, *values)
+    assert reason in _malformed(bytes(content))
+
+
+def test_a_slice_that_is_damaged_is_named() -> None:
+    content = bytearray(read_macho_sample("universal2.dylib"))
+    (start,) = struct.unpack_from(">I", content, 36)
+    struct.pack_into("<I", content, start + 16, 0xFFFF)
+    (found,) = read_objects("a.so", Bytes(bytes(content)))
+    assert isinstance(found, MalformedObject)
+    assert found.reason.startswith("slice for aarch64: ")
+    assert found.offset == start + 16
