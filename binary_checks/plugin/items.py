@@ -89,13 +89,18 @@ class PackageItem(pytest.Item):
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Problems as they are, one line each; anything else as pytest shows it.
 
-        With ``--full-trace`` whoever wrote a check that broke sees where.
+        With ``--full-trace`` whoever wrote a check that broke sees where it did.
         """
-        if isinstance(excinfo.value, CheckError) and self.config.option.fulltrace:
-            return super().repr_failure(excinfo, style)
-        if isinstance(excinfo.value, (ProblemsFound, BinaryChecksError)):
-            return _plain_lines(str(excinfo.value), self.path.name)
-        return super().repr_failure(excinfo, style)
+        return self.plain_failure(excinfo.value) or super().repr_failure(excinfo, style)
+
+    def plain_failure(self, error: BaseException) -> ExceptionChainRepr | None:
+        """How it is shown when it is no surprise: as lines that are complete by themselves."""
+        if isinstance(error, ProblemsFound):
+            return _plain_lines(str(error), self.path.name)
+        if isinstance(error, BinaryChecksError) and not self.config.option.fulltrace:
+            line = problem_line(self.name, self.path.name, Problem(sentence=str(error)))
+            return _plain_lines(line, self.path.name)
+        return None
 
     def note(
         self,

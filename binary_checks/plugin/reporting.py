@@ -29,7 +29,7 @@ _ENDED = (
     pytest.ExitCode.TESTS_FAILED,
     pytest.ExitCode.NO_TESTS_COLLECTED,
 )
-"""How a run ends that came to its end: of any other it is too early to complain."""
+"""How a run ends that came to its end."""
 
 
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
@@ -66,6 +66,9 @@ def pytest_runtest_makereport(
     if call.excinfo and isinstance(call.excinfo.value, ProblemsAccepted):
         report.outcome = "skipped"
         report.wasxfail = str(call.excinfo.value)
+    if call.excinfo and call.when != "call" and not report.skipped:
+        # Only what runtest raises is shown by repr_failure.
+        report.longrepr = item.plain_failure(call.excinfo.value) or report.longrepr
     if item.entry is not None and (call.when == "call" or not report.passed):
         setattr(report, ENTRY, item.entry.to_json())
     return report
@@ -104,8 +107,9 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
             sarif.write(Path(path), state.ledger, state.checks)
         except GatherError as error:
             state.complaints.append(f"--binary-sarif: {error}")
-    if config.option.collectonly or exitstatus not in _ENDED:
-        return
+    stopped = exitstatus not in _ENDED or session.shouldfail or session.shouldstop
+    if config.option.collectonly or stopped:
+        return  # it is too early to complain of what was not done
     state.complaints.extend(state.ledger.complaints())
     if state.complaints and exitstatus != pytest.ExitCode.TESTS_FAILED:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

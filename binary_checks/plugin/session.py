@@ -58,11 +58,13 @@ def open_session(config: pytest.Config) -> Session:
             raise pytest.UsageError(str(error)) from None
         checks = tuple(check for check in every if profile.selects(check))
         _demand_families(option.binary_require, every)
-    python = option.binary_python or sys.executable
+    python = _existing(folder, option.binary_python or sys.executable)
+    if python.is_dir() or not os.access(python, os.X_OK):
+        raise pytest.UsageError(f"--binary-python {option.binary_python}: no program to run")
     return Session(
         packages=named,
         checks=checks,
-        settings=Settings(profile=profile, python=_existing(folder, python)),
+        settings=Settings(profile=profile, python=python),
         shelf=Shelf(_given(folder, name) for name in option.binary_with),
         ledger=Ledger(packages=tuple(named.values()), required=frozenset(option.binary_require)),
     )
@@ -74,8 +76,10 @@ def _named_packages(config: pytest.Config) -> tuple[Path, ...]:
     paths = (Path(os.path.normpath(folder / arg.split("::", 1)[0])) for arg in config.args)
     named = tuple(dict.fromkeys(path for path in paths if packages.recognises(path)))
     for path in named:
-        if path.is_dir():
-            raise pytest.UsageError(one_line(f"{path.name}: a folder, not a package file"))
+        if not path.is_file():
+            found = "a folder" if path.is_dir() else "no regular file"
+            found = found if path.exists() else "no such file"
+            raise pytest.UsageError(one_line(f"{path.name}: {found}"))
     return named
 
 
