@@ -142,14 +142,11 @@ def judge(case: Case, profile: Profile, today: date) -> Verdict:
     not_looked: set[NotLooked] = set(case.unread)
     options = profile.options.get(case.check.id, {})
     for subject in case.subjects:
-        path = subject.path if isinstance(subject, ObjectFile) else ""
         for finding in _ask(case, subject, options):
             if isinstance(finding, NotLooked):
-                not_looked.add(finding if finding.path else replace(finding, path=path))
-            elif isinstance(finding, Problem):
-                problems.add(finding)
+                not_looked.add(finding)
             else:
-                problems.add(Problem(path=path, sentence=finding))
+                problems.add(finding)
     waivers = profile.waivers(case.check.id, case.package_file_name)
     accepted = tuple(_accept(problems, waivers, today))
     remaining = problems - {item.problem for item in accepted}
@@ -165,23 +162,37 @@ def judge(case: Case, profile: Profile, today: date) -> Verdict:
     )
 
 
-def _ask(case: Case, subject: Any, options: Mapping[str, Any]) -> Iterator[Finding]:
+def _ask(case: Case, subject: Any, options: Mapping[str, Any]) -> Iterator[Problem | NotLooked]:
     """What the check says of one subject, once it is known to be something that can be said."""
-    name = f"{case.check.id}: {case.package_file_name}: the check"
+    path = subject.path if isinstance(subject, ObjectFile) else ""
     try:
         findings = case.check(subject, *case.evidence, **options)
         if isinstance(findings, str):
-            raise CheckError(f"{name} returns a text; findings are yielded")
+            raise CheckError("the check returns a text; findings are yielded")
         for finding in findings:
             if not isinstance(finding, (str, Problem, NotLooked)) or not all(_texts(finding)):
-                raise CheckError(f"{name} yields {finding!r:.80}, which is no finding")
-            yield finding
+                raise CheckError(f"the check yields {finding!r:.80}, which is no finding")
+            yield _complete(finding, path)
     except BinaryChecksError:
         raise
     except (Exception, SystemExit) as error:
         *_, place = traceback.extract_tb(error.__traceback__)
         where = f"{Path(place.filename).name}:{place.lineno}"
-        raise CheckError(f"{name} broke: {type(error).__name__}: {error} ({where})") from error
+        raise CheckError(f"the check broke: {type(error).__name__}: {error} ({where})") from error
+
+
+def _complete(finding: Finding, path: str) -> Problem | NotLooked:
+    """The finding with the judged object's path, in characters that every file can hold."""
+    if isinstance(finding, str):
+        finding = Problem(path=path, sentence=finding)
+    elif isinstance(finding, NotLooked):
+        finding = replace(finding, path=finding.path or path)
+    return replace(finding, path=_encodable(finding.path), sentence=_encodable(finding.sentence))
+
+
+def _encodable(text: str) -> str:
+    """The text with escapes for halves of characters, which an exception's text may hold."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _texts(finding: Finding) -> Iterator[bool]:
