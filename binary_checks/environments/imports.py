@@ -44,8 +44,8 @@ def read_step(name: str, result: ProbeAnswer, environment: Environment) -> Step:
     answer = result.answer
     state = str(answer.get("state", ""))
     if not state and result.outcome in {Outcome.OK, Outcome.EXITED}:
-        last = result.stderr.strip().rpartition("\n")[2]
-        raise GatherError(f"the import probe ended without an answer: {last or result.detail}")
+        last = result.stderr.strip().rpartition("\n")[2] or result.detail or "exit status 0"
+        raise GatherError(f"the import probe ended without an answer: {last}")
     outcome, detail = _STATES.get(state, result.outcome), _text(answer, "detail")
     finished = state == "imported" and result.outcome is not Outcome.OK
     if state not in _STATES or finished:

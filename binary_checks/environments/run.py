@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from binary_checks.errors import GatherError
 from binary_checks.model import Outcome
 
 _MEMORY = 16 * 1024**3  # bytes of private memory: torch imports in 1, numba in 1; a leak has no end
+_LONGEST_ANSWER = 16 << 20  # bytes
 _FATAL = re.compile(r"^Fatal Python error: .*", re.MULTILINE)
 _FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+) in (?P<name>.+)$', re.MULTILINE)
 
@@ -89,10 +91,16 @@ def make_environment(home: Path) -> dict[str, str]:
 
 
 def read_answer(path: Path) -> Mapping[str, Any]:
-    """Read what a probe wrote; empty when there is nothing, or nothing sound."""
+    """Read what a probe wrote; empty when there is nothing, or nothing sound.
+
+    The package may have put there what it likes: a pipe that never ends, a nest that never closes.
+    """
     try:
+        found = path.lstat()
+        if not stat.S_ISREG(found.st_mode) or found.st_size > _LONGEST_ANSWER:
+            return {}
         answer = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return answer if isinstance(answer, dict) else {}
 

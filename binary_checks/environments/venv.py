@@ -124,7 +124,10 @@ def _make_venv(python: Path, root: Path, timeout: float) -> Path:
         last = ended.stderr.strip().rpartition("\n")[2] or "no reason given"
         raise GatherError(f"{python}: cannot make a virtual environment: {last}")
     names = ("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")
-    return root.joinpath("venv", *names)
+    made = root.joinpath("venv", *names)
+    if not made.exists():
+        raise GatherError(f"{python}: is no Python: it made no virtual environment")
+    return made
 
 
 def _install(
