@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import hashlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import resources
@@ -31,9 +33,15 @@ _NOTHING = "name a package, for example dist/*.whl"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check the packages named, or print the facts of one; returns the exit status."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    if arguments[:1] == ["inspect"]:
-        return inspect(arguments[1:])
-    return check(arguments)
+    if sys.stdout is None:  # closed by the caller
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
+    try:
+        return inspect(arguments[1:]) if arguments[:1] == ["inspect"] else check(arguments)
+    except (OSError, KeyboardInterrupt) as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else it breaks at exit
+        if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
+            print(f"binary-checks: {error}", file=sys.stderr)  # a full disk behind stdout
+        return int(pytest.ExitCode.INTERRUPTED)
 
 
 def check(arguments: Sequence[str]) -> int:
@@ -48,6 +56,9 @@ def check(arguments: Sequence[str]) -> int:
     own = ["-p", "xdist.plugin", "-p", "binary_checks.plugin", "-p", "no:cacheprovider"]
     unneeded = [part for name in UNNEEDED for part in ("-p", f"no:{name}")]
     place = ["-c", str(ini), "--rootdir", str(Path.cwd()), "--noconftest"]
+    with contextlib.suppress(ValueError):  # in a thread nobody can
+        # Else a cancelled job leaves environments, and imports that never end, behind.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     gc.set_threshold(100_000, 20, 20)  # facts are trees; the collector would only walk them
     plugins = [_DemandPaths()]
     return int(pytest.main([*own, *unneeded, *place, *arguments], plugins=plugins))
@@ -68,9 +79,6 @@ def inspect(arguments: Sequence[str]) -> int:
     code = pytest.ExitCode.OK
     try:
         _inspect(_inspect_options().parse_args(arguments))
-    except (BrokenPipeError, KeyboardInterrupt):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else it breaks at exit
-        code = pytest.ExitCode.INTERRUPTED
     except ProfileError as error:
         print(f"binary-checks: {error}", file=sys.stderr)
         code = pytest.ExitCode.USAGE_ERROR
