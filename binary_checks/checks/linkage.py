@@ -6,7 +6,18 @@ import re
 from collections.abc import Iterator
 
 from binary_checks.check import check
+from binary_checks.checks.search_texts import (
+    is_executable,
+    owners,
+    spell_directories,
+    spell_elements,
+    spell_empty_elements,
+    spell_lack,
+    spell_search,
+    spell_stray,
+)
 from binary_checks.model import (
+    Edge,
     ElfFile,
     Finding,
     Linkage,
@@ -21,78 +32,65 @@ from binary_checks.model.search_path import (
     expand,
     leaves_prefix,
     path_elements,
-    path_tag,
     shorten,
 )
 
-_STEM = re.compile(r"lib([a-z]+)", re.ASCII)
-
 
 @check
-def missing_library(linkage: Linkage) -> Iterator[Finding]:
+def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
     """A needed library is neither in the package nor in what its tag promises.
 
-    Where the search leads into other distributions' folders, those required must be given.
+    Where the search leads into other distributions' folders, those required must be given. To an
+    executable a library of the package that no search path leads to is missing, as nothing can have
+    loaded it before.
 
     Why: the loader refuses the object, and the import fails with "cannot open shared object file".
     Fix: bundle it (``auditwheel repair``), link it statically, or require the distribution that
     brings it and give the object a search path that leads there; name what users always have in
     the profile's ``system_libraries``.
     """
-    platform = linkage.target.partition(",")[0]
+    for refused in linkage.refused:
+        sentence = f"was given {refused}: it was left out; give one that fits with --binary-with"
+        yield NotLooked(sentence=sentence)
+    found = owners(package)
     for edge in linkage.edges:
-        if edge.resolved is not None or edge.elsewhere or "/" in edge.needed:
+        if edge.resolved is not None or "/" in edge.needed:
             continue
-        if edge.leaves_package and linkage.requirements:
-            yield NotLooked(
-                path=edge.path,
-                sentence=f"needs {edge.needed} from a required wheel"
-                f"{_guess(edge.needed, linkage.requirements)}; give it with --binary-with",
-            )
-        else:
-            yield Problem(
-                path=edge.path,
-                sentence=f"needs {edge.needed}, which neither the package nor {platform} provides"
-                f" ({_spell(edge.searched)})",
-            )
-
-
-def _guess(needed: str, requirements: tuple[str, ...]) -> str:
-    """The requirement whose name has the library's in it, if there is just one."""
-    stem = _STEM.match(needed.lower())
-    fitting = [name for name in requirements if stem and stem[1] in name]
-    named = fitting if len(fitting) == 1 else requirements if len(requirements) == 1 else []
-    return f" ({named[0]}?)" if named else ""
-
-
-def _spell(searched: tuple[str, ...]) -> str:
-    if not searched:
-        return "it has no search path into the package"
-    return "searched " + ", ".join(f"{directory or '.'}/" for directory in searched)
+        searched = spell_search(edge, found)
+        if not edge.elsewhere:
+            yield spell_lack(edge, linkage, searched)
+        elif is_executable(edge, found):
+            yield spell_stray(edge, searched)
 
 
 @check
-def load_order_dependent(linkage: Linkage) -> Iterator[Finding]:
+def load_order_dependent(linkage: Linkage, package: Package) -> Iterator[Finding]:
     """A needed library is found only when something else was loaded before.
 
     Why: another order of imports, or the object opened by itself, and it is not found.
     Fix: give the object a search path to the library (``-Wl,-rpath,'$ORIGIN/...'``), or, where the
     package's own code always loads the library first, accept it with that reason.
     """
+    found = owners(package)
     for edge in linkage.edges:
-        if edge.resolved is None and edge.elsewhere:
+        searched = spell_search(edge, found)
+        if edge.resolved is None and edge.elsewhere and not is_executable(edge, found):
             sentence = (
-                f"needs {edge.needed}, which no search path of it finds ({_spell(edge.searched)}): "
-                f"{edge.elsewhere[0]} must have been loaded before"
+                f"needs {edge.needed} and does not find it by itself ({searched}): "
+                f"it loads only after {edge.elsewhere[0]} was loaded"
             )
-        elif edge.resolved and edge.rule is Rule.LOADED and edge.shadowed is None:
+        elif _is_by_order(edge):
             sentence = (
-                f"needs {edge.needed}, found only because {edge.resolved} is loaded before it "
-                f"when {edge.root} is opened ({_spell(edge.searched)})"
+                f"needs {edge.needed} and does not find it by itself ({searched}): it loads only "
+                f"because {edge.root}, when it is opened, loads {edge.resolved} before"
             )
         else:
             continue
         yield Problem(path=edge.path, sentence=sentence)
+
+
+def _is_by_order(edge: Edge) -> bool:
+    return bool(edge.resolved) and edge.rule is Rule.LOADED and edge.shadowed is None
 
 
 @check
@@ -103,13 +101,10 @@ def absolute_search_path(library: ElfFile, *, allowed: tuple[str, ...] = ()) -> 
     libraries in it, put there by whoever may write there (/tmp).
     Fix: link with ``-Wl,-rpath,'$ORIGIN/...'``, or take the entry out with ``patchelf``.
     """
-    for element in dict.fromkeys(path_elements(library)):
-        if element.startswith("/") and element not in allowed:
-            yield _looks(library, element, "an absolute path")
-
-
-def _looks(library: ElfFile, element: str, where: str) -> str:
-    return f"looks for libraries in {shorten(element)}, {where} ({path_tag(library)})"
+    elements = [e for e in path_elements(library) if e.startswith("/") and e not in allowed]
+    if elements:
+        meaning = "absolute paths lead users nowhere, or to other libraries"
+        yield f"{spell_elements(library, elements)}: {meaning}"
 
 
 @check
@@ -122,13 +117,13 @@ def empty_search_path(library: ElfFile, target: TargetSystem) -> Iterator[Findin
     Why: whoever can put a file where the user happens to stand, runs code in the user's process.
     Fix: remove the element; write ``$ORIGIN`` for the library's own directory.
     """
-    for element in dict.fromkeys(path_elements(library)):
-        if element and not element.startswith("/") and expand(element, library) is None:
-            yield _looks(library, element, "relative to the current directory")
-        elif not element and target.libc == "glibc":
-            path = shorten(":".join(path_elements(library)))
-            named = f"{path_tag(library)} {path} has an empty element"
-            yield f"looks for libraries in the current directory: {named}"
+    elements = path_elements(library)
+    danger = "whoever can write there runs code in the user's process"
+    if "" in elements and target.libc == "glibc":
+        yield f"{spell_empty_elements(library)}, which means the current directory: {danger}"
+    relative = [e for e in elements if e and not e.startswith("/") and expand(e, library) is None]
+    if relative:
+        yield f"{spell_elements(library, relative)}, relative to the current directory: {danger}"
 
 
 @check
@@ -138,10 +133,11 @@ def search_path_leaves_prefix(library: ElfFile) -> Iterator[Finding]:
     Why: what lies there depends on where the user keeps environments.
     Fix: count the ``..`` again: from site-packages the environment is three levels up.
     """
-    for element in dict.fromkeys(path_elements(library)):
-        directory = expand(element, library)
-        if directory is not None and leaves_prefix(directory):
-            yield _looks(library, element, "outside of the environment")
+    places = {element: expand(element, library) for element in path_elements(library)}
+    elements = [e for e, place in places.items() if place is not None and leaves_prefix(place)]
+    if elements:
+        meaning = "that is outside of the environment, where every user has something else"
+        yield f"{spell_elements(library, elements)}: {meaning}"
 
 
 @check
@@ -153,15 +149,13 @@ def missing_search_directory(linkage: Linkage, package: Package) -> Iterator[Fin
     """
     known = directories(package)
     for edge in linkage.edges:
-        by_order = edge.rule is Rule.LOADED and edge.shadowed is None
-        if by_order or (edge.resolved is None and edge.elsewhere):
-            for directory in edge.searched:
-                if directory not in known:
-                    yield Problem(
-                        path=edge.path,
-                        sentence=f"looks for {edge.needed} in {directory or '.'}/, which the "
-                        f"package does not have; it is in {edge.resolved or edge.elsewhere[0]}",
-                    )
+        wrong = [directory for directory in edge.searched if directory not in known]
+        if wrong and (_is_by_order(edge) or (edge.resolved is None and edge.elsewhere)):
+            yield Problem(
+                path=edge.path,
+                sentence=f"looks for {edge.needed} in {spell_directories(wrong)}, which the package"
+                f" does not have; the library is {edge.resolved or edge.elsewhere[0]}",
+            )
 
 
 @check(enabled=False)
@@ -173,14 +167,15 @@ def dead_search_directory(package: Package) -> Iterator[Finding]:
     """
     known = directories(package)
     for library in package.objects_of(ElfFile):
-        for element in dict.fromkeys(path_elements(library)):
-            directory = expand(element, library)
-            if directory is not None and not leaves_prefix(directory) and directory not in known:
-                yield Problem(
-                    path=library.path,
-                    sentence=f"looks for libraries in {shorten(element)}, which is not in the "
-                    f"package ({path_tag(library)})",
-                )
+        places = {element: expand(element, library) for element in path_elements(library)}
+        dead = [
+            element
+            for element, place in places.items()
+            if place is not None and not leaves_prefix(place) and place not in known
+        ]
+        if dead:
+            sentence = f"{spell_elements(library, dead)}, which is not in the package"
+            yield Problem(path=library.path, sentence=sentence)
 
 
 @check
@@ -193,7 +188,8 @@ def needed_name_with_slash(library: ElfFile) -> Iterator[Finding]:
     """
     for need in library.needed:
         if "/" in need.name and expand(need.name, library) is None:
-            yield f"needs {shorten(need.name)}, a path, which is opened from the current directory"
+            opened = "the loader opens it from whatever directory is the current one"
+            yield f"needs {shorten(need.name)}, a path: {opened}"
 
 
 @check(enabled=False)
@@ -230,10 +226,10 @@ def libpython_linked(linkage: Linkage) -> Iterator[Finding]:
     """
     for edge in linkage.edges:
         if edge.rule is Rule.PYTHON:
-            yield Problem(
-                path=edge.path,
-                sentence=f"needs {edge.needed}, which interpreters without a shared library lack",
+            sentence = (
+                f"needs {edge.needed}: a Python that was built without it cannot load the file"
             )
+            yield Problem(path=edge.path, sentence=sentence)
 
 
 @check
@@ -247,4 +243,5 @@ def foreign_libc(library: ElfFile, target: TargetSystem) -> Iterator[Finding]:
         return
     for need in library.needed:
         if re.fullmatch(r"lib(?:c|m|pthread|dl|rt|util)\.so\.\d|ld-linux.*", need.name):
-            yield f"needs {need.name}, which is glibc's, under {target.name.partition(',')[0]}"
+            platform = target.name.partition(",")[0]
+            yield f"needs {need.name}, which is glibc's: the systems of {platform} have musl"

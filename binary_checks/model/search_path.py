@@ -16,7 +16,7 @@ PREFIX = "../../.."
 
 # ld.so takes $ORIGIN only where no further letter follows, ${ORIGIN} anywhere (elf/dl-load.c).
 _TOKEN = re.compile(r"\$(?:\{(ORIGIN|LIB|PLATFORM)\}|(ORIGIN|LIB|PLATFORM)(?![A-Za-z0-9_]))")
-_LONGEST = 100  # characters of an element in a sentence: ibm_db pads its own to hundreds
+_LONGEST = 100  # characters of an element in a sentence
 _ORIGIN = "\0"
 _SIXTY_FOUR_BIT = frozenset(
     {"x86_64", "aarch64", "ppc64le", "ppc64", "s390x", "riscv64", "loongarch64"}
@@ -91,7 +91,12 @@ def path_tag(owner: ElfFile) -> str:
     return "RUNPATH" if owner.runpath else "RPATH"
 
 
-def shorten(element: str) -> str:
-    """An element as a sentence can hold it."""
-    element = re.sub(r"/{2,}", "/", element.strip())
-    return element if len(element) <= _LONGEST else f"{element[:_LONGEST]}..."
+def shorten(element: str, longest: int = _LONGEST) -> str:
+    """An element as a sentence can hold it: blanks at its end are counted, not hidden.
+
+    ibm_db has ``/`` followed by 252 blanks, room that a tool left for another path.
+    """
+    told = re.sub(r" {2,}", lambda run: f"<{len(run[0])} blanks>", element)
+    if told != told.strip():
+        told = repr(told)
+    return told if len(told) <= longest else f"{told[: longest - 3]}..."

@@ -34,9 +34,7 @@ def test_requirements_that_are_known_to_be_given_are_not_named() -> None:
 
 def numpy(version: str) -> Wheel:
     path = "numpy/lib/libnp.so"
-    return wheel(
-        f"numpy-{version}-cp311-cp311-manylinux_2_17_x86_64.whl", objects=(library(path),)
-    )
+    return wheel(f"numpy-{version}-cp311-cp311-manylinux_2_17_x86_64.whl", objects=(library(path),))
 
 
 def link_with(*others: Wheel, requires: str = "numpy>=2,<3") -> Linkage:
