@@ -19,8 +19,8 @@ from binary_checks.model import (
     UnresolvedSymbol,
 )
 from binary_checks.model.extensions import is_extension, module_of
+from binary_checks.model.phrases import name_first
 
-_SHOWN = 5
 _LONGEST = 60  # characters of a symbol in a sentence
 
 
@@ -76,7 +76,7 @@ def _describe(library: ElfFile, newer: Iterable[NeededVersion]) -> str:
 
 def _with_symbols(library: ElfFile, need: NeededVersion) -> str:
     names = sorted(s.name for s in library.imports if s.version == need.version)
-    asked_by = f" ({_list(names, 3)})" if names else ""
+    asked_by = f" ({_list(names)})" if names else ""
     return f"{need.version} of {need.library}{asked_by}"
 
 
@@ -94,38 +94,50 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
     Fix: link the object with the library that defines the symbol (``-Wl,-z,defs`` tells at once).
     """
     imported = {item.path for item in package.objects if is_extension(item)}
+    # Where the whole version node is missing, missing-version says so, once.
+    told = {(item.path, item.provider, item.version) for item in linkage.missing_versions}
     groups: dict[tuple[str, str, str, str], list[UnresolvedSymbol]] = {}
     for item in linkage.unresolved:
-        key = (item.path, item.provider, item.elsewhere, item.root)
-        groups.setdefault(key, []).append(item)
-    for (path, provider, elsewhere, root), items in groups.items():
-        symbols = _name(items)
-        if provider:
-            yield Problem(path=path, sentence=f"{symbols}: {provider} has another version only")
-        elif not elsewhere:
-            yield Problem(path=path, sentence=f"{symbols}: defined nowhere in what {root} loads")
-        elif root in imported:
-            yield Problem(path=path, sentence=f"{symbols}: {elsewhere} has it, and is not loaded")
-        else:
-            yield NotLooked(path=path, sentence=f"{symbols}: {elsewhere} has it, if it was loaded")
+        if (item.path, item.provider, item.version) not in told:
+            key = (item.path, item.provider, item.elsewhere, item.root)
+            groups.setdefault(key, []).append(item)
+    for (path, _, elsewhere, root), items in groups.items():
+        expected = bool(elsewhere) and root not in imported
+        kind = NotLooked if expected else Problem
+        yield kind(path=path, sentence=_spell_undefined(items, expected=expected))
     for unexplored in linkage.unexplored:
         yield NotLooked(
             path=unexplored.path,
-            sentence=f"{unexplored.count} undefined symbols not looked up: {unexplored.reason}",
+            sentence=f"{_count(unexplored.count)} could not be looked up: {unexplored.reason}",
         )
 
 
-def _name(items: list[UnresolvedSymbol]) -> str:
+def _spell_undefined(items: list[UnresolvedSymbol], *, expected: bool) -> str:
+    """How many symbols, which, where they were looked for and what to do."""
+    first = items[0]
     names = [f"{item.name}@{item.version}" if item.version else item.name for item in items]
-    noun = "symbol" if len(names) == 1 else "symbols"
-    return f"needs the {noun} {_list(names)}"
+    them = "it" if len(items) == 1 else "them"
+    who = "the file" if first.root == first.path else first.root
+    sentence = f"has {_count(len(names))} ({_list(names)}): "
+    if first.provider:
+        advice = "bundle the library that it was linked with"
+        return f"{sentence}{first.provider} has {them} in another version only; {advice}"
+    if not first.elsewhere:
+        advice = "link it with the library that does"
+        return f"{sentence}nothing that {who} loads defines {them}; {advice}"
+    if expected:
+        return f"{sentence}it works only in a process that has loaded {first.elsewhere} before"
+    return f"{sentence}{first.elsewhere} defines {them}, but {who} does not load that; link with it"
 
 
-def _list(names: list[str], shown: int = _SHOWN) -> str:
+def _count(number: int) -> str:
+    return f"{number} undefined symbol{'' if number == 1 else 's'}"
+
+
+def _list(names: list[str], most: int = 3) -> str:
     """The first of the names, long ones (C++'s) cut."""
-    cut = [name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..." for name in names[:shown]]
-    more = f" and {len(names) - shown} more" if len(names) > shown else ""
-    return f"{', '.join(cut)}{more}"
+    shown = (name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..." for name in names[:most])
+    return name_first([*shown, *names[most:]], most)
 
 
 @check
@@ -137,11 +149,14 @@ def missing_version(linkage: Linkage) -> Iterator[Finding]:
     Fix: bundle the library that the object was linked with.
     """
     for item in linkage.missing_versions:
-        lacks = "does not define" if item.versioned else "has no versions at all, let alone"
+        lacks, then = (
+            ("does not define it", "the loader refuses the file")
+            if item.versioned
+            else ("defines no versions at all", "the loader aborts the process")
+        )
         yield Problem(
             path=item.path,
-            sentence=f"needs {item.version} of {item.library}, which {item.provider} {lacks}"
-            + ("" if item.versioned else " that one"),
+            sentence=f"needs {item.version} of {item.library}, but {item.provider} {lacks}: {then}",
         )
 
 
@@ -161,7 +176,10 @@ def forbidden_symbol(library: ElfFile, linkage: Linkage, target: TargetSystem) -
             names = forbidden & library.imports.names - library.exports.names
             used = sorted(n for n in names if any(not s.weak for s in library.imports.find(n)))
             if used:
-                yield f"uses {_list(used)} of {edge.needed}, which not all systems have"
+                yield (
+                    f"uses {_list(used)} of {edge.needed}, which not all systems have: "
+                    "there it is undefined"
+                )
 
 
 @check(enabled=False)

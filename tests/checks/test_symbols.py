@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from binary_checks.checks.symbols import (
     debug_information,
     forbidden_symbol,
@@ -85,33 +87,75 @@ def test_a_tag_without_a_promise_allows_all() -> None:
     assert judge(need("GLIBC_2.34"), on=target()) == []
 
 
-def test_undefined_symbols_are_told_once_an_object() -> None:
-    items = tuple(UnresolvedSymbol(path=EXTENSION, name=name, root=EXTENSION) for name in "abcdefg")
+def undefined(*names: str, **fields: str) -> tuple[UnresolvedSymbol, ...]:
+    usual = {"path": EXTENSION, "root": EXTENSION, **fields}
+    return tuple(UnresolvedSymbol(name=name, **usual) for name in names)
+
+
+@pytest.mark.parametrize(
+    ("items", "sentence"),
+    [
+        (
+            undefined("a", "_Z" + "x" * 90, "c", "d", "e"),
+            f"has 5 undefined symbols (a, _Z{'x' * 58}..., c and 2 more): "
+            "nothing that the file loads defines them; link it with the library that does",
+        ),
+        (
+            undefined("f", root="demo/b.so"),
+            "has 1 undefined symbol (f): "
+            "nothing that demo/b.so loads defines it; link it with the library that does",
+        ),
+        (
+            undefined("f", version="V2", provider="demo/liba.so"),
+            "has 1 undefined symbol (f@V2): demo/liba.so has it in another version only; "
+            "bundle the library that it was linked with",
+        ),
+        (
+            undefined("f", "g", elsewhere="demo/host.so"),
+            "has 2 undefined symbols (f, g): demo/host.so defines them, "
+            "but the file does not load that; link with it",
+        ),
+    ],
+)
+def test_undefined_symbols_are_told_once_an_object(
+    items: tuple[UnresolvedSymbol, ...], sentence: str
+) -> None:
     assert list(undefined_symbol(Linkage(target="x", unresolved=items), NONE)) == [
-        Problem(
-            path=EXTENSION,
-            sentence="needs the symbols a, b, c, d, e and 2 more: defined nowhere in what "
-            f"{EXTENSION} loads",
-        )
+        Problem(path=EXTENSION, sentence=sentence)
     ]
 
 
 def test_a_plugin_may_find_its_symbols_in_what_opens_it() -> None:
-    def found(root: str) -> list[type]:
-        item = UnresolvedSymbol(path=root, name="f", root=root, elsewhere="demo/host.so")
-        linkage = Linkage(target="x", unresolved=(item,))
-        return [type(finding) for finding in undefined_symbol(linkage, NONE)]
+    path = "demo/plugin.so"
+    items = undefined("f", path=path, root=path, elsewhere="demo/host.so")
+    assert list(undefined_symbol(Linkage(target="x", unresolved=items), NONE)) == [
+        NotLooked(
+            path=path,
+            sentence="has 1 undefined symbol (f): "
+            "it works only in a process that has loaded demo/host.so before",
+        )
+    ]
 
-    assert found(EXTENSION) == [Problem]
-    assert found("demo/plugin.so") == [NotLooked]
+
+def test_symbols_of_a_version_that_is_missing_as_a_whole_are_told_by_another_check() -> None:
+    items = undefined("f", version="V2", provider="demo/liba.so")
+    missing = MissingVersion(
+        path=EXTENSION, library="liba.so", version="V2", provider="demo/liba.so"
+    )
+    linkage = Linkage(target="x", unresolved=items, missing_versions=(missing,))
+    assert list(undefined_symbol(linkage, NONE)) == []
+    assert len(list(missing_version(linkage))) == 1
 
 
-def test_symbols_that_could_not_be_looked_up_are_no_problem_and_no_pass() -> None:
-    item = UnexploredSymbols(path=EXTENSION, count=3, reason="libGL.so.1 has no export data")
+@pytest.mark.parametrize(("count", "said"), [(1, "1 undefined symbol"), (3, "3 undefined symbols")])
+def test_symbols_that_could_not_be_looked_up_are_no_problem_and_no_pass(
+    count: int, said: str
+) -> None:
+    item = UnexploredSymbols(path=EXTENSION, count=count, reason="libGL.so.1 has no export data")
     assert list(undefined_symbol(Linkage(target="x", unexplored=(item,)), NONE)) == [
         NotLooked(
             path=EXTENSION,
-            sentence="3 undefined symbols not looked up: libGL.so.1 has no export data",
+            sentence=f"{said} could not be looked up: libGL.so.1 has no export data",
         )
     ]
 
@@ -122,10 +166,23 @@ def test_all_found_is_no_finding() -> None:
     assert list(missing_version(linkage)) == []
 
 
-def test_a_version_that_the_library_lacks_is_missing() -> None:
-    item = MissingVersion(path=EXTENSION, library="liba.so", version="V2", provider="demo/liba.so")
+@pytest.mark.parametrize(
+    ("versioned", "lacks"),
+    [
+        (True, "does not define it: the loader refuses the file"),
+        (False, "defines no versions at all: the loader aborts the process"),
+    ],
+)
+def test_a_version_that_the_library_lacks_is_missing(versioned: bool, lacks: str) -> None:
+    item = MissingVersion(
+        path=EXTENSION,
+        library="liba.so",
+        version="V2",
+        provider="demo/liba.so",
+        versioned=versioned,
+    )
     assert list(missing_version(Linkage(target="x", missing_versions=(item,)))) == [
-        Problem(path=EXTENSION, sentence="needs V2 of liba.so, which demo/liba.so does not define")
+        Problem(path=EXTENSION, sentence=f"needs V2 of liba.so, but demo/liba.so {lacks}")
     ]
 
 
@@ -133,7 +190,7 @@ def test_what_is_private_to_one_build_of_an_allowed_library_is_told() -> None:
     subject = extension("libz.so.1", imports=symbols("inflate", "inflate_table"))
     linkage = link(subject, on=MANYLINUX2014)
     assert list(forbidden_symbol(subject, linkage, MANYLINUX2014)) == [
-        "uses inflate_table of libz.so.1, which not all systems have"
+        "uses inflate_table of libz.so.1, which not all systems have: there it is undefined"
     ]
 
 
