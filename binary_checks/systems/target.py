@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NoReturn
 
 from packaging.tags import Tag
 
-from binary_checks.errors import NotApplicable
+from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.model import Interpreter, Policy, SystemLibrary, TargetSystem
 from binary_checks.systems.interpreters import interpreter, interpreter_versions
 from binary_checks.systems.libraries import system_library
@@ -16,6 +17,7 @@ from binary_checks.systems.policies import policies, policy_for
 _LINUX = re.compile(
     r"(?:(?P<libc>many|musl)linux(?:\d+|_(?P<major>\d+)_(?P<minor>\d+))|linux)_(?P<architecture>\w+)"
 )
+_NOT_SIMULATED = {"macosx_": "macOS", "win": "Windows"}
 _PYTHON = re.compile(r"(?P<name>cp|py|pp)(?P<major>\d)_?(?P<minor>\d*)")
 
 
@@ -24,14 +26,14 @@ def target_for(wheel_tags: Iterable[Tag], extra_libraries: frozenset[str]) -> Ta
 
     ``extra_libraries`` are names that the users of this package have besides. A plain
     ``linux_<arch>`` promises nothing: no policy, and the libraries of the newest one, since its
-    users are those who built it. Raises NotApplicable for tags of another operating system.
+    users are those who built it. Raises Unavailable for a system whose loader is not simulated yet,
+    NotApplicable for tags that name no system.
     """
     tags = tuple(wheel_tags)
     platforms = sorted({tag.platform for tag in tags})
     linux = [name for name in platforms if _LINUX.fullmatch(name)]
     if not linux:
-        names = ", ".join(platforms) or "no tag"
-        raise NotApplicable(f"no ELF loader for {names}")
+        _refuse(platforms)
     lowest = min(linux, key=_age)
     match = _LINUX.fullmatch(lowest)
     assert match is not None
@@ -50,6 +52,15 @@ def target_for(wheel_tags: Iterable[Tag], extra_libraries: frozenset[str]) -> Ta
         interpreter=python,
         library_data=_LibraryData(assumed) if assumed else {},
     )
+
+
+def _refuse(platforms: Iterable[str]) -> NoReturn:
+    """Where there is something to look at, say so: it is not looked at, not fit."""
+    names = ", ".join(platforms) or "no tag"
+    for beginning, system in _NOT_SIMULATED.items():
+        if any(name.startswith(beginning) for name in platforms):
+            raise Unavailable(f"the {system} loader is not simulated yet ({names})")
+    raise NotApplicable(f"no ELF loader for {names}")
 
 
 def _age(platform: str) -> tuple[int, int, str]:

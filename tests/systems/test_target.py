@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from packaging.tags import parse_tag
 
-from binary_checks.errors import NotApplicable
+from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.model import TargetSystem
 from binary_checks.systems import target_for
 
@@ -68,7 +68,17 @@ def test_where_there_are_no_data_there_is_no_interpreter(tags: str) -> None:
     assert target(tags).interpreter is None
 
 
-@pytest.mark.parametrize("platform", ["macosx_11_0_arm64", "win_amd64", "any"])
-def test_another_system_has_no_elf_loader(platform: str) -> None:
-    with pytest.raises(NotApplicable, match=f"no ELF loader for {platform}"):
+@pytest.mark.parametrize(
+    ("platform", "system"),
+    [("macosx_11_0_arm64", "macOS"), ("win_amd64", "Windows"), ("win32", "Windows")],
+)
+def test_a_system_whose_loader_is_not_simulated_is_not_looked_at(
+    platform: str, system: str
+) -> None:
+    with pytest.raises(Unavailable, match=f"the {system} loader is not simulated yet"):
         target(f"cp311-cp311-{platform}")
+
+
+def test_a_wheel_for_any_platform_has_no_elf_loader() -> None:
+    with pytest.raises(NotApplicable, match="no ELF loader for any"):
+        target("cp311-cp311-any")
