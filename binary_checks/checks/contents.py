@@ -13,7 +13,9 @@ _VERSION_CONTROL = frozenset(
     | {".hgtags", ".svn", ".bzr", "CVS", ".DS_Store", "Thumbs.db", "desktop.ini"}
 )
 _BYTECODE = (".pyc", ".pyo")
-_TESTS = frozenset({"test", "tests"})
+_SOURCE_TREE = frozenset(
+    {"test", "tests", "doc", "docs", "example", "examples", "scripts", "build", "data"}
+)
 
 
 @check
@@ -26,7 +28,8 @@ def bytecode_in_wheel(package: Wheel) -> Iterator[Finding]:
     """
     for member in _files(package):
         if member.path.endswith(_BYTECODE):
-            yield Problem(path=member.path, sentence="a compiled Python file")
+            sentence = "is compiled for one interpreter; installers compile for the user's own"
+            yield Problem(path=member.path, sentence=sentence)
 
 
 @check
@@ -43,22 +46,28 @@ def version_control_litter(package: Package) -> Iterator[Finding]:
 
 
 @check
-def top_level_tests(package: Wheel) -> Iterator[Finding]:
-    """A wheel installs a top-level package or module named ``test`` or ``tests``.
+def stray_top_level_folder(package: Wheel) -> Iterator[Finding]:
+    """A wheel installs a top-level folder or module that is of the project's source tree.
 
-    Why: every project has tests; those of two distributions overwrite each other, and ``test``
-    hides the standard library's.
-    Fix: keep the tests inside the package, or out of the wheel.
+    Such are ``tests``, ``docs``, ``examples``, ``scripts``, ``build`` and ``data``; the one that
+    the project itself is named after is none.
+
+    Why: every project has them; in site-packages those of two distributions overwrite each other,
+    and ``import test`` finds them in place of the standard library's.
+    Fix: keep them inside the package, or out of the wheel (``packages.find`` with ``include``).
     """
-    found: dict[str, list[Member]] = defaultdict(list)
+    found: dict[str, int] = defaultdict(int)
     for member in _files(package):
         root, slash, _ = member.path.partition("/")
         name = root if slash else root.removesuffix(".py")
-        if name in _TESTS and (slash or root.endswith(".py")):
-            found[root].append(member)
-    for root, members in sorted(found.items()):
+        if name in _SOURCE_TREE and (slash or root.endswith(".py")) and name != package.name:
+            found[root] += 1
+    for root, count in sorted(found.items()):
+        files = f"{count} file{'' if count == 1 else 's'}"
         yield Problem(
-            path=root, sentence=f"installed into site-packages itself, with {len(members)} files"
+            path=root,
+            sentence=f"{files} in site-packages itself, beside the package, in collision with any "
+            f"other project's {root}",
         )
 
 
@@ -75,7 +84,10 @@ def case_collision(package: Package) -> Iterator[Finding]:
     for paths in spellings.values():
         first, *others = sorted(paths)
         for path in others:
-            yield Problem(path=path, sentence=f"differs only in case from {first}")
+            yield Problem(
+                path=path,
+                sentence=f"differs only in case from {first}: macOS and Windows keep one of them",
+            )
 
 
 @check
@@ -98,7 +110,9 @@ def duplicate_library(package: Package, *, minimum: int = 100_000) -> Iterator[F
     for (_, size), paths in copies.items():
         first, *others = sorted(paths)
         for path in others:
-            yield Problem(path=path, sentence=f"the same {size} bytes as {first}")
+            yield Problem(
+                path=path, sentence=f"has the same {size} bytes as {first}: users store both"
+            )
 
 
 @check(enabled=False)

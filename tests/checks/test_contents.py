@@ -10,7 +10,7 @@ from binary_checks.checks.contents import (
     bytecode_in_wheel,
     case_collision,
     duplicate_library,
-    top_level_tests,
+    stray_top_level_folder,
     version_control_litter,
     wheel_too_large,
 )
@@ -21,7 +21,10 @@ from fixtures.values import elf_file, member, wheel
 def test_bytecode_is_a_problem() -> None:
     package = wheel(members=[member("demo/__pycache__/a.cpython-311.pyc"), member("demo/a.py")])
     assert list(bytecode_in_wheel(package)) == [
-        Problem(path="demo/__pycache__/a.cpython-311.pyc", sentence="a compiled Python file")
+        Problem(
+            path="demo/__pycache__/a.cpython-311.pyc",
+            sentence="is compiled for one interpreter; installers compile for the user's own",
+        )
     ]
 
 
@@ -52,23 +55,46 @@ def test_names_that_resemble_litter_are_quiet(path: str) -> None:
     assert list(version_control_litter(wheel(members=[member(path)]))) == []
 
 
-def test_tests_at_the_top_are_a_problem() -> None:
+def test_what_every_source_tree_has_is_a_problem_at_the_top() -> None:
     package = wheel(members=[member("tests/a.py"), member("tests/b.py"), member("test.py")])
-    assert list(top_level_tests(package)) == [
-        Problem(path="test.py", sentence="installed into site-packages itself, with 1 files"),
-        Problem(path="tests", sentence="installed into site-packages itself, with 2 files"),
+    assert list(stray_top_level_folder(package)) == [
+        Problem(
+            path="test.py",
+            sentence="1 file in site-packages itself, beside the package, in collision with any "
+            "other project's test.py",
+        ),
+        Problem(
+            path="tests",
+            sentence="2 files in site-packages itself, beside the package, in collision with any "
+            "other project's tests",
+        ),
     ]
 
 
-def test_tests_inside_the_package_are_quiet() -> None:
-    package = wheel(members=[member("demo/tests/a.py"), member("tests.txt"), member("tester/a.py")])
-    assert list(top_level_tests(package)) == []
+@pytest.mark.parametrize("folder", ["docs", "examples", "scripts", "build", "data"])
+def test_such_a_folder_is_a_problem_but_where_the_project_is_called_so(folder: str) -> None:
+    members = [member(f"{folder}/__init__.py")]
+    assert len(list(stray_top_level_folder(wheel(members=members)))) == 1
+    assert (
+        list(stray_top_level_folder(wheel(f"{folder}-1.0-py3-none-any.whl", members=members))) == []
+    )
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["demo/tests/a.py", "demo/data/a", "tests.txt", "tester/a.py", "../../../share/doc/demo/a"],
+)
+def test_such_folders_elsewhere_are_quiet(path: str) -> None:
+    assert list(stray_top_level_folder(wheel(members=[member(path)]))) == []
 
 
 def test_names_that_differ_in_case_alone_are_a_problem() -> None:
     package = wheel(members=[member("demo/a.py"), member("demo/A.py"), member("demo/b.py")])
     assert list(case_collision(package)) == [
-        Problem(path="demo/a.py", sentence="differs only in case from demo/A.py")
+        Problem(
+            path="demo/a.py",
+            sentence="differs only in case from demo/A.py: macOS and Windows keep one of them",
+        )
     ]
 
 
@@ -85,9 +111,10 @@ def test_one_library_under_two_names_is_a_problem() -> None:
     package = wheel(
         members=[member(path, SAME) for path in paths], objects=[elf_file(path) for path in paths]
     )
+    same = "the same 200000 bytes as demo/liba.so: users store both"
     assert list(duplicate_library(package)) == [
-        Problem(path="demo/liba.so.1", sentence="the same 200000 bytes as demo/liba.so"),
-        Problem(path="demo/liba.so.1.2", sentence="the same 200000 bytes as demo/liba.so"),
+        Problem(path="demo/liba.so.1", sentence=f"has {same}"),
+        Problem(path="demo/liba.so.1.2", sentence=f"has {same}"),
     ]
 
 
