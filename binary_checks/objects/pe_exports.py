@@ -62,7 +62,7 @@ class PeExports(PeSymbolTable):
         return Symbol(
             name=name,
             ordinal=self._base + index,
-            forwarder=self._forwarders.decode(array("I", [address]))[0] if forwarded else "",
+            forwarder=self._forwarders.decode_one(address) if forwarded else "",
         )
 
 

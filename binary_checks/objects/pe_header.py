@@ -28,6 +28,7 @@ _LARGEST_STUB = 1 << 20
 _FILE = Struct("<HHIIIHH")
 _SECTION = Struct("<8sIIIIIIHHI")
 _MOST_DIRECTORIES = 16
+_MOST_SECTIONS = 256  # real images have some dozens
 _SYMBOL_SIZE = 18
 
 # IMAGE_OPTIONAL_HEADER up to NumberOfRvaAndSizes: magic, linker (2), image base, alignments (2),
@@ -108,6 +109,8 @@ def read_header(source: ByteSource, signature: int) -> PeHeader:
         start, start + optional_size, section_count,
         symbols_offset + symbol_count * _SYMBOL_SIZE if symbols_offset else 0,
     )  # fmt: skip
+    if section_count > _MOST_SECTIONS:
+        raise MalformedError(f"the file claims {section_count} sections", signature)
     _verify_end(header.sections_end, source.size, "the section headers")
     return header
 

@@ -121,7 +121,7 @@ def _read_thunks(image: MappedImage, library: Library, thunks: array[int]) -> No
     """Append what is imported of one library."""
     wide = image.header.bits == 64
     size, highest = (8, 1 << 63) if wide else (4, 1 << 31)
-    what = f"the imports of {library.name[:80]!r}"
+    what = f"the table of imports from {library.name[:80]!r}"
     for address in range(library.lookup, 1 << 32, _BLOCK) if library.lookup else ():
         block = image.read_some(address, _BLOCK, what)
         rows = array("Q" if wide else "I", block[: len(block) - len(block) % size])
@@ -132,19 +132,12 @@ def _read_thunks(image: MappedImage, library: Library, thunks: array[int]) -> No
             by_ordinal = thunk & highest
             value = (thunk & 0xFFFF) | _BY_ORDINAL if by_ordinal else thunk - library.base + 2
             if not by_ordinal and not 0 <= value < _BY_ORDINAL:
-                raise MalformedError(f"{what} lie at address {thunk:#x}")
+                raise MalformedError(f"{what} points to address {thunk:#x}")
             thunks.append(value)
         if len(thunks) > _MOST_SYMBOLS:
             raise MalformedError(f"more than {_MOST_SYMBOLS} symbols are imported")
-        if end < len(rows) or len(block) < _BLOCK:  # or zeros that the file need not hold
-            _verify_end(image, address + len(block), end < len(rows), what)
+        if end < len(rows):
             return
-
-
-def _verify_end(image: MappedImage, address: int, ended: bool, what: str) -> None:
-    """Raise MalformedError where neither a zero nor zeroed memory ends a table."""
-    if not ended:
-        try:
-            image.locate(address, what)
-        except MalformedError:
-            raise MalformedError(f"{what} have no end") from None
+        if len(block) < _BLOCK:  # zeros that the file need not hold end it, if memory goes on
+            image.locate(address + len(block), what)
+            return

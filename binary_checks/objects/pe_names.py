@@ -10,6 +10,8 @@ from binary_checks.errors import MalformedError
 from binary_checks.objects.pe_sections import MappedImage, decode
 
 _GAP = 1 << 16  # bytes between two names that are still read together; no name is longer
+_TAIL = 512
+_LONGEST_FORWARDER = 1024
 _MOST = 1 << 26  # bytes of names in one image: the largest libraries have some megabytes
 
 
@@ -22,30 +24,30 @@ class Names:
         """Read the names at those addresses. Raises MalformedError where one is not there."""
         self._starts: list[int] = []
         self._pieces: list[bytes] = []
+        self._size = 0
         ordered = sorted(set(addresses))
-        first = 0
+        first, end = 0, 0
         for index, address in enumerate(ordered):
-            following = ordered[index + 1] if index + 1 < len(ordered) else None
-            if following is None or following - address > _GAP:
+            if index == first:  # a stretch lies in one section
+                end = address + image.locate(address, what)[1]
+            following = ordered[index + 1] if index + 1 < len(ordered) else end
+            if following >= end or following - address > _GAP:
                 self._add(image, ordered[first], address, what)
                 first = index + 1
         self._size = sum(map(len, self._pieces))
 
     def _add(self, image: MappedImage, first: int, last: int, what: str) -> None:
         """Keep what lies from the first name to the end of the last."""
-        _, available, _ = image.locate(first, what)
-        length = last - first
-        if length + sum(map(len, self._pieces)) > _MOST:
-            raise MalformedError(f"{what} and others like it take more than {_MOST:#x} bytes")
-        if length:
-            image.locate(last, what)
-        tail = image.read_some(last, 512, what)
+        tail = image.read_some(last, _TAIL, what)
         if b"\0" not in tail:
             tail = image.read_some(last, _GAP, what)
-        if b"\0" not in tail or length > available:
+        if b"\0" not in tail:
             raise MalformedError(f"{what} at address {last:#x} has no end in its section")
+        self._size += last - first
+        if self._size > _MOST:
+            raise MalformedError(f"{what} and others like it take more than {_MOST:#x} bytes")
         self._starts.append(first)
-        self._pieces.append(image.read(first, length, what) + tail[: tail.index(b"\0") + 1])
+        self._pieces.append(image.read(first, last - first, what) + tail[: tail.index(b"\0") + 1])
 
     def decode(self, addresses: array[int]) -> list[str]:
         """The names at those addresses, in order.
@@ -56,11 +58,17 @@ class Names:
         names: list[str] = []
         budget = 4 * self._size + (1 << 20)
         for address in addresses:
-            index = bisect_right(self._starts, address) - 1
-            piece, start = self._pieces[index], address - self._starts[index]
-            end = piece.index(b"\0", start)
-            budget -= end - start
-            if budget < 0:
-                end = min(end, start + 64)
-            names.append(decode(piece[start:end]))
+            name = self._find(address, _GAP if budget > 0 else 64)
+            budget -= len(name)
+            names.append(decode(name))
         return names
+
+    def decode_one(self, address: int) -> str:
+        """The name at one address, cut short where it is absurd."""
+        return decode(self._find(address, _LONGEST_FORWARDER))
+
+    def _find(self, address: int, longest: int) -> bytes:
+        index = bisect_right(self._starts, address) - 1
+        piece, start = self._pieces[index], address - self._starts[index]
+        end = piece.find(b"\0", start, start + longest)
+        return piece[start : end if end >= 0 else start + longest]

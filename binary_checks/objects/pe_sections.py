@@ -19,7 +19,7 @@ _SECTOR = 0x200
 _PAGE = 0x1000
 _BLOCK = 16 * 1024
 """What is read at once where a table's length is known only by walking it."""
-_LONGEST_NAME = 1 << 16
+_LONGEST_NAME = 4096
 
 DEVICE_CODE: Final = (".nv_fatb", ".hip_fat")
 """CUDA and HIP: the first eight letters of where compilers put code for the GPU."""
@@ -140,4 +140,5 @@ def find_end(header: PeHeader, sections: Iterable[Section], source: ByteSource) 
     if end <= header.strings_offset <= source.size - 4:
         length = int.from_bytes(source.read(header.strings_offset, 4), "little")
         end = header.strings_offset + length
+        end += -end % max(header.file_alignment, 1)  # LLD fills up what is not aligned
     return min(end, source.size)

@@ -1,0 +1,227 @@
+"""A damaged PE image is malformed or reads as what it still is: no silence and no hang."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from binary_checks.model import MalformedObject, ObjectFile, PeFile, UnreadObject
+from binary_checks.objects import read_objects, retained
+from fixtures.samples import read_pe_sample
+from tests.objects.byte_sources import Bytes
+
+NAMES = (
+    "delayed.dll", "ordinal.dll", "forwarder.dll", "i686.dll", "arm64x.dll", "dwarf.dll", "pdb.dll"
+)  # fmt: skip
+WHOLE = {name: read_pe_sample(name) for name in NAMES}
+_MOST = 1 << 20
+
+
+def _read(content: bytes) -> ObjectFile | MalformedObject | UnreadObject | None:
+    found = read_objects("a.dll", Bytes(content))
+    return found[0] if found else None
+
+
+def _all_of(found: object) -> object:
+    """Every fact, the lazy ones asked for, but the size and what is appended."""
+    if not isinstance(found, PeFile):
+        return found
+    lazy = {"size", "overlay", "imports", "exports"}
+    facts = {name: getattr(found, name) for name in PeFile.__dataclass_fields__ if name not in lazy}
+    return facts | {"imports": list(found.imports), "exports": list(found.exports)}
+
+
+def _signature(content: bytes | bytearray) -> int:
+    return int.from_bytes(content[60:64], "little")
+
+
+def _directory(content: bytes | bytearray, number: int) -> int:
+    """Where the directory's entry lies, in a PE32+ image."""
+    return _signature(content) + 24 + 112 + 8 * number
+
+
+def _offset(content: bytes | bytearray, address: int) -> int:
+    """Where in the file lies what is mapped at an address."""
+    table, count = _signature(content) + 24 + 240, content[_signature(content) + 6]
+    for place in range(table, table + 40 * count, 40):
+        size, start, _, offset = struct.unpack_from("<IIII", content, place + 8)
+        if start <= address < start + size:
+            return int(offset + address - start)
+    raise AssertionError(f"{address:#x} lies in no section")
+
+
+def _table(content: bytes | bytearray, number: int) -> int:
+    """Where in the file the directory itself lies."""
+    (address,) = struct.unpack_from("<I", content, _directory(content, number))
+    return _offset(content, address)
+
+
+def _malformed(content: bytes | bytearray) -> str:
+    found = _read(bytes(content))
+    assert isinstance(found, MalformedObject), found
+    return found.reason
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_image_cut_at_any_length_is_malformed_or_reads_the_same(name: str) -> None:
+    whole = WHOLE[name]
+    expected, signature = _all_of(_read(whole)), _signature(whole)
+    for length in range(2, len(whole)):
+        found = _read(whole[:length])
+        if length < signature + 4:
+            assert found is None  # a DOS program, as far as can be seen
+        else:
+            assert isinstance(found, MalformedObject) or _all_of(found) == expected
+    assert isinstance(_read(whole[: len(whole) * 9 // 10 - 0x200]), MalformedObject)
+
+
+@pytest.mark.parametrize("name", ["delayed.dll", "forwarder.dll", "i686.dll", "dwarf.dll"])
+def test_any_single_byte_may_be_wrong(name: str) -> None:
+    whole = WHOLE[name]
+    for place in range(2, len(whole)):
+        for value in (0, 0x7F, 0xFF):
+            changed = bytearray(whole)
+            changed[place] = value
+            found = _read(bytes(changed))
+            assert found is None or isinstance(found, (PeFile, MalformedObject))
+            _all_of(found)
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    name=st.sampled_from(NAMES),
+    stomps=st.lists(
+        st.tuples(
+            st.integers(2, 2500),
+            st.one_of(
+                st.binary(min_size=1, max_size=8),
+                st.sampled_from([b"\xff" * 4, b"\xff" * 8, bytes(8), b"\0\0\0\x80", b"\0\x10\0\0"]),
+            ),
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+)
+@example(name="delayed.dll", stomps=[(60, b"\xff" * 4)])
+def test_any_bytes_may_be_wrong(name: str, stomps: list[tuple[int, bytes]]) -> None:
+    content = bytearray(WHOLE[name])
+    for place, value in stomps:
+        content[place : place + len(value)] = value
+    source = Bytes(bytes(content))
+    for found in read_objects("a.dll", source):
+        assert isinstance(found, (PeFile, MalformedObject))
+        _all_of(found)
+    assert sum(end - start for start, end in source.asked) <= 60 * len(content) + 1000
+    assert retained(bytes(content[:1024]), len(content))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=300))
+def test_noise_behind_the_signature_is_malformed(noise: bytes) -> None:
+    head = b"MZ" + bytes(58) + struct.pack("<I", 64) + b"PE\0\0"
+    assert isinstance(_read(head + noise), (MalformedObject, PeFile))
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 3, 5, 6, 9, 10, 12, 13, 14])
+def test_a_directory_outside_of_every_section_is_malformed(number: int) -> None:
+    content = bytearray(WHOLE["delayed.dll"])
+    struct.pack_into("<II", content, _directory(content, number), 0x7FFF0000, 16)
+    assert f"directory {number} at address 0x7fff0000 lies in no section" in _malformed(content)
+    struct.pack_into("<II", content, _directory(content, number), 0x1000, 0x7FFFFFFF)
+    assert f"directory {number} has 0x7fffffff bytes" in _malformed(content)
+
+
+def test_a_signature_beyond_the_end_is_malformed() -> None:
+    content = bytearray(WHOLE["delayed.dll"])
+    struct.pack_into("<II", content, _directory(content, 4), len(content) - 8, 16)
+    assert "the signature ends at byte" in _malformed(content)
+
+
+def test_absurd_counts_are_malformed_before_anything_is_read() -> None:
+    content = bytearray(WHOLE["forwarder.dll"])
+    struct.pack_into("<H", content, _signature(content) + 6, 0xFFFF)
+    assert "claims 65535 sections" in _malformed(content)
+    content = bytearray(WHOLE["forwarder.dll"])
+    struct.pack_into("<I", content, _table(content, 0) + 20, 0xFFFFFFFF)
+    assert "claims 4294967295 exports" in _malformed(content)
+    content = bytearray(WHOLE["forwarder.dll"])
+    struct.pack_into("<I", content, _table(content, 0) + 24, 0x30000)
+    assert "the names of exports has 0xc0000 bytes" in _malformed(content)
+
+
+def test_a_name_for_an_export_that_is_not_there_is_malformed() -> None:
+    content = bytearray(WHOLE["forwarder.dll"])
+    (indices,) = struct.unpack_from("<I", content, _table(content, 0) + 36)
+    struct.pack_into("<H", content, _offset(content, indices), 500)
+    assert "a name stands for export 500 of" in _malformed(content)
+
+
+def _with_large_section(content: bytes, filling: bytes) -> tuple[bytearray, int]:
+    """Let the last section end in the filling; also the address where that begins."""
+    changed = bytearray(content)
+    last = _signature(changed) + 24 + 240 + 40 * (changed[_signature(changed) + 6] - 1)
+    address, _, start = struct.unpack_from("<III", changed, last + 12)
+    start = start or len(changed)
+    struct.pack_into("<I", changed, last + 8, len(changed) - start + len(filling))
+    struct.pack_into("<II", changed, last + 16, len(changed) - start + len(filling), start)
+    return changed + filling, address + len(changed) - start
+
+
+def test_a_million_imports_are_too_many() -> None:
+    thunks = struct.pack("<Q", 1 << 63 | 5) * (_MOST + 600)
+    content, address = _with_large_section(WHOLE["ordinal.dll"], thunks + bytes(16))
+    struct.pack_into("<I", content, _table(content, 1), address)
+    assert f"more than {_MOST} symbols are imported" in _malformed(content)
+
+
+def test_a_thousand_libraries_that_share_a_table_are_too_many() -> None:
+    thunks = struct.pack("<Q", 1 << 63 | 5) * 2000 + bytes(8)
+    content, address = _with_large_section(WHOLE["ordinal.dll"], thunks + bytes(1 << 17))
+    (name,) = struct.unpack_from("<I", content, _table(content, 1) + 12)
+    table = address + len(thunks)
+    descriptor = struct.pack("<IIIII", address, 0, 0, name, address)
+    start = _offset(content, table)
+    content[start : start + 20 * 1000] = descriptor * 1000
+    struct.pack_into("<I", content, _directory(content, 1), table)
+    assert f"more than {_MOST} symbols are imported" in _malformed(content)
+    content[start : start + 20 * 5000] = descriptor * 5000
+    struct.pack_into("<Q", content, _offset(content, address), 0)
+    assert "libraries are needed" in _malformed(content)
+
+
+def test_a_table_of_imports_without_an_end_is_malformed() -> None:
+    thunks = struct.pack("<Q", 1 << 63 | 5) * 0x400  # whole pages, behind which nothing is zeroed
+    content, address = _with_large_section(WHOLE["ordinal.dll"], thunks)
+    assert address % 0x1000 == 0
+    struct.pack_into("<I", content, _table(content, 1), address)
+    assert "imports from 'KERNEL32.dll' at address 0x5000 lies in no section" in _malformed(content)
+
+
+def test_names_that_overlap_do_not_explode() -> None:
+    # 20,000 imports, each of which is the rest of one long name.
+    name = b"\1\1" + b"n" * 60_000 + b"\0"
+    content, address = _with_large_section(WHOLE["ordinal.dll"], name + bytes(20_001 * 8))
+    start = _offset(content, address) + len(name)
+    for number in range(20_000):
+        struct.pack_into("<Q", content, start + 8 * number, address + number)
+    struct.pack_into("<I", content, _table(content, 1), address + len(name))
+    found = _read(bytes(content))
+    assert isinstance(found, PeFile)
+    assert len(found.imports) >= 20_000
+    assert 1_000_000 < sum(map(len, found.imports.names)) < 4_000_000
+
+
+def test_a_forwarder_of_absurd_length_is_cut() -> None:
+    whole = WHOLE["forwarder.dll"]
+    directory = whole[_table(whole, 0) : _table(whole, 0) + 40]
+    filling = directory + b"n" * 5000 + bytes(8)
+    content, address = _with_large_section(whole, filling)
+    struct.pack_into("<II", content, _directory(content, 0), address, len(filling))
+    (functions,) = struct.unpack_from("<I", directory, 28)
+    struct.pack_into("<I", content, _offset(content, functions) + 4, address + 40)
+    found = _read(bytes(content))
+    assert isinstance(found, PeFile)
+    assert found.exports.find("allocate")[0].forwarder == "n" * 1024

@@ -1,0 +1,217 @@
+"""The PE reader says what llvm-readobj, pefile and LIEF say, and never less than the file does."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import subprocess
+
+import pytest
+
+from binary_checks.model import Dependency, Kind, PeFile, Symbol
+from binary_checks.objects import read_objects, retained
+from fixtures.oracles.pe_facts import FACTS, facts_of, facts_of_lief, facts_of_pefile
+from fixtures.samples import FOLDER, expected_pe_facts, read_pe_sample
+from fixtures.samples.pe_recipes import PE_RECIPES
+from fixtures.samples.read_pe_facts import TOOL, read_pe_facts
+from tests.objects.byte_sources import Bytes
+
+NAMES = sorted(PE_RECIPES)
+LLVM = FACTS[:1] + FACTS[2:]  # all but the machine in the file header
+UNKNOWN_TO_LLVM = {"name", "signed", "signature_matches"}
+UNKNOWN_TO_PEFILE = {"machine", "pdb", "signature_matches"}
+UNKNOWN_TO_LIEF = {"writable_executable"}
+
+
+def read(content: bytes) -> PeFile:
+    (found,) = read_objects("demo/a.pyd", Bytes(content))
+    assert isinstance(found, PeFile), found
+    return found
+
+
+def sample(name: str) -> PeFile:
+    return read(read_pe_sample(name))
+
+
+def test_every_recipe_has_its_sample_and_its_facts() -> None:
+    assert sorted(path.name for path in (FOLDER / "pe").iterdir()) == NAMES
+    assert sorted(expected_pe_facts()) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_sample_reads_as_llvm_readobj_prints_it(name: str) -> None:
+    ours, expected = facts_of(sample(name)), expected_pe_facts()[name]
+    for fact in LLVM:
+        if fact not in UNKNOWN_TO_LLVM:
+            assert (fact, ours[fact] or None) == (fact, expected.get(fact) or None)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_pefile_reads_the_same(name: str) -> None:
+    ours, theirs = facts_of(sample(name)), facts_of_pefile(FOLDER / "pe" / name)
+    for fact in FACTS:
+        if fact not in UNKNOWN_TO_PEFILE:
+            assert (fact, ours[fact] or None) == (fact, theirs.get(fact) or None)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_lief_reads_the_same(name: str) -> None:
+    ours, theirs = facts_of(sample(name)), facts_of_lief(FOLDER / "pe" / name)
+    for fact in FACTS:
+        if fact not in UNKNOWN_TO_LIEF:
+            assert (fact, ours[fact] or None) == (fact, theirs.get(fact) or None)
+
+
+def _llvm_version() -> int:
+    if not shutil.which(TOOL):
+        return 0
+    printed = subprocess.run([TOOL, "--version"], capture_output=True, text=True, check=True)
+    return int(printed.stdout.partition("version ")[2].partition(".")[0] or 0)
+
+
+@pytest.mark.skipif(_llvm_version() < 15, reason="no llvm-readobj of LLVM 15 on this host")
+@pytest.mark.parametrize("name", NAMES)
+def test_llvm_readobj_says_what_is_expected(name: str) -> None:
+    assert read_pe_facts(FOLDER / "pe" / name) == expected_pe_facts()[name]
+
+
+def test_what_is_imported_is_asked_of_a_library() -> None:
+    found = sample("abi3.pyd")
+    assert Symbol(name="PyModule_Create2", library="python3.dll") in set(found.imports)
+    assert found.imports.find("memcpy") == (Symbol(name="memcpy", library="VCRUNTIME140.dll"),)
+    assert found.imports.find("free") == ()
+    assert "memcpy" in found.imports
+    assert "free" not in found.imports
+
+
+def test_a_library_is_needed_at_load_or_at_first_use() -> None:
+    assert Dependency(name="nvcuda.dll", delayed=True) in sample("delayed.dll").needed
+    assert Dependency(name="nvcuda.dll") in sample("eager_driver.dll").needed
+    for name in ("delayed.dll", "eager_driver.dll"):
+        assert sample(name).imports.find("cuInit")[0].library == "nvcuda.dll"
+
+
+def test_an_import_by_ordinal_is_called_by_its_number() -> None:
+    (symbol,) = sample("ordinal.dll").imports.find("#115")
+    assert symbol == Symbol(name="#115", library="WS2_32.dll", ordinal=115)
+
+
+def test_an_export_is_found_by_name_and_by_ordinal() -> None:
+    exports = sample("forwarder.dll").exports
+    assert exports.names == {"allocate", "by_number", "demo_used", "#7"}
+    assert exports.find("#10") == exports.find("demo_used")
+    assert exports.find("#7") == (Symbol(name="#7", ordinal=7),)
+    assert exports.find("#11") == ()
+
+
+def test_a_forwarder_names_the_library_that_it_stands_for() -> None:
+    exports = sample("forwarder.dll").exports
+    assert exports.find("allocate")[0].forwarder == "NTDLL.RtlAllocateHeap"
+    assert exports.find("by_number")[0].forwarder == "WS2_32.#115"
+    assert exports.find("demo_used")[0].forwarder == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "architecture"),
+    [
+        ("plain.dll", "x86_64"),
+        ("i686.dll", "i686"),
+        ("arm64.dll", "aarch64"),
+        ("arm64ec.dll", "arm64ec"),
+        ("arm64x.dll", "arm64x"),
+        ("system32_only.dll", "x86_64"),
+    ],
+)
+def test_hybrid_images_are_told_apart_by_their_load_configuration(
+    name: str, architecture: str
+) -> None:
+    assert sample(name).architecture == architecture
+
+
+def test_the_kind_is_what_the_file_header_says() -> None:
+    assert sample("plain.dll").kind is Kind.SHARED
+    assert sample("program.exe").kind is Kind.EXECUTABLE
+    assert sample("plain.dll").name == "plain.dll"
+
+
+def test_where_debug_information_lies_is_read() -> None:
+    assert sample("pdb.dll").pdb == r"D:\a\demo\build\demo.pdb"
+    assert sample("dwarf.dll").debug_information
+    assert not sample("plain.dll").debug_information
+
+
+def test_the_load_configuration_says_where_dlls_are_searched() -> None:
+    assert sample("system32_only.dll").dependent_load_flags == 0x800
+    assert sample("plain.dll").dependent_load_flags == 0
+
+
+def test_a_resource_library_needs_and_exports_nothing() -> None:
+    found = sample("no_imports.dll")
+    assert found.needed == ()
+    assert list(found.imports) == []
+
+
+def test_what_is_appended_is_an_overlay_and_no_fault() -> None:
+    launcher = read(read_pe_sample("program.exe") + b"PK\5\6" + bytes(18))
+    assert launcher.overlay == 22
+    assert sample("program.exe").overlay == sample("dwarf.dll").overlay == 0
+
+
+def test_the_symbols_are_a_collection_equal_to_what_they_hold() -> None:
+    first, second = sample("forwarder.dll").exports, sample("forwarder.dll").exports
+    assert first == second
+    assert hash(first) == hash(second)
+    assert len(list(first)) == len(first) == 4
+    assert repr(first) == "<4 symbols>"
+
+
+def _header(content: bytes) -> int:
+    return int.from_bytes(content[60:64], "little") + 4
+
+
+def _with_directory(content: bytes, number: int, address: int, size: int) -> bytes:
+    """Give a directory of a PE32+ image another place."""
+    place = _header(content) + 20 + 112 + 8 * number
+    return content[:place] + struct.pack("<II", address, size) + content[place + 8 :]
+
+
+@pytest.mark.parametrize(("flags", "managed"), [(1, True), (3, True), (4, True), (0, False)])
+def test_only_what_is_net_code_alone_is_managed(flags: int, managed: bool) -> None:
+    content = read_pe_sample("pdb.dll")
+    record = content.index(b"RSDS")  # long enough to be taken for something else
+    header = struct.pack("<IHHIII", 72, 2, 5, 0, 0, flags)
+    content = content[:record] + header + content[record + len(header) :]
+    assert read(_with_directory(content, 14, _address(content, record), 24)).managed is managed
+
+
+def _address(content: bytes, offset: int) -> int:
+    """The address of what lies at that place of the file, in whichever section."""
+    table, count = _header(content) + 20 + 240, content[_header(content) + 2]
+    for place in range(table, table + 40 * count, 40):
+        _, address, size, start = struct.unpack_from("<IIII", content, place + 8)
+        if start <= offset < start + size:
+            return int(address + offset - start)
+    raise AssertionError("in no section")
+
+
+def test_what_is_read_was_promised_to_be_read() -> None:
+    for name in NAMES:
+        content = read_pe_sample(name)
+        source = Bytes(content)
+        read_objects("a.dll", source)
+        kept = retained(content[:1024], len(content))
+        for start, end in source.asked[1:]:
+            assert any(first <= start and end <= last for first, last in kept)
+
+
+def test_code_of_a_large_image_is_not_kept() -> None:
+    content = bytearray(read_pe_sample("plain.dll"))
+    table = _header(content) + 20 + 240
+    size = 64 << 20
+    for number in range(content[_header(content) + 2]):  # every section behind a gap of its own
+        (offset,) = struct.unpack_from("<I", content, table + 40 * number + 20)
+        struct.pack_into("<I", content, table + 40 * number + 20, offset + size * (number + 1))
+    struct.pack_into("<I", content, table + 16, size)  # and .text is all of its gap
+    kept = retained(bytes(content), 8 * size)
+    assert sum(end - start for start, end in kept) < size // 4
+    assert retained(bytes(content[:100]), 8 * size) == ((0, 8 * size),)
