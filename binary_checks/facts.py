@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from binary_checks import environments, loaders, objects, packages, systems
+from binary_checks import loaders, objects, packages, systems
 from binary_checks.errors import BinaryChecksError, GatherError, NotApplicable, PackageError
 from binary_checks.model import (
     ExtensionReport,
@@ -20,7 +20,11 @@ from binary_checks.model import (
 )
 from binary_checks.profile import Profile
 
+if TYPE_CHECKING:
+    from binary_checks.trial import Trial
+
 _Fact = TypeVar("_Fact")
+_TRIAL = "trial"  # the key of the environment, which no check may ask for
 Progress = Callable[[int, int], None]
 """Called with the bytes read so far and the bytes there are."""
 
@@ -69,15 +73,14 @@ class Facts:
         self.settings = settings
         self._shelf = shelf
         self._progress = progress
-        self._remembered: dict[type, Any] = {}
+        self._remembered: dict[object, Any] = {}
         self._gatherers: dict[type, Callable[[], Any]] = {
             Package: self._read_package,
             TargetSystem: self._name_target,
             Linkage: self._simulate_loader,
-            environments.Environment: self._open_environment,
-            InstallReport: lambda: self.get(environments.Environment).install_report,
-            ImportReport: self._import_names,
-            ExtensionReport: self._load_extensions,
+            InstallReport: lambda: self._try_out().install(),
+            ImportReport: lambda: self._try_out().import_names(),
+            ExtensionReport: lambda: self._try_out().load_extensions(),
         }
 
     def get(self, kind: type[_Fact]) -> _Fact:
@@ -87,20 +90,21 @@ class Facts:
         known here, PackageError when the package cannot be read, GatherError when gathering broke.
         """
         key: type = Package if issubclass(kind, Package) else kind
-        if key not in self._remembered:
-            self._remembered[key] = self._gather(key)
-        fact = self._remembered[key]
-        if isinstance(fact, BinaryChecksError):
-            raise fact.with_traceback(None)
+        fact = self._remember(key, self._gatherers[key])
         if not isinstance(fact, kind):
             raise NotApplicable(f"the package is a {type(fact).__name__}, not a {kind.__name__}")
         return fact
 
-    def _gather(self, kind: type) -> Any:
-        try:
-            return self._gatherers[kind]()
-        except BinaryChecksError as error:
-            return error
+    def _remember(self, key: object, gather: Callable[[], Any]) -> Any:
+        if key not in self._remembered:
+            try:
+                self._remembered[key] = gather()
+            except BinaryChecksError as error:
+                self._remembered[key] = error
+        fact = self._remembered[key]
+        if isinstance(fact, BinaryChecksError):
+            raise fact.with_traceback(None)
+        return fact
 
     def object_counts(self) -> tuple[int | None, int]:
         """How many object files were found (None: not read yet), and how many are expected.
@@ -117,9 +121,9 @@ class Facts:
 
     def close(self) -> None:
         """Remove the environment, if one was made, and forget everything."""
-        environment = self._remembered.get(environments.Environment)
-        if isinstance(environment, environments.Environment):
-            environment.close()
+        trial = self._remembered.get(_TRIAL)
+        if trial is not None and not isinstance(trial, BinaryChecksError):
+            trial.close()
         self._remembered.clear()
 
     def _read_package(self) -> Package:
@@ -137,24 +141,15 @@ class Facts:
             requirements=wheel.requires_dist,
         )
 
-    def _open_environment(self) -> environments.Environment:
-        return environments.open_environment(
+    def _try_out(self) -> Trial:
+        return cast("Trial", self._remember(_TRIAL, self._open_trial))
+
+    def _open_trial(self) -> Trial:
+        from binary_checks.trial import Trial  # what only runs packages is not loaded to read them
+
+        return Trial(
             self.get(Wheel),
             python=self.settings.python,
-            with_=self._shelf.paths,
+            beside=self._shelf.paths,
             timeout=self.settings.profile.timeout,
         )
-
-    def _import_names(self) -> ImportReport:
-        environment = self.get(environments.Environment)
-        suffixes = environment.target.extension_suffixes
-        names = environments.find_import_names(environment.wheel, suffixes)
-        timeout = self.settings.profile.timeout
-        return environments.import_names(environment, names, timeout=timeout)
-
-    def _load_extensions(self) -> ExtensionReport:
-        environment = self.get(environments.Environment)
-        suffixes = environment.target.extension_suffixes
-        names = environments.find_extensions(environment.wheel, suffixes)
-        timeout = self.settings.profile.timeout
-        return environments.load_extensions(environment, names, timeout=timeout)

@@ -120,7 +120,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     state = config.stash[SESSION]
     if not state.packages or config.option.collectonly or exitstatus == _MISUSED:
         return
-    terminalreporter.section("binary_checks", sep="=")
+    terminalreporter.write_sep("=", "binary_checks")
     if state.ledger.entries:
         for line in state.ledger.summary():
             terminalreporter.write_line(line)
