@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.check import Option, check, find_checks, load_checks
+from binary_checks.check import Option, check, demand_sound, find_checks, load_checks
+from binary_checks.errors import ProfileError
 from binary_checks.model import (
     ElfFile,
     Finding,
@@ -140,3 +141,28 @@ def test_any_class_of_object_is_judged_object_by_object(kind: type) -> None:
 
     judge.__annotations__["item"] = kind
     assert check(judge).judges_objects
+
+
+@pytest.mark.parametrize(
+    ("signature", "message"),
+    [
+        ("(wheel)", "parameter without a known type: 'wheel'"),
+        ("(wheel: 'Whel')", "name 'Whel' is not defined"),
+        ("()", "it has no parameter that names what it judges"),
+        ("(wheel: str)", "<class 'str'> is no fact of a package"),
+        ("(wheel: list[int])", r"list\[int\] is no fact of a package"),
+        ("(wheel: Wheel, *, most: int)", "its option 'most' has no default"),
+    ],
+)
+def test_a_signature_that_cannot_be_followed_is_the_users_mistake(
+    signature: str, message: str
+) -> None:
+    names = {"check": check, "Wheel": Wheel, "__name__": "my_checks"}
+    exec(f"@check\ndef mine{signature}: yield ''", names)
+    with pytest.raises(ProfileError, match=f"^check mine: .*{message}"):
+        demand_sound(names["mine"])  # type: ignore[arg-type]
+
+
+def test_a_sound_signature_is_no_mistake() -> None:
+    for sound in (needs_a_name, leans_on_others, breaks_on_import):
+        demand_sound(sound)

@@ -225,3 +225,24 @@ def test_waivers_are_picked_by_check_and_package() -> None:
     given = Profile(known_problems=(ours, other))
     assert given.waivers("c", "demo-1.0-py3-none-any.whl") == (ours,)
     assert given.waivers("c", "other-1.0-py3-none-any.whl") == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a = " + "[" * 50_000, "not TOML: maximum recursion depth exceeded"),
+        ("objects = " + "9" * 5_000, "not TOML: Exceeds the limit"),
+        ("timeout = 0", "timeout: 0.0 is no span of seconds"),
+        ("timeout = -inf", "timeout: -inf is no span of seconds"),
+        ("timeout = nan", "timeout: nan is no span of seconds"),
+        (
+            "[[known_problems]]\ncheck = 'x'\nreason = 'y'\nexpires = 2020-01-01T00:00:00",
+            "expires: .* is not a date",
+        ),
+    ],
+)
+def test_numbers_and_nests_without_measure_are_refused(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    with pytest.raises(ProfileError, match=message):
+        profile(tmp_path, text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from datetime import date
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from binary_checks.check import Check, check
-from binary_checks.errors import NotApplicable, Unavailable
+from binary_checks.errors import CheckError, NotApplicable, Unavailable
 from binary_checks.model import (
     CondaPackage,
     ElfFile,
@@ -200,3 +201,36 @@ def test_a_problem_is_one_line_that_no_name_can_break(problem: Problem, line: st
 def test_a_case_can_be_judged_without_any_gathering() -> None:
     case = Case(check=any_object, package_file_name="p.whl", subjects=(STRAY,), evidence=())
     assert judge(case, Profile(), TODAY).problems == (Problem(path="demo/a.so", sentence="exists"),)
+
+
+@pytest.mark.parametrize(
+    ("says", "message"),
+    [
+        (lambda: iter([None]), "yields None, which is no finding"),
+        (lambda: iter([b"x"]), "yields b'x', which is no finding"),
+        (lambda: iter([""]), "yields '', which is no finding"),
+        (lambda: iter([Problem(sentence=3)]), "yields Problem"),  # type: ignore[arg-type]
+        (lambda: None, "broke: TypeError"),
+        (lambda: "text", "returns a text"),
+        (lambda: 1 // 0, r"broke: ZeroDivisionError: .* \(test_verdict.py:\d+\)"),
+        (lambda: sys.exit(3), "broke: SystemExit: 3"),
+    ],
+)
+def test_what_is_no_finding_is_the_checks_fault(says: Any, message: str) -> None:
+    @check
+    def mine(item: ObjectFile) -> Iterator[Finding]:
+        """An object is there."""
+        return says()  # type: ignore[no-any-return]
+
+    with pytest.raises(CheckError, match=f"^the check {message}"):
+        verdict_on(mine, PACKAGE)
+
+
+def test_findings_may_be_a_list_and_hold_half_a_character() -> None:
+    @check
+    def mine(item: ObjectFile) -> Iterator[Finding]:
+        """An object is there."""
+        return ["half \ud800"]  # type: ignore[return-value]
+
+    problem = verdict_on(mine, PACKAGE).problems[0]
+    assert problem.sentence == "half \\ud800"

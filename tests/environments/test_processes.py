@@ -107,11 +107,18 @@ def test_what_was_written_before_a_crash_is_kept(
     assert (dict(result.answer), result.outcome) == ({"known": 1}, Outcome.CRASHED)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[1]", "\ufffd"])
+@pytest.mark.parametrize("text", ["", "{", "[1]", "\ufffd", "[" * 100_000, " " * (17 << 20)])
 def test_an_answer_that_is_none_is_empty(tmp_path: Path, text: str) -> None:
     (tmp_path / "answer").write_text(text, encoding="utf-8")
     assert read_answer(tmp_path / "answer") == {}
     assert read_answer(tmp_path / "absent") == {}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names are POSIX")
+def test_an_answer_that_is_a_pipe_or_a_link_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "answer").symlink_to("/dev/zero")
+    assert read_answer(tmp_path / "pipe") == read_answer(tmp_path / "answer") == {}
 
 
 def test_an_interpreter_that_is_not_there_is_said_so(tmp_path: Path) -> None:

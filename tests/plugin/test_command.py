@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from binary_checks.__main__ import main
 from tests.plugin.conftest import EXTENSION, faulty, healthy
 
 
@@ -16,8 +20,6 @@ def command(
     folder: Path, *arguments: str | Path, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run binary-checks in a folder."""
-    import os
-
     return subprocess.run(
         [sys.executable, "-m", "binary_checks", *map(str, arguments)],
         cwd=folder,
@@ -121,3 +123,67 @@ def test_inspect_of_a_broken_package_is_one_line(tmp_path: Path) -> None:
     assert result.stdout == ""
     assert len(result.stderr.splitlines()) == 1
     assert path.name in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "the following arguments are required: PACKAGE"),
+        (["gone.whl"], "gone.whl: not a package file"),
+        (["PACKAGE", "--binary-with", "gone"], "gone: not a package file"),
+        (["PACKAGE", "--binary-profile", "gone.toml"], "profile gone.toml: No such file"),
+    ],
+)
+def test_inspect_tells_a_wrong_call_from_a_broken_package(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    path = str(healthy(tmp_path))
+    assert main(["inspect", *(path if a == "PACKAGE" else a for a in arguments)]) == 4
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+
+
+def test_without_a_package_the_folders_own_tests_do_not_run(tmp_path: Path) -> None:
+    (tmp_path / "test_own.py").write_text("raise SystemExit('it ran')")
+    result = command(tmp_path, "--binary-static")
+    assert result.returncode == 4
+    assert result.stderr.splitlines()[0] == "ERROR: name a package, for example dist/*.whl"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_cancelled_run_leaves_nothing_behind(tmp_path: Path, number: int) -> None:
+    started = tmp_path / "started"
+    text = f"import time\nopen({str(started)!r}, 'w').close()\ntime.sleep(600)\n"
+    path = healthy(tmp_path, tags=("py3-none-any",), members={"demo/__init__.py": text})
+    private = tmp_path / "private"
+    private.mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-m", "binary_checks", f"{path}::import-fails"],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(private)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        while not started.exists() and process.poll() is None:
+            time.sleep(0.05)
+        process.send_signal(number)
+    assert process.returncode == 2
+    assert list(private.iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+@pytest.mark.parametrize("arguments", [["inspect"], ["--binary-static"]])
+def test_an_output_that_takes_nothing_is_one_line(tmp_path: Path, arguments: list[str]) -> None:
+    path = healthy(tmp_path)
+    with Path("/dev/full").open("w") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "binary_checks", *arguments, str(path)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert result.returncode == 2
+    assert result.stderr.splitlines()[0].startswith("binary-checks: [Errno 28]")
+    assert "Traceback" not in result.stderr
