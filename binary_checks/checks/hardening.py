@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from pathlib import PurePosixPath
 
 from binary_checks.check import check
+from binary_checks.checks.architectures import architectures_of, may_be_foreign
 from binary_checks.model import (
     ElfFile,
     Finding,
@@ -24,19 +25,6 @@ _LARGEST_PAGE = {"aarch64": 0x10000, "ppc64le": 0x10000, "ppc64": 0x10000, "loon
 """Kernels of these architectures are built with pages of that many bytes, by some or by default."""
 _STATIC_TLS = 1664
 """Bytes that glibc before 2.32 keeps for libraries opened later; 1.5 KiB since."""
-_PROCESSORS = {
-    **{name: frozenset({name}) for name in ("x86_64", "aarch64", "i686", "armv7l", "ppc64le")},
-    **{name: frozenset({name}) for name in ("ppc64", "s390x", "riscv64", "loongarch64")},
-    "armv6l": frozenset({"armv7l"}),  # ELF headers do not tell the two apart
-    "i386": frozenset({"i686"}),
-    "amd64": frozenset({"x86_64"}),
-    "arm64": frozenset({"aarch64"}),
-    "arm64_v8a": frozenset({"aarch64"}),
-    "armeabi_v7a": frozenset({"armv7l"}),
-    "win32": frozenset({"i686"}),
-    "universal2": frozenset({"x86_64", "aarch64"}),
-}
-"""Endings of platform tags, and which architectures they stand for."""
 
 
 @check
@@ -186,18 +174,19 @@ def wrong_architecture(wheel: Wheel) -> Iterator[Finding]:
 
     Every tag of a compressed set is a claim: a tag for whose architecture the wheel has no object
     is wrong too. Device code, debug information and input for linkers are exempt, and so is a
-    wheel for ``any`` platform.
+    wheel for ``any`` platform; on Windows .NET code, programs, and libraries for the processes of
+    others, which have the architecture in their name.
 
     Why: the wheel installs and cannot be imported.
     Fix: correct the tag, or look for the step of a cross build that took an object of the host.
     """
-    claims = {platform: _architectures_of(platform) for platform in wheel.platforms}
+    claims = {platform: architectures_of(platform) for platform in wheel.platforms}
     if not claims or not all(claims.values()):
         return  # "any", or a platform that we do not know
     claimed = frozenset[str]().union(*claims.values())
     judged = tuple(item for item in wheel.objects if item.kind in _LOADED)
     for item in judged:
-        if item.architecture not in claimed:
+        if item.architecture not in claimed and not may_be_foreign(item):
             names = ", ".join(wheel.platforms)
             yield Problem(
                 path=item.path, sentence=f"is for {item.architecture}, the tags say {names}"
@@ -205,12 +194,6 @@ def wrong_architecture(wheel: Wheel) -> Iterator[Finding]:
     for platform, architectures in claims.items():
         if judged and not _any_for(architectures, judged) and _any_for(claimed, judged):
             yield Problem(sentence=f"claims {platform} and has no object for that architecture")
-
-
-def _architectures_of(platform: str) -> frozenset[str]:
-    """The architectures that a platform tag names; empty for ``any`` and for unknown ones."""
-    endings = (name for name in _PROCESSORS if platform == name or platform.endswith(f"_{name}"))
-    return _PROCESSORS.get(max(endings, key=len, default=""), frozenset())
 
 
 def _any_for(architectures: Collection[str], objects: Collection[ObjectFile]) -> bool:

@@ -19,7 +19,7 @@ from binary_checks.model import (
     TargetSystem,
     Wheel,
 )
-from fixtures.values import elf_file, wheel
+from fixtures.values import elf_file, pe_file, symbols, wheel
 
 GLIBC, MUSL = TargetSystem(name="manylinux"), TargetSystem(name="musllinux", libc="musl")
 FAULTS: list[tuple[Any, dict[str, Any], str]] = [
@@ -214,6 +214,43 @@ def test_a_tag_without_objects_is_told() -> None:
 )
 def test_an_object_that_the_tags_allow_is_quiet(platform: str, fields: dict[str, Any]) -> None:
     assert list(hardening.wrong_architecture(_wheel(platform, elf_file(**fields)))) == []
+
+
+@pytest.mark.parametrize(
+    ("platform", "path", "fields"),
+    [
+        ("win_amd64", "demo/clr/Demo.dll", {"architecture": "i686", "managed": True}),
+        ("win_amd64", "demo/tool.exe", {"architecture": "i686", "kind": Kind.EXECUTABLE}),
+        ("win_amd64", "demo/attach_x86.dll", {"architecture": "i686"}),
+        ("win32", "demo/attach-amd64.dll", {"architecture": "x86_64"}),
+        ("win_arm64", "demo.libs/msvcp140.dll", {"architecture": "arm64x"}),
+        ("any", "demo/_native.pyd", {"architecture": "i686"}),
+    ],
+)
+def test_windows_takes_some_images_of_other_architectures(
+    platform: str, path: str, fields: dict[str, Any]
+) -> None:
+    package = _wheel(platform, pe_file(path, **fields))
+    assert list(hardening.wrong_architecture(package)) == []
+
+
+@pytest.mark.parametrize(
+    ("platform", "path", "architecture"),
+    [
+        ("win_amd64", "demo/helper.dll", "i686"),
+        ("win_amd64", "demo/_x.cp311-win32.pyd", "i686"),
+        ("win_amd64", "demo/helper.dll", "arm64ec"),
+        ("win_amd64", "demo/helper.dll", "arm64x"),
+        ("win_arm64", "demo/helper.dll", "x86_64"),
+        ("win_arm64", "demo/proxy86.dll", "i686"),
+    ],
+)
+def test_a_dll_for_another_architecture_is_told(
+    platform: str, path: str, architecture: str
+) -> None:
+    library = pe_file(path, architecture=architecture, exports=symbols("PyInit__x"))
+    (problem,) = hardening.wrong_architecture(_wheel(platform, library))
+    assert problem == Problem(path=path, sentence=f"is for {architecture}, the tags say {platform}")
 
 
 def test_each_malformed_object_is_told_with_its_place() -> None:
