@@ -240,3 +240,27 @@ def test_a_lazy_dylib_is_delayed() -> None:
     assert _read(lazy).needed == (Dependency(name=SYSTEM, delayed=True),)
     weak = patched(content, place_of(content, LC_LOAD_DYLIB), "I", LC_LOAD_WEAK_DYLIB)
     assert _read(weak).needed == (Dependency(name=SYSTEM, weak=True),)
+
+
+def _old(order: str, name: bytes) -> bytes:
+    """A dylib of 32 bits in that byte order, with a symbol table alone."""
+    strings = b"\0_mine\0_theirs\0"
+    identity = struct.pack(f"{order}6I", 0xD, 24 + len(name), 24, 0, 0x10000, 0x10000) + name
+    needed = struct.pack(f"{order}6I", 0xC, 36, 24, 0, 0, 0) + b"/usr/lib/S\0\0"
+    start = 28 + len(identity) + len(needed) + 24
+    symbols = struct.pack(f"{order}IBBHI", 1, 0x0F, 1, 0x80, 0x100)
+    symbols += struct.pack(f"{order}IBBHI", 7, 0x01, 0, 0x0140, 0)
+    table = struct.pack(f"{order}6I", 2, 24, start, 2, start + len(symbols), len(strings))
+    commands = identity + needed + table
+    header = struct.pack(f"{order}7I", 0xFEEDFACE, 18, 0, 6, 3, len(commands), 0x80)
+    return header + commands + symbols + strings
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_files_of_32_bits_and_of_either_byte_order_are_read(order: str) -> None:
+    found = _read(_old(order, b"libold.dylib\0\0\0\0"))
+    assert found.architecture == "ppc"
+    assert found.name == "libold.dylib"
+    assert found.current_version == "1.0"
+    assert list(found.imports) == [Symbol(name="theirs", library="/usr/lib/S", weak=True)]
+    assert list(found.exports) == [Symbol(name="mine", weak=True)]
