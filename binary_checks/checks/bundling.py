@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from binary_checks.check import check
-from binary_checks.model import ElfFile, Finding, Kind, Linkage, Problem
+from binary_checks.checks.unloaded_objects import find_unloaded
+from binary_checks.model import ElfFile, Finding, Kind, Linkage, Package, Problem
 
 # Parts of libc, and the libraries of a driver, which fit the one kernel they came with.
 _NEVER_BUNDLED = (
@@ -35,7 +36,7 @@ def forbidden_bundled_library(
 
 
 @check(enabled=False)
-def orphan_library(linkage: Linkage) -> Iterator[Finding]:
+def orphan_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
     """A library was grafted into the package, and nothing in it needs it.
 
     Off by default: rtree opens such a library through ctypes.
@@ -43,5 +44,6 @@ def orphan_library(linkage: Linkage) -> Iterator[Finding]:
     Why: it only makes the package larger, unless some code opens it by name.
     Fix: leave it out, or accept it with the place that opens it.
     """
+    yield from find_unloaded(linkage, package)
     for path in linkage.orphans:
-        yield Problem(path=path, sentence="is needed by nothing in the package")
+        yield Problem(path=path, sentence="was bundled, and nothing in the package needs it")

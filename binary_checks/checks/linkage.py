@@ -16,6 +16,7 @@ from binary_checks.checks.search_texts import (
     spell_search,
     spell_stray,
 )
+from binary_checks.checks.unloaded_objects import find_unloaded
 from binary_checks.model import (
     Edge,
     ElfFile,
@@ -40,18 +41,18 @@ from binary_checks.model.search_path import (
 def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
     """A needed library is neither in the package nor in what its tag promises.
 
-    Where the search leads into other distributions' folders, those required must be given. To an
-    executable a library of the package that no search path leads to is missing, as nothing can have
-    loaded it before.
+    Where the search leads into other distributions' folders, those required must be given. An
+    executable lacks what no search path leads to, as nothing can have been loaded before it.
 
     Why: the loader refuses the object, and the import fails with "cannot open shared object file".
     Fix: bundle it (``auditwheel repair``), link it statically, or require the distribution that
     brings it and give the object a search path that leads there; name what users always have in
     the profile's ``system_libraries``.
     """
-    for refused in linkage.refused:
-        sentence = f"was given {refused}: it was left out; give one that fits with --binary-with"
-        yield NotLooked(sentence=sentence)
+    yield from find_unloaded(linkage, package)
+    for other in linkage.refused:
+        why = "it was left out; give one that fits with --binary-with"
+        yield NotLooked(sentence=f"was given {other}: {why}")
     found = owners(package)
     for edge in linkage.edges:
         if edge.resolved is not None or "/" in edge.needed:
@@ -71,6 +72,7 @@ def load_order_dependent(linkage: Linkage, package: Package) -> Iterator[Finding
     Fix: give the object a search path to the library (``-Wl,-rpath,'$ORIGIN/...'``), or, where the
     package's own code always loads the library first, accept it with that reason.
     """
+    yield from find_unloaded(linkage, package)
     found = owners(package)
     for edge in linkage.edges:
         searched = spell_search(edge, found)
@@ -118,12 +120,12 @@ def empty_search_path(library: ElfFile, target: TargetSystem) -> Iterator[Findin
     Fix: remove the element; write ``$ORIGIN`` for the library's own directory.
     """
     elements = path_elements(library)
-    danger = "whoever can write there runs code in the user's process"
+    danger = "the current directory: whoever can write there runs code in the user's process"
     if "" in elements and target.libc == "glibc":
-        yield f"{spell_empty_elements(library)}, which means the current directory: {danger}"
+        yield f"{spell_empty_elements(library)}, which means {danger}"
     relative = [e for e in elements if e and not e.startswith("/") and expand(e, library) is None]
     if relative:
-        yield f"{spell_elements(library, relative)}, relative to the current directory: {danger}"
+        yield f"{spell_elements(library, relative)}, relative to {danger}"
 
 
 @check
@@ -147,15 +149,16 @@ def missing_search_directory(linkage: Linkage, package: Package) -> Iterator[Fin
     Why: the path was meant to lead to a library that now only load order provides.
     Fix: correct the path; it is relative to where the object lies once installed.
     """
+    yield from find_unloaded(linkage, package)
     known = directories(package)
     for edge in linkage.edges:
         wrong = [directory for directory in edge.searched if directory not in known]
         if wrong and (_is_by_order(edge) or (edge.resolved is None and edge.elsewhere)):
-            yield Problem(
-                path=edge.path,
-                sentence=f"looks for {edge.needed} in {spell_directories(wrong)}, which the package"
-                f" does not have; the library is {edge.resolved or edge.elsewhere[0]}",
+            sentence = (
+                f"looks for {edge.needed} in {spell_directories(wrong)}, which the package does "
+                f"not have; the library is {edge.resolved or edge.elsewhere[0]}"
             )
+            yield Problem(path=edge.path, sentence=sentence)
 
 
 @check(enabled=False)
@@ -174,8 +177,8 @@ def dead_search_directory(package: Package) -> Iterator[Finding]:
             if place is not None and not leaves_prefix(place) and place not in known
         ]
         if dead:
-            sentence = f"{spell_elements(library, dead)}, which is not in the package"
-            yield Problem(path=library.path, sentence=sentence)
+            told = f"{spell_elements(library, dead)}: not in the package"
+            yield Problem(path=library.path, sentence=told)
 
 
 @check
@@ -217,13 +220,14 @@ def runpath_instead_of_rpath(library: ElfFile) -> Iterator[Finding]:
 
 
 @check
-def libpython_linked(linkage: Linkage) -> Iterator[Finding]:
+def libpython_linked(linkage: Linkage, package: Package) -> Iterator[Finding]:
     """An object needs libpython from the interpreter.
 
     Why: PEP 513 forbids it: many interpreters are built without a shared libpython, and the object
     does not load there.
     Fix: do not link it; ``python3-config`` without ``--embed``, CMake's ``Development.Module``.
     """
+    yield from find_unloaded(linkage, package)
     for edge in linkage.edges:
         if edge.rule is Rule.PYTHON:
             sentence = (
@@ -243,5 +247,4 @@ def foreign_libc(library: ElfFile, target: TargetSystem) -> Iterator[Finding]:
         return
     for need in library.needed:
         if re.fullmatch(r"lib(?:c|m|pthread|dl|rt|util)\.so\.\d|ld-linux.*", need.name):
-            platform = target.name.partition(",")[0]
-            yield f"needs {need.name}, which is glibc's: the systems of {platform} have musl"
+            yield f"needs {need.name}, which is glibc's: a musllinux wheel must do with musl's libc"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from binary_checks.check import check
+from binary_checks.checks.unloaded_objects import find_unloaded
 from binary_checks.model import (
     ElfFile,
     Finding,
@@ -93,6 +94,7 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
     symbol"; other libraries fail at the first call.
     Fix: link the object with the library that defines the symbol (``-Wl,-z,defs`` tells at once).
     """
+    yield from find_unloaded(linkage, package)
     imported = {item.path for item in package.objects if is_extension(item)}
     # Where the whole version node is missing, missing-version says so, once.
     told = {(item.path, item.provider, item.version) for item in linkage.missing_versions}
@@ -141,13 +143,14 @@ def _list(names: list[str], most: int = 3) -> str:
 
 
 @check
-def missing_version(linkage: Linkage) -> Iterator[Finding]:
+def missing_version(linkage: Linkage, package: Package) -> Iterator[Finding]:
     """An object needs a symbol version that its library does not define.
 
     Why: ld.so checks every needed version at load, whether it is used or not; where the library
     has no versions at all it aborts the process.
     Fix: bundle the library that the object was linked with.
     """
+    yield from find_unloaded(linkage, package)
     for item in linkage.missing_versions:
         lacks, then = (
             ("does not define it", "the loader refuses the file")

@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from binary_checks.checks.bundling import forbidden_bundled_library, orphan_library
+from binary_checks.model import Problem
 from fixtures.linking import library, link
-from fixtures.values import elf_file
+from fixtures.values import elf_file, wheel
 
 
 @pytest.mark.parametrize(
@@ -27,5 +28,7 @@ def test_other_libraries_may_be_bundled(path: str) -> None:
 
 def test_an_orphan_is_told_when_asked_for() -> None:
     graft = library("demo.libs/liba-1a2b3c4d.so")
-    assert [str(finding.path) for finding in orphan_library(link(graft))] == [graft.path]  # type: ignore[union-attr]
-    assert list(orphan_library(link(library("demo/plugin.so")))) == []
+    assert list(orphan_library(link(graft), wheel())) == [
+        Problem(path=graft.path, sentence="was bundled, and nothing in the package needs it")
+    ]
+    assert list(orphan_library(link(library("demo/plugin.so")), wheel())) == []

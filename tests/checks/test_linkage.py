@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -33,6 +34,7 @@ def linkage(*requirements: str, given: tuple[str, ...] = (), **fields: Any) -> L
     return Linkage(
         target="manylinux_2_17_x86_64, CPython 3.11",
         edges=(edge,),
+        closures=((edge.path, (edge.path,)),),
         requirements=requirements,
         given=given,
     )
@@ -93,7 +95,8 @@ def test_a_library_that_a_required_wheel_may_bring_is_not_looked_at(
 
 
 def test_a_given_wheel_of_another_version_is_told() -> None:
-    subject = Linkage(target="x", refused=("numpy 1.26, where numpy>=2 is required",))
+    loaded = linkage(resolved="system:libx.so.1")
+    subject = replace(loaded, refused=("numpy 1.26, where numpy>=2 is required",))
     assert list(missing_library(subject, NONE)) == [
         NotLooked(
             sentence="was given numpy 1.26, where numpy>=2 is required: it was left out; "
@@ -272,7 +275,7 @@ def test_profiles_may_want_either_kind_of_path() -> None:
 
 
 def test_libpython_of_the_interpreter_must_not_be_needed() -> None:
-    (finding,) = libpython_linked(link(extension("libpython3.11.so.1.0")))
+    (finding,) = libpython_linked(link(extension("libpython3.11.so.1.0")), NONE)
     assert isinstance(finding, Problem)
     assert finding.path == EXTENSION
 
@@ -280,12 +283,12 @@ def test_libpython_of_the_interpreter_must_not_be_needed() -> None:
 def test_a_bundled_libpython_is_the_packages_own() -> None:
     objects = (extension("libpython3.11.so.1.0", runpath=("$ORIGIN",)),)
     bundled = library("demo/libpython3.11.so.1.0")
-    assert list(libpython_linked(link(*objects, bundled))) == []
+    assert list(libpython_linked(link(*objects, bundled), NONE)) == []
 
 
 def test_glibc_is_foreign_to_musllinux() -> None:
     assert list(foreign_libc(library("demo/a.so", "libc.so.6"), MUSL)) == [
-        "needs libc.so.6, which is glibc's: the systems of musllinux_1_2_x86_64 have musl"
+        "needs libc.so.6, which is glibc's: a musllinux wheel must do with musl's libc"
     ]
     assert list(foreign_libc(library("demo/a.so", "libc.so", "libc.musl-x86_64.so.1"), MUSL)) == []
     assert list(foreign_libc(library("demo/a.so", "libc.so.6"), target())) == []

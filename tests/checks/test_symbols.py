@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from binary_checks.checks.symbols import (
@@ -87,6 +89,10 @@ def test_a_tag_without_a_promise_allows_all() -> None:
     assert judge(need("GLIBC_2.34"), on=target()) == []
 
 
+def linked(**fields: Any) -> Linkage:
+    return Linkage(target="x", closures=((EXTENSION, (EXTENSION,)),), **fields)
+
+
 def undefined(*names: str, **fields: str) -> tuple[UnresolvedSymbol, ...]:
     usual = {"path": EXTENSION, "root": EXTENSION, **fields}
     return tuple(UnresolvedSymbol(name=name, **usual) for name in names)
@@ -120,7 +126,7 @@ def undefined(*names: str, **fields: str) -> tuple[UnresolvedSymbol, ...]:
 def test_undefined_symbols_are_told_once_an_object(
     items: tuple[UnresolvedSymbol, ...], sentence: str
 ) -> None:
-    assert list(undefined_symbol(Linkage(target="x", unresolved=items), NONE)) == [
+    assert list(undefined_symbol(linked(unresolved=items), NONE)) == [
         Problem(path=EXTENSION, sentence=sentence)
     ]
 
@@ -128,7 +134,7 @@ def test_undefined_symbols_are_told_once_an_object(
 def test_a_plugin_may_find_its_symbols_in_what_opens_it() -> None:
     path = "demo/plugin.so"
     items = undefined("f", path=path, root=path, elsewhere="demo/host.so")
-    assert list(undefined_symbol(Linkage(target="x", unresolved=items), NONE)) == [
+    assert list(undefined_symbol(linked(unresolved=items), NONE)) == [
         NotLooked(
             path=path,
             sentence="has 1 undefined symbol (f): "
@@ -142,9 +148,9 @@ def test_symbols_of_a_version_that_is_missing_as_a_whole_are_told_by_another_che
     missing = MissingVersion(
         path=EXTENSION, library="liba.so", version="V2", provider="demo/liba.so"
     )
-    linkage = Linkage(target="x", unresolved=items, missing_versions=(missing,))
+    linkage = linked(unresolved=items, missing_versions=(missing,))
     assert list(undefined_symbol(linkage, NONE)) == []
-    assert len(list(missing_version(linkage))) == 1
+    assert len(list(missing_version(linkage, NONE))) == 1
 
 
 @pytest.mark.parametrize(("count", "said"), [(1, "1 undefined symbol"), (3, "3 undefined symbols")])
@@ -152,7 +158,7 @@ def test_symbols_that_could_not_be_looked_up_are_no_problem_and_no_pass(
     count: int, said: str
 ) -> None:
     item = UnexploredSymbols(path=EXTENSION, count=count, reason="libGL.so.1 has no export data")
-    assert list(undefined_symbol(Linkage(target="x", unexplored=(item,)), NONE)) == [
+    assert list(undefined_symbol(linked(unexplored=(item,)), NONE)) == [
         NotLooked(
             path=EXTENSION,
             sentence=f"{said} could not be looked up: libGL.so.1 has no export data",
@@ -163,7 +169,7 @@ def test_symbols_that_could_not_be_looked_up_are_no_problem_and_no_pass(
 def test_all_found_is_no_finding() -> None:
     linkage = link(extension(imports=symbols("malloc", "PyLong_FromLong")))
     assert list(undefined_symbol(linkage, NONE)) == []
-    assert list(missing_version(linkage)) == []
+    assert list(missing_version(linkage, NONE)) == []
 
 
 @pytest.mark.parametrize(
@@ -181,7 +187,7 @@ def test_a_version_that_the_library_lacks_is_missing(versioned: bool, lacks: str
         provider="demo/liba.so",
         versioned=versioned,
     )
-    assert list(missing_version(Linkage(target="x", missing_versions=(item,)))) == [
+    assert list(missing_version(linked(missing_versions=(item,)), NONE)) == [
         Problem(path=EXTENSION, sentence=f"needs V2 of liba.so, but demo/liba.so {lacks}")
     ]
 

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from binary_checks.checks.bundling import orphan_library
+from binary_checks.checks.linkage import (
+    libpython_linked,
+    load_order_dependent,
+    missing_library,
+    missing_search_directory,
+)
+from binary_checks.checks.symbols import missing_version, undefined_symbol
+from binary_checks.errors import NotApplicable
+from binary_checks.model import (
+    Finding,
+    Format,
+    Linkage,
+    MalformedObject,
+    NotLooked,
+    Package,
+    UnreadObject,
+)
+from fixtures.linking import extension, link
+from fixtures.values import wheel
+
+Check = Callable[[Linkage, Package], Iterator[Finding]]
+CHECKS: tuple[Check, ...] = (
+    libpython_linked,
+    load_order_dependent,
+    missing_library,
+    missing_search_directory,
+    missing_version,
+    orphan_library,
+    undefined_symbol,
+)
+each_check = pytest.mark.parametrize("check", CHECKS, ids=str)
+
+
+@each_check
+def test_a_package_with_nothing_to_load_is_not_applicable(check: Check) -> None:
+    with pytest.raises(
+        NotApplicable, match="no ELF object that is loaded on manylinux_2_17_x86_64"
+    ):
+        list(check(link(), wheel()))
+
+
+@each_check
+def test_an_object_that_nobody_could_read_is_not_looked_at(check: Check) -> None:
+    unread = UnreadObject(path="demo/big.so", format=Format.ELF, reason="too large")
+    broken = MalformedObject(path="demo/bad.so", format=Format.ELF, offset=0, reason="cut short")
+    foreign = UnreadObject(path="demo/x.dll", format=Format.PE, reason="no reader")
+    package = wheel(unread=(unread, foreign), malformed=(broken,))
+    assert list(check(link(), package)) == [
+        NotLooked(path="demo/bad.so", sentence="cut short"),
+        NotLooked(path="demo/big.so", sentence="too large"),
+    ]
+
+
+@each_check
+def test_what_is_loaded_and_has_no_fault_passes(check: Check) -> None:
+    objects = (extension("libc.so.6"),)
+    assert list(check(link(*objects), wheel(objects=objects))) == []
