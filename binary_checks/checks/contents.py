@@ -53,7 +53,7 @@ def stray_top_level_folder(package: Wheel) -> Iterator[Finding]:
     the project itself is named after is none.
 
     Why: every project has them; in site-packages those of two distributions overwrite each other,
-    and ``import test`` finds them in place of the standard library's.
+    and one called ``test`` can never be imported: the standard library's comes first.
     Fix: keep them inside the package, or out of the wheel (``packages.find`` with ``include``).
     """
     found: dict[str, int] = defaultdict(int)
