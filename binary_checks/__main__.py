@@ -16,7 +16,7 @@ from typing import NoReturn
 
 import pytest
 
-from binary_checks.errors import BinaryChecksError, NotApplicable, ProfileError
+from binary_checks.errors import BinaryChecksError, NotApplicable, ProfileError, Unavailable
 from binary_checks.facts import Facts, Settings, Shelf
 from binary_checks.inspection import write_facts
 from binary_checks.model import Linkage, Package
@@ -119,10 +119,13 @@ def _inspect_options() -> argparse.ArgumentParser:
 
 def _print_facts(facts: Facts, *, symbols: bool) -> None:
     package = facts.get(Package)
+    linkage = None
     try:
         linkage = facts.get(Linkage)
     except NotApplicable:
-        linkage = None
+        pass
+    except Unavailable as error:
+        print(f"binary-checks: without linkage: {error}", file=sys.stderr)
     for piece in write_facts(package, _sha256(facts.path), linkage, symbols=symbols):
         sys.stdout.write(piece)
     sys.stdout.flush()

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from binary_checks.__main__ import main
+from fixtures.build_wheel import build_wheel
+from fixtures.samples import read_macho_sample
 from tests.plugin.conftest import EXTENSION, faulty, healthy
 
 
@@ -113,6 +115,19 @@ def test_inspect_can_leave_out_the_symbols(tmp_path: Path) -> None:
     path = faulty(tmp_path)
     result = command(tmp_path, "inspect", path.name, "--json", "--no-symbols")
     assert "PyInit__native" not in result.stdout
+
+
+def test_inspect_prints_the_facts_of_a_system_whose_loader_is_not_simulated(
+    tmp_path: Path,
+) -> None:
+    members = {"demo/a.so": read_macho_sample("signed_arm64.dylib")}
+    path = build_wheel(tmp_path, tags=("cp311-cp311-macosx_11_0_arm64",), members=members)
+    result = command(tmp_path, "inspect", path.name, "--json")
+    facts = json.loads(result.stdout)
+    (native,) = facts["object_files"]
+    assert (native["format"], native["signed"]) == ("Mach-O", True)
+    assert facts["linkage"] == []
+    assert "without linkage: the macOS loader is not simulated yet" in result.stderr
 
 
 def test_inspect_of_a_broken_package_is_one_line(tmp_path: Path) -> None:
