@@ -9,8 +9,8 @@ from enum import Enum
 from typing import Any
 
 from binary_checks.errors import one_line
-from binary_checks.model import NotLooked, Problem
-from binary_checks.verdict import Accepted, Verdict
+from binary_checks.model import Note, NotLooked, Problem
+from binary_checks.verdict import Accepted, Verdict, problem_line
 
 
 class Outcome(str, Enum):
@@ -68,6 +68,7 @@ def _verdict(value: Mapping[str, Any]) -> Verdict:
                 for item in value["accepted"]
             ),
             "not_looked": tuple(NotLooked(**item) for item in value["not_looked"]),
+            "notes": tuple(Note(**item) for item in value["notes"]),
         }
     )
 
@@ -95,13 +96,14 @@ class Ledger:
                 yield f"--binary-require {family}: nothing ran ({reasons})"
 
     def summary(self) -> Iterator[str]:
-        """A table with one row a family, then the reasons of what was not looked at."""
+        """A table with one row a family, then the reasons of what was not looked at, then notes."""
         rows = [_ROW_HEADINGS, *(self._row(family) for family in self._families())]
         widths = [max(len(row[column]) for row in rows) for column in range(len(_ROW_HEADINGS))]
         for family, *numbers in rows:
             cells = (number.rjust(width) for number, width in zip(numbers, widths[1:], strict=True))
             yield "  ".join((family.ljust(widths[0]), *cells))
         yield from self._reasons()
+        yield from self._notes()
 
     def _families(self) -> list[str]:
         return sorted({entry.family for entry in self.entries})
@@ -130,6 +132,13 @@ class Ledger:
                 counted.setdefault(key, Counter())[entry.family] += 1
         for (outcome, reason), families in sorted(counted.items()):
             yield f"{outcome}: {reason} ({', '.join(sorted(families))})"
+
+    def _notes(self) -> Iterator[str]:
+        verdicts = [entry.verdict for entry in self.entries if entry.verdict]
+        lines = {
+            problem_line("note", each.package, note) for each in verdicts for note in each.notes
+        }
+        yield from sorted(lines)
 
 
 _ROW_HEADINGS = (

@@ -18,6 +18,7 @@ from binary_checks.model import (
     Format,
     MachOFile,
     MalformedObject,
+    Note,
     NotLooked,
     ObjectFile,
     Package,
@@ -60,13 +61,14 @@ class Verdict:
     problems: tuple[Problem, ...] = ()  # that nobody accepted
     accepted: tuple[Accepted, ...] = ()
     not_looked: tuple[NotLooked, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     def lines(self) -> Iterator[str]:
         """Every unaccepted problem as one line that is complete by itself."""
         return (problem_line(self.check, self.package, problem) for problem in self.problems)
 
 
-def problem_line(check_id: str, package_file_name: str, problem: Problem | NotLooked) -> str:
+def problem_line(check_id: str, package_file_name: str, problem: Problem | NotLooked | Note) -> str:
     """``check-id: package-file-name: path: sentence``, without the path where there is none."""
     parts = (check_id, package_file_name, problem.path, problem.sentence)
     return ": ".join(one_line(part) for part in parts if part)
@@ -140,11 +142,14 @@ def judge(case: Case, profile: Profile, today: date) -> Verdict:
     """
     problems: set[Problem] = set()
     not_looked: set[NotLooked] = set(case.unread)
+    notes: set[Note] = set()
     options = profile.options.get(case.check.id, {})
     for subject in case.subjects:
         for finding in _ask(case, subject, options):
             if isinstance(finding, NotLooked):
                 not_looked.add(finding)
+            elif isinstance(finding, Note):
+                notes.add(finding)
             else:
                 problems.add(finding)
     waivers = profile.waivers(case.check.id, case.package_file_name)
@@ -159,10 +164,13 @@ def judge(case: Case, profile: Profile, today: date) -> Verdict:
         problems=(*sorted(remaining), *stale),
         accepted=accepted,
         not_looked=tuple(sorted(not_looked)),
+        notes=tuple(sorted(notes)),
     )
 
 
-def _ask(case: Case, subject: Any, options: Mapping[str, Any]) -> Iterator[Problem | NotLooked]:
+def _ask(
+    case: Case, subject: Any, options: Mapping[str, Any]
+) -> Iterator[Problem | NotLooked | Note]:
     """What the check says of one subject, once it is known to be something that can be said."""
     path = subject.path if isinstance(subject, ObjectFile) else ""
     try:
@@ -170,7 +178,7 @@ def _ask(case: Case, subject: Any, options: Mapping[str, Any]) -> Iterator[Probl
         if isinstance(findings, str):
             raise CheckError("the check returns a text; findings are yielded")
         for finding in findings:
-            if not isinstance(finding, (str, Problem, NotLooked)) or not all(_texts(finding)):
+            if not isinstance(finding, Finding) or not all(_texts(finding)):
                 raise CheckError(f"the check yields {finding!r:.80}, which is no finding")
             yield _complete(finding, path)
     except BinaryChecksError:
@@ -181,11 +189,11 @@ def _ask(case: Case, subject: Any, options: Mapping[str, Any]) -> Iterator[Probl
         raise CheckError(f"the check broke: {type(error).__name__}: {error} ({where})") from error
 
 
-def _complete(finding: Finding, path: str) -> Problem | NotLooked:
+def _complete(finding: Finding, path: str) -> Problem | NotLooked | Note:
     """The finding with the judged object's path, in characters that every file can hold."""
     if isinstance(finding, str):
         finding = Problem(path=path, sentence=finding)
-    elif isinstance(finding, NotLooked):
+    elif isinstance(finding, (NotLooked, Note)):
         finding = replace(finding, path=finding.path or path)
     return replace(finding, path=_encodable(finding.path), sentence=_encodable(finding.sentence))
 

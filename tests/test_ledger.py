@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from binary_checks.ledger import Entry, Ledger, Outcome, gap
-from binary_checks.model import NotLooked, Problem
+from binary_checks.model import Note, NotLooked, Problem
 from binary_checks.verdict import Accepted, Verdict
 
 NODE = "dist/demo-1.0.whl"
@@ -37,6 +37,7 @@ def test_an_entry_survives_the_way_between_processes() -> None:
         problems=(problem,),
         accepted=(Accepted(problem=problem, reason="r"),),
         not_looked=(NotLooked(sentence="n"),),
+        notes=(Note(path="p", sentence="s"),),
     )
     for sent in (entry(Outcome.FAILED, verdict=full, objects=4), entry(Outcome.ERROR, reason="x")):
         assert Entry.from_json(json.loads(json.dumps(sent.to_json()))) == sent
@@ -120,6 +121,13 @@ def test_the_summary_names_what_was_not_looked_at_once() -> None:
         "not looked: a.so: cut off (linkage)",
         "not looked: no driver (runtime, symbols)",
     ]
+
+
+def test_the_summary_ends_with_the_notes_and_counts_none_of_them() -> None:
+    notes = (Note(path="a.so", sentence="is chatty"), Note(sentence="was said"))
+    _, row, *lines = ledger(entry(verdict=verdict(notes=notes))).summary()
+    assert row.split() == ["linkage", "1", "3", "-", "-", "-", "-"]
+    assert lines == ["note: demo-1.0.whl: a.so: is chatty", "note: demo-1.0.whl: was said"]
 
 
 def test_a_gap_names_its_first_place_and_counts_the_rest() -> None:

@@ -19,6 +19,7 @@ from binary_checks.model import (
     Linkage,
     MachOFile,
     MalformedObject,
+    Note,
     NotLooked,
     ObjectFile,
     Package,
@@ -101,6 +102,21 @@ def test_a_sentence_is_a_problem_of_the_object_and_a_problem_has_its_own_path() 
     assert verdict.problems == (Problem(path="demo/x", sentence="Wheel on musl"),)
     assert verdict.not_looked == (NotLooked(sentence="one place"),)
     assert verdict.looked == 1
+
+
+def test_a_note_is_neither_a_problem_nor_a_gap() -> None:
+    @check
+    def mine(item: ObjectFile) -> Iterator[Finding]:
+        """An object is there."""
+        yield Note(sentence="worth knowing")
+        yield Note(path="other", sentence="half \ud800")
+
+    verdict = verdict_on(mine, wheel(objects=(elf_file("demo/a.so"),)))
+    assert verdict.notes == (
+        Note(path="demo/a.so", sentence="worth knowing"),
+        Note(path="other", sentence="half \\ud800"),
+    )
+    assert (verdict.problems, verdict.accepted, verdict.not_looked) == ((), (), ())
 
 
 def test_the_profiles_options_reach_the_check() -> None:

@@ -1,6 +1,6 @@
 """The facts: frozen values that readers and probes gather and checks judge. No I/O."""
 
-from binary_checks.model.findings import Finding, NotLooked, Problem
+from binary_checks.model.findings import Finding, Note, NotLooked, Problem
 from binary_checks.model.linkage import (
     Edge,
     Linkage,
@@ -62,6 +62,7 @@ __all__ = [
     "Member",
     "MissingVersion",
     "NeededVersion",
+    "Note",
     "NotLooked",
     "ObjectFile",
     "Outcome",

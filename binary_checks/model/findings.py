@@ -1,4 +1,4 @@
-"""What a check says: a problem, or that it could not look."""
+"""What a check says: a problem, that it could not look, or what is only worth knowing."""
 
 from __future__ import annotations
 
@@ -21,5 +21,13 @@ class NotLooked:
     sentence: str
 
 
-Finding = str | Problem | NotLooked
+@dataclass(frozen=True, kw_only=True, slots=True, order=True)
+class Note:
+    """One thing that is worth knowing and right as it is: never a problem, never a gap."""
+
+    path: str = ""
+    sentence: str
+
+
+Finding = str | Problem | NotLooked | Note
 """What a check may yield; a plain sentence is a problem of the object being judged."""
