@@ -97,7 +97,7 @@ def sweep(session: nox.Session) -> None:
 
 def marked(session: nox.Session, marker: str) -> None:
     """Run the tests of one marker; where there are none, say so and do not look green."""
-    session.install("-e", ".[fast,test]")
+    session.install("-e", ".[fast,test]", *group("oracles"))
     selected = session.run(
         *("python", "-m", "pytest", "--collect-only", "-qq", "-m", marker),
         silent=True,

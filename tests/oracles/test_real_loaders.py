@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.oracles import compare_loader, compare_musl
+from tests.oracles.downloads import download, pip
 
 pytestmark = [
     pytest.mark.slow,
@@ -28,15 +29,6 @@ PACKAGES = [
     "torch==2.13.0+cpu",
 ]
 MUSL_WHEELS = ["numpy==2.4.6", "lxml==6.1.3", "cryptography==50.0.2", "pydantic-core==2.50.4"]
-
-
-def pip(*arguments: str | Path) -> None:
-    """Run pip; skip the test where the index does not have what is asked for."""
-    command = [sys.executable, "-m", "pip", "--quiet", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if "No matching distribution found" in done.stderr:
-        pytest.skip(done.stderr.strip().splitlines()[-1])
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture(params=PACKAGES)
@@ -75,11 +67,9 @@ def test_every_edge_is_as_musl_has_it(tmp_path: Path, capsys: pytest.CaptureFixt
     (package,) = tmp_path.glob("musl_*.deb")
     subprocess.run(["dpkg", "-x", package, tmp_path / "musl"], check=True)
     (libc,) = (tmp_path / "musl").glob("**/libc.so")
-    target = ["--platform", "musllinux_1_2_x86_64", "--platform", "musllinux_1_1_x86_64"]
-    wanted = ["--no-deps", "--only-binary=:all:", "--python-version", "3.11", *target]
-    pip("download", *wanted, "--dest", tmp_path, *MUSL_WHEELS)
+    platforms = ("musllinux_1_2_x86_64", "musllinux_1_1_x86_64")
+    wheels = download(tmp_path, platforms, MUSL_WHEELS)
     counts = {"roots": 0, "edges": 0, "undefined": 0}
-    wheels = sorted(tmp_path.glob("*.whl"))
     differences = [said for path in wheels for said in compare_musl.compare(libc, path, counts)]
     with capsys.disabled():
         said = f"\nmusl: {len(wheels)} wheels, {counts}, {len(differences)} differences"
