@@ -69,9 +69,15 @@ class _DemandPaths:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self, session: pytest.Session) -> None:
-        """Refuse to look for something by oneself."""
+        """Refuse to look for something by oneself, and to take anything else for a package."""
         if session.config.args_source is not pytest.Config.ArgsSource.ARGS:
             raise pytest.UsageError(_NOTHING)
+        for argument in session.config.args:
+            name = argument.split("::", 1)[0]
+            if Path(name).is_dir():
+                raise pytest.UsageError(f"{name}: a folder; name its packages: {name}/*.whl")
+            if Path(name).exists() and not recognises(Path(name)):
+                raise pytest.UsageError(f"{name}: not a package file")
 
 
 def inspect(arguments: Sequence[str]) -> int:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from binary_checks import __version__
 from binary_checks.check import Check
 from binary_checks.errors import GatherError
-from binary_checks.ledger import Entry, Ledger
+from binary_checks.ledger import Entry, Ledger, Outcome
 from binary_checks.model import Problem
 from binary_checks.verdict import problem_line
 
@@ -35,6 +35,8 @@ def write(path: Path, ledger: Ledger, checks: Iterable[Check[Any]]) -> None:
 def report(ledger: Ledger, checks: Iterable[Check[Any]]) -> dict[str, Any]:
     """The SARIF log: rules from the checks' docstrings, results from the entries."""
     entries = sorted(ledger.entries, key=lambda entry: (entry.node, entry.check))
+    broke = [entry for entry in entries if entry.outcome is Outcome.ERROR]
+    troubles = [*ledger.complaints(), *(f"{e.node}::{e.check}: {e.reason}" for e in broke)]
     driver = {
         "name": "binary_checks",
         "version": __version__,
@@ -50,10 +52,9 @@ def report(ledger: Ledger, checks: Iterable[Check[Any]]) -> dict[str, Any]:
                 "results": [result for entry in entries for result in _results(entry)],
                 "invocations": [
                     {
-                        "executionSuccessful": not any(ledger.complaints()),
+                        "executionSuccessful": not troubles,
                         "toolExecutionNotifications": [
-                            {"level": "error", "message": {"text": line}}
-                            for line in ledger.complaints()
+                            {"level": "error", "message": {"text": line}} for line in troubles
                         ],
                     }
                 ],

@@ -43,8 +43,23 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{family}: {subject}")
     config.stash[SESSION] = session = open_session(config)
     config.pluginmanager.register(Scribe(session.ledger), "binary_checks_scribe")
+    _spell_nodes_as_they_are(config, frozenset(session.packages.values()))
     for family in sorted({check.family for check in session.checks} - set(FAMILIES)):
         config.addinivalue_line("markers", f"{family}: checks of the project's own")
+
+
+def _spell_nodes_as_they_are(config: pytest.Config, packages: frozenset[str]) -> None:
+    """Keep pytest from showing a package's id as if it were relative to its rootdir.
+
+    Ours is relative to the invocation folder already, or a file name.
+    """
+    spell = config.cwd_relative_nodeid
+
+    def spell_node(nodeid: Any) -> Any:  # a str to pytest 8, an object of its own to pytest 9
+        package = str(nodeid).split("::", 1)[0]
+        return nodeid if package in packages else spell(nodeid)
+
+    vars(config)["cwd_relative_nodeid"] = spell_node
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from _pytest._code.code import (
-    ExceptionChainRepr,
-    ReprEntryNative,
-    ReprFileLocation,
-    ReprTraceback,
-)
 
 from binary_checks import objects, packages
 from binary_checks.check import Check
@@ -30,19 +25,10 @@ from binary_checks.explanation import advice
 from binary_checks.facts import Facts
 from binary_checks.ledger import Entry, Outcome, gap
 from binary_checks.model import Package, Problem
+from binary_checks.plugin.failures import ProblemsAccepted, ProblemsFound, plain_lines
 from binary_checks.plugin.progress import progress_line
-from binary_checks.plugin.session import SESSION, Session
+from binary_checks.plugin.session import SESSION, UNREADABLE, Session
 from binary_checks.verdict import Case, Verdict, applicable_formats, judge, prepare, problem_line
-
-UNREADABLE = "unreadable-package"
-
-
-class ProblemsFound(Exception):
-    """The package has problems that nobody accepted; the text is one line each."""
-
-
-class ProblemsAccepted(Exception):
-    """Every problem found is accepted in the profile; the text is the reasons."""
 
 
 class PackageFile(pytest.File):
@@ -78,6 +64,12 @@ class PackageItem(pytest.Item):
     entry: Entry | None = None  # what the run's ledger is told, once it is known
 
     @property
+    def package_node(self) -> str:
+        """The node id of the package."""
+        assert self.parent is not None
+        return self.parent.nodeid
+
+    @property
     def state(self) -> Session:
         """The plugin's knowledge of this run."""
         return self.config.stash[SESSION]
@@ -93,13 +85,13 @@ class PackageItem(pytest.Item):
         """
         return self.plain_failure(excinfo.value) or super().repr_failure(excinfo, style)
 
-    def plain_failure(self, error: BaseException) -> ExceptionChainRepr | None:
+    def plain_failure(self, error: BaseException) -> object:
         """How it is shown when it is no surprise: as lines that are complete by themselves."""
         if isinstance(error, ProblemsFound):
-            return _plain_lines(str(error), self.path.name)
+            return plain_lines(str(error), self.path.name)
         if isinstance(error, BinaryChecksError) and not self.config.option.fulltrace:
             line = problem_line(self.name, self.path.name, Problem(sentence=str(error)))
-            return _plain_lines(line, self.path.name)
+            return plain_lines(line, self.path.name)
         return None
 
     def note(
@@ -111,11 +103,10 @@ class PackageItem(pytest.Item):
         verdict: Verdict | None = None,
     ) -> None:
         """Say how it ended, for the summary."""
-        assert self.parent is not None
         facts = self.state.facts.get(self.path)
         found, expected = facts.object_counts() if facts else (None, 0)
         self.entry = Entry(
-            node=self.parent.nodeid,
+            node=self.package_node,
             check=self.name,
             family=family,
             outcome=outcome,
@@ -124,13 +115,6 @@ class PackageItem(pytest.Item):
             objects=found,
             expected_objects=expected,
         )
-
-
-def _plain_lines(text: str, file_name: str) -> ExceptionChainRepr:
-    """Text at column 0, its first line also in the short summary and in JUnit's message."""
-    traceback = ReprTraceback([ReprEntryNative([text + "\n"])], None, style="native")
-    location = ReprFileLocation(file_name, 0, text.splitlines()[0])
-    return ExceptionChainRepr([(traceback, location, None)])
 
 
 class UnreadablePackage(PackageItem):
@@ -154,6 +138,10 @@ def _unreadable(package_file_name: str, reason: str) -> Verdict:
         looked=0,
         problems=(Problem(sentence=reason),),
     )
+
+
+def _nothing_seen(check: Check[Any], package_file_name: str) -> Verdict:
+    return Verdict(check=check.id, family=check.family, package=package_file_name, looked=0)
 
 
 class CheckItem(PackageItem):
@@ -236,8 +224,10 @@ class CheckItem(PackageItem):
         if self.check.family not in self.state.ledger.required:
             self._skip(Outcome.NOT_LOOKED, reason, verdict)
         sentence = f"not looked, but {self.check.family} is required: {reason}"
+        known = verdict or _nothing_seen(self.check, self.path.name)
+        verdict = replace(known, problems=(Problem(sentence=sentence),))
         self.note(Outcome.FAILED, self.check.family, reason=reason, verdict=verdict)
-        self.failure = problem_line(self.check.id, self.path.name, Problem(sentence=sentence))
+        (self.failure,) = verdict.lines()
 
     def _skip(self, outcome: Outcome, reason: str, verdict: Verdict | None = None) -> NoReturn:
         self.note(outcome, self.check.family, reason=reason, verdict=verdict)

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
-from difflib import get_close_matches
+from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.junitxml import xml_key
 
 from binary_checks import __version__, sarif
-from binary_checks.check import find_checks
 from binary_checks.errors import GatherError
 from binary_checks.explanation import explain
 from binary_checks.ledger import Entry, Ledger
-from binary_checks.plugin.items import PackageItem, ProblemsAccepted
-from binary_checks.plugin.session import SESSION
+from binary_checks.plugin.failures import ProblemsAccepted
+from binary_checks.plugin.items import PackageItem
+from binary_checks.plugin.session import SESSION, no_such_check, profile_and_checks
 
-ENTRY = (
-    "binary_checks_entry"  # the report attribute that carries an entry from worker to controller
-)
+ENTRY = "binary_checks_entry"
+"""The report attribute that carries an entry from a worker to the controller."""
 
 
 _MISUSED = pytest.ExitCode.USAGE_ERROR
@@ -37,11 +36,9 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     name = config.option.explain
     if name is None:
         return None
-    checks = {check.id: check for check in find_checks()}
+    checks = {check.id: check for check in profile_and_checks(config)[1]}
     if name not in checks:
-        close = get_close_matches(name, checks, n=3)
-        hint = f"; did you mean {' or '.join(close)}?" if close else ""
-        raise pytest.UsageError(f"no check is called {name!r}{hint}")
+        raise pytest.UsageError(no_such_check(name, checks))
     sys.stdout.write(explain(checks[name]))
     return int(pytest.ExitCode.OK)
 
@@ -69,6 +66,9 @@ def pytest_runtest_makereport(
     if call.excinfo and call.when != "call" and not report.skipped:
         # Only what runtest raises is shown by repr_failure.
         report.longrepr = item.plain_failure(call.excinfo.value) or report.longrepr
+    if report.skipped and isinstance(report.longrepr, tuple):
+        # Not where in our code the skip was raised, but which package it is about.
+        report.longrepr = (item.package_node, 1, report.longrepr[2])
     if item.entry is not None and (call.when == "call" or not report.passed):
         setattr(report, ENTRY, item.entry.to_json())
     return report
@@ -95,6 +95,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
             facts.close()
 
 
+@pytest.hookimpl(tryfirst=True)  # before JUnit's file is written
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Write SARIF; turn a green run in which something was not verified into a failed one."""
     config = session.config
@@ -111,8 +112,21 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if config.option.collectonly or stopped:
         return  # it is too early to complain of what was not done
     state.complaints.extend(state.ledger.complaints())
+    _complain_in_junit(config, state.complaints)
     if state.complaints and exitstatus != pytest.ExitCode.TESTS_FAILED:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _complain_in_junit(config: pytest.Config, complaints: Iterable[str]) -> None:
+    """Give each complaint a failed test case: a suite in which nothing ran must not look green."""
+    log = config.stash.get(xml_key, None)
+    if log is None:
+        return
+    for line in complaints:
+        node = f"{line.partition(':')[0]}::complaint"
+        log.pytest_runtest_logreport(
+            pytest.TestReport(node, (node, None, node), {}, "failed", line, "call")
+        )
 
 
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,8 @@ class Session:
 
 
 SESSION = pytest.StashKey[Session]()
+UNREADABLE = "unreadable-package"
+"""The one item of a package that cannot be read."""
 
 
 def open_session(config: pytest.Config) -> Session:
@@ -52,12 +55,10 @@ def open_session(config: pytest.Config) -> Session:
     profile = Profile()
     checks: tuple[Check[Any], ...] = ()
     if named:
-        try:
-            profile, every = _profile_and_checks(config, option.binary_profile, folder)
-        except ProfileError as error:
-            raise pytest.UsageError(str(error)) from None
+        profile, every = profile_and_checks(config)
         checks = tuple(check for check in every if profile.selects(check))
         _demand_families(option.binary_require, every)
+        _demand_checks(config.args, every, checks)
     python = _existing(folder, option.binary_python or sys.executable)
     if python.is_dir() or not os.access(python, os.X_OK):
         raise pytest.UsageError(f"--binary-python {option.binary_python}: no program to run")
@@ -105,17 +106,43 @@ def _demand_families(names: Iterable[str], checks: Iterable[Check[Any]]) -> None
             raise pytest.UsageError(f"--binary-require {name}: no such family; there are {known}")
 
 
-def _profile_and_checks(
-    config: pytest.Config, name: str | None, folder: Path
-) -> tuple[Profile, tuple[Check[Any], ...]]:
-    """The profile, and the checks that there are: ours, the conftests' and its own."""
-    profile = find_profile(folder) if name is None else load_profile(name)
-    modules = [plugin for plugin in config.pluginmanager.get_plugins() if _is_conftest(plugin)]
-    modules += [_load_own_checks(path) for path in profile.checks]
-    every = find_checks(modules)
-    for check in every:
-        demand_sound(check)
-    return validate(profile, every), every
+def _demand_checks(
+    arguments: Iterable[str], every: Iterable[Check[Any]], selected: Iterable[Check[Any]]
+) -> None:
+    """Refuse ``x.whl::name`` where no check of that name runs, in better words than pytest's."""
+    known, running = {check.id for check in every}, {check.id for check in selected}
+    for argument in arguments:
+        package, _, name = argument.partition("::")
+        if name in ("", UNREADABLE) or name in running or not packages.recognises(Path(package)):
+            continue
+        if name in known:
+            raise pytest.UsageError(f"{name}: off; a profile may enable it, or give it an option")
+        raise pytest.UsageError(no_such_check(name, known))
+
+
+def no_such_check(name: str, known: Iterable[str]) -> str:
+    """Say so, and which names are like it."""
+    close = get_close_matches(name, known, n=3)
+    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    return one_line(f"no check is called {name!r}{hint}")
+
+
+def profile_and_checks(config: pytest.Config) -> tuple[Profile, tuple[Check[Any], ...]]:
+    """The profile, and the checks that there are: ours, the conftests' and its own.
+
+    Raises pytest.UsageError with one line.
+    """
+    name = config.option.binary_profile
+    try:
+        profile = find_profile(config.invocation_params.dir) if name is None else load_profile(name)
+        modules = [plugin for plugin in config.pluginmanager.get_plugins() if _is_conftest(plugin)]
+        modules += [_load_own_checks(path) for path in profile.checks]
+        every = find_checks(modules)
+        for check in every:
+            demand_sound(check)
+        return validate(profile, every), every
+    except ProfileError as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 def _is_conftest(plugin: object) -> bool:

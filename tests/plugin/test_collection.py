@@ -187,3 +187,20 @@ def test_a_profile_that_cannot_be_followed_is_a_usage_error(
     errors = [line for line in result.errlines if line.startswith("ERROR")]
     assert len(errors) == 1
     assert message in errors[0]
+
+
+def test_a_check_that_is_off_cannot_be_named(pytester: pytest.Pytester, run: Run) -> None:
+    healthy(pytester.path)
+    result = run(f"{NAME}::no-relro")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert [line for line in result.errlines if line.startswith("ERROR: no-relro: off")]
+
+
+def test_node_ids_are_shown_as_they_can_be_given(pytester: pytest.Pytester, run: Run) -> None:
+    faulty(pytester.path / "below" / "dist")
+    pytester.makepyprojecttoml("[tool.pytest.ini_options]\nminversion = '8.0'\n")
+    pytester.chdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(pytester.path / "below")
+        result = run(f"dist/{NAME}", "-rf")
+    result.stdout.fnmatch_lines([f"FAILED dist/{NAME}::absolute-search-path*"])

@@ -13,6 +13,16 @@ from tests.plugin.conftest import EXTENSION, Run, faulty, healthy
 
 LINE = f"absolute-search-path: demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl: {EXTENSION}: "
 
+BLIND = """
+from binary_checks import check
+from binary_checks.model import NotLooked, Wheel
+
+@check
+def blind(wheel: Wheel):
+    "A check that cannot see."
+    yield NotLooked(sentence="no light")
+"""
+
 
 def test_a_healthy_package_is_green(pytester: pytest.Pytester, run: Run) -> None:
     result = run(healthy(pytester.path))
@@ -103,34 +113,14 @@ def test_a_waiver_of_a_check_that_did_not_run_is_not_stale(
 def test_what_could_not_be_looked_at_is_skipped_with_the_reason(
     pytester: pytest.Pytester, run: Run
 ) -> None:
-    pytester.makepyfile(
-        my_checks="""
-        from binary_checks import check
-        from binary_checks.model import NotLooked, Wheel
-
-        @check
-        def blind(wheel: Wheel):
-            "A check that cannot see."
-            yield NotLooked(sentence="no light")
-        """
-    )
+    (pytester.path / "my_checks.py").write_text(BLIND)
     pytester.makepyprojecttoml("[tool.binary_checks]\nchecks = ['my_checks.py']\n")
     result = run(healthy(pytester.path), "-k", "blind", "-rs")
     result.stdout.fnmatch_lines(["SKIPPED * not looked: no light"])
 
 
 def test_a_required_family_may_not_be_blind(pytester: pytest.Pytester, run: Run) -> None:
-    pytester.makepyfile(
-        my_checks="""
-        from binary_checks import check
-        from binary_checks.model import NotLooked, Wheel
-
-        @check
-        def blind(wheel: Wheel):
-            "A check that cannot see."
-            yield NotLooked(sentence="no light")
-        """
-    )
+    (pytester.path / "my_checks.py").write_text(BLIND)
     pytester.makepyprojecttoml("[tool.binary_checks]\nchecks = ['my_checks.py']\n")
     result = run(healthy(pytester.path), "-k", "blind", "--binary-require", "my_checks")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
@@ -156,3 +146,17 @@ def test_names_from_the_archive_cannot_break_the_line(
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.no_fnmatch_line("FAKE: *")
     assert "\x1b" not in result.stdout.str()
+
+
+def test_a_skip_names_the_package_and_no_file_of_ours(pytester: pytest.Pytester, run: Run) -> None:
+    (pytester.path / "my_checks.py").write_text(BLIND)
+    pytester.makepyprojecttoml("[tool.binary_checks]\nchecks = ['my_checks.py']\n")
+    result = run(healthy(pytester.path), "-k", "blind", "-rs", "--junitxml=report.xml")
+    result.stdout.fnmatch_lines(["SKIPPED [[]1[]] demo-1.0-*.whl:1: not looked: no light"])
+    assert "items.py" not in (pytester.path / "report.xml").read_text()
+
+
+def test_junit_is_not_green_when_nothing_was_verified(pytester: pytest.Pytester, run: Run) -> None:
+    run(healthy(pytester.path), "-k", "no_such_check", "--junitxml=report.xml")
+    (failure,) = ElementTree.parse(pytester.path / "report.xml").iter("failure")
+    assert "nothing was verified" in (failure.get("message") or "")
