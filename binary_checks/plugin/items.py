@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+from _pytest._code.code import ExceptionChainRepr
 
 from binary_checks import objects, packages
 from binary_checks.check import Check
@@ -85,7 +86,7 @@ class PackageItem(pytest.Item):
         """
         return self.plain_failure(excinfo.value) or super().repr_failure(excinfo, style)
 
-    def plain_failure(self, error: BaseException) -> object:
+    def plain_failure(self, error: BaseException) -> ExceptionChainRepr | None:
         """How it is shown when it is no surprise: as lines that are complete by themselves."""
         if isinstance(error, ProblemsFound):
             return plain_lines(str(error), self.path.name)
