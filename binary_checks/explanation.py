@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 import typing
 from collections.abc import Iterable, Iterator
@@ -28,7 +29,13 @@ def advice(check: Check[Any]) -> Iterator[str]:
     documentation = check.documentation
     for heading, text in (("why", documentation.why), ("fix", documentation.fix)):
         if text:
-            yield f"  {heading}: {' '.join(text.split())}"
+            yield f"  {heading}: {_plain(' '.join(text.split()))}"
+
+
+def _plain(text: str) -> str:
+    """Text for a terminal: a literal in single quotes, or bare where it has such itself."""
+    literals = re.compile("``(.+?)``")
+    return literals.sub(lambda found: found[1] if "'" in found[1] else f"'{found[1]}'", text)
 
 
 def _declaration(check: Check[Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from binary_checks.check import check
-from binary_checks.explanation import document, explain
+from binary_checks.explanation import advice, document, explain
 from binary_checks.model import ElfFile, Linkage, Wheel
 
 
@@ -56,6 +56,24 @@ def test_an_explanation_says_what_is_off() -> None:
     assert last.endswith(
         "runs on `ElfFile`. Off until a profile enables it or sets one of its options."
     )
+
+
+def test_advice_for_a_terminal_has_no_markup() -> None:
+    @check
+    def lost(library: ElfFile) -> Iterator[str]:
+        """A library is lost.
+
+        Why: ``dlopen`` and
+            ``ld.so`` look elsewhere.
+        Fix: link with ``-Wl,-rpath,'$ORIGIN/x'`` or run ``patchelf``.
+        """
+        yield from ()
+
+    assert list(advice(lost)) == [
+        "  why: 'dlopen' and 'ld.so' look elsewhere.",
+        "  fix: link with -Wl,-rpath,'$ORIGIN/x' or run 'patchelf'.",
+    ]
+    assert "``patchelf``" in explain(lost)
 
 
 def test_an_options_type_is_spelled_as_it_was_written() -> None:
