@@ -121,6 +121,13 @@ def network(session: nox.Session) -> None:
 
 
 @nox.session
+def drift(session: nox.Session) -> None:
+    """Hold our tables of systems against the newest auditwheel and abi3info."""
+    session.install("-e", ".[fast,test]", *group("oracles"))
+    session.run("python", "-m", "pytest", "tests/systems", *session.posargs)
+
+
+@nox.session
 def gpu(session: nox.Session) -> None:
     """Run the tests that need a GPU."""
     marked(session, "gpu")
