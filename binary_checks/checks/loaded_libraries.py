@@ -5,19 +5,30 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Set
 
-from binary_checks.model import Edge, Linkage, Problem
+from binary_checks.model import Edge, ExtensionReport, Finding, Linkage, NotLooked, Problem
 
 # The name that auditwheel gives to a library: it stands for its contents, wherever it lies.
 _HASHED = re.compile(r"-[0-9a-f]{8}[.-][^/]*$")
 
 
-def find_differences(
+def compare_report(report: ExtensionReport, linkage: Linkage, own: Set[str]) -> Iterator[Finding]:
+    """Compare what was loaded, say what was not; ``own`` are the objects of the package."""
+    if report.libraries is None:
+        yield NotLooked(sentence="this system does not say which libraries a process has loaded")
+        return
+    yield from _find_differences(report.libraries, linkage, own)
+    # The process never had these modules: nothing of them was compared.
+    tried = (step.name for step in report.steps if step.name)
+    for path in sorted({*tried, *report.untried} - {*report.libraries}):
+        yield NotLooked(path=path, sentence="was not loaded, so its libraries were not compared")
+
+
+def _find_differences(
     libraries: Iterable[str], linkage: Linkage, own: Set[str]
 ) -> Iterator[Problem]:
     """Find what differs, for those roots alone that the process has loaded.
 
-    ``libraries`` are paths, relative to site-packages for what lies below it; ``own`` are the
-    objects of the package.
+    ``libraries`` are paths, relative to site-packages for what lies below it.
     """
     mapped = frozenset(libraries)
     given = own | (mapped if not linkage.requirements else {n for n in mapped if n.startswith("/")})

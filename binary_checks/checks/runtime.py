@@ -8,8 +8,15 @@ from packaging.utils import canonicalize_name
 
 from binary_checks.check import check
 from binary_checks.checks.claims import find_names_in_extras, same_version
-from binary_checks.checks.loaded_libraries import find_differences
-from binary_checks.checks.step_texts import describe_end, find_fatal_lines, find_gil_modules
+from binary_checks.checks.loaded_libraries import compare_report
+from binary_checks.checks.step_texts import (
+    describe_end,
+    find_gil_modules,
+    find_stranger,
+    find_unfinished,
+    read_stderr,
+    spell_dotted,
+)
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
     ExtensionReport,
@@ -38,7 +45,7 @@ def installation_fails(report: InstallReport) -> Iterator[str]:
 
 
 @check
-def unrecorded_files(report: InstallReport) -> Iterator[Problem]:
+def unrecorded_files(report: InstallReport) -> Iterator[Finding]:
     """Installation leaves files that the wheel's RECORD does not name.
 
     Why: nothing vouches for what is in them, and some installers leave them behind for ever when
@@ -47,12 +54,14 @@ def unrecorded_files(report: InstallReport) -> Iterator[Problem]:
     Fix: build the wheel again instead of adding files to it, or rewrite RECORD with
     ``wheel unpack`` and ``wheel pack``.
     """
+    if report.error:
+        yield NotLooked(sentence=f"it could not be installed: {report.error}")
     for path in report.unrecorded:
         yield Problem(path=path, sentence="installed, but RECORD does not name it")
 
 
 @check
-def installed_files_differ(report: InstallReport) -> Iterator[Problem]:
+def installed_files_differ(report: InstallReport) -> Iterator[Finding]:
     """A file lies installed with other contents than in the wheel, or not at all.
 
     Why: what users run is not what was built: two entries of the archive land at one place, or a
@@ -60,6 +69,8 @@ def installed_files_differ(report: InstallReport) -> Iterator[Problem]:
 
     Fix: let one package own each file.
     """
+    if report.error:
+        yield NotLooked(sentence=f"it could not be installed: {report.error}")
     for path in report.altered:
         yield Problem(path=path, sentence="installed with other contents than in the wheel")
     for path in report.missing:
@@ -90,7 +101,7 @@ def import_fails(report: ImportReport, wheel: Wheel) -> Iterator[Finding]:
 
 
 @check
-def import_exits_badly(report: ImportReport) -> Iterator[str]:
+def import_exits_badly(report: ImportReport) -> Iterator[Finding]:
     """A process that imported the package does not end as it should.
 
     Why: the crash comes after the work is done, so programs report failure for what succeeded;
@@ -102,10 +113,11 @@ def import_exits_badly(report: ImportReport) -> Iterator[str]:
     for step in report.steps:
         if step.finished:
             yield f"import {step.name} succeeds, and the process then {describe_end(step)}"
+    yield from find_unfinished(report.steps)
 
 
 @check
-def import_changes_directory(report: ImportReport) -> Iterator[str]:
+def import_changes_directory(report: ImportReport) -> Iterator[Finding]:
     """An import changes the working directory.
 
     Why: every relative path of the program means something else afterwards.
@@ -115,25 +127,25 @@ def import_changes_directory(report: ImportReport) -> Iterator[str]:
     for step in report.steps:
         if step.directory_changed:
             yield f"import {step.name} leaves the process in {step.directory_changed}"
+    yield from find_unfinished(step for step in report.steps if not step.directory_changed)
 
 
 @check
-def loader_complains(report: ImportReport) -> Iterator[str]:
+def loader_complains(report: ImportReport) -> Iterator[Finding]:
     """An import succeeds, but the loader or the C library reports an error meanwhile.
 
     Why: something was swallowed: a part of the package that could not be loaded, a symbol that was
     bound to nothing, a helper process that died.
 
-    Fix: what the line says; other lines on stderr do not count.
+    Fix: what the line says. Other lines on stderr do not count: the last one is shown as a note.
     """
     for step in report.steps:
-        if step.outcome is Outcome.OK:
-            for line in find_fatal_lines(step.stderr):
-                yield f"import {step.name} makes the system write: {line}"
+        yield from read_stderr(step)
+    yield from find_unfinished(report.steps)
 
 
 @check
-def shadowed_import(report: ImportReport, wheel: Wheel) -> Iterator[str]:
+def shadowed_import(report: ImportReport, wheel: Wheel) -> Iterator[Finding]:
     """What is imported is not the file that was installed.
 
     Why: then nothing else that was seen of the import says anything about this package, and users
@@ -144,18 +156,12 @@ def shadowed_import(report: ImportReport, wheel: Wheel) -> Iterator[str]:
     """
     hashes = {member.path: member.sha256 for member in wheel.members}
     for step in report.steps:
-        if step.outcome is not Outcome.OK or not step.origin:
-            continue
-        if step.origin not in hashes:
-            yield f"import {step.name} finds {step.origin}, which is not of this package"
-        elif not step.origin_sha256:
-            yield f"import {step.name} removes {step.origin}"
-        elif hashes[step.origin] not in {"", step.origin_sha256}:
-            yield f"import {step.name} finds {step.origin} with other contents than in the wheel"
+        yield from find_stranger(step, hashes)
+    yield from find_unfinished(report.steps)
 
 
 @check
-def version_disagrees(report: ImportReport, wheel: Wheel) -> Iterator[str]:
+def version_disagrees(report: ImportReport, wheel: Wheel) -> Iterator[Finding]:
     """The ``__version__`` of the module that is named like the project is not the project's.
 
     A module without a local label (``+cpu``) agrees with any.
@@ -164,14 +170,19 @@ def version_disagrees(report: ImportReport, wheel: Wheel) -> Iterator[str]:
 
     Fix: take ``__version__`` from the place where the build takes the version from.
     """
-    for step in report.steps:
-        own = canonicalize_name(step.name) == canonicalize_name(wheel.name)
-        if own and step.version and not same_version(step.version, wheel.version):
+    project = canonicalize_name(wheel.name)
+    own = [step for step in report.steps if canonicalize_name(step.name) == project]
+    unfinished = tuple(find_unfinished(own))
+    if not unfinished and not any(step.version for step in own):
+        raise NotApplicable("no imported module of the project's name has a __version__")
+    for step in own:
+        if step.version and not same_version(step.version, wheel.version):
             yield f"{step.name}.__version__ is {step.version!r}, METADATA says {wheel.version!r}"
+    yield from unfinished
 
 
 @check
-def gil_enabled_again(report: ImportReport) -> Iterator[str]:
+def gil_enabled_again(report: ImportReport) -> Iterator[Finding]:
     """On a free-threaded interpreter, an import brings the GIL back.
 
     Why: the whole program runs one thread at a time from then on.
@@ -179,13 +190,15 @@ def gil_enabled_again(report: ImportReport) -> Iterator[str]:
     Fix: declare ``Py_mod_gil`` as ``Py_MOD_GIL_NOT_USED`` in each extension module that is ready,
     and ship no free-threaded wheel before all of them are.
     """
-    if all(step.gil_enabled is None for step in report.steps):
+    free_threaded = report.python.endswith(" free-threaded")
+    if not free_threaded and all(step.gil_enabled is None for step in report.steps):
         raise NotApplicable(f"{report.python} is not free-threaded")
     for step in report.steps:
         if step.gil_enabled:
             names = find_gil_modules(step.stderr)
             culprit = f" for {', '.join(names)}" if names else ""
             yield f"import {step.name} enables the GIL again{culprit}"
+    yield from find_unfinished(step for step in report.steps if not step.gil_enabled)
 
 
 @check
@@ -207,18 +220,16 @@ def extension_fails_to_load(
     for step in report.steps:
         if step.outcome is Outcome.OK:
             continue
-        named = step.name in must_import or _dotted(step.name) in must_import
+        named = step.name in must_import or spell_dotted(step.name) in must_import
         if not step.name:
             yield f"a process that loaded all extension modules {describe_end(step)}"
         elif step.outcome is not Outcome.RAISED or step.name in needed or named:
             yield Problem(path=step.name, sentence=describe_end(step))
+        elif failed := next(find_unfinished(imports.steps), None):
+            sentence = f"{describe_end(step)}; whether that counts is open: {failed.sentence}"
+            yield NotLooked(path=step.name, sentence=sentence)
     for path in report.untried:
         yield NotLooked(path=path, sentence="not loaded, because too many others crashed or hung")
-
-
-def _dotted(path: str) -> str:
-    folder, slash, file_name = path.rpartition("/")
-    return (folder + slash).replace("/", ".") + file_name.partition(".")[0]
 
 
 @check
@@ -233,7 +244,4 @@ def loaded_libraries_differ(
     Fix: look at the search paths of the object that is named; where they are right, report a bug
     of binary_checks.
     """
-    if report.libraries is None:
-        yield NotLooked(sentence="this system does not say which libraries a process has loaded")
-        return
-    yield from find_differences(report.libraries, linkage, {item.path for item in wheel.objects})
+    yield from compare_report(report, linkage, {item.path for item in wheel.objects})

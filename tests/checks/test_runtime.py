@@ -1,4 +1,4 @@
-"""What installation, import and load show is judged, and healthy packages stay quiet."""
+"""What an import shows is judged, and healthy packages stay quiet."""
 
 from __future__ import annotations
 
@@ -7,78 +7,40 @@ from typing import Any
 import pytest
 
 from binary_checks.checks.runtime import (
-    extension_fails_to_load,
     gil_enabled_again,
     import_changes_directory,
     import_exits_badly,
     import_fails,
-    installation_fails,
-    installed_files_differ,
     loader_complains,
     shadowed_import,
-    unrecorded_files,
     version_disagrees,
 )
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
-    ExtensionReport,
     ImportReport,
-    InstallReport,
+    Note,
     NotLooked,
     Outcome,
-    Problem,
     Step,
 )
 from fixtures.values import member, wheel
 
 PYTHON = "CPython 3.11.7"
+UNFINISHED = NotLooked(sentence="import demo did not succeed")
 
 
-def installed(**fields: Any) -> InstallReport:
-    return InstallReport(python=PYTHON, installer="uv 0.13.8", **fields)
+GIL_WARNING = (
+    "<frozen importlib>:1: RuntimeWarning: The global interpreter lock (GIL) has been "
+    "enabled to load module 'demo._core', which has not declared that it can run safely"
+)
 
 
 def imported(name: str = "demo", **fields: Any) -> ImportReport:
     return ImportReport(python=PYTHON, steps=(Step(name=name, **fields),))
 
 
-def loaded(*steps: Step, **fields: Any) -> ExtensionReport:
-    return ExtensionReport(python=PYTHON, steps=steps, **fields)
-
-
 def requiring(*requirements: str) -> Any:
     return wheel(metadata=tuple(("Requires-Dist", each) for each in requirements))
-
-
-def test_installation_fails_fires_with_the_installers_words() -> None:
-    report = installed(error="no version of absent")
-    assert list(installation_fails(report)) == ["uv 0.13.8 refuses it: no version of absent"]
-
-
-def test_installation_fails_is_quiet_on_an_installed_package() -> None:
-    assert list(installation_fails(installed())) == []
-
-
-def test_unrecorded_files_fires_for_each_file() -> None:
-    sentence = "installed, but RECORD does not name it"
-    expected = [Problem(path="demo/extra", sentence=sentence)]
-    assert list(unrecorded_files(installed(unrecorded=("demo/extra",)))) == expected
-
-
-def test_unrecorded_files_is_quiet_when_record_names_all() -> None:
-    assert list(unrecorded_files(installed())) == []
-
-
-def test_installed_files_differ_fires_for_altered_and_missing_files() -> None:
-    report = installed(altered=("a.py",), missing=("b.py",))
-    assert list(installed_files_differ(report)) == [
-        Problem(path="a.py", sentence="installed with other contents than in the wheel"),
-        Problem(path="b.py", sentence="in the wheel, but not installed"),
-    ]
-
-
-def test_installed_files_differ_is_quiet_on_a_faithful_copy() -> None:
-    assert list(installed_files_differ(installed())) == []
 
 
 @pytest.mark.parametrize(
@@ -119,13 +81,38 @@ def test_import_exits_badly_fires_after_a_good_import() -> None:
     assert list(import_exits_badly(report)) == expected
 
 
-def test_import_exits_badly_is_quiet_when_the_import_itself_fails() -> None:
-    assert list(import_exits_badly(imported(outcome=Outcome.CRASHED))) == []
+def test_import_exits_badly_is_quiet_on_a_good_end() -> None:
     assert list(import_exits_badly(imported())) == []
+
+
+@pytest.mark.parametrize("outcome", [item for item in Outcome if item is not Outcome.OK])
+def test_what_follows_an_import_is_not_looked_at_when_it_fails(outcome: Outcome) -> None:
+    report = imported(outcome=outcome, stderr="Fatal Python error: Aborted")
+    assert list(import_exits_badly(report)) == [UNFINISHED]
+    assert list(import_changes_directory(report)) == [UNFINISHED]
+    assert list(loader_complains(report)) == [UNFINISHED]
+    assert list(shadowed_import(report, wheel())) == [UNFINISHED]
+    assert list(version_disagrees(report, wheel())) == [UNFINISHED]
+
+
+def test_what_an_import_did_counts_when_its_process_ends_badly_afterwards() -> None:
+    ended: dict[str, Any] = {"outcome": Outcome.CRASHED, "finished": True}
+    report = imported(**ended, version="7", origin="/usr/lib/demo.py")
+    assert [*version_disagrees(report, wheel())] == ["demo.__version__ is '7', METADATA says '1.0'"]
+    (found,) = shadowed_import(report, wheel())
+    assert found == "import demo finds /usr/lib/demo.py, which is not of this package"
+    (gap,) = loader_complains(report)
+    assert isinstance(gap, NotLooked)
+    assert list(import_changes_directory(report)) == []
 
 
 def test_import_changes_directory_fires() -> None:
     report = imported(directory_changed="/")
+    assert list(import_changes_directory(report)) == ["import demo leaves the process in /"]
+
+
+def test_import_changes_directory_fires_on_an_import_that_fails_then() -> None:
+    report = imported(outcome=Outcome.RAISED, directory_changed="/")
     assert list(import_changes_directory(report)) == ["import demo leaves the process in /"]
 
 
@@ -145,25 +132,33 @@ def test_import_changes_directory_is_quiet_when_it_stays() -> None:
     ],
 )
 def test_loader_complains_fires_on_the_systems_own_errors(line: str) -> None:
-    (found,) = loader_complains(imported(stderr=f"a note\n{line}\n{line}"))
-    assert found == f"import demo makes the system write: {line.replace('[4711]', '')}"
+    said = line.replace("[4711]", "")
+    assert list(loader_complains(imported(stderr=f"a note\n{line}\n{line}"))) == [
+        f"import demo makes the system write: {said}",
+        Note(sentence="import demo writes to stderr: a note"),
+    ]
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "shown"),
     [
-        "demo/core.py:3: UserWarning: Failed to initialize NumPy: No module named 'numpy'",
-        "Could not load library 'libnvinfer.so.7': cannot open shared object file",
-        "INFO: loading\nwarning: nothing is fatal",
+        ("demo/core.py:3: UserWarning: old\n  import old\n", "demo/core.py:3: UserWarning: old"),
+        (
+            "Could not load library 'libnvinfer.so.7': cannot open shared object file",
+            "Could not load library 'libnvinfer.so.7': cannot open shared object file",
+        ),
+        ("INFO: loading\nwarning: not fatal\n\n", "warning: not fatal (after 1 more)"),
+        ("x" * 201, "x" * 200 + "..."),
     ],
 )
-def test_loader_complains_is_quiet_on_a_packages_own_words(text: str) -> None:
+def test_a_packages_own_words_on_stderr_are_a_note(text: str, shown: str) -> None:
+    expected = [Note(sentence=f"import demo writes to stderr: {shown}")]
+    assert list(loader_complains(imported(stderr=text))) == expected
+
+
+@pytest.mark.parametrize("text", ["", "\n", GIL_WARNING])
+def test_loader_complains_is_quiet_on_silence_and_on_what_another_check_counts(text: str) -> None:
     assert list(loader_complains(imported(stderr=text))) == []
-
-
-def test_loader_complains_is_quiet_when_the_import_fails_anyway() -> None:
-    report = imported(outcome=Outcome.CRASHED, stderr="Fatal Python error: Aborted")
-    assert list(loader_complains(report)) == []
 
 
 def test_shadowed_import_fires_on_another_file_and_on_other_contents() -> None:
@@ -184,7 +179,11 @@ def test_shadowed_import_is_quiet_on_the_file_of_the_wheel() -> None:
     item = member("demo/__init__.py", b"1")
     report = imported(origin=item.path, origin_sha256=item.sha256)
     assert list(shadowed_import(report, wheel(members=[item]))) == []
-    assert list(shadowed_import(imported(), wheel())) == []
+
+
+def test_an_import_that_names_no_file_is_not_looked_at() -> None:
+    sentence = "import demo does not say which file it found"
+    assert list(shadowed_import(imported(), wheel())) == [NotLooked(sentence=sentence)]
 
 
 @pytest.mark.parametrize("version", ["1.1", "1.0+cpu", "unknown"])
@@ -193,20 +192,29 @@ def test_version_disagrees_fires_on_another_version(version: str) -> None:
     assert list(version_disagrees(imported(version=version), wheel())) == [expected]
 
 
-def test_version_disagrees_is_quiet_on_other_spellings_and_other_modules() -> None:
+def test_version_disagrees_is_quiet_on_other_spellings() -> None:
     local = wheel("demo-1.0+cpu-cp311-cp311-manylinux_2_17_x86_64.whl")
-    for version in ("", "1.0", "1.0.0", "v1.0"):
+    for version in ("1.0", "1.0.0", "v1.0"):
         assert list(version_disagrees(imported(version=version), wheel())) == []
         assert list(version_disagrees(imported(version=version), local)) == []
-    assert list(version_disagrees(imported("other", version="7"), wheel())) == []
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        imported(),
+        imported("other", version="7"),
+        imported("other", outcome=Outcome.CRASHED),
+    ],
+    ids=["no version", "another module", "another module that crashes"],
+)
+def test_version_disagrees_is_not_for_projects_whose_module_says_none(report: ImportReport) -> None:
+    with pytest.raises(NotApplicable, match="has a __version__"):
+        list(version_disagrees(report, wheel()))
 
 
 def test_gil_enabled_again_fires_and_names_the_module() -> None:
-    warning = (
-        "<frozen importlib>:1: RuntimeWarning: The global interpreter lock (GIL) has been "
-        "enabled to load module 'demo._core', which has not declared that it can run safely"
-    )
-    report = imported(gil_enabled=True, stderr=warning)
+    report = imported(gil_enabled=True, stderr=GIL_WARNING)
     assert list(gil_enabled_again(report)) == ["import demo enables the GIL again for demo._core"]
     (said,) = gil_enabled_again(imported(gil_enabled=True))
     assert said == "import demo enables the GIL again"
@@ -221,31 +229,7 @@ def test_gil_enabled_again_is_not_for_interpreters_that_always_have_one() -> Non
         list(gil_enabled_again(imported(gil_enabled=None)))
 
 
-def test_extension_fails_to_load_fires_on_every_refusal() -> None:
-    report = loaded(
-        Step(name="demo/a.so", outcome=Outcome.LOADER_ERROR, detail="exports no PyInit_a"),
-        Step(name="demo/b.so", outcome=Outcome.CRASHED, detail="SIGSEGV"),
-        Step(name="", outcome=Outcome.CRASHED, detail="SIGABRT", finished=True),
-        untried=("demo/c.so",),
-    )
-    assert list(extension_fails_to_load(report, imported())) == [
-        Problem(path="demo/a.so", sentence="is refused by the loader: exports no PyInit_a"),
-        Problem(path="demo/b.so", sentence="crashes: SIGSEGV"),
-        "a process that loaded all extension modules crashes: SIGABRT",
-        NotLooked(path="demo/c.so", sentence="not loaded, because too many others crashed or hung"),
-    ]
-
-
-@pytest.mark.parametrize("named", ["demo.core._a", "demo/core/_a.abi3.so"])
-def test_extension_fails_to_load_fires_on_an_exception_that_matters(named: str) -> None:
-    path = "demo/core/_a.abi3.so"
-    report = loaded(Step(name=path, outcome=Outcome.RAISED, detail="ImportError: no"))
-    expected = [Problem(path=path, sentence="raises ImportError: no")]
-    assert list(extension_fails_to_load(report, imported(extensions=(path,)))) == expected
-    assert list(extension_fails_to_load(report, imported(), must_import=(named,))) == expected
-
-
-def test_extension_fails_to_load_is_quiet_on_an_optional_module_that_raises() -> None:
-    # scipy 1.18's _matfuncs_sqrtm_triu imports itself half-way and never loads by name.
-    report = loaded(Step(name="demo/a.so", outcome=Outcome.RAISED), Step(name="demo/b.so"))
-    assert list(extension_fails_to_load(report, imported(extensions=("demo/b.so",)))) == []
+def test_a_free_threaded_import_that_crashed_is_not_looked_at() -> None:
+    step = Step(name="demo", outcome=Outcome.CRASHED)
+    report = ImportReport(python="CPython 3.13.1 free-threaded", steps=(step,))
+    assert list(gil_enabled_again(report)) == [UNFINISHED]

@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from binary_checks.checks.runtime import loaded_libraries_differ
-from binary_checks.model import Edge, ExtensionReport, Linkage, NotLooked, Problem, Wheel
+from binary_checks.model import (
+    Edge,
+    ExtensionReport,
+    Linkage,
+    NotLooked,
+    Outcome,
+    Problem,
+    Step,
+    Wheel,
+)
 from fixtures.values import elf_file, wheel
 
 ROOT, DEP = "demo/_a.so", "demo.libs/libdep.so.1"
@@ -106,6 +115,21 @@ def test_loaded_libraries_differ_is_quiet_when_a_requirement_came_first() -> Non
 
 def test_loaded_libraries_differ_is_quiet_about_a_library_opened_by_itself() -> None:
     assert list(loaded_libraries_differ(*facts((ROOT, DEP), roots=(ROOT, DEP)))) == []
+
+
+def test_a_module_that_the_process_never_had_is_not_looked_at() -> None:
+    _, linkage, package = facts((ROOT,))
+    steps = (
+        Step(name=ROOT),
+        Step(name="demo/_b.so", outcome=Outcome.LOADER_ERROR),
+        Step(name="", outcome=Outcome.CRASHED, finished=True),
+    )
+    untried = ("demo/_c.so",)
+    report = ExtensionReport(python="CPython", libraries=(ROOT,), steps=steps, untried=untried)
+    sentence = "was not loaded, so its libraries were not compared"
+    assert list(loaded_libraries_differ(report, linkage, package)) == [
+        NotLooked(path=path, sentence=sentence) for path in ("demo/_b.so", "demo/_c.so")
+    ]
 
 
 def test_a_system_that_does_not_tell_is_not_looked_at() -> None:

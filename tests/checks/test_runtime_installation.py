@@ -1,0 +1,56 @@
+"""What an installation leaves behind is judged, and one that was refused is not looked into."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from binary_checks.checks.runtime import (
+    installation_fails,
+    installed_files_differ,
+    unrecorded_files,
+)
+from binary_checks.model import InstallReport, NotLooked, Problem
+
+PYTHON = "CPython 3.11.7"
+REFUSED = NotLooked(sentence="it could not be installed: no version of absent")
+
+
+def installed(**fields: Any) -> InstallReport:
+    return InstallReport(python=PYTHON, installer="uv 0.13.8", **fields)
+
+
+def test_installation_fails_fires_with_the_installers_words() -> None:
+    report = installed(error="no version of absent")
+    assert list(installation_fails(report)) == ["uv 0.13.8 refuses it: no version of absent"]
+
+
+def test_installation_fails_is_quiet_on_an_installed_package() -> None:
+    assert list(installation_fails(installed())) == []
+
+
+def test_unrecorded_files_fires_for_each_file() -> None:
+    sentence = "installed, but RECORD does not name it"
+    expected = [Problem(path="demo/extra", sentence=sentence)]
+    assert list(unrecorded_files(installed(unrecorded=("demo/extra",)))) == expected
+
+
+def test_files_are_not_looked_at_where_nothing_was_installed() -> None:
+    report = installed(error="no version of absent")
+    assert list(unrecorded_files(report)) == [REFUSED]
+    assert list(installed_files_differ(report)) == [REFUSED]
+
+
+def test_unrecorded_files_is_quiet_when_record_names_all() -> None:
+    assert list(unrecorded_files(installed())) == []
+
+
+def test_installed_files_differ_fires_for_altered_and_missing_files() -> None:
+    report = installed(altered=("a.py",), missing=("b.py",))
+    assert list(installed_files_differ(report)) == [
+        Problem(path="a.py", sentence="installed with other contents than in the wheel"),
+        Problem(path="b.py", sentence="in the wheel, but not installed"),
+    ]
+
+
+def test_installed_files_differ_is_quiet_on_a_faithful_copy() -> None:
+    assert list(installed_files_differ(installed())) == []
