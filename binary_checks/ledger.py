@@ -111,9 +111,12 @@ class Ledger:
     def _row(self, family: str) -> tuple[str, ...]:
         ours = [entry for entry in self.entries if entry.family == family]
         verdicts = [entry.verdict for entry in ours if entry.verdict]
+        most: dict[str, int] = {}  # objects looked at, by package: its checks look at the same ones
+        for entry in ours:
+            most[entry.node] = max(entry.looked, most.get(entry.node, 0))
         numbers = (
             sum(1 for entry in ours if entry.looked),
-            sum(verdict.looked for verdict in verdicts),
+            sum(most.values()),
             sum(len(verdict.problems) for verdict in verdicts),
             sum(len(verdict.accepted) for verdict in verdicts),
             sum(entry.outcome is Outcome.NOT_APPLICABLE for entry in ours),
@@ -122,16 +125,23 @@ class Ledger:
         return (family, *(str(number) if number else "-" for number in numbers))
 
     def _reasons(self) -> Iterator[str]:
-        counted: dict[tuple[str, str], Counter[str]] = {}
+        told: dict[tuple[str, str], list[Entry]] = {}
         for entry in self.entries:
-            if entry.outcome in (Outcome.NOT_APPLICABLE, Outcome.NOT_LOOKED, Outcome.ERROR):
-                key = (entry.outcome.value, entry.reason)
-                counted.setdefault(key, Counter())[entry.family] += 1
+            if entry.outcome in _WITHOUT_VERDICT:
+                told.setdefault((entry.outcome.value, entry.reason), []).append(entry)
             elif _has_gap(entry):
                 key = (Outcome.NOT_LOOKED.value, gap(entry.verdict))
-                counted.setdefault(key, Counter())[entry.family] += 1
-        for (outcome, reason), families in sorted(counted.items()):
-            yield f"{outcome}: {reason} ({', '.join(sorted(families))})"
+                told.setdefault(key, []).append(entry)
+        for (outcome, reason), entries in sorted(told.items()):
+            families = ", ".join(sorted({entry.family for entry in entries}))
+            yield f"{outcome}: {self._whose(entries)}{reason} ({families})"
+
+    def _whose(self, entries: Iterable[Entry]) -> str:
+        """The package that a line is about, where the run has several."""
+        nodes = sorted({entry.node for entry in entries})
+        if len(self.packages) < 2:
+            return ""
+        return f"{_file_name(nodes[0])}: " if len(nodes) == 1 else f"{len(nodes)} packages: "
 
     def _notes(self) -> Iterator[str]:
         verdicts = [entry.verdict for entry in self.entries if entry.verdict]
@@ -152,6 +162,13 @@ _ROW_HEADINGS = (
 )
 
 
+_WITHOUT_VERDICT = (Outcome.NOT_APPLICABLE, Outcome.NOT_LOOKED, Outcome.ERROR)
+
+
+def _file_name(node: str) -> str:
+    return one_line(node.rpartition("/")[2])
+
+
 def _has_gap(entry: Entry) -> bool:
     return entry.outcome is Outcome.NOT_LOOKED or bool(entry.verdict and entry.verdict.not_looked)
 
@@ -167,7 +184,7 @@ def gap(verdict: Verdict | None) -> str:
 
 
 def _nothing_verified(node: str, entries: list[Entry]) -> Iterator[str]:
-    name = one_line(node.rpartition("/")[2])
+    name = _file_name(node)
     if not any(entry.looked or entry.outcome is Outcome.FAILED for entry in entries):
         reason = _most_common(entry.reason for entry in entries) or "no check of it was selected"
         yield f"{name}: nothing was verified ({reason})"

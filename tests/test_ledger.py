@@ -101,7 +101,7 @@ def test_the_summary_counts_by_family() -> None:
     )
     header, linkage, runtime, reason = found.summary()
     assert header.split("  ")[0] == "family"
-    assert linkage.split() == ["linkage", "2", "6", "1", "1", "-", "-"]
+    assert linkage.split() == ["linkage", "2", "3", "1", "1", "-", "-"]  # both saw the same 3
     assert runtime.split() == ["runtime", "-", "-", "-", "-", "1", "-"]
     assert reason == "not applicable: no modules (runtime)"
 
@@ -135,3 +135,11 @@ def test_a_gap_names_its_first_place_and_counts_the_rest() -> None:
     assert gap(None) == gap(verdict()) == ""
     assert gap(verdict(not_looked=(second,))) == "y"
     assert gap(verdict(not_looked=(first, second))) == "a: x (and 1 more)"
+
+
+def test_a_reason_names_its_package_where_there_are_several() -> None:
+    blind = entry(Outcome.NOT_LOOKED, reason="no light")
+    alone = Ledger(packages=(blind.node,), entries=[blind])
+    several = Ledger(packages=(blind.node, "other.whl"), entries=[blind])
+    assert list(alone.summary())[-1] == "not looked: no light (linkage)"
+    assert list(several.summary())[-1] == f"not looked: {blind.node}: no light (linkage)"
