@@ -25,9 +25,9 @@ class ObjectReader(Protocol):
         """The format that the first bytes (64 are enough) announce, None for anything else."""
 
     def retained(self, head: bytes, size: int) -> tuple[tuple[int, int], ...]:
-        """The ranges (start, end) of a file of that head and size that ``read_objects`` may ask for."""
+        """The ranges (start, end) of such a file that ``read_objects`` may ask for."""
 
     def read_objects(
         self, path: str, source: ByteSource
     ) -> tuple[ObjectFile | MalformedObject | UnreadObject, ...]:
-        """Every object in the file (each slice of a fat one); never raises for what the bytes say."""
+        """Every object in the file, each slice of a fat one; never raises for its bytes."""
