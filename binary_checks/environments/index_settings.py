@@ -58,12 +58,18 @@ def _unquote(text: str) -> str:
 def translate_for_uv(settings: Mapping[str, str], environ: Mapping[str, str]) -> tuple[str, ...]:
     """Say pip's settings as options of uv; the user's own settings for uv win as a whole."""
     if any(environ.get(name) for name in _UV_VARIABLES):
-        return ()
+        # Not every uv reads this one by itself: 0.13.8 asks the index all the same.
+        return ("--no-index",) if is_true(environ.get("UV_NO_INDEX", "")) else ()
     return tuple(_translate(settings))
 
 
+def is_true(text: str) -> bool:
+    """Whether a setting of pip or uv is switched on."""
+    return text.strip().lower() in {"1", "true", "t", "yes", "y", "on"}
+
+
 def _translate(settings: Mapping[str, str]) -> Iterator[str]:
-    if settings.get("no-index", "").lower() in {"1", "true", "yes", "on"}:
+    if is_true(settings.get("no-index", "")):
         yield "--no-index"
     for name, option in (
         ("index-url", "--default-index"),

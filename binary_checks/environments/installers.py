@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from binary_checks.environments.index_settings import (
+    is_true,
     read_pip_settings,
     translate_for_uv,
     translate_variables_for_uv,
@@ -35,6 +36,10 @@ _NOT_GIVEN = re.compile(
     r"|could not find a version that satisfies|no matching distribution|no solution found",
     re.IGNORECASE,
 )
+# How uv says that settings of the user's, in whatever file, left it no index.
+_NO_INDEX = re.compile(
+    r"index lookups were disabled|network was disabled|in the provided package locations"
+)
 # The crosses, box lines and arrows that uv draws, and colours.
 _DRAWING = re.compile(r"[\u00d7\u2500-\u257f\u25b6]+|\x1b\[[0-9;]*m")
 
@@ -49,6 +54,7 @@ class Installer:
     name: str  # "uv 0.13.8"
     command: tuple[str, ...]  # up to and including "install"
     no_index: tuple[str, ...]  # options that shut out all of the user's sources
+    has_index: bool = True  # whether the user's own settings leave it one
     sources: tuple[str, ...] = ()  # options for the user's sources, where it does not read them
     variables: Mapping[str, str] = field(default_factory=dict)
     without_sources: Mapping[str, str] = field(default_factory=dict)  # variables beside no_index
@@ -78,6 +84,7 @@ def find_installer(python: Path, *, cwd: Path, timeout: float) -> Installer:
         name=" ".join(version.stdout.split()[:2]) or "pip",
         command=(*pip, "install", *options),
         no_index=("--no-index",),
+        has_index=not is_true(read_pip_settings().get("no-index", "")),
         without_sources={"PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": ""},
     )
 
@@ -94,13 +101,15 @@ def find_uv() -> str | None:
 
 def _make_uv(binary: str, version: str, python: Path) -> Installer:
     settings = read_pip_settings()
+    sources = translate_for_uv(settings, os.environ)
     # A hard link would share the file with uv's cache and every other environment.
     options = ("--link-mode", "copy", "--no-progress", "--no-compile-bytecode")
     return Installer(
         name=" ".join(version.split()[:2]),
         command=(binary, "pip", "install", "--python", str(python), *options),
         no_index=("--no-config", "--no-index"),
-        sources=translate_for_uv(settings, os.environ),
+        has_index="--no-index" not in sources and not is_true(os.environ.get("UV_OFFLINE", "")),
+        sources=sources,
         variables={
             **translate_variables_for_uv(settings, os.environ),
             "UV_PYTHON_DOWNLOADS": "never",
@@ -136,15 +145,18 @@ def install(
         return ""
     if ended.status is None:
         raise GatherError(f"installation took longer than {timeout:g} s")
-    return blame(ended.stderr or ended.stdout, index=index)
+    return blame(ended.stderr or ended.stdout, index=index and installer.has_index)
 
 
 def blame(output: str, *, index: bool) -> str:
-    """Return an installer's complaint in one line when the package is to blame, else raise."""
+    """Return an installer's complaint in one line when the package is to blame, else raise.
+
+    ``index`` says whether the installer had one to ask.
+    """
     line = _say_in_one_line(output)
     if _OURS.search(output):
         raise GatherError(f"installation broke: {line}")
-    if not index and _NOT_GIVEN.search(output):
+    if (not index or _NO_INDEX.search(output)) and _NOT_GIVEN.search(output):
         raise Unavailable(f"a requirement is not among the wheels given: {line}")
     return line
 

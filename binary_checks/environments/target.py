@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,17 +100,28 @@ def _guess_tags(version: str) -> Iterator[Tag]:
 
 def require_fit(wheel: Wheel, target: TargetPython) -> None:
     """Raise Unavailable when the interpreter does not take the wheel."""
-    tags = wheel.tags
-    place = target.platform.replace("-", "_")
-    if tags and target.tags.isdisjoint(tags):
-        shown = sorted({f"{tag.interpreter}-{tag.abi}-{tag.platform}" for tag in tags})
-        label = shown[0] if len(shown) == 1 else f"{shown[0]} (and {len(shown) - 1} more)"
-        libc = f" with {target.libc}" if target.libc else ""
-        raise Unavailable(f"{label} wheel, interpreter is {target.name} on {place}{libc}")
+    if wheel.tags and target.tags.isdisjoint(wheel.tags):
+        place = _describe_place(target, wheel.tags)
+        label = spell_tags(wheel.tags)
+        raise Unavailable(f"the wheel is for {label}, the interpreter is {target.name} on {place}")
     wanted = wheel.header("Requires-Python")
     try:
         fits = not wanted or SpecifierSet(wanted).contains(target.version, prereleases=True)
     except InvalidSpecifier:
         return  # the installer says what is wrong with it
     if not fits:
-        raise Unavailable(f"requires Python {wanted}, interpreter is {target.name}")
+        raise Unavailable(f"the wheel requires Python {wanted}, the interpreter is {target.name}")
+
+
+def spell_tags(tags: Iterable[Tag]) -> str:
+    """Spell the first of the tags, and how many more there are."""
+    first, *more = sorted(map(str, tags))
+    return f"{first} (and {len(more)} more)" if more else first
+
+
+def _describe_place(target: TargetPython, tags: Iterable[Tag]) -> str:
+    """Describe the system: "linux x86_64", with its libc where the architecture is right."""
+    place = target.platform.replace("-", " ")
+    architecture = place.rpartition(" ")[2]
+    close = any("linux" in tag.platform and tag.platform.endswith(architecture) for tag in tags)
+    return f"{place} with {target.libc}" if close and target.libc else place

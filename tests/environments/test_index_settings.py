@@ -55,6 +55,13 @@ def test_settings_for_uv_win() -> None:
     assert translate_variables_for_uv(settings, {"SSL_CERT_FILE": "/mine"}) == {}
 
 
+@pytest.mark.parametrize(("value", "options"), [("1", ("--no-index",)), ("false", ())])
+def test_uv_is_told_to_leave_indexes_alone_where_its_variable_says_so(
+    value: str, options: tuple[str, ...]
+) -> None:
+    assert translate_for_uv({}, {"UV_NO_INDEX": value}) == options
+
+
 @pytest.mark.parametrize("has_pip", [True, False])
 def test_variables_are_settings(has_pip: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not has_pip:

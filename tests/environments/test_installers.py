@@ -59,6 +59,26 @@ def test_without_an_index_a_requirement_can_only_be_missing(output: str) -> None
         blame(output, index=False)
 
 
+@pytest.mark.parametrize("hint", ["index lookups were disabled", "the network was disabled"])
+def test_what_uv_says_of_the_users_files_counts_like_a_setting(hint: str) -> None:
+    said = f"{UV_NO_SOLUTION}\nhint: Packages were unavailable because {hint}"
+    with pytest.raises(Unavailable, match="not among the wheels given"):
+        blame(said, index=True)
+
+
+@pytest.mark.parametrize("has_pip", [True, False])
+@pytest.mark.parametrize(("value", "has_index"), [("1", False), ("true", False), ("0", True)])
+def test_pip_has_no_index_where_the_user_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_pip: bool, value: str, has_index: bool
+) -> None:
+    monkeypatch.setattr(installers, "find_uv", lambda: None)
+    monkeypatch.setattr(installers, "run_process", lambda command, **_: Ended(status=0))
+    if not has_pip:
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setenv("PIP_NO_INDEX", value)
+    assert find_installer(Path("python"), cwd=tmp_path, timeout=1).has_index is has_index
+
+
 def test_a_full_disk_is_not_the_packages_fault() -> None:
     with pytest.raises(GatherError, match="No space left"):
         blame("error: failed to copy\n  Caused by: No space left on device", index=True)

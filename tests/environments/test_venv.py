@@ -66,6 +66,18 @@ def test_a_requirement_that_was_not_given_is_nobodys_fault(tmp_path: Path, insta
         open_offline(build(tmp_path, requires=["absent"]))
 
 
+@pytest.mark.parametrize("setting", ["PIP_NO_INDEX", "UV_NO_INDEX", "UV_OFFLINE"])
+def test_a_user_without_an_index_cannot_blame_the_package(
+    tmp_path: Path, installer: str, setting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if installer == "pip" and setting != "PIP_NO_INDEX":
+        pytest.skip("a setting of uv's")
+    monkeypatch.setenv(setting, "1")
+    demo = read_wheel(build(tmp_path, requires=["absent-binary-checks-demo"]))
+    with pytest.raises(Unavailable, match="a requirement is not among the wheels given: "):
+        open_environment(demo, python=PYTHON, timeout=120)
+
+
 def test_metadata_that_no_installer_reads_is_the_packages_fault(
     tmp_path: Path, installer: str
 ) -> None:
@@ -86,13 +98,14 @@ def test_a_wheel_that_is_not_there_cannot_be_given(tmp_path: Path) -> None:
 
 def test_a_wheel_for_another_interpreter_is_not_installed(tmp_path: Path) -> None:
     wheel = build_wheel(tmp_path, tags=("cp27-cp27mu-manylinux1_x86_64",), members={"a.py": ""})
-    with pytest.raises(Unavailable, match=r"^cp27-cp27mu-manylinux1_x86_64 wheel, interpreter is "):
+    sentence = r"^the wheel is for cp27-cp27mu-manylinux1_x86_64, the interpreter is CPython"
+    with pytest.raises(Unavailable, match=sentence):
         open_offline(wheel)
 
 
 def test_a_wheel_that_requires_another_python_is_not_installed(tmp_path: Path) -> None:
     about = "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\nRequires-Python: <3\n"
-    with pytest.raises(Unavailable, match="requires Python <3, interpreter is "):
+    with pytest.raises(Unavailable, match="requires Python <3, the interpreter is "):
         open_offline(build(tmp_path, metadata=about))
 
 
