@@ -7,13 +7,15 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from binary_checks.check import check
-from binary_checks.model import ElfFile, Finding, Kind, NotLooked, Package, Problem
+from binary_checks.checks.unloaded_objects import find_unread
+from binary_checks.errors import NotApplicable
+from binary_checks.model import Finding, Kind, NotLooked, ObjectFile, Package, Problem
 from binary_checks.model.mangling import names_old_abi
 from binary_checks.model.phrases import name_first
 
 _NAMESPACE = re.compile(r"_Z(?:T[VTISC]|GV|GR)?N[VKRO]*(\d+)")
 _NOBODYS = frozenset({"std", "__gnu_cxx", "__cxxabiv1", "__gnu_debug", "__gnu_parallel"})
-_GRAFTED = re.compile(r"[^/]+\.libs/|.*/\.libs/")
+_GRAFTED = re.compile(r"[^/]+\.libs/|.*/\.(?:dy)?libs/")
 _NEW, _OLD = "new (std::__cxx11::string)", "old (std::string as Ss)"
 
 
@@ -43,6 +45,7 @@ def mixed_cxx_abi(
     other, or is handed an object of another layout.
     Fix: compile everything with one ``-D_GLIBCXX_USE_CXX11_ABI``.
     """
+    yield from _find_unread(package)
     found = _gather(package, namespaces)
     groups = {", ".join(namespaces): _merge(found.values())} if namespaces else found
     for name, evidence in sorted(groups.items()):
@@ -70,7 +73,8 @@ def unexpected_cxx_abi(
     Fix: compile with ``-D_GLIBCXX_USE_CXX11_ABI=1`` or ``=0``, as documented for users.
     """
     if expected is None:
-        return
+        raise NotApplicable("the profile does not say which ABI is expected")
+    yield from _find_unread(package)
     evidence = _merge(_gather(package, namespaces).values())
     wrong, name = (evidence.old, _OLD) if expected else (evidence.new, _NEW)
     for path, symbols in sorted(wrong.items()):
@@ -81,21 +85,42 @@ def unexpected_cxx_abi(
         yield NotLooked(sentence=f"fewer than {minimum} symbols in {where} tell the C++ ABI")
 
 
+def _own_objects(package: Package) -> tuple[ObjectFile, ...]:
+    """What is loaded and was not grafted in, in whatever format: mangled names are one."""
+    loaded = (i for i in package.objects if i.kind in (Kind.SHARED, Kind.EXECUTABLE))
+    return tuple(item for item in loaded if not _GRAFTED.match(item.path))
+
+
+def _find_unread(package: Package) -> Iterator[NotLooked]:
+    return find_unread(
+        package,
+        found=bool(_own_objects(package)),
+        absent="no object of the package's own that is ever loaded",
+        concerns=lambda path: not _GRAFTED.match(path),
+    )
+
+
+def _names_by_path(package: Package) -> dict[str, set[str]]:
+    """The symbols of each object; of a fat Mach-O those of all slices, each once."""
+    names: dict[str, set[str]] = {}
+    for item in _own_objects(package):
+        told = filter(_may_tell, item.exports.names | item.imports.names)  # nearly all end here
+        names.setdefault(item.path, set()).update(told)
+    return names
+
+
 def _gather(package: Package, namespaces: Collection[str]) -> dict[str, _Evidence]:
     """The evidence in each namespace; only in the given ones, where there are any."""
     found: dict[str, _Evidence] = {}
-    for item in package.objects_of(ElfFile):
-        if item.kind not in (Kind.SHARED, Kind.EXECUTABLE) or _GRAFTED.match(item.path):
-            continue
-        names = item.exports.names | item.imports.names
-        for name in sorted(filter(_may_tell, names)):  # nearly all end here
+    for path, names in _names_by_path(package).items():
+        for name in sorted(names):
             new = "St7__cxx11" in name or "B5cxx11" in name
             namespace = _namespace_of(name)
             if not namespace or (namespaces and namespace not in namespaces):
                 continue
             if new or names_old_abi(name):
                 evidence = found.setdefault(namespace, _Evidence())
-                (evidence.new if new else evidence.old).setdefault(item.path, []).append(name)
+                (evidence.new if new else evidence.old).setdefault(path, []).append(name)
     return found
 
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from binary_checks.check import check
-from binary_checks.model import Finding, Linkage, Problem
+from binary_checks.checks.unloaded_objects import find_unloaded
+from binary_checks.model import Finding, Linkage, Package, Problem
 
 _RUNTIMES = ("openmp", "libcudart", "libstdc++", "libtbb", "libmpi", "libpython")
 _HASH = re.compile(r"[-.][0-9a-f]{8}(?=[-.]|$)")
@@ -16,7 +17,7 @@ _OPENMP = frozenset({"libgomp", "libomp", "libiomp"})
 
 @check
 def duplicate_runtime(
-    linkage: Linkage, *, runtimes: tuple[str, ...] = _RUNTIMES
+    linkage: Linkage, package: Package, *, runtimes: tuple[str, ...] = _RUNTIMES
 ) -> Iterator[Finding]:
     """Two copies of one runtime are loaded by one import.
 
@@ -29,6 +30,7 @@ def duplicate_runtime(
     other's objects.
     Fix: link everything with one copy, and exclude the other from bundling.
     """
+    yield from find_unloaded(linkage, package)
     for root, loaded in linkage.closures:
         for runtime, copies in _count(loaded).items():
             if runtime in runtimes and len(copies) > 1:

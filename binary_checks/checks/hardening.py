@@ -7,11 +7,14 @@ from pathlib import PurePosixPath
 
 from binary_checks.check import check
 from binary_checks.checks.architectures import architectures_of, may_be_foreign
+from binary_checks.checks.unloaded_objects import find_unloaded, find_unread
+from binary_checks.errors import NotApplicable
 from binary_checks.model import (
     ElfFile,
     Finding,
     Kind,
     Linkage,
+    NotLooked,
     ObjectFile,
     Package,
     Problem,
@@ -113,6 +116,7 @@ def static_tls_budget(
     Fix: compile without ``-ftls-model=initial-exec`` what is loaded by ``dlopen``, or make the
     thread-local data smaller.
     """
+    yield from find_unloaded(linkage, package)
     objects = {item.path: item for item in package.objects_of(ElfFile)}
     judged: set[tuple[str, ...]] = set()
     for root, closure in linkage.closures:
@@ -181,10 +185,16 @@ def wrong_architecture(wheel: Wheel) -> Iterator[Finding]:
     Fix: correct the tag, or look for the step of a cross build that took an object of the host.
     """
     claims = {platform: architectures_of(platform) for platform in wheel.platforms}
-    if not claims or not all(claims.values()):
-        return  # "any", or a platform that we do not know
-    claimed = frozenset[str]().union(*claims.values())
+    if not claims or "any" in claims:
+        raise NotApplicable("no platform tag that names an architecture")
     judged = tuple(item for item in wheel.objects if item.kind in _LOADED)
+    yield from find_unread(wheel, found=bool(judged), absent="no object that is ever loaded")
+    unknown = [platform for platform, architectures in claims.items() if not architectures]
+    for platform in unknown:
+        yield NotLooked(sentence=f"the architecture that {platform} names is unknown to this check")
+    if unknown:
+        return
+    claimed = frozenset[str]().union(*claims.values())
     for item in judged:
         if item.architecture not in claimed and not may_be_foreign(item):
             names = ", ".join(wheel.platforms)

@@ -243,7 +243,7 @@ def foreign_libc(library: ElfFile, target: TargetSystem) -> Iterator[Finding]:
     Why: musl takes the name for its own, and what glibc alone has is missing at run time.
     Fix: build in a musllinux image.
     """
-    if target.libc != "musl":
+    if target.libc != "musl" and not any(t.startswith("musllinux") for t in target.unjudged):
         return
     for need in library.needed:
         if re.fullmatch(r"lib(?:c|m|pthread|dl|rt|util)\.so\.\d|ld-linux.*", need.name):

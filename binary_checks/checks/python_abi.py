@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from binary_checks.check import check
+from binary_checks.checks.unloaded_objects import find_unjudged, find_unread
 from binary_checks.model import (
     ElfFile,
     Finding,
+    Format,
     Kind,
     Linkage,
     NotLooked,
+    ObjectFile,
     Problem,
     TargetSystem,
     Wheel,
 )
-from binary_checks.model.extensions import init_function, is_extension, parse_extension_name
+from binary_checks.model.extensions import (
+    ExtensionName,
+    init_function,
+    is_extension,
+    parse_extension_name,
+)
 from binary_checks.systems import stable_abi
 
 _SHOWN = 5
@@ -35,12 +43,19 @@ def unstable_symbol(package: Wheel, linkage: Linkage, target: TargetSystem) -> I
     Fix: define ``Py_LIMITED_API`` as the version of the tag in every source; raise the tag's
     version where the symbol is worth it.
     """
+    promising = [item for item in package.objects if _promises_abi3(item.path, package)]
+    promising = [item for item in promising if item.kind is Kind.SHARED]
+    yield from find_unread(
+        package,
+        found=bool(promising),
+        absent="no object that promises the stable ABI",
+        concerns=lambda path: _promises_abi3(path, package),
+    )
+    yield from _find_unjudged(promising, target)
     baseline = _baseline(package)
     elsewhere = dict(linkage.own_python_symbols)
     incomplete = _incomplete(linkage)
-    for library in package.objects_of(ElfFile):
-        if library.kind is not Kind.SHARED or not _promises_abi3(library, package):
-            continue
+    for library in (item for item in promising if isinstance(item, ElfFile)):
         names = _imported(library) - frozenset(elsewhere.get(library.path, ()))
         unstable = sorted(name for name in names if name not in stable_abi())
         if target.interpreter is not None:
@@ -58,6 +73,12 @@ def unstable_symbol(package: Wheel, linkage: Linkage, target: TargetSystem) -> I
                 sentence=f"uses {_list(unstable)}, which the stable ABI does not have",
             )
         yield from _judge_age(library, names, baseline)
+
+
+def _find_unjudged(promising: Iterable[ObjectFile], target: TargetSystem) -> Iterator[NotLooked]:
+    yield from find_unjudged(target)
+    for other in sorted({item.format.value for item in promising} - {Format.ELF.value}):
+        yield NotLooked(sentence=f"{other} is not judged by this check yet")
 
 
 def _judge_age(
@@ -86,14 +107,14 @@ def _baseline(package: Wheel) -> tuple[int, int] | None:
     return min(versions, default=None)
 
 
-def _promises_abi3(library: ElfFile, package: Wheel) -> bool:
+def _promises_abi3(path: str, package: Wheel) -> bool:
     if any(tag.abi == "abi3" for tag in package.tags):
         return True
-    name = parse_extension_name(library.path)
+    name = parse_extension_name(path)
     return name is not None and name.stable == "abi3"
 
 
-def _imported(library: ElfFile) -> frozenset[str]:
+def _imported(library: ObjectFile) -> frozenset[str]:
     """The C API symbols that the library cannot do without; init functions are modules' own."""
     return frozenset(
         name
@@ -136,11 +157,17 @@ def free_threading_mixture(package: Wheel) -> Iterator[Finding]:
     Why: the two have different object headers; the import fails, or memory is corrupted.
     Fix: build with the headers of the interpreter of the tag, and clean between builds.
     """
+    modules = [item for item in package.objects if _bound_name(item.path) and is_extension(item)]
+    yield from find_unread(
+        package,
+        found=bool(modules),
+        absent="no extension module that is bound to one kind of CPython",
+        concerns=_bound_name,
+    )
     abis = {tag.abi for tag in package.tags}
-    for library in package.objects_of(ElfFile):
-        name = parse_extension_name(library.path)
-        if name is None or not is_extension(library) or name.stable:
-            continue
+    for library in modules:
+        name = _bound_name(library.path)
+        assert name is not None
         free_threaded = name.free_threaded if name.version else all(map(_is_free_threaded, abis))
         used = sorted(_FREE_THREADED & library.imports.names)
         if used and not free_threaded:
@@ -157,12 +184,18 @@ def free_threading_mixture(package: Wheel) -> Iterator[Finding]:
             )
 
 
+def _bound_name(path: str) -> ExtensionName | None:
+    """The name of an extension module that does without the stable ABI; None for all else."""
+    name = parse_extension_name(path)
+    return None if name is None or name.stable else name
+
+
 def _is_free_threaded(abi: str) -> bool:
     return abi.startswith("cp") and abi.endswith("t")
 
 
 @check
-def missing_init_function(library: ElfFile) -> Iterator[Finding]:
+def missing_init_function(library: ObjectFile) -> Iterator[Finding]:
     """A file is named as an extension module and cannot be imported.
 
     A library that uses nothing of Python and is opened through cffi or ctypes is none, whatever

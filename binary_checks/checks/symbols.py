@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from binary_checks.check import check
-from binary_checks.checks.unloaded_objects import find_unloaded
+from binary_checks.checks.unloaded_objects import find_unjudged, find_unloaded
+from binary_checks.errors import NotApplicable
 from binary_checks.model import (
     ElfFile,
     Finding,
@@ -37,6 +38,7 @@ def version_newer_than_tag(
     `GLIBC_2.29' not found".
     Fix: build in the image of the tag, or name the lowest tag that is true (``auditwheel repair``).
     """
+    yield from _find_unpromised(target)
     if target.policy is None:
         return
     needs = _of_system(library, linkage)
@@ -51,6 +53,17 @@ def version_newer_than_tag(
         else "no tag allows that"
     )
     yield f"needs {_describe(library, newer)}, newer than {tag} allows; {advice}"
+
+
+def _find_unpromised(target: TargetSystem) -> Iterator[NotLooked]:
+    """Find the tags of which it is not known, or not asked, what they promise."""
+    tag = target.name.partition(",")[0]
+    if target.policy is None and tag.startswith("linux_"):
+        if not target.unjudged:
+            raise NotApplicable(f"{tag} promises no version of anything")
+    elif target.policy is None:
+        yield NotLooked(sentence=f"there are no data of what {tag} promises")
+    yield from find_unjudged(target)
 
 
 def _of_system(library: ElfFile, linkage: Linkage) -> list[NeededVersion]:
@@ -171,6 +184,7 @@ def forbidden_symbol(library: ElfFile, linkage: Linkage, target: TargetSystem) -
     symbol is undefined.
     Fix: bundle the library, or do without the symbol.
     """
+    yield from _find_unpromised(target)
     if target.policy is None:
         return
     for edge in linkage.edges_of(library.path, library.architecture):

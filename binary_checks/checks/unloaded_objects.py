@@ -1,8 +1,8 @@
-"""Says at which objects of a package the simulated loader could not look, or that there is none."""
+"""Says at which objects of a package a check could not look, or that there is none."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
@@ -11,19 +11,50 @@ from binary_checks.model import (
     MalformedObject,
     NotLooked,
     Package,
+    TargetSystem,
     UnreadObject,
 )
+
+
+def find_unread(
+    package: Package,
+    *,
+    found: bool,
+    absent: str,
+    formats: Collection[Format] = tuple(Format),
+    concerns: Callable[[str], object] = bool,
+) -> Iterator[NotLooked]:
+    """Find the objects that nobody could read, among those whose path concerns the check.
+
+    Raises NotApplicable, for the reason that ``absent`` gives, where there is none and the check
+    has not ``found`` what it speaks of either.
+    """
+    every: tuple[MalformedObject | UnreadObject, ...] = (*package.malformed, *package.unread)
+    unread = [item for item in every if item.format in formats and concerns(item.path)]
+    if not (unread or found):
+        raise NotApplicable(absent)
+    for item in unread:
+        yield NotLooked(path=item.path, sentence=item.reason)
 
 
 def find_unloaded(linkage: Linkage, package: Package) -> Iterator[NotLooked]:
     """Find the objects that nobody could read, so that the linkage says nothing of them.
 
-    Raises NotApplicable where the package has nothing that the target's loader would load.
+    And the platform tags for which nothing was loaded. Raises NotApplicable where the package has
+    nothing that the target's loader would load.
     """
-    every: tuple[MalformedObject | UnreadObject, ...] = (*package.malformed, *package.unread)
-    unread = [item for item in every if item.format is Format.ELF]
-    if not (unread or linkage.closures):
-        platform = linkage.target.partition(",")[0]
-        raise NotApplicable(f"no ELF object that is loaded on {platform}")
-    for item in unread:
-        yield NotLooked(path=item.path, sentence=item.reason)
+    yield from find_unjudged(linkage)
+    platform = linkage.target.partition(",")[0]
+    yield from find_unread(
+        package,
+        found=bool(linkage.closures or linkage.unjudged),
+        absent=f"no ELF object that is loaded on {platform}",
+        formats=(Format.ELF,),
+    )
+
+
+def find_unjudged(judged: Linkage | TargetSystem) -> Iterator[NotLooked]:
+    """Find the platform tags that another system stands for than the one judged."""
+    name = judged.target if isinstance(judged, Linkage) else judged.name
+    for tag in judged.unjudged:
+        yield NotLooked(sentence=f"{tag} was not judged: {name.partition(',')[0]} was")

@@ -44,6 +44,7 @@ def simulate(
     missing = () if requirements_given else beside.missing
     return Linkage(
         target=target.name,
+        unjudged=target.unjudged,
         edges=_merge(images, layout),
         roots=tuple(image.root.path for image in loadings.roots),
         orphans=loadings.unreached,

@@ -91,6 +91,7 @@ class Linkage:
     """Object -> undefined symbols of the C API's shape that a library, not Python, defines."""
     requirements_given: bool = False  # the wheels of Requires-Dist were part of the layout
     requirements: tuple[str, ...] = ()  # names of applicable Requires-Dist that were not given
+    unjudged: tuple[str, ...] = ()  # platform tags of the package that it was not simulated for
     given: tuple[str, ...] = ()  # names of the packages that were part of the layout beside it
     refused: tuple[str, ...] = ()
     """Packages given that Requires-Dist excludes, so that they were left out: ``numpy 1.0, where

@@ -108,3 +108,4 @@ class TargetSystem:
     library_data: Mapping[str, SystemLibrary] = field(
         default_factory=dict
     )  # exports by soname, where known
+    unjudged: tuple[str, ...] = ()  # platform tags of the package that this is not the system of

@@ -24,23 +24,28 @@ _PYTHON = re.compile(r"(?P<name>cp|py|pp)(?P<major>\d)_?(?P<minor>\d*)")
 def target_for(wheel_tags: Iterable[Tag], extra_libraries: frozenset[str]) -> TargetSystem:
     """The least that a compressed set of tags claims to run on: every tag of it is a claim.
 
+    Where the set names systems that cannot be compared (another libc, another architecture,
+    another system than Linux) one of them is the target, glibc before musl, and the tags of the
+    others are ``unjudged``; foreign-libc alone judges every musllinux tag.
     ``extra_libraries`` are names that the users of this package have besides. A plain
     ``linux_<arch>`` promises nothing: no policy, and the libraries of the newest one, since its
-    users are those who built it. Raises Unavailable for a system whose loader is not simulated yet,
-    NotApplicable for tags that name no system.
+    users are those who built it. Raises Unavailable for a system whose loader is not simulated yet
+    or of whose libraries there are no data, NotApplicable for tags that name no system.
     """
     tags = tuple(wheel_tags)
     platforms = sorted({tag.platform for tag in tags})
-    linux = [name for name in platforms if _LINUX.fullmatch(name)]
-    if not linux:
+    systems = {name: match for name in platforms if (match := _LINUX.fullmatch(name))}
+    if not systems:
         _refuse(platforms)
-    lowest = min(linux, key=_age)
-    match = _LINUX.fullmatch(lowest)
-    assert match is not None
-    libc, architecture = ("musl" if match["libc"] == "musl" else "glibc"), match["architecture"]
+    lowest = min(systems, key=lambda name: (_precedence(systems[name]), _age(name)))
+    match = systems[lowest]
+    libc, architecture = _libc(match), match["architecture"]
+    same = {n for n, m in systems.items() if (_libc(m), m["architecture"]) == (libc, architecture)}
     known = policies(libc, architecture)
+    if not known:
+        raise Unavailable(f"there are no data of what {lowest} promises")
     policy = policy_for(lowest) or _nearest(known, match)
-    assumed = policy or (known[-1] if known else None)
+    assumed = policy or known[-1]
     python = _interpreter(tags)
     return TargetSystem(
         name=", ".join(filter(None, (lowest, _spell(python)))),
@@ -48,10 +53,20 @@ def target_for(wheel_tags: Iterable[Tag], extra_libraries: frozenset[str]) -> Ta
         architecture=architecture,
         policy=policy,
         policies=known,
-        libraries=(assumed.libraries if assumed else frozenset()) | extra_libraries,
+        libraries=assumed.libraries | extra_libraries,
         interpreter=python,
-        library_data=_LibraryData(assumed) if assumed else {},
+        library_data=_LibraryData(assumed),
+        unjudged=tuple(name for name in platforms if name not in same),
     )
+
+
+def _precedence(match: re.Match[str]) -> tuple[bool, bool]:
+    """Order the systems of one set: what promises something, then what we know best."""
+    return match["libc"] is None, _libc(match) != "glibc"
+
+
+def _libc(match: re.Match[str]) -> str:
+    return "musl" if match["libc"] == "musl" else "glibc"
 
 
 def _refuse(platforms: Iterable[str]) -> NoReturn:

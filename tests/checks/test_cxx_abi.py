@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from binary_checks.checks import cxx_abi
-from binary_checks.model import ElfFile, Kind, NotLooked, Problem, Wheel
+from binary_checks.errors import NotApplicable
+from binary_checks.model import (
+    ElfFile,
+    Format,
+    Kind,
+    MalformedObject,
+    NotLooked,
+    ObjectFile,
+    Problem,
+    UnreadObject,
+    Wheel,
+)
 from binary_checks.objects import read_objects
 from fixtures.samples import read_sample
-from fixtures.values import elf_file, symbols, wheel
+from fixtures.values import elf_file, macho_file, pe_file, symbols, wheel
 from tests.objects.byte_sources import Bytes
 
 STRING = "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
@@ -87,7 +100,40 @@ def test_the_abi_that_is_not_expected_is_told() -> None:
         )
     ]
     assert list(cxx_abi.unexpected_cxx_abi(package, expected=False)) == []
-    assert list(cxx_abi.unexpected_cxx_abi(package)) == []
+    with pytest.raises(NotApplicable, match="does not say which ABI is expected"):
+        list(cxx_abi.unexpected_cxx_abi(package))
+
+
+@pytest.mark.parametrize("make", [pe_file, macho_file])
+def test_mangled_names_tell_in_every_format(make: Callable[..., ObjectFile]) -> None:
+    objects = (make("demo/a", exports=symbols(*NEW)), make("demo/b", imports=symbols(*OLD)))
+    assert len(list(cxx_abi.mixed_cxx_abi(wheel(objects=objects)))) == 1
+
+
+def test_the_slices_of_a_fat_object_do_not_count_twice() -> None:
+    slices = (macho_file("a", exports=symbols(OLD[0]), architecture=n) for n in ("x86_64", "i686"))
+    objects = (macho_file("b", exports=symbols(*NEW)), *slices)
+    assert list(cxx_abi.mixed_cxx_abi(wheel(objects=objects))) == []
+
+
+def test_what_could_not_be_read_is_not_looked_at() -> None:
+    package = wheel(
+        malformed=(
+            MalformedObject(path="demo/a.so", format=Format.MACHO, offset=0, reason="cut short"),
+        ),
+        unread=(UnreadObject(path="demo.libs/b.so", format=Format.ELF, reason="too large"),),
+    )
+    gap = NotLooked(path="demo/a.so", sentence="cut short")
+    assert list(cxx_abi.mixed_cxx_abi(package)) == [gap]
+    assert next(cxx_abi.unexpected_cxx_abi(package, expected=True)) == gap
+
+
+def test_a_package_with_nothing_of_its_own_is_not_applicable() -> None:
+    package = _package(_library("demo.libs/b.so", *OLD))
+    with pytest.raises(NotApplicable, match="no object of the package's own"):
+        list(cxx_abi.mixed_cxx_abi(package))
+    with pytest.raises(NotApplicable, match="no object of the package's own"):
+        list(cxx_abi.unexpected_cxx_abi(package, expected=True))
 
 
 def test_no_evidence_is_no_pass() -> None:

@@ -4,10 +4,11 @@ import pytest
 
 from binary_checks.checks.duplicates import duplicate_runtime
 from binary_checks.model import Linkage, Problem
+from fixtures.values import wheel
 
 
 def judge(*loaded: str) -> list[object]:
-    return list(duplicate_runtime(Linkage(target="x", closures=(("demo/a.so", loaded),))))
+    return list(duplicate_runtime(Linkage(target="x", closures=(("demo/a.so", loaded),)), wheel()))
 
 
 @pytest.mark.parametrize(

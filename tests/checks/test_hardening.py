@@ -19,7 +19,7 @@ from binary_checks.model import (
     TargetSystem,
     Wheel,
 )
-from fixtures.values import elf_file, pe_file, symbols, wheel
+from fixtures.values import elf_file, wheel
 
 GLIBC, MUSL = TargetSystem(name="manylinux"), TargetSystem(name="musllinux", libc="musl")
 FAULTS: list[tuple[Any, dict[str, Any], str]] = [
@@ -168,89 +168,6 @@ def test_packed_relocations_without_libc_are_fine_on_a_new_system() -> None:
     )
     target = TargetSystem(name="manylinux_2_38", policy=policy)
     assert list(hardening.relr_without_marker(elf_file(relative_relocations=True), target)) == []
-
-
-def _wheel(platform: str, *objects: ElfFile) -> Wheel:
-    return wheel(f"demo-1.0-py3-none-{platform}.whl", objects=objects)
-
-
-def test_an_object_of_another_architecture_is_told() -> None:
-    package = _wheel(
-        "manylinux_2_17_x86_64.manylinux2014_x86_64",
-        elf_file("demo/a.so", architecture="aarch64"),
-        elf_file("demo/b.so"),
-    )
-    assert list(hardening.wrong_architecture(package)) == [
-        Problem(
-            path="demo/a.so",
-            sentence="is for aarch64, the tags say manylinux2014_x86_64, manylinux_2_17_x86_64",
-        )
-    ]
-
-
-def test_a_tag_without_objects_is_told() -> None:
-    package = _wheel("linux_armv7l.linux_x86_64", elf_file())
-    assert list(hardening.wrong_architecture(package)) == [
-        Problem(sentence="claims linux_armv7l and has no object for that architecture")
-    ]
-
-
-@pytest.mark.parametrize(
-    ("platform", "fields"),
-    [
-        ("any", {"architecture": "aarch64"}),
-        ("some_day_os", {"architecture": "aarch64"}),
-        ("linux_x86_64", {"architecture": "cuda", "kind": Kind.DEVICE}),
-        ("linux_x86_64", {"architecture": "aarch64", "kind": Kind.DEBUG}),
-        ("linux_x86_64", {"architecture": "aarch64", "kind": Kind.RELOCATABLE}),
-        ("linux_armv6l", {"architecture": "armv7l"}),
-        ("musllinux_1_2_aarch64", {"architecture": "aarch64"}),
-        ("win_amd64", {"architecture": "x86_64"}),
-        ("win_arm64", {"architecture": "aarch64"}),
-        ("macosx_11_0_universal2", {"architecture": "aarch64"}),
-        ("manylinux_2_17_i686", {"architecture": "i686"}),
-        ("manylinux_2_17_ppc64le", {"architecture": "ppc64le"}),
-    ],
-)
-def test_an_object_that_the_tags_allow_is_quiet(platform: str, fields: dict[str, Any]) -> None:
-    assert list(hardening.wrong_architecture(_wheel(platform, elf_file(**fields)))) == []
-
-
-@pytest.mark.parametrize(
-    ("platform", "path", "fields"),
-    [
-        ("win_amd64", "demo/clr/Demo.dll", {"architecture": "i686", "managed": True}),
-        ("win_amd64", "demo/tool.exe", {"architecture": "i686", "kind": Kind.EXECUTABLE}),
-        ("win_amd64", "demo/attach_x86.dll", {"architecture": "i686"}),
-        ("win32", "demo/attach-amd64.dll", {"architecture": "x86_64"}),
-        ("win_arm64", "demo.libs/msvcp140.dll", {"architecture": "arm64x"}),
-        ("any", "demo/_native.pyd", {"architecture": "i686"}),
-    ],
-)
-def test_windows_takes_some_images_of_other_architectures(
-    platform: str, path: str, fields: dict[str, Any]
-) -> None:
-    package = _wheel(platform, pe_file(path, **fields))
-    assert list(hardening.wrong_architecture(package)) == []
-
-
-@pytest.mark.parametrize(
-    ("platform", "path", "architecture"),
-    [
-        ("win_amd64", "demo/helper.dll", "i686"),
-        ("win_amd64", "demo/_x.cp311-win32.pyd", "i686"),
-        ("win_amd64", "demo/helper.dll", "arm64ec"),
-        ("win_amd64", "demo/helper.dll", "arm64x"),
-        ("win_arm64", "demo/helper.dll", "x86_64"),
-        ("win_arm64", "demo/proxy86.dll", "i686"),
-    ],
-)
-def test_a_dll_for_another_architecture_is_told(
-    platform: str, path: str, architecture: str
-) -> None:
-    library = pe_file(path, architecture=architecture, exports=symbols("PyInit__x"))
-    (problem,) = hardening.wrong_architecture(_wheel(platform, library))
-    assert problem == Problem(path=path, sentence=f"is for {architecture}, the tags say {platform}")
 
 
 def test_each_malformed_object_is_told_with_its_place() -> None:

@@ -292,3 +292,5 @@ def test_glibc_is_foreign_to_musllinux() -> None:
     ]
     assert list(foreign_libc(library("demo/a.so", "libc.so", "libc.musl-x86_64.so.1"), MUSL)) == []
     assert list(foreign_libc(library("demo/a.so", "libc.so.6"), target())) == []
+    both = target(unjudged=("musllinux_1_2_x86_64",))
+    assert len(list(foreign_libc(library("demo/a.so", "libc.so.6"), both))) == 1

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,9 +11,19 @@ from binary_checks.checks.python_abi import (
     missing_init_function,
     unstable_symbol,
 )
-from binary_checks.model import Interpreter, NotLooked, Problem, TargetSystem
+from binary_checks.errors import NotApplicable
+from binary_checks.model import (
+    Format,
+    Interpreter,
+    MalformedObject,
+    NotLooked,
+    ObjectFile,
+    Problem,
+    TargetSystem,
+    UnreadObject,
+)
 from fixtures.linking import library, link, target
-from fixtures.values import elf_file, symbols, wheel
+from fixtures.values import elf_file, macho_file, pe_file, symbols, wheel
 
 ABI3 = "demo-1.0-cp38-abi3-manylinux_2_17_x86_64.whl"
 PATH = "demo/_native.abi3.so"
@@ -49,7 +61,28 @@ def test_the_suffix_alone_promises_the_stable_abi() -> None:
 
 def test_another_extension_may_use_all_of_its_python() -> None:
     name = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
-    assert judge(elf_file(imports=symbols("PyRun_String")), name=name) == []
+    with pytest.raises(NotApplicable, match="no object that promises the stable ABI"):
+        judge(elf_file(imports=symbols("PyRun_String")), name=name)
+
+
+def test_an_object_that_promises_and_could_not_be_read_is_not_looked_at() -> None:
+    unread = tuple(
+        UnreadObject(path=path, format=Format.ELF, reason="too large")
+        for path in (PATH, "demo/other.so")
+    )
+    package = wheel("demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl", unread=unread)
+    assert list(unstable_symbol(package, link(), SYSTEM)) == [
+        NotLooked(path=PATH, sentence="too large")
+    ]
+
+
+def test_another_format_or_tag_than_the_judged_is_said_once() -> None:
+    on = replace(SYSTEM, unjudged=("macosx_11_0_arm64",))
+    objects = (macho_file("demo/a.abi3.so"), macho_file("demo/b.abi3.so"), elf_file(PATH))
+    assert list(unstable_symbol(wheel(ABI3, objects=objects), link(), on)) == [
+        NotLooked(sentence="macosx_11_0_arm64 was not judged: manylinux_2_17_x86_64 was"),
+        NotLooked(sentence="Mach-O is not judged by this check yet"),
+    ]
 
 
 def test_stable_symbols_private_ones_of_macros_among_them_are_fine() -> None:
@@ -72,9 +105,11 @@ def test_where_a_library_is_not_there_nobody_knows_whose_symbol_it_is() -> None:
     assert isinstance(finding, NotLooked)
 
 
-def threads(path: str, *used: str, name: str = "cp313-cp313t") -> list[object]:
+def threads(
+    path: str, *used: str, name: str = "cp313-cp313t", make: Callable[..., ObjectFile] = elf_file
+) -> list[object]:
     stem = path.rpartition("/")[2].partition(".")[0]
-    subject = elf_file(path, imports=symbols(*used), exports=symbols(f"PyInit_{stem}"))
+    subject = make(path, imports=symbols(*used), exports=symbols(f"PyInit_{stem}"))
     package = wheel(f"demo-1.0-{name}-manylinux_2_17_x86_64.whl", objects=(subject,))
     return list(free_threading_mixture(package))
 
@@ -97,11 +132,44 @@ def test_headers_of_the_other_build_show(path: str, used: str) -> None:
         ("demo/a.cpython-313-x86_64-linux-gnu.so", "_Py_Dealloc"),
         ("demo/a.cpython-313t-x86_64-linux-gnu.so", "_Py_MergeZeroLocalRefcount"),
         ("demo/a.cpython-313t-x86_64-linux-gnu.so", "Py_DecRef"),
-        ("demo/a.abi3.so", "_Py_Dealloc"),
     ],
 )
 def test_headers_of_the_right_build_are_fine(path: str, used: str) -> None:
     assert threads(path, used) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "make"),
+    [("demo/a.cp313t-win_amd64.pyd", pe_file), ("demo/a.cpython-313t-darwin.so", macho_file)],
+)
+def test_every_format_shows_its_headers(path: str, make: Callable[..., ObjectFile]) -> None:
+    assert [type(finding) for finding in threads(path, "_Py_Dealloc", make=make)] == [Problem]
+    assert threads(path, "_Py_DecRefShared", make=make) == []
+
+
+def test_the_stable_abi_is_bound_to_no_kind_of_python() -> None:
+    with pytest.raises(NotApplicable, match="no extension module that is bound"):
+        threads("demo/a.abi3.so", "_Py_Dealloc")
+
+
+def test_a_module_that_could_not_be_read_is_not_looked_at() -> None:
+    path = "demo/a.cpython-313-x86_64-linux-gnu.so"
+    broken = MalformedObject(path=path, format=Format.ELF, offset=0, reason="cut short")
+    assert list(free_threading_mixture(wheel(malformed=(broken,)))) == [
+        NotLooked(path=path, sentence="cut short")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "make"),
+    [("demo/a.cp313-win_amd64.pyd", pe_file), ("demo/a.cpython-313-darwin.so", macho_file)],
+)
+def test_an_init_function_is_missed_in_every_format(
+    path: str, make: Callable[..., ObjectFile]
+) -> None:
+    subject = make(path, imports=symbols("PyLong_FromLong"))
+    assert list(missing_init_function(subject)) == ["does not export PyInit_a"]
+    assert list(missing_init_function(make(path, exports=symbols("PyInit_a")))) == []
 
 
 def test_an_extension_without_its_init_function_cannot_be_imported() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from binary_checks.checks.symbols import (
     unhidden_exports,
     version_newer_than_tag,
 )
+from binary_checks.errors import NotApplicable
 from binary_checks.model import (
     Linkage,
     MissingVersion,
@@ -85,8 +87,38 @@ def test_a_version_that_the_loader_does_not_insist_on_is_fine() -> None:
     assert judge(need("GLIBC_2.34", weak=True)) == []
 
 
-def test_a_tag_without_a_promise_allows_all() -> None:
-    assert judge(need("GLIBC_2.34"), on=target()) == []
+def test_a_plain_linux_tag_promises_no_version() -> None:
+    plain = target(name="linux_x86_64, CPython 3.11")
+    for check in (version_newer_than_tag, forbidden_symbol):
+        with pytest.raises(NotApplicable, match="linux_x86_64 promises no version of anything"):
+            list(check(extension(), link(), plain))
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({}, "there are no data of what manylinux_2_17_x86_64 promises"),
+        (
+            {"name": "linux_x86_64", "unjudged": ("linux_aarch64",)},
+            "linux_aarch64 was not judged: linux_x86_64 was",
+        ),
+    ],
+)
+def test_a_promise_that_is_not_known_is_not_looked_at(
+    fields: dict[str, Any], sentence: str
+) -> None:
+    for check in (version_newer_than_tag, forbidden_symbol):
+        found = list(check(extension(), link(), target(**fields)))
+        assert found == [NotLooked(sentence=sentence)]
+
+
+def test_what_the_judged_tag_does_not_allow_is_told_beside_the_unjudged() -> None:
+    on = replace(MANYLINUX2014, unjudged=("musllinux_1_2_x86_64",))
+    gap, problem = judge(need("GLIBC_2.34"), on=on)
+    assert gap == NotLooked(
+        sentence="musllinux_1_2_x86_64 was not judged: manylinux2014_x86_64 was"
+    )
+    assert "newer than manylinux2014_x86_64" in str(problem)
 
 
 def linked(**fields: Any) -> Linkage:

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
+from packaging.tags import parse_tag
 
 from binary_checks.checks.bundling import orphan_library
+from binary_checks.checks.duplicates import duplicate_runtime
+from binary_checks.checks.hardening import static_tls_budget
 from binary_checks.checks.linkage import (
     libpython_linked,
     load_order_dependent,
@@ -22,17 +26,20 @@ from binary_checks.model import (
     Package,
     UnreadObject,
 )
+from binary_checks.systems import target_for
 from fixtures.linking import extension, link
 from fixtures.values import wheel
 
 Check = Callable[[Linkage, Package], Iterator[Finding]]
 CHECKS: tuple[Check, ...] = (
+    duplicate_runtime,
     libpython_linked,
     load_order_dependent,
     missing_library,
     missing_search_directory,
     missing_version,
     orphan_library,
+    static_tls_budget,
     undefined_symbol,
 )
 each_check = pytest.mark.parametrize("check", CHECKS, ids=str)
@@ -62,3 +69,16 @@ def test_an_object_that_nobody_could_read_is_not_looked_at(check: Check) -> None
 def test_what_is_loaded_and_has_no_fault_passes(check: Check) -> None:
     objects = (extension("libc.so.6"),)
     assert list(check(link(*objects), wheel(objects=objects))) == []
+
+
+@each_check
+def test_a_tag_that_the_target_does_not_stand_for_is_not_judged(check: Check) -> None:
+    linkage = replace(link(), unjudged=("musllinux_1_2_x86_64",))
+    assert list(check(linkage, wheel())) == [
+        NotLooked(sentence="musllinux_1_2_x86_64 was not judged: manylinux_2_17_x86_64 was")
+    ]
+
+
+def test_what_a_set_of_tags_leaves_unjudged_is_told_by_the_simulation() -> None:
+    on = target_for(parse_tag("cp311-cp311-manylinux2014_x86_64.musllinux_1_2_x86_64"), frozenset())
+    assert link(on=on).unjudged == ("musllinux_1_2_x86_64",)

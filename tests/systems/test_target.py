@@ -33,6 +33,41 @@ def test_a_tag_between_two_policies_promises_what_the_older_does() -> None:
     assert found.policy.name == "manylinux_2_28"
 
 
+@pytest.mark.parametrize(
+    ("platforms", "judged", "unjudged"),
+    [
+        ("manylinux_2_28_x86_64.manylinux2014_x86_64", "manylinux2014_x86_64", ()),
+        ("linux_x86_64.manylinux_2_28_x86_64", "manylinux_2_28_x86_64", ()),
+        (
+            "manylinux2014_x86_64.musllinux_1_2_x86_64",
+            "manylinux2014_x86_64",
+            ("musllinux_1_2_x86_64",),
+        ),
+        ("linux_x86_64.musllinux_1_2_x86_64", "musllinux_1_2_x86_64", ("linux_x86_64",)),
+        (
+            "manylinux_2_17_x86_64.manylinux_2_28_aarch64",
+            "manylinux_2_17_x86_64",
+            ("manylinux_2_28_aarch64",),
+        ),
+        (
+            "macosx_11_0_arm64.manylinux_2_17_x86_64.win_amd64",
+            "manylinux_2_17_x86_64",
+            ("macosx_11_0_arm64", "win_amd64"),
+        ),
+    ],
+)
+def test_systems_that_cannot_be_compared_are_left_unjudged(
+    platforms: str, judged: str, unjudged: tuple[str, ...]
+) -> None:
+    found = target(f"py3-none-{platforms}")
+    assert (found.name.partition(",")[0], found.unjudged) == (judged, unjudged)
+
+
+def test_an_architecture_without_data_is_not_looked_at() -> None:
+    with pytest.raises(Unavailable, match="no data of what manylinux_2_17_sparc promises"):
+        target("cp311-cp311-manylinux_2_17_sparc")
+
+
 def test_musllinux_has_musl() -> None:
     found = target("cp311-cp311-musllinux_1_2_aarch64")
     assert (found.libc, found.architecture) == ("musl", "aarch64")

@@ -1,0 +1,122 @@
+"""Objects and platform tags that disagree about the architecture are told, on every system."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from binary_checks.checks import hardening
+from binary_checks.errors import NotApplicable
+from binary_checks.model import (
+    Format,
+    Kind,
+    MalformedObject,
+    NotLooked,
+    ObjectFile,
+    Problem,
+    Wheel,
+)
+from fixtures.values import elf_file, pe_file, symbols, wheel
+
+
+def _wheel(platform: str, *objects: ObjectFile) -> Wheel:
+    return wheel(f"demo-1.0-py3-none-{platform}.whl", objects=objects)
+
+
+def test_an_object_of_another_architecture_is_told() -> None:
+    package = _wheel(
+        "manylinux_2_17_x86_64.manylinux2014_x86_64",
+        elf_file("demo/a.so", architecture="aarch64"),
+        elf_file("demo/b.so"),
+    )
+    assert list(hardening.wrong_architecture(package)) == [
+        Problem(
+            path="demo/a.so",
+            sentence="is for aarch64, the tags say manylinux2014_x86_64, manylinux_2_17_x86_64",
+        )
+    ]
+
+
+def test_a_tag_without_objects_is_told() -> None:
+    package = _wheel("linux_armv7l.linux_x86_64", elf_file())
+    assert list(hardening.wrong_architecture(package)) == [
+        Problem(sentence="claims linux_armv7l and has no object for that architecture")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("platform", "fields"),
+    [
+        ("linux_x86_64", {}),
+        ("linux_armv6l", {"architecture": "armv7l"}),
+        ("musllinux_1_2_aarch64", {"architecture": "aarch64"}),
+        ("win_amd64", {"architecture": "x86_64"}),
+        ("win_arm64", {"architecture": "aarch64"}),
+        ("macosx_11_0_universal2", {"architecture": "aarch64"}),
+        ("manylinux_2_17_i686", {"architecture": "i686"}),
+        ("manylinux_2_17_ppc64le", {"architecture": "ppc64le"}),
+    ],
+)
+def test_an_object_that_the_tags_allow_is_quiet(platform: str, fields: dict[str, Any]) -> None:
+    assert list(hardening.wrong_architecture(_wheel(platform, elf_file(**fields)))) == []
+
+
+@pytest.mark.parametrize("kind", [Kind.DEVICE, Kind.DEBUG, Kind.RELOCATABLE])
+def test_what_is_never_loaded_has_no_wrong_architecture(kind: Kind) -> None:
+    other = elf_file("demo/b.so", architecture="aarch64", kind=kind)
+    assert list(hardening.wrong_architecture(_wheel("linux_x86_64", elf_file(), other))) == []
+    with pytest.raises(NotApplicable, match="no object that is ever loaded"):
+        list(hardening.wrong_architecture(_wheel("linux_x86_64", other)))
+
+
+def test_a_wheel_for_any_platform_names_no_architecture() -> None:
+    for item in (elf_file(architecture="aarch64"), pe_file(architecture="i686")):
+        with pytest.raises(NotApplicable, match="no platform tag that names an architecture"):
+            list(hardening.wrong_architecture(_wheel("any", item)))
+
+
+def test_an_architecture_that_is_unknown_or_could_not_be_read_is_not_looked_at() -> None:
+    sentence = "the architecture that manylinux_2_17_sparc names is unknown to this check"
+    package = _wheel("linux_x86_64.manylinux_2_17_sparc", elf_file(architecture="aarch64"))
+    assert list(hardening.wrong_architecture(package)) == [NotLooked(sentence=sentence)]
+    broken = MalformedObject(path="demo/a.so", format=Format.PE, offset=64, reason="cut")
+    assert list(hardening.wrong_architecture(wheel(malformed=(broken,)))) == [
+        NotLooked(path="demo/a.so", sentence="cut")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("platform", "path", "fields"),
+    [
+        ("win_amd64", "demo/clr/Demo.dll", {"architecture": "i686", "managed": True}),
+        ("win_amd64", "demo/tool.exe", {"architecture": "i686", "kind": Kind.EXECUTABLE}),
+        ("win_amd64", "demo/attach_x86.dll", {"architecture": "i686"}),
+        ("win32", "demo/attach-amd64.dll", {"architecture": "x86_64"}),
+        ("win_arm64", "demo.libs/msvcp140.dll", {"architecture": "arm64x"}),
+    ],
+)
+def test_windows_takes_some_images_of_other_architectures(
+    platform: str, path: str, fields: dict[str, Any]
+) -> None:
+    package = _wheel(platform, pe_file(path, **fields))
+    assert list(hardening.wrong_architecture(package)) == []
+
+
+@pytest.mark.parametrize(
+    ("platform", "path", "architecture"),
+    [
+        ("win_amd64", "demo/helper.dll", "i686"),
+        ("win_amd64", "demo/_x.cp311-win32.pyd", "i686"),
+        ("win_amd64", "demo/helper.dll", "arm64ec"),
+        ("win_amd64", "demo/helper.dll", "arm64x"),
+        ("win_arm64", "demo/helper.dll", "x86_64"),
+        ("win_arm64", "demo/proxy86.dll", "i686"),
+    ],
+)
+def test_a_dll_for_another_architecture_is_told(
+    platform: str, path: str, architecture: str
+) -> None:
+    library = pe_file(path, architecture=architecture, exports=symbols("PyInit__x"))
+    (problem,) = hardening.wrong_architecture(_wheel(platform, library))
+    assert problem == Problem(path=path, sentence=f"is for {architecture}, the tags say {platform}")
