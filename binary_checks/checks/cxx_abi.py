@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 
 from binary_checks.check import check
 from binary_checks.checks.unloaded_objects import find_unread
@@ -104,7 +105,7 @@ def _names_by_path(package: Package) -> dict[str, set[str]]:
     """The symbols of each object; of a fat Mach-O those of all slices, each once."""
     names: dict[str, set[str]] = {}
     for item in _own_objects(package):
-        told = filter(_may_tell, item.exports.names | item.imports.names)  # nearly all end here
+        told = filter(_may_tell, chain(item.exports.names, item.imports.names))  # nearly none
         names.setdefault(item.path, set()).update(told)
     return names
 

@@ -6,12 +6,13 @@ The readers are twins: ``recognises``, ``retained`` and ``read``, in this order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from functools import cache
+from importlib import import_module
+from typing import Protocol, cast
 
 from binary_checks.errors import MalformedError
 from binary_checks.model import Format, MalformedObject, ObjectFile, UnreadObject
 from binary_checks.model.source import ByteSource
-from binary_checks.objects import elf, macho, pe
 
 __all__ = ["read_objects", "recognise", "retained"]
 
@@ -26,12 +27,28 @@ class _Reader(Protocol):
     def read(self, path: str, source: ByteSource) -> Sequence[ObjectFile | UnreadObject]: ...
 
 
-_READERS: dict[Format, _Reader] = {Format.ELF: elf, Format.MACHO: macho, Format.PE: pe}
+_READERS = {Format.ELF: "elf", Format.MACHO: "macho", Format.PE: "pe"}
+_BEGINNINGS = {
+    b"\x7fE": Format.ELF,
+    b"MZ": Format.PE,
+    b"\xfe\xed": Format.MACHO,
+    b"\xce\xfa": Format.MACHO,
+    b"\xcf\xfa": Format.MACHO,
+    b"\xca\xfe": Format.MACHO,
+}
+"""By its first two bytes nearly every file is told to be no object, and no reader is asked."""
+
+
+@cache
+def _reader(found: Format) -> _Reader:
+    """Load the reader of a format when the first file of it comes along."""
+    return cast("_Reader", import_module(f"{__name__}.{_READERS[found]}"))
 
 
 def recognise(head: bytes) -> Format | None:
     """The format that the first bytes (64 are enough) announce, None for anything else."""
-    return next((name for name, reader in _READERS.items() if reader.recognises(head)), None)
+    found = _BEGINNINGS.get(head[:2])
+    return found if found and _reader(found).recognises(head) else None
 
 
 def retained(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
@@ -40,7 +57,7 @@ def retained(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
     It is a guess that is nearly always right: another range may be asked for all the same.
     """
     found = recognise(head)
-    return _READERS[found].retained(head, size) if found else ()
+    return _reader(found).retained(head, size) if found else ()
 
 
 def read_objects(
@@ -51,6 +68,6 @@ def read_objects(
     if found is None:
         return ()
     try:
-        return tuple(_READERS[found].read(path, source))
+        return tuple(_reader(found).read(path, source))
     except MalformedError as error:
         return (MalformedObject(path=path, format=found, offset=error.offset, reason=error.reason),)
