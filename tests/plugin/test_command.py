@@ -165,6 +165,11 @@ def test_without_a_package_the_folders_own_tests_do_not_run(tmp_path: Path) -> N
     assert result.stderr.splitlines()[0] == "ERROR: name a package, for example dist/*.whl"
 
 
+def _heed_interrupts() -> None:
+    """Undo what a background job inherits from its shell: SIGINT is ignored there."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_cancelled_run_leaves_nothing_behind(tmp_path: Path, number: int) -> None:
@@ -179,10 +184,15 @@ def test_a_cancelled_run_leaves_nothing_behind(tmp_path: Path, number: int) -> N
         env={**os.environ, "TMPDIR": str(private)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        preexec_fn=_heed_interrupts,
     ) as process:
         while not started.exists() and process.poll() is None:
             time.sleep(0.05)
         process.send_signal(number)
+        try:
+            process.wait(60)
+        finally:
+            process.kill()
     assert process.returncode == 2
     assert list(private.iterdir()) == []
 
