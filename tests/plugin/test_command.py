@@ -184,7 +184,7 @@ def test_a_cancelled_run_leaves_nothing_behind(tmp_path: Path, number: int) -> N
         env={**os.environ, "TMPDIR": str(private)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        preexec_fn=_heed_interrupts,
+        preexec_fn=_heed_interrupts,  # noqa: PLW1509 - no other thread runs here
     ) as process:
         while not started.exists() and process.poll() is None:
             time.sleep(0.05)
