@@ -84,7 +84,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     runtime = [i for i in items if isinstance(i, CheckItem) and i.check.runs_package]
     if runtime:
-        config.stash[SESSION].left_out = len(runtime)
         items[:] = [item for item in items if item not in runtime]
         config.hook.pytest_deselected(items=runtime)
 

@@ -32,7 +32,6 @@ class Session:
     facts: dict[Path, Facts] = field(default_factory=dict)
     unreadable: set[Path] = field(default_factory=set)  # packages of which that was said already
     complaints: list[str] = field(default_factory=list)  # of the whole run, once it has ended
-    left_out: int = 0  # runtime checks that --binary-static deselected
 
     @property
     def profile(self) -> Profile:
