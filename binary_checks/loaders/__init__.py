@@ -37,7 +37,7 @@ def simulate(
     rules: LoaderRules = musl if target.libc == "musl" else glibc
     beside = sort_out(requirements, others, target)
     layout = Layout(package, beside.packages)
-    native = [item for item in layout.objects if item.architecture == target.architecture]
+    native = [item for item in layout.objects if item.architecture in target.architectures]
     loadings = load_roots(native, partial(load, searches=Searches(layout, target, rules)))
     images = (*loadings.roots, *loadings.orphans)
     symbols = look_up(images, layout, target, rules)

@@ -76,7 +76,7 @@ def _environment(target: TargetSystem) -> dict[str, str]:
         "implementation_name": "cpython",
         "implementation_version": f"{major}.{minor}.0",
         "os_name": "posix",
-        "platform_machine": target.architecture,
+        "platform_machine": target.architectures[0],
         "platform_python_implementation": "CPython",
         "platform_release": "",
         "platform_system": "Linux",

@@ -39,6 +39,8 @@ class Edge:
     leaves_package: bool = False  # a searched directory lies in site-packages outside the package
     elsewhere: tuple[str, ...] = ()  # objects of the layout of that name that no search finds
     shadowed: str | None = None  # what a search finds, had nothing else been loaded before
+    weak: bool = False  # may be missing (LC_LOAD_WEAK_DYLIB)
+    delayed: bool = False  # looked for at the first call, not when the object is loaded
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -54,6 +54,11 @@ class Package:
     archive_faults: tuple[
         str, ...
     ] = ()  # of the archive as a whole: bytes before its first entry, ...
+    dll_directories: tuple[str, ...] = ()
+    """Where its own Python code has Windows look for DLLs (os.add_dll_directory), relative to
+    site-packages."""
+    loading_code: tuple[str, ...] = ()
+    """Its Python files that add directories, or open libraries, which only running them tells."""
 
     @property
     def file_name(self) -> str:

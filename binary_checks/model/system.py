@@ -79,6 +79,8 @@ class Interpreter:
     version: tuple[int, int]
     free_threaded: bool
     exports: frozenset[str]
+    libraries: Mapping[str, frozenset[str]] = field(default_factory=dict, hash=False)
+    """On Windows the DLLs that lie beside python.exe, in lower case, and what each exports."""
 
 
 def _as_numbers(version: str) -> tuple[int, ...]:
@@ -97,15 +99,20 @@ class TargetSystem:
     """The user's machine as the package's tags promise it: data, never this host."""
 
     name: str  # "manylinux_2_28_x86_64, CPython 3.11": how reports call it
-    libc: str = "glibc"  # or "musl"
-    architecture: str = "x86_64"
+    system: str = "linux"  # or "macos" or "windows", as the loaders differ
+    libc: str = "glibc"  # or "musl"; "" where the system has but one
+    architectures: tuple[str, ...] = ("x86_64",)  # universal2 has two, every other tag one
+    minimum_os: tuple[int, int] | None = None  # the oldest macOS that the tags claim
     policy: Policy | None = (
         None  # of the lowest platform tag claimed; None where the tag promises nothing
     )
     policies: tuple[Policy, ...] = ()  # all of that libc and architecture, lowest first
-    libraries: frozenset[str] = frozenset()  # sonames that the system provides
+    libraries: frozenset[str] = (
+        frozenset()
+    )  # that the system provides: sonames, install names, DLL names in lower case
     interpreter: Interpreter | None = None  # None: not one CPython, or no data for it
     library_data: Mapping[str, SystemLibrary] = field(
         default_factory=dict
-    )  # exports by soname, where known
+    )  # exports by the same names, where known
+    dll_directories: tuple[str, ...] = ()  # relative to site-packages: what a profile says is added
     unjudged: tuple[str, ...] = ()  # platform tags of the package that this is not the system of

@@ -50,7 +50,7 @@ def target_for(wheel_tags: Iterable[Tag], extra_libraries: frozenset[str]) -> Ta
     return TargetSystem(
         name=", ".join(filter(None, (lowest, _spell(python)))),
         libc=libc,
-        architecture=architecture,
+        architectures=(architecture,),
         policy=policy,
         policies=known,
         libraries=assumed.libraries | extra_libraries,

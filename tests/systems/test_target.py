@@ -70,7 +70,7 @@ def test_an_architecture_without_data_is_not_looked_at() -> None:
 
 def test_musllinux_has_musl() -> None:
     found = target("cp311-cp311-musllinux_1_2_aarch64")
-    assert (found.libc, found.architecture) == ("musl", "aarch64")
+    assert (found.libc, found.architectures) == ("musl", ("aarch64",))
     assert "libc.musl-aarch64.so.1" in found.libraries
 
 
