@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from operator import itemgetter
+from typing import Any
 
 from binary_checks.loaders import glibc, musl
-from binary_checks.loaders.image import Image, load
+from binary_checks.loaders.bindings import look_up_bindings
+from binary_checks.loaders.dyld import Dyld
+from binary_checks.loaders.elf import ElfLoader
+from binary_checks.loaders.image import Image
 from binary_checks.loaders.layout import Layout
+from binary_checks.loaders.loader import Loader
+from binary_checks.loaders.lookups import Lookups, find_own_python_symbols
 from binary_checks.loaders.requirements import sort_out
-from binary_checks.loaders.roots import load_roots
-from binary_checks.loaders.rules import LoaderRules
-from binary_checks.loaders.searches import Searches
-from binary_checks.loaders.symbols import find_own_python_symbols, look_up
+from binary_checks.loaders.roots import Loadings, load_roots
+from binary_checks.loaders.symbols import look_up
 from binary_checks.loaders.versions import find_missing_versions
-from binary_checks.model import Edge, Linkage, Package, Rule, TargetSystem
+from binary_checks.loaders.windows import WindowsLoader, fits
+from binary_checks.model import Edge, Format, Linkage, MissingVersion, Package, Rule, TargetSystem
 
 __all__ = ["simulate"]
 
@@ -34,26 +38,24 @@ def simulate(
     it spells them; of ``others`` those are left out whose version it excludes. With
     ``requirements_given`` nothing else is expected to be there at run time.
     """
-    rules: LoaderRules = musl if target.libc == "musl" else glibc
     beside = sort_out(requirements, others, target)
-    layout = Layout(package, beside.packages)
-    native = [item for item in layout.objects if item.architecture in target.architectures]
-    loadings = load_roots(native, partial(load, searches=Searches(layout, target, rules)))
-    images = (*loadings.roots, *loadings.orphans)
-    symbols = look_up(images, layout, target, rules)
+    simulation = _SIMULATIONS[target.system](package, beside.packages, target)
     missing = () if requirements_given else beside.missing
+    layout, loadings = simulation.layout, simulation.loadings
+    images = [image for each in loadings for image in (*each.roots, *each.orphans)]
+    closures = ((i.root.path, tuple(map(layout.label_of, i.objects))) for i in images)
     return Linkage(
         target=target.name,
+        format=simulation.format,
         unjudged=target.unjudged,
         edges=_merge(images, layout),
-        roots=tuple(image.root.path for image in loadings.roots),
-        orphans=loadings.unreached,
-        closures=tuple((i.root.path, tuple(map(layout.label_of, i.objects))) for i in images),
-        unresolved=symbols.unresolved,
-        missing_versions=find_missing_versions(images, layout, target)
-        if rules.CHECKS_VERSIONS
-        else (),
-        unexplored=symbols.unexplored,
+        roots=_each_once(image.root.path for each in loadings for image in each.roots),
+        orphans=_each_once(path for each in loadings for path in each.unreached),
+        closures=tuple(dict.fromkeys(closures)),
+        unresolved=simulation.lookups.unresolved,
+        missing_versions=simulation.missing_versions,
+        unexplored=simulation.lookups.unexplored,
+        granted=simulation.lookups.granted,
         own_python_symbols=find_own_python_symbols(images, layout),
         requirements_given=not missing,
         requirements=missing,
@@ -62,7 +64,83 @@ def simulate(
     )
 
 
-def _merge(images: Iterable[Image], layout: Layout) -> tuple[Edge, ...]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Simulation:
+    """What one system's loader made of a layout, for each architecture that is promised."""
+
+    format: Format
+    layout: Layout[Any]
+    loadings: tuple[Loadings[Any], ...]
+    lookups: Lookups
+    missing_versions: tuple[MissingVersion, ...] = ()
+
+
+def _simulate_linux(
+    package: Package, others: tuple[Package, ...], target: TargetSystem
+) -> _Simulation:
+    loader = ElfLoader(package, others, target, musl if target.libc == "musl" else glibc)
+    loadings = _load(loader, target, _is_of)
+    images = (*loadings[0].roots, *loadings[0].orphans)
+    checks_versions = loader.rules.CHECKS_VERSIONS
+    return _Simulation(
+        format=Format.ELF,
+        layout=loader.layout,
+        loadings=loadings,
+        lookups=look_up(images, loader),
+        missing_versions=find_missing_versions(images, loader.layout, target)
+        if checks_versions
+        else (),
+    )
+
+
+def _simulate_macos(
+    package: Package, others: tuple[Package, ...], target: TargetSystem
+) -> _Simulation:
+    return _simulate_bindings(Format.MACHO, Dyld(package, others, target), _is_of)
+
+
+def _simulate_windows(
+    package: Package, others: tuple[Package, ...], target: TargetSystem
+) -> _Simulation:
+    return _simulate_bindings(Format.PE, WindowsLoader(package, others, target), fits)
+
+
+def _simulate_bindings(
+    container: Format, loader: Loader[Any], fitting: Callable[[Any, str], bool]
+) -> _Simulation:
+    loadings = _load(loader, loader.target, fitting)
+    images = [image for each in loadings for image in (*each.roots, *each.orphans)]
+    return _Simulation(
+        format=container,
+        layout=loader.layout,
+        loadings=loadings,
+        lookups=look_up_bindings(images, loader),
+    )
+
+
+_SIMULATIONS = {
+    "linux": _simulate_linux,
+    "macos": _simulate_macos,
+    "windows": _simulate_windows,
+}
+
+
+def _is_of(item: Any, architecture: str) -> bool:
+    return bool(item.architecture == architecture)
+
+
+def _load(
+    loader: Loader[Any], target: TargetSystem, fitting: Callable[[Any, str], bool]
+) -> tuple[Loadings[Any], ...]:
+    """Load the roots of each promised architecture."""
+    objects = loader.layout.objects
+    return tuple(
+        load_roots([item for item in objects if fitting(item, architecture)], loader)
+        for architecture in target.architectures
+    )
+
+
+def _merge(images: Iterable[Image[Any]], layout: Layout[Any]) -> tuple[Edge, ...]:
     """One edge for each need of each object of the package: where processes differ, the worst."""
     merged: dict[tuple[str, str, str], tuple[Edge, str]] = {}
     for image in images:
@@ -82,3 +160,7 @@ def _badness(edge: Edge) -> int:
     if edge.resolved is None:
         return 2
     return int(edge.rule is Rule.LOADED and edge.shadowed is None)
+
+
+def _each_once(paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(paths))

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, replace
+from typing import Generic
 
+from binary_checks.loaders.loader import Found, Loader, ObjectT
 from binary_checks.loaders.places import Place
-from binary_checks.loaders.searches import Found, Searches
-from binary_checks.model import Edge, ElfFile, Kind, Rule
+from binary_checks.model import Dependency, Edge, Kind, Rule
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Image:
+class Image(Generic[ObjectT]):
     """What one process has loaded in the end."""
 
-    root: ElfFile
-    objects: tuple[ElfFile, ...]  # in load order, the root first
+    root: ObjectT
+    objects: tuple[ObjectT, ...]  # in load order, the root first
     edges: tuple[Edge, ...]  # of all of them, also of packages beside the judged one; no roots
     system: tuple[str, ...]  # libraries of the system that are in scope
     unread: tuple[str, ...]  # files that were found and of which nothing is known
@@ -26,33 +27,32 @@ class Image:
         return self.root.kind is Kind.SHARED
 
 
-def load(root: ElfFile, searches: Searches) -> Image:
+def load(root: ObjectT, loader: Loader[ObjectT]) -> Image[ObjectT]:
     """Load a root and everything that it needs."""
-    return _Process(root, searches).run()
+    return _Process(root, loader).run()
 
 
-class _Process:
+class _Process(Generic[ObjectT]):
     """A process while things are being loaded into it."""
 
-    def __init__(self, root: ElfFile, searches: Searches) -> None:
-        self.root, self.searches = root, searches
-        self.layout, self.target, self.rules = searches.layout, searches.target, searches.rules
-        preloaded = self.rules.preloaded(self.target.libraries)
-        self.system = list(preloaded) if root.kind is Kind.SHARED else []
-        self.loaded = {name: f"system:{name}" for name in self.system}  # needed name -> what has it
-        self.objects: dict[str, ElfFile] = {}
+    def __init__(self, root: ObjectT, loader: Loader[ObjectT]) -> None:
+        self.root, self.loader = root, loader
+        # By the name that it is asked for: what has it.
+        self.loaded = dict(loader.preloaded()) if root.kind is Kind.SHARED else {}
+        named = (label.partition(":") for label in self.loaded.values())
+        self.system = [name for origin, _, name in named if origin == "system"]
+        self.objects: dict[str, ObjectT] = {}
         self.unread: list[str] = []
         self.edges: list[Edge] = []
-        self.queue: deque[tuple[ElfFile, tuple[Place, ...]]] = deque()
+        self.queue: deque[tuple[ObjectT, tuple[Place, ...]]] = deque()
 
-    def run(self) -> Image:
-        self.add(self.root, "", ())
+    def run(self) -> Image[ObjectT]:
+        self.add(self.root, "", self.loader.begin(self.root))
         while self.queue:
             library, handed = self.queue.popleft()
-            for name in dict.fromkeys(dependency.name for dependency in library.needed):
-                self.edges.append(self.satisfy(library, name, handed))
-        libraries = self.target.libraries
-        brought = (other for name in self.system for other in self.rules.brings(name, libraries))
+            for need in _each_once(library):
+                self.edges.append(self.satisfy(library, need, handed))
+        brought = (other for name in self.system for other in self.loader.brings(name))
         return Image(
             root=self.root,
             objects=tuple(self.objects.values()),
@@ -61,34 +61,52 @@ class _Process:
             unread=tuple(dict.fromkeys(self.unread)),
         )
 
-    def add(self, library: ElfFile, requested: str, handed: tuple[Place, ...]) -> None:
+    def add(self, library: ObjectT, requested: str, handed: tuple[Place, ...]) -> None:
         """Map a library; it is searched for its own needs after those mapped before it."""
         self.objects[library.path] = library
-        self.queue.append((library, self.rules.hand_down(library, handed)))
-        for name in self.rules.names_of(library, requested):
-            self.loaded.setdefault(name, self.layout.label(library.path))
+        self.queue.append((library, self.loader.hand_down(library, handed)))
+        for name in self.loader.answers_to(library, requested):
+            self.loaded.setdefault(name, self.loader.layout.label(library.path))
 
-    def satisfy(self, library: ElfFile, name: str, handed: tuple[Place, ...]) -> Edge:
-        """Find, and if need be load, what a needed name means."""
-        found = self.searches.find(library, name, handed)
-        edge, loaded = found.edge, self.loaded.get(name)
+    def satisfy(self, library: ObjectT, need: Dependency, handed: tuple[Place, ...]) -> Edge:
+        """Find, and if need be load, what a need means."""
+        found = self.loader.find(library, need, handed)
+        edge, name = found.edge, self.loader.called(need.name)
+        loaded = self.loaded.get(name)
+        if need.delayed:
+            return edge
         if loaded is None:
             self.take(found, name, handed)
         elif loaded != edge.resolved:
             return replace(
-                edge, resolved=loaded, rule=Rule.LOADED, shadowed=edge.resolved, elsewhere=()
+                edge,
+                resolved=loaded,
+                rule=Rule.LOADED,
+                shadowed=edge.resolved,
+                elsewhere=(),
+                unknown="",
             )
         return edge
 
-    def take(self, found: Found, name: str, handed: tuple[Place, ...]) -> None:
-        resolved, rule = found.edge.resolved, found.edge.rule
+    def take(self, found: Found[ObjectT], name: str, handed: tuple[Place, ...]) -> None:
+        resolved = found.edge.resolved
         if resolved is None:
             return
-        self.loaded[name] = resolved
+        if name:
+            self.loaded[name] = resolved
+        origin, _, system = resolved.partition(":")
         if found.library is not None:
             if found.library.path not in self.objects:
-                self.add(found.library, name, handed)
-        elif rule is Rule.SYSTEM:
-            self.system.append(name)
-        elif rule is not Rule.PYTHON:
+                self.add(found.library, found.edge.needed, handed)
+        elif origin == "system":
+            self.system.append(system)
+        elif origin != "python":
             self.unread.append(resolved)
+
+
+def _each_once(library: ObjectT) -> tuple[Dependency, ...]:
+    """Each needed name once: a need at load counts before one at the first call."""
+    needs: dict[str, Dependency] = {}
+    for need in sorted(library.needed, key=lambda need: need.delayed):
+        needs.setdefault(need.name, need)
+    return tuple(needs.values())

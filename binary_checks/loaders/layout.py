@@ -2,76 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar
 
-from binary_checks.model import ElfFile, Kind, Package
+from binary_checks.model import Kind, ObjectFile, Package
 from binary_checks.model.search_path import directories, leaves_prefix
 
+ObjectT = TypeVar("ObjectT", bound=ObjectFile)
 
-class Layout:
-    """One site-packages with several packages in it; the first is the one that is judged."""
 
-    def __init__(self, package: Package, others: Iterable[Package] = ()) -> None:
+def _as_it_is(name: str) -> str:
+    return name
+
+
+class Layout(Generic[ObjectT]):
+    """One site-packages with several packages in it; the first is the one that is judged.
+
+    Only objects of one format are in it. ``spell_name`` makes of a needed name what libraries are
+    called by, ``spell_path`` of a path what the file system tells files apart by.
+    """
+
+    def __init__(
+        self,
+        package: Package,
+        others: Iterable[Package] = (),
+        *,
+        kind: type[ObjectT],
+        spell_name: Callable[[str], str] = _as_it_is,
+        spell_path: Callable[[str], str] = _as_it_is,
+    ) -> None:
         packages = (package, *others)
+        self._kind, self.spell_name, self._spell_path = kind, spell_name, spell_path
         self.objects = tuple(
             sorted(
-                (item for item in package.objects_of(ElfFile) if is_loadable(item)),
+                (item for item in package.objects_of(kind) if is_loadable(item)),
                 key=lambda item: (item.path, item.architecture),
             )
         )
         self.origins: dict[str, str] = {}  # path -> the other package that brings it
         self.unread: dict[str, str] = {}  # path -> why there are no facts about it
-        self._files: dict[str, tuple[ElfFile, ...]] = {}
-        self._by_name: dict[str, list[ElfFile]] = {}
+        self._files: dict[str, tuple[ObjectT, ...]] = {}
+        self._by_name: dict[str, list[ObjectT]] = {}
         for brought in packages:
             self._install(brought, "" if brought is package else brought.name)
         self._own = _OwnPlaces(package)
 
     def _install(self, package: Package, origin: str) -> None:
-        self.unread.update((item.path, item.reason) for item in package.malformed)
-        self.unread.update((item.path, item.reason) for item in package.unread)
-        for item in package.objects_of(ElfFile):
+        unread = ((i.path, i.reason) for each in (package.malformed, package.unread) for i in each)
+        self.unread.update((self._spell_path(path), reason) for path, reason in unread)
+        for item in package.objects_of(self._kind):
             if is_loadable(item):
                 self.origins.setdefault(item.path, origin)
-                self._files[item.path] = (*self._files.get(item.path, ()), item)
-                for name in {item.name, item.file_name} - {""}:
+                path = self._spell_path(item.path)
+                self._files[path] = (*self._files.get(path, ()), item)
+                for name in {self.spell_name(name) for name in (item.name, item.file_name)} - {""}:
                     self._by_name.setdefault(name, []).append(item)
 
-    def find(self, directory: str, name: str) -> tuple[ElfFile, ...]:
-        """The objects at that place; more than one when two packages fight for it."""
-        return self._files.get(f"{directory}/{name}" if directory else name, ())
+    def find(self, directory: str, name: str) -> tuple[ObjectT, ...]:
+        """The objects at that place: slices, or files that two packages fight for it with."""
+        return self._files.get(self._spell_path(f"{directory}/{name}" if directory else name), ())
 
     def is_unread(self, directory: str, name: str) -> bool:
         """Whether a file lies there that nothing is known about."""
-        return f"{directory}/{name}".lstrip("/") in self.unread
+        return self._spell_path(f"{directory}/{name}".lstrip("/")) in self.unread
 
-    def elsewhere(self, name: str, needer: ElfFile) -> tuple[str, ...]:
+    def elsewhere(self, name: str, needer: ObjectT) -> tuple[str, ...]:
         """The objects that go by that name, as file name or soname, wherever they lie.
 
         First those whose file has the name: of libx.so and libx.so.1, both of soname libx.so.1,
         the loader could find the second alone.
         """
-        namesakes = sorted(self._by_name.get(name, ()), key=lambda item: item.file_name != name)
+        name = self.spell_name(name)
+        namesakes = sorted(
+            self._by_name.get(name, ()), key=lambda item: self.spell_name(item.file_name) != name
+        )
         return tuple(
             self.label(item.path)
             for item in namesakes
             if item.architecture == needer.architecture and item.path != needer.path
         )
 
+    def has(self, name: str) -> bool:
+        """Whether any object goes by that name, wherever it lies."""
+        return self.spell_name(name) in self._by_name
+
     def label(self, path: str) -> str:
         """Name a place as linkages do: ``wheel:<dist>:<path>`` where another package brings it."""
         origin = self.origins.get(path)
         return f"wheel:{origin}:{path}" if origin else path
 
-    def label_of(self, item: ElfFile) -> str:
+    def label_of(self, item: ObjectT) -> str:
         """Name the place of an object."""
         return self.label(item.path)
 
-    def is_own(self, item: ElfFile) -> bool:
+    def labelled(self, label: str) -> ObjectT | None:
+        """The object at a place that ``label`` names; of several slices the first."""
+        path = label.split(":", 2)[2] if label.startswith("wheel:") else label
+        return next(iter(self._files.get(self._spell_path(path), ())), None)
+
+    def is_own(self, item: ObjectT) -> bool:
         """Whether the judged package brings that object."""
         return not self.origins.get(item.path)
 
-    def definer(self, name: str, needer: ElfFile) -> str:
+    def definer(self, name: str, needer: ObjectT) -> str:
         """An object of the layout that defines a symbol, "" where there is none."""
         return next(
             (
@@ -117,6 +150,6 @@ def _initialises(path: str) -> bool:
     return path.rpartition("/")[2].startswith("__init__.")
 
 
-def is_loadable(item: ElfFile) -> bool:
+def is_loadable(item: ObjectFile) -> bool:
     """Whether a loader ever maps such an object."""
     return item.kind in {Kind.SHARED, Kind.EXECUTABLE}

@@ -14,7 +14,8 @@ class Place:
     """One directory that a loader looks into."""
 
     directory: str | None  # relative to site-packages; None where no package can have a file
-    rule: Rule  # RPATH or RUNPATH
+    rule: Rule  # by which what is found there is found
+    absolute: str = ""  # a directory of the user's machine, where that may be the system's own
 
 
 def places(elements: Iterable[str], rule: Rule, owner: ElfFile) -> tuple[Place, ...]:

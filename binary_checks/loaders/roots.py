@@ -5,35 +5,36 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from typing import Generic
 
-from binary_checks.loaders.image import Image
-from binary_checks.model import ElfFile, Kind
+from binary_checks.loaders.image import Image, load
+from binary_checks.loaders.loader import Loader, ObjectT
+from binary_checks.model import Kind, ObjectFile
 from binary_checks.model.extensions import is_extension
 
-# auditwheel's and patchelf users' mark on a grafted file: libgfortran-040039e1.so.5.0.0.
-_HASHED = re.compile(r"[-.][0-9a-f]{8}(?:[-.].*)?\.so(?:\.|$)")
-
-Load = Callable[[ElfFile], Image]
+# The marks on grafted files: auditwheel's, libgfortran-040039e1.so.5.0.0; delvewheel's, 32 digits.
+_HASHED = re.compile(r"[-.](?:[0-9a-f]{8}(?:[-.].*)?\.so(?:\.|$)|[0-9a-f]{32}\.dll$)")
 
 
-def is_grafted(library: ElfFile) -> bool:
+def is_grafted(library: ObjectFile) -> bool:
     """Whether a repair tool put it there: it is judged through those that load it."""
     folders = library.directory.split("/")
-    return any(folder.endswith(".libs") for folder in folders) or bool(
+    return any(folder.endswith((".libs", ".dylibs")) for folder in folders) or bool(
         _HASHED.search(library.file_name)
     )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Loadings:
+class Loadings(Generic[ObjectT]):
     """The processes that a package is loaded into."""
 
-    roots: tuple[Image, ...]
-    orphans: tuple[Image, ...]  # of grafted libraries that no root reaches
+    roots: tuple[Image[ObjectT], ...]
+    orphans: tuple[Image[ObjectT], ...]  # of grafted libraries that no root reaches
     unreached: tuple[str, ...]  # the paths of all those libraries
 
 
-def load_roots(objects: Iterable[ElfFile], load: Load) -> Loadings:
+def load_roots(objects: Iterable[ObjectT], loader: Loader[ObjectT]) -> Loadings[ObjectT]:
     """Load every root into a process of its own, and then what none of them reaches.
 
     A root is an extension module, an executable, or a library that nothing in the package asks
@@ -42,37 +43,51 @@ def load_roots(objects: Iterable[ElfFile], load: Load) -> Loadings:
     not reached is an orphan.
     """
     libraries = tuple(objects)
-    wanted = {need.name for library in libraries for need in library.needed}
-    roots = tuple(load(item) for item in libraries if _is_evident(item, wanted))
+    open_one = partial(load, loader=loader)
+    wanted = _Wanted(libraries, loader)
+    roots = tuple(open_one(item) for item in libraries if _is_evident(item, wanted))
     rest = _not_reached(libraries, roots)
-    later = tuple(_load_rest([item for item in rest if not is_grafted(item)], load))
+    ungrafted = [item for item in rest if not is_grafted(item)]
+    later = tuple(_load_rest(ungrafted, open_one, _Wanted(ungrafted, loader)))
     unreached = _not_reached(rest, later)
     return Loadings(
         roots=tuple(sorted((*roots, *later), key=lambda image: image.root.path)),
-        orphans=tuple(_load_rest(unreached, load)),
+        orphans=tuple(_load_rest(unreached, open_one, _Wanted(unreached, loader))),
         unreached=tuple(item.path for item in unreached),
     )
 
 
-def _is_evident(library: ElfFile, wanted: set[str]) -> bool:
+class _Wanted:
+    """The names that some libraries need, as libraries are called by."""
+
+    def __init__(self, libraries: Iterable[ObjectT], loader: Loader[ObjectT]) -> None:
+        self._spell = loader.layout.spell_name
+        self._names = {self._spell(need.name) for item in libraries for need in item.needed}
+
+    def __contains__(self, library: ObjectFile) -> bool:
+        return any(self._spell(name) in self._names for name in (library.name, library.file_name))
+
+
+def _is_evident(library: ObjectFile, wanted: _Wanted) -> bool:
     if library.kind is Kind.EXECUTABLE:
         return True
     if is_grafted(library):
         return False
-    return is_extension(library) or wanted.isdisjoint({library.name, library.file_name})
+    return is_extension(library) or library not in wanted
 
 
-def _not_reached(libraries: Iterable[ElfFile], images: Iterable[Image]) -> list[ElfFile]:
+def _not_reached(libraries: Iterable[ObjectT], images: Iterable[Image[ObjectT]]) -> list[ObjectT]:
     reached = {item.path for image in images for item in image.objects}
     return [library for library in libraries if library.path not in reached]
 
 
-def _load_rest(rest: list[ElfFile], load: Load) -> Iterator[Image]:
+def _load_rest(
+    rest: list[ObjectT], open_one: Callable[[ObjectT], Image[ObjectT]], wanted: _Wanted
+) -> Iterator[Image[ObjectT]]:
     """Load what is left, one by one, first those that no other of them asks for."""
-    wanted = {need.name for item in rest for need in item.needed}
     reached: set[str] = set()
-    for item in sorted(rest, key=lambda item: not wanted.isdisjoint({item.name, item.file_name})):
+    for item in sorted(rest, key=lambda item: item in wanted):
         if item.path not in reached:
-            image = load(item)
+            image = open_one(item)
             reached.update(other.path for other in image.objects)
             yield image

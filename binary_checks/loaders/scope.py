@@ -1,14 +1,13 @@
-"""What is in scope where: who defines a symbol among all that a process has loaded."""
+"""What is in scope where: who defines a symbol among all that an ELF process has loaded."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
+from binary_checks.loaders.elf import ElfLoader
 from binary_checks.loaders.image import Image
-from binary_checks.loaders.layout import Layout
-from binary_checks.loaders.rules import LoaderRules
-from binary_checks.model import Edge, ElfFile, Symbol, TargetSystem
+from binary_checks.model import Edge, ElfFile, ObjectFile, Symbol, TargetSystem
 
 _SYSTEM = "system:"
 _NONE: frozenset[str] = frozenset()
@@ -37,16 +36,10 @@ class SystemSymbols:
 class Scope:
     """The objects of one process, and which of them each other brings along."""
 
-    def __init__(
-        self,
-        image: Image,
-        layout: Layout,
-        target: TargetSystem,
-        rules: LoaderRules,
-        system: SystemSymbols,
-    ) -> None:
-        self.image, self.target, self.rules, self.system = image, target, rules, system
-        self.objects = {layout.label(item.path): item for item in image.objects}
+    def __init__(self, image: Image[ElfFile], loader: ElfLoader, system: SystemSymbols) -> None:
+        self.image, self.loader, self.system = image, loader, system
+        self.target, self.rules = loader.target, loader.rules
+        self.objects = {loader.layout.label(item.path): item for item in image.objects}
         self._edges: dict[str, list[Edge]] = {}
         for edge in image.edges:
             self._edges.setdefault(edge.path, []).append(edge)
@@ -67,8 +60,7 @@ class Scope:
                     queue.append(other)
                 elif edge.resolved and edge.resolved.startswith(_SYSTEM):
                     name = edge.resolved.removeprefix(_SYSTEM)
-                    brought = self.rules.brings(name, self.target.libraries)
-                    system.update(dict.fromkeys((name, *brought)))
+                    system.update(dict.fromkeys((name, *self.loader.brings(name))))
         return tuple(found.values()), tuple(system)
 
     def _preloaded(self) -> tuple[str, ...]:
@@ -113,7 +105,7 @@ class Scope:
         return f"{self.image.unread[0]} could not be read" if self.image.unread else ""
 
 
-def strong(library: ElfFile, names: Iterable[str]) -> frozenset[str]:
+def strong(library: ObjectFile, names: Iterable[str]) -> frozenset[str]:
     """Those undefined symbols of the library that must be found; a weak one may stay undefined."""
     return frozenset(
         name for name in names if any(not symbol.weak for symbol in library.imports.find(name))

@@ -1,4 +1,4 @@
-"""Looks up the undefined symbols of all that is loaded, as a loader that binds at once."""
+"""Looks up the undefined symbols of all that is loaded, as ELF's loaders do that bind at once."""
 
 from __future__ import annotations
 
@@ -6,60 +6,23 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 
+from binary_checks.loaders.elf import ElfLoader
 from binary_checks.loaders.image import Image
 from binary_checks.loaders.layout import Layout
-from binary_checks.loaders.rules import LoaderRules
+from binary_checks.loaders.lookups import Lookups, is_pythons
 from binary_checks.loaders.scope import (
     Scope,
     SystemSymbols,
     mismatched,
     strong,
 )
-from binary_checks.model import ElfFile, TargetSystem, UnexploredSymbols, UnresolvedSymbol
+from binary_checks.model import ElfFile, UnexploredSymbols, UnresolvedSymbol
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Lookups:
-    """What became of all undefined symbols."""
-
-    unresolved: tuple[UnresolvedSymbol, ...]
-    unexplored: tuple[UnexploredSymbols, ...]
-
-
-def find_own_python_symbols(
-    images: Iterable[Image], layout: Layout
-) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """By object the symbols of the C API's shape that something loaded with it defines.
-
-    libshiboken6 has a PyRun_String of its own, for PySide6 to stay within the stable ABI.
-    """
-    images = tuple(images)
-    objects = {item.path: item for image in images for item in image.objects}
-    asked = {
-        item.path: frozenset(filter(_is_pythons, item.imports.names))
-        for item in filter(layout.is_own, objects.values())
-    }
-    wanted = frozenset[str]().union(*asked.values())
-    offered = {path: names for path, i in objects.items() if (names := wanted & i.exports.names)}
-    found: dict[str, set[str]] = {}
-    for image in images if offered else ():
-        defined = {name for item in image.objects for name in offered.get(item.path, ())}
-        for item in image.objects if defined else ():
-            if own := defined & asked.get(item.path, frozenset()):
-                found.setdefault(item.path, set()).update(own)
-    return tuple((path, tuple(sorted(names))) for path, names in sorted(found.items()))
-
-
-def _is_pythons(name: str) -> bool:
-    return name.startswith(("Py", "_Py")) and not name.startswith("PyInit")
-
-
-def look_up(
-    images: Iterable[Image], layout: Layout, target: TargetSystem, rules: LoaderRules
-) -> Lookups:
+def look_up(images: Iterable[Image[ElfFile]], loader: ElfLoader) -> Lookups:
     """Look up every strong undefined symbol of the package, in every process that loads it."""
-    system = SystemSymbols(target)
-    scopes = tuple(Scope(image, layout, target, rules, system) for image in images)
+    layout, system = loader.layout, SystemSymbols(loader.target)
+    scopes = tuple(Scope(image, loader, system) for image in images)
     own = _OwnClosures(scopes)
     unresolved: dict[tuple[str, str, str], UnresolvedSymbol] = {}
     unexplored: dict[str, UnexploredSymbols] = {}
@@ -137,13 +100,13 @@ def _out_of_sight(names: frozenset[str], scope: Scope) -> tuple[frozenset[str], 
     if scope.blindness:
         return names, scope.blindness
     if scope.image.python and scope.target.interpreter is None:
-        names = frozenset(name for name in names if _is_pythons(name))
+        names = frozenset(name for name in names if is_pythons(name))
         return names, "the exports of the tag's Python are not known"
     return frozenset(), ""
 
 
 def _describe(
-    library: ElfFile, names: Iterable[str], scope: Scope, layout: Layout
+    library: ElfFile, names: Iterable[str], scope: Scope, layout: Layout[ElfFile]
 ) -> Iterator[UnresolvedSymbol]:
     root = scope.image.root.path
     for name in sorted(names):
@@ -159,7 +122,10 @@ def _describe(
 
 
 def _describe_mismatched(
-    library: ElfFile, found: Iterable[tuple[str, str, ElfFile]], scope: Scope, layout: Layout
+    library: ElfFile,
+    found: Iterable[tuple[str, str, ElfFile]],
+    scope: Scope,
+    layout: Layout[ElfFile],
 ) -> Iterator[UnresolvedSymbol]:
     for name, version, provider in sorted(found, key=itemgetter(0, 1)):
         if not scope.answers(name, version):

@@ -11,7 +11,7 @@ from binary_checks.model import Edge, ElfFile, MissingVersion, NeededVersion, Ta
 
 
 def find_missing_versions(
-    images: Iterable[Image], layout: Layout, target: TargetSystem
+    images: Iterable[Image[ElfFile]], layout: Layout[ElfFile], target: TargetSystem
 ) -> tuple[MissingVersion, ...]:
     """Every needed version node, weak ones apart, that its library lacks in some process."""
     found: dict[tuple[str, str, str], MissingVersion] = {}

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from binary_checks.model.objects import Format
+
 
 class Rule(str, Enum):
     """The rule of the loader by which a needed library is found."""
@@ -41,6 +43,7 @@ class Edge:
     shadowed: str | None = None  # what a search finds, had nothing else been loaded before
     weak: bool = False  # may be missing (LC_LOAD_WEAK_DYLIB)
     delayed: bool = False  # looked for at the first call, not when the object is loaded
+    unknown: str = ""  # why it is not known whether the library is there; "" where it is known
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,6 +57,8 @@ class UnresolvedSymbol:
     root: str = ""
     provider: str = ""  # a library in scope that has the name, but not in that version
     elsewhere: str = ""  # an object of the layout that defines it, but is not in scope
+    architecture: str = ""  # of the slice, where the tag promises more than one
+    delayed: bool = False  # looked up at the first call, not when the object is loaded
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,6 +87,7 @@ class Linkage:
     """The simulated loader's whole answer for a package on one target system."""
 
     target: str  # "manylinux_2_28_x86_64, CPython 3.11": against what it was simulated
+    format: Format = Format.ELF  # of the objects that the target's loader loads
     edges: tuple[Edge, ...] = ()
     roots: tuple[str, ...] = ()  # what is loaded by itself: extensions, executables, libraries
     orphans: tuple[str, ...] = ()  # libraries grafted into the package that no root reaches
@@ -91,6 +97,8 @@ class Linkage:
     unexplored: tuple[UnexploredSymbols, ...] = ()
     own_python_symbols: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Object -> undefined symbols of the C API's shape that a library, not Python, defines."""
+    granted: tuple[tuple[str, int], ...] = ()
+    """System libraries whose exports are not known, and how many symbols are asked of each."""
     requirements_given: bool = False  # the wheels of Requires-Dist were part of the layout
     requirements: tuple[str, ...] = ()  # names of applicable Requires-Dist that were not given
     unjudged: tuple[str, ...] = ()  # platform tags of the package that it was not simulated for

@@ -32,6 +32,20 @@ def expand(element: str, owner: ElfFile) -> str | None:
     return _expand(element, owner.directory, owner.architecture)
 
 
+def expand_load_path(element: str, loader: str, program: str | None) -> str | None:
+    """Say what a path of dyld names in the installed layout, seen from those two directories.
+
+    ``@loader_path`` is that of the image that has the load command, ``@executable_path`` that of
+    the program. None for all that is no place of a package: an absolute path, one that is relative
+    to the current directory, and one below ``@rpath``.
+    """
+    token, slash, rest = element.partition("/")
+    start = {"@loader_path": loader, "@executable_path": program}.get(token)
+    if start is None:
+        return None
+    return normalise(f"{start or '.'}{slash}{rest}")
+
+
 @functools.lru_cache(maxsize=4096)
 def _expand(element: str, directory: str, architecture: str) -> str | None:
     expanded = _TOKEN.sub(lambda match: _value(match[1] or match[2], architecture), element)

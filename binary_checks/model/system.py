@@ -110,6 +110,8 @@ class TargetSystem:
     libraries: frozenset[str] = (
         frozenset()
     )  # that the system provides: sonames, install names, DLL names in lower case
+    partly: Mapping[str, str] = field(default_factory=dict)
+    """Libraries that only some of the promised systems have, and which: "macOS 13 and later"."""
     interpreter: Interpreter | None = None  # None: not one CPython, or no data for it
     library_data: Mapping[str, SystemLibrary] = field(
         default_factory=dict

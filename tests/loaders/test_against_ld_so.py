@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from binary_checks import objects
 from binary_checks.loaders import glibc
+from binary_checks.loaders.elf import ElfLoader
 from binary_checks.loaders.image import Image, load
-from binary_checks.loaders.layout import Layout
-from binary_checks.loaders.searches import Searches
-from binary_checks.loaders.symbols import Lookups, look_up
+from binary_checks.loaders.lookups import Lookups
+from binary_checks.loaders.symbols import look_up
 from binary_checks.model import ElfFile
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.linking import target
@@ -76,15 +76,15 @@ def build(recipe: dict[str, Any]) -> bytes:
     return build_elf(**{**recipe, **symbols})
 
 
-def judge(files: dict[str, bytes]) -> tuple[Image, Lookups]:
+def judge(files: dict[str, bytes]) -> tuple[Image[ElfFile], Lookups]:
     """Load the root alone, as ld.so is asked to."""
     found = [item for path in files for item in objects.read_objects(path, Bytes(files[path]))]
     readable = tuple(item for item in found if isinstance(item, ElfFile))
     system = target(libraries=frozenset(), library_data={}, interpreter=None)
-    layout = Layout(wheel(objects=readable))
-    (root,) = layout.find("pkg", "root.so")
-    image = load(root, Searches(layout, system, glibc))
-    return image, look_up([image], layout, system, glibc)
+    loader = ElfLoader(wheel(objects=readable), (), system, glibc)
+    (root,) = loader.layout.find("pkg", "root.so")
+    image = load(root, loader)
+    return image, look_up([image], loader)
 
 
 def install(files: dict[str, bytes], folder: Path) -> None:

@@ -1,0 +1,197 @@
+"""Looks up symbols where each is asked of one library: Mach-O's two levels, PE's import tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Generic
+
+from binary_checks.loaders.exports import Exports
+from binary_checks.loaders.image import Image
+from binary_checks.loaders.loader import Loader, ObjectT
+from binary_checks.loaders.lookups import Lookups, is_pythons
+from binary_checks.model import Edge, ObjectFile, UnexploredSymbols, UnresolvedSymbol
+
+EXECUTABLE = "@executable"
+"""Of whom Mach-O asks what the program itself defines, which is Python."""
+_NONE: frozenset[str] = frozenset()
+
+
+def look_up_bindings(images: Iterable[Image[ObjectT]], loader: Loader[ObjectT]) -> Lookups:
+    """Look up every strong import of the package's objects, in every process that loads them.
+
+    What is asked of a library of the system whose exports are not known is taken for granted, and
+    counted.
+    """
+    exports = Exports(loader)
+    unresolved: dict[tuple[str, str, str, str], UnresolvedSymbol] = {}
+    unexplored: dict[str, UnexploredSymbols] = {}
+    granted: dict[tuple[str, str, str], int] = {}
+    for image in images:
+        process = _Process(image, loader, exports)
+        for library in filter(loader.layout.is_own, image.objects):
+            for asked in exports.imports(library):
+                for item in process.judge(library, asked):
+                    unresolved.setdefault(
+                        (item.path, item.architecture, item.name, item.library), item
+                    )
+        granted.update(process.granted)
+        for hidden in process.unexplored:
+            known = unexplored.get(hidden.path)
+            if known is None or known.count < hidden.count:
+                unexplored[hidden.path] = hidden
+    totals: Counter[str] = Counter()
+    for (_, _, name), count in granted.items():
+        totals[name] += count
+    return Lookups(
+        unresolved=tuple(unresolved[key] for key in sorted(unresolved)),
+        unexplored=tuple(unexplored[key] for key in sorted(unexplored)),
+        granted=tuple(sorted(totals.items())),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Offer:
+    """What somebody answers for, as far as that is known."""
+
+    names: frozenset[str] = _NONE
+    complete: bool = False
+
+
+_UNKNOWN = _Offer()
+
+
+def _strong(library: ObjectFile, names: frozenset[str], asked: str) -> frozenset[str]:
+    """Those of the names that must be found where they are asked; a weak one may stay undefined."""
+    return frozenset(
+        name
+        for name in names
+        if any(not each.weak and each.library == asked for each in library.imports.find(name))
+    )
+
+
+class _Process(Generic[ObjectT]):
+    """One process, and who in it answers for what."""
+
+    def __init__(
+        self, image: Image[ObjectT], loader: Loader[ObjectT], exports: Exports[ObjectT]
+    ) -> None:
+        self.image, self.loader, self.exports = image, loader, exports
+        self.unexplored: list[UnexploredSymbols] = []
+        self.granted: dict[tuple[str, str, str], int] = {}
+        self._objects = {loader.layout.label(item.path): item for item in image.objects}
+        self._edges = {(edge.path, edge.needed): edge for edge in image.edges}
+
+    def judge(self, library: ObjectT, asked: str) -> Iterator[UnresolvedSymbol]:
+        """The symbols that a library asks of another, or of all, and that are not there."""
+        names = self.exports.imports(library)[asked]
+        if not asked:
+            yield from self._look_everywhere(library, names)
+            return
+        edge = self._edges.get((library.path, asked))
+        if edge is not None and edge.resolved is None:
+            return  # the whole library is missing, or may be: that is told once
+        offer = self._ask(library, asked, edge)
+        left = _strong(library, names - offer.names, asked)
+        if offer.complete:
+            yield from self._describe(library, left, asked, edge)
+        elif left:
+            self.granted[library.path, library.architecture, asked] = len(left)
+
+    def _ask(self, library: ObjectT, asked: str, edge: Edge | None) -> _Offer:
+        if edge is not None:
+            return self._offer_of(edge.resolved or "")
+        if asked == EXECUTABLE:
+            if not self.image.python:
+                return self._offer(self.image.root)
+            python = self.loader.target.interpreter
+            return _Offer(names=python.exports, complete=True) if python else _UNKNOWN
+        return self._offer(library) if asked == library.name else _UNKNOWN
+
+    def _offer_of(self, label: str) -> _Offer:
+        item = self._objects.get(label) or self.loader.layout.labelled(label)
+        if item is not None:
+            return self._offer(item)
+        origin, _, name = label.partition(":")
+        python = self.loader.target.interpreter
+        if origin == "python" and python is not None:
+            known = python.libraries.get(name.lower(), python.exports)
+            return _Offer(names=known, complete=bool(known))
+        data = self.loader.target.library_data.get(name) if origin == "system" else None
+        return _Offer(names=frozenset(data.symbols), complete=True) if data else _UNKNOWN
+
+    def _offer(self, item: ObjectT, above: frozenset[str] = _NONE) -> _Offer:
+        """What an object has itself, and by way of the libraries that it re-exports."""
+        offer = _Offer(
+            names=self.exports.of(item, self.loader.begin(self.image.root)), complete=True
+        )
+        for need in item.needed:
+            edge = self._edges.get((item.path, need.name))
+            if not need.reexported or edge is None or edge.resolved in above:
+                continue
+            other = self._objects.get(edge.resolved or "")
+            passed = (
+                self._offer(other, above | {edge.resolved or ""})
+                if other
+                else self._offer_of(edge.resolved or "")
+            )
+            offer = _Offer(
+                names=offer.names | passed.names, complete=offer.complete and passed.complete
+            )
+        return offer
+
+    def _look_everywhere(
+        self, library: ObjectT, names: frozenset[str]
+    ) -> Iterator[UnresolvedSymbol]:
+        """Look symbols up in all that is loaded: flat names, and C++'s that are to be one."""
+        python = self.loader.target.interpreter
+        if self.image.python and python is not None:
+            names = names - python.exports
+        for item in self.image.objects:
+            names = names - item.exports.names if names else names
+        for name in self.image.system if names else ():
+            data = self.loader.target.library_data.get(name)
+            names = names - data.symbols.keys() if data else names
+        left = _strong(library, names, "")
+        hidden, reason = self._out_of_sight(left)
+        if hidden:
+            self.unexplored.append(
+                UnexploredSymbols(path=library.path, count=len(hidden), reason=reason)
+            )
+        yield from self._describe(library, left - hidden, "", None)
+
+    def _out_of_sight(self, names: frozenset[str]) -> tuple[frozenset[str], str]:
+        if names and self._blindness:
+            return names, self._blindness
+        if self.image.python and self.loader.target.interpreter is None:
+            hidden = frozenset(filter(is_pythons, names))
+            return hidden, "the exports of the tag's Python are not known"
+        return _NONE, ""
+
+    @cached_property
+    def _blindness(self) -> str:
+        """Why a symbol may be defined where nobody can look; "" when all is known."""
+        for edge in self.image.edges:
+            if edge.resolved is None and not edge.weak and not edge.delayed:
+                return f"{edge.needed} is not found"
+        for name in self.image.system:
+            if self.loader.target.library_data.get(name) is None:
+                return f"{name} has no export data"
+        return f"{self.image.unread[0]} could not be read" if self.image.unread else ""
+
+    def _describe(
+        self, library: ObjectT, names: Iterable[str], asked: str, edge: Edge | None
+    ) -> Iterator[UnresolvedSymbol]:
+        several = len(self.loader.target.architectures) > 1
+        for name in sorted(names):
+            yield UnresolvedSymbol(
+                path=library.path,
+                name=name,
+                library=asked,
+                root=self.image.root.path,
+                elsewhere=self.loader.layout.definer(name, library),
+                architecture=library.architecture if several else "",
+                delayed=edge is not None and edge.delayed,
+            )

@@ -1,0 +1,147 @@
+"""How macOS's dyld finds what an image needs (dyld(1), dlopen(3), dyld's JustInTimeLoader)."""
+
+from __future__ import annotations
+
+import re
+
+from binary_checks.loaders.layout import Layout
+from binary_checks.loaders.loader import End, Found, Searches
+from binary_checks.loaders.places import Place
+from binary_checks.model import Dependency, Kind, MachOFile, Package, Rule, TargetSystem
+from binary_checks.model.search_path import PREFIX, expand_load_path, normalise
+
+_RPATH = "@rpath/"
+_LIBPYTHON = re.compile(
+    r"(?:.*/)?(?:Python3?\.framework/(?:Versions/3\.\d+t?/)?Python3?|libpython3(?:\.\d+t?)?\.dylib)"
+)
+_SYSTEMS_OWN = ("/usr/lib/", "/System/")
+
+
+class Dyld:
+    """dyld over one layout.
+
+    The old fallbacks to /usr/local/lib and /usr/lib are no rules of it: images that were linked
+    with an SDK since 2023 do not have them.
+    """
+
+    def __init__(self, package: Package, others: tuple[Package, ...], target: TargetSystem) -> None:
+        self.layout = Layout(package, others, kind=MachOFile, spell_name=leaf_name)
+        self.target = target
+        self._searches = Searches(self.layout)
+
+    def begin(self, root: MachOFile) -> tuple[Place, ...]:
+        """Where the program lies, which ``@executable_path`` names; for Python no package."""
+        programs = root.directory if root.kind is Kind.EXECUTABLE else f"{PREFIX}/bin"
+        return (Place(directory=programs, rule=Rule.EXECUTABLE_PATH),)
+
+    def hand_down(self, library: MachOFile, handed: tuple[Place, ...]) -> tuple[Place, ...]:
+        """Its own LC_RPATH before those of the images that led to it."""
+        program = handed[-1].directory
+        own = (
+            Place(
+                directory=expand_load_path(element, library.directory, program),
+                rule=Rule.RPATH,
+                absolute=element if element.startswith("/") else "",
+            )
+            for element in library.rpaths
+        )
+        return (*own, *handed)
+
+    def find(
+        self, library: MachOFile, need: Dependency, handed: tuple[Place, ...]
+    ) -> Found[MachOFile]:
+        """What a load command means in an image with those run paths."""
+        known = self._searches.recall(library, need, handed)
+        if known is not None:
+            return known
+        end = self._look_for(library, need.name, handed)
+        return self._searches.remember(library, need, handed, end)
+
+    def called(self, name: str) -> str:
+        """The name, but for one that is a place: of such, dyld asks by its path alone."""
+        return "" if name.startswith(("@loader_path/", "@executable_path/")) else name
+
+    def answers_to(self, library: MachOFile, requested: str) -> tuple[str, ...]:
+        """Its install name, whatever the name was that it was found by."""
+        del requested
+        return (library.name,) if library.name else ()
+
+    def preloaded(self) -> dict[str, str]:
+        """libSystem, which every process has."""
+        name = "/usr/lib/libSystem.B.dylib"
+        return {name: f"system:{name}"} if name in self.target.libraries else {}
+
+    def brings(self, name: str) -> tuple[str, ...]:
+        """Nothing: what a library re-exports is among its own exports."""
+        del name
+        return ()
+
+    def _look_for(self, library: MachOFile, name: str, handed: tuple[Place, ...]) -> End[MachOFile]:
+        if name.startswith(_RPATH):
+            return self._search(library, name.removeprefix(_RPATH), handed)
+        place = expand_load_path(name, library.directory, handed[-1].directory)
+        if place is not None:
+            at_program = name.startswith("@executable_path")
+            rule = Rule.EXECUTABLE_PATH if at_program else Rule.LOADER_PATH
+            found = self._open(library, place, rule)
+            return found or self._python(name) or End(searched=(_parent(place),))
+        return self._ask_system(name)
+
+    def _search(self, library: MachOFile, rest: str, handed: tuple[Place, ...]) -> End[MachOFile]:
+        """Put each run path of the load chain in the place of ``@rpath``."""
+        searched: dict[str, None] = {}
+        for place in handed:
+            if place.rule is not Rule.RPATH:
+                continue
+            if place.absolute:
+                named = f"{place.absolute.rstrip('/')}/{rest}"
+                if named in self.target.libraries:
+                    return End(
+                        resolved=f"system:{named}", rule=Rule.SYSTEM, searched=tuple(searched)
+                    )
+            if place.directory is None or place.directory in searched:
+                continue
+            searched[place.directory] = None
+            found = self._open(library, f"{place.directory}/{rest}", Rule.RPATH, tuple(searched))
+            if found:
+                return found
+        return self._python(rest) or End(searched=tuple(searched))
+
+    def _open(
+        self, library: MachOFile, path: str, rule: Rule, searched: tuple[str, ...] = ()
+    ) -> End[MachOFile] | None:
+        """The file at a path of the layout, if it has the slice that is loaded."""
+        path = normalise(path.lstrip("/"))
+        files = self.layout.find("", path)
+        fitting = next((f for f in files if f.architecture == library.architecture), None)
+        if fitting is None and not self.layout.is_unread("", path):
+            return None
+        resolved = self.layout.label(fitting.path if fitting else path)
+        return End(resolved=resolved, rule=rule, searched=searched, library=fitting)
+
+    def _ask_system(self, name: str) -> End[MachOFile]:
+        """A path of the user's machine: the system's own, Python's, or somebody's."""
+        if name in self.target.libraries:
+            return End(resolved=f"system:{name}", rule=Rule.SYSTEM)
+        python = self._python(name)
+        if python is not None:
+            return python
+        if name in self.target.partly:
+            return End()
+        system = name.startswith(_SYSTEMS_OWN)
+        return End(unknown="no list of the system's libraries has it" if system else "")
+
+    def _python(self, name: str) -> End[MachOFile] | None:
+        """A library that is the interpreter itself."""
+        if _LIBPYTHON.fullmatch(name):
+            return End(resolved=f"python:{name}", rule=Rule.PYTHON)
+        return None
+
+
+def leaf_name(name: str) -> str:
+    """What of an install name or a path tells libraries apart: its last component."""
+    return name.rpartition("/")[2]
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]

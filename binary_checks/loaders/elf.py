@@ -1,0 +1,113 @@
+"""How glibc's and musl's loaders find what an object needs; their rules say what differs."""
+
+from __future__ import annotations
+
+import re
+
+from binary_checks.loaders.layout import Layout
+from binary_checks.loaders.loader import End, Found, Searches
+from binary_checks.loaders.places import Place
+from binary_checks.loaders.rules import LoaderRules
+from binary_checks.model import Dependency, ElfFile, Package, Rule, TargetSystem
+from binary_checks.model.search_path import expand
+
+_LIBPYTHON = re.compile(r"libpython3(?:\.(?P<minor>\d+)(?P<flags>[a-z]*))?\.so(?:\.1\.0)?")
+
+
+class ElfLoader:
+    """The dynamic loader of a Linux system over one layout."""
+
+    def __init__(
+        self,
+        package: Package,
+        others: tuple[Package, ...],
+        target: TargetSystem,
+        rules: LoaderRules,
+    ) -> None:
+        self.layout = Layout(package, others, kind=ElfFile)
+        self.target, self.rules = target, rules
+        self._searches = Searches(self.layout)
+
+    def begin(self, root: ElfFile) -> tuple[Place, ...]:
+        """Nothing: every search path belongs to an object."""
+        del root
+        return ()
+
+    def hand_down(self, library: ElfFile, handed: tuple[Place, ...]) -> tuple[Place, ...]:
+        """What reaches a library's needs."""
+        return self.rules.hand_down(library, handed)
+
+    def find(self, library: ElfFile, need: Dependency, handed: tuple[Place, ...]) -> Found[ElfFile]:
+        """What a needed name means to a library with those RPATHs handed down to it."""
+        known = self._searches.recall(library, need, handed)
+        if known is not None:
+            return known
+        end = self._look_for(library, need.name, self.rules.search(library, handed))
+        return self._searches.remember(library, need, handed, end)
+
+    def called(self, name: str) -> str:
+        """The needed name as it is."""
+        return name
+
+    def answers_to(self, library: ElfFile, requested: str) -> frozenset[str]:
+        """The needed names that the library satisfies once it is loaded."""
+        return self.rules.names_of(library, requested)
+
+    def preloaded(self) -> dict[str, str]:
+        """The C library, and what else every Python has loaded."""
+        return {name: f"system:{name}" for name in self.rules.preloaded(self.target.libraries)}
+
+    def brings(self, name: str) -> tuple[str, ...]:
+        """What a library of the system has with it."""
+        return self.rules.brings(name, self.target.libraries)
+
+    def _look_for(self, library: ElfFile, name: str, places: tuple[Place, ...]) -> End[ElfFile]:
+        if self.rules.answers_itself(name):
+            return End(resolved=f"system:{name}", rule=Rule.SYSTEM)
+        if "/" in name:
+            return self._open(library, name)
+        searched: dict[str, None] = {}
+        for place in places:
+            if place.directory is None or place.directory in searched:
+                continue
+            searched[place.directory] = None
+            files = self.layout.find(place.directory, name)
+            fitting = next((f for f in files if f.architecture == library.architecture), None)
+            if fitting or self.layout.is_unread(place.directory, name):
+                path = fitting.path if fitting else f"{place.directory}/{name}".lstrip("/")
+                return End(
+                    resolved=self.layout.label(path),
+                    rule=place.rule,
+                    searched=tuple(searched),
+                    library=fitting,
+                )
+            if files and not self.rules.SKIPS_FOREIGN_FILES:
+                return End(searched=tuple(searched))
+        return self._ask_system(library, name, tuple(searched))
+
+    def _open(self, library: ElfFile, name: str) -> End[ElfFile]:
+        """Take a needed name with a slash as a path: from $ORIGIN, else from the user's cwd."""
+        folder, _, file_name = name.rpartition("/")
+        directory = expand(folder, library)
+        files = self.layout.find(directory, file_name) if directory is not None else ()
+        fitting = next((f for f in files if f.architecture == library.architecture), None)
+        if fitting is None:
+            return End()
+        return End(resolved=self.layout.label(fitting.path), rule=Rule.PATH, library=fitting)
+
+    def _ask_system(self, library: ElfFile, name: str, searched: tuple[str, ...]) -> End[ElfFile]:
+        """What neither the package nor those beside it have, the platform or Python may."""
+        if name in self.target.libraries and not library.no_default_libraries:
+            return End(resolved=f"system:{name}", rule=Rule.SYSTEM, searched=searched)
+        if _is_interpreters(name, self.target):
+            return End(resolved=f"python:{name}", rule=Rule.PYTHON, searched=searched)
+        return End(searched=searched)
+
+
+def _is_interpreters(name: str, target: TargetSystem) -> bool:
+    """Whether the name is that of the target's own libpython."""
+    match = _LIBPYTHON.fullmatch(name)
+    if match is None or match["minor"] is None or target.interpreter is None:
+        return match is not None
+    same = int(match["minor"]) == target.interpreter.version[1]
+    return same and ("t" in match["flags"]) == target.interpreter.free_threaded

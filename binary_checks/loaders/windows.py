@@ -1,0 +1,128 @@
+"""How Windows finds the DLLs of what CPython 3.8 and later loads (LoadLibraryEx's flags).
+
+Python asks for the directory of the module, its own program's, those of ``os.add_dll_directory``
+and System32. Neither PATH nor the current directory are searched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from binary_checks.loaders.layout import Layout
+from binary_checks.loaders.loader import End, Found, Searches
+from binary_checks.loaders.places import Place
+from binary_checks.model import Dependency, Kind, Package, PeFile, Rule, TargetSystem
+
+_API_SET = re.compile(r"(?:api|ext)-[a-z0-9-]+-l\d+-\d+-\d+(?:\.dll)?")
+_PREFIX = "../.."
+"""Where python.exe is, seen from site-packages: ``<prefix>\\Lib\\site-packages``."""
+
+
+class WindowsLoader:
+    """Windows's loader over one layout."""
+
+    def __init__(self, package: Package, others: tuple[Package, ...], target: TargetSystem) -> None:
+        self.layout = Layout(
+            package, others, kind=PeFile, spell_name=spell_dll_name, spell_path=str.lower
+        )
+        self.target = target
+        self._searches = Searches(self.layout)
+        packages = (package, *others)
+        self._deciding = tuple(path for each in packages for path in each.loading_code)
+        added = (*target.dll_directories, *(d for each in packages for d in each.dll_directories))
+        self._added = tuple(
+            Place(directory=directory, rule=Rule.ADDED_DIRECTORY)
+            for directory in dict.fromkeys(added)
+        )
+
+    def begin(self, root: PeFile) -> tuple[Place, ...]:
+        """The root's directory serves all that is loaded because of it; a program has no others."""
+        own = Place(directory=root.directory, rule=Rule.SIBLING)
+        if root.kind is Kind.EXECUTABLE:
+            return (own,)
+        return (own, Place(directory=_PREFIX, rule=Rule.APPLICATION), *self._added)
+
+    def hand_down(self, library: PeFile, handed: tuple[Place, ...]) -> tuple[Place, ...]:
+        """The same for every need of one loading."""
+        del library
+        return handed
+
+    def find(self, library: PeFile, need: Dependency, handed: tuple[Place, ...]) -> Found[PeFile]:
+        """What an import descriptor means in a process with those directories."""
+        known = self._searches.recall(library, need, handed)
+        if known is not None:
+            return known
+        end = self._look_for(library, spell_dll_name(need.name), handed)
+        return self._searches.remember(library, need, handed, end)
+
+    def called(self, name: str) -> str:
+        """The base name: one that is loaded is not looked for again."""
+        return spell_dll_name(name)
+
+    def answers_to(self, library: PeFile, requested: str) -> tuple[str, ...]:
+        """Its base name."""
+        del requested
+        return (spell_dll_name(library.file_name),)
+
+    def preloaded(self) -> dict[str, str]:
+        """Python's own DLL, and the C runtime that it was linked with."""
+        python = self.target.interpreter
+        return {name: f"python:{name}" for name in python.libraries} if python else {}
+
+    def brings(self, name: str) -> tuple[str, ...]:
+        """Nothing that anybody could ask for: imports name whose they are."""
+        del name
+        return ()
+
+    def _look_for(self, library: PeFile, name: str, handed: tuple[Place, ...]) -> End[PeFile]:
+        if _API_SET.fullmatch(name):
+            return self._ask_schema(name)
+        searched: dict[str, None] = {}
+        python = self.target.interpreter
+        for place in handed:
+            directory = place.directory or ""
+            searched.setdefault(directory)
+            fitting = self._at(directory, name, library)
+            if fitting or self.layout.is_unread(directory, name):
+                path = fitting.path if fitting else f"{directory}/{name}".lstrip("/")
+                return End(
+                    resolved=self.layout.label(path),
+                    rule=place.rule,
+                    searched=tuple(searched),
+                    library=fitting,
+                )
+            if place.rule is Rule.APPLICATION and python is not None and name in python.libraries:
+                return End(resolved=f"python:{name}", rule=Rule.PYTHON, searched=tuple(searched))
+        return self._ask_system(name, tuple(searched))
+
+    def _ask_system(self, name: str, searched: Iterable[str]) -> End[PeFile]:
+        own = tuple(directory for directory in searched if directory != _PREFIX)
+        if name in self.target.libraries:
+            return End(resolved=f"system:{name}", rule=Rule.SYSTEM, searched=own)
+        if self._deciding and self.layout.has(name):
+            code = f"{self._deciding[0]} decides at run time where DLLs are looked for"
+            return End(searched=own, unknown=code)
+        return End(searched=own)
+
+    def _ask_schema(self, name: str) -> End[PeFile]:
+        """An API set is resolved before any file is looked for."""
+        if name in self.target.libraries:
+            return End(resolved=f"system:{name}", rule=Rule.API_SET)
+        return End(unknown="no list of Windows's API sets has it")
+
+    def _at(self, directory: str, name: str, library: PeFile) -> PeFile | None:
+        files = self.layout.find(directory, name)
+        return next((each for each in files if fits(each, library.architecture)), None)
+
+
+def spell_dll_name(name: str) -> str:
+    """A DLL's base name as the loader compares it; ``.dll`` is added where there is no suffix."""
+    lowered = name.lower()
+    return lowered if "." in lowered or not lowered else f"{lowered}.dll"
+
+
+def fits(item: PeFile, architecture: str) -> bool:
+    """Whether an image may be loaded into a process of that architecture."""
+    hybrid = item.architecture == "arm64x" and architecture in {"aarch64", "arm64ec"}
+    return not item.managed and (item.architecture == architecture or hybrid)
