@@ -130,7 +130,9 @@ class Facts:
         return packages.open_package(self.path, objects, self._progress)
 
     def _name_target(self) -> TargetSystem:
-        return systems.target_for(self.get(Wheel).tags, self.settings.profile.system_libraries)
+        profile = self.settings.profile
+        tags = self.get(Wheel).tags
+        return systems.target_for(self.get(Wheel).tags, profile.system_libraries)
 
     def _simulate_loader(self) -> Linkage:
         wheel = self.get(Wheel)

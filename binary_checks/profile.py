@@ -55,6 +55,7 @@ class Profile:
     disable: frozenset[str] = frozenset()  # ids of checks that must not run
     objects: int | None = None  # at least so many object files; None: 1 for a platform wheel
     system_libraries: frozenset[str] = frozenset()  # what users have besides the policy's
+    dll_directories: tuple[str, ...] = ()  # where the package's code has Windows look for DLLs
     timeout: float = 300.0  # seconds for one probe process
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by check id, by name
     known_problems: tuple[KnownProblem, ...] = ()
@@ -141,6 +142,7 @@ def _profile(
         "disable": tuple[str, ...],
         "objects": int,
         "system_libraries": tuple[str, ...],
+        "dll_directories": tuple[str, ...],
         "timeout": float,
         "options": dict,
         "known_problems": list,
@@ -159,6 +161,7 @@ def _profile(
         disable=base.disable | frozenset(values.get("disable", ())),
         objects=values.get("objects", base.objects),
         system_libraries=base.system_libraries | frozenset(values.get("system_libraries", ())),
+        dll_directories=base.dll_directories + values.get("dll_directories", ()),
         timeout=values.get("timeout", base.timeout),
         options=_merge(base.options, values.get("options", {}), source),
         known_problems=base.known_problems

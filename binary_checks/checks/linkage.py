@@ -6,34 +6,46 @@ import re
 from collections.abc import Iterator
 
 from binary_checks.check import check
+from binary_checks.checks.python_dlls import is_python_dll
 from binary_checks.checks.search_texts import (
     is_executable,
     owners,
     spell_directories,
-    spell_elements,
-    spell_empty_elements,
     spell_lack,
     spell_search,
     spell_stray,
 )
 from binary_checks.checks.unloaded_objects import find_unloaded
+from binary_checks.checks.visual_cpp import is_debug_runtime, is_redistributable
+from binary_checks.errors import NotApplicable
 from binary_checks.model import (
     Edge,
     ElfFile,
     Finding,
+    Format,
     Linkage,
+    Note,
     NotLooked,
     Package,
     Problem,
     Rule,
     TargetSystem,
 )
-from binary_checks.model.search_path import (
-    directories,
-    expand,
-    leaves_prefix,
-    path_elements,
-    shorten,
+from binary_checks.model.extensions import is_extension
+from binary_checks.model.search_path import directories, expand, shorten
+
+_DRIVERS = (
+    "nvcuda.dll",
+    "nvml.dll",
+    "nvapi64.dll",
+    "nvapi.dll",
+    "nvencodeapi64.dll",
+    "nvcuvid.dll",
+    "opencl.dll",
+    "vulkan-1.dll",
+    "amdhip64.dll",
+    "ze_loader.dll",
+    "libcuda.so.1",
 )
 
 
@@ -42,12 +54,16 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
     """A needed library is neither in the package nor in what its tag promises.
 
     Where the search leads into other distributions' folders, those required must be given. An
-    executable lacks what no search path leads to, as nothing can have been loaded before it.
+    executable lacks what no search path leads to, as nothing can have been loaded before it. What
+    has a check of its own is left to it: a path of the build machine (needed-name-with-slash,
+    foreign-install-name), and on Windows Python's DLLs and those of the Visual C++ runtime.
 
-    Why: the loader refuses the object, and the import fails with "cannot open shared object file".
-    Fix: bundle it (``auditwheel repair``), link it statically, or require the distribution that
-    brings it and give the object a search path that leads there; name what users always have in
-    the profile's ``system_libraries``.
+    Why: the loader refuses the object, and the import fails with "cannot open shared object file",
+    "Library not loaded" or "DLL load failed".
+    Fix: bundle it (``auditwheel repair``, ``delocate-wheel``, ``delvewheel repair``), link it
+    statically, or require the distribution that brings it and give the object a search path that
+    leads there; name what users always have in the profile's ``system_libraries``, and where the
+    package's code has Windows look in its ``dll_directories``.
     """
     yield from find_unloaded(linkage, package)
     for other in linkage.refused:
@@ -55,28 +71,75 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
         yield NotLooked(sentence=f"was given {other}: {why}")
     found = owners(package)
     for edge in linkage.edges:
-        if edge.resolved is not None or "/" in edge.needed:
+        if edge.delayed or not _lacks(edge, linkage):
             continue
         searched = spell_search(edge, found)
-        if not edge.elsewhere:
+        if edge.unknown or not edge.elsewhere:
             yield spell_lack(edge, linkage, searched)
         elif is_executable(edge, found):
             yield spell_stray(edge, searched)
+
+
+def _lacks(edge: Edge, linkage: Linkage) -> bool:
+    """Whether nothing was found for a need that these checks speak of."""
+    if edge.resolved is not None or edge.weak:
+        return False
+    if linkage.format is Format.MACHO:
+        return not edge.needed.startswith("/") or bool(edge.unknown or edge.partly)
+    if linkage.format is Format.PE:
+        told_by_others = (is_python_dll, is_redistributable, is_debug_runtime)
+        return not any(tells(edge.needed) for tells in told_by_others)
+    return "/" not in edge.needed
+
+
+@check
+def missing_delayed_library(
+    linkage: Linkage, package: Package, *, optional: tuple[str, ...] = _DRIVERS
+) -> Iterator[Finding]:
+    """A library that is loaded at the first call is nowhere, or lacks the function.
+
+    ``optional`` names libraries that are there on some machines only, and that code which delays
+    them looks for first: those of drivers.
+
+    Why: nothing fails at import; the first call ends the process (Windows: exception 0xC06D007E or
+    0xC06D007F), in code that tests may never have reached.
+    Fix: bundle the library, or build without the feature that needs it.
+    """
+    yield from find_unloaded(linkage, package)
+    found = owners(package)
+    delayed = [edge for edge in linkage.edges if edge.delayed]
+    if not delayed:
+        raise NotApplicable("no library is loaded at the first call")
+    for edge in delayed:
+        if edge.needed.lower() not in optional and not edge.elsewhere and _lacks(edge, linkage):
+            yield spell_lack(edge, linkage, spell_search(edge, found))
+    for item in linkage.unresolved:
+        if item.delayed:
+            yield Problem(
+                path=item.path,
+                sentence=f"calls {item.name} of {item.library}, which does not have it: the first "
+                "call ends the process",
+            )
 
 
 @check
 def load_order_dependent(linkage: Linkage, package: Package) -> Iterator[Finding]:
     """A needed library is found only when something else was loaded before.
 
+    On Windows, where nothing but the directory of what is opened is searched, that is how every
+    plugin in a folder of its own is meant to work: it is a fault in an extension module alone.
+
     Why: another order of imports, or the object opened by itself, and it is not found.
-    Fix: give the object a search path to the library (``-Wl,-rpath,'$ORIGIN/...'``), or, where the
-    package's own code always loads the library first, accept it with that reason.
+    Fix: give the object a search path to the library (``-Wl,-rpath,'$ORIGIN/...'``, on macOS
+    ``@loader_path/...``; on Windows ``os.add_dll_directory`` in the package's ``__init__``), or,
+    where the package's own code always loads the library first, accept it with that reason.
     """
     yield from find_unloaded(linkage, package)
     found = owners(package)
     for edge in linkage.edges:
         searched = spell_search(edge, found)
-        if edge.resolved is None and edge.elsewhere and not is_executable(edge, found):
+        strayed = bool(edge.elsewhere) and not edge.delayed and _lacks(edge, linkage)
+        if strayed and not edge.unknown and not is_executable(edge, found):
             sentence = (
                 f"needs {edge.needed} and does not find it by itself ({searched}): "
                 f"it loads only after {edge.elsewhere[0]} was loaded"
@@ -88,58 +151,16 @@ def load_order_dependent(linkage: Linkage, package: Package) -> Iterator[Finding
             )
         else:
             continue
-        yield Problem(path=edge.path, sentence=sentence)
+        meant = linkage.format is Format.PE and not _is_module(edge.root or edge.path, package)
+        yield (Note if meant else Problem)(path=edge.path, sentence=sentence)
+
+
+def _is_module(path: str, package: Package) -> bool:
+    return any(is_extension(item) for item in package.objects if item.path == path)
 
 
 def _is_by_order(edge: Edge) -> bool:
     return bool(edge.resolved) and edge.rule is Rule.LOADED and edge.shadowed is None
-
-
-@check
-def absolute_search_path(library: ElfFile, *, allowed: tuple[str, ...] = ()) -> Iterator[Finding]:
-    """A library looks for its dependencies at an absolute path.
-
-    Why: the path exists on the build machine and nowhere else, or exists at the user's with other
-    libraries in it, put there by whoever may write there (/tmp).
-    Fix: link with ``-Wl,-rpath,'$ORIGIN/...'``, or take the entry out with ``patchelf``.
-    """
-    elements = [e for e in path_elements(library) if e.startswith("/") and e not in allowed]
-    if elements:
-        meaning = "absolute paths lead users nowhere, or to other libraries"
-        yield f"{spell_elements(library, elements)}: {meaning}"
-
-
-@check
-def empty_search_path(library: ElfFile, target: TargetSystem) -> Iterator[Finding]:
-    """A library looks for its dependencies in the current directory.
-
-    An empty element of a search path, often one colon too many, means the current directory to
-    glibc (musl passes over it); so does any path that begins with neither ``/`` nor ``$ORIGIN``.
-
-    Why: whoever can put a file where the user happens to stand, runs code in the user's process.
-    Fix: remove the element; write ``$ORIGIN`` for the library's own directory.
-    """
-    elements = path_elements(library)
-    danger = "the current directory: whoever can write there runs code in the user's process"
-    if "" in elements and target.libc == "glibc":
-        yield f"{spell_empty_elements(library)}, which means {danger}"
-    relative = [e for e in elements if e and not e.startswith("/") and expand(e, library) is None]
-    if relative:
-        yield f"{spell_elements(library, relative)}, relative to {danger}"
-
-
-@check
-def search_path_leaves_prefix(library: ElfFile) -> Iterator[Finding]:
-    """A search path climbs out of the environment that the package is installed in.
-
-    Why: what lies there depends on where the user keeps environments.
-    Fix: count the ``..`` again: from site-packages the environment is three levels up.
-    """
-    places = {element: expand(element, library) for element in path_elements(library)}
-    elements = [e for e, place in places.items() if place is not None and leaves_prefix(place)]
-    if elements:
-        meaning = "that is outside of the environment, where every user has something else"
-        yield f"{spell_elements(library, elements)}: {meaning}"
 
 
 @check
@@ -161,26 +182,6 @@ def missing_search_directory(linkage: Linkage, package: Package) -> Iterator[Fin
             yield Problem(path=edge.path, sentence=sentence)
 
 
-@check(enabled=False)
-def dead_search_directory(package: Package) -> Iterator[Finding]:
-    """A search path names a directory of the package that is not there.
-
-    Why: harmless as long as nothing is looked for there; a hint that the layout has changed.
-    Fix: remove the element.
-    """
-    known = directories(package)
-    for library in package.objects_of(ElfFile):
-        places = {element: expand(element, library) for element in path_elements(library)}
-        dead = [
-            element
-            for element, place in places.items()
-            if place is not None and not leaves_prefix(place) and place not in known
-        ]
-        if dead:
-            told = f"{spell_elements(library, dead)}: not in the package"
-            yield Problem(path=library.path, sentence=told)
-
-
 @check
 def needed_name_with_slash(library: ElfFile) -> Iterator[Finding]:
     """A needed library is named by a path.
@@ -195,38 +196,17 @@ def needed_name_with_slash(library: ElfFile) -> Iterator[Finding]:
             yield f"needs {shorten(need.name)}, a path: {opened}"
 
 
-@check(enabled=False)
-def rpath_instead_of_runpath(library: ElfFile) -> Iterator[Finding]:
-    """A library has a DT_RPATH, where the profile wants DT_RUNPATH.
-
-    Why: RPATH goes before LD_LIBRARY_PATH, so that users cannot replace a library, and is inherited
-    by all that the library loads.
-    Fix: link with ``-Wl,--enable-new-dtags``; ``patchelf --set-rpath`` without ``--force-rpath``.
-    """
-    if library.rpath and not library.runpath:
-        yield f"has RPATH {shorten(':'.join(library.rpath))} and no RUNPATH"
-
-
-@check(enabled=False)
-def runpath_instead_of_rpath(library: ElfFile) -> Iterator[Finding]:
-    """A library has a DT_RUNPATH, where the profile wants DT_RPATH.
-
-    Why: LD_LIBRARY_PATH goes before RUNPATH, so that a user's CUDA can take the place of the
-    package's; and RUNPATH is not inherited.
-    Fix: link with ``-Wl,--disable-new-dtags``; ``patchelf --force-rpath --set-rpath``.
-    """
-    if library.runpath:
-        yield f"has RUNPATH {shorten(':'.join(library.runpath))}, which takes RPATH's place"
-
-
 @check
 def libpython_linked(linkage: Linkage, package: Package) -> Iterator[Finding]:
     """An object needs libpython from the interpreter.
 
     Why: PEP 513 forbids it: many interpreters are built without a shared libpython, and the object
-    does not load there.
-    Fix: do not link it; ``python3-config`` without ``--embed``, CMake's ``Development.Module``.
+    does not load there; on macOS the path of one installation's Python.framework is nobody else's.
+    Fix: do not link it; ``python3-config`` without ``--embed``, CMake's ``Development.Module``, on
+    macOS ``-undefined dynamic_lookup``.
     """
+    if linkage.format is Format.PE:
+        raise NotApplicable("on Windows every extension module needs Python's DLL")
     yield from find_unloaded(linkage, package)
     for edge in linkage.edges:
         if edge.rule is Rule.PYTHON:

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping
 
 from binary_checks.model import (
     Edge,
-    ElfFile,
     Finding,
     Kind,
     Linkage,
     NotLooked,
+    ObjectFile,
     Package,
+    PeFile,
     Problem,
 )
 from binary_checks.model.phrases import name_first
@@ -23,13 +24,13 @@ _WHOLE_PATH = 300  # characters of a search path that a sentence shows
 _MOST = 8  # directories in a sentence; ibm_db's objects have two dozen
 _DRIVERS_OWN = "cuda"  # libcuda.so.1 comes with the driver, and in none of nvidia's wheels
 
-Owners = Mapping[tuple[str, str], ElfFile]
+Owners = Mapping[tuple[str, str], ObjectFile]
 """The objects of a package by path and architecture, as edges name them."""
 
 
 def owners(package: Package) -> Owners:
     """Find the objects that the edges of a linkage belong to."""
-    return {(item.path, item.architecture): item for item in package.objects_of(ElfFile)}
+    return {(item.path, item.architecture): item for item in package.objects}
 
 
 def is_executable(edge: Edge, found: Owners) -> bool:
@@ -45,6 +46,8 @@ def spell_search(edge: Edge, found: Owners) -> str:
     owner = found.get((edge.path, edge.architecture))
     if owner is not None and path_elements(owner):
         return f"its {path_tag(owner)} leads nowhere in the package"
+    if isinstance(owner, PeFile):
+        return "no directory of the package is searched for it"
     return "it has no search path"
 
 
@@ -53,13 +56,13 @@ def spell_directories(directories: Iterable[str]) -> str:
     return name_first([f"{shorten(directory or '.')}/" for directory in directories], _MOST)
 
 
-def spell_elements(library: ElfFile, elements: Iterable[str]) -> str:
+def spell_elements(library: ObjectFile, elements: Iterable[str]) -> str:
     """Name the elements of a search path: ``looks for libraries in /a, /b (RUNPATH)``."""
     names = [shorten(element) for element in dict.fromkeys(elements)]
     return f"looks for libraries in {name_first(names, _MOST)} ({path_tag(library)})"
 
 
-def spell_empty_elements(library: ElfFile) -> str:
+def spell_empty_elements(library: ObjectFile) -> str:
     """Say which elements of a search path are empty, and show all of it."""
     elements = path_elements(library)
     empty = [number for number, element in enumerate(elements, 1) if not element]
@@ -75,6 +78,8 @@ def spell_empty_elements(library: ElfFile) -> str:
 
 def spell_lack(edge: Edge, linkage: Linkage, searched: str) -> Finding:
     """Say that nothing in sight brings the library; no problem where a required wheel may."""
+    if edge.unknown:
+        return NotLooked(path=edge.path, sentence=f"needs {edge.needed}: {edge.unknown}")
     if edge.leaves_package and linkage.requirements:
         guess = guess_distribution(edge.needed, linkage.requirements)
         whose = f", perhaps {guess}," if guess else ""
@@ -84,6 +89,12 @@ def spell_lack(edge: Edge, linkage: Linkage, searched: str) -> Finding:
             "give it with --binary-with",
         )
     platform = linkage.target.partition(",")[0]
+    if edge.partly:
+        return Problem(
+            path=edge.path,
+            sentence=f"needs {edge.needed}, which only {edge.partly} have, while the tag says "
+            f"{platform}: on the others this file does not load",
+        )
     others = ", nor a given wheel, nor" if linkage.given else " nor"
     return Problem(
         path=edge.path,

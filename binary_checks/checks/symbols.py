@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from binary_checks.check import check
+from binary_checks.checks.symbol_texts import (
+    count_undefined,
+    list_symbols,
+    spell_lacking,
+    spell_undefined,
+)
 from binary_checks.checks.unloaded_objects import find_unjudged, find_unloaded
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
     ElfFile,
     Finding,
+    Format,
     Kind,
     Linkage,
     NeededVersion,
+    Note,
     NotLooked,
     Package,
     Policy,
@@ -22,8 +30,6 @@ from binary_checks.model import (
 )
 from binary_checks.model.extensions import is_extension, module_of
 from binary_checks.model.phrases import name_first
-
-_LONGEST = 60  # characters of a symbol in a sentence
 
 
 @check
@@ -90,7 +96,7 @@ def _describe(library: ElfFile, newer: Iterable[NeededVersion]) -> str:
 
 def _with_symbols(library: ElfFile, need: NeededVersion) -> str:
     names = sorted(s.name for s in library.imports if s.version == need.version)
-    asked_by = f" ({_list(names)})" if names else ""
+    asked_by = f" ({list_symbols(names)})" if names else ""
     return f"{need.version} of {need.library}{asked_by}"
 
 
@@ -103,56 +109,45 @@ def _as_numbers(version: str) -> tuple[int, ...]:
 def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
     """An object needs a symbol that nothing defines when it is loaded.
 
+    On macOS and Windows nearly every symbol is asked of one library, and looked up in that alone.
+    What is asked of a library of the system whose exports are not known is taken for granted; a
+    note says how much that is.
+
     Why: Python binds all symbols of an extension module at import, which fails with "undefined
-    symbol"; other libraries fail at the first call.
-    Fix: link the object with the library that defines the symbol (``-Wl,-z,defs`` tells at once).
+    symbol", "Symbol not found" or "The specified procedure could not be found"; other libraries
+    fail at the first call.
+    Fix: link the object with the library that defines the symbol (``-Wl,-z,defs`` tells at once),
+    in the version that is shipped.
     """
     yield from find_unloaded(linkage, package)
     imported = {item.path for item in package.objects if is_extension(item)}
     # Where the whole version node is missing, missing-version says so, once.
     told = {(item.path, item.provider, item.version) for item in linkage.missing_versions}
-    groups: dict[tuple[str, str, str, str], list[UnresolvedSymbol]] = {}
+    groups: dict[tuple[str, ...], list[UnresolvedSymbol]] = {}
     for item in linkage.unresolved:
-        if (item.path, item.provider, item.version) not in told:
-            key = (item.path, item.provider, item.elsewhere, item.root)
+        if (item.path, item.provider, item.version) not in told and not item.delayed:
+            asked = "" if linkage.format is Format.ELF else item.library
+            key = (item.path, item.provider, item.elsewhere, item.root, asked, item.architecture)
             groups.setdefault(key, []).append(item)
-    for (path, _, elsewhere, root), items in groups.items():
+    for (path, _, elsewhere, root, asked, _), items in groups.items():
+        if asked:
+            yield Problem(path=path, sentence=spell_lacking(items))
+            continue
         expected = bool(elsewhere) and root not in imported
         kind = NotLooked if expected else Problem
-        yield kind(path=path, sentence=_spell_undefined(items, expected=expected))
-    for unexplored in linkage.unexplored:
+        yield kind(path=path, sentence=spell_undefined(items, expected=expected))
+    for hidden in linkage.unexplored:
+        told_of = count_undefined(hidden.count)
         yield NotLooked(
-            path=unexplored.path,
-            sentence=f"{_count(unexplored.count)} could not be looked up: {unexplored.reason}",
+            path=hidden.path, sentence=f"{told_of} could not be looked up: {hidden.reason}"
         )
-
-
-def _spell_undefined(items: list[UnresolvedSymbol], *, expected: bool) -> str:
-    """How many symbols, which, where they were looked for and what to do."""
-    first = items[0]
-    names = [f"{item.name}@{item.version}" if item.version else item.name for item in items]
-    them = "it" if len(items) == 1 else "them"
-    who = "the file" if first.root == first.path else first.root
-    sentence = f"has {_count(len(names))} ({_list(names)}): "
-    if first.provider:
-        advice = "bundle the library that it was linked with"
-        return f"{sentence}{first.provider} has {them} in another version only; {advice}"
-    if not first.elsewhere:
-        advice = "link it with the library that does"
-        return f"{sentence}nothing that {who} loads defines {them}; {advice}"
-    if expected:
-        return f"{sentence}it works only in a process that has loaded {first.elsewhere} before"
-    return f"{sentence}{first.elsewhere} defines {them}, but {who} does not load that; link with it"
-
-
-def _count(number: int) -> str:
-    return f"{number} undefined symbol{'' if number == 1 else 's'}"
-
-
-def _list(names: list[str], most: int = 3) -> str:
-    """The first of the names, long ones (C++'s) cut."""
-    shown = (name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..." for name in names[:most])
-    return name_first([*shown, *names[most:]], most)
+    if linkage.granted:
+        total = sum(number for _, number in linkage.granted)
+        names = name_first([name for name, _ in linkage.granted], 3)
+        yield Note(
+            sentence=f"{total} symbols of system libraries whose exports are not known were taken "
+            f"for granted ({names})"
+        )
 
 
 @check
@@ -194,7 +189,7 @@ def forbidden_symbol(library: ElfFile, linkage: Linkage, target: TargetSystem) -
             used = sorted(n for n in names if any(not s.weak for s in library.imports.find(n)))
             if used:
                 yield (
-                    f"uses {_list(used)} of {edge.needed}, which not all systems have: "
+                    f"uses {list_symbols(used)} of {edge.needed}, which not all systems have: "
                     "there it is undefined"
                 )
 
@@ -217,7 +212,7 @@ def unhidden_exports(
         if not name.startswith(("PyInit_", "PyInitU_")) and name not in allowed
     )
     if names:
-        yield f"exports {_list(names)}"
+        yield f"exports {list_symbols(names)}"
 
 
 @check(enabled=False)

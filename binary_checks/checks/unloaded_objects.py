@@ -48,8 +48,8 @@ def find_unloaded(linkage: Linkage, package: Package) -> Iterator[NotLooked]:
     yield from find_unread(
         package,
         found=bool(linkage.closures or linkage.unjudged),
-        absent=f"no ELF object that is loaded on {platform}",
-        formats=(Format.ELF,),
+        absent=f"no {linkage.format.value} object that is loaded on {platform}",
+        formats=(linkage.format,),
     )
 
 

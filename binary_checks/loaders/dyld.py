@@ -127,7 +127,7 @@ class Dyld:
         if python is not None:
             return python
         if name in self.target.partly:
-            return End()
+            return End(partly=self.target.partly[name])
         system = name.startswith(_SYSTEMS_OWN)
         return End(unknown="no list of the system's libraries has it" if system else "")
 

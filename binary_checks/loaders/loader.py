@@ -22,6 +22,7 @@ class End(Generic[ObjectT]):
     searched: tuple[str, ...] = ()
     library: ObjectT | None = None
     unknown: str = ""  # why it cannot be said whether the library is there
+    partly: str = ""  # which of the promised systems alone have it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,6 +100,7 @@ class Searches(Generic[ObjectT]):
             weak=need.weak,
             delayed=need.delayed,
             unknown=end.unknown,
+            partly=end.partly,
         )
         found = Found(edge=edge, library=end.library)
         self._known[library.path, library.architecture, need, handed] = found

@@ -44,6 +44,7 @@ class Edge:
     weak: bool = False  # may be missing (LC_LOAD_WEAK_DYLIB)
     delayed: bool = False  # looked for at the first call, not when the object is loaded
     unknown: str = ""  # why it is not known whether the library is there; "" where it is known
+    partly: str = ""  # which of the promised systems alone have it: "macOS 13 and later"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

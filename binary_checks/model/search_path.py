@@ -7,7 +7,7 @@ import posixpath
 import re
 from collections.abc import Iterator
 
-from binary_checks.model.objects import ElfFile
+from binary_checks.model.objects import ElfFile, Kind, MachOFile, ObjectFile
 from binary_checks.model.packages import Package
 
 PREFIX = "../../.."
@@ -23,12 +23,15 @@ _SIXTY_FOUR_BIT = frozenset(
 )
 
 
-def expand(element: str, owner: ElfFile) -> str | None:
+def expand(element: str, owner: ElfFile | MachOFile) -> str | None:
     """Say which directory of the installed layout an element names.
 
     None for an absolute path, which is the user's machine's and no package's, and for the current
     directory, which is wherever the user happens to be: "", ".", "lib".
     """
+    if isinstance(owner, MachOFile):
+        program = owner.directory if owner.kind is Kind.EXECUTABLE else f"{PREFIX}/bin"
+        return expand_load_path(element, owner.directory, program)
     return _expand(element, owner.directory, owner.architecture)
 
 
@@ -66,12 +69,16 @@ def _value(name: str, architecture: str) -> str:
     return architecture
 
 
-def path_elements(owner: ElfFile) -> tuple[str, ...]:
+def path_elements(owner: ObjectFile) -> tuple[str, ...]:
     """The elements of the search path that counts: RUNPATH where there is one, else RPATH.
 
     A search path that is empty as a whole is no path at all to ld.so, while an empty element of a
-    longer one is the current directory.
+    longer one is the current directory. A PE has none.
     """
+    if isinstance(owner, MachOFile):
+        return owner.rpaths
+    if not isinstance(owner, ElfFile):
+        return ()
     elements = owner.runpath or owner.rpath
     return () if elements == ("",) else elements
 
@@ -100,8 +107,10 @@ def _parents(path: str) -> Iterator[str]:
         yield path
 
 
-def path_tag(owner: ElfFile) -> str:
-    """The dynamic tag of the search path that counts, as tools call it."""
+def path_tag(owner: ObjectFile) -> str:
+    """The dynamic tag, or load command, of the search path that counts, as tools call it."""
+    if not isinstance(owner, ElfFile):
+        return "LC_RPATH"
     return "RUNPATH" if owner.runpath else "RPATH"
 
 

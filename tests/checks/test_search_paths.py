@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import pytest
+
+from binary_checks.checks.linkage import missing_search_directory
+from binary_checks.checks.search_paths import (
+    absolute_search_path,
+    dead_search_directory,
+    empty_search_path,
+    rpath_instead_of_runpath,
+    runpath_instead_of_rpath,
+    search_path_leaves_prefix,
+)
+from fixtures.linking import extension, library, link, target
+from fixtures.values import elf_file, macho_file, wheel
+
+MUSL = target(libc="musl", name="musllinux_1_2_x86_64, CPython 3.11")
+
+
+def test_the_absolute_search_paths_of_a_file_are_told_in_one_line_with_their_tag() -> None:
+    subject = elf_file(rpath=("$ORIGIN", "/opt/lib", "/opt/lib", "/usr/x", f"/{' ' * 252}"))
+    assert list(absolute_search_path(subject)) == [
+        "looks for libraries in /opt/lib, /usr/x, /<252 blanks> (RPATH): "
+        "absolute paths lead users nowhere, or to other libraries"
+    ]
+
+
+def test_paths_from_origin_unused_rpaths_and_allowed_paths_are_no_absolute_ones() -> None:
+    assert list(absolute_search_path(elf_file(rpath=("/x",), runpath=("$ORIGIN/..",)))) == []
+    assert (
+        list(absolute_search_path(elf_file(runpath=("/opt/rocm",)), allowed=("/opt/rocm",))) == []
+    )
+
+
+def test_thousands_of_search_paths_make_no_endless_line() -> None:
+    (sentence,) = absolute_search_path(
+        elf_file(runpath=tuple(f"/{n}{'x' * 200}" for n in range(900)))
+    )
+    assert len(str(sentence)) < 1000
+    assert "and 892 more (RUNPATH)" in str(sentence)
+
+
+@pytest.mark.parametrize(
+    ("runpath", "which"),
+    [
+        (("$ORIGIN", ""), '"$ORIGIN:", whose last element is empty'),
+        (("", "$ORIGIN"), '":$ORIGIN", whose first element is empty'),
+        (("/a", "", "/b"), '"/a::/b", whose element 2 is empty'),
+        (("", "/a", ""), '":/a:", 2 of whose 3 elements are empty'),
+        (("",) * 8, '":::::::", all 8 elements of which are empty'),
+    ],
+)
+def test_an_empty_element_is_the_current_directory(runpath: tuple[str, ...], which: str) -> None:
+    (sentence,) = empty_search_path(elf_file(runpath=runpath), target())
+    assert sentence == (
+        f"has the RUNPATH {which}, which means the current directory: "
+        "whoever can write there runs code in the user's process"
+    )
+
+
+@pytest.mark.parametrize("runpath", [("lib",), (".",), ("$ORIGIN", ".", "../lib", ".")])
+def test_relative_elements_are_told_in_one_line(runpath: tuple[str, ...]) -> None:
+    (sentence,) = empty_search_path(elf_file(runpath=runpath), target())
+    assert "(RUNPATH), relative to the current directory" in str(sentence)
+
+
+@pytest.mark.parametrize("runpath", [(), ("",), ("$ORIGIN", "/lib")])
+def test_a_path_that_is_empty_as_a_whole_is_none(runpath: tuple[str, ...]) -> None:
+    assert list(empty_search_path(elf_file(runpath=runpath), target())) == []
+
+
+def test_musl_passes_over_an_empty_element() -> None:
+    assert list(empty_search_path(elf_file(runpath=("$ORIGIN", "")), MUSL)) == []
+
+
+def test_a_path_beyond_the_environment_leaves_it() -> None:
+    subject = elf_file(
+        "demo/a.so", runpath=("$ORIGIN/../../../../lib", "$ORIGIN/../../../../../lib")
+    )
+    assert list(search_path_leaves_prefix(subject)) == [
+        "looks for libraries in $ORIGIN/../../../../../lib (RUNPATH): "
+        "that is outside of the environment, where every user has something else"
+    ]
+
+
+def test_a_path_within_the_environment_is_fine() -> None:
+    subject = elf_file("demo/a.so", runpath=("$ORIGIN/../../../../lib",))
+    assert list(search_path_leaves_prefix(subject)) == []
+
+
+def test_a_directory_that_is_not_there_does_not_count_where_the_library_is_found() -> None:
+    objects = (
+        extension("libx.so", runpath=("$ORIGIN/libs", "$ORIGIN/lib")),
+        library("demo/lib/libx.so"),
+    )
+    assert list(missing_search_directory(link(*objects), wheel(objects=objects))) == []
+    assert len(list(dead_search_directory(wheel(objects=objects)))) == 1
+
+
+def test_a_directory_that_is_there_is_not_dead() -> None:
+    objects = (extension(runpath=("$ORIGIN/lib", "/opt")), library("demo/lib/libx.so"))
+    assert list(dead_search_directory(wheel(objects=objects))) == []
+
+
+def test_profiles_may_want_either_kind_of_path() -> None:
+    old, new = elf_file(rpath=("$ORIGIN",)), elf_file(runpath=("$ORIGIN",))
+    assert list(rpath_instead_of_runpath(old)) == ["has RPATH $ORIGIN and no RUNPATH"]
+    assert list(rpath_instead_of_runpath(new)) == []
+    assert list(runpath_instead_of_rpath(new)) == ["has RUNPATH $ORIGIN, which takes RPATH's place"]
+    assert list(runpath_instead_of_rpath(old)) == []
+
+
+def test_absolute_run_paths_lead_macos_away_but_to_its_own_swift() -> None:
+    subject = macho_file(rpaths=("@loader_path", "/usr/lib/swift", "/opt/homebrew/lib"))
+    assert list(absolute_search_path(subject)) == [
+        "looks for libraries in /opt/homebrew/lib (LC_RPATH): "
+        "absolute paths lead users nowhere, or to other libraries"
+    ]
+
+
+def test_a_run_path_beyond_the_environment_leaves_it() -> None:
+    beyond = macho_file("demo/a.so", rpaths=("@loader_path/../../../../../lib",))
+    assert len(list(search_path_leaves_prefix(beyond))) == 1
+    within = macho_file("demo/a.so", rpaths=("@loader_path/../.dylibs", "@executable_path/../lib"))
+    assert list(search_path_leaves_prefix(within)) == []
+    assert len(list(dead_search_directory(wheel(objects=[within])))) == 1

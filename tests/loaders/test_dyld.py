@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from binary_checks.model import Kind, Linkage, MachOFile, ObjectFile, Symbol, Symbols, TargetSystem
+from fixtures.linking import dylib, link, macos, needs, resolutions
+from fixtures.values import macho_file, symbols, wheel
+
+MODULE = "demo/_native.cpython-311-darwin.so"
+
+
+def module(*needed: str, **fields: Any) -> MachOFile:
+    usual: dict[str, Any] = {"architecture": "aarch64", "needed": needs(*needed)}
+    return macho_file(MODULE, exports=symbols("PyInit__native"), **{**usual, **fields})
+
+
+def load(*objects: ObjectFile, on: TargetSystem | None = None) -> Linkage:
+    return link(*objects, on=on or macos())
+
+
+def asks(library: str, *names: str, weak: bool = False) -> Symbols:
+    return Symbols(Symbol(name=name, library=library, weak=weak) for name in names)
+
+
+def test_loader_path_is_the_directory_of_who_asks() -> None:
+    linkage = load(
+        module("@loader_path/.dylibs/liba.dylib"),
+        dylib("demo/.dylibs/liba.dylib", "@loader_path/libb.dylib"),
+        dylib("demo/.dylibs/libb.dylib"),
+    )
+    assert resolutions(linkage) == {
+        "@loader_path/.dylibs/liba.dylib": ("demo/.dylibs/liba.dylib", "loader-path"),
+        "@loader_path/libb.dylib": ("demo/.dylibs/libb.dylib", "loader-path"),
+    }
+
+
+def test_one_name_below_loader_path_is_two_files_in_two_directories() -> None:
+    linkage = load(
+        module("@loader_path/libz.dylib", "@loader_path/sub/liba.dylib"),
+        dylib("demo/libz.dylib", name="/x/libz.dylib"),
+        dylib("demo/sub/liba.dylib", "@loader_path/libz.dylib"),
+        dylib("demo/sub/libz.dylib", name="/y/libz.dylib"),
+    )
+    assert resolutions(linkage, "demo/sub/liba.dylib") == {
+        "@loader_path/libz.dylib": ("demo/sub/libz.dylib", "loader-path")
+    }
+
+
+def test_run_paths_of_the_whole_load_chain_stand_for_rpath() -> None:
+    linkage = load(
+        module("@rpath/liba.dylib", rpaths=("@loader_path/lib",)),
+        dylib("demo/lib/liba.dylib", "@rpath/libb.dylib"),
+        dylib("demo/lib/libb.dylib"),
+    )
+    assert resolutions(linkage, "demo/lib/liba.dylib") == {
+        "@rpath/libb.dylib": ("demo/lib/libb.dylib", "rpath")
+    }
+
+
+def test_a_run_path_of_one_image_serves_nobody_beside_it() -> None:
+    linkage = load(
+        module("@loader_path/liba.dylib", "@loader_path/libc.dylib"),
+        dylib("demo/liba.dylib", rpaths=("@loader_path/lib",), name="a"),
+        dylib("demo/libc.dylib", "@rpath/libb.dylib", name="c"),
+        dylib("demo/lib/libb.dylib"),
+    )
+    assert resolutions(linkage, "demo/libc.dylib") == {"@rpath/libb.dylib": (None, "missing")}
+
+
+def test_an_image_that_is_loaded_under_its_install_name_is_taken_again() -> None:
+    linkage = load(
+        module("@loader_path/lib/libb.dylib", "@loader_path/liba.dylib"),
+        dylib("demo/lib/libb.dylib"),
+        dylib("demo/liba.dylib", "@rpath/libb.dylib", name="a"),
+    )
+    assert resolutions(linkage, "demo/liba.dylib") == {
+        "@rpath/libb.dylib": ("demo/lib/libb.dylib", "loaded")
+    }
+
+
+def test_the_systems_libraries_are_on_no_disk() -> None:
+    linkage = load(module("/usr/lib/libSystem.B.dylib", "/usr/lib/libnew.dylib"))
+    assert resolutions(linkage) == {
+        "/usr/lib/libSystem.B.dylib": ("system:/usr/lib/libSystem.B.dylib", "system"),
+        "/usr/lib/libnew.dylib": (None, "missing"),
+    }
+    assert [edge.unknown for edge in linkage.edges] == [
+        "",
+        "no list of the system's libraries has it",
+    ]
+
+
+def test_a_library_that_some_macos_lack_is_told_with_those_that_have_it() -> None:
+    partly = {"/usr/lib/libnew.dylib": "macOS 13 and later"}
+    linkage = load(module("/usr/lib/libnew.dylib"), on=macos(partly=partly))
+    (edge,) = linkage.edges
+    assert (edge.resolved, edge.partly, edge.unknown) == (None, "macOS 13 and later", "")
+
+
+@pytest.mark.parametrize("name", ["/opt/homebrew/lib/libx.dylib", "libx.dylib", "lib/libx.dylib"])
+def test_other_peoples_paths_and_the_current_directory_are_nothing(name: str) -> None:
+    linkage = load(module(name), dylib("demo/lib/libx.dylib"))
+    assert resolutions(linkage)[name] == (None, "missing")
+
+
+def test_executable_path_is_pythons_for_a_module_and_its_own_for_a_program() -> None:
+    program = macho_file(
+        "demo/bin/tool",
+        kind=Kind.EXECUTABLE,
+        architecture="aarch64",
+        needed=needs("@executable_path/../lib/libx.dylib"),
+    )
+    needed = "@executable_path/../lib/libx.dylib"
+    linkage = load(module(needed), program, dylib("demo/lib/libx.dylib"))
+    assert resolutions(linkage, program.path) == {
+        needed: ("demo/lib/libx.dylib", "executable-path")
+    }
+    assert resolutions(linkage, MODULE) == {needed: (None, "missing")}
+
+
+def test_a_weak_library_may_be_missing_and_so_may_what_is_asked_of_it() -> None:
+    absent = "@rpath/libmaybe.dylib"
+    linkage = load(module(needed=needs(absent, weak=True), imports=asks(absent, "maybe")))
+    (edge,) = linkage.edges
+    assert (edge.resolved, edge.weak) == (None, True)
+    assert linkage.unresolved == linkage.unexplored == ()
+
+
+def test_a_symbol_in_another_dylib_than_the_named_one_is_not_found() -> None:
+    linkage = load(
+        module(
+            "@loader_path/liba.dylib",
+            "@loader_path/libb.dylib",
+            imports=asks("@loader_path/liba.dylib", "wanted", "a"),
+        ),
+        dylib("demo/liba.dylib", exports=symbols("a")),
+        dylib("demo/libb.dylib", exports=symbols("wanted")),
+    )
+    (item,) = linkage.unresolved
+    assert (item.name, item.library, item.elsewhere) == (
+        "wanted",
+        "@loader_path/liba.dylib",
+        "demo/libb.dylib",
+    )
+
+
+def test_reexported_libraries_answer_for_the_one_that_was_asked() -> None:
+    linkage = load(
+        module("@loader_path/liba.dylib", imports=asks("@loader_path/liba.dylib", "b", "malloc")),
+        dylib(
+            "demo/liba.dylib",
+            needed=needs("@loader_path/libb.dylib", "/usr/lib/libSystem.B.dylib", reexported=True),
+        ),
+        dylib("demo/libb.dylib", exports=symbols("b")),
+    )
+    assert linkage.unresolved == linkage.granted == ()
+
+
+def test_a_system_library_of_unknown_exports_is_taken_at_its_word_and_counted() -> None:
+    cxx, c = "/usr/lib/libc++.1.dylib", "/usr/lib/libSystem.B.dylib"
+    asked = Symbols((*asks(cxx, "_Znwm", "_ZdlPv"), *asks(c, "malloc", "gone")))
+    linkage = load(module(cxx, c, imports=asked))
+    assert linkage.granted == ((cxx, 2),)
+    assert [item.name for item in linkage.unresolved] == ["gone"]
+
+
+def test_flat_names_are_pythons_or_of_anything_that_is_loaded() -> None:
+    linkage = load(
+        module(
+            "@loader_path/liba.dylib",
+            "/usr/lib/libSystem.B.dylib",
+            imports=asks("", "PyLong_FromLong", "a", "malloc", "gone"),
+        ),
+        dylib("demo/liba.dylib", exports=symbols("a")),
+    )
+    assert [item.name for item in linkage.unresolved] == ["gone"]
+
+
+def test_both_slices_of_a_universal_wheel_are_loaded_each_with_its_own() -> None:
+    slices = (
+        module("@loader_path/liba.dylib", imports=asks("@loader_path/liba.dylib", "a")),
+        module(
+            "@loader_path/liba.dylib",
+            imports=asks("@loader_path/liba.dylib", "a"),
+            architecture="x86_64",
+        ),
+        dylib("demo/liba.dylib", exports=symbols("a")),
+        dylib("demo/liba.dylib", architecture="x86_64"),
+    )
+    linkage = load(*slices, on=macos(architectures=("x86_64", "aarch64")))
+    assert [(edge.architecture, edge.resolved) for edge in linkage.edges] == [
+        ("aarch64", "demo/liba.dylib"),
+        ("x86_64", "demo/liba.dylib"),
+    ]
+    assert [item.architecture for item in linkage.unresolved] == ["x86_64"]
+
+
+def test_a_wheel_of_another_format_has_nothing_that_macos_loads() -> None:
+    assert link(on=macos()).closures == ()
+    assert wheel().objects == ()
