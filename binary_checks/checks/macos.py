@@ -1,0 +1,233 @@
+"""What macOS asks of libraries and programs: versions, platforms, names, paths and signatures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from binary_checks.check import check
+from binary_checks.checks.macos_tags import (
+    FIRST_BY_YEARS,
+    lowest_claims,
+    parse_mac_tag,
+    plain_architecture,
+    read_version,
+    spell_processor,
+)
+from binary_checks.errors import NotApplicable
+from binary_checks.model import (
+    Finding,
+    Kind,
+    MachOFile,
+    Note,
+    NotLooked,
+    Package,
+    Problem,
+    Wheel,
+)
+from binary_checks.model.search_path import shorten
+
+_LOADED = (Kind.SHARED, Kind.EXECUTABLE)
+_SYSTEM = ("/usr/lib/", "/System/")
+_PLACES = {
+    "/opt/homebrew/": "which exists only where Homebrew installed it",
+    "/usr/local/opt/": "which exists only where Homebrew installed it",
+    "/usr/local/Cellar/": "which exists only where Homebrew installed it",
+    "/opt/local/": "which exists only where MacPorts installed it",
+    "/Library/Frameworks/Python.framework/": "which only python.org's installer puts there",
+    "/Applications/": "which exists only where that application is installed",
+    "/DLC/": "a name that delocate makes up, and no file",
+}
+_ELSEWHERE = "which is no part of macOS and exists where the file was built"
+_STRICT_SDK = (15, 0)
+"""dyld compares search paths only in files that were linked with this SDK or a newer one."""
+
+
+@check
+def minimum_os_above_tag(
+    library: MachOFile, wheel: Wheel, *, exact: bool = False
+) -> Iterator[Finding]:
+    """An object is built for a newer macOS than the wheel's platform tags promise.
+
+    Each slice is held to the lowest tag for its architecture; for arm64 no tag promises less than
+    macOS 11. Since then tags know whole numbers alone, and delocate rounds 12.3 down to
+    ``macosx_12_0``: that is a note, unless ``exact`` is set.
+
+    Why: the wheel installs on the older macOS, and there the object stops with "Symbol not found"
+    at the first function that came later: at import, or in the middle of the work.
+    Fix: build with ``MACOSX_DEPLOYMENT_TARGET`` as low as the tag, bundled libraries too (those of
+    Homebrew are built for the machine they are installed on), or raise the tag.
+    """
+    _demand_macos(wheel)
+    if library.kind not in _LOADED or not _is_for_macos(library):
+        return
+    for platform in wheel.platforms:
+        if platform.startswith("macosx_") and parse_mac_tag(platform) is None:
+            yield NotLooked(sentence=f"what {platform} promises is unknown to this check")
+    claim = lowest_claims(wheel.platforms).get(plain_architecture(library.architecture))
+    if claim is None:
+        return  # no interpreter that the tags speak of loads this slice
+    promised, platform = claim
+    code = f"its {spell_processor(library.architecture)} code"
+    minimum = read_version(library.minimum_os or "0.0")
+    if minimum == (0, 0):
+        yield NotLooked(sentence=f"{code} does not say which macOS it is built for")
+    elif minimum > promised:
+        version = "{}.{}".format(*promised)
+        told = f"{code} is built for macOS {library.minimum_os}, {platform} promises {version}"
+        rounded = minimum[0] == promised[0] >= FIRST_BY_YEARS and not exact
+        yield Note(sentence=told) if rounded else told
+
+
+def _demand_macos(wheel: Wheel) -> None:
+    if all(not platform.startswith("macosx_") for platform in wheel.platforms):
+        raise NotApplicable("no platform tag names a macOS")
+
+
+def _is_for_macos(library: MachOFile) -> bool:
+    """What does not say its platform is taken for macOS's, as by dyld."""
+    return not library.platforms or "macos" in library.platforms
+
+
+@check
+def not_for_macos(library: MachOFile, wheel: Wheel) -> Iterator[Finding]:
+    """An object of a wheel for macOS is built for another of Apple's systems.
+
+    Why: dyld refuses it: "mach-o file, but is an incompatible platform".
+    Fix: build with the SDK of macOS (``xcrun --sdk macosx``), ``-target arm64-apple-macos11``.
+    """
+    _demand_macos(wheel)
+    if library.kind in _LOADED and not _is_for_macos(library):
+        code = f"its {spell_processor(library.architecture)} code"
+        yield f"{code} is for {', '.join(library.platforms)}: macOS does not load it"
+
+
+@check
+def dead_macos_tag(wheel: Wheel) -> Iterator[Finding]:
+    """A platform tag names a version of macOS that no installer looks for.
+
+    From macOS 11 on the second number of a tag is always 0, and no tag for arm64 alone is older
+    than that; universal2 may be. Beside a tag that is looked for, it is only useless.
+
+    Why: no Mac installs the wheel; pip builds from source, or finds no version at all.
+    Fix: write ``macosx_11_0`` for 11.0 and the next whole number for 11.1 and later.
+    """
+    tags = [tag for platform in wheel.platforms if (tag := parse_mac_tag(platform))]
+    if not tags:
+        raise NotApplicable("no platform tag names a macOS")
+    alive = {name for tag in tags if tag.is_looked_for for name in tag.architectures}
+    for tag in tags:
+        if tag.is_looked_for:
+            continue
+        sentence = f"no installer looks for {tag.platform}: pip knows no such version of macOS"
+        kind = Note if alive.issuperset(tag.architectures) else Problem
+        yield kind(sentence=sentence)
+
+
+@check
+def duplicate_rpath(library: MachOFile) -> Iterator[Finding]:
+    """A search path is listed twice, with or without a slash at its end.
+
+    In files that were linked with an SDK older than that of macOS 15 it is only noted: numpy 1.26
+    has such libraries and is imported by everybody.
+
+    Why: since macOS 15.4 dyld refuses such a file: "duplicate LC_RPATH".
+    Fix: ``install_name_tool -delete_rpath`` takes one out (and sign again); look for two steps of
+    the build that both give ``-rpath``.
+    """
+    if library.kind not in _LOADED:
+        return
+    plain = [rpath.rstrip("/") for rpath in library.rpaths]
+    for rpath in sorted({rpath for rpath in plain if plain.count(rpath) > 1}):
+        told = f"has LC_RPATH {shorten(rpath) or '/'} {plain.count(rpath)} times"
+        if library.sdk and read_version(library.sdk) < _STRICT_SDK:
+            yield Note(sentence=f"{told}, which dyld allows what was linked with SDK {library.sdk}")
+        else:
+            yield f"{told}: macOS 15.4 and later refuse to load it"
+
+
+@check
+def shared_install_name(library: MachOFile, package: Package) -> Iterator[Finding]:
+    """Two different libraries have the same install name, and something needs that name.
+
+    Copies of one library are no fault, nor are names that nothing in the package needs.
+
+    Why: dyld knows a loaded library by its install name: whichever is loaded first serves both,
+    and calls end in the wrong library.
+    Fix: give each a name of its own (``install_name_tool -id``, as delocate does), and link anew.
+    """
+    if not library.name or library.kind is not Kind.SHARED:
+        return
+    twins = [item for item in package.objects_of(MachOFile) if _are_called_alike(item, library)]
+    if len(twins) < 2 or not _is_needed(library, package):
+        return
+    contents = {member.path: member.sha256 for member in package.members}
+    for other in twins:
+        linked_once = bool(library.uuid) and other.uuid == library.uuid
+        same = linked_once or contents[other.path] == contents[library.path]
+        if other.path < library.path and not same:
+            yield (
+                f"has the install name {shorten(library.name)} of {other.path}, another library:"
+                " the first that is loaded serves both"
+            )
+            return
+
+
+def _are_called_alike(one: MachOFile, other: MachOFile) -> bool:
+    return (one.name, one.architecture, one.kind) == (other.name, other.architecture, other.kind)
+
+
+def _is_needed(library: MachOFile, package: Package) -> bool:
+    return any(
+        need.name == library.name
+        for item in package.objects_of(MachOFile)
+        if item.architecture == library.architecture
+        for need in item.needed
+    )
+
+
+@check
+def needed_outside_system(
+    library: MachOFile, *, allowed: tuple[str, ...] = ()
+) -> Iterator[Finding]:
+    """An object needs a library by an absolute path that is no part of macOS.
+
+    What may be missing (LC_LOAD_WEAK_DYLIB) is only noted.
+
+    Why: the path exists on the machine that built it: elsewhere dyld refuses the object, "Library
+    not loaded", or takes whatever another program put there.
+    Fix: bundle the library (``delocate-wheel``), link it statically, or have users install it and
+    accept it with that reason.
+    """
+    for need in library.needed:
+        if not need.name.startswith("/") or need.name.startswith(_SYSTEM) or need.name in allowed:
+            continue
+        places = (told for place, told in _PLACES.items() if need.name.startswith(place))
+        sentence = f"needs {shorten(need.name, 200)}, {next(places, _ELSEWHERE)}"
+        yield Note(sentence=sentence) if need.weak else sentence
+
+
+@check
+def unsigned_arm64_code(library: MachOFile) -> Iterator[Finding]:
+    """An object for Apple silicon has no code signature.
+
+    Why: macOS refuses arm64 code that is not signed, if only ad hoc: "code has to be at least
+    ad-hoc signed". Intel code needs none.
+    Fix: ``codesign --force --sign -`` after the last change to the file; linkers sign by default.
+    """
+    arm64 = plain_architecture(library.architecture) == "aarch64"
+    if library.kind in _LOADED and arm64 and not library.signed:
+        yield "its arm64 code is not signed: macOS refuses to load it"
+
+
+@check
+def broken_code_signature(library: MachOFile) -> Iterator[Finding]:
+    """An object was changed after it was signed.
+
+    Why: macOS kills the process ("Code Signature Invalid") when it comes to a changed page: on
+    Apple silicon always, on Intel in every process with the hardened runtime.
+    Fix: ``codesign --force --sign -`` after strip, install_name_tool and whatever else edits it.
+    """
+    if library.kind not in _LOADED:
+        return
+    for fault in library.signature_faults:
+        yield f"{spell_processor(library.architecture)}: {fault}"

@@ -1,0 +1,87 @@
+"""Reads out of platform tags which macOS a wheel claims to run on, for each architecture."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+_TAG = re.compile(r"macosx_(?P<major>\d+)_(?P<minor>\d+)_(?P<processor>\w+)", re.ASCII)
+_ARCHITECTURES = {
+    "x86_64": ("x86_64",),
+    "arm64": ("aarch64",),
+    "universal2": ("x86_64", "aarch64"),
+    "i386": ("i686",),
+    "ppc": ("ppc",),
+    "ppc64": ("ppc64",),
+    "intel": ("i686", "x86_64"),
+    "fat": ("i686", "ppc"),
+    "fat3": ("i686", "x86_64", "ppc"),
+    "fat32": ("i686", "x86_64", "ppc"),
+    "fat64": ("x86_64", "ppc64"),
+    "universal": ("i686", "x86_64", "ppc", "ppc64"),
+}
+_VARIANTS = {"x86_64h": "x86_64", "arm64e": "aarch64"}
+FIRST_BY_YEARS = 11
+"""Since then the first number alone tells one system from the next, and tags know no other."""
+_FIRST_WITH_ARM64 = (11, 0)
+_LAST_BEFORE = (10, 16)  # what macOS 11 calls itself to programs that are older
+
+
+class MacTag(NamedTuple):
+    """A platform tag of macOS, taken apart."""
+
+    platform: str
+    version: tuple[int, int]
+    architectures: tuple[str, ...]
+
+    @property
+    def is_looked_for(self) -> bool:
+        """Whether an installer looks for it on any system, as ``packaging.tags`` lists them."""
+        major, minor = self.version
+        if major >= FIRST_BY_YEARS:
+            return minor == 0
+        return self.version <= _LAST_BEFORE and self.architectures != ("aarch64",)
+
+
+def parse_mac_tag(platform: str) -> MacTag | None:
+    """Take a platform tag apart; None where it is no tag of macOS that anybody has defined."""
+    match = _TAG.fullmatch(platform)
+    if match is None or match["processor"] not in _ARCHITECTURES:
+        return None
+    version = int(match["major"]), int(match["minor"])
+    return MacTag(platform, version, _ARCHITECTURES[match["processor"]])
+
+
+def lowest_claims(platforms: Iterable[str]) -> dict[str, tuple[tuple[int, int], str]]:
+    """The oldest macOS that the tags claim for each architecture, and the tag that does.
+
+    Every tag of a compressed set is a claim. No system for arm64 is older than macOS 11.
+    """
+    claims: dict[str, tuple[tuple[int, int], str]] = {}
+    for tag in filter(None, map(parse_mac_tag, platforms)):
+        for architecture in tag.architectures:
+            floor = _FIRST_WITH_ARM64 if architecture == "aarch64" else (0, 0)
+            claim = max(_modern(tag.version), floor), tag.platform
+            claims[architecture] = min(claim, claims.get(architecture, claim))
+    return claims
+
+
+def read_version(version: str) -> tuple[int, int]:
+    """Read "10.9" or "11.0.1": what tags cannot tell apart, the third number, does not count."""
+    major, _, rest = version.partition(".")
+    return _modern((int(major), int(rest.partition(".")[0] or 0)))
+
+
+def _modern(version: tuple[int, int]) -> tuple[int, int]:
+    return _FIRST_WITH_ARM64 if version == _LAST_BEFORE else version
+
+
+def plain_architecture(architecture: str) -> str:
+    """The architecture that tags speak of, for those that newer CPUs alone run too."""
+    return _VARIANTS.get(architecture, architecture)
+
+
+def spell_processor(architecture: str) -> str:
+    """The name that macOS, its tools and platform tags have for an architecture."""
+    return {"aarch64": "arm64", "i686": "i386"}.get(architecture, architecture)

@@ -1,0 +1,143 @@
+"""Whether universal binaries have code for each architecture, and the same for all of them."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import takewhile
+
+from binary_checks.check import check
+from binary_checks.checks.macos_tags import lowest_claims, plain_architecture, spell_processor
+from binary_checks.errors import NotApplicable
+from binary_checks.model import Finding, Kind, MachOFile, Note, Package, Wheel
+from binary_checks.model.extensions import is_extension, parse_extension_name
+from binary_checks.model.phrases import name_first
+
+_LOADED = (Kind.SHARED, Kind.EXECUTABLE)
+_CURRENT = frozenset({"x86_64", "aarch64"})
+"""The architectures of today's Pythons; those of older ones are not asked for."""
+_WORDS = {"x86_64": r"x86[_-]64|amd64|x64|intel", "aarch64": "arm64|aarch64"}
+_SYSTEM = ("/usr/lib/", "/System/")
+
+
+@check
+def missing_slice(library: MachOFile, wheel: Wheel) -> Iterator[Finding]:
+    """A file of a wheel for two architectures has code for one of them.
+
+    A file is exempt that has its architecture in its path, and a library that is needed by code
+    for its own architectures alone, as numpy's universal2 wheels have libgfortran.
+
+    Why: where the code is missing the file does not load: "incompatible architecture"; a program
+    for Intel runs on Apple silicon only where Rosetta was installed.
+    Fix: build for both (``ARCHFLAGS="-arch arm64 -arch x86_64"``) or merge two builds with
+    ``delocate-merge`` or ``lipo``; libraries of Homebrew are for one architecture.
+    """
+    claimed = _CURRENT & set(lowest_claims(wheel.platforms))
+    if claimed != _CURRENT:
+        raise NotApplicable("no platform tags that promise both architectures of macOS")
+    present = {plain_architecture(item.architecture) for item in _find_slices(library, wheel)}
+    if library.kind not in _LOADED or any(_is_named(library.path, name) for name in present):
+        return
+    for missing in sorted(_CURRENT - present):
+        if _is_wanted(library, missing, wheel):
+            names = ", ".join(map(spell_processor, sorted(present)))
+            yield f"has code for {names} alone, the tags promise {spell_processor(missing)} too"
+
+
+def _is_named(path: str, architecture: str) -> bool:
+    words = _WORDS.get(architecture, architecture)
+    return bool(re.search(rf"(?<![^\W_])(?:{words})(?![^\W_])", path.lower()))
+
+
+def _find_slices(library: MachOFile, package: Package) -> tuple[MachOFile, ...]:
+    """Every slice of the library's file, by a search: objects are in the order of their paths."""
+    start = bisect_left(package.objects, library.path, key=lambda item: item.path)
+    slices = takewhile(lambda item: item.path == library.path, package.objects[start:])
+    return tuple(item for item in slices if isinstance(item, MachOFile))
+
+
+def _is_wanted(library: MachOFile, missing: str, package: Package) -> bool:
+    """Whether code for that architecture asks for the file, or nothing says that it does not."""
+    name = parse_extension_name(library.path)
+    if library.kind is Kind.EXECUTABLE or is_extension(library) or (name and name.tagged):
+        return True
+    users = {
+        plain_architecture(item.architecture)
+        for item in package.objects_of(MachOFile)
+        for need in item.needed
+        if need.name.rpartition("/")[2] == library.file_name
+    }
+    return not users or missing in users
+
+
+@check
+def slices_differ(library: MachOFile, package: Package) -> Iterator[Finding]:
+    """The two halves of a universal binary are not the same library.
+
+    Judged are the module's init function, symbols that one half defines and the other looks for in
+    whatever is loaded, bundled libraries that only one half needs, and the install name where
+    something needs it. Exports differ in healthy files (code for SIMD, C++ type information). Where
+    each half needs libraries of its own, and where only the folders of their names differ, that is
+    noted, and so are search paths that differ.
+
+    Why: what works on Intel fails on Apple silicon, or the other way round. Libraries of the other
+    architecture are passed over by the linker with a warning.
+    Fix: build each half with libraries of its own architecture, and merge what belongs together.
+    """
+    if library.architecture != "aarch64" or library.kind not in _LOADED:
+        return
+    slices = {item.architecture: item for item in _find_slices(library, package)}
+    intel = slices.get("x86_64")
+    if intel is None:
+        return
+    for one, other in ((library, intel), (intel, library)):
+        yield from _compare_symbols(one, other)
+    yield from _compare_libraries(library, intel)
+    yield from _compare_names(library, intel, package)
+
+
+def _compare_names(one: MachOFile, other: MachOFile, package: Package) -> Iterator[Finding]:
+    files = [item.name.rpartition("/")[2] for item in (one, other)]
+    needed = {need.name for item in package.objects_of(MachOFile) for need in item.needed}
+    if one.name != other.name and needed & {one.name, other.name}:
+        names = [item.name or "nothing" for item in (one, other)]
+        sentence = "its arm64 code is called {}, its x86_64 code {}".format(*names)
+        yield Note(sentence=sentence) if files[0] == files[1] else sentence
+    seeks = any(need.name.startswith("@rpath/") for need in (*one.needed, *other.needed))
+    if seeks and _list_own_rpaths(one) != _list_own_rpaths(other):
+        yield Note(sentence="its arm64 and its x86_64 code have different search paths (LC_RPATH)")
+
+
+def _list_own_rpaths(item: MachOFile) -> list[str]:
+    """Those that may lead anywhere at the user's; absolute ones are a fault of their own."""
+    plain = (rpath.rstrip("/") for rpath in item.rpaths if not rpath.startswith("/"))
+    return list(dict.fromkeys(plain))
+
+
+def _compare_symbols(one: MachOFile, other: MachOFile) -> Iterator[str]:
+    mine, theirs = spell_processor(one.architecture), spell_processor(other.architecture)
+    functions = {name for name in one.exports.names if name.startswith("PyInit")}
+    if lacking := sorted(functions - other.exports.names):
+        yield f"its {mine} code defines {name_first(lacking)}, its {theirs} code does not"
+    anywhere = one.imports.by_version.get(("", ""), frozenset())
+    if sought := sorted((anywhere & other.exports.names) - one.exports.names):
+        yield (
+            f"its {mine} code looks elsewhere for {name_first(sought)}, which its {theirs} code"
+            " defines itself"
+        )
+
+
+def _compare_libraries(one: MachOFile, other: MachOFile) -> Iterator[Finding]:
+    """Compare what is needed beside the system's libraries, whose lists differ for good reasons."""
+    mine, theirs = _list_own_needs(one), _list_own_needs(other)
+    for item, alone in ((one, mine - theirs), (other, theirs - mine)):
+        if not alone:
+            continue
+        code = spell_processor(item.architecture)
+        sentence = f"its {code} code alone needs {name_first(sorted(alone))}"
+        yield Note(sentence=sentence) if mine and theirs else sentence
+
+
+def _list_own_needs(item: MachOFile) -> frozenset[str]:
+    return frozenset(need.name for need in item.needed if not need.name.startswith(_SYSTEM))

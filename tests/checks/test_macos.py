@@ -1,0 +1,239 @@
+"""Each fault that macOS alone knows is found where it is, and nowhere else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from packaging.tags import mac_platforms
+
+from binary_checks.checks import macos
+from binary_checks.checks.macos_tags import parse_mac_tag
+from binary_checks.errors import NotApplicable
+from binary_checks.model import Dependency, Kind, MachOFile, Note, NotLooked, Problem, Wheel
+from fixtures.values import elf_file, macho_file, member, wheel
+
+
+def _wheel(*platforms: str, **fields: Any) -> Wheel:
+    return wheel(f"demo-1.0-cp311-cp311-{'.'.join(platforms)}.whl", **fields)
+
+
+@pytest.mark.parametrize(
+    ("platforms", "fields", "sentence"),
+    [
+        (
+            ["macosx_10_9_universal2"],
+            {"minimum_os": "10.13"},
+            "its x86_64 code is built for macOS 10.13, macosx_10_9_universal2 promises 10.9",
+        ),
+        (
+            ["macosx_10_9_universal2"],
+            {"minimum_os": "14.0", "architecture": "aarch64"},
+            "its arm64 code is built for macOS 14.0, macosx_10_9_universal2 promises 11.0",
+        ),
+        (
+            ["macosx_10_15_x86_64", "macosx_10_9_x86_64"],
+            {"minimum_os": "10.15"},
+            "its x86_64 code is built for macOS 10.15, macosx_10_9_x86_64 promises 10.9",
+        ),
+        (
+            ["macosx_10_6_intel"],
+            {"minimum_os": "10.12", "architecture": "i686"},
+            "its i386 code is built for macOS 10.12, macosx_10_6_intel promises 10.6",
+        ),
+        (
+            ["macosx_12_0_x86_64"],
+            {"minimum_os": "13.0", "path": "../../../bin/demo", "kind": Kind.EXECUTABLE},
+            "its x86_64 code is built for macOS 13.0, macosx_12_0_x86_64 promises 12.0",
+        ),
+    ],
+)
+def test_code_for_a_newer_macos_than_the_tag_is_told(
+    platforms: list[str], fields: dict[str, Any], sentence: str
+) -> None:
+    found = list(macos.minimum_os_above_tag(macho_file(**fields), _wheel(*platforms)))
+    assert found == [sentence]
+
+
+@pytest.mark.parametrize(
+    ("platforms", "fields"),
+    [
+        (["macosx_10_9_x86_64"], {"minimum_os": "10.9"}),
+        (["macosx_11_0_x86_64"], {"minimum_os": "10.16"}),
+        (["macosx_10_16_x86_64"], {"minimum_os": "11.0"}),
+        (["macosx_10_9_universal2"], {"minimum_os": "11.0", "architecture": "aarch64"}),
+        (["macosx_11_0_x86_64"], {"minimum_os": "11.0.1"}),
+        (["macosx_11_0_arm64"], {"minimum_os": "13.0", "architecture": "x86_64"}),
+        (["macosx_11_0_arm64"], {"minimum_os": "", "kind": Kind.RELOCATABLE}),
+        (["macosx_11_0_x86_64"], {"minimum_os": "13.0", "kind": Kind.DEBUG}),
+        (["macosx_11_0_x86_64"], {"minimum_os": "17.0", "platforms": ("ios",)}),
+    ],
+)
+def test_code_for_what_the_tag_promises_is_quiet(
+    platforms: list[str], fields: dict[str, Any]
+) -> None:
+    assert list(macos.minimum_os_above_tag(macho_file(**fields), _wheel(*platforms))) == []
+
+
+def test_what_tags_cannot_say_since_macos_11_is_noted_unless_it_shall_count() -> None:
+    library, package = macho_file(minimum_os="12.3"), _wheel("macosx_12_0_x86_64")
+    told = "its x86_64 code is built for macOS 12.3, macosx_12_0_x86_64 promises 12.0"
+    assert list(macos.minimum_os_above_tag(library, package)) == [Note(sentence=told)]
+    assert list(macos.minimum_os_above_tag(library, package, exact=True)) == [told]
+
+
+@pytest.mark.parametrize("minimum", ["", "0.0"])
+def test_code_that_says_no_macos_is_not_passed(minimum: str) -> None:
+    library = macho_file(minimum_os=minimum, architecture="aarch64")
+    assert list(macos.minimum_os_above_tag(library, _wheel("macosx_11_0_arm64"))) == [
+        NotLooked(sentence="its arm64 code does not say which macOS it is built for")
+    ]
+
+
+def test_a_tag_of_unknown_make_is_not_passed() -> None:
+    library = macho_file(minimum_os="11.0")
+    assert list(macos.minimum_os_above_tag(library, _wheel("macosx_11_0_riscv64"))) == [
+        NotLooked(sentence="what macosx_11_0_riscv64 promises is unknown to this check")
+    ]
+
+
+@pytest.mark.parametrize("check", [macos.minimum_os_above_tag, macos.not_for_macos])
+def test_wheels_for_other_systems_promise_no_macos(check: Any) -> None:
+    with pytest.raises(NotApplicable, match="no platform tag names a macOS"):
+        list(check(macho_file(minimum_os="26.0"), _wheel("any")))
+
+
+def test_code_for_another_of_apples_systems_is_told() -> None:
+    library = macho_file(platforms=("iossimulator",), architecture="aarch64")
+    assert list(macos.not_for_macos(library, _wheel("macosx_11_0_arm64"))) == [
+        "its arm64 code is for iossimulator: macOS does not load it"
+    ]
+
+
+@pytest.mark.parametrize("platforms", [(), ("macos",), ("macos", "maccatalyst")])
+def test_code_for_macos_is_quiet(platforms: tuple[str, ...]) -> None:
+    library = macho_file(platforms=platforms)
+    assert list(macos.not_for_macos(library, _wheel("macosx_11_0_x86_64"))) == []
+
+
+@pytest.mark.parametrize("platform", ["macosx_11_1_x86_64", "macosx_10_9_arm64"])
+def test_a_tag_that_no_installer_looks_for_is_told(platform: str) -> None:
+    sentence = f"no installer looks for {platform}: pip knows no such version of macOS"
+    assert list(macos.dead_macos_tag(_wheel(platform))) == [Problem(sentence=sentence)]
+
+
+def test_a_dead_tag_beside_one_that_lives_is_noted() -> None:
+    package = _wheel("macosx_10_9_x86_64", "macosx_11_1_x86_64")
+    assert [type(found) for found in macos.dead_macos_tag(package)] == [Note]
+
+
+def test_tags_that_installers_look_for_are_quiet() -> None:
+    looked_for = {
+        platform
+        for version, architecture in [((10, 15), "x86_64"), ((26, 1), "x86_64"), ((26, 1), "arm64")]
+        for platform in mac_platforms(version, architecture)
+        if parse_mac_tag(platform) is not None
+    }
+    assert "macosx_10_9_universal2" in looked_for
+    assert "macosx_26_0_arm64" in looked_for
+    assert list(macos.dead_macos_tag(_wheel(*looked_for))) == []
+    with pytest.raises(NotApplicable):
+        list(macos.dead_macos_tag(_wheel("manylinux_2_17_x86_64")))
+
+
+@pytest.mark.parametrize("sdk", ["", "15.0", "26.5"])
+def test_a_search_path_that_is_listed_twice_is_told(sdk: str) -> None:
+    library = macho_file(rpaths=("@loader_path", "@loader_path/../lib", "@loader_path/"), sdk=sdk)
+    assert list(macos.duplicate_rpath(library)) == [
+        "has LC_RPATH @loader_path 2 times: macOS 15.4 and later refuse to load it"
+    ]
+
+
+def test_old_files_may_have_a_search_path_twice() -> None:
+    library = macho_file(rpaths=("/opt/lib", "/opt/lib"), sdk="11.3")
+    sentence = "has LC_RPATH /opt/lib 2 times, which dyld allows what was linked with SDK 11.3"
+    assert list(macos.duplicate_rpath(library)) == [Note(sentence=sentence)]
+
+
+def test_search_paths_that_differ_are_quiet() -> None:
+    library = macho_file(rpaths=("@loader_path", "@loader_path/.."), sdk="15.0")
+    assert list(macos.duplicate_rpath(library)) == []
+
+
+def _dylib(path: str, name: str = "@rpath/libx.dylib", **fields: Any) -> MachOFile:
+    return macho_file(path, name=name, bundle=False, **fields)
+
+
+def _told_names(*objects: MachOFile, user: str = "@rpath/libx.dylib", **fields: Any) -> list[Any]:
+    user_of_it = macho_file(needed=(Dependency(name=user),))
+    package = wheel(objects=(user_of_it, *objects), **fields)
+    return [found for item in objects for found in macos.shared_install_name(item, package)]
+
+
+def test_two_libraries_of_one_install_name_are_told() -> None:
+    assert _told_names(_dylib("a/libx.dylib", uuid="A"), _dylib("b/libx.dylib", uuid="B")) == [
+        "has the install name @rpath/libx.dylib of a/libx.dylib, another library:"
+        " the first that is loaded serves both"
+    ]
+
+
+def test_install_names_that_mislead_nobody_are_quiet() -> None:
+    first, second = _dylib("a/libx.dylib", uuid="A"), _dylib("b/libx.dylib", uuid="B")
+    assert _told_names(first, second, user="@loader_path/libx.dylib") == []
+    assert _told_names(first, _dylib("b/libx.dylib", uuid="A")) == []
+    assert _told_names(first, _dylib("b/libx.dylib", architecture="aarch64")) == []
+    copies = [member(path, b"the same") for path in ("a/libx.dylib", "b/libx.dylib")]
+    assert _told_names(first, second, members=copies) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("/opt/homebrew/opt/unixodbc/lib/libodbc.2.dylib", "only where Homebrew installed it"),
+        ("/usr/local/lib/libmimerapi.dylib", "where the file was built"),
+        ("/DLC/demo/libx.dylib", "a name that delocate makes up"),
+    ],
+)
+def test_a_need_of_what_is_no_part_of_macos_is_told(name: str, place: str) -> None:
+    (sentence,) = macos.needed_outside_system(macho_file(needed=(Dependency(name=name),)))
+    assert str(sentence).startswith(f"needs {name}, ")
+    assert place in str(sentence)
+    weak = macho_file(needed=(Dependency(name=name, weak=True),))
+    assert [type(found) for found in macos.needed_outside_system(weak)] == [Note]
+
+
+def test_needs_within_macos_and_the_package_are_quiet() -> None:
+    system = ("/usr/lib/libc++.1.dylib", "/System/Library/Frameworks/AppKit.framework/AppKit")
+    names = (*system, "@rpath/libx.dylib", "@loader_path/.dylibs/libx.dylib", "/opt/own/liby.dylib")
+    library = macho_file(needed=tuple(Dependency(name=name) for name in names))
+    assert list(macos.needed_outside_system(library, allowed=("/opt/own/liby.dylib",))) == []
+
+
+def test_arm64_code_without_a_signature_is_told() -> None:
+    told = ["its arm64 code is not signed: macOS refuses to load it"]
+    assert list(macos.unsigned_arm64_code(macho_file(architecture="aarch64"))) == told
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"architecture": "aarch64", "signed": True},
+        {"architecture": "x86_64"},
+        {"architecture": "aarch64", "kind": Kind.RELOCATABLE},
+    ],
+)
+def test_signed_code_and_code_for_intel_are_quiet(fields: dict[str, Any]) -> None:
+    assert list(macos.unsigned_arm64_code(macho_file(**fields))) == []
+
+
+def test_a_signature_that_does_not_fit_is_told_for_every_architecture() -> None:
+    fault = "the code signature's SHA-256 of 1 of 3 pages is wrong, first at byte 0x1000"
+    for architecture, spelling in (("aarch64", "arm64"), ("x86_64", "x86_64")):
+        library = macho_file(architecture=architecture, signed=True, signature_faults=(fault,))
+        assert list(macos.broken_code_signature(library)) == [f"{spelling}: {fault}"]
+    assert list(macos.broken_code_signature(macho_file(signed=True))) == []
+
+
+def test_objects_of_other_formats_need_no_install_name() -> None:
+    package = wheel(objects=(elf_file(name="libx.so"), _dylib("a/libx.dylib")))
+    assert list(macos.shared_install_name(_dylib("a/libx.dylib"), package)) == []
