@@ -9,10 +9,19 @@ from binary_checks.check import check
 from binary_checks.checks.unloaded_objects import find_unloaded
 from binary_checks.model import Finding, Linkage, Package, Problem
 
-_RUNTIMES = ("openmp", "libcudart", "libstdc++", "libtbb", "libmpi", "libpython")
-_HASH = re.compile(r"[-.][0-9a-f]{8}(?=[-.]|$)")
-_FAMILY = re.compile(r"(?:system:|wheel:[^:]*:)?(?:.*/)?(lib[a-z+]+)\d*[-.\d]*\.so")
-_OPENMP = frozenset({"libgomp", "libomp", "libiomp"})
+_RUNTIMES = ("openmp", "libcudart", "libstdc++", "libc++", "libtbb", "libmpi", "libpython")
+_HASH = re.compile(r"[-.](?:[0-9a-f]{32}|[0-9a-f]{8})(?=[-.]|$)")
+_LIBRARY = re.compile(r"\.(?:so(?:\.|$)|dylib$|dll$)")
+_NAMES = {
+    "openmp": re.compile(r"(?:libgomp|libomp|libiomp|vcomp)[-.\d]"),
+    "libcudart": re.compile(r"(?:libcudart|cudart(?:32|64)?_)[-.\d]"),
+    "libstdc++": re.compile(r"libstdc\+\+[-.]"),
+    "libc++": re.compile(r"libc\+\+[-.\d]"),
+    "libtbb": re.compile(r"(?:lib)?tbb\d*[-.]"),
+    "libmpi": re.compile(r"libmpi[-.\d]"),
+    "libpython": re.compile(r"libpython\d"),
+}
+"""How the files of a runtime begin, on one system or another, without the hash of a graft."""
 
 
 @check
@@ -21,7 +30,7 @@ def duplicate_runtime(
 ) -> Iterator[Finding]:
     """Two copies of one runtime are loaded by one import.
 
-    ``runtimes`` names them; ``openmp`` is any of libgomp, libomp and libiomp5. Libraries whose
+    ``runtimes`` names them; ``openmp`` is any of libgomp, libomp, libiomp5 and vcomp. Libraries whose
     copies keep out of each other's way are not among them: libgcc_s, libgfortran, libquadmath and
     libopenblas, of which healthy scipy and numpy wheels have two.
 
@@ -43,8 +52,9 @@ def duplicate_runtime(
 def _count(loaded: Iterable[str]) -> dict[str, list[str]]:
     copies: dict[str, list[str]] = {}
     for path in loaded:
-        match = _FAMILY.match(_HASH.sub("", path))
-        if match is not None:
-            name = "openmp" if match[1] in _OPENMP else match[1]
-            copies.setdefault(name, []).append(path)
+        name = _HASH.sub("", path.rpartition("/")[2].lower())
+        if _LIBRARY.search(name):
+            for runtime, beginning in _NAMES.items():
+                if beginning.match(name):
+                    copies.setdefault(runtime, []).append(path)
     return copies

@@ -12,6 +12,18 @@ from packaging.version import InvalidVersion, Version
 from binary_checks.model import Package, TargetSystem
 from binary_checks.model.requirements import applies, read_requirement
 
+_SYSTEMS = {
+    "linux": {"os_name": "posix", "platform_system": "Linux", "sys_platform": "linux"},
+    "macos": {"os_name": "posix", "platform_system": "Darwin", "sys_platform": "darwin"},
+    "windows": {"os_name": "nt", "platform_system": "Windows", "sys_platform": "win32"},
+}
+_MACHINES: dict[str, dict[str, str]] = {
+    "linux": {},
+    "macos": {"aarch64": "arm64"},
+    "windows": {"x86_64": "AMD64", "aarch64": "ARM64", "i686": "x86"},
+}
+"""What ``platform.machine()`` says there, where it is another word than ours."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Beside:
@@ -71,17 +83,19 @@ def _fits(version: str, requirement: Requirement) -> bool:
 def _environment(target: TargetSystem) -> dict[str, str]:
     """The values of environment markers on the target (PEP 508)."""
     major, minor = target.interpreter.version if target.interpreter else (3, 12)
+    system = _SYSTEMS[target.system]
+    architecture = target.architectures[0]
     return {
         "extra": "",
         "implementation_name": "cpython",
         "implementation_version": f"{major}.{minor}.0",
-        "os_name": "posix",
-        "platform_machine": target.architectures[0],
+        "os_name": system["os_name"],
+        "platform_machine": _MACHINES[target.system].get(architecture, architecture),
         "platform_python_implementation": "CPython",
         "platform_release": "",
-        "platform_system": "Linux",
+        "platform_system": system["platform_system"],
         "platform_version": "",
         "python_full_version": f"{major}.{minor}.0",
         "python_version": f"{major}.{minor}",
-        "sys_platform": "linux",
+        "sys_platform": system["sys_platform"],
     }

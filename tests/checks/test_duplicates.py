@@ -19,6 +19,10 @@ def judge(*loaded: str) -> list[object]:
         ("demo/lib/libomp.so", "demo/lib/libiomp5.so", "openmp"),
         ("demo.libs/libcudart.1a2b3c4d.so.13", "wheel:torch:nvidia/libcudart.so.13", "libcudart"),
         ("a.libs/libstdc++-1a2b3c4d.so.6.0.28", "a/libstdc++.so.6", "libstdc++"),
+        ("a/.dylibs/libomp.dylib", "b/.dylibs/libgomp.1.dylib", "openmp"),
+        ("a.libs/VCOMP140.dll", f"b.libs/libiomp5md-{'0f' * 16}.dll", "openmp"),
+        ("a/cudart64_12.dll", "wheel:torch:torch/lib/cudart64_12.dll", "libcudart"),
+        ("a/tbb12.dll", "b/tbb.dll", "libtbb"),
     ],
 )
 def test_two_copies_of_a_runtime_are_one_too_many(one: str, other: str, runtime: str) -> None:
@@ -34,6 +38,9 @@ def test_two_copies_of_a_runtime_are_one_too_many(one: str, other: str, runtime:
         ("s.libs/libgcc_s-1a2b3c4d.so.1", "s.libs/libgcc_s-2a2b3c4d.so.1"),
         ("demo/libtbb.so.12", "demo/libtbbmalloc.so.2"),
         ("demo/libgomp.so.1", "demo/libother.so"),
+        ("demo/libomp.dylib", "demo/libomptarget.dylib"),
+        ("demo/tbb12.dll", "demo/tbbmalloc.dll"),
+        ("demo/libomp.dylib", "demo/libomp.txt"),
     ],
 )
 def test_copies_that_keep_out_of_each_others_way_are_fine(one: str, other: str) -> None:

@@ -25,6 +25,28 @@ def test_requirements_that_apply_on_the_target_and_were_not_given_are_named() ->
     assert not linkage.requirements_given
 
 
+@pytest.mark.parametrize(
+    ("system", "architecture", "required"),
+    [
+        ("windows", "x86_64", ("a", "n")),
+        ("windows", "aarch64", ("b", "n")),
+        ("macos", "aarch64", ("c", "d")),
+    ],
+)
+def test_markers_ask_for_the_targets_own_words(
+    system: str, architecture: str, required: tuple[str, ...]
+) -> None:
+    requirements = (
+        "a; platform_machine == 'AMD64'",
+        "b; platform_machine == 'ARM64'",
+        "c; platform_machine == 'arm64'",
+        "d; platform_system == 'Darwin'",
+        "n; os_name == 'nt'",
+    )
+    on = target(system=system, libc="", architectures=(architecture,))
+    assert simulate(wheel(), on, requirements=requirements).requirements == required
+
+
 def test_requirements_that_are_known_to_be_given_are_not_named() -> None:
     package = wheel(objects=(extension(),))
     linkage = simulate(package, target(), requirements_given=True, requirements=REQUIRES)
