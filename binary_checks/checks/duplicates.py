@@ -30,9 +30,9 @@ def duplicate_runtime(
 ) -> Iterator[Finding]:
     """Two copies of one runtime are loaded by one import.
 
-    ``runtimes`` names them; ``openmp`` is any of libgomp, libomp, libiomp5 and vcomp. Libraries whose
-    copies keep out of each other's way are not among them: libgcc_s, libgfortran, libquadmath and
-    libopenblas, of which healthy scipy and numpy wheels have two.
+    ``runtimes`` names them; ``openmp`` is any of libgomp, libomp, libiomp5 and vcomp. Libraries
+    whose copies keep out of each other's way are not among them: libgcc_s, libgfortran,
+    libquadmath and libopenblas, of which healthy scipy and numpy wheels have two.
 
     Why: each copy has threads, locks and state of its own: two OpenMP runtimes hang or start twice
     the threads, two CUDA runtimes do not know each other's memory, two libstdc++ crash on each
