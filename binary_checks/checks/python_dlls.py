@@ -1,0 +1,71 @@
+"""Tells which interpreter a DLL name stands for, and which of them a module may need."""
+
+from __future__ import annotations
+
+import re
+
+from packaging.tags import Tag
+
+from binary_checks.model import PeFile
+from binary_checks.model.extensions import ExtensionName, is_extension, parse_extension_name
+
+_PYTHON = re.compile(r"(?:lib)?python[23]\.?\d*t?(?:_d)?\.dll|libpypy\d\.\d+-c\.dll")
+_STABLE = re.compile(r"python3t?\.dll")
+_INTERPRETER = re.compile(r"(?P<name>cp|pp)(?P<major>\d)(?P<minor>\d*)")
+
+
+def is_python_dll(name: str) -> bool:
+    """Whether a needed name is an interpreter's, a debug build's and MSYS2's among them."""
+    return _PYTHON.fullmatch(name.lower()) is not None
+
+
+def is_of_one_version(name: str) -> bool:
+    """Whether it is the DLL of one Python alone, and not that of the stable ABI."""
+    return is_python_dll(name) and _STABLE.fullmatch(name.lower()) is None
+
+
+def are_for_any_python(tags: tuple[Tag, ...]) -> bool:
+    """Whether the tags promise every Python of a major version (``py3-none``)."""
+    return all(tag.interpreter.startswith("py") for tag in tags)
+
+
+def acceptable_dlls(library: PeFile, tags: tuple[Tag, ...]) -> tuple[str, ...]:
+    """The interpreter DLLs that an object may need; () where nothing is promised.
+
+    The file name's own word counts more than the tags: a wheel may hold modules for several
+    Pythons. A wheel for every Python 3 promises something of extension modules only.
+    """
+    name = parse_extension_name(library.path)
+    if name is not None and name.version is not None:
+        return _of_name(name)
+    if are_for_any_python(tags):
+        return ("python3.dll",) if is_extension(library) else ()
+    accepted = [_of_tag(tag) for tag in tags]
+    return tuple(dict.fromkeys(sum(accepted, ()))) if all(accepted) else ()
+
+
+def _of_name(name: ExtensionName) -> tuple[str, ...]:
+    assert name.version is not None
+    major, minor = map(str, name.version)
+    if name.implementation == "cpython":
+        return _of_cpython(major, minor, "t" if name.free_threaded else "")
+    return (f"libpypy{major}.{minor}-c.dll",) if name.implementation == "pypy" else ()
+
+
+def _of_tag(tag: Tag) -> tuple[str, ...]:
+    if tag.abi == "abi3":
+        return ("python3.dll",)
+    if tag.abi == "abi3t":
+        return ("python3t.dll",)
+    parsed = _INTERPRETER.fullmatch(tag.interpreter)
+    if parsed is None or not parsed["minor"]:
+        return ()
+    if parsed["name"] == "pp":
+        return (f"libpypy{parsed['major']}.{parsed['minor']}-c.dll",)
+    free_threaded = tag.abi.startswith("cp") and tag.abi.endswith("t")
+    return _of_cpython(parsed["major"], parsed["minor"], "t" if free_threaded else "")
+
+
+def _of_cpython(major: str, minor: str, flags: str) -> tuple[str, ...]:
+    """One version has its own DLL, and the one of the stable ABI that stands for it."""
+    return f"python{major}{minor}{flags}.dll", f"python{major}{flags}.dll"

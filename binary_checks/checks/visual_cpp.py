@@ -1,0 +1,59 @@
+"""Knows the DLLs of the Visual C++ runtime by name: who has them, and of which toolset they are."""
+
+from __future__ import annotations
+
+import re
+
+from binary_checks.model import PeFile
+
+_DEBUG = re.compile(
+    r"ucrtbased\.dll|msvcrtd\.dll|vcruntime\d+(?:_1|_threads)?d\.dll|libomp140d\.\w+\.dll|"
+    r"(?:msvc[pr]|vcomp|concrt|vccorlib|vcamp|mfcm?)\d+(?:_[12])?u?d(?:_[a-z_]+)?\.dll"
+)
+# Of the older ones only these numbers: Windows itself has msvcp60.dll, mfc42u.dll and the like.
+_REDISTRIBUTABLE = re.compile(
+    r"msvcp140(?:_1|_2|_atomic_wait|_codecvt_ids)?\.dll|vcruntime140_threads\.dll|"
+    r"(?:concrt|vccorlib|vcamp|vcomp)140\.dll|libomp140\.\w+\.dll|"
+    r"(?:msvc[pr]|vcomp|mfcm?)(?:80|90|100|110|120)u?\.dll|mfcm?140u?\.dll"
+)
+_HASH = re.compile(r"-[0-9a-f]{32}(?=\.dll$)")
+_MICROSOFT = 14
+"""The major version of Microsoft's linkers since 2015; MinGW's have 2."""
+
+
+def is_debug_runtime(name: str) -> bool:
+    """Whether it is a DLL that comes with Visual Studio, and with nothing else."""
+    return _DEBUG.fullmatch(name.lower()) is not None
+
+
+def is_redistributable(name: str) -> bool:
+    """Whether it is a DLL of the runtime that CPython does not bring.
+
+    CPython for Windows has vcruntime140.dll and vcruntime140_1.dll beside python.exe.
+    """
+    return _REDISTRIBUTABLE.fullmatch(name.lower()) is not None
+
+
+def may_be_anybodys(name: str) -> bool:
+    """Whether it may be a DLL of some project, and is none of Microsoft's runtime or system."""
+    systems = ("api-ms-", "ext-ms-", "vcruntime140")
+    return not (is_debug_runtime(name) or is_redistributable(name)) and not (
+        name.lower().startswith(systems)
+    )
+
+
+def original_name(name: str) -> str:
+    """The name without the hash that delvewheel puts into it, in lower case."""
+    return _HASH.sub("", name.lower())
+
+
+def toolset_of(library: PeFile) -> tuple[int, int] | None:
+    """The version of Microsoft's toolset that linked it; None where it was none of theirs.
+
+    The linker that the runtime itself was made with is at times one version behind: 14.50 made
+    msvcp140.dll 14.51.36247. LLD says 14.0 of itself.
+    """
+    major, _, minor = library.linker_version.partition(".")
+    if major != str(_MICROSOFT) or not minor.isdecimal() or minor == "0":
+        return None
+    return _MICROSOFT, int(minor)

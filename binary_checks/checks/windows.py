@@ -1,0 +1,239 @@
+"""What keeps DLLs and extension modules from loading, or from working, on a user's Windows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from binary_checks.check import check
+from binary_checks.checks.python_dlls import (
+    acceptable_dlls,
+    are_for_any_python,
+    is_of_one_version,
+    is_python_dll,
+)
+from binary_checks.checks.unloaded_objects import find_unread
+from binary_checks.checks.visual_cpp import (
+    is_debug_runtime,
+    is_redistributable,
+    may_be_anybodys,
+    original_name,
+    toolset_of,
+)
+from binary_checks.model import (
+    Finding,
+    Format,
+    Kind,
+    Linkage,
+    NotLooked,
+    Package,
+    PeFile,
+    Problem,
+    Wheel,
+)
+from binary_checks.model.phrases import name_first
+
+_LOADED = (Kind.SHARED, Kind.EXECUTABLE)
+_ZEROED_MUTEX = (14, 40)
+"""The toolset since which std::mutex begins as zeros, and the runtime that can lock those."""
+_LOCK = frozenset({"_Mtx_lock", "_Mtx_trylock"})
+_INITIALISE = frozenset({"_Mtx_init", "_Mtx_init_in_situ"})
+_BRINGS_RUNTIME = re.compile(r"msvc[-_.]+runtime(?![\w.-])", re.IGNORECASE)
+# LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR and _DEFAULT_DIRS: the library's own folder, what was added.
+_SEARCHES, _OWN_DIRECTORY, _USER_DIRECTORIES, _SYSTEM = 0x1F00, 0x100, 0x1400, 0x800
+
+
+@check
+def debug_runtime(library: PeFile, *, allowed: tuple[str, ...] = ()) -> Iterator[Finding]:
+    """A library is linked with the debug version of the C or C++ runtime.
+
+    ``allowed`` names such DLLs, in any case, that may be needed: libtorch's debug variant needs
+    them on purpose.
+
+    Why: those DLLs come with Visual Studio and may not be passed on; everywhere else the library
+    does not load.
+    Fix: compile with ``/MD``, not ``/MDd``, and link the release builds of all libraries.
+    """
+    accepted = {name.lower() for name in allowed}
+    names = [item.name for item in library.needed if is_debug_runtime(item.name)]
+    names = [name for name in names if name.lower() not in accepted]
+    if names:
+        yield (
+            f"needs {name_first(names)} of the debug runtime, which only Visual Studio has: "
+            "nowhere else does it load; build it as a release (/MD)"
+        )
+
+
+@check
+def wrong_interpreter_library(library: PeFile, package: Wheel) -> Iterator[Finding]:
+    """A library needs the DLL of another Python than its file name or the wheel's tags say.
+
+    Extension modules ask a DLL by its name for Python's functions: ``python313.dll``,
+    ``python313t.dll`` where there is no GIL, ``python3.dll`` for the stable ABI. A module that
+    needs none of them may be right: pycryptodome's are opened through cffi.
+
+    Why: the other DLL is not there and the import fails with "DLL load failed"; or it is there,
+    and two interpreters are in one process.
+    Fix: build with the headers and import libraries of the Python that the tag names; for abi3
+    define ``Py_LIMITED_API``; for a build without GIL define ``Py_GIL_DISABLED=1``.
+    """
+    wanted = acceptable_dlls(library, package.tags)
+    needed = [item.name for item in library.needed if is_python_dll(item.name)]
+    wrong = [name for name in needed if name.lower() not in wanted]
+    if not wrong or not wanted:
+        return
+    bundled = {item.file_name.lower() for item in package.objects}
+    if are_for_any_python(package.tags) and _is_for_several(package):
+        return
+    for name in wrong:
+        if name.lower() not in bundled:
+            yield (
+                f"needs {name}, while Pythons that it is for have {' and '.join(wanted)}: "
+                "the import fails, or loads a second interpreter"
+            )
+
+
+def _is_for_several(package: Package) -> bool:
+    """Whether it has modules for several Pythons, of which its own code imports the right one."""
+    needed = {need.name.lower() for item in package.objects for need in item.needed}
+    return len(list(filter(is_of_one_version, needed))) > 1
+
+
+@check
+def unbundled_runtime(package: Wheel, linkage: Linkage) -> Iterator[Finding]:
+    """A wheel needs a DLL of the Visual C++ runtime that it does not bring.
+
+    On by default: of 219 projects with wheels for win_amd64 83 need such DLLs, 38 bring them all
+    and 45 do not. What is missing is missing whether users mostly have it or not: scipy, pyarrow
+    and greenlet had it reported as a bug and repaired it. A project that leaves the runtime to its
+    users and tells them so, as torch and tensorflow do, accepts the problem with that reason.
+    CPython brings vcruntime140.dll and vcruntime140_1.dll, and none of the others.
+
+    Why: where no other program has installed the runtime (Windows Server, containers, a fresh
+    machine) the import fails with "DLL load failed", and the message does not say what is missing.
+    Fix: ``delvewheel repair`` bundles the DLLs; or link them statically (``/MT``), or require the
+    distribution ``msvc-runtime``.
+    """
+    libraries = [item for item in package.objects_of(PeFile) if item.kind in _LOADED]
+    absent = "no PE object that is loaded"
+    yield from find_unread(package, found=bool(libraries), absent=absent, formats=(Format.PE,))
+    if any(_BRINGS_RUNTIME.match(requirement) for requirement in package.requires_dist):
+        return
+    present = {item.file_name.lower() for item in package.objects}
+    present.update(edge.needed.lower() for edge in linkage.edges if edge.resolved is not None)
+    foreign = _find_foreign(linkage, present)
+    for name, paths in _needs_of_runtime(libraries).items():
+        if name in present:
+            continue
+        more = f" (so do {len(paths) - 1} more)" if len(paths) > 1 else ""
+        if foreign:
+            told = f"needs {name}{more}, which may come with what brings {foreign}"
+            yield NotLooked(path=paths[0], sentence=f"{told}: give that with --binary-with")
+        else:
+            yield Problem(path=paths[0], sentence=f"needs {name}{more}, {_spell_lack(name)}")
+
+
+def _needs_of_runtime(libraries: Iterable[PeFile]) -> Mapping[str, list[str]]:
+    """By DLL, who needs it; what the runtime itself loads late (msvcp140 concrt140) is its own."""
+    needs: dict[str, list[str]] = {}
+    for library in libraries:
+        own = is_redistributable(original_name(library.file_name))
+        for item in library.needed:
+            if is_redistributable(item.name) and not (own and item.delayed):
+                needs.setdefault(item.name.lower(), []).append(library.path)
+    return needs
+
+
+def _find_foreign(linkage: Linkage, present: Collection[str]) -> str:
+    """A library that only a distribution which was not given can bring, "" where there is none."""
+    if not linkage.requirements:
+        return ""
+    missing = (edge.needed for edge in linkage.edges if edge.resolved is None and not edge.delayed)
+    names = (name for name in missing if name.lower() not in present and may_be_anybodys(name))
+    return next((name for name in names if not is_python_dll(name)), "")
+
+
+def _spell_lack(name: str) -> str:
+    if name.startswith("libomp140"):
+        return "which no redistributable of Visual C++ installs: bundle it"
+    return (
+        "which neither CPython nor the wheel brings: the import fails where nobody has installed "
+        "Visual C++'s redistributable; bundle it (delvewheel repair)"
+    )
+
+
+@check
+def outdated_redistributable(
+    library: PeFile, package: Package, *, strict: bool = False
+) -> Iterator[Finding]:
+    """A bundled Visual C++ runtime is too old for the code that uses it.
+
+    It tells the one case known to crash. With ``strict`` it holds the package to Microsoft's rule,
+    a runtime as new as the newest toolset (14.3x beside 14.4x is told, 14.40 beside 14.44 is
+    not, as the DLLs of one release differ that much); healthy wheels break that rule.
+
+    Why: since 14.40 (Visual Studio 2022 17.10) a std::mutex begins as zeros, and older versions
+    of msvcp140.dll follow the null pointer in it: access violation at the first lock.
+    Fix: bundle the redistributable of the toolset that compiles, or define
+    ``_DISABLE_CONSTEXPR_MUTEX_CONSTRUCTOR``.
+    """
+    mine = toolset_of(library)
+    if mine is None or is_redistributable(original_name(library.file_name)):
+        return
+    for copy in _bundled_runtime(library, package):
+        theirs = toolset_of(copy)
+        if theirs is None:
+            continue
+        versions = f"made by toolset {_spell(mine)}, uses {copy.file_name} of {_spell(theirs)}"
+        if theirs < _ZEROED_MUTEX <= mine and _locks_zeroed_mutex(library):
+            yield f"{versions}: locking a std::mutex crashes; bundle a runtime from 14.40 on"
+        elif strict and theirs[1] // 10 < mine[1] // 10:
+            yield f"{versions}: Microsoft asks for a runtime as new as the newest toolset"
+
+
+def _bundled_runtime(library: PeFile, package: Package) -> Iterator[PeFile]:
+    """The copies of the runtime that the library uses; of several, the newest of each name."""
+    names = {item.name.lower() for item in library.needed}
+    names = {name for name in names if is_redistributable(original_name(name))}
+    for name in sorted(names):
+        copies = (item for item in package.objects_of(PeFile) if item.file_name.lower() == name)
+        newest = max(copies, key=lambda item: toolset_of(item) or (0, 0), default=None)
+        if newest is not None:
+            yield newest
+
+
+def _locks_zeroed_mutex(library: PeFile) -> bool:
+    """Whether it locks mutexes that no function of the runtime has initialised."""
+    names = library.imports.names
+    return bool(_LOCK & names) and not _INITIALISE & names
+
+
+def _spell(version: tuple[int, int]) -> str:
+    return "{}.{}".format(*version)
+
+
+@check
+def restricted_library_search(library: PeFile, package: Package) -> Iterator[Finding]:
+    """A library lets Windows look for its DLLs where the package has none.
+
+    ``/DEPENDENTLOADFLAG`` replaces the directories that Python asks for, from Windows 10 on.
+
+    Why: with 0x800 only System32 is searched, and what lies beside the library is not found: the
+    import fails with "DLL load failed".
+    Fix: link without the option or with ``/DEPENDENTLOADFLAG:0x1100``; delvewheel clears it.
+    """
+    flags = library.dependent_load_flags
+    if not flags & _SEARCHES or flags & _OWN_DIRECTORY:
+        return
+    bundled = {item.file_name.lower(): item.directory for item in package.objects_of(PeFile)}
+    needed = (item.name for item in library.needed if not item.delayed)
+    hidden = [name for name in needed if name.lower() in bundled]
+    if flags & _USER_DIRECTORIES:
+        added = package.dll_directories
+        hidden = [name for name in hidden if bundled[name.lower()] not in added]
+    if hidden:
+        place = "System32 alone" if flags & _SEARCHES == _SYSTEM else "other places"
+        yield (
+            f"is linked with /DEPENDENTLOADFLAG:{flags:#x} and looks in {place}: "
+            f"it does not find {name_first(hidden)} of the package"
+        )

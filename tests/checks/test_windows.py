@@ -1,0 +1,235 @@
+"""What keeps libraries from loading on Windows is told, and healthy ones are left alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from binary_checks.checks import windows
+from binary_checks.errors import NotApplicable
+from binary_checks.model import (
+    Dependency,
+    Edge,
+    Format,
+    Linkage,
+    MalformedObject,
+    NotLooked,
+    PeFile,
+    Problem,
+    Rule,
+    Wheel,
+)
+from fixtures.values import elf_file, pe_file, symbols, wheel
+
+WINDOWS = Linkage(target="win_amd64, CPython 3.11", format=Format.PE)
+HASH = "a4c2229bdc2a2a630acdc095b4d86008"
+
+
+def _needs(*names: str, delayed: bool = False) -> tuple[Dependency, ...]:
+    return tuple(Dependency(name=name, delayed=delayed) for name in names)
+
+
+def _wheel(*objects: PeFile, tags: str = "cp311-cp311", **fields: Any) -> Wheel:
+    return wheel(f"demo-1.0-{tags}-win_amd64.whl", objects=objects, **fields)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "VCRUNTIME140D.dll",
+        "vcruntime140_1d.dll",
+        "vcruntime140_threadsd.dll",
+        "ucrtbased.dll",
+        "MSVCP140D.dll",
+        "msvcp140_1d.dll",
+        "msvcp140d_atomic_wait.dll",
+        "msvcp140d_codecvt_ids.dll",
+        "VCOMP140D.DLL",
+        "concrt140d.dll",
+        "mfc140ud.dll",
+        "msvcr120d.dll",
+        "libomp140d.x86_64.dll",
+    ],
+)
+@pytest.mark.parametrize("delayed", [False, True])
+def test_the_debug_runtime_is_on_no_users_machine(name: str, delayed: bool) -> None:
+    library = pe_file(needed=_needs("KERNEL32.dll", name, delayed=delayed))
+    assert list(windows.debug_runtime(library)) == [
+        f"needs {name} of the debug runtime, which only Visual Studio has: nowhere else does it "
+        "load; build it as a release (/MD)"
+    ]
+
+
+def test_all_debug_dlls_are_told_in_one_sentence() -> None:
+    library = pe_file("blosc2/lib/tcc.dll", needed=_needs("VCRUNTIME140D.dll", "ucrtbased.dll"))
+    (sentence,) = windows.debug_runtime(library)
+    assert str(sentence).startswith("needs VCRUNTIME140D.dll, ucrtbased.dll of the debug runtime")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "VCRUNTIME140.dll",
+        "VCRUNTIME140_1.dll",
+        "MSVCP140.dll",
+        "msvcp140_codecvt_ids.dll",
+        "msvcrt.dll",
+        "ucrtbase.dll",
+        "vcomp140.dll",
+        "msvcp140_atomic_wait.dll",
+        "liblzmad.dll",
+    ],
+)
+def test_the_release_runtime_is_no_debug_runtime(name: str) -> None:
+    assert list(windows.debug_runtime(pe_file(needed=_needs(name)))) == []
+
+
+def test_a_profile_may_allow_the_debug_runtime() -> None:
+    library = pe_file(needed=_needs("VCRUNTIME140D.dll", "ucrtbased.dll"))
+    allowed = ("ucrtbased.dll", "vcruntime140d.dll")
+    assert list(windows.debug_runtime(library, allowed=allowed)) == []
+
+
+def test_a_runtime_that_nobody_brings_is_told_once_with_its_users() -> None:
+    package = _wheel(
+        pe_file("demo/a.pyd", needed=_needs("MSVCP140.dll", "VCRUNTIME140_1.dll")),
+        pe_file("demo/b.pyd", needed=_needs("msvcp140.dll", "libomp140.x86_64.dll")),
+    )
+    assert list(windows.unbundled_runtime(package, WINDOWS)) == [
+        Problem(
+            path="demo/a.pyd",
+            sentence="needs msvcp140.dll (so do 1 more), which neither CPython nor the wheel "
+            "brings: the import fails where nobody has installed Visual C++'s redistributable; "
+            "bundle it (delvewheel repair)",
+        ),
+        Problem(
+            path="demo/b.pyd",
+            sentence="needs libomp140.x86_64.dll, which no redistributable of Visual C++ "
+            "installs: bundle it",
+        ),
+    ]
+
+
+@pytest.mark.parametrize("name", ["VCRUNTIME140.dll", "msvcp60.dll", "mfc42u.dll", "msvcrt.dll"])
+def test_what_windows_and_cpython_have_is_not_asked_of_the_wheel(name: str) -> None:
+    package = _wheel(pe_file(needed=_needs(name)))
+    assert list(windows.unbundled_runtime(package, WINDOWS)) == []
+
+
+def test_a_bundled_runtime_is_there_wherever_the_wheel_has_it() -> None:
+    package = _wheel(
+        pe_file("demo/a.pyd", needed=_needs("MSVCP140.dll", f"vcomp140-{HASH}.dll")),
+        pe_file("demo/.libs/msvcp140.dll", needed=_needs("CONCRT140.dll", delayed=True)),
+    )
+    assert list(windows.unbundled_runtime(package, WINDOWS)) == []
+
+
+def test_a_distribution_may_bring_the_runtime() -> None:
+    library = pe_file("demo/a.pyd", needed=_needs("MSVCP140.dll", "Qt6Core.dll"))
+    unmet = Edge(path="demo/a.pyd", architecture="x86_64", needed="Qt6Core.dll")
+    brought = Edge(
+        path="demo/a.pyd",
+        architecture="x86_64",
+        needed="MSVCP140.dll",
+        resolved="wheel:pyqt6-qt6:PyQt6/Qt6/bin/msvcp140.dll",
+        rule=Rule.ADDED_DIRECTORY,
+    )
+    required = Linkage(target="win_amd64", format=Format.PE, edges=(unmet,), requirements=("q",))
+    assert list(windows.unbundled_runtime(_wheel(library), required)) == [
+        NotLooked(
+            path="demo/a.pyd",
+            sentence="needs msvcp140.dll, which may come with what brings Qt6Core.dll: "
+            "give that with --binary-with",
+        )
+    ]
+    given = Linkage(target="win_amd64", format=Format.PE, edges=(brought,))
+    assert list(windows.unbundled_runtime(_wheel(library), given)) == []
+    metadata = (("Requires-Dist", "msvc_runtime>=14.40"),)
+    package = _wheel(library, metadata=metadata)
+    assert list(windows.unbundled_runtime(package, WINDOWS)) == []
+
+
+def test_an_unread_library_is_a_gap_and_no_library_at_all_is_not_applicable() -> None:
+    broken = MalformedObject(path="demo/a.dll", format=Format.PE, offset=64, reason="is truncated")
+    package = _wheel(malformed=(broken,))
+    assert list(windows.unbundled_runtime(package, WINDOWS)) == [
+        NotLooked(path="demo/a.dll", sentence="is truncated")
+    ]
+    with pytest.raises(NotApplicable, match="no PE object that is loaded"):
+        list(windows.unbundled_runtime(wheel(objects=(elf_file(),)), WINDOWS))
+
+
+RUNTIME = f"msvcp140-{HASH}.dll"
+
+
+def _locking(toolset: str, *imports: str) -> PeFile:
+    imported = symbols("_Mtx_lock", "_Mtx_unlock", *imports)
+    return pe_file(
+        "demo/_native.pyd", needed=_needs(RUNTIME), linker_version=toolset, imports=imported
+    )
+
+
+@pytest.mark.parametrize("runtime", ["14.15", "14.28", "14.38"])
+def test_an_old_runtime_crashes_on_a_new_mutex(runtime: str) -> None:
+    library, copy = _locking("14.44"), pe_file(f"demo.libs/{RUNTIME}", linker_version=runtime)
+    assert list(windows.outdated_redistributable(library, _wheel(library, copy))) == [
+        f"made by toolset 14.44, uses {RUNTIME} of {runtime}: locking a std::mutex crashes; "
+        "bundle a runtime from 14.40 on"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("library", "runtime"),
+    [
+        (_locking("14.44"), "14.40"),  # numpy 2.5: Visual Studio's own
+        (_locking("14.35"), "14.34"),  # vtk 9.7: both before the change
+        (_locking("14.44", "_Mtx_init_in_situ"), "14.28"),  # _DISABLE_CONSTEXPR_MUTEX_CONSTRUCTOR
+        (_locking("2.46"), "14.28"),  # MinGW
+        (_locking("14.0"), "14.28"),  # LLD
+        (pe_file(needed=_needs(RUNTIME), linker_version="14.51"), "14.15"),  # fiona: no mutex
+    ],
+)
+def test_an_older_runtime_that_works_is_left_alone(library: PeFile, runtime: str) -> None:
+    package = _wheel(library, pe_file(f"demo.libs/{RUNTIME}", linker_version=runtime))
+    assert list(windows.outdated_redistributable(library, package)) == []
+
+
+def test_microsofts_rule_is_there_for_who_asks_for_it() -> None:
+    library = pe_file(needed=_needs(RUNTIME), linker_version="14.44")
+    old, same = (pe_file(f"demo.libs/{RUNTIME}", linker_version=v) for v in ("14.38", "14.40"))
+    assert list(windows.outdated_redistributable(library, _wheel(library, old), strict=True)) == [
+        f"made by toolset 14.44, uses {RUNTIME} of 14.38: "
+        "Microsoft asks for a runtime as new as the newest toolset"
+    ]
+    package = _wheel(library, same)
+    assert list(windows.outdated_redistributable(library, package, strict=True)) == []
+
+
+def test_a_search_in_system32_alone_misses_the_packages_own_libraries() -> None:
+    library = pe_file(needed=_needs("helper.dll", "KERNEL32.dll"), dependent_load_flags=0x800)
+    package = _wheel(library, pe_file("demo/Helper.dll"))
+    assert list(windows.restricted_library_search(library, package)) == [
+        "is linked with /DEPENDENTLOADFLAG:0x800 and looks in System32 alone: "
+        "it does not find helper.dll of the package"
+    ]
+
+
+@pytest.mark.parametrize("flags", [0, 0x100, 0x1100, 0x2000])
+def test_a_search_that_includes_the_librarys_own_folder_is_right(flags: int) -> None:
+    library = pe_file(needed=_needs("helper.dll"), dependent_load_flags=flags)
+    package = _wheel(library, pe_file("demo/helper.dll"))
+    assert list(windows.restricted_library_search(library, package)) == []
+
+
+def test_a_search_in_added_directories_finds_what_lies_there() -> None:
+    library = pe_file(needed=_needs("helper.dll"), dependent_load_flags=0x1000)
+    objects = (library, pe_file("demo.libs/helper.dll"))
+    added = _wheel(*objects, dll_directories=("demo.libs",))
+    assert list(windows.restricted_library_search(library, added)) == []
+    assert len(list(windows.restricted_library_search(library, _wheel(*objects)))) == 1
+
+
+def test_a_restricted_search_for_system_libraries_is_right() -> None:
+    library = pe_file(needed=_needs("KERNEL32.dll"), dependent_load_flags=0x800)
+    assert list(windows.restricted_library_search(library, _wheel(library))) == []
