@@ -1,0 +1,132 @@
+"""Finds which libraries macOS has, since when, and what they export.
+
+The data join SDKs, each as far as it could be had. Of names: all of /usr/lib and most public
+frameworks of 11.3 and 12.0, and the frameworks that came later, with their versions; of what went
+away since, little is known. Of exports: libSystem.B from 10.15 to 27.0, libc++.1 from 11.3 to LLVM
+22, some frameworks from 11.3 to 14.2, the other libraries from 11.3 to 12.0. Both of Apple's
+architectures are joined. Private frameworks are not in it, nor the languages that Apple ships.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from binary_checks.model.system import SystemLibrary
+from binary_checks.systems.committed import read_committed
+
+Version = tuple[int, int]
+
+_UNVERSIONED = frozenset({""})
+_FRAMEWORK = re.compile(r"(.*/(?P<name>[^/]+)\.framework/)Versions/[^/]+/(?P=name)")
+_CURRENT = re.compile(r"(.*/(?P<name>[^/]+)\.framework/)Versions/Current/(?P=name)")
+_ALWAYS = (10, 0)
+
+
+@functools.cache
+def macos_libraries(version: Version) -> frozenset[str]:
+    """List the libraries that every macOS from ``version`` on has, by all names that dyld knows.
+
+    They are what install names say: ``/usr/lib/libz.1.dylib``, a framework with and without its
+    ``Versions/A``. Since macOS 11 none of them lies on a disk. What is not listed is unknown, and
+    need not be missing.
+    """
+    names = _read_names()
+    return frozenset(
+        spelling
+        for spelling, name in names.spellings.items()
+        if names.histories[name][0] <= version and names.histories[name][1] is None
+    )
+
+
+def macos_library_versions(name: str) -> tuple[Version, Version | None] | None:
+    """Say which macOS first had a library and, where it is gone, which had it last.
+
+    The first is (10, 0) where it is older than all data, None stands for a name that is unknown.
+    """
+    names = _read_names()
+    known = names.spellings.get(_shorten(name))
+    return None if known is None else names.histories[known]
+
+
+def macos_library(name: str, version: Version) -> SystemLibrary | None:
+    """Find what a library exports, and what it re-exports, joined over all macOS known.
+
+    None where there are no data, or none as new as ``version``: a package that runs on 14.0 alone
+    may need what came with 13. So a name that is missing here is in no macOS up to ``version``;
+    :func:`first_version` says of one that is here whether it is too new.
+    """
+    known = _find_exports(name)
+    if known is None or known.through < version:
+        return None
+    symbols = dict.fromkeys(known.since, _UNVERSIONED)
+    return SystemLibrary(soname=name, symbols=symbols, versions=frozenset())
+
+
+def first_version(library: str, symbol: str) -> Version | None:
+    """Say which macOS was the first to have a symbol in a library.
+
+    None where that is not known: the symbol is older than the data, or not in them. Where only two
+    SDKs tell, it is the first release of the newer one's year, so that no system is said to lack
+    what it has.
+    """
+    known = _find_exports(library)
+    return None if known is None else known.since.get(symbol)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Names:
+    histories: Mapping[str, tuple[Version, Version | None]] = field(hash=False)
+    spellings: Mapping[str, str] = field(hash=False)  # every name to the install name
+    exports: frozenset[str]  # install names of libraries whose exports are known
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Exports:
+    through: Version  # the newest macOS that the data cover
+    since: Mapping[str, Version | None] = field(hash=False)
+
+
+@functools.cache
+def _read_names() -> _Names:
+    content = read_committed("macos", "libraries.json.gz")
+    histories = {}
+    for versions, names in content["versions"]:
+        first, _, last = versions.partition("-")
+        history = (_parse(first) if first else _ALWAYS, _parse(last) if last else None)
+        histories.update(dict.fromkeys(names.split("\n"), history))
+    spellings = {name: name for name in histories}
+    for name in histories:
+        if match := _FRAMEWORK.fullmatch(name):
+            spellings.setdefault(f"{match[1]}{match['name']}", name)
+    spellings.update(content["aliases"])
+    return _Names(histories=histories, spellings=spellings, exports=frozenset(content["exports"]))
+
+
+def _shorten(name: str) -> str:
+    """Drop ``Versions/Current``, a link that every framework has."""
+    match = _CURRENT.fullmatch(name)
+    return f"{match[1]}{match['name']}" if match else name
+
+
+def _find_exports(name: str) -> _Exports | None:
+    # The name comes from a package: it is looked up in a list before it becomes part of a path.
+    names = _read_names()
+    known = names.spellings.get(_shorten(name))
+    return _read_exports(known) if known in names.exports else None
+
+
+@functools.cache
+def _read_exports(name: str) -> _Exports:
+    content = read_committed("macos", f"{name.rpartition('/')[2]}.json.gz")
+    since: dict[str, Version | None] = {}
+    for version, symbols in content["since"]:
+        since.update(dict.fromkeys(symbols.split("\n"), _parse(version) if version else None))
+    return _Exports(through=_parse(content["through"]), since=since)
+
+
+def _parse(text: str) -> Version:
+    major, minor = text.split(".")
+    return int(major), int(minor)

@@ -1,0 +1,171 @@
+"""What macOS has and exports, against facts that are known of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from binary_checks.systems.macos import (
+    first_version,
+    macos_libraries,
+    macos_library,
+    macos_library_versions,
+)
+
+SYSTEM = "/usr/lib/libSystem.B.dylib"
+CXX = "/usr/lib/libc++.1.dylib"
+FRAMEWORKS = "/System/Library/Frameworks"
+CORE_FOUNDATION = f"{FRAMEWORKS}/CoreFoundation.framework/Versions/A/CoreFoundation"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        SYSTEM,
+        CXX,
+        "/usr/lib/libc++abi.dylib",
+        "/usr/lib/libobjc.A.dylib",
+        "/usr/lib/libz.1.dylib",
+        "/usr/lib/libiconv.2.dylib",
+        "/usr/lib/libresolv.9.dylib",
+        CORE_FOUNDATION,
+        f"{FRAMEWORKS}/Foundation.framework/Versions/C/Foundation",
+        f"{FRAMEWORKS}/AppKit.framework/Versions/C/AppKit",
+        f"{FRAMEWORKS}/Accelerate.framework/Versions/A/Accelerate",
+        f"{FRAMEWORKS}/AudioToolbox.framework/Versions/A/AudioToolbox",
+        f"{FRAMEWORKS}/AVFoundation.framework/Versions/A/AVFoundation",
+    ],
+)
+def test_what_wheels_need_is_on_every_macos(name: str) -> None:
+    assert name in macos_libraries((10, 9))
+    assert name in macos_libraries((11, 0))
+    assert macos_library_versions(name) == ((10, 0), None)
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "/usr/lib/libSystem.dylib",
+        "/usr/lib/libc++.dylib",
+        "/usr/lib/libz.dylib",
+        "/usr/lib/libm.dylib",
+        f"{FRAMEWORKS}/CoreFoundation.framework/CoreFoundation",
+        f"{FRAMEWORKS}/Foundation.framework/Foundation",
+    ],
+)
+def test_a_link_to_a_library_is_the_same_library(spelling: str) -> None:
+    assert spelling in macos_libraries((11, 0))
+    assert macos_library(spelling, (11, 0)) is not None
+
+
+def test_a_framework_s_current_version_is_the_same_library() -> None:
+    name = f"{FRAMEWORKS}/CoreFoundation.framework/Versions/Current/CoreFoundation"
+    assert macos_library_versions(name) == macos_library_versions(CORE_FOUNDATION)
+    assert macos_library_versions(name.replace("Current", "Z")) is None
+
+
+@pytest.mark.parametrize(
+    ("framework", "since"),
+    [
+        ("Network", (10, 14)),
+        ("UniformTypeIdentifiers", (11, 0)),
+        ("ScreenCaptureKit", (12, 3)),
+        ("Symbols", (14, 0)),
+        ("SecurityUI", (15, 4)),
+        ("GameSave", (26, 0)),
+    ],
+)
+def test_a_framework_is_there_since_its_version(framework: str, since: tuple[int, int]) -> None:
+    name = f"{FRAMEWORKS}/{framework}.framework/Versions/A/{framework}"
+    assert macos_library_versions(name) == (since, None)
+    assert name in macos_libraries(since)
+    assert name not in macos_libraries((since[0], since[1] - 1))
+
+
+def test_a_library_that_is_gone_is_on_no_list() -> None:
+    name = f"{FRAMEWORKS}/Python.framework/Versions/2.7/Python"
+    assert macos_library_versions(name) == ((10, 0), (12, 2))
+    assert name not in macos_libraries((10, 9))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "/usr/lib/libnever.dylib",
+        "/usr/lib/../lib/libz.1.dylib",
+        "libz.1.dylib",
+        "/usr/lib/libpython2.7.dylib",
+        "",
+    ],
+)
+def test_an_unknown_name_is_neither_there_nor_gone(name: str) -> None:
+    assert macos_library_versions(name) is None
+    assert macos_library(name, (11, 0)) is None
+    assert first_version(name, "printf") is None
+
+
+def test_libsystem_exports_what_it_re_exports() -> None:
+    library = macos_library(SYSTEM, (11, 0))
+    assert library is not None
+    assert library.soname == SYSTEM
+    assert library.symbols["malloc"] == frozenset({""})
+    assert {"printf", "pthread_create", "dyld_stub_binder", "_tlv_bootstrap"} <= set(
+        library.symbols
+    )
+    assert {"fstat$INODE64", "dispatch_async", "exp", "_Block_copy"} <= set(library.symbols)
+    assert "__cxa_throw" not in library.symbols
+
+
+def test_libcxx_exports_its_abi_library_too() -> None:
+    library = macos_library(CXX, (10, 9))
+    assert library is not None
+    assert {
+        "__cxa_throw",
+        "_Znwm",
+        "_ZNSt3__112basic_stringIcNS_11char_traitsIcEENS_9allocatorIcEEED1Ev",
+    } <= set(library.symbols)
+
+
+def test_frameworks_export_constants_and_classes() -> None:
+    core = macos_library(CORE_FOUNDATION, (11, 0))
+    foundation = macos_library(f"{FRAMEWORKS}/Foundation.framework/Foundation", (11, 0))
+    assert core is not None
+    assert foundation is not None
+    assert {"CFRelease", "kCFAllocatorDefault"} <= set(core.symbols)
+    assert "OBJC_CLASS_$_NSFileManager" in foundation.symbols
+
+
+@pytest.mark.parametrize(
+    ("library", "symbol", "since"),
+    [
+        (SYSTEM, "fdopendir", (10, 10)),
+        (SYSTEM, "fdopendir$INODE64", (10, 10)),
+        (SYSTEM, "clock_gettime", (10, 12)),
+        (SYSTEM, "utimensat", (10, 13)),
+        (SYSTEM, "aligned_alloc", (10, 15)),
+        (SYSTEM, "preadv", (11, 0)),
+        (CXX, "_ZNSt3__14__fs10filesystem8__statusERKNS1_4pathEPNS_10error_codeE", (10, 15)),
+        (CXX, "_ZNSt3__18to_charsEPcS0_d", (13, 3)),
+        (CXX, "_ZNSt3__122__libcpp_verbose_abortEPKcz", (13, 3)),
+        (CXX, "_ZNSt3__13pmr20get_default_resourceEv", (14, 0)),
+        (f"{FRAMEWORKS}/Security.framework/Security", "SecTrustEvaluateWithError", (10, 14)),
+    ],
+)
+def test_a_symbol_is_there_since_its_version(
+    library: str, symbol: str, since: tuple[int, int]
+) -> None:
+    assert first_version(library, symbol) == since
+
+
+def test_no_version_is_made_up() -> None:
+    assert first_version(SYSTEM, "malloc") is None
+    assert first_version(SYSTEM, "never_there") is None
+    # Apple's header dates it to 10.10, but thread-local variables work since 10.7.
+    assert first_version(SYSTEM, "_tlv_bootstrap") is None
+
+
+def test_exports_are_unknown_beyond_the_newest_sdk_at_hand() -> None:
+    assert macos_library("/usr/lib/libz.1.dylib", (12, 0)) is not None
+    assert macos_library("/usr/lib/libz.1.dylib", (13, 0)) is None
+    assert macos_library(CXX, (14, 0)) is not None
+    assert macos_library(CXX, (15, 0)) is None
+    assert macos_library(SYSTEM, (27, 0)) is not None
