@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from binary_checks.check import check
-from binary_checks.model import Finding, Member, NotLooked, Package, Problem, Wheel
+from binary_checks.model import ElfFile, Finding, Member, NotLooked, Package, PeFile, Problem, Wheel
 
 _VERSION_CONTROL = frozenset(
     {".git", ".gitignore", ".gitattributes", ".gitmodules", ".gitkeep", ".hg", ".hgignore"}
@@ -133,3 +133,14 @@ def wheel_too_large(package: Package, *, limit: int = 0) -> Iterator[Finding]:
 
 def _files(package: Package) -> Iterable[Member]:
     return (member for member in package.members if not member.is_directory)
+
+
+@check(enabled=False)
+def debug_information(library: ElfFile | PeFile) -> Iterator[Finding]:
+    """An object carries debug information.
+
+    Why: it is often most of the file's size, and no user's process reads it.
+    Fix: link with ``-Wl,--strip-debug``, or keep it apart (``objcopy --only-keep-debug``).
+    """
+    if library.debug_information:
+        yield f"carries debug information (.debug_info) in its {library.size} bytes"

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from binary_checks.check import check
+from binary_checks.checks.needed_versions import (
+    describe_nodes,
+    first_macos,
+    lowest_policy,
+    needed_of_system,
+)
 from binary_checks.checks.symbol_texts import (
     count_undefined,
     list_symbols,
@@ -19,17 +25,18 @@ from binary_checks.model import (
     Format,
     Kind,
     Linkage,
-    NeededVersion,
+    MachOFile,
     Note,
     NotLooked,
     Package,
-    Policy,
     Problem,
     TargetSystem,
     UnresolvedSymbol,
 )
 from binary_checks.model.extensions import is_extension, module_of
 from binary_checks.model.phrases import name_first
+
+_FIRST_ON_ARM = (11, 0)
 
 
 @check
@@ -47,22 +54,24 @@ def version_newer_than_tag(
     yield from _find_unpromised(target)
     if target.policy is None:
         return
-    needs = _of_system(library, linkage)
+    needs = needed_of_system(library, linkage)
     newer = [need for need in needs if target.policy.allows(need.version) is False]
     if not newer:
         return
     tag = target.name.partition(",")[0]
-    true = _lowest(needs, target.policies)
+    true = lowest_policy(needs, target.policies)
     advice = (
         f"the lowest tag that is true is {true.name}_{true.architecture}"
         if true
         else "no tag allows that"
     )
-    yield f"needs {_describe(library, newer)}, newer than {tag} allows; {advice}"
+    yield f"needs {describe_nodes(library, newer)}, newer than {tag} allows; {advice}"
 
 
 def _find_unpromised(target: TargetSystem) -> Iterator[NotLooked]:
     """Find the tags of which it is not known, or not asked, what they promise."""
+    if target.system != "linux":
+        raise NotApplicable("no tag names a Linux")
     tag = target.name.partition(",")[0]
     if target.policy is None and tag.startswith("linux_"):
         if not target.unjudged:
@@ -72,37 +81,39 @@ def _find_unpromised(target: TargetSystem) -> Iterator[NotLooked]:
     yield from find_unjudged(target)
 
 
-def _of_system(library: ElfFile, linkage: Linkage) -> list[NeededVersion]:
-    """The version nodes that libraries of the system must have."""
-    edges = linkage.edges_of(library.path, library.architecture)
-    system = {e.needed for e in edges if e.resolved and e.resolved.startswith("system:")}
-    return [n for n in library.symbol_versions if n.library in system and not n.weak]
+@check
+def symbol_newer_than_tag(library: MachOFile, target: TargetSystem) -> Iterator[Finding]:
+    """An object needs a function of the system that came after the macOS that its tag promises.
 
+    What may be missing (``__attribute__((weak_import))``, which the compiler chooses for what is
+    newer than the deployment target) does not count. Of libSystem, libc++ and some frameworks it
+    is known when their symbols came; undefined-symbol notes the others.
 
-def _lowest(needs: Iterable[NeededVersion], policies: Iterable[Policy]) -> Policy | None:
-    versions = {need.version for need in needs}
-    return next(
-        (p for p in policies if all(p.allows(version) is not False for version in versions)), None
+    Why: the wheel installs on the older macOS, and there the import fails with "Symbol not found",
+    or the first call ends the process.
+    Fix: build with ``MACOSX_DEPLOYMENT_TARGET`` as low as the tag and ``-Wunguarded-availability``,
+    and guard the call with ``__builtin_available``; or raise the tag.
+    """
+    if target.minimum_os is None:
+        raise NotApplicable("no tag names a macOS")
+    yield from find_unjudged(target)
+    if library.architecture not in target.architectures:
+        return
+    promised = max(
+        target.minimum_os, _FIRST_ON_ARM if library.architecture == "aarch64" else (0, 0)
     )
-
-
-def _describe(library: ElfFile, newer: Iterable[NeededVersion]) -> str:
-    """The newest node of each prefix, with symbols that ask for it."""
-    newest: dict[str, NeededVersion] = {}
-    for need in sorted(newer, key=lambda need: _as_numbers(need.version)):
-        newest[need.version.partition("_")[0]] = need
-    return " and ".join(_with_symbols(library, newest[prefix]) for prefix in sorted(newest))
-
-
-def _with_symbols(library: ElfFile, need: NeededVersion) -> str:
-    names = sorted(s.name for s in library.imports if s.version == need.version)
-    asked_by = f" ({list_symbols(names)})" if names else ""
-    return f"{need.version} of {need.library}{asked_by}"
-
-
-def _as_numbers(version: str) -> tuple[int, ...]:
-    numbers = version.partition("_")[2].split(".")
-    return tuple(int(part) if part.isdecimal() else 0 for part in numbers)
+    for (asked, _), names in sorted(library.imports.by_version.items()):
+        system = target.library_data.get(asked)
+        if system is None:
+            continue
+        newer = [name for name in names if first_macos(system, name) > promised]
+        strong = [n for n in newer if any(not each.weak for each in library.imports.find(n))]
+        if strong:
+            latest = "{}.{}".format(*max(first_macos(system, name) for name in strong))
+            yield (
+                f"needs {list_symbols(sorted(strong))} of {asked}, there since macOS {latest}, "
+                f"while {target.name.partition(',')[0]} promises {'{}.{}'.format(*promised)}"
+            )
 
 
 @check
@@ -213,14 +224,3 @@ def unhidden_exports(
     )
     if names:
         yield f"exports {list_symbols(names)}"
-
-
-@check(enabled=False)
-def debug_information(library: ElfFile) -> Iterator[Finding]:
-    """An object carries debug information.
-
-    Why: it is often most of the file's size, and no user's process reads it.
-    Fix: link with ``-Wl,--strip-debug``, or keep it apart (``objcopy --only-keep-debug``).
-    """
-    if library.debug_information:
-        yield f"carries debug information (.debug_info) in its {library.size} bytes"

@@ -9,13 +9,14 @@ import pytest
 from binary_checks.checks.contents import (
     bytecode_in_wheel,
     case_collision,
+    debug_information,
     duplicate_library,
     stray_top_level_folder,
     version_control_litter,
     wheel_too_large,
 )
 from binary_checks.model import Format, NotLooked, Problem, UnreadObject
-from fixtures.values import elf_file, member, wheel
+from fixtures.values import elf_file, member, pe_file, wheel
 
 
 def test_bytecode_is_a_problem() -> None:
@@ -150,3 +151,9 @@ def test_without_a_limit_nothing_is_looked_at() -> None:
     (finding,) = wheel_too_large(wheel(size=10))
     assert isinstance(finding, NotLooked)
     assert not wheel_too_large.enabled
+
+
+def test_debug_information_is_told_when_asked_for() -> None:
+    assert len(list(debug_information(elf_file(debug_information=True)))) == 1
+    assert len(list(debug_information(pe_file(debug_information=True)))) == 1
+    assert list(debug_information(elf_file())) == []

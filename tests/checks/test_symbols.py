@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from binary_checks.checks.symbols import (
-    debug_information,
     forbidden_symbol,
     missing_version,
+    symbol_newer_than_tag,
     undefined_symbol,
     unhidden_exports,
     version_newer_than_tag,
@@ -27,8 +27,16 @@ from binary_checks.model import (
     UnresolvedSymbol,
 )
 from binary_checks.systems import policies, policy_for
-from fixtures.linking import EXTENSION, extension, library, link, target
-from fixtures.values import symbols, wheel
+from fixtures.linking import (
+    EXTENSION,
+    extension,
+    library,
+    link,
+    macos,
+    system_library,
+    target,
+)
+from fixtures.values import macho_file, symbols, wheel
 
 NONE = wheel(objects=(extension(exports=symbols("PyInit__native")), library("demo/plugin.so")))
 
@@ -245,6 +253,32 @@ def test_exports_beside_the_init_function_are_told_when_asked_for() -> None:
     assert list(unhidden_exports(library("demo/liba.so", exports=symbols("a")))) == []
 
 
-def test_debug_information_is_told_when_asked_for() -> None:
-    assert len(list(debug_information(extension(debug_information=True)))) == 1
-    assert list(debug_information(extension())) == []
+def test_a_symbol_of_a_later_macos_is_newer_than_the_tag() -> None:
+    libcxx = "/usr/lib/libc++.1.dylib"
+    data = {libcxx: system_library(libcxx, to_chars="13.3", terminate="")}
+    on = macos(library_data=data)
+    both = Symbols(Symbol(name=name, library=libcxx) for name in ("to_chars", "terminate"))
+    library = macho_file(architecture="aarch64", imports=both)
+    assert list(symbol_newer_than_tag(library, on)) == [
+        f"needs to_chars of {libcxx}, there since macOS 13.3, while macosx_11_0_arm64 promises 11.0"
+    ]
+    later = macos(library_data=data, minimum_os=(14, 0))
+    assert list(symbol_newer_than_tag(library, later)) == []
+    weak = Symbols([Symbol(name="to_chars", library=libcxx, weak=True)])
+    optional = macho_file(architecture="aarch64", imports=weak)
+    assert list(symbol_newer_than_tag(optional, on)) == []
+
+
+def test_arm64_code_of_an_old_universal_tag_is_held_to_macos_11() -> None:
+    name = "/usr/lib/libSystem.B.dylib"
+    universal = macos(
+        minimum_os=(10, 9),
+        architectures=("x86_64", "aarch64"),
+        library_data={name: system_library(name, aligned_alloc="10.15")},
+    )
+    imports = Symbols([Symbol(name="aligned_alloc", library=name)])
+    arm, intel = (macho_file(architecture=a, imports=imports) for a in ("aarch64", "x86_64"))
+    assert list(symbol_newer_than_tag(arm, universal)) == []
+    assert len(list(symbol_newer_than_tag(intel, universal))) == 1
+    with pytest.raises(NotApplicable):
+        list(symbol_newer_than_tag(arm, target()))
