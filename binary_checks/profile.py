@@ -201,12 +201,8 @@ def validate(profile: Profile, checks: Iterable[Check[Any]]) -> Profile:
     """
     by_id = {check.id: check for check in checks}
     where = f"profile {profile.source}"
-    named = (
-        *profile.enable,
-        *profile.disable,
-        *profile.options,
-        *(known.check for known in profile.known_problems),
-    )
+    named = [*profile.enable, *profile.disable, *profile.options]
+    named += [known.check for known in profile.known_problems]
     _reject_unknown(dict.fromkeys(named), by_id, where, "check")
     options = {
         check_id: _convert_options(values, by_id[check_id].options, f"{where}: options.{check_id}")

@@ -19,6 +19,12 @@ _PROCESSORS = {
     "win32": frozenset({"i686"}),
     "win_arm64": frozenset({"aarch64", "arm64x"}),  # Microsoft's own msvcp140.dll is ARM64X
     "universal2": frozenset({"x86_64", "aarch64"}),
+    "intel": frozenset({"x86_64", "i686"}),
+    "universal": frozenset({"x86_64", "i686", "ppc", "ppc64"}),
+    "fat": frozenset({"i686", "ppc"}),
+    "fat3": frozenset({"x86_64", "i686", "ppc"}),
+    "fat32": frozenset({"i686", "ppc"}),
+    "fat64": frozenset({"x86_64", "ppc64"}),
 }
 """Endings of platform tags, and which architectures they stand for."""
 _WORDS = {

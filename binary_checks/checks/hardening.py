@@ -195,8 +195,10 @@ def wrong_architecture(wheel: Wheel) -> Iterator[Finding]:
     if unknown:
         return
     claimed = frozenset[str]().union(*claims.values())
+    fitting = {item.path for item in judged if item.architecture in claimed}
     for item in judged:
-        if item.architecture not in claimed and not may_be_foreign(item):
+        # Of a universal binary one slice that fits is enough: nothing loads the others.
+        if item.path not in fitting and not may_be_foreign(item):
             names = ", ".join(wheel.platforms)
             yield Problem(
                 path=item.path, sentence=f"is for {item.architecture}, the tags say {names}"

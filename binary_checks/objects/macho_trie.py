@@ -11,6 +11,8 @@ from binary_checks.objects.leb128 import read_uleb
 WEAK_DEFINITION: Final = 0x4
 REEXPORT: Final = 0x8
 
+_WORD = 0xFFFFFFFF
+_SIGN = 0x80000000
 _MOST_OF_NAMES = 1 << 28
 """Bytes of all names together; those of the largest libraries have some ten million."""
 _LONGEST = 64 * 1024
@@ -23,7 +25,7 @@ class Export(NamedTuple):
 
     name: bytes
     flags: int
-    ordinal: int  # of the dylib that a re-export forwards to; 0 for all else
+    ordinal: int  # of the dylib that a re-export forwards to, negative as of binds; else 0
 
 
 def walk_trie(trie: bytes) -> Iterator[Export]:
@@ -56,8 +58,9 @@ def walk_trie(trie: bytes) -> Iterator[Export]:
 
 def _read_export(trie: bytes, place: int, name: bytes) -> Export:
     flags, place = read_uleb(trie, place)
-    ordinal = read_uleb(trie, place)[0] if flags & REEXPORT else 0
-    return Export(name, flags, ordinal)
+    ordinal = read_uleb(trie, place)[0] & _WORD if flags & REEXPORT else 0
+    # -2, looked up everywhere, is written in ten bytes (open3d 0.19.0).
+    return Export(name, flags, ordinal - _WORD - 1 if ordinal & _SIGN else ordinal)
 
 
 def _read_edges(trie: bytes, place: int, name: bytes, waiting: list[tuple[int, bytes]]) -> None:

@@ -17,7 +17,7 @@ from binary_checks.model import (
     Problem,
     Wheel,
 )
-from fixtures.values import elf_file, pe_file, symbols, wheel
+from fixtures.values import elf_file, macho_file, pe_file, symbols, wheel
 
 
 def _wheel(platform: str, *objects: ObjectFile) -> Wheel:
@@ -120,3 +120,16 @@ def test_a_dll_for_another_architecture_is_told(
     library = pe_file(path, architecture=architecture, exports=symbols("PyInit__x"))
     (problem,) = hardening.wrong_architecture(_wheel(platform, library))
     assert problem == Problem(path=path, sentence=f"is for {architecture}, the tags say {platform}")
+
+
+def test_one_slice_that_fits_is_enough_of_a_universal_binary() -> None:
+    both = [macho_file(architecture=name) for name in ("aarch64", "x86_64")]
+    assert list(hardening.wrong_architecture(_wheel("macosx_11_0_arm64", *both))) == []
+    alone = macho_file(architecture="x86_64")
+    assert len(list(hardening.wrong_architecture(_wheel("macosx_11_0_arm64", alone)))) == 1
+
+
+@pytest.mark.parametrize("platform", ["macosx_10_6_intel", "macosx_10_4_universal"])
+def test_old_tags_of_macos_name_several_architectures(platform: str) -> None:
+    item = macho_file(architecture="x86_64")
+    assert list(hardening.wrong_architecture(_wheel(platform, item))) == []

@@ -87,3 +87,8 @@ def test_opcodes_of_every_kind_are_read() -> None:
     assert [tuple(bind) for bind in found] == [
         (b"_a", 129, True), (b"_a", -2, True), (b"_b", 1, False),
     ]  # fmt: skip
+
+
+def test_a_reexport_from_wherever_it_is_has_a_negative_ordinal() -> None:
+    everywhere = b"\xfe" + b"\xff" * 8 + b"\x01"
+    assert [item.ordinal for item in walk_trie(b"\x0c\x08" + everywhere + b"\0\0")] == [-2]
