@@ -120,7 +120,7 @@ def unbundled_runtime(package: Wheel, linkage: Linkage) -> Iterator[Finding]:
     if any(_BRINGS_RUNTIME.match(requirement) for requirement in package.requires_dist):
         return
     present = {item.file_name.lower() for item in package.objects}
-    present.update(edge.needed.lower() for edge in linkage.edges if edge.resolved is not None)
+    present.update(e.needed.lower() for e in linkage.edges if e.resolved is not None or e.elsewhere)
     foreign = _find_foreign(linkage, present)
     for name, paths in _needs_of_runtime(libraries).items():
         if name in present:

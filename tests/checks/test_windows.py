@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -143,8 +144,10 @@ def test_a_distribution_may_bring_the_runtime() -> None:
             "give that with --binary-with",
         )
     ]
-    given = Linkage(target="win_amd64", format=Format.PE, edges=(brought,))
-    assert list(windows.unbundled_runtime(_wheel(library), given)) == []
+    by_its_code = replace(brought, resolved=None, elsewhere=("PyQt6/Qt6/bin/msvcp140.dll",))
+    for edge in (brought, by_its_code):
+        given = Linkage(target="win_amd64", format=Format.PE, edges=(edge,))
+        assert list(windows.unbundled_runtime(_wheel(library), given)) == []
     metadata = (("Requires-Dist", "msvc_runtime>=14.40"),)
     package = _wheel(library, metadata=metadata)
     assert list(windows.unbundled_runtime(package, WINDOWS)) == []
