@@ -7,14 +7,23 @@ from collections.abc import Mapping
 
 from binary_checks.model.system import Interpreter
 from binary_checks.systems.committed import read_committed
+from binary_checks.systems.interpreters_windows import interpreter_library, windows_interpreter
+
+__all__ = ["interpreter", "interpreter_library", "interpreter_versions", "stable_abi"]
 
 
-def interpreter(version: tuple[int, int], *, free_threaded: bool) -> Interpreter | None:
-    """Find the exports of a CPython on Linux; None without data, as for free-threaded builds.
+def interpreter(
+    version: tuple[int, int], *, free_threaded: bool, system: str = "linux"
+) -> Interpreter | None:
+    """Find the exports of a CPython; None without data, as for free-threaded builds.
 
     They are names of the C API's shape (``Py*``, ``_Py*``), public and private; a ``PyInit_*`` is
-    not among them, since builds differ in the modules they compile in.
+    not among them, since builds differ in the modules they compile in. macOS gets those of Linux.
+    On Windows there are also ``libraries``, the DLLs beside python.exe; free-threaded builds have
+    them too, with exports that are empty because nobody knows them.
     """
+    if system == "windows":
+        return _find_windows_interpreter(version, free_threaded)
     return None if free_threaded else _read_interpreters().get(version)
 
 
@@ -30,6 +39,16 @@ def stable_abi() -> Mapping[str, tuple[int, int]]:
     return {
         name: _parse_version(version) for version, names in added.items() for name in names.split()
     }
+
+
+@functools.cache
+def _find_windows_interpreter(version: tuple[int, int], free_threaded: bool) -> Interpreter | None:
+    return windows_interpreter(
+        version,
+        free_threaded=free_threaded,
+        on_linux={known: found.exports for known, found in _read_interpreters().items()},
+        stable=stable_abi(),
+    )
 
 
 @functools.cache

@@ -1,0 +1,107 @@
+"""Finds the DLLs that lie beside python.exe on Windows, and what they export.
+
+Of 3.8 to 3.13 there are data of python.org's builds for x86_64; one version exports the same on all
+architectures. Newer ones are put together: since 3.9 a Python's DLL exports what its Linux build
+does and some twenty functions of Windows's own, and since 3.10 python3.dll is the stable ABI.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from binary_checks.model.system import Interpreter
+from binary_checks.systems.committed import read_committed
+
+_UNKNOWN: frozenset[str] = frozenset()
+_NOT_ON_WINDOWS = frozenset(
+    {"PyOS_AfterFork", "PyOS_AfterFork_Child", "PyOS_AfterFork_Parent", "PyOS_BeforeFork"}
+)
+"""All of the stable ABI that python3.dll lacks: there is no fork."""
+_FIRST_FREE_THREADED = (3, 13)
+
+
+def interpreter_library(version: tuple[int, int] | None, *, free_threaded: bool) -> str:
+    """Name the DLL whose functions an extension module uses: ``python313t.dll``.
+
+    Without a version that of the stable ABI: ``python3.dll``, for abi3t ``python3t.dll``. Debug
+    builds (``python313_d.dll``) are on nobody's machine but a developer's of CPython.
+    """
+    major, minor = version or (3, "")
+    return f"python{major}{minor}{'t' if free_threaded else ''}.dll"
+
+
+def windows_interpreter(
+    version: tuple[int, int],
+    *,
+    free_threaded: bool,
+    on_linux: Mapping[tuple[int, int], frozenset[str]],
+    stable: Mapping[str, tuple[int, int]],
+) -> Interpreter | None:
+    """Find what a CPython on Windows has beside its python.exe; None where there was no such one.
+
+    ``on_linux`` are the exports of Linux's builds, ``stable`` the stable ABI. Without GIL the names
+    of the DLLs follow from the version, and their exports are unknown: an empty set.
+    """
+    if version not in on_linux or (free_threaded and version < _FIRST_FREE_THREADED):
+        return None
+    own, shared = _UNKNOWN, _UNKNOWN
+    if not free_threaded:
+        own = _own_exports(version, on_linux)
+        shared = _stable_exports(version, stable)
+    libraries = {
+        interpreter_library(version, free_threaded=free_threaded): own,
+        interpreter_library(None, free_threaded=free_threaded): shared,
+        **_runtimes(),
+    }
+    return Interpreter(
+        implementation="cpython",
+        version=version,
+        free_threaded=free_threaded,
+        exports=own,
+        libraries=libraries,
+    )
+
+
+def _own_exports(
+    version: tuple[int, int], on_linux: Mapping[tuple[int, int], frozenset[str]]
+) -> frozenset[str]:
+    known = _read("python3x.dll")
+    if version in known:
+        return known[version]
+    newest = max(known)
+    return on_linux[version] | (known[newest] - on_linux[newest])
+
+
+def _stable_exports(
+    version: tuple[int, int], stable: Mapping[str, tuple[int, int]]
+) -> frozenset[str]:
+    known = _read("python3.dll")
+    if version in known:
+        return known[version]
+    added = frozenset(name for name, since in stable.items() if since <= version)
+    return known[max(known)] | (added - _NOT_ON_WINDOWS)
+
+
+@functools.cache
+def _runtimes() -> Mapping[str, frozenset[str]]:
+    """The C runtime that Python brings: the same functions in 14.28, with 3.8.10, and in 14.51."""
+    found = _content()["runtimes"].items()
+    return {name: frozenset(names.split()) for name, names in found}
+
+
+@functools.cache
+def _read(library: str) -> Mapping[tuple[int, int], frozenset[str]]:
+    exports: dict[tuple[int, int], set[str]] = {}
+    for versions, names in _content()[library]:
+        found = names.split()
+        for version in versions.split():
+            major, _, minor = version.partition(".")
+            exports.setdefault((int(major), int(minor)), set()).update(found)
+    return {version: frozenset(found) for version, found in exports.items()}
+
+
+@functools.cache
+def _content() -> Any:
+    return read_committed("interpreters_windows.json.gz")

@@ -1,0 +1,193 @@
+"""A clean Windows has its own DLLs and API sets, and neither the VC++ runtime nor drivers' DLLs."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from binary_checks.model.system import SystemLibrary
+from binary_checks.systems import windows
+from binary_checks.systems.windows import (
+    MEDIA_LIBRARIES,
+    api_set_known,
+    is_api_set,
+    windows_libraries,
+    windows_libraries_partly,
+    windows_library,
+)
+
+ARCHITECTURES = ["x86_64", "i686", "aarch64"]
+
+
+def find(name: str, architecture: str = "x86_64") -> SystemLibrary:
+    found = windows_library(name, architecture)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kernel32.dll",
+        "msvcrt.dll",
+        "ucrtbase.dll",  # since Windows 10
+        "msvcp_win.dll",
+        "combase.dll",
+        "gdiplus.dll",
+        "dxgi.dll",
+        "d3d12.dll",
+        "d3dcompiler_47.dll",
+        "icuuc.dll",
+        "winspool.drv",
+    ],
+)
+def test_a_clean_windows_has_its_own_libraries(name: str, architecture: str) -> None:
+    assert name in windows_libraries(architecture)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "msvcp140.dll",
+        "vcruntime140.dll",  # lies beside python.exe
+        "vcruntime140_1.dll",
+        "concrt140.dll",
+        "vcomp140.dll",
+        "mfc140u.dll",
+        "libomp140.x86_64.dll",
+        "msvcr120.dll",
+        "ucrtbased.dll",
+        "nvcuda.dll",  # comes with a driver
+        "nvml.dll",
+        "vulkan-1.dll",
+        "opencl.dll",
+        "d3dx9_43.dll",  # of the DirectX runtime of 2010
+        "wined3d.dll",
+        "python3.dll",
+        "libcrypto-3.dll",
+    ],
+)
+def test_a_clean_windows_has_no_library_that_something_else_brings(
+    name: str, architecture: str
+) -> None:
+    assert name not in windows_libraries(architecture)
+    assert name not in windows_libraries_partly(architecture)
+
+
+def test_names_are_in_lower_case_and_no_api_set_is_among_them() -> None:
+    for architecture in ARCHITECTURES:
+        names = windows_libraries(architecture)
+        assert all(re.fullmatch(r"[^\sA-Z/\\]+\.[a-z]{3}", name) for name in names)
+        assert not {name for name in names if is_api_set(name)}
+
+
+def test_an_emulator_of_x86_is_on_arm_only() -> None:
+    having = [name for name in ARCHITECTURES if "xtajit.dll" in windows_libraries(name)]
+    assert having == ["aarch64"]
+
+
+def test_nothing_is_known_of_another_architecture() -> None:
+    assert windows_libraries("armv7l") == frozenset()
+    assert windows_library("kernel32.dll", "armv7l") is None
+
+
+def test_a_library_that_came_with_a_later_windows_10_is_told_apart() -> None:
+    assert windows_libraries_partly("x86_64")["icu.dll"] == "Windows 10 1903 and later"
+    assert "opengl32.dll" in windows_libraries("x86_64")
+    assert windows_libraries_partly("aarch64")["opengl32.dll"] == "Windows 10 2004 and later"
+    for architecture in ARCHITECTURES:
+        assert not windows_libraries_partly(architecture).keys() & windows_libraries(architecture)
+
+
+def test_media_libraries_are_there_although_windows_n_lacks_them() -> None:
+    assert MEDIA_LIBRARIES <= windows_libraries("x86_64")
+    assert {"mf.dll", "mfplat.dll", "mfreadwrite.dll"} <= MEDIA_LIBRARIES
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("api-ms-win-crt-runtime-l1-1-0.dll", True),
+        ("API-MS-Win-Core-Synch-L1-2-0.DLL", True),
+        ("ext-ms-win-ntuser-window-l1-1-4", True),
+        ("api-ms-win-crt-runtime.dll", False),
+        ("kernel32.dll", False),
+        ("api-client.dll", False),
+        ("", False),
+    ],
+)
+def test_an_api_set_is_told_by_its_name(name: str, answer: bool) -> None:
+    assert is_api_set(name) is answer
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("api-ms-win-crt-math-l1-1-0.dll", True),
+        ("api-ms-win-core-path-l1-1-0.dll", True),
+        ("Api-Ms-Win-Core-Synch-l1-2-9.dll", True),  # the last number is left aside
+        ("api-ms-win-core-synch-l9-2-0.dll", False),
+        ("api-ms-win-invented-thing-l1-1-0.dll", False),
+        ("kernel32.dll", False),
+    ],
+)
+def test_a_known_api_set_is_in_a_list(name: str, answer: bool) -> None:
+    assert api_set_known(name) is answer
+
+
+def test_every_listed_api_set_has_the_shape_of_one() -> None:
+    listed = windows._api_sets()
+    assert len(listed) > 250
+    assert all(is_api_set(f"{name}-0.dll") for name in listed)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_library_exports_what_programs_ask_of_it(architecture: str) -> None:
+    kernel = find("KERNEL32.dll", architecture)
+    assert kernel.soname == "kernel32.dll"
+    assert {"CreateFileW", "GetTempPath2W", "TryAcquireSRWLockExclusive"} <= kernel.symbols.keys()
+    assert kernel.symbols["CreateFileW"] == {""}
+    assert "CreateFileZ" not in kernel.symbols
+    assert "malloc" in find("msvcrt.dll", architecture).symbols
+
+
+def test_some_functions_are_of_one_architecture() -> None:
+    assert "__C_specific_handler" in find("msvcrt.dll").symbols
+    assert "_except_handler3" in find("msvcrt.dll", "i686").symbols
+    assert "_except_handler3" not in find("msvcrt.dll").symbols
+
+
+def test_a_function_may_be_asked_for_by_number() -> None:
+    assert {"#115", "WSAStartup"} <= find("ws2_32.dll").symbols.keys()
+    assert "#2" in find("oleaut32.dll").symbols
+    assert "#40000" not in find("ws2_32.dll").symbols
+
+
+def test_the_api_sets_of_the_c_runtime_are_ucrtbase() -> None:
+    runtime = find("api-ms-win-crt-convert-l1-1-0.dll")
+    assert runtime.symbols == find("ucrtbase.dll").symbols
+    assert {"strtod", "btowc"} <= runtime.symbols.keys()
+    assert "_CrtDbgReport" not in runtime.symbols
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "icuuc.dll",
+        "combase.dll",
+        "api-ms-win-core-path-l1-1-0.dll",
+        "msvcp140.dll",
+        "../libraries/windows/kernel32.dll",
+    ],
+)
+def test_what_is_not_known_whole_is_not_offered(name: str) -> None:
+    assert windows_library(name, "x86_64") is None
+
+
+def test_every_library_with_exports_is_one_that_windows_has() -> None:
+    tables = {name.removesuffix(".json.gz") for name in windows._list_tables()}
+    assert len(tables) > 80
+    assert tables <= windows_libraries("x86_64")
