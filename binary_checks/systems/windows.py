@@ -57,13 +57,19 @@ def is_api_set(name: str) -> bool:
     return _API_SET.fullmatch(name.lower()) is not None
 
 
+@functools.cache
+def api_sets() -> frozenset[str]:
+    """List known contracts without their last number: ``api-ms-win-core-path-l1-1``."""
+    return frozenset(_content()["api_sets"].split(" "))
+
+
 def api_set_known(name: str) -> bool:
     """Whether a contract is in any list: wine's schema, mingw-w64's, Microsoft's documentation.
 
     One in no list may be real all the same. Windows leaves the last number aside: whoever has
     ``-l1-2-0`` answers to ``-l1-2-1``. What no schema has is looked for as a file.
     """
-    return is_api_set(name) and _shorten(name) in _api_sets()
+    return is_api_set(name) and _shorten(name) in api_sets()
 
 
 def windows_library(name: str, architecture: str) -> SystemLibrary | None:
@@ -96,11 +102,6 @@ def _read_symbols(table: str, architecture: str) -> Mapping[str, frozenset[str]]
         if architecture in architectures.split(" "):
             symbols.update(dict.fromkeys(names.split(" "), _UNVERSIONED))
     return symbols
-
-
-@functools.cache
-def _api_sets() -> frozenset[str]:
-    return frozenset(_content()["api_sets"].split(" "))
 
 
 def _shorten(contract: str) -> str:

@@ -11,6 +11,7 @@ from binary_checks.systems import windows
 from binary_checks.systems.windows import (
     MEDIA_LIBRARIES,
     api_set_known,
+    api_sets,
     is_api_set,
     windows_libraries,
     windows_libraries_partly,
@@ -139,7 +140,7 @@ def test_a_known_api_set_is_in_a_list(name: str, answer: bool) -> None:
 
 
 def test_every_listed_api_set_has_the_shape_of_one() -> None:
-    listed = windows._api_sets()
+    listed = api_sets()
     assert len(listed) > 250
     assert all(is_api_set(f"{name}-0.dll") for name in listed)
 
