@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from binary_checks.model import Kind, ObjectFile, PeFile
+from binary_checks.model import Format, Kind, ObjectFile, PeFile
 from binary_checks.model.extensions import is_extension
 
 _PROCESSORS = {
@@ -40,6 +40,15 @@ def architectures_of(platform: str) -> frozenset[str]:
     return _PROCESSORS.get(max(endings, key=len, default=""), frozenset())
 
 
+def formats_of(platform: str) -> frozenset[Format]:
+    """The format that the loader of a platform takes; every one where that is not known."""
+    if platform.startswith("macosx_"):
+        return frozenset({Format.MACHO})
+    if platform.startswith("win"):
+        return frozenset({Format.PE})
+    return frozenset({Format.ELF}) if "linux" in platform else frozenset(Format)
+
+
 def may_be_foreign(item: ObjectFile) -> bool:
     """Whether Windows takes it although its architecture is not the interpreter's.
 
@@ -54,4 +63,6 @@ def may_be_foreign(item: ObjectFile) -> bool:
     words = _WORDS.get(item.architecture)
     if words is None or is_extension(item):
         return False
-    return bool(re.search(rf"(?<![^\W_])(?:{words})(?![^\W_])", item.file_name.lower()))
+    name = item.file_name.lower()
+    bits = {"i686": "32", "x86_64": "64"}.get(item.architecture, "no ")
+    return f"{bits}bit" in name or bool(re.search(rf"(?<![^\W_])(?:{words})(?![^\W_])", name))

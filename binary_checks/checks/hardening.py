@@ -6,12 +6,17 @@ from collections.abc import Collection, Iterator
 from pathlib import PurePosixPath
 
 from binary_checks.check import check
-from binary_checks.checks.architectures import architectures_of, may_be_foreign
+from binary_checks.checks.architectures import (
+    architectures_of,
+    formats_of,
+    may_be_foreign,
+)
 from binary_checks.checks.unloaded_objects import find_unloaded, find_unread
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
     ElfFile,
     Finding,
+    Format,
     Kind,
     Linkage,
     NotLooked,
@@ -187,7 +192,9 @@ def wrong_architecture(wheel: Wheel) -> Iterator[Finding]:
     claims = {platform: architectures_of(platform) for platform in wheel.platforms}
     if not claims or "any" in claims:
         raise NotApplicable("no platform tag that names an architecture")
-    judged = tuple(item for item in wheel.objects if item.kind in _LOADED)
+    # A wheel for macOS that has DLLs too, as sounddevice's does, has them for other systems.
+    formats = frozenset[Format]().union(*map(formats_of, claims))
+    judged = tuple(i for i in wheel.objects if i.kind in _LOADED and i.format in formats)
     yield from find_unread(wheel, found=bool(judged), absent="no object that is ever loaded")
     unknown = [platform for platform, architectures in claims.items() if not architectures]
     for platform in unknown:

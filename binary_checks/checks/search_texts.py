@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from binary_checks.model import (
     Edge,
     Finding,
+    Format,
     Kind,
     Linkage,
     NotLooked,
@@ -19,7 +20,7 @@ from binary_checks.model import (
 from binary_checks.model.phrases import name_first
 from binary_checks.model.search_path import path_elements, path_tag, shorten
 
-_FIRST_WORD = re.compile(r"lib([A-Z]*[a-z]*[0-9]*)")
+_FIRST_WORD = re.compile(r"(?:@rpath/)?(?:lib)?([A-Z]*[a-z]*[0-9]*)")
 _WHOLE_PATH = 300  # characters of a search path that a sentence shows
 _MOST = 8  # directories in a sentence; ibm_db's objects have two dozen
 _DRIVERS_OWN = "cuda"  # libcuda.so.1 comes with the driver, and in none of nvidia's wheels
@@ -80,7 +81,7 @@ def spell_lack(edge: Edge, linkage: Linkage, searched: str) -> Finding:
     """Say that nothing in sight brings the library; no problem where a required wheel may."""
     if edge.unknown:
         return NotLooked(path=edge.path, sentence=f"needs {edge.needed}: {edge.unknown}")
-    if edge.leaves_package and linkage.requirements:
+    if linkage.requirements and (edge.leaves_package or _may_come_with(edge, linkage)):
         guess = guess_distribution(edge.needed, linkage.requirements)
         whose = f", perhaps {guess}," if guess else ""
         return NotLooked(
@@ -103,6 +104,18 @@ def spell_lack(edge: Edge, linkage: Linkage, searched: str) -> Finding:
     )
 
 
+def _may_come_with(edge: Edge, linkage: Linkage) -> bool:
+    """Whether the code of a required distribution may bring a DLL, which no search path tells.
+
+    Where one need of an object looks like a distribution's, all that are nowhere may be: of
+    torchvision's torch_cpu.dll and c10.dll only the first is called like torch.
+    """
+    return linkage.format is Format.PE and any(
+        each.resolved is None and guess_distribution(each.needed, linkage.requirements)
+        for each in linkage.edges_of(edge.path, edge.architecture)
+    )
+
+
 def spell_stray(edge: Edge, searched: str) -> Problem:
     """Say that an executable's library lies where it does not look."""
     place = edge.elsewhere[0]
@@ -117,7 +130,8 @@ def spell_stray(edge: Edge, searched: str) -> Problem:
 def guess_distribution(needed: str, requirements: Iterable[str]) -> str:
     """The one requirement with the library's first word among the words of its name, or "".
 
-    libQt6Core.so.6 may be of pyqt6-qt6, libcudnn_ops.so.9 of nvidia-cudnn-cu13.
+    libQt6Core.so.6 may be of pyqt6-qt6, libcudnn_ops.so.9 of nvidia-cudnn-cu13, torch_cpu.dll of
+    torch.
     """
     match = _FIRST_WORD.match(needed)
     word = match[1].lower() if match else ""

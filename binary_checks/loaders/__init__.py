@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
@@ -19,7 +19,7 @@ from binary_checks.loaders.requirements import sort_out
 from binary_checks.loaders.roots import Loadings, load_roots
 from binary_checks.loaders.symbols import look_up
 from binary_checks.loaders.versions import find_missing_versions
-from binary_checks.loaders.windows import WindowsLoader, fits
+from binary_checks.loaders.windows import WindowsLoader
 from binary_checks.model import Edge, Format, Linkage, MissingVersion, Package, Rule, TargetSystem
 
 __all__ = ["simulate"]
@@ -79,7 +79,7 @@ def _simulate_linux(
     package: Package, others: tuple[Package, ...], target: TargetSystem
 ) -> _Simulation:
     loader = ElfLoader(package, others, target, musl if target.libc == "musl" else glibc)
-    loadings = _load(loader, target, _is_of)
+    loadings = _load(loader, target)
     images = (*loadings[0].roots, *loadings[0].orphans)
     checks_versions = loader.rules.CHECKS_VERSIONS
     return _Simulation(
@@ -96,19 +96,17 @@ def _simulate_linux(
 def _simulate_macos(
     package: Package, others: tuple[Package, ...], target: TargetSystem
 ) -> _Simulation:
-    return _simulate_bindings(Format.MACHO, Dyld(package, others, target), _is_of)
+    return _simulate_bindings(Format.MACHO, Dyld(package, others, target))
 
 
 def _simulate_windows(
     package: Package, others: tuple[Package, ...], target: TargetSystem
 ) -> _Simulation:
-    return _simulate_bindings(Format.PE, WindowsLoader(package, others, target), fits)
+    return _simulate_bindings(Format.PE, WindowsLoader(package, others, target))
 
 
-def _simulate_bindings(
-    container: Format, loader: Loader[Any], fitting: Callable[[Any, str], bool]
-) -> _Simulation:
-    loadings = _load(loader, loader.target, fitting)
+def _simulate_bindings(container: Format, loader: Loader[Any]) -> _Simulation:
+    loadings = _load(loader, loader.target)
     images = [image for each in loadings for image in (*each.roots, *each.orphans)]
     return _Simulation(
         format=container,
@@ -125,17 +123,11 @@ _SIMULATIONS = {
 }
 
 
-def _is_of(item: Any, architecture: str) -> bool:
-    return bool(item.architecture == architecture)
-
-
-def _load(
-    loader: Loader[Any], target: TargetSystem, fitting: Callable[[Any, str], bool]
-) -> tuple[Loadings[Any], ...]:
+def _load(loader: Loader[Any], target: TargetSystem) -> tuple[Loadings[Any], ...]:
     """Load the roots of each promised architecture."""
-    objects = loader.layout.objects
+    layout = loader.layout
     return tuple(
-        load_roots([item for item in objects if fitting(item, architecture)], loader)
+        load_roots([item for item in layout.objects if layout.fits(item, architecture)], loader)
         for architecture in target.architectures
     )
 

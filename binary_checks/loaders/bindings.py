@@ -152,8 +152,7 @@ class _Process(Generic[ObjectT]):
         for item in self.image.objects:
             names = names - item.exports.names if names else names
         for name in self.image.system if names else ():
-            data = self.loader.target.library_data.get(name)
-            names = names - data.symbols.keys() if data else names
+            names = self._not_of(name, names)
         left = _strong(library, names, "")
         hidden, reason = self._out_of_sight(left)
         if hidden:
@@ -161,6 +160,13 @@ class _Process(Generic[ObjectT]):
                 UnexploredSymbols(path=library.path, count=len(hidden), reason=reason)
             )
         yield from self._describe(library, left - hidden, "", None)
+
+    def _not_of(self, library: str, names: frozenset[str]) -> frozenset[str]:
+        """Those of the names that a library of the system does not have, as far as is known."""
+        data = self.loader.target.library_data.get(library)
+        if data is not None:
+            return names - data.symbols.keys()
+        return frozenset(name for name in names if not self.loader.presumes(name, library))
 
     def _out_of_sight(self, names: frozenset[str]) -> tuple[frozenset[str], str]:
         if names and self._blindness:
@@ -176,8 +182,12 @@ class _Process(Generic[ObjectT]):
         for edge in self.image.edges:
             if edge.resolved is None and not edge.weak and not edge.delayed:
                 return f"{edge.needed} is not found"
+        preloaded = self.loader.preloaded()
         for name in self.image.system:
-            if self.loader.target.library_data.get(name) is None:
+            # What Python alone brings is no reason why an object should find its symbols there.
+            if self.loader.target.library_data.get(name) is None and (
+                not self.image.python or name not in preloaded
+            ):
                 return f"{name} has no export data"
         return f"{self.image.unread[0]} could not be read" if self.image.unread else ""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from binary_checks.loaders.layout import Layout
+from binary_checks.loaders.layout import Conventions, Layout
 from binary_checks.loaders.loader import End, Found, Searches
 from binary_checks.loaders.places import Place
 from binary_checks.model import Dependency, Kind, MachOFile, Package, Rule, TargetSystem
@@ -14,6 +14,7 @@ _RPATH = "@rpath/"
 _LIBPYTHON = re.compile(
     r"(?:.*/)?(?:Python3?\.framework/(?:Versions/3\.\d+t?/)?Python3?|libpython3(?:\.\d+t?)?\.dylib)"
 )
+_CORE_FOUNDATION = "/System/Library/Frameworks/CoreFoundation.framework/Versions/A/CoreFoundation"
 _SYSTEMS_OWN = ("/usr/lib/", "/System/")
 
 
@@ -25,7 +26,9 @@ class Dyld:
     """
 
     def __init__(self, package: Package, others: tuple[Package, ...], target: TargetSystem) -> None:
-        self.layout = Layout(package, others, kind=MachOFile, spell_name=leaf_name)
+        self.layout = Layout(
+            package, others, kind=MachOFile, conventions=Conventions(name=leaf_name)
+        )
         self.target = target
         self._searches = Searches(self.layout)
 
@@ -67,9 +70,13 @@ class Dyld:
         return (library.name,) if library.name else ()
 
     def preloaded(self) -> dict[str, str]:
-        """libSystem, which every process has."""
-        name = "/usr/lib/libSystem.B.dylib"
-        return {name: f"system:{name}"} if name in self.target.libraries else {}
+        """libSystem, and CoreFoundation, which every Python is linked with."""
+        names = ("/usr/lib/libSystem.B.dylib", _CORE_FOUNDATION)
+        return {name: f"system:{name}" for name in names if name in self.target.libraries}
+
+    def presumes(self, name: str, library: str) -> bool:
+        """CoreFoundation's own begin with CF and kCF, and nobody else's do."""
+        return library == _CORE_FOUNDATION and name.startswith(("CF", "kCF", "__CF"))
 
     def brings(self, name: str) -> tuple[str, ...]:
         """Nothing: what a library re-exports is among its own exports."""

@@ -57,6 +57,11 @@ class ElfLoader:
         """The C library, and what else every Python has loaded."""
         return {name: f"system:{name}" for name in self.rules.preloaded(self.target.libraries)}
 
+    def presumes(self, name: str, library: str) -> bool:
+        """Nothing: of what a policy lists there are data, or it is not known."""
+        del name, library
+        return False
+
     def brings(self, name: str) -> tuple[str, ...]:
         """What a library of the system has with it."""
         return self.rules.brings(name, self.target.libraries)

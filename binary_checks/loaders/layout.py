@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from binary_checks.model import Kind, ObjectFile, Package
@@ -15,11 +16,27 @@ def _as_it_is(name: str) -> str:
     return name
 
 
+def is_of(item: ObjectFile, architecture: str) -> bool:
+    """Whether an object is for that architecture and no other."""
+    return item.architecture == architecture
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Conventions(Generic[ObjectT]):
+    """How a system tells names, files and architectures apart."""
+
+    name: Callable[[str], str] = _as_it_is
+    """What of a needed name libraries are called by."""
+    path: Callable[[str], str] = _as_it_is
+    """What of a path files are told apart by."""
+    fits: Callable[[ObjectT, str], bool] = is_of
+    """Whether an object may be loaded into a process of an architecture."""
+
+
 class Layout(Generic[ObjectT]):
     """One site-packages with several packages in it; the first is the one that is judged.
 
-    Only objects of one format are in it. ``spell_name`` makes of a needed name what libraries are
-    called by, ``spell_path`` of a path what the file system tells files apart by.
+    Only objects of one format are in it.
     """
 
     def __init__(
@@ -28,11 +45,12 @@ class Layout(Generic[ObjectT]):
         others: Iterable[Package] = (),
         *,
         kind: type[ObjectT],
-        spell_name: Callable[[str], str] = _as_it_is,
-        spell_path: Callable[[str], str] = _as_it_is,
+        conventions: Conventions[ObjectT] | None = None,
     ) -> None:
         packages = (package, *others)
-        self._kind, self.spell_name, self._spell_path = kind, spell_name, spell_path
+        conventions = conventions or Conventions()
+        self._kind, self.fits = kind, conventions.fits
+        self.spell_name, self._spell_path = conventions.name, conventions.path
         self.objects = tuple(
             sorted(
                 (item for item in package.objects_of(kind) if is_loadable(item)),
@@ -79,7 +97,7 @@ class Layout(Generic[ObjectT]):
         return tuple(
             self.label(item.path)
             for item in namesakes
-            if item.architecture == needer.architecture and item.path != needer.path
+            if self.fits(item, needer.architecture) and item.path != needer.path
         )
 
     def has(self, name: str) -> bool:
@@ -111,7 +129,7 @@ class Layout(Generic[ObjectT]):
                 self.label(item.path)
                 for files in self._files.values()
                 for item in files
-                if item.architecture == needer.architecture and name in item.exports.names
+                if self.fits(item, needer.architecture) and name in item.exports.names
             ),
             "",
         )

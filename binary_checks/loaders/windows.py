@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from binary_checks.loaders.layout import Layout
+from binary_checks.loaders.layout import Conventions, Layout
 from binary_checks.loaders.loader import End, Found, Searches
 from binary_checks.loaders.places import Place
 from binary_checks.model import Dependency, Kind, Package, PeFile, Rule, TargetSystem
 
 _API_SET = re.compile(r"(?:api|ext)-[a-z0-9-]+-l\d+-\d+-\d+(?:\.dll)?")
+# What every Python for Windows has beside its program; of which one CPython has, there are data.
+_ANY_PYTHONS = re.compile(r"vcruntime140(?:_1)?\.dll|libpypy3\.\d+-c\.dll|python3\d*t?\.dll")
 _PREFIX = "../.."
 """Where python.exe is, seen from site-packages: ``<prefix>\\Lib\\site-packages``."""
 
@@ -24,7 +26,10 @@ class WindowsLoader:
 
     def __init__(self, package: Package, others: tuple[Package, ...], target: TargetSystem) -> None:
         self.layout = Layout(
-            package, others, kind=PeFile, spell_name=spell_dll_name, spell_path=str.lower
+            package,
+            others,
+            kind=PeFile,
+            conventions=Conventions(name=spell_dll_name, path=str.lower, fits=fits),
         )
         self.target = target
         self._searches = Searches(self.layout)
@@ -70,6 +75,11 @@ class WindowsLoader:
         python = self.target.interpreter
         return {name: f"python:{name}" for name in python.libraries} if python else {}
 
+    def presumes(self, name: str, library: str) -> bool:
+        """Nothing: who is asked is asked by name."""
+        del name, library
+        return False
+
     def brings(self, name: str) -> tuple[str, ...]:
         """Nothing that anybody could ask for: imports name whose they are."""
         del name
@@ -79,7 +89,6 @@ class WindowsLoader:
         if _API_SET.fullmatch(name):
             return self._ask_schema(name)
         searched: dict[str, None] = {}
-        python = self.target.interpreter
         for place in handed:
             directory = place.directory or ""
             searched.setdefault(directory)
@@ -92,22 +101,29 @@ class WindowsLoader:
                     searched=tuple(searched),
                     library=fitting,
                 )
-            if place.rule is Rule.APPLICATION and python is not None and name in python.libraries:
+            if place.rule is Rule.APPLICATION and self._is_pythons(name):
                 return End(resolved=f"python:{name}", rule=Rule.PYTHON, searched=tuple(searched))
         return self._ask_system(name, tuple(searched))
+
+    def _is_pythons(self, name: str) -> bool:
+        python = self.target.interpreter
+        known = python.libraries if python else ()
+        return name in known or (not known and _ANY_PYTHONS.fullmatch(name) is not None)
 
     def _ask_system(self, name: str, searched: Iterable[str]) -> End[PeFile]:
         own = tuple(directory for directory in searched if directory != _PREFIX)
         if name in self.target.libraries:
             return End(resolved=f"system:{name}", rule=Rule.SYSTEM, searched=own)
+        if name in self.target.partly:
+            return End(searched=own, partly=self.target.partly[name])
         if self._deciding and self.layout.has(name):
             code = f"{self._deciding[0]} decides at run time where DLLs are looked for"
             return End(searched=own, unknown=code)
         return End(searched=own)
 
     def _ask_schema(self, name: str) -> End[PeFile]:
-        """An API set is resolved before any file is looked for."""
-        if name in self.target.libraries:
+        """An API set is resolved before any file is looked for, its last number aside."""
+        if name.removesuffix(".dll").rpartition("-")[0] in self.target.libraries:
             return End(resolved=f"system:{name}", rule=Rule.API_SET)
         return End(unknown="no list of Windows's API sets has it")
 

@@ -46,20 +46,26 @@ def test_a_tag_without_objects_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("platform", "fields"),
+    ("platform", "item"),
     [
-        ("linux_x86_64", {}),
-        ("linux_armv6l", {"architecture": "armv7l"}),
-        ("musllinux_1_2_aarch64", {"architecture": "aarch64"}),
-        ("win_amd64", {"architecture": "x86_64"}),
-        ("win_arm64", {"architecture": "aarch64"}),
-        ("macosx_11_0_universal2", {"architecture": "aarch64"}),
-        ("manylinux_2_17_i686", {"architecture": "i686"}),
-        ("manylinux_2_17_ppc64le", {"architecture": "ppc64le"}),
+        ("linux_x86_64", elf_file()),
+        ("linux_armv6l", elf_file(architecture="armv7l")),
+        ("musllinux_1_2_aarch64", elf_file(architecture="aarch64")),
+        ("win_amd64", pe_file(architecture="x86_64")),
+        ("win_arm64", pe_file(architecture="aarch64")),
+        ("macosx_11_0_universal2", macho_file(architecture="aarch64")),
+        ("manylinux_2_17_i686", elf_file(architecture="i686")),
+        ("manylinux_2_17_ppc64le", elf_file(architecture="ppc64le")),
     ],
 )
-def test_an_object_that_the_tags_allow_is_quiet(platform: str, fields: dict[str, Any]) -> None:
-    assert list(hardening.wrong_architecture(_wheel(platform, elf_file(**fields)))) == []
+def test_an_object_that_the_tags_allow_is_quiet(platform: str, item: ObjectFile) -> None:
+    assert list(hardening.wrong_architecture(_wheel(platform, item))) == []
+
+
+def test_what_is_for_other_systems_has_no_wrong_architecture() -> None:
+    package = _wheel("macosx_11_0_arm64", pe_file(architecture="i686"))
+    with pytest.raises(NotApplicable, match="no object that is ever loaded"):
+        list(hardening.wrong_architecture(package))
 
 
 @pytest.mark.parametrize("kind", [Kind.DEVICE, Kind.DEBUG, Kind.RELOCATABLE])
@@ -93,6 +99,7 @@ def test_an_architecture_that_is_unknown_or_could_not_be_read_is_not_looked_at()
         ("win_amd64", "demo/tool.exe", {"architecture": "i686", "kind": Kind.EXECUTABLE}),
         ("win_amd64", "demo/attach_x86.dll", {"architecture": "i686"}),
         ("win32", "demo/attach-amd64.dll", {"architecture": "x86_64"}),
+        ("win_amd64", "demo/libportaudio32bit.dll", {"architecture": "i686"}),
         ("win_arm64", "demo.libs/msvcp140.dll", {"architecture": "arm64x"}),
     ],
 )
