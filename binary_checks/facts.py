@@ -132,7 +132,7 @@ class Facts:
     def _name_target(self) -> TargetSystem:
         profile = self.settings.profile
         tags = self.get(Wheel).tags
-        return systems.target_for(self.get(Wheel).tags, profile.system_libraries)
+        return systems.target_for(tags, profile.system_libraries, profile.dll_directories)
 
     def _simulate_loader(self) -> Linkage:
         wheel = self.get(Wheel)

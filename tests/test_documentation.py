@@ -22,7 +22,10 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).parents[1]
-KEYS = ("extends", "checks", "enable", "disable", "objects", "system_libraries", "dll_directories", "timeout")
+KEYS = (
+    *("extends", "checks", "enable", "disable", "objects", "timeout"),
+    *("system_libraries", "dll_directories"),
+)
 
 
 def blocks(name: str, language: str) -> list[str]:

@@ -51,6 +51,20 @@ def macos_library_versions(name: str) -> tuple[Version, Version | None] | None:
     return None if known is None else names.histories[known]
 
 
+@functools.cache
+def partly_there(version: Version) -> Mapping[str, str]:
+    """Say of each library that not every macOS from ``version`` on has, which have it."""
+    names = _read_names()
+    found = {}
+    for spelling, name in names.spellings.items():
+        first, last = names.histories[name]
+        if last is not None:
+            found[spelling] = "macOS up to {}.{}".format(*last)
+        elif first > version:
+            found[spelling] = "macOS {}.{} and later".format(*first)
+    return found
+
+
 def macos_library(name: str, version: Version) -> SystemLibrary | None:
     """Find what a library exports, and what it re-exports, joined over all macOS known.
 

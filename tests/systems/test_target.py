@@ -105,15 +105,61 @@ def test_where_there_are_no_data_there_is_no_interpreter(tags: str) -> None:
 
 @pytest.mark.parametrize(
     ("platform", "system"),
-    [("macosx_11_0_arm64", "macOS"), ("win_amd64", "Windows"), ("win32", "Windows")],
+    [("ios_13_0_arm64_iphoneos", "iOS"), ("freebsd_13_amd64", "that system")],
 )
 def test_a_system_whose_loader_is_not_simulated_is_not_looked_at(
     platform: str, system: str
 ) -> None:
-    with pytest.raises(Unavailable, match=f"the {system} loader is not simulated yet"):
+    with pytest.raises(Unavailable, match=f"the loader of {system} is not simulated"):
         target(f"cp311-cp311-{platform}")
 
 
+@pytest.mark.parametrize(
+    ("platforms", "minimum", "architectures"),
+    [
+        ("macosx_10_9_x86_64", (10, 9), ("x86_64",)),
+        ("macosx_11_0_arm64", (11, 0), ("aarch64",)),
+        ("macosx_10_9_universal2", (10, 9), ("x86_64", "aarch64")),
+        ("macosx_10_12_x86_64.macosx_11_0_arm64", (10, 12), ("x86_64", "aarch64")),
+        ("macosx_10_6_intel", (10, 6), ("x86_64",)),
+        ("macosx_10_15_arm64", (11, 0), ("aarch64",)),
+    ],
+)
+def test_macos_is_the_oldest_that_the_tags_claim_on_all_their_architectures(
+    platforms: str, minimum: tuple[int, int], architectures: tuple[str, ...]
+) -> None:
+    found = target(f"cp311-cp311-{platforms}")
+    assert (found.system, found.minimum_os, found.architectures) == (
+        "macos",
+        minimum,
+        architectures,
+    )
+    assert "/usr/lib/libSystem.B.dylib" in found.libraries
+    assert "malloc" in found.library_data["/usr/lib/libSystem.B.dylib"].symbols
+    assert found.interpreter is not None
+
+
+def test_a_symbol_of_macos_has_the_version_that_brought_it() -> None:
+    data = target("cp311-cp311-macosx_10_9_x86_64").library_data
+    libsystem = data["/usr/lib/libSystem.B.dylib"]
+    assert libsystem.symbols["utimensat"] == {"10.13"}
+    assert libsystem.symbols["malloc"] == {""}
+    assert (
+        target("cp311-cp311-macosx_10_9_x86_64").library_data.get("/usr/lib/libodd.dylib") is None
+    )
+
+
+def test_windows_has_its_own_libraries_its_api_sets_and_pythons() -> None:
+    found = target("cp311-cp311-win_amd64.win_arm64", "Extra.DLL")
+    assert (found.name, found.architectures) == ("win_amd64, CPython 3.11", ("x86_64",))
+    assert found.unjudged == ("win_arm64",)
+    assert {"kernel32.dll", "api-ms-win-crt-heap-l1-1", "extra.dll"} <= found.libraries
+    assert found.interpreter is not None
+    assert "PyLong_FromLong" in found.interpreter.libraries["python311.dll"]
+    assert "Sleep" in found.library_data["kernel32.dll"].symbols
+    assert found.library_data.get("nobody.dll") is None
+
+
 def test_a_wheel_for_any_platform_has_no_elf_loader() -> None:
-    with pytest.raises(NotApplicable, match="no ELF loader for any"):
+    with pytest.raises(NotApplicable, match="no loader for any"):
         target("cp311-cp311-any")
