@@ -19,21 +19,19 @@ from binary_checks.model import Finding, Linkage, ObjectFile, Package, ProbeRepo
 
 _P = ParamSpec("_P")
 
+_OWN = "binary_checks.checks"
 FAMILIES = {
     "metadata": "what the package says of itself: names, tags, versions",
     "archive": "the archive as such, and its RECORD",
     "contents": "what lies in the package",
-    "linkage": "needed libraries, and whether the loader finds them",
-    "search_paths": "where objects have libraries looked for",
+    "linkage": "needed libraries and where they are looked for",
     "bundling": "libraries that were put into the package",
     "symbols": "imported and exported symbols and their versions",
     "cxx_abi": "the C++ standard library's ABI",
     "python_abi": "the C API of Python",
     "hardening": "what loaders refuse and attackers like",
-    "macos": "what macOS asks of libraries and programs",
-    "slices": "the halves of universal binaries",
-    "windows": "what keeps libraries from loading on Windows",
-    "windows_hardening": "what attackers like on Windows, or virus scanners dislike",
+    "macos": "what macOS asks of libraries, programs and universal binaries",
+    "windows": "what keeps libraries from loading on Windows, and what attackers like there",
     "duplicates": "runtimes that must exist once in a process",
     "runtime": "installation, import and load in a clean environment",
 }
@@ -70,7 +68,7 @@ class Check(Generic[_P]):
         self.function = function
         self.enabled = enabled  # whether it runs without being asked for
         self.id = function.__name__.replace("_", "-")
-        self.family = function.__module__.rpartition(".")[2]
+        self.family = _family_of(function.__module__)
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> Iterator[Finding]:
         """Judge: yield a sentence, a Problem, a NotLooked or a Note for each thing found."""
@@ -188,9 +186,15 @@ def find_checks(modules: Iterable[types.ModuleType] = ()) -> tuple[Check[Any], .
     return tuple(sorted(found.values(), key=lambda check: (check.family, check.id)))
 
 
+def _family_of(module: str) -> str:
+    """The module's name; of our own a package below ``checks`` may hold several modules."""
+    own = module.startswith(f"{_OWN}.")
+    return module.removeprefix(f"{_OWN}.").partition(".")[0] if own else module.rpartition(".")[2]
+
+
 def _own_modules() -> Iterator[types.ModuleType]:
-    package = importlib.import_module("binary_checks.checks")
-    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+    package = importlib.import_module(_OWN)
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         yield importlib.import_module(module.name)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.checks.linkage import (
+from binary_checks.checks.linkage.needed_libraries import (
     foreign_libc,
     libpython_linked,
     load_order_dependent,

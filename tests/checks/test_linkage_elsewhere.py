@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.checks.linkage import (
+from binary_checks.checks.linkage.needed_libraries import (
     libpython_linked,
     load_order_dependent,
     missing_delayed_library,

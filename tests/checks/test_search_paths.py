@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.checks.linkage import missing_search_directory
-from binary_checks.checks.search_paths import (
+from binary_checks.checks.linkage.needed_libraries import missing_search_directory
+from binary_checks.checks.linkage.search_paths import (
     absolute_search_path,
     dead_search_directory,
     empty_search_path,

@@ -9,7 +9,7 @@ from packaging.tags import parse_tag
 from binary_checks.checks.bundling import orphan_library
 from binary_checks.checks.duplicates import duplicate_runtime
 from binary_checks.checks.hardening import static_tls_budget
-from binary_checks.checks.linkage import (
+from binary_checks.checks.linkage.needed_libraries import (
     libpython_linked,
     load_order_dependent,
     missing_library,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.checks import windows
+from binary_checks.checks.windows import loading as windows
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
     Dependency,

@@ -121,13 +121,13 @@ def test_inspect_prints_the_facts_of_a_system_whose_loader_is_not_simulated(
     tmp_path: Path,
 ) -> None:
     members = {"demo/a.so": read_macho_sample("signed_arm64.dylib")}
-    path = build_wheel(tmp_path, tags=("cp311-cp311-macosx_11_0_arm64",), members=members)
+    path = build_wheel(tmp_path, tags=("cp313-cp313-ios_13_0_arm64_iphoneos",), members=members)
     result = command(tmp_path, "inspect", path.name, "--json")
     facts = json.loads(result.stdout)
     (native,) = facts["object_files"]
     assert (native["format"], native["signed"]) == ("Mach-O", True)
     assert facts["linkage"] == []
-    assert "without linkage: the macOS loader is not simulated yet" in result.stderr
+    assert "without linkage: the loader of iOS is not simulated" in result.stderr
 
 
 def test_inspect_of_a_broken_package_is_one_line(tmp_path: Path) -> None:

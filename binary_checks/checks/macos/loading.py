@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from binary_checks.check import check
-from binary_checks.checks.macos_tags import (
+from binary_checks.checks.macos.tags import (
     FIRST_BY_YEARS,
     lowest_claims,
     parse_mac_tag,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.checks import windows_hardening
+from binary_checks.checks.windows import mitigations
 from binary_checks.model import Dependency, Kind, NotLooked
 from fixtures.values import pe_file, symbols
 
@@ -40,7 +40,7 @@ ADVICE = (
 )
 def test_mitigations_that_are_off_are_told(fields: dict[str, Any], lacking: str) -> None:
     library = pe_file(**{**CODE, **fields})
-    assert list(windows_hardening.missing_mitigation(library)) == [
+    assert list(mitigations.missing_mitigation(library)) == [
         f"is linked without {lacking}: {ADVICE}"
     ]
 
@@ -56,45 +56,45 @@ def test_mitigations_that_are_off_are_told(fields: dict[str, Any], lacking: str)
     ],
 )
 def test_what_has_them_or_has_no_code_is_left_alone(fields: dict[str, Any]) -> None:
-    assert list(windows_hardening.missing_mitigation(pe_file(**fields))) == []
+    assert list(mitigations.missing_mitigation(pe_file(**fields))) == []
 
 
 def test_a_library_without_imports_has_code_where_it_has_exports() -> None:
     library = pe_file(exports=symbols("run"), dll_characteristics=0)
-    assert len(list(windows_hardening.missing_mitigation(library))) == 1
+    assert len(list(mitigations.missing_mitigation(library))) == 1
 
 
 def test_control_flow_guard_is_asked_for_by_a_profile_alone() -> None:
     unguarded, guarded = pe_file(**CODE), pe_file(**CODE, dll_characteristics=0x4160)
-    assert not windows_hardening.no_control_flow_guard.enabled
-    assert list(windows_hardening.no_control_flow_guard(guarded)) == []
-    assert list(windows_hardening.no_control_flow_guard(unguarded)) == [
+    assert not mitigations.no_control_flow_guard.enabled
+    assert list(mitigations.no_control_flow_guard(guarded)) == []
+    assert list(mitigations.no_control_flow_guard(unguarded)) == [
         "is linked without Control Flow Guard (GUARD_CF)"
     ]
 
 
 def test_a_writable_executable_section_is_told_by_its_name() -> None:
     packed = pe_file(writable_executable=("UPX0", "UPX1"))
-    assert list(windows_hardening.writable_executable_section(packed)) == [
+    assert list(mitigations.writable_executable_section(packed)) == [
         "has sections that are writable and executable: UPX0, UPX1"
     ]
-    assert list(windows_hardening.writable_executable_section(pe_file())) == []
+    assert list(mitigations.writable_executable_section(pe_file())) == []
 
 
 def test_a_change_after_signing_is_told() -> None:
     library = pe_file(signed=True, signature_matches=False)
-    assert list(windows_hardening.broken_signature(library)) == [
+    assert list(mitigations.broken_signature(library)) == [
         "has a signature (Authenticode) for other contents: it was changed after signing"
     ]
 
 
 def test_a_signature_that_cannot_be_compared_is_a_gap() -> None:
     library = pe_file(signed=True, signature_matches=None)
-    assert list(windows_hardening.broken_signature(library)) == [
+    assert list(mitigations.broken_signature(library)) == [
         NotLooked(sentence="is signed in a way that this version cannot compare")
     ]
 
 
 @pytest.mark.parametrize("fields", [{}, {"signed": True, "signature_matches": True}])
 def test_a_signature_that_fits_or_none_at_all_is_right(fields: dict[str, Any]) -> None:
-    assert list(windows_hardening.broken_signature(pe_file(**fields))) == []
+    assert list(mitigations.broken_signature(pe_file(**fields))) == []

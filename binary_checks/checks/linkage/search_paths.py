@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from binary_checks.check import check
-from binary_checks.checks.search_texts import spell_elements, spell_empty_elements
+from binary_checks.checks.linkage.search_texts import spell_elements, spell_empty_elements
 from binary_checks.model import ElfFile, Finding, MachOFile, Package, Problem, TargetSystem
 from binary_checks.model.search_path import (
     directories,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 from binary_checks.check import check
-from binary_checks.checks.macos_tags import lowest_claims, plain_architecture, spell_processor
+from binary_checks.checks.macos.tags import lowest_claims, plain_architecture, spell_processor
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Finding, Kind, MachOFile, Note, Package, Wheel
 from binary_checks.model.extensions import is_extension, parse_extension_name

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 
 from binary_checks.check import check
-from binary_checks.checks.python_dlls import is_python_dll
-from binary_checks.checks.search_texts import (
+from binary_checks.checks.linkage.search_texts import (
     is_executable,
     owners,
     spell_directories,
@@ -15,6 +14,7 @@ from binary_checks.checks.search_texts import (
     spell_search,
     spell_stray,
 )
+from binary_checks.checks.python_dlls import is_python_dll
 from binary_checks.checks.unloaded_objects import find_unloaded
 from binary_checks.checks.visual_cpp import is_debug_runtime, is_redistributable
 from binary_checks.errors import NotApplicable

@@ -1,0 +1,1 @@
+"""What keeps libraries from loading on Windows, and what attackers like there."""
