@@ -64,5 +64,5 @@ def may_be_foreign(item: ObjectFile) -> bool:
     if words is None or is_extension(item):
         return False
     name = item.file_name.lower()
-    bits = {"i686": "32", "x86_64": "64"}.get(item.architecture, "no ")
-    return f"{bits}bit" in name or bool(re.search(rf"(?<![^\W_])(?:{words})(?![^\W_])", name))
+    unmistakable = {"i686": "32bit", "x86_64": "64bit", "aarch64": "arm64"}[item.architecture]
+    return unmistakable in name or bool(re.search(rf"(?<![^\W_])(?:{words})(?![^\W_])", name))

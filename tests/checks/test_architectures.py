@@ -100,6 +100,7 @@ def test_an_architecture_that_is_unknown_or_could_not_be_read_is_not_looked_at()
         ("win_amd64", "demo/attach_x86.dll", {"architecture": "i686"}),
         ("win32", "demo/attach-amd64.dll", {"architecture": "x86_64"}),
         ("win_amd64", "demo/libportaudio32bit.dll", {"architecture": "i686"}),
+        ("win_amd64", "demo/libportaudioarm64.dll", {"architecture": "aarch64"}),
         ("win_arm64", "demo.libs/msvcp140.dll", {"architecture": "arm64x"}),
     ],
 )

@@ -15,6 +15,7 @@ from binary_checks.errors import NotApplicable
 from binary_checks.loaders import simulate
 from binary_checks.model import (
     Finding,
+    Kind,
     MachOFile,
     Note,
     NotLooked,
@@ -142,6 +143,23 @@ def test_code_that_decides_at_run_time_is_told_as_the_reason() -> None:
             sentence="needs a.dll: demo/__init__.py decides at run time where DLLs are looked for",
         )
     ]
+
+
+def test_a_program_whose_libraries_path_may_lead_to_is_noted() -> None:
+    tool = dll("demo/tools/tool.exe", "core.dll", kind=Kind.EXECUTABLE)
+    (finding,) = judge(missing_library, tool, dll("demo/bin/core.dll"))
+    assert finding == Note(
+        path=tool.path,
+        sentence="needs core.dll (searched demo/tools/): it starts only where PATH leads to "
+        "demo/bin/core.dll",
+    )
+
+
+def test_what_a_required_distribution_may_bring_is_not_looked_at() -> None:
+    package = wheel(objects=[win("torch_cpu.dll", "c10.dll")])
+    for requirements, kind in ((("torch",), NotLooked), (("numpy",), Problem)):
+        linkage = simulate(package, windows(), requirements=requirements)
+        assert [type(found) for found in missing_library(linkage, package)] == [kind, kind]
 
 
 def test_a_dylib_found_only_as_loaded_depends_on_load_order() -> None:

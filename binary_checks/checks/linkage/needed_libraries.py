@@ -77,7 +77,7 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
         if edge.unknown or not edge.elsewhere:
             yield spell_lack(edge, linkage, searched)
         elif is_executable(edge, found):
-            yield spell_stray(edge, searched)
+            yield spell_stray(edge, searched, linkage)
 
 
 def _lacks(edge: Edge, linkage: Linkage) -> bool:

@@ -11,6 +11,7 @@ from binary_checks.model import (
     Format,
     Kind,
     Linkage,
+    Note,
     NotLooked,
     ObjectFile,
     Package,
@@ -116,10 +117,18 @@ def _may_come_with(edge: Edge, linkage: Linkage) -> bool:
     )
 
 
-def spell_stray(edge: Edge, searched: str) -> Problem:
-    """Say that an executable's library lies where it does not look."""
+def spell_stray(edge: Edge, searched: str, linkage: Linkage) -> Finding:
+    """Say that an executable's library lies where it does not look.
+
+    On Windows a script that starts the program may have put its directory on PATH, as panda3d's do.
+    """
     place = edge.elsewhere[0]
     lies = "was given" if place.startswith("wheel:") else "lies in the package"
+    if linkage.format is Format.PE:
+        return Note(
+            path=edge.path,
+            sentence=f"needs {edge.needed} ({searched}): it starts only where PATH leads to {place}",
+        )
     return Problem(
         path=edge.path,
         sentence=f"needs {edge.needed} and does not start without it ({searched}); "
