@@ -24,7 +24,7 @@ from binary_checks.model import (
     Symbols,
 )
 from fixtures.linking import dll, dylib, link, macos, needs, windows
-from fixtures.values import macho_file, pe_file, symbols, wheel
+from fixtures.values import macho_file, member, pe_file, symbols, wheel
 
 MAC = "demo/_native.cpython-311-darwin.so"
 WIN = "demo/_native.cp311-win_amd64.pyd"
@@ -156,7 +156,7 @@ def test_a_program_whose_libraries_path_may_lead_to_is_noted() -> None:
 
 
 def test_what_a_required_distribution_may_bring_is_not_looked_at() -> None:
-    package = wheel(objects=[win("torch_cpu.dll", "c10.dll")])
+    package = wheel(objects=[win("torch_cpu.dll", "c10.dll")], members=[member("demo/__init__.py")])
     for requirements, kind in ((("torch",), NotLooked), (("numpy",), Problem)):
         linkage = simulate(package, windows(), requirements=requirements)
         assert [type(found) for found in missing_library(linkage, package)] == [kind, kind]

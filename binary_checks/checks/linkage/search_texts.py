@@ -125,10 +125,8 @@ def spell_stray(edge: Edge, searched: str, linkage: Linkage) -> Finding:
     place = edge.elsewhere[0]
     lies = "was given" if place.startswith("wheel:") else "lies in the package"
     if linkage.format is Format.PE:
-        return Note(
-            path=edge.path,
-            sentence=f"needs {edge.needed} ({searched}): it starts only where PATH leads to {place}",
-        )
+        sentence = f"needs {edge.needed} ({searched}): it starts only where PATH leads to {place}"
+        return Note(path=edge.path, sentence=sentence)
     return Problem(
         path=edge.path,
         sentence=f"needs {edge.needed} and does not start without it ({searched}); "
