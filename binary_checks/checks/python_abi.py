@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 
 from binary_checks.check import check
+from binary_checks.checks.python_symbols import Owners, find_python_symbols
 from binary_checks.checks.unloaded_objects import find_unjudged, find_unread
 from binary_checks.model import (
-    ElfFile,
     Finding,
-    Format,
+    Interpreter,
     Kind,
     Linkage,
     NotLooked,
@@ -24,19 +24,22 @@ from binary_checks.model.extensions import (
     is_extension,
     parse_extension_name,
 )
+from binary_checks.model.phrases import name_first
 from binary_checks.systems import stable_abi
 
 _SHOWN = 5
 # What Py_DECREF becomes under the headers of either build.
 _FREE_THREADED = frozenset({"_Py_MergeZeroLocalRefcount", "_Py_DecRefShared"})
 _WITH_GIL = "_Py_Dealloc"
+_DANGER = "some Python lacks it or has changed it; define Py_LIMITED_API in every source"
 
 
 @check
 def unstable_symbol(package: Wheel, linkage: Linkage, target: TargetSystem) -> Iterator[Finding]:
     """An abi3 extension uses symbols outside of the stable ABI, or newer than its tag.
 
-    A symbol that a library of the package defines itself is not Python's (PySide6, igraph).
+    A symbol that a library of the package defines itself is not Python's (PySide6, igraph). On
+    Windows, and on macOS where a library is named, the import itself says whose a symbol is.
 
     Why: the wheel installs on every later Python, or on the oldest that the tag names, and the
     import fails there with "undefined symbol", or breaks in silence.
@@ -51,47 +54,50 @@ def unstable_symbol(package: Wheel, linkage: Linkage, target: TargetSystem) -> I
         absent="no object that promises the stable ABI",
         concerns=lambda path: _promises_abi3(path, package),
     )
-    yield from _find_unjudged(promising, target)
-    baseline = _baseline(package)
-    elsewhere = dict(linkage.own_python_symbols)
-    incomplete = _incomplete(linkage)
-    for library in (item for item in promising if isinstance(item, ElfFile)):
-        names = _imported(library) - frozenset(elsewhere.get(library.path, ()))
-        unstable = sorted(name for name in names if name not in stable_abi())
-        if target.interpreter is not None:
-            # What no Python has is some library's, or an undefined symbol: another check tells.
-            unstable = [name for name in unstable if name in target.interpreter.exports]
-        if unstable and library.path in incomplete:
-            yield NotLooked(
-                path=library.path,
-                sentence=f"uses {_list(unstable)}, not of the stable ABI, unless "
-                f"{incomplete[library.path]}, which is not there, defines it",
-            )
-        elif unstable:
-            yield Problem(
-                path=library.path,
-                sentence=f"uses {_list(unstable)}, which the stable ABI does not have",
-            )
-        yield from _judge_age(library, names, baseline)
-
-
-def _find_unjudged(promising: Iterable[ObjectFile], target: TargetSystem) -> Iterator[NotLooked]:
     yield from find_unjudged(target)
-    for other in sorted({item.format.value for item in promising} - {Format.ELF.value}):
-        yield NotLooked(sentence=f"{other} is not judged by this check yet")
+    owners, oldest = Owners(linkage), _baseline(package)
+    # The slices of a universal binary mostly say the same.
+    yield from dict.fromkeys(
+        finding
+        for library in promising
+        for finding in _judge_promise(library, oldest, owners, target.interpreter)
+    )
+
+
+def _judge_promise(
+    library: ObjectFile,
+    oldest: tuple[int, int] | None,
+    owners: Owners,
+    python: Interpreter | None,
+) -> Iterator[Problem | NotLooked]:
+    used = find_python_symbols(library)
+    looked_up = owners.leave_pythons(library, used.anywhere)
+    unstable, perhaps = used.asked - stable_abi().keys(), looked_up - stable_abi().keys()
+    doubt = owners.doubt(library)
+    if python is not None:
+        # What no Python has is some library's, or an undefined symbol: another check tells.
+        perhaps &= python.exports
+    if perhaps and doubt:
+        told = f"uses {_list(perhaps)}, not of the stable ABI, unless another library defines it"
+        yield NotLooked(path=library.path, sentence=f"{told}: {doubt}")
+        perhaps = frozenset()
+    if unstable or perhaps:
+        told = f"uses {_list(unstable | perhaps)}, which the stable ABI does not have"
+        yield Problem(path=library.path, sentence=f"{told}: {_DANGER}")
+    yield from _judge_age(library, used.asked | looked_up, oldest)
 
 
 def _judge_age(
-    library: ElfFile, names: Iterable[str], baseline: tuple[int, int] | None
+    library: ObjectFile, names: Iterable[str], oldest: tuple[int, int] | None
 ) -> Iterator[Problem]:
     added = {name: stable_abi()[name] for name in names if name in stable_abi()}
-    newer = sorted(name for name, since in added.items() if baseline and since > baseline)
-    if newer and baseline:
+    newer = [name for name, since in added.items() if oldest and since > oldest]
+    if newer and oldest:
         latest = max(added[name] for name in newer)
         yield Problem(
             path=library.path,
             sentence=f"uses {_list(newer)}, in the stable ABI since Python {_spell(latest)} at "
-            f"latest, while the tag promises {_spell(baseline)}",
+            f"latest, while the tag promises {_spell(oldest)}, where the import may fail",
         )
 
 
@@ -114,34 +120,8 @@ def _promises_abi3(path: str, package: Wheel) -> bool:
     return name is not None and name.stable == "abi3"
 
 
-def _imported(library: ObjectFile) -> frozenset[str]:
-    """The C API symbols that the library cannot do without; init functions are modules' own."""
-    return frozenset(
-        name
-        for name in library.imports.names
-        if name.startswith(("Py", "_Py")) and not name.startswith("PyInit")
-        if name not in library.exports.names
-        if any(not symbol.weak for symbol in library.imports.find(name))
-    )
-
-
-def _incomplete(linkage: Linkage) -> Mapping[str, str]:
-    """Objects of which not everything that is loaded with them is known, and what is not."""
-    missing: dict[str, str] = {}
-    for edge in linkage.edges:
-        if edge.resolved is None:
-            missing.setdefault(edge.path, edge.needed)
-    found: dict[str, str] = {}
-    for _, loaded in linkage.closures:
-        absent = next((missing[path] for path in loaded if path in missing), "")
-        for path in loaded if absent else ():
-            found.setdefault(path, absent)
-    return found
-
-
-def _list(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{', '.join(names[:_SHOWN])}{more}"
+def _list(names: Collection[str]) -> str:
+    return name_first(sorted(names), _SHOWN)
 
 
 def _spell(version: tuple[int, int]) -> str:
@@ -165,23 +145,27 @@ def free_threading_mixture(package: Wheel) -> Iterator[Finding]:
         concerns=_bound_name,
     )
     abis = {tag.abi for tag in package.tags}
-    for library in modules:
-        name = _bound_name(library.path)
-        assert name is not None
-        free_threaded = name.free_threaded if name.version else all(map(_is_free_threaded, abis))
-        used = sorted(_FREE_THREADED & library.imports.names)
-        if used and not free_threaded:
-            yield Problem(
-                path=library.path,
-                sentence=f"uses {used[0]}, which only free-threaded Pythons have, under the name "
-                f"{name.suffix}",
-            )
-        elif free_threaded and not used and _WITH_GIL in library.imports.names:
-            yield Problem(
-                path=library.path,
-                sentence=f"uses {_WITH_GIL} and nothing of free-threaded Python's counting, under "
-                f"the name {name.suffix}: compiled with the headers of a build with the GIL",
-            )
+    yield from dict.fromkeys(finding for item in modules for finding in _judge_headers(item, abis))
+
+
+def _judge_headers(library: ObjectFile, abis: Collection[str]) -> Iterator[Problem]:
+    name = _bound_name(library.path)
+    assert name is not None
+    free_threaded = name.free_threaded if name.version else all(map(_is_free_threaded, abis))
+    names = find_python_symbols(library).names
+    used = sorted(_FREE_THREADED & names)
+    if used and not free_threaded:
+        yield Problem(
+            path=library.path,
+            sentence=f"uses {used[0]}, which only free-threaded Pythons have, under the name "
+            f"{name.suffix}",
+        )
+    elif free_threaded and not used and _WITH_GIL in names:
+        yield Problem(
+            path=library.path,
+            sentence=f"uses {_WITH_GIL} and nothing of free-threaded Python's counting, under "
+            f"the name {name.suffix}: compiled with the headers of a build with the GIL",
+        )
 
 
 def _bound_name(path: str) -> ExtensionName | None:
@@ -205,7 +189,7 @@ def missing_init_function(library: ObjectFile) -> Iterator[Finding]:
     Fix: give the file the name that the module was compiled for, or export ``PyInit_<name>``.
     """
     name = parse_extension_name(library.path)
-    if library.kind is not Kind.SHARED or name is None or not name.tagged:
+    if library.kind is not Kind.SHARED or name is None or not _is_for_import(name):
         return
     function = init_function(name.stem)
     exported = library.exports.names
@@ -214,5 +198,10 @@ def missing_init_function(library: ObjectFile) -> Iterator[Finding]:
     others = sorted(item for item in exported if item.startswith(("PyInit_", "PyInitU_")))
     if others:
         yield f"does not export {function}, but {others[0]}"
-    elif _imported(library):
+    elif find_python_symbols(library).names:
         yield f"does not export {function}"
+
+
+def _is_for_import(name: ExtensionName) -> bool:
+    """Whether only Python's import system has a use for that suffix; plain libraries are .dll."""
+    return name.tagged or name.suffix == ".pyd"

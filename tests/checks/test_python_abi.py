@@ -19,6 +19,8 @@ from binary_checks.model import (
     NotLooked,
     ObjectFile,
     Problem,
+    Symbol,
+    Symbols,
     TargetSystem,
     UnreadObject,
 )
@@ -43,7 +45,11 @@ def judge(*objects: Any, name: str = ABI3) -> list[object]:
 
 def test_a_symbol_outside_of_the_stable_abi_is_told() -> None:
     assert judge(elf_file(PATH, imports=symbols("PyRun_String", "PyLong_FromLong"))) == [
-        Problem(path=PATH, sentence="uses PyRun_String, which the stable ABI does not have")
+        Problem(
+            path=PATH,
+            sentence="uses PyRun_String, which the stable ABI does not have: some Python lacks it "
+            "or has changed it; define Py_LIMITED_API in every source",
+        )
     ]
 
 
@@ -76,13 +82,18 @@ def test_an_object_that_promises_and_could_not_be_read_is_not_looked_at() -> Non
     ]
 
 
-def test_another_format_or_tag_than_the_judged_is_said_once() -> None:
+def test_a_tag_beside_the_judged_one_is_said_once() -> None:
     on = replace(SYSTEM, unjudged=("macosx_11_0_arm64",))
-    objects = (macho_file("demo/a.abi3.so"), macho_file("demo/b.abi3.so"), elf_file(PATH))
-    assert list(unstable_symbol(wheel(ABI3, objects=objects), link(), on)) == [
-        NotLooked(sentence="macosx_11_0_arm64 was not judged: manylinux_2_17_x86_64 was"),
-        NotLooked(sentence="Mach-O is not judged by this check yet"),
+    assert list(unstable_symbol(wheel(ABI3, objects=(elf_file(PATH),)), link(), on)) == [
+        NotLooked(sentence="macosx_11_0_arm64 was not judged: manylinux_2_17_x86_64 was")
     ]
+
+
+def test_an_object_that_the_judged_platform_does_not_load_is_not_looked_at() -> None:
+    stable = macho_file("demo/b.abi3.so", imports=symbols("PyLong_FromLong"))
+    (finding,) = judge(macho_file(PATH, imports=symbols("PyRun_String")), stable)
+    assert isinstance(finding, NotLooked)
+    assert "manylinux_2_17_x86_64, which was judged, loads no Mach-O" in finding.sentence
 
 
 def test_stable_symbols_private_ones_of_macros_among_them_are_fine() -> None:
@@ -105,11 +116,16 @@ def test_where_a_library_is_not_there_nobody_knows_whose_symbol_it_is() -> None:
     assert isinstance(finding, NotLooked)
 
 
+def asks(*names: str, of: str = "") -> Symbols:
+    return Symbols(Symbol(name=name, library=of) for name in names)
+
+
 def threads(
     path: str, *used: str, name: str = "cp313-cp313t", make: Callable[..., ObjectFile] = elf_file
 ) -> list[object]:
     stem = path.rpartition("/")[2].partition(".")[0]
-    subject = make(path, imports=symbols(*used), exports=symbols(f"PyInit_{stem}"))
+    python = "python313t.dll" if make is pe_file else ""
+    subject = make(path, imports=asks(*used, of=python), exports=symbols(f"PyInit_{stem}"))
     package = wheel(f"demo-1.0-{name}-manylinux_2_17_x86_64.whl", objects=(subject,))
     return list(free_threading_mixture(package))
 
@@ -161,13 +177,17 @@ def test_a_module_that_could_not_be_read_is_not_looked_at() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "make"),
-    [("demo/a.cp313-win_amd64.pyd", pe_file), ("demo/a.cpython-313-darwin.so", macho_file)],
+    ("path", "make", "python"),
+    [
+        ("demo/a.cp313-win_amd64.pyd", pe_file, "python313.dll"),
+        ("demo/a.pyd", pe_file, "python3.dll"),
+        ("demo/a.cpython-313-darwin.so", macho_file, ""),
+    ],
 )
 def test_an_init_function_is_missed_in_every_format(
-    path: str, make: Callable[..., ObjectFile]
+    path: str, make: Callable[..., ObjectFile], python: str
 ) -> None:
-    subject = make(path, imports=symbols("PyLong_FromLong"))
+    subject = make(path, imports=asks("PyLong_FromLong", of=python))
     assert list(missing_init_function(subject)) == ["does not export PyInit_a"]
     assert list(missing_init_function(make(path, exports=symbols("PyInit_a")))) == []
 
@@ -184,6 +204,7 @@ def test_an_extension_without_its_init_function_cannot_be_imported() -> None:
     [
         elf_file("demo/a.abi3.so", exports=symbols("AES_start")),
         elf_file("demo/a.so", imports=symbols("PyLong_FromLong")),
+        pe_file("torchvision/_C_stable.pyd", imports=asks("aoti_torch_empty", of="torch_cpu.dll")),
         elf_file("demo/a.abi3.so", exports=symbols("PyInit_a")),
     ],
 )
