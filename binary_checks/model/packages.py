@@ -59,6 +59,9 @@ class Package:
     site-packages."""
     loading_code: tuple[str, ...] = ()
     """Its Python files that add directories, or open libraries, which only running them tells."""
+    preloaded: tuple[str, ...] = ()
+    """Its files that its own Python code opens on Windows by their paths (ctypes, LoadLibrary):
+    a DLL that is loaded satisfies every later need of its base name."""
 
     @property
     def file_name(self) -> str:

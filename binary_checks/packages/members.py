@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import NamedTuple
@@ -39,6 +40,14 @@ class MemberReading(NamedTuple):
     member: Member
     objects: tuple[Read, ...] = ()
     content: bytes | None = None
+    mentions: bool = False  # it has what was sought in it
+
+
+class Sought(NamedTuple):
+    """What to search for in which members: to be read again they need not all be kept."""
+
+    names: frozenset[str]  # in the archive
+    pattern: re.Pattern[bytes]  # of at most 32 bytes
 
 
 class Task(NamedTuple):
@@ -49,6 +58,7 @@ class Task(NamedTuple):
     reader: ObjectReader
     place: Place  # archive name -> installed path
     kept: Mapping[str, int] = {}  # wanted contents: archive name -> most bytes
+    sought: Sought | None = None
 
 
 def read_members(task: Task, progress: Progress | None = None) -> list[MemberReading]:
@@ -126,7 +136,9 @@ def _read_member(task: Task, entry: Entry, refusal: str | None) -> MemberReading
         content, outcome = read_small(task.file, entry)
         objects = _read_small_object(task, entry, content, outcome)
         wanted = content if entry.name in task.kept and outcome.sha256 else None
-        return _describe(task, entry, outcome, objects, wanted)
+        reading = _describe(task, entry, outcome, objects, wanted)
+        search = _make_search(task, entry)
+        return reading._replace(mentions=search(content)) if search else reading
     if entry.name in task.kept:
         return _read_kept(task, entry, task.kept[entry.name])
     return _read_large(task, entry)
@@ -182,11 +194,28 @@ def _drop(_: bytes) -> None:
     pass
 
 
+def _make_search(task: Task, entry: Entry) -> Callable[[bytes], bool] | None:
+    """Make a function that takes a member piece by piece and says whether it was found yet."""
+    if task.sought is None or entry.name not in task.sought.names:
+        return None
+    pattern = task.sought.pattern
+    found, tail = False, b""
+
+    def search(piece: bytes) -> bool:
+        nonlocal found, tail
+        found = found or bool(pattern.search(tail + piece))
+        tail = piece[-32:]
+        return found
+
+    return search
+
+
 def _read_large(task: Task, entry: Entry) -> MemberReading:
     """Stream a member by; the first piece tells whether it is an object and what to keep."""
     source: RetainedSource | None = None
     found: Format | None = None
     first = True
+    search = _make_search(task, entry)
 
     def consume(piece: bytes) -> None:
         nonlocal source, found, first
@@ -199,12 +228,15 @@ def _read_large(task: Task, entry: Entry) -> MemberReading:
                 source = RetainedSource(entry.size, ranges, lambda: expand_again(task.file, entry))
         if source is not None:
             source.append(piece)
+        if search is not None:
+            search(piece)
 
     path = task.place(entry.name)
     try:
         outcome = read_stream(task.file, entry, consume)
         if source is None or found is None:
-            return _describe(task, entry, outcome)
+            mentions = search is not None and search(b"")
+            return _describe(task, entry, outcome)._replace(mentions=mentions)
         if not outcome.sha256:
             unread = _leave_unread(task, entry, found, outcome)
             return _describe(task, entry, outcome, (unread,))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,14 +15,23 @@ from binary_checks.errors import PackageError
 from binary_checks.model.objects import MalformedObject, ObjectFile, UnreadObject
 from binary_checks.model.packages import Member, RecordRow, Wheel
 from binary_checks.model.source import ObjectReader
-from binary_checks.packages import wheel_texts
-from binary_checks.packages.archive import Archive, read_archive
-from binary_checks.packages.file_bytes import open_bytes
+from binary_checks.packages import sources, wheel_texts
+from binary_checks.packages.archive import Archive, Entry, read_archive
+from binary_checks.packages.file_bytes import FileBytes, open_bytes
+from binary_checks.packages.inflate import expand_again
 from binary_checks.packages.layout import folders_of, place_member
-from binary_checks.packages.members import MemberReading, Progress, Read, Task, read_members
+from binary_checks.packages.members import (
+    MemberReading,
+    Progress,
+    Read,
+    Sought,
+    Task,
+    read_members,
+)
 from binary_checks.packages.preview import Preview, find_formats
 
 _DIST_INFO = ".dist-info"
+_WINDOWS = frozenset({"win32", "win_amd64", "win_arm64"})
 _MIB = 1 << 20
 _TEXTS = {"METADATA": 4 * _MIB, "WHEEL": _MIB, "RECORD": 32 * _MIB, "entry_points.txt": _MIB}
 """The most bytes of each that are read: parsed, a header of five bytes takes two hundred."""
@@ -52,7 +61,9 @@ def open_package(path: Path, reader: ObjectReader, progress: Progress | None = N
         data = dist_info.removesuffix(_DIST_INFO) + ".data"
         place = partial(place_member, data=data, scripts=scripts, prefix=prefix, headers=headers)
         kept = {f"{dist_info}/{text}": most for text, most in _TEXTS.items()}
-        readings = read_members(Task(file, archive, reader, place, kept), progress)
+        sought = _seek_sources(archive, tags)
+        readings = read_members(Task(file, archive, reader, place, kept, sought), progress)
+        loading = _find_loading(file, archive, readings)
         size = file.size
     texts = _read_texts(path, dist_info, readings)
     found = [item for reading in readings for item in reading.objects]
@@ -66,6 +77,9 @@ def open_package(path: Path, reader: ObjectReader, progress: Progress | None = N
         malformed=_pick(found, MalformedObject),
         unread=_pick(found, UnreadObject),
         archive_faults=archive.faults,
+        dll_directories=loading.dll_directories,
+        loading_code=loading.loading_code,
+        preloaded=loading.preloaded,
         tags=tags,
         build=build,
         dist_info=dist_info,
@@ -97,6 +111,36 @@ def find_dist_info(path: Path, archive: Archive) -> str:
         few = ", ".join(found[:3])
         raise PackageError(f"{path.name}: it has {len(found)} *{_DIST_INFO} folders: {few}")
     return found[0]
+
+
+def _seek_sources(archive: Archive, tags: Iterable[Tag]) -> Sought | None:
+    """Search only wheels for Windows, and without a DLL to open only for directories."""
+    if _WINDOWS.isdisjoint(tag.platform for tag in tags):
+        return None
+    names = [entry.name for entry in archive.entries]
+    bundles = any(name.lower().endswith(".dll") for name in names)
+    wanted = frozenset(filter(sources.is_source, names))
+    return Sought(wanted, sources.LOADING if bundles else sources.ADDING)
+
+
+def _find_loading(
+    file: FileBytes, archive: Archive, readings: Sequence[MemberReading]
+) -> sources.Loading:
+    pairs = zip(archive.entries, readings, strict=True)
+    found = [(entry, each.member) for entry, each in pairs if each.mentions and each.member.sha256]
+    if not found:
+        return sources.Loading()
+    from binary_checks.packages.dll_directories import find_loading  # on demand
+
+    mentioning = (
+        sources.Source(member.path, member.size, partial(_read_again, file, entry))
+        for entry, member in found
+    )
+    return find_loading(mentioning, (each.member.path for each in readings))
+
+
+def _read_again(file: FileBytes, entry: Entry) -> bytes:
+    return b"".join(expand_again(file, entry))
 
 
 class _Texts(NamedTuple):

@@ -1,0 +1,131 @@
+"""Which of its DLLs a package's code opens itself, and what hostile code costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from binary_checks.packages import dll_directories
+from binary_checks.packages.dll_directories import find_loading
+from binary_checks.packages.sources import Loading, Source
+from fixtures.build_wheel import build_wheel
+from fixtures.environments import read_wheel
+
+ADD = "import os\nos.add_dll_directory(os.path.join(os.path.dirname(__file__), 'lib'))\n"
+WINDOWS = ("cp311-cp311-win_amd64",)
+
+
+def follow(code: str | bytes, *files: str, path: str = "demo/__init__.py") -> Loading:
+    text = code if isinstance(code, bytes) else dedent(code).encode()
+    return find_loading([Source(path, len(text), lambda: text)], [path, *files])
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import ctypes, os\nctypes.CDLL(os.path.join(os.path.dirname(__file__), 'lib', 'A.dll'))",
+        "from ctypes import WinDLL\nfrom pathlib import Path\nWinDLL(Path(__file__).with_name('lib') / 'a')",
+        "import ctypes\nfrom pathlib import Path\n"
+        "for each in (Path(__file__).parent / 'lib').glob('*.dll'):\n"
+        "    ctypes.windll.kernel32.LoadLibraryExW(ctypes.c_wchar_p(str(each)), None, 8)",
+        "import cffi, os\nhere = os.path.dirname(__file__)\n"
+        "for name in os.listdir(os.path.join(here, 'lib')):\n"
+        "    cffi.FFI().dlopen(os.path.join(here, 'lib', name))",
+    ],
+)
+def test_a_library_that_is_opened_by_its_path_is_loaded(code: str) -> None:
+    assert follow(code, "demo/lib/a.dll") == Loading(preloaded=("demo/lib/a.dll",))
+
+
+def test_a_library_of_the_system_is_not_the_package_s() -> None:
+    assert follow("import ctypes\nctypes.WinDLL('kernel32')\nctypes.CDLL('a.dll')", "a.dll") == (
+        Loading()
+    )
+
+
+def test_some_file_of_a_directory_is_known_only_where_that_is_searched_anyway() -> None:
+    opening = """
+        import ctypes, os
+        here = os.path.join(os.path.dirname(__file__), "lib")
+        for name in open(os.path.join(here, "order")).read().split():
+            ctypes.CDLL(os.path.join(here, name))
+        """
+    adding = f"{dedent(opening)}\nos.add_dll_directory(here)"
+    assert follow(opening) == Loading(loading_code=("demo/__init__.py",))
+    assert follow(adding) == Loading(dll_directories=("demo/lib",))
+
+
+def test_of_a_pth_file_the_imports_are_run() -> None:
+    lines = "import os, sys; os.add_dll_directory(sys.prefix + '/bin')\nos.add_dll_directory(x)\n"
+    assert follow(lines, path="demo.pth") == Loading(dll_directories=("../../bin",))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        b"os.add_dll_directory(\0)",
+        b"\xff\xfe add_dll_directory",
+        b"# coding: no-such-codec\nimport os\n",
+        b"def add_dll_directory(:",
+        b"x" + b".b" * 100_000,
+        b"x" + b"()" * 100_000,
+        b"+".join([b"a"] * 100_000),
+        b"-" * 200_000 + b"1",
+        b"(" * 200_000,
+        b"if x: 0\n" + b"elif x: 0\n" * 20_000,
+        ADD.encode() + b"#" * (300 << 10),
+        b"i = 'a'\nwhile i: i = i + 'a' if len(i) else f(i)\n" * 6_000,
+        b"def f(): return [f() for x in f() for y in f()]\nf()\n" * 5_000,
+        b"".join(b" " * n + b"if x:\n" for n in range(90)) + b" " * 90 + b"x = 1\n" * 2_000,
+        b"a = 'x'\n" + b"a = a.replace('x', 'x' * 9).replace('', a) + a\n" * 5_000,
+        b"a = '{:>9999999999}'.format(1)\nb = '%9999999999d' % 1\nc = 'a' * 10 ** 12\n",
+    ],
+    ids=lambda code: code[:16].decode(errors="replace"),
+)
+def test_hostile_code_costs_little(code: bytes) -> None:
+    """It ends, and is told or not; what it says is never run."""
+    assert follow(code).dll_directories == ()
+
+
+def test_code_without_end_is_left_open() -> None:
+    endless = "import os\nx = 0\ndef f(n):\n" + "    f(n); x = [n] + x\n" * 200
+    calls = endless + "for i in range(9):\n" + "    f(i)\n" * 3_000
+    assert follow(calls + ADD).loading_code == ("demo/__init__.py",)
+
+
+def test_only_so_many_files_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dll_directories, "_MOST_FILES", 2)
+    names = ("a/b/__init__.py", "a/__init__.py", "b/__init__.py")
+    sources = [Source(name, len(ADD), ADD.encode) for name in names]
+    assert find_loading(sources, names) == Loading(
+        dll_directories=("a/lib", "b/lib"), loading_code=("a/b/__init__.py",)
+    )
+
+
+def test_a_wheel_for_windows_tells_where_its_code_looks(tmp_path: Path) -> None:
+    members = {
+        "demo/__init__.py": ADD + "import ctypes\nctypes.CDLL(__file__[:-11] + 'x.dll')",
+        "demo/big.py": "#" * (600 << 10) + ADD,
+        "demo/lib/a.dll": b"",
+        "demo/tests/test_demo.py": "import os\nos.add_dll_directory(eval('x'))",
+        "demo-1.0.data/platlib/other/__init__.py": ADD,
+    }
+    package = read_wheel(build_wheel(tmp_path, members=members, tags=WINDOWS))
+    assert package.dll_directories == ("demo/lib", "other/lib")
+    assert package.loading_code == ("demo/__init__.py", "demo/big.py")
+
+
+def test_libraries_are_opened_only_where_there_are_some(tmp_path: Path) -> None:
+    opening = {"demo/__init__.py": "import ctypes\nctypes.CDLL(eval('x'))"}
+    package = read_wheel(build_wheel(tmp_path, members=opening, tags=WINDOWS))
+    assert package.loading_code == ()
+
+
+def test_code_is_not_looked_at_in_wheels_for_other_systems(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dll_directories, "find_loading", None)
+    package = read_wheel(build_wheel(tmp_path, members={"demo/__init__.py": ADD}))
+    assert package.dll_directories == package.loading_code == package.preloaded == ()
