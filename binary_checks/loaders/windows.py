@@ -35,6 +35,11 @@ class WindowsLoader:
         self._searches = Searches(self.layout)
         packages = (package, *others)
         self._deciding = tuple(path for each in packages for path in each.loading_code)
+        self._opened = {
+            spell_dll_name(path.rpartition("/")[2]): path
+            for each in packages
+            for path in each.preloaded
+        }
         added = (*target.dll_directories, *(d for each in packages for d in each.dll_directories))
         self._added = tuple(
             Place(directory=directory, rule=Rule.ADDED_DIRECTORY)
@@ -103,17 +108,23 @@ class WindowsLoader:
                 )
             if place.rule is Rule.APPLICATION and self._is_pythons(name):
                 return End(resolved=f"python:{name}", rule=Rule.PYTHON, searched=tuple(searched))
-        return self._ask_system(name, tuple(searched))
+        return self._ask_system(library, name, tuple(searched))
 
     def _is_pythons(self, name: str) -> bool:
         python = self.target.interpreter
         known = python.libraries if python else ()
         return name in known or (not known and _ANY_PYTHONS.fullmatch(name) is not None)
 
-    def _ask_system(self, name: str, searched: Iterable[str]) -> End[PeFile]:
+    def _ask_system(self, library: PeFile, name: str, searched: Iterable[str]) -> End[PeFile]:
         own = tuple(directory for directory in searched if directory != _PREFIX)
         if name in self.target.libraries:
             return End(resolved=f"system:{name}", rule=Rule.SYSTEM, searched=own)
+        directory, _, file_name = self._opened.get(name, "").rpartition("/")
+        opened = self._at(directory, file_name, library) if file_name else None
+        if opened is not None:
+            # The package's own code has it loaded before anything that needs it.
+            label = self.layout.label(opened.path)
+            return End(resolved=label, rule=Rule.ADDED_DIRECTORY, searched=own, library=opened)
         if name in self.target.partly:
             return End(searched=own, partly=self.target.partly[name])
         if self._deciding and self.layout.has(name):

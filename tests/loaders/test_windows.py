@@ -70,6 +70,11 @@ def test_directories_come_from_the_packages_code_or_from_the_profile() -> None:
     }
 
 
+def test_a_dll_that_the_packages_code_opens_is_loaded_before_it_is_needed() -> None:
+    linkage = load(module("A.dll"), dll("demo/.libs/a.dll"), preloaded=("demo/.libs/a.dll",))
+    assert resolutions(linkage) == {"A.dll": ("demo/.libs/a.dll", "added-directory")}
+
+
 def test_code_that_decides_at_run_time_leaves_it_unknown_where_a_bundled_dll_is_found() -> None:
     linkage = load(
         module("a.dll", "gone.dll"), dll("demo.libs/a.dll"), loading_code=("demo/__init__.py",)
