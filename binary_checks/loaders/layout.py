@@ -27,6 +27,8 @@ class Conventions(Generic[ObjectT]):
 
     name: Callable[[str], str] = _as_it_is
     """What of a needed name libraries are called by."""
+    by_file: bool = False
+    """Whether a library is known by its file's name alone, and not by what it calls itself."""
     path: Callable[[str], str] = _as_it_is
     """What of a path files are told apart by."""
     fits: Callable[[ObjectT, str], bool] = is_of
@@ -49,7 +51,7 @@ class Layout(Generic[ObjectT]):
     ) -> None:
         packages = (package, *others)
         conventions = conventions or Conventions()
-        self._kind, self.fits = kind, conventions.fits
+        self._kind, self.fits, self._by_file = kind, conventions.fits, conventions.by_file
         self.spell_name, self._spell_path = conventions.name, conventions.path
         self.objects = tuple(
             sorted(
@@ -73,8 +75,13 @@ class Layout(Generic[ObjectT]):
                 self.origins.setdefault(item.path, origin)
                 path = self._spell_path(item.path)
                 self._files[path] = (*self._files.get(path, ()), item)
-                for name in {self.spell_name(name) for name in (item.name, item.file_name)} - {""}:
+                for name in self.names_of(item):
                     self._by_name.setdefault(name, []).append(item)
+
+    def names_of(self, item: ObjectFile) -> frozenset[str]:
+        """What an object is called by, whoever needs it."""
+        names = (item.file_name,) if self._by_file else (item.name, item.file_name)
+        return frozenset(self.spell_name(name) for name in names if name)
 
     def find(self, directory: str, name: str) -> tuple[ObjectT, ...]:
         """The objects at that place: slices, or files that two packages fight for it with."""

@@ -61,11 +61,11 @@ class _Wanted:
     """The names that some libraries need, as libraries are called by."""
 
     def __init__(self, libraries: Iterable[ObjectT], loader: Loader[ObjectT]) -> None:
-        self._spell = loader.layout.spell_name
-        self._names = {self._spell(need.name) for item in libraries for need in item.needed}
+        self._names_of, spell = loader.layout.names_of, loader.layout.spell_name
+        self._names = {spell(need.name) for item in libraries for need in item.needed}
 
     def __contains__(self, library: ObjectFile) -> bool:
-        return any(self._spell(name) in self._names for name in (library.name, library.file_name))
+        return not self._names.isdisjoint(self._names_of(library))
 
 
 def _is_evident(library: ObjectFile, wanted: _Wanted) -> bool:

@@ -29,7 +29,7 @@ class WindowsLoader:
             package,
             others,
             kind=PeFile,
-            conventions=Conventions(name=spell_dll_name, path=str.lower, fits=fits),
+            conventions=Conventions(name=spell_dll_name, by_file=True, path=str.lower, fits=fits),
         )
         self.target = target
         self._searches = Searches(self.layout)
@@ -54,9 +54,8 @@ class WindowsLoader:
         return (own, Place(directory=_PREFIX, rule=Rule.APPLICATION), *self._added)
 
     def hand_down(self, library: PeFile, handed: tuple[Place, ...]) -> tuple[Place, ...]:
-        """The same for every need of one loading."""
-        del library
-        return handed
+        """The same for every need of one loading; what code opens by its path is one of its own."""
+        return self.begin(library) if library.path in self._opened.values() else handed
 
     def find(self, library: PeFile, need: Dependency, handed: tuple[Place, ...]) -> Found[PeFile]:
         """What an import descriptor means in a process with those directories."""

@@ -71,8 +71,21 @@ def test_directories_come_from_the_packages_code_or_from_the_profile() -> None:
 
 
 def test_a_dll_that_the_packages_code_opens_is_loaded_before_it_is_needed() -> None:
-    linkage = load(module("A.dll"), dll("demo/.libs/a.dll"), preloaded=("demo/.libs/a.dll",))
-    assert resolutions(linkage) == {"A.dll": ("demo/.libs/a.dll", "added-directory")}
+    linkage = load(
+        module("A.dll"),
+        dll("demo/.libs/a.dll", "b.dll"),
+        dll("demo/.libs/b.dll"),
+        preloaded=("demo/.libs/a.dll",),
+    )
+    assert resolutions(linkage) == {
+        "A.dll": ("demo/.libs/a.dll", "added-directory"),
+        "b.dll": ("demo/.libs/b.dll", "sibling"),
+    }
+
+
+def test_a_dll_is_known_by_its_file_alone() -> None:
+    linkage = load(module("a.dll"), dll("demo.libs/a-0123.dll", name="a.dll"))
+    assert [edge.elsewhere for edge in linkage.edges] == [()]
 
 
 def test_code_that_decides_at_run_time_leaves_it_unknown_where_a_bundled_dll_is_found() -> None:
