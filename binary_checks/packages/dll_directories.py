@@ -17,7 +17,7 @@ from binary_checks.packages.python_code.statements import Statements
 from binary_checks.packages.python_code.values import Mark, TooMuchError, Values, Within
 from binary_checks.packages.sources import Loading, Source
 
-_LONGEST = 256 << 10  # bytes of a source that is parsed: that takes up to 600 times as many
+_LONGEST = 192 << 10  # bytes of a source that is parsed: that takes up to 1000 times as many
 _MOST_BYTES = 4 << 20  # of all sources of a package together
 _MOST_FILES = 400
 _MOST_STEPS = 100_000  # in one file

@@ -11,7 +11,7 @@ _TESTS = frozenset({"test", "tests", "testing", "conftest.py"})  # what users ne
 
 ADDING = re.compile(rb"add_dll_directory|AddDllDirectory")
 LOADING = re.compile(
-    rb"add_dll_directory|AddDllDirectory|LoadLibrary|CDLL|WinDLL|OleDLL|PyDLL|dlopen"
+    rb"add_dll_directory|AddDllDirectory|LoadLibrary|CDLL|WinDLL|OleDLL|PyDLL|dlopen|load_library"
 )
 
 

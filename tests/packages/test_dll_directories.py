@@ -120,6 +120,22 @@ def test_other_names_of_the_same_functions_are_known() -> None:
     ) == ("demo/a", "demo/b")
 
 
+def test_a_variable_of_the_environment_may_be_missing() -> None:
+    assert directories(
+        """
+        import os
+        here = os.path.dirname(__file__)
+        os.add_dll_directory(os.environ.get("A", os.path.join(here, "a")))
+        os.add_dll_directory(os.getenv("B") or os.path.join(here, "b"))
+        if "C" in os.environ:
+            c = os.environ["C"]
+        else:
+            c = os.path.join(here, "c")
+        os.add_dll_directory(c)
+        """
+    ) == ("demo/a", "demo/b", "demo/c")
+
+
 def test_lists_that_grow_are_followed() -> None:
     assert directories(
         """

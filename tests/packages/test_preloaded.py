@@ -26,7 +26,8 @@ def follow(code: str | bytes, *files: str, path: str = "demo/__init__.py") -> Lo
     "code",
     [
         "import ctypes, os\nctypes.CDLL(os.path.join(os.path.dirname(__file__), 'lib', 'A.dll'))",
-        "from ctypes import WinDLL\nfrom pathlib import Path\nWinDLL(Path(__file__).with_name('lib') / 'a')",
+        "from ctypes import WinDLL\nimport pathlib\nWinDLL(pathlib.Path(__path__[0]) / 'lib/a')",
+        "import torch\ntorch.ops.load_library(__file__.replace('__init__.py', 'lib/a.dll'))",
         "import ctypes\nfrom pathlib import Path\n"
         "for each in (Path(__file__).parent / 'lib').glob('*.dll'):\n"
         "    ctypes.windll.kernel32.LoadLibraryExW(ctypes.c_wchar_p(str(each)), None, 8)",

@@ -30,6 +30,8 @@ from binary_checks.packages.python_code.values import (
     unite,
 )
 
+ENVIRONMENT = Dotted("os.environ")
+
 
 class Expressions(Names):
     """The expressions of one file; running functions and reporting calls is left to others."""
@@ -92,7 +94,8 @@ class Expressions(Names):
         return self.attribute(self.read(node.value, scope), node.attr)
 
     def attribute(self, values: Values, name: str) -> Values:
-        """An attribute of each of the values."""
+        """An attribute of each of the values; None has none, so it is another one that is meant."""
+        values = values - NONE or values
         return unite(self._attribute_of(value, name) for value in values)
 
     def _attribute_of(self, value: object, name: str) -> Values:
@@ -126,14 +129,11 @@ class Expressions(Names):
 
     def settle(self, values: Values) -> Values:
         """What is found in a module is not known, or another package's."""
-        if not any(isinstance(value, Dotted) for value in values):
+        found = {value for value in values if isinstance(value, Dotted)}
+        if not found:
             return values
-        return unite(
-            (UNKNOWN if self.is_library(value.name) else FOREIGN)
-            if isinstance(value, Dotted)
-            else known(value)
-            for value in values
-        )
+        own = any(value != ENVIRONMENT and self.is_library(value.name) for value in found)
+        return (values - found) | (UNKNOWN if own else FOREIGN)
 
     def _read_settled(self, nodes: Sequence[ast.expr], scope: Scope) -> tuple[Values, ...]:
         return tuple(map(self.settle, self._read_all(nodes, scope)))
@@ -190,7 +190,7 @@ class Expressions(Names):
         lists, index = self.read(node.value, scope), self.read(node.slice, scope)
         if lists == known(Dotted("sys.modules")):
             return combine(lambda name: Dotted(str(name)), index)
-        return unite(operators.pick(each, index) for each in lists)
+        return unite(operators.pick(each, index) for each in self.settle(lists))
 
     def _read_items(self, node: ast.Tuple | ast.List | ast.Set, scope: Scope) -> Values:
         values = self._read_all(node.elts, scope)

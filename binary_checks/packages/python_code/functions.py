@@ -30,6 +30,7 @@ from binary_checks.packages.python_code.values import (
 ADDS = frozenset({"add_dll_directory", "AddDllDirectory"})
 _LIBRARY = "LoadLibrary LoadLibraryA LoadLibraryW LoadLibraryEx LoadLibraryExA LoadLibraryExW"
 OPENS = frozenset({"CDLL", "WinDLL", "OleDLL", "PyDLL", "dlopen", *_LIBRARY.split()})
+_MAY_OPEN = "load_library"  # torch.ops has such a function, and so have many that open nothing
 _DEEPEST = 6  # calls of the file's own functions in one another
 _OWN_FILE = frozenset({"inspect.getfile", "inspect.getsourcefile", "inspect.getabsfile"})
 _FINDING = frozenset({"importlib.util.find_spec", "importlib.import_module"})
@@ -98,6 +99,8 @@ class Functions(Expressions):
             self.added |= self.settle(given[0])
         elif name in OPENS and given:
             self.opened |= self.settle(given[0])
+        elif name == _MAY_OPEN and given:
+            self.opened |= frozenset(each for each in given[0] if isinstance(each, str))
         return name in ADDS or name in OPENS
 
     def _note_passed(self, arguments: tuple[Values, ...]) -> None:
@@ -226,7 +229,7 @@ def _last(value: object) -> str:
 
 def _name_of(node: ast.expr, callees: Values) -> str:
     """The name by which something is called: of ``a.b.CDLL`` the last, also under another name."""
-    if isinstance(node, ast.Attribute) and node.attr in ADDS | OPENS:
+    if isinstance(node, ast.Attribute) and node.attr in {*ADDS, *OPENS, _MAY_OPEN}:
         return node.attr
     names = {_last(callee) for callee in callees} & (ADDS | OPENS)
     return names.pop() if len(names) == 1 else ""

@@ -33,7 +33,6 @@ CONSTANTS: dict[str, Values] = {
     "os.path.sep": known("\\"),
     "os.path.pardir": known(".."),
     "os.path.curdir": known("."),
-    "os.environ": FOREIGN,
     "sys.platform": known("win32"),
     "sys.executable": known(f"{PREFIX}\\python.exe", f"{PREFIX}\\Scripts\\python.exe"),
     "sys.path": known(Items((known(SITE), FOREIGN), exact=False)),
