@@ -18,7 +18,7 @@ from binary_checks.packages.python_code.values import Mark, TooMuchError, Values
 from binary_checks.packages.sources import Loading, Source
 
 _LONGEST = 192 << 10  # bytes of a source that is parsed: that takes up to 1000 times as many
-_MOST_BYTES = 4 << 20  # of all sources of a package together
+_MOST_BYTES = 2 << 20  # of all sources of a package together
 _MOST_FILES = 400
 _MOST_STEPS = 100_000  # in one file
 _MOST_TOKENS = 20_000  # of one statement, where a parser may break off the process
