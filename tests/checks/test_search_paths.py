@@ -11,7 +11,8 @@ from binary_checks.checks.linkage.search_paths import (
     runpath_instead_of_rpath,
     search_path_leaves_prefix,
 )
-from fixtures.linking import extension, library, link, target
+from binary_checks.model import Note
+from fixtures.linking import extension, library, link, needs, target
 from fixtures.values import elf_file, macho_file, wheel
 
 MUSL = target(libc="musl", name="musllinux_1_2_x86_64, CPython 3.11")
@@ -110,11 +111,22 @@ def test_profiles_may_want_either_kind_of_path() -> None:
     assert list(runpath_instead_of_rpath(old)) == []
 
 
-def test_absolute_run_paths_lead_macos_away_but_to_its_own_swift() -> None:
-    subject = macho_file(rpaths=("@loader_path", "/usr/lib/swift", "/opt/homebrew/lib"))
+def test_absolute_run_paths_lead_macos_away_but_to_its_own_libraries() -> None:
+    rpaths = ("@loader_path", "/usr/lib/swift", "/usr/lib", "/opt/homebrew/lib")
+    subject = macho_file(rpaths=rpaths, needed=needs("@rpath/libx.dylib"))
     assert list(absolute_search_path(subject)) == [
         "looks for libraries in /opt/homebrew/lib (LC_RPATH): "
         "absolute paths lead users nowhere, or to other libraries"
+    ]
+
+
+def test_a_run_path_that_nothing_is_looked_for_in_is_noted() -> None:
+    subject = macho_file(rpaths=("/opt/lib",), needed=needs("@loader_path/libx.dylib"))
+    assert list(absolute_search_path(subject)) == [
+        Note(
+            sentence="looks for libraries in /opt/lib (LC_RPATH); nothing that it needs is looked "
+            "for there"
+        )
     ]
 
 

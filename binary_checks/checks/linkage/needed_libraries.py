@@ -14,6 +14,7 @@ from binary_checks.checks.linkage.search_texts import (
     spell_search,
     spell_stray,
 )
+from binary_checks.checks.nvidia_names import is_driver_library
 from binary_checks.checks.python_dlls import is_python_dll
 from binary_checks.checks.unloaded_objects import find_unloaded
 from binary_checks.checks.visual_cpp import is_debug_runtime, is_redistributable
@@ -56,7 +57,8 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
     Where the search leads into other distributions' folders, those required must be given. An
     executable lacks what no search path leads to, as nothing can have been loaded before it. What
     has a check of its own is left to it: a path of the build machine (needed-name-with-slash,
-    foreign-install-name), and on Windows Python's DLLs and those of the Visual C++ runtime.
+    foreign-install-name), what NVIDIA's driver brings (driver-library-needed), and on Windows
+    Python's DLLs and those of the Visual C++ runtime.
 
     Why: the loader refuses the object, and the import fails with "cannot open shared object file",
     "Library not loaded" or "DLL load failed".
@@ -82,7 +84,7 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
 
 def _lacks(edge: Edge, linkage: Linkage) -> bool:
     """Whether nothing was found for a need that these checks speak of."""
-    if edge.resolved is not None or edge.weak:
+    if edge.resolved is not None or edge.weak or is_driver_library(edge.needed):
         return False
     if linkage.format is Format.MACHO:
         return not edge.needed.startswith("/") or bool(edge.unknown or edge.partly)
@@ -172,6 +174,8 @@ def missing_search_directory(linkage: Linkage, package: Package) -> Iterator[Fin
     Why: the path was meant to lead to a library that now only load order provides.
     Fix: correct the path; it is relative to where the object lies once installed.
     """
+    if linkage.format is Format.PE:
+        raise NotApplicable("on Windows no object names directories")
     yield from find_unloaded(linkage, package)
     known = directories(package)
     for edge in linkage.edges:

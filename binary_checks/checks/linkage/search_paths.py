@@ -6,7 +6,16 @@ from collections.abc import Iterator
 
 from binary_checks.check import check
 from binary_checks.checks.linkage.search_texts import spell_elements, spell_empty_elements
-from binary_checks.model import ElfFile, Finding, MachOFile, Package, Problem, TargetSystem
+from binary_checks.model import (
+    Dependency,
+    ElfFile,
+    Finding,
+    MachOFile,
+    Note,
+    Package,
+    Problem,
+    TargetSystem,
+)
 from binary_checks.model.search_path import (
     directories,
     expand,
@@ -15,15 +24,18 @@ from binary_checks.model.search_path import (
     shorten,
 )
 
-_SWIFT = "/usr/lib/swift"
-"""Where macOS has the Swift runtime: what is written in Swift names it, and may."""
+_OF_MACOS = ("/usr/lib/", "/System/")
+"""Where macOS has its own libraries: what is written in Swift names /usr/lib/swift, and may."""
 
 
 @check
 def absolute_search_path(
-    library: ElfFile | MachOFile, *, allowed: tuple[str, ...] = (_SWIFT,)
+    library: ElfFile | MachOFile, *, allowed: tuple[str, ...] = ()
 ) -> Iterator[Finding]:
     """A library looks for its dependencies at an absolute path.
+
+    On macOS the system's own directories may be named, and a path that nothing is looked for in,
+    as no needed name begins with ``@rpath``, is only worth a note.
 
     Why: the path exists on the build machine and nowhere else, or exists at the user's with other
     libraries in it, put there by whoever may write there (/tmp).
@@ -31,9 +43,19 @@ def absolute_search_path(
     with ``patchelf`` or ``install_name_tool -delete_rpath``.
     """
     elements = [e for e in path_elements(library) if e.startswith("/") and e not in allowed]
-    if elements:
-        meaning = "absolute paths lead users nowhere, or to other libraries"
-        yield f"{spell_elements(library, elements)}: {meaning}"
+    if isinstance(library, MachOFile):
+        elements = [e for e in elements if not f"{e}/".startswith(_OF_MACOS)]
+    if not elements:
+        return
+    told = spell_elements(library, elements)
+    if isinstance(library, MachOFile) and not any(map(_is_searched, library.needed)):
+        yield Note(sentence=f"{told}; nothing that it needs is looked for there")
+    else:
+        yield f"{told}: absolute paths lead users nowhere, or to other libraries"
+
+
+def _is_searched(need: Dependency) -> bool:
+    return need.name.startswith("@rpath/")
 
 
 @check
