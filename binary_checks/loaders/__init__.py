@@ -48,7 +48,8 @@ def simulate(
         target=target.name,
         format=simulation.format,
         unjudged=target.unjudged,
-        edges=_merge(images, layout),
+        edges=_merge(images, layout, own=True),
+        edges_beside=_merge(images, layout, own=False),
         roots=_each_once(image.root.path for each in loadings for image in each.roots),
         orphans=_each_once(path for each in loadings for path in each.unreached),
         closures=tuple(dict.fromkeys(closures)),
@@ -132,19 +133,23 @@ def _load(loader: Loader[Any], target: TargetSystem) -> tuple[Loadings[Any], ...
     )
 
 
-def _merge(images: Iterable[Image[Any]], layout: Layout[Any]) -> tuple[Edge, ...]:
-    """One edge for each need of each object of the package: where processes differ, the worst."""
+def _merge(images: Iterable[Image[Any]], layout: Layout[Any], *, own: bool) -> tuple[Edge, ...]:
+    """One edge for each need of each object of the package: where processes differ, the worst.
+
+    Or of each object that is not its own.
+    """
     merged: dict[tuple[str, str, str], tuple[Edge, str]] = {}
     for image in images:
         for edge in image.edges:
-            if layout.origins.get(edge.path):
+            if own is bool(layout.origins.get(edge.path)):
                 continue
             key = (edge.path, edge.architecture, edge.needed)
             known = merged.get(key)
             if known is None or (edge is not known[0] and _badness(edge) > _badness(known[0])):
                 merged[key] = edge, image.root.path
     return tuple(
-        replace(edge, root=root) for _, (edge, root) in sorted(merged.items(), key=itemgetter(0))
+        replace(edge, path=layout.label(edge.path), root=root)
+        for _, (edge, root) in sorted(merged.items(), key=itemgetter(0))
     )
 
 

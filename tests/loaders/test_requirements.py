@@ -88,3 +88,27 @@ def test_of_two_versions_given_the_one_that_fits_is_used_and_nothing_said() -> N
 def test_a_requirement_that_does_not_apply_excludes_nothing() -> None:
     linkage = link_with(numpy("1.26"), requires="numpy>=2; python_version < '3'")
     assert (linkage.refused, linkage.given) == ((), ("numpy",))
+
+
+def test_what_a_given_package_requires_is_required_too() -> None:
+    """torch requires cuda-toolkit[cublas], and that nvidia-cublas for its extra."""
+    toolkit = wheel(
+        "cuda_toolkit-13.2-py3-none-any.whl",
+        metadata=(
+            ("Requires-Dist", "nvidia-cublas; extra == 'cublas'"),
+            ("Requires-Dist", "nvidia-npp; extra == 'npp'"),
+        ),
+    )
+    linkage = simulate(wheel(), target(), others=(toolkit,), requirements=("cuda-toolkit[cublas]",))
+    assert linkage.requirements == ("nvidia-cublas",)
+
+
+def test_what_is_needed_in_a_given_package_is_told_apart_from_the_packages_own() -> None:
+    needy = library("torch/libtorch.so", "libx.so.1", runpath=("$ORIGIN",))
+    torch = wheel("torch-2.0-cp311-cp311-manylinux_2_17_x86_64.whl", objects=(needy,))
+    module = extension("libtorch.so", runpath=("$ORIGIN/../torch",))
+    linkage = simulate(wheel(objects=(module,)), target(), others=(torch,))
+    assert [edge.needed for edge in linkage.edges] == ["libtorch.so"]
+    assert [(edge.path, edge.needed) for edge in linkage.edges_beside] == [
+        ("wheel:torch:torch/libtorch.so", "libx.so.1")
+    ]
