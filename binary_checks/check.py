@@ -33,6 +33,7 @@ FAMILIES = {
     "macos": "what macOS asks of libraries, programs and universal binaries",
     "windows": "what keeps libraries from loading on Windows, and what attackers like there",
     "duplicates": "runtimes that must exist once in a process",
+    "cuda": "what a CUDA build is proven by without a GPU",
     "runtime": "installation, import and load in a clean environment",
 }
 """The families of our own checks, which pytest knows as markers."""

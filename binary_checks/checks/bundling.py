@@ -7,32 +7,47 @@ from collections.abc import Iterator
 
 from binary_checks.check import check
 from binary_checks.checks.unloaded_objects import find_unloaded
-from binary_checks.model import ElfFile, Finding, Kind, Linkage, Package, Problem
+from binary_checks.model import ElfFile, Finding, Kind, Linkage, Package, PeFile, Problem
 
 # Parts of libc, and the libraries of a driver, which fit the one kernel they came with.
 _NEVER_BUNDLED = (
     r"lib(?:c|m|pthread|dl|rt|util|resolv|anl)[-.][\w.-]*|ld(?:64|-linux.*|-musl.*)?\.so\.\d|"
     r"libc\.musl-.*|lib(?:cuda|nvidia-ml)[-.][\w.-]*so[\w.-]*"
 )
+_NEVER_BUNDLED_DLLS = r"(?:nvcuda|nvml)\.dll"
+_HASH = re.compile(r"-(?:[0-9a-f]{32}|[0-9a-f]{8})(?=[.-])")
 
 
 @check
 def forbidden_bundled_library(
-    library: ElfFile, *, forbidden: str = _NEVER_BUNDLED
+    library: ElfFile | PeFile,
+    *,
+    forbidden: str = _NEVER_BUNDLED,
+    forbidden_dlls: str = _NEVER_BUNDLED_DLLS,
 ) -> Iterator[Finding]:
     """A library that must come from the user's system lies in the package.
 
-    ``forbidden`` is a regular expression on sonames and file names, without the hash of a graft.
+    ``forbidden`` is a regular expression on sonames and file names, ``forbidden_dlls`` on those of
+    DLLs, whatever their case; the hash of a graft is left out. A stub to link with may lie in a
+    folder ``stubs`` by the name that the linker looks for (``libcuda.so``), which nothing loads.
 
     Why: libc has to fit the loader of the running process, the driver's library the kernel.
     Fix: exclude it from bundling (``auditwheel repair --exclude``), and build on an older system.
     """
-    if library.kind is not Kind.SHARED or "stubs" in library.directory.split("/"):
+    if library.kind is not Kind.SHARED or _is_stub(library):
         return
+    of_elf = isinstance(library, ElfFile)
+    pattern = re.compile(forbidden if of_elf else forbidden_dlls, 0 if of_elf else re.IGNORECASE)
     for name in dict.fromkeys((library.name, library.file_name)):
-        if re.fullmatch(forbidden, re.sub(r"-[0-9a-f]{8}(?=[.-])", "", name)):
+        if pattern.fullmatch(_HASH.sub("", name)):
             yield f"is {name}, which must come from the user's system"
             return
+
+
+def _is_stub(library: ElfFile | PeFile) -> bool:
+    """Whether a linker alone finds it: the loader asks for libcuda.so.1, by its soname."""
+    linked = library.file_name.endswith(".so") and library.file_name != library.name
+    return linked and "stubs" in library.directory.split("/")
 
 
 @check(enabled=False)

@@ -5,7 +5,7 @@ import pytest
 from binary_checks.checks.bundling import forbidden_bundled_library, orphan_library
 from binary_checks.model import Problem
 from fixtures.linking import library, link
-from fixtures.values import elf_file, wheel
+from fixtures.values import elf_file, pe_file, wheel
 
 
 @pytest.mark.parametrize(
@@ -15,6 +15,22 @@ from fixtures.values import elf_file, wheel
 )  # fmt: skip
 def test_libc_and_the_driver_must_not_be_bundled(path: str) -> None:
     assert len(list(forbidden_bundled_library(elf_file(path)))) == 1
+
+
+@pytest.mark.parametrize("name", ["nvcuda.dll", "NVML.dll", f"nvcuda-{'0a' * 16}.dll"])
+def test_the_drivers_dlls_must_not_be_bundled(name: str) -> None:
+    assert len(list(forbidden_bundled_library(pe_file(f"demo.libs/{name}")))) == 1
+
+
+@pytest.mark.parametrize("name", ["cudart64_12.dll", "libpthread-1.dll"])
+def test_other_dlls_may_be_bundled(name: str) -> None:
+    assert list(forbidden_bundled_library(pe_file(f"demo.libs/{name}"))) == []
+
+
+def test_a_stub_may_have_no_name_that_is_loaded() -> None:
+    for file_name, said in (("libcuda.so", 0), ("libcuda.so.1", 1)):
+        stub = elf_file(f"nvidia/lib/stubs/{file_name}", name="libcuda.so.1")
+        assert len(list(forbidden_bundled_library(stub))) == said
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_a_file_without_a_search_path_is_told_apart_from_one_whose_path_leads_aw
         ("libQt6Core.so.6", ("pyqt6-qt6", "pyqt6-sip"), ", perhaps pyqt6-qt6,"),
         ("libimf.so", ("intel-cmplr-lib-ur",), ""),
         ("libtbb.so.12", ("tbb-devel", "tbb"), ""),
-        ("libcuda.so.1", ("nvidia-cuda-runtime",), ""),
+        ("libcuda_x.so.1", ("nvidia-cuda-runtime",), ""),
         ("_ops.so", ("nvidia-cudnn-cu13",), ""),
     ],
 )
@@ -109,6 +109,7 @@ def test_a_search_outside_excuses_nothing_where_all_requirements_were_given() ->
         {"resolved": "system:libx.so.1", "rule": Rule.SYSTEM},
         {"elsewhere": ("demo/lib/libx.so.1",)},
         {"needed": "build/libx.so"},
+        {"needed": "libcuda.so.1"},
     ],
 )
 def test_what_is_found_or_has_a_check_of_its_own_is_not_missing(fields: dict[str, Any]) -> None:

@@ -1,0 +1,1 @@
+"""What a CUDA build is proven by without a GPU, without a driver and without a toolkit."""

@@ -1,0 +1,121 @@
+"""Whether a package can be imported on a machine that has no NVIDIA driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from binary_checks.check import check
+from binary_checks.checks.cuda.builds import demand_cuda
+from binary_checks.checks.cuda.loadings import Loading, find_imported, find_loadings, is_eager
+from binary_checks.checks.nvidia_names import DRIVER_LIBRARIES
+from binary_checks.checks.unloaded_objects import find_unloaded
+from binary_checks.model import Edge, Finding, Linkage, Note, NotLooked, Package, Problem
+from binary_checks.model.phrases import name_first
+
+_OUTSIDE = ("wheel:", "system:", "python:")
+
+
+@check
+def driver_library_needed(
+    linkage: Linkage,
+    package: Package,
+    *,
+    opened_at_import: tuple[str, ...] = ("torch/lib/libtorch_global_deps.so",),
+    drivers: tuple[str, ...] = DRIVER_LIBRARIES,
+) -> Iterator[Finding]:
+    """Importing the package loads a library of NVIDIA's driver.
+
+    Every extension module may be imported; ``opened_at_import`` names, as globs, what the package's
+    code opens by itself when it is imported. Other libraries that nothing needs by name are opened
+    when they are used, and may need the driver: what they need is noted.
+
+    Why: without a driver, as on CPU-only machines, on build hosts and in containers started without
+    ``--gpus``, the loader refuses the module, and the import fails before any code could look.
+    Fix: leave out ``-lcuda`` and ``-lnvidia-ml``: get the entry points by
+    ``cudaGetDriverEntryPoint`` or ``dlopen``; on Windows link with ``/DELAYLOAD:nvcuda.dll``; or
+    put what needs them into a library that is opened when a device is asked for.
+    """
+    demand_cuda(package, linkage)
+    yield from find_unloaded(linkage, package)
+    imported = find_imported(package, opened_at_import)
+    loadings = find_loadings(linkage)
+    imports = [loading for loading in loadings if loading.root in imported]
+    fatal = _by_need(imports, drivers)
+    for (needer, name), through in fatal.items():
+        yield _accuse(needer, name, through)
+    later = (loading for loading in loadings if loading.root not in imported)
+    for needer, name in _by_need(later, drivers).keys() - fatal.keys():
+        if not needer.startswith(_OUTSIDE):
+            sentence = f"needs {name}: no import loads it; where it is opened, a driver must be"
+            yield Note(path=needer, sentence=sentence)
+    yield from _tell_gaps(imports, drivers)
+
+
+def _by_need(
+    loadings: Iterable[Loading], drivers: tuple[str, ...]
+) -> dict[tuple[str, str], list[Loading]]:
+    """By object and library of the driver: the processes in which that need is met."""
+    found: dict[tuple[str, str], list[Loading]] = {}
+    for loading in loadings:
+        for edge in loading.edges():
+            if edge.needed.lower() in drivers and not _is_in_layout(edge):
+                found.setdefault((edge.path, edge.needed), []).append(loading)
+    return found
+
+
+def _is_in_layout(edge: Edge) -> bool:
+    """Whether a package brings it, which driver-library-in-layout tells of."""
+    return edge.resolved is not None and not edge.resolved.startswith(_OUTSIDE[1:])
+
+
+def _accuse(needer: str, name: str, through: list[Loading]) -> Problem:
+    first = min(through, key=lambda loading: (len(loading.chain(needer)), loading.root))
+    way = first.chain(needer)
+    steps = f", by way of {' -> '.join(way)}" if len(way) > 1 else ""
+    others = f" (so does that of {len(through) - 1} more)" if len(through) > 1 else ""
+    which = "importing it" if len(way) == 1 else f"importing {first.root}"
+    return Problem(
+        path=first.root if needer.startswith(_OUTSIDE) else needer,
+        sentence=f"needs {name}, which NVIDIA's driver alone brings, and {which} loads "
+        f"that{steps}{others}: without a driver the import fails",
+    )
+
+
+def _tell_gaps(imports: Iterable[Loading], drivers: tuple[str, ...]) -> Iterator[NotLooked]:
+    """Say what could not be followed, as nothing in the layout brings it."""
+    lost = {
+        edge.needed
+        for loading in imports
+        for edge in loading.edges()
+        if edge.resolved is None and not edge.elsewhere and edge.needed.lower() not in drivers
+    }
+    if names := name_first(sorted(lost), 8):
+        yield NotLooked(
+            sentence=f"whether {names} load it is not known: give the wheels that bring them with "
+            "--binary-with, or use --binary-with-requirements"
+        )
+
+
+@check
+def driver_library_in_layout(
+    linkage: Linkage, package: Package, *, drivers: tuple[str, ...] = DRIVER_LIBRARIES
+) -> Iterator[Finding]:
+    """A library of NVIDIA's driver is found in a package rather than on the user's system.
+
+    It may be a stub to link with, or the driver of the build machine, in the package itself or in
+    one given beside it.
+
+    Why: a stub fails every call; a driver of another version than the user's kernel module fails
+    the first (``CUDA_ERROR_SYSTEM_DRIVER_MISMATCH``).
+    Fix: leave it out (``auditwheel repair --exclude libcuda.so.1``), and take the directory of
+    stubs out of the search path.
+    """
+    demand_cuda(package, linkage)
+    yield from find_unloaded(linkage, package)
+    for edge in (*linkage.edges, *linkage.edges_beside):
+        if is_eager(edge) and edge.needed.lower() in drivers and _is_in_layout(edge):
+            yield Problem(
+                path=edge.path,
+                sentence=f"needs {edge.needed} and finds {edge.resolved} ({edge.rule.value}): it "
+                "hides the driver of the user, which alone fits the kernel module",
+            )

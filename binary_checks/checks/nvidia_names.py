@@ -1,0 +1,116 @@
+"""Knows NVIDIA's libraries by name: which come with the driver, and of which CUDA they are."""
+
+from __future__ import annotations
+
+import re
+
+from packaging.requirements import Requirement
+
+from binary_checks.model import Wheel
+
+DRIVER_LIBRARIES = (
+    "libcuda.so.1",
+    "libcuda.so",
+    "libnvidia-ml.so.1",
+    "libnvidia-ml.so",
+    "libnvcuvid.so.1",
+    "libnvidia-encode.so.1",
+    "nvcuda.dll",
+    "nvml.dll",
+    "nvcuvid.dll",
+    "nvencodeapi64.dll",
+)
+"""What no package brings: each fits the one kernel module that it was installed with."""
+
+# The toolkit's libraries and those above it, without what carries the name by chance (libcurl).
+_CUDA = re.compile(
+    r"lib(?:cuda\w*|cublas\w*|cufft\w*|cufile\w*|curand|cusolver\w*|cusparse\w*|cudnn\w*|"
+    r"cupti|cutensor\w*|nccl|nvrtc[\w-]*|nvJitLink|nvjpeg\w*|nvToolsExt|nvtx3\w*|nvblas|nvfatbin|"
+    r"nvshmem\w*|nvinfer\w*|nvonnxparser|npp\w+|cusparseLt|nvcomp\w*|torch_cuda\w*|c10_cuda)"
+    r"[.-].*\bso\b.*|"
+    r"(?:cudart|cublas|cublaslt|cufft|cufftw|curand|cusolver|cusolvermg|cusparse|cudnn|nvrtc|"
+    r"nvjitlink|nvjpeg|nvblas|npp\w+|cupti|nvtoolsext|nccl|nvinfer)\w*[_-]\d[\w.]*\.dll|"
+    r"(?:torch_cuda\w*|c10_cuda)\.dll",
+    re.IGNORECASE,
+)
+
+# Those whose own number is CUDA's major version; what a repair tool put before it is left out.
+_NUMBERED = re.compile(
+    r"lib(?:cudart|cublas|cublasLt|nvblas|nvrtc|nvJitLink|nvjpeg|cupti|nvfatbin|npp[a-z]+)"
+    r"(?:[-.][0-9a-f]{8})?\.so\.(?P<elf>\d+)(?:\..*)?|"
+    r"(?:(?:cudart|cublas|cublaslt|nvblas|nvjpeg|npp[a-z]+)64|nvrtc64|nvjitlink)"
+    r"_(?P<pe>\d{2})\d?(?:_\d+)?(?:-[0-9a-f]{32})?\.dll",
+    re.IGNORECASE,
+)
+# Those that count by themselves, where the number stands for one CUDA alone.
+_COUNTED = {
+    "libcufft.so.10": 11,
+    "libcufft.so.11": 12,
+    "libcufft.so.12": 13,
+    "libcusolver.so.12": 13,
+    "libcusparse.so.11": 11,
+    "cufft64_10.dll": 11,
+    "cufft64_11.dll": 12,
+    "cufft64_12.dll": 13,
+    "cusolver64_12.dll": 13,
+    "cusparse64_11.dll": 11,
+}
+_DISTRIBUTION = re.compile(
+    r"(?:^|[-_.])cu(?:da)?-?(?P<major>1[0-9])\d?x?(?=[-_.]|$)", re.IGNORECASE
+)
+_LABEL = re.compile(r"(?:^|[.])cu(?P<major>1\d)(?P<minor>\d?)(?=[.]|$)")
+_OF_THE_TOOLKIT = frozenset(
+    {"cuda-toolkit", "nvidia-cuda-runtime", "nvidia-cuda-nvrtc", "nvidia-nvjitlink"}
+)
+"""Distributions without a number in their names whose version is CUDA's."""
+_EXACT = ("==", "~=", "===")
+
+
+def is_driver_library(name: str) -> bool:
+    """Whether it comes with NVIDIA's driver, and with nothing else."""
+    return name.lower() in DRIVER_LIBRARIES
+
+
+def is_cuda_library(name: str) -> bool:
+    """Whether it is a library of CUDA, of what NVIDIA builds above it, or torch's half for it."""
+    return _CUDA.fullmatch(name) is not None and not is_driver_library(name)
+
+
+def cuda_of_library(name: str) -> int | None:
+    """CUDA's major version as a library's name tells it; None where it does not."""
+    match = _NUMBERED.fullmatch(name)
+    if match:
+        return int(match["elf"] or match["pe"])
+    return _COUNTED.get(name.lower())
+
+
+def cuda_of_name(distribution: str) -> int | None:
+    """CUDA's major version in a distribution's name: ``nvidia-cublas-cu12``, ``cupy-cuda12x``."""
+    match = _DISTRIBUTION.search(distribution)
+    return int(match["major"]) if match else None
+
+
+def cuda_of_label(version: str) -> str:
+    """CUDA's version in a local version label, "12.6" of ``2.8.0+cu126``; "" without one."""
+    match = _LABEL.search(version.partition("+")[2])
+    return ".".join(filter(None, match.groups())) if match else ""
+
+
+def cuda_of_requirement(requirement: Requirement) -> str:
+    """CUDA's version that a requirement asks for, as far as it is said: "13.2", "12" or ""."""
+    name = requirement.name.lower().replace("_", "-")
+    major = cuda_of_name(name)
+    bare = re.sub(r"-cu1\d$", "", name)
+    if bare in _OF_THE_TOOLKIT:
+        for each in requirement.specifier:
+            if each.operator in _EXACT and re.match(r"1\d\.\d+\b", each.version):
+                return ".".join(each.version.split(".")[:2])
+            if each.operator in _EXACT and each.version[:2].isdecimal():
+                return each.version[:2]
+    return str(major or "")
+
+
+def is_for_cpu(wheel: Wheel) -> bool:
+    """Whether its name or its local version label says that it does without a GPU."""
+    label = wheel.version.partition("+")[2]
+    return "cpu" in label.split(".") or wheel.name.lower().replace("_", "-").endswith("-cpu")

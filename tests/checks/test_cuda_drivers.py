@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from binary_checks.checks.cuda.drivers import driver_library_in_layout, driver_library_needed
+from binary_checks.errors import NotApplicable
+from binary_checks.model import ElfFile, Finding, Linkage, Note, NotLooked, ObjectFile, Problem
+from fixtures.linking import EXTENSION, GLIBC, dll, library, link, needs, target, windows
+from fixtures.values import elf_file, pe_file, symbols, wheel
+
+INIT = symbols("PyInit__native")
+PYD = "demo/_native.cp311-win_amd64.pyd"
+
+
+def extension(*needed: str, path: str = EXTENSION, **fields: Any) -> ElfFile:
+    return library(path, *needed, exports=INIT, **fields)
+
+
+def judge(*objects: ObjectFile, linkage: Linkage | None = None) -> list[Finding]:
+    return list(driver_library_needed(linkage or link(*objects), wheel(objects=objects)))
+
+
+def problem(*objects: ObjectFile, linkage: Linkage | None = None) -> Problem:
+    (finding,) = judge(*objects, linkage=linkage)
+    assert isinstance(finding, Problem)
+    return finding
+
+
+def test_a_module_must_not_need_the_driver() -> None:
+    assert judge(extension("libcuda.so.1")) == [
+        Problem(
+            path=EXTENSION,
+            sentence="needs libcuda.so.1, which NVIDIA's driver alone brings, and importing it "
+            "loads that: without a driver the import fails",
+        )
+    ]
+
+
+def test_the_way_from_the_module_to_the_driver_is_told() -> None:
+    found = problem(
+        extension("libouter.so", runpath=("$ORIGIN",)),
+        library("demo/libouter.so", "libinner.so", runpath=("$ORIGIN",)),
+        library("demo/libinner.so", "libnvidia-ml.so.1"),
+    )
+    assert found.path == "demo/libinner.so"
+    assert found.sentence == (
+        "needs libnvidia-ml.so.1, which NVIDIA's driver alone brings, and importing "
+        f"{EXTENSION} loads that, by way of {EXTENSION} -> demo/libouter.so -> "
+        "demo/libinner.so: without a driver the import fails"
+    )
+
+
+def test_modules_that_load_the_same_library_are_counted() -> None:
+    found = problem(
+        extension("libinner.so", runpath=("$ORIGIN",)),
+        extension("libinner.so", path="demo/_native.abi3.so", runpath=("$ORIGIN",)),
+        library("demo/libinner.so", "libcuda.so.1"),
+    )
+    assert "(so does that of 1 more)" in found.sentence
+
+
+def test_the_way_may_lead_through_a_wheel_beside() -> None:
+    runtime = library("nvidia/lib/libnvx.so.1", "libcuda.so.1")
+    beside = wheel("nvidia_x-1.0-py3-none-manylinux_2_17_x86_64.whl", objects=(runtime,))
+    module = extension("libnvx.so.1", rpath=("$ORIGIN/../nvidia/lib",))
+    found = problem(module, linkage=link(module, others=(beside,)))
+    assert found.path == EXTENSION
+    assert f"{EXTENSION} -> wheel:nvidia-x:nvidia/lib/libnvx.so.1" in found.sentence
+
+
+def test_a_library_that_no_module_needs_may_need_the_driver() -> None:
+    helper = library("demo/lib/libnvrtc_helper.so", "libcuda.so.1")
+    assert judge(extension(), helper) == [
+        Note(
+            path=helper.path,
+            sentence="needs libcuda.so.1: no import loads it; where it is opened, a driver must be",
+        )
+    ]
+
+
+def test_what_is_opened_at_import_counts_as_imported() -> None:
+    globe = library("torch/lib/libtorch_global_deps.so", "libcuda.so.1")
+    assert problem(globe).path == globe.path
+    helper = library("demo/lib/libdemo.so", "libcuda.so.1")
+    found = driver_library_needed(
+        link(helper), wheel(objects=(helper,)), opened_at_import=("demo/lib/*",)
+    )
+    assert [type(finding) for finding in found] == [Problem]
+
+
+def test_a_dll_of_the_driver_may_be_delayed_only() -> None:
+    eager = dll(PYD, "nvcuda.dll", "KERNEL32.dll", exports=INIT)
+    assert problem(eager, linkage=link(eager, on=windows())).path == PYD
+    delayed = pe_file(PYD, needed=needs("nvcuda.dll", delayed=True), exports=INIT)
+    assert judge(delayed, linkage=link(delayed, on=windows())) == []
+
+
+def test_a_driver_that_a_profile_promises_is_still_not_everywhere() -> None:
+    module = extension("libcuda.so.1")
+    system = target(libraries=GLIBC | {"libcuda.so.1"})
+    assert problem(module, linkage=link(module, on=system)).path == EXTENSION
+
+
+def test_what_was_not_given_may_need_the_driver() -> None:
+    (finding,) = judge(extension("libcublas.so.12", rpath=("$ORIGIN/../nvidia/cublas/lib",)))
+    assert isinstance(finding, NotLooked)
+    assert finding.sentence.startswith("whether libcublas.so.12 load it is not known")
+
+
+def test_a_cuda_build_without_the_driver_is_fine() -> None:
+    runtime = library("demo/libcudart.so.12", "libc.so.6")
+    assert judge(extension("libcudart.so.12", rpath=("$ORIGIN",)), runtime) == []
+
+
+def test_a_package_without_cuda_is_not_judged() -> None:
+    with pytest.raises(NotApplicable, match="nothing in it has to do with CUDA"):
+        judge(extension("libc.so.6"))
+
+
+def stub(path: str) -> ElfFile:
+    return elf_file(path, name="libcuda.so.1")
+
+
+def test_a_driver_that_a_search_path_finds_hides_the_users() -> None:
+    objects = (extension("libcuda.so.1", rpath=("$ORIGIN/lib",)), stub("demo/lib/libcuda.so.1"))
+    assert list(driver_library_in_layout(link(*objects), wheel(objects=objects))) == [
+        Problem(
+            path=EXTENSION,
+            sentence="needs libcuda.so.1 and finds demo/lib/libcuda.so.1 (rpath): it hides the "
+            "driver of the user, which alone fits the kernel module",
+        )
+    ]
+    assert judge(*objects) == []
+
+
+def test_a_stub_that_only_a_linker_finds_hides_nothing() -> None:
+    objects = (extension("libcuda.so.1", rpath=("$ORIGIN/stubs",)), stub("demo/stubs/libcuda.so"))
+    assert list(driver_library_in_layout(link(*objects), wheel(objects=objects))) == []
