@@ -80,7 +80,9 @@ class Check(Generic[_P]):
 
     @cached_property
     def _hints(self) -> dict[str, Any]:
-        return typing.get_type_hints(self.function)
+        """The types of the parameters; of the return value nobody asks."""
+        names = {p.name: p.annotation for p in self._parameters if p.annotation is not p.empty}
+        return {name: _resolve(hint, self.function.__globals__) for name, hint in names.items()}
 
     @cached_property
     def _parameters(self) -> tuple[inspect.Parameter, ...]:
@@ -185,6 +187,21 @@ def find_checks(modules: Iterable[types.ModuleType] = ()) -> tuple[Check[Any], .
         if isinstance(value, Check)
     }
     return tuple(sorted(found.values(), key=lambda check: (check.family, check.id)))
+
+
+_RESOLVED: dict[tuple[int, str], Any] = {}
+"""What annotations mean, by the module's globals: a hundred checks say ``Package``."""
+
+
+def _resolve(annotation: Any, namespace: dict[str, Any]) -> Any:
+    """What an annotation means; raises NameError as typing.get_type_hints does."""
+    if not isinstance(annotation, str):
+        return annotation
+    key = (id(namespace), annotation)
+    if key not in _RESOLVED:
+        meant = eval(annotation, namespace)  # noqa: S307 - our own code, or the project's
+        _RESOLVED[key] = _resolve(meant, namespace)
+    return _RESOLVED[key]
 
 
 def _family_of(module: str) -> str:

@@ -117,10 +117,10 @@ class _Process(Generic[ObjectT]):
         origin, _, name = label.partition(":")
         python = self.loader.target.interpreter
         if origin == "python" and python is not None:
-            known = python.libraries.get(name.lower(), python.exports)
-            return _Offer(names=known, complete=bool(known))
-        data = self.loader.target.library_data.get(name) if origin == "system" else None
-        return _Offer(names=frozenset(data.symbols), complete=True) if data else _UNKNOWN
+            exported = python.libraries.get(name.lower(), python.exports)
+            return _Offer(names=exported, complete=bool(exported))
+        known = self.exports.of_system(name) if origin == "system" else None
+        return _Offer(names=known, complete=True) if known is not None else _UNKNOWN
 
     def _offer(self, item: ObjectT, above: frozenset[str] = _NONE) -> _Offer:
         """What an object has itself, and by way of the libraries that it re-exports."""
@@ -163,9 +163,9 @@ class _Process(Generic[ObjectT]):
 
     def _not_of(self, library: str, names: frozenset[str]) -> frozenset[str]:
         """Those of the names that a library of the system does not have, as far as is known."""
-        data = self.loader.target.library_data.get(library)
-        if data is not None:
-            return names - data.symbols.keys()
+        known = self.exports.of_system(library)
+        if known is not None:
+            return names - known
         return frozenset(name for name in names if not self.loader.presumes(name, library))
 
     def _out_of_sight(self, names: frozenset[str]) -> tuple[frozenset[str], str]:
@@ -185,7 +185,7 @@ class _Process(Generic[ObjectT]):
         preloaded = self.loader.preloaded()
         for name in self.image.system:
             # What Python alone brings is no reason why an object should find its symbols there.
-            if self.loader.target.library_data.get(name) is None and (
+            if self.exports.of_system(name) is None and (
                 not self.image.python or name not in preloaded
             ):
                 return f"{name} has no export data"

@@ -7,7 +7,7 @@ from typing import Generic
 
 from binary_checks.loaders.loader import Loader, ObjectT
 from binary_checks.loaders.places import Place
-from binary_checks.model import Dependency, SymbolTable
+from binary_checks.model import Dependency, PeFile, SymbolTable
 
 _NONE: frozenset[str] = frozenset()
 
@@ -19,6 +19,14 @@ class Exports(Generic[ObjectT]):
         self._loader = loader
         self._imports: dict[tuple[str, str], Mapping[str, frozenset[str]]] = {}
         self._exports: dict[tuple[str, str], frozenset[str]] = {}
+        self._system: dict[str, frozenset[str] | None] = {}
+
+    def of_system(self, name: str) -> frozenset[str] | None:
+        """What a library of the system exports; None where that is not known."""
+        if name not in self._system:
+            data = self._loader.target.library_data.get(name)
+            self._system[name] = None if data is None else frozenset(data.symbols)
+        return self._system[name]
 
     def imports(self, library: ObjectT) -> Mapping[str, frozenset[str]]:
         """By the library that they are asked of, the symbols that an object imports."""
@@ -37,13 +45,14 @@ class Exports(Generic[ObjectT]):
         return self._exports[key]
 
     def _answered(self, item: ObjectT, handed: tuple[Place, ...]) -> frozenset[str]:
-        names = item.exports.names | _numbers(item.exports)
+        if not isinstance(item, PeFile):
+            return item.exports.names
         broken = {
             symbol.name
             for symbol in item.exports
             if symbol.forwarder and not self._leads_on(item, symbol.forwarder, handed)
         }
-        return names - broken
+        return (item.exports.names | _numbers(item.exports)) - broken
 
     def _leads_on(self, item: ObjectT, forwarder: str, handed: tuple[Place, ...]) -> bool:
         """Whether ``NTDLL.RtlAllocateHeap`` leads to a library, and a function, that is there."""
