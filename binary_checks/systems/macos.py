@@ -1,10 +1,11 @@
-"""Finds which libraries macOS has, since when, and what they export.
+"""Finds which libraries macOS has, since when, and what three of them export.
 
-The data join SDKs, each as far as it could be had. Of names: all of /usr/lib and most public
-frameworks of 11.3 and 12.0, and the frameworks that came later, with their versions; of what went
-away since, little is known. Of exports: libSystem.B from 10.15 to 27.0, libc++.1 from 11.3 to LLVM
-22, some frameworks from 11.3 to 14.2, the other libraries from 11.3 to 12.0. Both of Apple's
-architectures are joined. Private frameworks are not in it, nor the languages that Apple ships.
+The names are Apple's public frameworks as pyobjc lists them, with the macOS that brought each, the
+parts of libSystem, and what is well known of /usr/lib and the other frameworks; of what went away
+little is known. Exports are those of libSystem.B from 10.15 to 27.0, as the text stubs in
+``ziglang`` have them for both of Apple's architectures, and of libc++.1 and libc++abi up to macOS
+14, as LLVM lists them. What any other library exports is not known. Private frameworks are not in
+it, nor the languages that Apple ships.
 """
 
 from __future__ import annotations
@@ -53,24 +54,27 @@ def macos_library_versions(name: str) -> tuple[Version, Version | None] | None:
 
 @functools.cache
 def partly_there(version: Version) -> Mapping[str, str]:
-    """Say of each library that not every macOS from ``version`` on has, which have it."""
+    """Say of each library that not every macOS from ``version`` on has, which have it.
+
+    By all names that dyld knows it by: "macOS 13 and later", "macOS up to 12.2".
+    """
     names = _read_names()
     found = {}
     for spelling, name in names.spellings.items():
         first, last = names.histories[name]
         if last is not None:
-            found[spelling] = "macOS up to {}.{}".format(*last)
+            found[spelling] = f"macOS up to {_spell(last)}"
         elif first > version:
-            found[spelling] = "macOS {}.{} and later".format(*first)
+            found[spelling] = f"macOS {_spell(first)} and later"
     return found
 
 
 def macos_library(name: str, version: Version) -> SystemLibrary | None:
     """Find what a library exports, and what it re-exports, joined over all macOS known.
 
-    None where there are no data, or none as new as ``version``: a package that runs on 14.0 alone
-    may need what came with 13. So a name that is missing here is in no macOS up to ``version``;
-    :func:`first_version` says of one that is here whether it is too new.
+    None where there are no data, which is so of all but three, or none as new as ``version``: a
+    package that runs on 15.0 alone may need what came with 15. So a name that is missing here is in
+    no macOS up to ``version``; of one that is here :func:`first_version` says if it is too new.
     """
     known = _find_exports(name)
     if known is None or known.through < version:
@@ -139,6 +143,12 @@ def _read_exports(name: str) -> _Exports:
     for version, symbols in content["since"]:
         since.update(dict.fromkeys(symbols.split("\n"), _parse(version) if version else None))
     return _Exports(through=_parse(content["through"]), since=since)
+
+
+def _spell(version: Version) -> str:
+    """Spell a version as Apple does: 13 is a release's name and 13.0 is not, 10.15 is."""
+    major, minor = version
+    return f"{major}.{minor}" if minor or major == 10 else str(major)
 
 
 def _parse(text: str) -> Version:

@@ -9,11 +9,13 @@ from binary_checks.systems.macos import (
     macos_libraries,
     macos_library,
     macos_library_versions,
+    partly_there,
 )
 
 SYSTEM = "/usr/lib/libSystem.B.dylib"
 CXX = "/usr/lib/libc++.1.dylib"
 FRAMEWORKS = "/System/Library/Frameworks"
+ABI = "/usr/lib/libc++abi.dylib"
 CORE_FOUNDATION = f"{FRAMEWORKS}/CoreFoundation.framework/Versions/A/CoreFoundation"
 
 
@@ -22,7 +24,7 @@ CORE_FOUNDATION = f"{FRAMEWORKS}/CoreFoundation.framework/Versions/A/CoreFoundat
     [
         SYSTEM,
         CXX,
-        "/usr/lib/libc++abi.dylib",
+        ABI,
         "/usr/lib/libobjc.A.dylib",
         "/usr/lib/libz.1.dylib",
         "/usr/lib/libiconv.2.dylib",
@@ -42,19 +44,22 @@ def test_what_wheels_need_is_on_every_macos(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "spelling",
+    ("spelling", "name"),
     [
-        "/usr/lib/libSystem.dylib",
-        "/usr/lib/libc++.dylib",
-        "/usr/lib/libz.dylib",
-        "/usr/lib/libm.dylib",
-        f"{FRAMEWORKS}/CoreFoundation.framework/CoreFoundation",
-        f"{FRAMEWORKS}/Foundation.framework/Foundation",
+        ("/usr/lib/libSystem.dylib", SYSTEM),
+        ("/usr/lib/libm.dylib", SYSTEM),
+        ("/usr/lib/libc++.dylib", CXX),
+        ("/usr/lib/libz.dylib", "/usr/lib/libz.1.dylib"),
+        ("/usr/lib/libsqlite3.0.dylib", "/usr/lib/libsqlite3.dylib"),
+        (f"{FRAMEWORKS}/CoreFoundation.framework/CoreFoundation", CORE_FOUNDATION),
+        (f"{FRAMEWORKS}/Metal.framework/Metal", f"{FRAMEWORKS}/Metal.framework/Versions/A/Metal"),
     ],
 )
-def test_a_link_to_a_library_is_the_same_library(spelling: str) -> None:
+def test_a_link_to_a_library_is_the_same_library(spelling: str, name: str) -> None:
     assert spelling in macos_libraries((11, 0))
-    assert macos_library(spelling, (11, 0)) is not None
+    assert macos_library_versions(spelling) == macos_library_versions(name)
+    links, exports = macos_library(spelling, (11, 0)), macos_library(name, (11, 0))
+    assert links is exports is None or (links and links.symbols) == (exports and exports.symbols)
 
 
 def test_a_framework_s_current_version_is_the_same_library() -> None:
@@ -85,6 +90,34 @@ def test_a_library_that_is_gone_is_on_no_list() -> None:
     name = f"{FRAMEWORKS}/Python.framework/Versions/2.7/Python"
     assert macos_library_versions(name) == ((10, 0), (12, 2))
     assert name not in macos_libraries((10, 9))
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "which"),
+    [
+        (f"{FRAMEWORKS}/AppIntents.framework/AppIntents", (12, 0), "macOS 13 and later"),
+        (
+            f"{FRAMEWORKS}/ScreenCaptureKit.framework/Versions/A/ScreenCaptureKit",
+            (11, 0),
+            "macOS 12.3 and later",
+        ),
+        (f"{FRAMEWORKS}/Network.framework/Network", (10, 9), "macOS 10.14 and later"),
+        (f"{FRAMEWORKS}/Python.framework/Versions/2.7/Python", (10, 9), "macOS up to 12.2"),
+        (f"{FRAMEWORKS}/PubSub.framework/PubSub", (11, 0), "macOS up to 10.13"),
+    ],
+)
+def test_what_not_every_promised_macos_has_is_said_with_which_have_it(
+    name: str, version: tuple[int, int], which: str
+) -> None:
+    assert partly_there(version)[name] == which
+    assert name not in macos_libraries(version)
+
+
+def test_a_library_is_not_partly_there_for_a_package_that_is_new_enough() -> None:
+    name = f"{FRAMEWORKS}/AppIntents.framework/Versions/A/AppIntents"
+    assert name in partly_there((12, 3))
+    assert name not in partly_there((13, 0))
+    assert not partly_there((10, 9)).keys() & macos_libraries((10, 9))
 
 
 @pytest.mark.parametrize(
@@ -125,13 +158,29 @@ def test_libcxx_exports_its_abi_library_too() -> None:
     } <= set(library.symbols)
 
 
-def test_frameworks_export_constants_and_classes() -> None:
-    core = macos_library(CORE_FOUNDATION, (11, 0))
-    foundation = macos_library(f"{FRAMEWORKS}/Foundation.framework/Foundation", (11, 0))
-    assert core is not None
-    assert foundation is not None
-    assert {"CFRelease", "kCFAllocatorDefault"} <= set(core.symbols)
-    assert "OBJC_CLASS_$_NSFileManager" in foundation.symbols
+def test_libcxx_still_exports_what_llvm_took_off_its_list() -> None:
+    library = macos_library(CXX, (10, 9))
+    assert library is not None
+    assert {"_ZNSt3__16locale2id6__initEv", "_ZTIN10__cxxabiv117__class_type_infoE"} <= set(
+        library.symbols
+    )
+
+
+def test_libcxxabi_exports_what_exceptions_and_new_need() -> None:
+    library = macos_library(ABI, (11, 0))
+    assert library is not None
+    assert {"__cxa_throw", "__gxx_personality_v0", "_ZTISt9exception", "_Znwm"} <= set(
+        library.symbols
+    )
+    assert "_ZNSt3__112system_errorD1Ev" not in library.symbols
+
+
+@pytest.mark.parametrize(
+    "name", ["/usr/lib/libz.1.dylib", "/usr/lib/libobjc.A.dylib", CORE_FOUNDATION]
+)
+def test_what_other_libraries_export_is_not_known(name: str) -> None:
+    assert macos_library(name, (11, 0)) is None
+    assert first_version(name, "inflate") is None
 
 
 @pytest.mark.parametrize(
@@ -147,7 +196,8 @@ def test_frameworks_export_constants_and_classes() -> None:
         (CXX, "_ZNSt3__18to_charsEPcS0_d", (13, 3)),
         (CXX, "_ZNSt3__122__libcpp_verbose_abortEPKcz", (13, 3)),
         (CXX, "_ZNSt3__13pmr20get_default_resourceEv", (14, 0)),
-        (f"{FRAMEWORKS}/Security.framework/Security", "SecTrustEvaluateWithError", (10, 14)),
+        (CXX, "_ZTVNSt3__114basic_ifstreamIcNS_11char_traitsIcEEEE", (12, 0)),
+        (ABI, "__cxa_uncaught_exceptions", (10, 12)),
     ],
 )
 def test_a_symbol_is_there_since_its_version(
@@ -163,9 +213,8 @@ def test_no_version_is_made_up() -> None:
     assert first_version(SYSTEM, "_tlv_bootstrap") is None
 
 
-def test_exports_are_unknown_beyond_the_newest_sdk_at_hand() -> None:
-    assert macos_library("/usr/lib/libz.1.dylib", (12, 0)) is not None
-    assert macos_library("/usr/lib/libz.1.dylib", (13, 0)) is None
+def test_exports_are_unknown_beyond_the_newest_list() -> None:
     assert macos_library(CXX, (14, 0)) is not None
     assert macos_library(CXX, (15, 0)) is None
+    assert macos_library(ABI, (15, 0)) is None
     assert macos_library(SYSTEM, (27, 0)) is not None
