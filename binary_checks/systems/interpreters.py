@@ -13,17 +13,22 @@ __all__ = ["interpreter", "interpreter_library", "interpreter_versions", "stable
 
 
 def interpreter(
-    version: tuple[int, int], *, free_threaded: bool, system: str = "linux"
+    version: tuple[int, int],
+    *,
+    free_threaded: bool,
+    system: str = "linux",
+    architecture: str = "x86_64",
 ) -> Interpreter | None:
     """Find the exports of a CPython; None without data, as for free-threaded builds.
 
     They are names of the C API's shape (``Py*``, ``_Py*``), public and private; a ``PyInit_*`` is
     not among them, since builds differ in the modules they compile in. macOS gets those of Linux.
-    On Windows there are also ``libraries``, the DLLs beside python.exe; free-threaded builds have
-    them too, with exports that are empty because nobody knows them.
+    On Windows there are also ``libraries``, the DLLs beside python.exe, for which alone the
+    architecture matters; free-threaded builds have them too, with exports that are empty because
+    nobody knows them.
     """
     if system == "windows":
-        return _find_windows_interpreter(version, free_threaded)
+        return _find_windows_interpreter(version, free_threaded, architecture)
     return None if free_threaded else _read_interpreters().get(version)
 
 
@@ -42,10 +47,13 @@ def stable_abi() -> Mapping[str, tuple[int, int]]:
 
 
 @functools.cache
-def _find_windows_interpreter(version: tuple[int, int], free_threaded: bool) -> Interpreter | None:
+def _find_windows_interpreter(
+    version: tuple[int, int], free_threaded: bool, architecture: str
+) -> Interpreter | None:
     return windows_interpreter(
         version,
         free_threaded=free_threaded,
+        architecture=architecture,
         on_linux={known: found.exports for known, found in _read_interpreters().items()},
         stable=stable_abi(),
     )

@@ -20,6 +20,8 @@ _NOT_ON_WINDOWS = frozenset(
 )
 """All of the stable ABI that python3.dll lacks: there is no fork."""
 _FIRST_FREE_THREADED = (3, 13)
+_NOT_IN_32_BITS = "vcruntime140_1.dll"
+"""Unwinds the stack by tables, which x86 does not have: no 32-bit Python brings it."""
 
 
 def interpreter_library(version: tuple[int, int] | None, *, free_threaded: bool) -> str:
@@ -36,6 +38,7 @@ def windows_interpreter(
     version: tuple[int, int],
     *,
     free_threaded: bool,
+    architecture: str,
     on_linux: Mapping[tuple[int, int], frozenset[str]],
     stable: Mapping[str, tuple[int, int]],
 ) -> Interpreter | None:
@@ -53,7 +56,7 @@ def windows_interpreter(
     libraries = {
         interpreter_library(version, free_threaded=free_threaded): own,
         interpreter_library(None, free_threaded=free_threaded): shared,
-        **_runtimes(),
+        **_runtimes(architecture),
     }
     return Interpreter(
         implementation="cpython",
@@ -85,10 +88,14 @@ def _stable_exports(
 
 
 @functools.cache
-def _runtimes() -> Mapping[str, frozenset[str]]:
+def _runtimes(architecture: str) -> Mapping[str, frozenset[str]]:
     """The C runtime that Python brings: the same functions in 14.28, with 3.8.10, and in 14.51."""
     found = _content()["runtimes"].items()
-    return {name: frozenset(names.split()) for name, names in found}
+    return {
+        name: frozenset(names.split())
+        for name, names in found
+        if not (architecture == "i686" and name == _NOT_IN_32_BITS)
+    }
 
 
 @functools.cache

@@ -29,6 +29,12 @@ def test_beside_python_lie_its_own_libraries_and_the_runtime(version: tuple[int,
     assert "__CxxFrameHandler4" in found.libraries["vcruntime140_1.dll"]
 
 
+def test_a_32_bit_python_lacks_the_second_part_of_the_runtime() -> None:
+    found = interpreter((3, 12), free_threaded=False, system="windows", architecture="i686")
+    assert found is not None
+    assert found.libraries.keys() == {"python312.dll", "python3.dll", "vcruntime140.dll"}
+
+
 def test_what_is_in_the_folder_of_standard_modules_is_not_beside_python() -> None:
     assert not {"libcrypto-3.dll", "libffi-8.dll", "sqlite3.dll"} & find((3, 12)).libraries.keys()
 
