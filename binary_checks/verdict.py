@@ -13,6 +13,7 @@ from binary_checks.check import Check
 from binary_checks.errors import BinaryChecksError, CheckError, NotApplicable, Unavailable, one_line
 from binary_checks.facts import Facts
 from binary_checks.model import (
+    DeviceFile,
     ElfFile,
     Finding,
     Format,
@@ -24,11 +25,18 @@ from binary_checks.model import (
     Package,
     PeFile,
     Problem,
+    StaticArchive,
     UnreadObject,
 )
 from binary_checks.profile import KnownProblem, Profile
 
-FORMATS: dict[type, Format] = {ElfFile: Format.ELF, MachOFile: Format.MACHO, PeFile: Format.PE}
+FORMATS: dict[type, Format] = {
+    ElfFile: Format.ELF,
+    MachOFile: Format.MACHO,
+    PeFile: Format.PE,
+    StaticArchive: Format.ARCHIVE,
+    DeviceFile: Format.DEVICE,
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,5 +1,12 @@
 """The facts: frozen values that readers and probes gather and checks judge. No I/O."""
 
+from binary_checks.model.device_code import (
+    DeviceCode,
+    DeviceContainers,
+    DeviceFault,
+    DeviceKind,
+    DeviceTarget,
+)
 from binary_checks.model.findings import Finding, Note, NotLooked, Problem
 from binary_checks.model.linkage import (
     Edge,
@@ -11,6 +18,7 @@ from binary_checks.model.linkage import (
 )
 from binary_checks.model.objects import (
     Dependency,
+    DeviceFile,
     ElfFile,
     Format,
     Kind,
@@ -19,6 +27,7 @@ from binary_checks.model.objects import (
     NeededVersion,
     ObjectFile,
     PeFile,
+    StaticArchive,
     UnreadObject,
 )
 from binary_checks.model.packages import (
@@ -45,6 +54,12 @@ __all__ = [
     "NO_SYMBOLS",
     "CondaPackage",
     "Dependency",
+    "DeviceCode",
+    "DeviceContainers",
+    "DeviceFault",
+    "DeviceFile",
+    "DeviceKind",
+    "DeviceTarget",
     "Edge",
     "ElfFile",
     "ExtensionReport",
@@ -73,6 +88,7 @@ __all__ = [
     "Problem",
     "RecordRow",
     "Rule",
+    "StaticArchive",
     "Step",
     "Symbol",
     "SymbolTable",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from binary_checks.model.device_code import DeviceCode, DeviceContainers, DeviceFault
 from binary_checks.model.symbols import NO_SYMBOLS, SymbolTable
 
 
@@ -14,6 +15,8 @@ class Format(str, Enum):
     ELF = "ELF"
     MACHO = "Mach-O"
     PE = "PE"
+    ARCHIVE = "static archive"
+    DEVICE = "device code"  # without a host's object around it
 
 
 class Kind(str, Enum):
@@ -108,7 +111,9 @@ class ElfFile(ObjectFile):
         ""  # GNU_PROPERTY_X86_ISA_1_NEEDED: "x86-64-v2" ...; "" when baseline or not declared
     )
     debug_information: bool = False  # a .debug_info or .zdebug_info section with contents
-    device_code: tuple[str, ...] = ()  # device code sections and what they hold
+    device_code: tuple[DeviceCode, ...] = ()  # by target, sorted
+    device_containers: tuple[DeviceContainers, ...] = ()  # by set of targets, in file order
+    device_faults: tuple[DeviceFault, ...] = ()
 
     @property
     def format(self) -> Format:
@@ -161,12 +166,42 @@ class PeFile(ObjectFile):
     overlay: int = 0  # bytes behind all that the headers speak of, as launchers carry a zip there
     signed: bool = False  # an Authenticode signature is there
     signature_matches: bool | None = None  # its digest is the file's; None where not computed
-    device_code: tuple[str, ...] = ()  # device code sections and what they hold
+    device_code: tuple[DeviceCode, ...] = ()  # by target, sorted
+    device_containers: tuple[DeviceContainers, ...] = ()  # by set of targets, in file order
+    device_faults: tuple[DeviceFault, ...] = ()
 
     @property
     def format(self) -> Format:
         """Always PE."""
         return Format.PE
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StaticArchive(ObjectFile):
+    """A static archive (``.a``, ``.lib``) whose members hold device code; others are no objects."""
+
+    device_code: tuple[DeviceCode, ...] = ()  # of all members
+    device_containers: tuple[DeviceContainers, ...] = ()
+    device_faults: tuple[DeviceFault, ...] = ()
+
+    @property
+    def format(self) -> Format:
+        """Always a static archive."""
+        return Format.ARCHIVE
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeviceFile(ObjectFile):
+    """A file of nothing but device code in containers: ``.fatbin``, a bundle of code objects."""
+
+    device_code: tuple[DeviceCode, ...] = ()
+    device_containers: tuple[DeviceContainers, ...] = ()
+    device_faults: tuple[DeviceFault, ...] = ()
+
+    @property
+    def format(self) -> Format:
+        """Always device code."""
+        return Format.DEVICE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

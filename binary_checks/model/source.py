@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from binary_checks.model.objects import Format, MalformedObject, ObjectFile, UnreadObject
@@ -18,6 +19,13 @@ class ByteSource(Protocol):
         """Exactly length bytes from offset; raises MalformedError when the file ends before."""
 
 
+class Scout(Protocol):
+    """Whoever watches a file stream by for ranges that nobody can announce beforehand."""
+
+    def see(self, piece: bytes) -> Iterable[tuple[int, bytes]]:
+        """Take the next piece; offsets and bytes, in rising order, that may be asked for."""
+
+
 class ObjectReader(Protocol):
     """Whoever can read object files out of a byte source (``binary_checks.objects`` does)."""
 
@@ -26,6 +34,9 @@ class ObjectReader(Protocol):
 
     def retained(self, head: bytes, size: int) -> tuple[tuple[int, int], ...]:
         """The ranges (start, end) of such a file that ``read_objects`` may ask for."""
+
+    def scout(self, head: bytes, size: int) -> Scout | None:
+        """A watcher of such a file, None where ``retained`` says all."""
 
     def read_objects(
         self, path: str, source: ByteSource

@@ -1,6 +1,6 @@
 """Bytes in, object files out: the module is an ObjectReader, over one reader a format.
 
-The readers are twins: ``recognises``, ``retained`` and ``read``, in this order.
+The readers are twins: ``recognises``, ``retained``, ``searched`` and ``read``, in this order.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Protocol, cast
 
 from binary_checks.errors import MalformedError
 from binary_checks.model import Format, MalformedObject, ObjectFile, UnreadObject
-from binary_checks.model.source import ByteSource
+from binary_checks.model.source import ByteSource, Scout
 
-__all__ = ["read_objects", "recognise", "retained"]
+__all__ = ["read_objects", "recognise", "retained", "scout"]
 
 _HEAD = 64
 
@@ -24,10 +24,17 @@ class _Reader(Protocol):
 
     def recognises(self, head: bytes) -> bool: ...
     def retained(self, head: bytes, size: int) -> tuple[tuple[int, int], ...]: ...
+    def searched(self, head: bytes, size: int) -> tuple[tuple[int, int], ...]: ...
     def read(self, path: str, source: ByteSource) -> Sequence[ObjectFile | UnreadObject]: ...
 
 
-_READERS = {Format.ELF: "elf", Format.MACHO: "macho", Format.PE: "pe"}
+_READERS = {
+    Format.ELF: "elf",
+    Format.MACHO: "macho",
+    Format.PE: "pe",
+    Format.ARCHIVE: "static_archives",
+    Format.DEVICE: "device_files",
+}
 _BEGINNINGS = {
     b"\x7fE": Format.ELF,
     b"MZ": Format.PE,
@@ -35,6 +42,10 @@ _BEGINNINGS = {
     b"\xce\xfa": Format.MACHO,
     b"\xcf\xfa": Format.MACHO,
     b"\xca\xfe": Format.MACHO,
+    b"!<": Format.ARCHIVE,
+    b"\x50\xed": Format.DEVICE,
+    b"__": Format.DEVICE,
+    b"CC": Format.DEVICE,
 }
 """By its first two bytes nearly every file is told to be no object, and no reader is asked."""
 
@@ -58,6 +69,17 @@ def retained(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
     """
     found = recognise(head)
     return _reader(found).retained(head, size) if found else ()
+
+
+def scout(head: bytes, size: int) -> Scout | None:
+    """Whoever finds, while such a file streams by, what the first bytes do not tell of."""
+    found = recognise(head)
+    regions = _reader(found).searched(head, size) if found else ()
+    if not regions:
+        return None
+    from binary_checks.objects.device_scout import DeviceScout  # on demand
+
+    return DeviceScout(regions, size)
 
 
 def read_objects(

@@ -12,6 +12,8 @@ from typing import Any
 from binary_checks.errors import MalformedError
 from binary_checks.model import Dependency, ElfFile, Format, Kind, UnreadObject
 from binary_checks.model.source import ByteSource
+from binary_checks.objects.cubins import read_cubin
+from binary_checks.objects.device_sections import SECTIONS, read_device_code
 from binary_checks.objects.elf_dynamic import (
     DF_1_NODEFLIB,
     DF_1_NOW,
@@ -41,7 +43,7 @@ from binary_checks.objects.elf_machines import (
 from binary_checks.objects.elf_notes import read_notes
 from binary_checks.objects.elf_sections import (
     Section,
-    find_device_code,
+    find_extents,
     has_debug_information,
     is_debug_companion,
     read_sections,
@@ -108,6 +110,19 @@ def retained(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
     return complement(skipped, kept, size)
 
 
+def searched(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
+    """The ranges in which device code may lie, as far as the first bytes tell."""
+    source = Head(head, size)
+    try:
+        segments = read_segments(source, read_header(source))
+    except MalformedError:
+        return ((0, size),)
+    loads = [segment for segment in segments if segment.type == PT_LOAD]
+    # It is mapped and is no code of the host; where code is not separated, all is one segment.
+    apart = [load for load in loads if not load.flags & PF_X or not load.offset]
+    return tuple((load.offset, load.offset + load.file_size) for load in apart) or ((0, size),)
+
+
 def read(path: str, source: ByteSource) -> tuple[ElfFile | UnreadObject, ...]:
     """The one object of an ELF file. Raises MalformedError."""
     header = read_header(source)
@@ -125,11 +140,12 @@ def read(path: str, source: ByteSource) -> tuple[ElfFile | UnreadObject, ...]:
         "size": source.size,
         "architecture": architecture_of(header),
         "debug_information": has_debug_information(sections),
-        "device_code": find_device_code(sections),
+        **read_device_code(source, find_extents(sections, SECTIONS)),
     }
     if debug:
         return (ElfFile(kind=Kind.DEBUG, **facts),)
     if not runs_on_a_host(header):
+        facts |= read_cubin(source, header, sections)
         return (ElfFile(kind=Kind.DEVICE, **facts),)
     if header.type == ET_REL:
         return (ElfFile(kind=Kind.RELOCATABLE, **facts),)

@@ -16,9 +16,6 @@ SHF_ALLOC: Final = 2
 _MOST_NAMES = 1 << 26
 """Bytes of section names that are taken for real."""
 
-DEVICE_CODE: Final = (".nv_fatbin", "__nv_relfatbin", ".hip_fatbin")
-"""CUDA, relocatable CUDA and HIP: where compilers put code for the GPU."""
-
 
 class Section(NamedTuple):
     """One section header."""
@@ -86,6 +83,13 @@ def has_debug_information(sections: tuple[Section, ...]) -> bool:
     )
 
 
-def find_device_code(sections: tuple[Section, ...]) -> tuple[str, ...]:
-    """The names of the device code sections, in file order."""
-    return tuple(section.name for section in sections if section.name in DEVICE_CODE)
+def find_extents(
+    sections: tuple[Section, ...], names: tuple[str, ...]
+) -> tuple[tuple[int, int], ...]:
+    """Start and end of the sections of these names that have contents, in file order."""
+    found = (
+        (section.offset, section.offset + section.size)
+        for section in sections
+        if section.name in names and section.type != SHT_NOBITS and section.size
+    )
+    return tuple(sorted(found))

@@ -62,6 +62,12 @@ def retained(head: bytes, size: int) -> tuple[tuple[int, int], ...]:  # noqa: AR
     return ((0, size),)
 
 
+def searched(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
+    """The ranges in which device code may lie: none."""
+    del head, size
+    return ()
+
+
 def read(path: str, source: ByteSource) -> tuple[MachOFile | UnreadObject, ...]:
     """The objects of a Mach-O file, one a slice. Raises MalformedError."""
     return tuple(_read_slices(path, source))

@@ -13,6 +13,7 @@ from typing import Any
 from binary_checks.errors import MalformedError
 from binary_checks.model import Kind, PeFile
 from binary_checks.model.source import ByteSource
+from binary_checks.objects.device_sections import SHORT_SECTIONS, read_device_code
 from binary_checks.objects.head import Head
 from binary_checks.objects.pe_debug import (
     is_managed,
@@ -42,8 +43,8 @@ from binary_checks.objects.pe_imports import read_imports
 from binary_checks.objects.pe_machines import architecture_of
 from binary_checks.objects.pe_sections import (
     MappedImage,
-    find_device_code,
     find_end,
+    find_extents,
     find_writable_executable,
     has_debug_information,
     is_debug_companion,
@@ -104,6 +105,17 @@ def _surround(directory: tuple[int, int], sections: tuple[Section, ...]) -> Iter
             yield max(place - _NEARBY, section.offset), min(place + size + _NEARBY, end)
 
 
+def searched(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
+    """The ranges in which device code may lie, as far as the first bytes tell."""
+    source = Head(head, size)
+    try:
+        header = read_header(source, find_signature(source))
+        sections = read_sections(source, header._replace(strings_offset=0))
+    except MalformedError:
+        return ()
+    return find_extents(sections, SHORT_SECTIONS)
+
+
 def read(path: str, source: ByteSource) -> tuple[PeFile, ...]:
     """The one object of a PE image; a DOS program or a text is no object.
 
@@ -119,7 +131,7 @@ def read(path: str, source: ByteSource) -> tuple[PeFile, ...]:
         "path": path,
         "size": source.size,
         "debug_information": has_debug_information(sections),
-        "device_code": find_device_code(sections),
+        **read_device_code(source, find_extents(sections, SHORT_SECTIONS)),
         "writable_executable": find_writable_executable(sections),
         **_facts_of_header(header),
     }

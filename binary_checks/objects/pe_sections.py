@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from struct import Struct
-from typing import Any, Final
+from typing import Any
 
 from binary_checks.errors import MalformedError
 from binary_checks.model.source import ByteSource
@@ -20,9 +20,6 @@ _PAGE = 0x1000
 _BLOCK = 16 * 1024
 """What is read at once where a table's length is known only by walking it."""
 _LONGEST_NAME = 4096
-
-DEVICE_CODE: Final = (".nv_fatb", ".hip_fat")
-"""CUDA and HIP: the first eight letters of where compilers put code for the GPU."""
 
 
 class MappedImage:
@@ -128,9 +125,19 @@ def has_debug_information(sections: Iterable[Section]) -> bool:
     return any(s.name in (".debug_info", ".zdebug_info") and s.size for s in sections)
 
 
-def find_device_code(sections: Iterable[Section]) -> tuple[str, ...]:
-    """The names of the device code sections, in file order."""
-    return tuple(section.name for section in sections if section.name.startswith(DEVICE_CODE))
+def find_extents(
+    sections: Iterable[Section], names: tuple[str, ...]
+) -> tuple[tuple[int, int], ...]:
+    """Start and end of the sections whose names begin so and that have contents, in file order.
+
+    What the file has beyond the size in memory fills up its last sector.
+    """
+    found = (
+        (section.offset, section.offset + min(section.size, section.virtual_size or section.size))
+        for section in sections
+        if section.name.startswith(names) and section.size
+    )
+    return tuple(sorted(found))
 
 
 def find_end(header: PeHeader, sections: Iterable[Section], source: ByteSource) -> int:

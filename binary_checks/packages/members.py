@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
 from typing import NamedTuple
 
 from binary_checks.errors import GatherError
@@ -23,7 +24,7 @@ from binary_checks.packages.inflate import (
     read_stream,
 )
 from binary_checks.packages.local_header import find_overlaps
-from binary_checks.packages.retention import MemorySource, RetainedSource
+from binary_checks.packages.retention import MemorySource, RetainedSource, retain
 
 Read = ObjectFile | MalformedObject | UnreadObject
 Progress = Callable[[int, int], None]
@@ -224,8 +225,8 @@ def _read_large(task: Task, entry: Entry) -> MemberReading:
             head = piece[:HEAD]
             found = task.reader.recognise(head)
             if found is not None:
-                ranges = task.reader.retained(head, entry.size)
-                source = RetainedSource(entry.size, ranges, lambda: expand_again(task.file, entry))
+                again = partial(expand_again, task.file, entry)
+                source = retain(task.reader, head, entry.size, again)
         if source is not None:
             source.append(piece)
         if search is not None:

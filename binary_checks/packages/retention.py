@@ -7,6 +7,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 
 from binary_checks.errors import MalformedError
+from binary_checks.model.source import ObjectReader, Scout
+from binary_checks.packages.fragments import Fragments
 
 _IN_MEMORY = 4 << 20  # bytes kept of one object before they go to an unlinked file
 
@@ -34,15 +36,22 @@ class RetainedSource:
     """Ranges of a large file; whoever asks for other bytes makes the file be read again, whole.
 
     The ranges lie one behind the other in memory, or in an unlinked file once they are many.
+    A ``scout`` finds more of them while the file streams by.
     ``again`` inflates the file from its start: a reader announces what it will need from the
     first bytes alone, and patchelf moves tables to places which these do not tell.
     """
 
     def __init__(
-        self, size: int, ranges: Iterable[Range], again: Callable[[], Iterator[bytes]]
+        self,
+        size: int,
+        ranges: Iterable[Range],
+        again: Callable[[], Iterator[bytes]],
+        scout: Scout | None = None,
     ) -> None:
         self.size = size
         self._again = again
+        self._scout = scout
+        self._fragments = Fragments()
         self._start_over(ranges)
 
     def _start_over(self, ranges: Iterable[Range]) -> None:
@@ -57,6 +66,9 @@ class RetainedSource:
 
     def append(self, piece: bytes) -> None:
         """Take the next bytes of the file and keep those that lie in a range."""
+        if self._scout is not None:
+            for offset, fragment in self._scout.see(piece):
+                self._fragments.add(offset, fragment)
         begin = self._streamed
         self._streamed = finish = begin + len(piece)
         while self._next < len(self._ranges):
@@ -73,9 +85,11 @@ class RetainedSource:
         check_extent(offset, length, self.size)
         index = bisect_right(self._starts, offset) - 1
         if index < 0 or offset + length > self._ranges[index][1]:
-            if not length:
-                return b""
+            fragment = self._fragments.find(offset, length)
+            if fragment is not None or not length:
+                return fragment or b""
             self.close()
+            self._scout = None
             self._start_over([(0, self.size)])
             for piece in self._again():
                 self.append(piece)
@@ -86,6 +100,14 @@ class RetainedSource:
     def close(self) -> None:
         """Let go of the bytes."""
         self._file.close()
+        self._fragments.close()
+
+
+def retain(
+    reader: ObjectReader, head: bytes, size: int, again: Callable[[], Iterator[bytes]]
+) -> RetainedSource:
+    """Get ready to keep what the reader will ask for of a file that begins so."""
+    return RetainedSource(size, reader.retained(head, size), again, reader.scout(head, size))
 
 
 def check_extent(offset: int, length: int, size: int) -> None:

@@ -231,11 +231,6 @@ def test_hardening_flags_are_read() -> None:
     assert found.alignment == 0x10000
 
 
-def test_device_code_sections_are_named() -> None:
-    found = _build(sections={".nv_fatbin": b"x", ".hip_fatbin": b"y", ".other": b"z"})
-    assert found.device_code == (".nv_fatbin", ".hip_fatbin")
-
-
 def test_weak_version_needs_are_marked() -> None:
     found = _build(weak_version_needs={"libc.so.6": ("GLIBC_2.36",)})
     assert found.symbol_versions == (

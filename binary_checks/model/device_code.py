@@ -1,0 +1,63 @@
+"""What a library brings for GPUs: which code for which architectures, and in which containers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class DeviceKind(str, Enum):
+    """What a piece of device code is."""
+
+    SASS = "sass"  # machine code of one NVIDIA architecture, a cubin
+    PTX = "ptx"  # text that the driver compiles for architectures from its own on
+    LTO = "lto"  # for the device linker alone: no driver runs it
+    AMDGPU = "amdgpu"  # machine code of one AMD architecture
+    UNKNOWN = "unknown"  # newer than this version, or not to be told without decompressing
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, order=True)
+class DeviceTarget:
+    """For what a container has code.
+
+    The architecture is ``sm_90`` for PTX too; its suffix ``a`` or ``f`` is there where it is proven
+    and ``?`` stands for it where the file does not tell (``sm_100?``). AMD's is ``gfx90a`` with its
+    features behind colons; "" is not known.
+    """
+
+    kind: DeviceKind
+    architecture: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, order=True)
+class DeviceCode:
+    """All code of one object for one target."""
+
+    kind: DeviceKind
+    architecture: str = ""  # as a DeviceTarget has it
+    count: int = 0  # entries of that target
+    bytes: int = 0  # that they take in the file, compressed or not
+    compressed: int = 0  # how many of the entries are
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeviceContainers:
+    """The containers of one object that have code for the same targets.
+
+    A compiler makes a container for each source file, so that one of them may lack what all others
+    have.
+    """
+
+    targets: tuple[DeviceTarget, ...] = ()  # sorted, each once
+    count: int = 0  # of such containers
+    first: int = 0  # the index of the first among all containers of the object, in file order
+    offset: int = 0  # of the first, bytes from the start of the file
+    reason: str = ""  # why the targets are not known, or not all
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeviceFault:
+    """A place at which device code contradicts itself: what follows may be missing above."""
+
+    offset: int  # bytes from the start of the file
+    reason: str

@@ -1,0 +1,92 @@
+"""Keeps the heads of device code while a file streams by, before anybody knows where it lies.
+
+The section headers of an ELF file come last. So the first container is searched for by its magic,
+and from there on each head tells where the next one is. What is kept in vain costs nothing but
+room; what is missed makes the file be read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from binary_checks.objects import fatbin, hip_bundles
+from binary_checks.objects.device_sections import FAR, NEAR, Extent, walk_device_code
+from binary_checks.objects.device_walk import Ask, Walk
+
+_MAGIC = fatbin.MAGIC + b"\1\0"  # with its version
+_PAGED_MAGICS = (hip_bundles.MAGIC[:4], hip_bundles.COMPRESSED_MAGIC)
+_PAGE = 4096  # bytes to which bundles are aligned, in the file as in memory
+_OVERLAP = len(_MAGIC) - 1
+_PATIENCE = NEAR + FAR  # what a reader looks at as well before it goes further
+_MOST_KEPT = 1 << 20  # heads
+
+
+class DeviceScout:
+    """Sees the pieces of a file one after the other and says what of them is worth keeping."""
+
+    def __init__(self, regions: Iterable[Extent], size: int) -> None:
+        """``regions`` are where containers are searched for, of a file of ``size`` bytes."""
+        self._regions = sorted(regions, reverse=True)  # the next one last
+        self._size = size
+        self._seen = 0
+        self._tail = b""  # of what was seen, the part that is still needed
+        self._at = 0  # where the search goes on
+        self._walk: Walk | None = None
+        self._ask = Ask(0, 0)  # what the walk waits for
+        self._left = _MOST_KEPT
+
+    def see(self, piece: bytes) -> Iterator[tuple[int, bytes]]:
+        """Take the next piece of the file; yields what to keep of it: offsets and bytes."""
+        window = self._tail + piece
+        base = self._seen - len(self._tail)
+        self._seen += len(piece)
+        while self._left:
+            if self._walk is None and not self._begin_walk(window, base):
+                break
+            offset, length = self._ask
+            if self._walk is None or offset + length > self._seen:
+                break
+            head = window[offset - base : offset - base + length]
+            self._left -= 1
+            yield offset, head
+            self._go_on(self._walk, head)
+        needed = self._at if self._walk is None else self._ask.offset
+        self._tail = window[needed - base :] if self._left else b""
+
+    def _begin_walk(self, window: bytes, base: int) -> bool:
+        """Search for a container in the window, which begins at ``base``."""
+        while self._regions:
+            start, stop = self._regions[-1]
+            self._at = max(self._at, start)
+            end = min(stop, self._seen)
+            place = self._search(window, base, end) if self._at < end else -1
+            if place >= 0:
+                self._walk = walk_device_code(place, self._size, _PATIENCE)
+                self._go_on(self._walk, None)
+                return True
+            if stop > self._seen:
+                self._at = max(self._at, end - _OVERLAP)
+                return False
+            self._regions.pop()
+        self._at = self._seen
+        return False
+
+    def _search(self, window: bytes, base: int, end: int) -> int:
+        """Where the first container begins, -1 where there is none before ``end``."""
+        places = [window.find(_MAGIC, self._at - base, end - base)]
+        page = -(-self._at // _PAGE) * _PAGE
+        for offset in range(page, end, _PAGE):
+            if window.startswith(_PAGED_MAGICS, offset - base):
+                places.append(offset - base)
+                break
+        return min((base + place for place in places if place >= 0), default=-1)
+
+    def _go_on(self, walk: Walk, answer: bytes | None) -> None:
+        """Send a walk what it asked for, up to the next thing that it asks for, or its end."""
+        try:
+            step = next(walk) if answer is None else walk.send(answer)
+            while not isinstance(step, Ask):
+                step = walk.send(b"")
+            self._ask = step
+        except StopIteration as end:
+            self._walk, self._at = None, end.value

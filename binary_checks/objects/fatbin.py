@@ -1,0 +1,130 @@
+"""Walks through a CUDA container: the head of each of its entries, and nothing decompressed.
+
+NVIDIA documents neither; the layout is what nvcc writes, and what cuobjdump lists of it.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final, NamedTuple
+
+from binary_checks.model import DeviceFault, DeviceKind, DeviceTarget
+from binary_checks.objects.device_walk import Ask, Container, Tally, Walk, share, unknown
+
+MAGIC: Final = b"\x50\xed\x55\xba"
+OLD_MAGIC: Final = b"\x01\x5a\xe5\x1e"  # before CUDA 4
+
+_CONTAINER = Struct("<4sHHQ")  # magic, version, size of this head, bytes behind it
+# Kind, version, size of this head, size of the payload, of that used when compressed, offset of
+# the options, minor and major version of the code, architecture, name (2), flags, unpacked size.
+_ENTRY = Struct("<HHIQIIHHIIIQ8xQ")
+_GROUP = Struct("<II")  # of entries compressed together: their number, and their table's size
+_LONGEST_HEAD = 1 << 16  # real ones have some hundred bytes, that of a group 64 for each part
+_HIGHEST_ARCHITECTURE = 9999
+
+_KINDS = {1: DeviceKind.PTX, 2: DeviceKind.SASS, 8: DeviceKind.LTO}
+_GROUP_KIND = 0x100  # nvcc --concat
+_ENTRY_VERSION = 0x101
+_COMPRESSED = 0x1000 | 0x2000 | 0x8000  # NVIDIA's own, LZ4, zstd
+_SUFFIXES = {0: "", 0x100000: "a", 0x200000: "f"}
+_SUFFIX_MASK = 0x300000
+
+
+class _Entry(NamedTuple):
+    kind: int
+    version: int
+    head_size: int  # in the table of a group: the offset of the part once unpacked
+    size: int
+    packed_size: int
+    options: int
+    minor: int
+    major: int
+    architecture: int
+    name: int
+    name_size: int
+    flags: int
+    unpacked_size: int
+
+    @property
+    def target(self) -> DeviceTarget:
+        """For what it is; the architecture's suffix stands in the flags alone."""
+        kind = _KINDS.get(self.kind, DeviceKind.UNKNOWN)
+        if self.version != _ENTRY_VERSION or not 0 < self.architecture <= _HIGHEST_ARCHITECTURE:
+            return DeviceTarget(kind=DeviceKind.UNKNOWN)
+        suffix = _SUFFIXES.get(self.flags & _SUFFIX_MASK, "?")
+        return DeviceTarget(kind=kind, architecture=f"sm_{self.architecture}{suffix}")
+
+    @property
+    def compressed(self) -> bool:
+        """Whether its payload has to be unpacked."""
+        return bool(self.flags & _COMPRESSED or self.unpacked_size)
+
+
+def walk_fatbin(start: int, end: int) -> Walk:
+    """Walk through the container at ``start``; its section ends at ``end``."""
+    magic, version, head_size, size = _CONTAINER.unpack((yield Ask(start, _CONTAINER.size)))
+    if magic != MAGIC or version != 1 or head_size < _CONTAINER.size:
+        which = "an old format" if magic != MAGIC else f"version {version}"
+        yield unknown(start, f"a container of {which}")
+        return start + _CONTAINER.size
+    first, stop = start + head_size, start + head_size + size
+    if stop > end:
+        left = max(end - first, 0)
+        yield DeviceFault(
+            offset=start, reason=f"a container of {size} bytes begins where {left} are left"
+        )
+        stop = end
+    tally = Tally()
+    at = first
+    while at < stop:
+        following = yield from _walk_entry(at, stop, tally)
+        if not following:
+            break
+        at = following
+    yield Container(start, tally.codes(), _doubt(tally))
+    # Where not even the first entry makes sense, the size in the head may be as wrong.
+    return stop if at > first or not size else start + _CONTAINER.size
+
+
+def _walk_entry(at: int, stop: int, tally: Tally) -> Walk:
+    """Count the entry at ``at``; returns where the next begins, 0 where that is not to be told."""
+    if at + _ENTRY.size > stop:
+        reason = f"a container ends {stop - at} bytes behind the start of an entry"
+        yield DeviceFault(offset=at, reason=reason)
+        return 0
+    entry = _Entry(*_ENTRY.unpack((yield Ask(at, _ENTRY.size))))
+    following = at + entry.head_size + entry.size
+    if entry.head_size < _ENTRY.size or following > stop:
+        reason = (
+            f"an entry claims {entry.head_size} + {entry.size} bytes where"
+            f" {stop - at} are left of its container"
+        )
+        yield DeviceFault(offset=at, reason=reason)
+        return 0
+    parts: list[_Entry] = []
+    if entry.kind == _GROUP_KIND and entry.version == _ENTRY_VERSION:
+        length = min(entry.head_size, _LONGEST_HEAD)
+        parts = _read_group((yield Ask(at, length)), entry.options)
+    sizes = share(following - at, (part.size for part in parts))
+    for part, size in zip(parts, sizes, strict=True):
+        tally.add(part.target, 1, size, 1)
+    if not parts:
+        tally.add(entry.target, 1, following - at, int(entry.compressed))
+    return following
+
+
+def _read_group(head: bytes, options: int) -> list[_Entry]:
+    """The parts of an entry in which several are compressed together; none where not to be told."""
+    if not _ENTRY.size <= options <= len(head) - _GROUP.size:
+        return []
+    count, size = _GROUP.unpack_from(head, options)
+    start = options + _GROUP.size
+    if size != _GROUP.size + count * _ENTRY.size or start + count * _ENTRY.size > len(head):
+        return []
+    table = head[start : start + count * _ENTRY.size]
+    return [_Entry(*row) for row in _ENTRY.iter_unpack(table)]
+
+
+def _doubt(tally: Tally) -> str:
+    found = any(code.kind is DeviceKind.UNKNOWN for code in tally.codes())
+    return "entries of an unknown kind or version" if found else ""

@@ -1,0 +1,117 @@
+"""Reads static archives (``.a``, ``.lib``) for the device code in their members.
+
+Nothing loads them; whoever links with them gets the code. An archive without device code is no
+object of the package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from binary_checks.errors import MalformedError
+from binary_checks.model import DeviceFault, Kind, StaticArchive
+from binary_checks.model.source import ByteSource
+from binary_checks.objects import elf_header
+from binary_checks.objects.coff import find_coff_sections
+from binary_checks.objects.device_sections import (
+    SECTIONS,
+    SHORT_SECTIONS,
+    Extent,
+    read_device_code,
+)
+from binary_checks.objects.elf_sections import find_extents, read_sections
+
+MAGIC: Final = b"!<arch>\n"
+_HEAD = 60  # name, time, owner, group and mode, then the size in 10 digits, then "`\n"
+_SIZE = slice(48, 58)
+_LONG_NAME = b"#1/"  # BSD puts the name before the contents
+_INDEXES = (b"/", b"//", b"/SYM64/", b"/<ECSYMBOLS>/", b"__.SYMDEF")
+
+
+class _Member:
+    """A member of the archive as a ByteSource."""
+
+    def __init__(self, source: ByteSource, start: int, size: int) -> None:
+        self._source = source
+        self.start = start
+        self.size = size
+
+    def read(self, offset: int, length: int) -> bytes:
+        """The bytes, as long as they lie in the member."""
+        if offset < 0 or offset + length > self.size:
+            raise MalformedError("a member of the archive ends before", self.start + offset)
+        return self._source.read(self.start + offset, length)
+
+
+def recognises(head: bytes) -> bool:
+    """Whether the first bytes announce an archive that holds its members itself."""
+    return head.startswith(MAGIC)
+
+
+def retained(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
+    """Everything: each member has its headers at its end."""
+    del head
+    return ((0, size),)
+
+
+def searched(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
+    """Nothing, as everything is kept."""
+    del head, size
+    return ()
+
+
+def read(path: str, source: ByteSource) -> tuple[StaticArchive, ...]:
+    """The archive, if it holds device code. Raises MalformedError."""
+    extents: list[Extent] = []
+    faults: list[DeviceFault] = []
+    for member in _find_members(source):
+        try:
+            extents.extend(_find_extents(member))
+        except MalformedError as error:
+            reason = f"a member that cannot be read: {error.reason}"
+            faults.append(DeviceFault(offset=member.start, reason=reason))
+    if not extents:
+        return ()
+    facts = read_device_code(source, extents)
+    facts["device_faults"] = (*faults, *facts["device_faults"])
+    archive = StaticArchive(
+        path=path, kind=Kind.RELOCATABLE, architecture="", size=source.size, **facts
+    )
+    return (archive,)
+
+
+def _find_members(source: ByteSource) -> Iterator[_Member]:
+    at = len(MAGIC)
+    while at + _HEAD <= source.size:
+        head = source.read(at, _HEAD)
+        digits = head[_SIZE].strip()
+        if not head.endswith(b"`\n") or not digits.isdigit():
+            raise MalformedError("a member of the archive has no head", at)
+        start, size = at + _HEAD, int(digits)
+        if start + size > source.size:
+            reason = f"a member of {size} bytes begins where {source.size - start} are left"
+            raise MalformedError(reason, at)
+        at = start + size + size % 2
+        name = head[:16].rstrip()
+        if name.startswith(_LONG_NAME) and name[3:].isdigit():
+            length = min(int(name[3:]), size)
+            start, size = start + length, size - length
+        if name not in _INDEXES:
+            yield _Member(source, start, size)
+
+
+def _find_extents(member: _Member) -> Iterator[Extent]:
+    """Where in the archive the device code of one member lies. Raises MalformedError."""
+    if member.size < 16:
+        return
+    if member.read(0, 4) == elf_header.MAGIC:
+        header = elf_header.read_header(member)
+        for start, end in find_extents(read_sections(member, header), SECTIONS):
+            yield member.start + start, member.start + end
+        return
+    for name, offset, size in find_coff_sections(member):
+        if name.startswith(SHORT_SECTIONS):
+            if offset + size > member.size:
+                raise MalformedError(f"section {name!r} ends beyond it", offset)
+            yield member.start + offset, member.start + offset + size
