@@ -13,7 +13,9 @@ from binary_checks.systems.interpreters import interpreter, interpreter_versions
 _PYTHON = re.compile(r"(?P<name>cp|py|pp)(?P<major>\d)_?(?P<minor>\d*)")
 
 
-def interpreter_of(tags: Iterable[Tag], system: str = "linux") -> Interpreter | None:
+def interpreter_of(
+    tags: Iterable[Tag], system: str = "linux", architecture: str = "x86_64"
+) -> Interpreter | None:
     """The oldest CPython that the tags claim to run on, as far as there is data about it.
 
     ``py3-none`` is bound to no Python: what a library there needs of one is the stable ABI at
@@ -34,8 +36,16 @@ def interpreter_of(tags: Iterable[Tag], system: str = "linux") -> Interpreter | 
     known = interpreter_versions()
     if versions:
         version, free_threaded = min(versions)
-        return interpreter(max(version, known[0]), free_threaded=free_threaded, system=system)
-    return interpreter(known[-1], free_threaded=False, system=system) if generic else None
+    elif generic:
+        version, free_threaded = known[-1], False
+    else:
+        return None
+    return interpreter(
+        max(version, known[0]),
+        free_threaded=free_threaded,
+        system=system,
+        architecture=architecture,
+    )
 
 
 def spell_interpreter(python: Interpreter | None) -> str:

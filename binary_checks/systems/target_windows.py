@@ -35,7 +35,7 @@ def windows_target(
     platforms = sorted({tag.platform for tag in tags})
     platform = next(name for name in _ARCHITECTURES if name in platforms)
     architecture = _ARCHITECTURES[platform]
-    python = interpreter_of(tags, "windows")
+    python = interpreter_of(tags, "windows", architecture)
     return TargetSystem(
         name=", ".join(filter(None, (platform, spell_interpreter(python)))),
         system="windows",

@@ -160,6 +160,13 @@ def test_windows_has_its_own_libraries_its_api_sets_and_pythons() -> None:
     assert found.library_data.get("nobody.dll") is None
 
 
+def test_a_32_bit_python_has_no_runtime_of_its_own_for_64_bits() -> None:
+    for platform, has in (("win_amd64", True), ("win32", False)):
+        python = target(f"cp311-cp311-{platform}").interpreter
+        assert python is not None
+        assert ("vcruntime140_1.dll" in python.libraries) == has
+
+
 def test_a_wheel_for_any_platform_has_no_elf_loader() -> None:
     with pytest.raises(NotApplicable, match="no loader for any"):
         target("cp311-cp311-any")
