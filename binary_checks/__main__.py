@@ -102,8 +102,14 @@ def _inspect(options: argparse.Namespace) -> None:
             raise ProfileError(f"{name}: not a package file")
     profile = find_profile(Path.cwd()) if options.profile is None else load_profile(options.profile)
     settings = Settings(profile=profile, python=Path(sys.executable))
-    facts = Facts(Path(options.package), settings, Shelf(map(Path, options.beside)))
-    _print_facts(facts, symbols=options.symbols)
+    kept = None if options.kept is None else Path(options.kept)
+    shelf = Shelf(
+        map(Path, options.beside), fetches=options.fetches or kept is not None, folder=kept
+    )
+    try:
+        _print_facts(Facts(Path(options.package), settings, shelf), symbols=options.symbols)
+    finally:
+        shelf.close()
 
 
 class _Parser(argparse.ArgumentParser):
@@ -119,6 +125,8 @@ def _inspect_options() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="the only format, and the default")
     parser.add_argument("--no-symbols", dest="symbols", action="store_false")
     parser.add_argument("--binary-with", dest="beside", metavar="PATH", action="append", default=[])
+    parser.add_argument("--binary-with-requirements", dest="fetches", action="store_true")
+    parser.add_argument("--binary-requirements-folder", dest="kept", metavar="PATH")
     parser.add_argument("--binary-profile", dest="profile", metavar="NAME_OR_TOML")
     return parser
 

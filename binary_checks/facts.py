@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,15 +40,46 @@ class Settings:
 
 
 class Shelf:
-    """The packages given beside the judged ones, each read once however many packages need it."""
+    """The packages beside the judged ones, each read once however many packages need it.
 
-    def __init__(self, paths: Iterable[Path]) -> None:
+    Those given; and with ``fetches`` those that the judged ones require and that were not given,
+    downloaded into the folder or, without one, into a private one that `close` removes.
+    """
+
+    def __init__(
+        self, paths: Iterable[Path], *, fetches: bool = False, folder: Path | None = None
+    ) -> None:
         self.paths = tuple(_wheels_in(paths))
+        self.fetches = fetches
+        self._folder = folder and folder.absolute()
+        self._private: tempfile.TemporaryDirectory[str] | None = None
         self._opened: dict[Path, Package] = {}
 
     def others(self, than: Path) -> tuple[Package, ...]:
         """Every package on the shelf except that one. Raises GatherError."""
         return tuple(self._open(path) for path in self.paths if path.name != than.name)
+
+    def required(self, wheel: Wheel, target: TargetSystem) -> tuple[Package, ...]:
+        """What the wheel requires on its system, beside what was given. Raises GatherError."""
+        if not self.fetches:
+            return ()
+        from binary_checks.required import fetch_required  # pip and processes, for few runs
+
+        given = self.others(wheel.path)
+        return fetch_required(wheel, target, given, self._open_folder(), self._open)
+
+    def _open_folder(self) -> Path:
+        if self._folder is None:
+            self._private = tempfile.TemporaryDirectory(
+                prefix="binary_checks-", ignore_cleanup_errors=True
+            )
+            self._folder = Path(self._private.name)
+        return self._folder
+
+    def close(self) -> None:
+        """Remove the private folder, if there is one."""
+        if self._private is not None:
+            self._private.cleanup()
 
     def _open(self, path: Path) -> Package:
         if path not in self._opened:
@@ -135,11 +167,11 @@ class Facts:
         return systems.target_for(tags, profile.system_libraries, profile.dll_directories)
 
     def _simulate_loader(self) -> Linkage:
-        wheel = self.get(Wheel)
+        wheel, target = self.get(Wheel), self.get(TargetSystem)
         return loaders.simulate(
             wheel,
-            self.get(TargetSystem),
-            others=self._shelf.others(self.path),
+            target,
+            others=(*self._shelf.others(self.path), *self._shelf.required(wheel, target)),
             requirements=wheel.requires_dist,
         )
 

@@ -44,29 +44,36 @@ def sort_out(
         else:
             packages.append(package)
     given: dict[str, Package] = {canonicalize_name(item.name): item for item in packages}
+    required = find_required(requirements, given, target)
     return Beside(
         packages=tuple(packages),
-        missing=tuple(sorted(_follow(wanted, given, target) - given.keys())),
+        missing=tuple(sorted(required.keys() - given.keys())),
         refused=tuple(words for name in sorted(refused.keys() - given) for words in refused[name]),
     )
 
 
-def _follow(
-    wanted: Mapping[str, Iterable[Requirement]], given: Mapping[str, Package], target: TargetSystem
-) -> set[str]:
-    """The names that are required, directly or by what was given and is required itself."""
+def find_required(
+    requirements: Iterable[str], given: Mapping[str, Package], target: TargetSystem
+) -> dict[str, list[Requirement]]:
+    """All that is required, directly or by what was given and is required itself, by name.
+
+    The names are normalised; an extra that is asked for counts as far as it was given.
+    """
+    wanted = _by_name(applicable(requirements, target))
     asked = {name: _extras(items) for name, items in wanted.items()}
-    queue = list(asked)
+    queue = list(wanted)
     for name in queue:
         package = given.get(name)
         if not isinstance(package, Wheel):
             continue
         for item in applicable(package.requires_dist, target, sorted(asked[name])):
-            known, extras = asked.get(canonicalize_name(item.name)), _extras([item])
-            if known is None or not extras <= known:
-                asked[canonicalize_name(item.name)] = extras | (known or frozenset())
-                queue.append(canonicalize_name(item.name))
-    return set(asked)
+            other, extras = canonicalize_name(item.name), _extras([item])
+            if item not in wanted.setdefault(other, []):
+                wanted[other].append(item)
+            if other not in asked or not extras <= asked[other]:
+                asked[other] = extras | asked.get(other, frozenset())
+                queue.append(other)
+    return wanted
 
 
 def _extras(items: Iterable[Requirement]) -> frozenset[str]:

@@ -27,6 +27,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="a wheel, or a folder of wheels, that the packages require (repeatable)",
     )
     add(
+        "--binary-with-requirements",
+        action="store_true",
+        help="download the wheels that the packages require and that --binary-with does not give",
+    )
+    add(
+        "--binary-requirements-folder",
+        metavar="PATH",
+        help="keep the downloaded wheels there (implies --binary-with-requirements)",
+    )
+    add(
         "--binary-require",
         metavar="FAMILY",
         action="append",
@@ -67,6 +77,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     session = config.stash.get(SESSION, None)
     for facts in session.facts.values() if session else ():
         facts.close()
+    if session:
+        session.shelf.close()
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

@@ -65,8 +65,21 @@ def open_session(config: pytest.Config) -> Session:
         packages=named,
         checks=checks,
         settings=Settings(profile=profile, python=python),
-        shelf=Shelf(_given(folder, name) for name in option.binary_with),
+        shelf=_stock_shelf(config),
         ledger=Ledger(packages=tuple(named.values()), required=frozenset(option.binary_require)),
+    )
+
+
+def _stock_shelf(config: pytest.Config) -> Shelf:
+    option, folder = config.option, config.invocation_params.dir
+    kept = option.binary_requirements_folder
+    place = None if kept is None else Path(os.path.normpath(folder / kept))
+    if place is not None and place.exists() and not place.is_dir():
+        raise pytest.UsageError(f"--binary-requirements-folder {kept}: not a folder")
+    return Shelf(
+        (_given(folder, name) for name in option.binary_with),
+        fetches=option.binary_with_requirements or place is not None,
+        folder=place,
     )
 
 

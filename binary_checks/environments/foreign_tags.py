@@ -1,0 +1,111 @@
+"""Says in pip's words which wheels another system than this one takes."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+from binary_checks.errors import Unavailable
+from binary_checks.model import TargetSystem, Wheel
+
+_CPYTHON = re.compile(r"cp(?P<major>\d)(?P<minor>\d+)")
+_OLDER_NAMES = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
+_FAMILIES = {"glibc": (2, "manylinux", 60), "musl": (1, "musllinux", 10)}
+"""The libc's major version, its tags and a minor version that is newer than all there are."""
+_NEWEST_MACOS = 99
+_NEWEST_PYTHON = 30
+_WINDOWS = {"x86_64": "win_amd64", "i686": "win32", "aarch64": "win_arm64"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ForeignPython:
+    """A Python on another system, by the tags that it takes."""
+
+    version: tuple[int, int]
+    free_threaded: bool
+    platforms: tuple[str, ...]  # best first
+
+    @property
+    def abi(self) -> str:
+        """The ABI tag, ``cp313t``."""
+        return "cp{}{}".format(*self.version) + "t" * self.free_threaded
+
+    @property
+    def name(self) -> str:
+        """A name that a folder may have: ``cp312-manylinux_2_28_x86_64``."""
+        return f"{self.abi}-{self.platforms[0]}"
+
+    def options(self) -> tuple[str, ...]:
+        """Options of ``pip download``."""
+        platforms = (part for platform in self.platforms for part in ("--platform", platform))
+        version = "{}.{}".format(*self.version)
+        return (
+            *("--implementation", "cp", "--python-version", version, "--abi", self.abi),
+            *platforms,
+        )
+
+
+def describe_python(wheel: Wheel, target: TargetSystem) -> ForeignPython:
+    """The oldest Python that a wheel and its Requires-Python speak of, on the target.
+
+    A wheel for every Python gets one of the version that runs now. For each platform the wheels
+    that the oldest promised system takes come first, then those that newer ones alone do: a user
+    may have such a one, and what a package requires often asks for it. Raises Unavailable for a
+    wheel that no CPython takes.
+    """
+    version, free_threaded = _find_python(wheel)
+    return ForeignPython(
+        version=version, free_threaded=free_threaded, platforms=tuple(_list_platforms(target))
+    )
+
+
+def _find_python(wheel: Wheel) -> tuple[tuple[int, int], bool]:
+    exact: list[tuple[tuple[int, int], bool, bool]] = []
+    for tag in wheel.tags:
+        if match := _CPYTHON.fullmatch(tag.interpreter):
+            version = (int(match["major"]), int(match["minor"]))
+            bound = tag.abi.startswith("cp")
+            exact.append((version, bound and tag.abi.endswith("t"), bound))
+    if exact:
+        version, free_threaded, bound = min(exact)
+        return (version if bound else _find_allowed(wheel, version)), free_threaded
+    if any(tag.interpreter.startswith("py") for tag in wheel.tags):
+        return _find_allowed(wheel, sys.version_info[:2]), False
+    raise Unavailable("its requirements are wheels for no CPython: give them with --binary-with")
+
+
+def _find_allowed(wheel: Wheel, lowest: tuple[int, int]) -> tuple[int, int]:
+    """The first version from the lowest on that Requires-Python allows, else the lowest."""
+    try:
+        allowed = SpecifierSet(wheel.header("Requires-Python"))
+    except InvalidSpecifier:
+        return lowest
+    later = ((lowest[0], minor) for minor in range(lowest[1], _NEWEST_PYTHON))
+    return next((v for v in later if allowed.contains("{}.{}.99".format(*v))), lowest)
+
+
+def _list_platforms(target: TargetSystem) -> Iterator[str]:
+    architecture = target.architectures[0]
+    if target.system == "windows":
+        yield _WINDOWS[architecture]
+    elif target.system == "macos":
+        processor = "arm64" if architecture == "aarch64" else architecture
+        oldest = target.minimum_os or (11, 0)
+        yield "macosx_{}_{}_{}".format(*oldest, processor)
+        yield f"macosx_{_NEWEST_MACOS}_0_{processor}"
+    else:
+        yield from _list_linux(target, architecture)
+
+
+def _list_linux(target: TargetSystem, architecture: str) -> Iterator[str]:
+    first, name, newest = _FAMILIES[target.libc]
+    own = target.policy.minimum[1] if target.policy else newest
+    for minor in (*range(own, -1, -1), *range(own + 1, newest + 1)):
+        yield f"{name}_{first}_{minor}_{architecture}"
+        if name == "manylinux" and minor in _OLDER_NAMES:
+            yield f"{_OLDER_NAMES[minor]}_{architecture}"
+    yield f"linux_{architecture}"

@@ -1,0 +1,110 @@
+"""Finds the wheels that a package requires, directly or not, for its own system, not this host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import Version
+
+from binary_checks.environments.downloads import download
+from binary_checks.environments.foreign_tags import ForeignPython, describe_python
+from binary_checks.errors import GatherError
+from binary_checks.loaders.requirements import find_required, fits
+from binary_checks.model import Interpreter, Package, TargetSystem, Wheel
+
+_MOST_ROUNDS = 50
+Open = Callable[[Path], Package]
+
+
+def fetch_required(
+    wheel: Wheel, target: TargetSystem, given: Iterable[Package], folder: Path, open_one: Open
+) -> tuple[Package, ...]:
+    """Download what the wheel requires on the target beside what was given, and read it.
+
+    What is downloaded lies in a folder of that folder, one a Python and platform, and is not
+    downloaded again. Raises GatherError where the index fails or has no wheel that fits,
+    Unavailable for a wheel whose requirements cannot be fetched.
+    """
+    known: dict[str, Package] = {canonicalize_name(item.name): item for item in (*given, wheel)}
+    found: dict[Path, Package] = {}
+    for architecture in target.architectures:
+        system = replace(target, architectures=(architecture,))
+        python = describe_python(wheel, system)
+        system = replace(system, interpreter=_name_interpreter(python))
+        source = _Source(python=python, folder=folder / python.name, open_one=open_one)
+        found.update(_follow(wheel, system, known, source))
+    return tuple(found.values())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Source:
+    """Where wheels come from, and where they are put."""
+
+    python: ForeignPython
+    folder: Path
+    open_one: Open
+
+    def get(self, asked: Mapping[str, list[Requirement]]) -> dict[str, tuple[Path, Package]]:
+        """Download a wheel of each name that fits all that is asked of it, and open it."""
+        spelled = [_spell(name, items) for name, items in sorted(asked.items())]
+        download(spelled, self.python, self.folder)
+        paths = {name: _newest(self.folder, name, items) for name, items in sorted(asked.items())}
+        return {name: (path, self.open_one(path)) for name, path in paths.items()}
+
+
+def _name_interpreter(python: ForeignPython) -> Interpreter:
+    """The interpreter as environment markers know it."""
+    return Interpreter(
+        implementation="cpython",
+        version=python.version,
+        free_threaded=python.free_threaded,
+        exports=frozenset(),
+    )
+
+
+def _follow(
+    wheel: Wheel, target: TargetSystem, given: Mapping[str, Package], source: _Source
+) -> dict[Path, Package]:
+    """Get what is lacking, look into it for what that requires, and begin again."""
+    got: dict[str, tuple[Path, Package]] = {}
+    for _ in range(_MOST_ROUNDS):
+        opened = {name: package for name, (_, package) in got.items()}
+        wanted = find_required(wheel.requires_dist, {**opened, **given}, target)
+        asked = {name: items for name, items in wanted.items() if name not in given}
+        lacking = {name: i for name, i in asked.items() if not _fits_all(opened.get(name), i)}
+        if not lacking:
+            return {path: package for name, (path, package) in got.items() if name in asked}
+        got.update(source.get(lacking))
+    raise GatherError("requirements: no set of versions fits all that is asked of each other")
+
+
+def _fits_all(package: Package | None, asked: Iterable[Requirement]) -> bool:
+    return package is not None and all(fits(package.version, item) for item in asked)
+
+
+def _spell(name: str, asked: Iterable[Requirement]) -> str:
+    """All that is asked of one name, as one requirement for pip."""
+    asked = tuple(asked)
+    if url := next((item.url for item in asked if item.url), None):
+        return f"{name} @ {url}"
+    return f"{name}{','.join(sorted({str(each) for item in asked for each in item.specifier}))}"
+
+
+def _newest(folder: Path, name: str, asked: Iterable[Requirement]) -> Path:
+    """The wheel that pip chose: where a folder is used again there may be older ones."""
+    asked = tuple(asked)
+    fitting: list[tuple[Version, Path]] = []
+    for path in folder.glob("*.whl"):
+        try:
+            project, version, _, _ = parse_wheel_filename(path.name)
+        except InvalidWheelFilename:
+            continue
+        if project == name and all(fits(str(version), item) for item in asked):
+            fitting.append((version, path))
+    if not fitting:
+        raise GatherError(f"requirements: pip put no wheel of {name} where it was told to")
+    return max(fitting)[1]

@@ -1,0 +1,75 @@
+"""With --binary-with-requirements a package is judged beside what its Requires-Dist bring."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from binary_checks.__main__ import main
+from fixtures.build_elf import ElfSymbol, build_elf
+from fixtures.build_wheel import build_wheel
+from tests.plugin.conftest import EXTENSION, Run
+
+pytest.importorskip("pip", reason="no pip here")
+
+NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
+CHECK = f"{NAME}::missing-library"
+
+
+@pytest.fixture
+def folder(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a wheel that requires another, and the index that has that one."""
+    native = build_elf(
+        exports=(ElfSymbol("PyInit__native"),), needed=("libx.so.1",), runpath="$ORIGIN/../x"
+    )
+    build_wheel(pytester.path, members={EXTENSION: native}, requires=("x-runtime",))
+    index = pytester.path / "index"
+    index.mkdir()
+    build_wheel(
+        index,
+        name="x-runtime",
+        tags=("py3-none-manylinux_2_17_x86_64",),
+        members={"x/libx.so.1": build_elf(soname="libx.so.1")},
+    )
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
+    return pytester.path
+
+
+def test_what_a_required_wheel_brings_is_found(folder: Path, run: Run) -> None:
+    run(CHECK).assert_outcomes(skipped=1)
+    run(CHECK, "--binary-with-requirements").assert_outcomes(passed=1)
+    run(CHECK, "--binary-requirements-folder", "kept").assert_outcomes(passed=1)
+    assert [path.name for path in (folder / "kept").rglob("*.whl")] == [
+        "x_runtime-1.0-py3-none-manylinux_2_17_x86_64.whl"
+    ]
+
+
+def test_an_index_that_lacks_it_is_an_error_and_no_problem_of_the_package(
+    folder: Path, run: Run
+) -> None:
+    for path in (folder / "index").iterdir():
+        path.unlink()
+    result = run(CHECK, "--binary-with-requirements")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [f"missing-library: {NAME}: requirements: the index has no wheel of x-runtime for cp311 *"]
+    )
+
+
+def test_inspect_shows_what_a_required_wheel_brings(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["inspect", NAME, "--json", "--binary-requirements-folder", "kept"]) == 0
+    (edge,) = json.loads(capsys.readouterr().out)["linkage"]
+    assert edge["resolved"] == "wheel:x-runtime:x/libx.so.1"
+
+
+def test_a_file_in_place_of_the_folder_is_a_usage_error(
+    folder: Path, pytester: pytest.Pytester
+) -> None:
+    (folder / "kept").touch()
+    with pytest.raises(pytest.UsageError, match="--binary-requirements-folder kept: not a folder"):
+        pytester.parseconfigure(NAME, "--binary-requirements-folder", "kept")
