@@ -22,6 +22,7 @@ from binary_checks.inspection import write_facts
 from binary_checks.model import Linkage, Package
 from binary_checks.packages import recognises
 from binary_checks.profile import find_profile, load_profile
+from binary_checks.summary import write_summary
 
 UNNEEDED = ("doctest", "unittest", "unraisableexception", "threadexception", "pastebin")
 """Plugins of pytest's own that have nothing to say about packages."""
@@ -81,7 +82,7 @@ class _DemandPaths:
 
 
 def inspect(arguments: Sequence[str]) -> int:
-    """Print the facts of one package as JSON, without a verdict."""
+    """Print the facts of one package without a verdict: a summary, or all as JSON."""
     code = pytest.ExitCode.OK
     try:
         _inspect(_inspect_options().parse_args(arguments))
@@ -106,8 +107,12 @@ def _inspect(options: argparse.Namespace) -> None:
     shelf = Shelf(
         map(Path, options.beside), fetches=options.fetches or kept is not None, folder=kept
     )
+    facts = Facts(Path(options.package), settings, shelf)
     try:
-        _print_facts(Facts(Path(options.package), settings, shelf), symbols=options.symbols)
+        if options.json:
+            _print_facts(facts, symbols=options.symbols)
+        else:
+            print("\n".join(write_summary(facts.get(Package))), flush=True)
     finally:
         shelf.close()
 
@@ -122,7 +127,7 @@ class _Parser(argparse.ArgumentParser):
 def _inspect_options() -> argparse.ArgumentParser:
     parser = _Parser(prog="binary-checks inspect", description=inspect.__doc__)
     parser.add_argument("package", metavar="PACKAGE")
-    parser.add_argument("--json", action="store_true", help="the only format, and the default")
+    parser.add_argument("--json", action="store_true", help="all facts, not a summary")
     parser.add_argument("--no-symbols", dest="symbols", action="store_false")
     parser.add_argument("--binary-with", dest="beside", metavar="PATH", action="append", default=[])
     parser.add_argument("--binary-with-requirements", dest="fetches", action="store_true")

@@ -11,6 +11,8 @@ import pytest
 from binary_checks.inspection import record_sha256, write_facts
 from binary_checks.model import (
     Dependency,
+    DeviceCode,
+    DeviceKind,
     Edge,
     Format,
     Linkage,
@@ -105,6 +107,14 @@ def test_what_could_not_be_read_is_in_it() -> None:
     assert malformed == {"format": "ELF", "offset": 64, "path": "demo/m.so", "reason": "cut off"}
     (unread,) = facts()["unread_objects"]
     assert unread["format"] == "PE"
+
+
+def test_device_code_has_all_five_words_always() -> None:
+    code = DeviceCode(kind=DeviceKind.SASS, architecture="sm_90a", count=1, bytes=64, compressed=0)
+    (item,) = facts(wheel(objects=(elf_file(device_code=(code,)),)))["object_files"]
+    assert item["device_code"] == [
+        {"kind": "sass", "architecture": "sm_90a", "count": 1, "bytes": 64, "compressed": 0}
+    ]
 
 
 def test_no_path_of_this_machine_is_in_it() -> None:

@@ -34,10 +34,10 @@ class DeviceCode:
     """All code of one object for one target."""
 
     kind: DeviceKind
-    architecture: str = ""  # as a DeviceTarget has it
-    count: int = 0  # entries of that target
-    bytes: int = 0  # that they take in the file, compressed or not
-    compressed: int = 0  # how many of the entries are
+    architecture: str  # as a DeviceTarget has it
+    count: int  # entries of that target
+    bytes: int  # that they take in the file, with their heads, compressed or not
+    compressed: int  # how many of the entries are
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

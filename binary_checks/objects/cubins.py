@@ -30,7 +30,11 @@ def read_cubin(source: ByteSource, header: ElfHeader, sections: tuple[Section, .
     else:
         return {}
     code = DeviceCode(
-        kind=target.kind, architecture=target.architecture, count=1, bytes=source.size
+        kind=target.kind,
+        architecture=target.architecture,
+        count=1,
+        bytes=source.size,
+        compressed=0,
     )
     container = DeviceContainers(targets=(target,), count=1, reason=reason)
     return {"device_code": (code,), "device_containers": (container,)}

@@ -68,7 +68,7 @@ class Tally:
 def unknown(offset: int, reason: str, size: int = 0, compressed: int = 0) -> Container:
     """A container of which nothing is known but that it is there."""
     kind = DeviceKind.UNKNOWN
-    code = DeviceCode(kind=kind, count=1, bytes=size, compressed=compressed)
+    code = DeviceCode(kind=kind, architecture="", count=1, bytes=size, compressed=compressed)
     return Container(offset, (code,), reason)
 
 

@@ -130,6 +130,13 @@ def test_inspect_prints_the_facts_of_a_system_whose_loader_is_not_simulated(
     assert "without linkage: the loader of iOS is not simulated" in result.stderr
 
 
+def test_inspect_without_json_is_a_summary(tmp_path: Path) -> None:
+    path = healthy(tmp_path)
+    result = command(tmp_path, "inspect", path.name)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith(f"{path.name}: ")
+
+
 def test_inspect_of_a_broken_package_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "broken-1.0-py3-none-any.whl"
     path.write_bytes(b"no zip")

@@ -1,0 +1,135 @@
+"""Says in a few lines what is in a package: its objects, and the device code by architecture."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from binary_checks.model import (
+    DeviceCode,
+    DeviceContainers,
+    DeviceFile,
+    DeviceTarget,
+    ElfFile,
+    ObjectFile,
+    Package,
+    PeFile,
+    StaticArchive,
+)
+
+_WithDeviceCode = ElfFile | PeFile | StaticArchive | DeviceFile
+_HEADINGS = ("architecture", "kind", "entries", "compressed", "containers", "bytes")
+_NUMBERS = re.compile(r"(\d+)")
+
+
+class _Row(NamedTuple):
+    """A line of a table: what there is for one target."""
+
+    code: DeviceCode
+    containers: str  # how many have it, of how many
+
+
+def write_summary(package: Package) -> Iterator[str]:
+    """The account in lines, without their ends."""
+    kinds = Counter(f"{item.format.value} {item.kind.value}" for item in package.objects)
+    yield f"{package.file_name}: {package.name} {package.version}, {package.size:,} bytes"
+    yield from (f"  {count:>6} {kind}" for kind, count in sorted(kinds.items()))
+    for malformed in package.malformed:
+        yield f"malformed: {malformed.path}: {malformed.reason}"
+    for unread in package.unread:
+        yield f"not read: {unread.path}: {unread.reason}"
+    carriers = [item for item in package.objects if isinstance(item, _WithDeviceCode)]
+    yield from _write_tables([item for item in carriers if item.device_code], package)
+    for item in carriers:
+        for fault in item.device_faults:
+            yield f"damaged device code: {item.path}: at byte {fault.offset:#x}: {fault.reason}"
+
+
+def _write_tables(carriers: list[_WithDeviceCode], package: Package) -> Iterator[str]:
+    """A table for each library, the largest first, and one for all where there are several."""
+    for item in sorted(carriers, key=lambda item: (-_bytes_of(item.device_code), item.path)):
+        yield ""
+        yield _title(item.path, item.device_code, item.size)
+        yield from _write_table(_rows(item.device_code, item.device_containers))
+    if len(carriers) > 1:
+        codes = _add_up(item.device_code for item in carriers)
+        containers = [group for item in carriers for group in item.device_containers]
+        inflated = sum(item.size for item in _each_file(package.objects))
+        yield ""
+        yield _title(f"all {len(carriers)} together", codes, inflated)
+        yield from _write_table(_rows(codes, containers))
+
+
+def _title(what: str, codes: Iterable[DeviceCode], whole: int) -> str:
+    size = _bytes_of(codes)
+    share = f" ({size / whole:.0%} of {whole:,})" if whole else ""
+    return f"device code of {what}: {size:,} bytes{share}"
+
+
+def _each_file(objects: Iterable[ObjectFile]) -> Iterable[ObjectFile]:
+    """One object of each file: slices of a fat one would count it twice."""
+    return {item.path: item for item in objects}.values()
+
+
+def _bytes_of(codes: Iterable[DeviceCode]) -> int:
+    return sum(code.bytes for code in codes)
+
+
+def _rows(codes: Iterable[DeviceCode], groups: Iterable[DeviceContainers]) -> Iterator[_Row]:
+    having: Counter[DeviceTarget] = Counter()
+    total = 0
+    for group in groups:
+        total += group.count
+        having.update(dict.fromkeys(group.targets, group.count))
+    for code in sorted(codes, key=_natural):
+        target = DeviceTarget(kind=code.kind, architecture=code.architecture)
+        yield _Row(code, f"{having[target]}/{total}")
+
+
+def _natural(code: DeviceCode) -> tuple[str, list[tuple[int, str]]]:
+    """So that sm_90 stands before sm_100."""
+    parts = _NUMBERS.split(code.architecture)
+    return code.kind.value, [(int(part) if part.isdecimal() else -1, part) for part in parts]
+
+
+def _add_up(all_codes: Iterable[Iterable[DeviceCode]]) -> list[DeviceCode]:
+    sums: defaultdict[DeviceTarget, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for codes in all_codes:
+        for code in codes:
+            target = DeviceTarget(kind=code.kind, architecture=code.architecture)
+            parts = zip(sums[target], (code.count, code.bytes, code.compressed), strict=True)
+            sums[target] = [one + other for one, other in parts]
+    return [
+        DeviceCode(
+            kind=target.kind,
+            architecture=target.architecture,
+            count=count,
+            bytes=size,
+            compressed=compressed,
+        )
+        for target, (count, size, compressed) in sums.items()
+    ]
+
+
+def _write_table(rows: Iterable[_Row]) -> Iterator[str]:
+    cells = [
+        _HEADINGS,
+        *(
+            (
+                code.architecture or "?",
+                code.kind.value,
+                f"{code.count:,}",
+                f"{code.compressed:,}",
+                containers,
+                f"{code.bytes:,}",
+            )
+            for code, containers in rows
+        ),
+    ]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        left = (cell.ljust(width) for cell, width in zip(row[:2], widths[:2], strict=True))
+        right = (cell.rjust(width) for cell, width in zip(row[2:], widths[2:], strict=True))
+        yield "  " + "  ".join((*left, *right))
