@@ -11,7 +11,7 @@ from binary_checks.loaders import glibc, musl
 from binary_checks.loaders.bindings import look_up_bindings
 from binary_checks.loaders.dyld import Dyld
 from binary_checks.loaders.elf import ElfLoader
-from binary_checks.loaders.image import Image
+from binary_checks.loaders.image import Image, load
 from binary_checks.loaders.layout import Layout
 from binary_checks.loaders.loader import Loader
 from binary_checks.loaders.lookups import Lookups, find_own_python_symbols
@@ -49,7 +49,7 @@ def simulate(
         format=simulation.format,
         unjudged=target.unjudged,
         edges=_merge(images, layout, own=True),
-        edges_beside=_merge(images, layout, own=False),
+        edges_beside=_merge((*images, *simulation.strays), layout, own=False),
         roots=_each_once(image.root.path for each in loadings for image in each.roots),
         orphans=_each_once(path for each in loadings for path in each.unreached),
         closures=tuple(dict.fromkeys(closures)),
@@ -73,6 +73,7 @@ class _Simulation:
     layout: Layout[Any]
     loadings: tuple[Loadings[Any], ...]
     lookups: Lookups
+    strays: tuple[Image[Any], ...] = ()  # of others' objects that are there only if loaded before
     missing_versions: tuple[MissingVersion, ...] = ()
 
 
@@ -88,6 +89,7 @@ def _simulate_linux(
         layout=loader.layout,
         loadings=loadings,
         lookups=look_up(images, loader),
+        strays=_load_strays(images, loader),
         missing_versions=find_missing_versions(images, loader.layout, target)
         if checks_versions
         else (),
@@ -114,6 +116,7 @@ def _simulate_bindings(container: Format, loader: Loader[Any]) -> _Simulation:
         layout=loader.layout,
         loadings=loadings,
         lookups=look_up_bindings(images, loader),
+        strays=_load_strays(images, loader),
     )
 
 
@@ -131,6 +134,14 @@ def _load(loader: Loader[Any], target: TargetSystem) -> tuple[Loadings[Any], ...
         load_roots([item for item in layout.objects if layout.fits(item, architecture)], loader)
         for architecture in target.architectures
     )
+
+
+def _load_strays(images: Iterable[Image[Any]], loader: Loader[Any]) -> tuple[Image[Any], ...]:
+    """Load what others bring and no search finds: torch's libraries, which its import loads."""
+    edges = (edge for image in images for edge in image.edges if edge.resolved is None)
+    labels = _each_once(edge.elsewhere[0] for edge in edges if edge.elsewhere)
+    found = (loader.layout.labelled(label) for label in labels if label.startswith("wheel:"))
+    return tuple(load(item, loader) for item in found if item is not None)
 
 
 def _merge(images: Iterable[Image[Any]], layout: Layout[Any], *, own: bool) -> tuple[Edge, ...]:

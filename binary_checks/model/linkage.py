@@ -91,7 +91,8 @@ class Linkage:
     format: Format = Format.ELF  # of the objects that the target's loader loads
     edges: tuple[Edge, ...] = ()
     edges_beside: tuple[Edge, ...] = ()
-    """Of the objects of packages given beside it that its own load; paths are ``wheel:...``."""
+    """Of the objects of packages given beside it that its own load, or find once they are loaded;
+    paths are ``wheel:...``."""
     roots: tuple[str, ...] = ()  # what is loaded by itself: extensions, executables, libraries
     orphans: tuple[str, ...] = ()  # libraries grafted into the package that no root reaches
     closures: tuple[tuple[str, tuple[str, ...]], ...] = ()  # root -> what it loads, in load order

@@ -106,7 +106,7 @@ def test_a_driver_that_a_profile_promises_is_still_not_everywhere() -> None:
 def test_what_was_not_given_may_need_the_driver() -> None:
     (finding,) = judge(extension("libcublas.so.12", rpath=("$ORIGIN/../nvidia/cublas/lib",)))
     assert isinstance(finding, NotLooked)
-    assert finding.sentence.startswith("whether libcublas.so.12 load it is not known")
+    assert finding.sentence.startswith("what libcublas.so.12 needs in turn, perhaps the driver")
 
 
 def test_a_cuda_build_without_the_driver_is_fine() -> None:

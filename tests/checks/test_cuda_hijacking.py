@@ -88,7 +88,7 @@ def test_how_a_required_library_finds_others_is_not_known() -> None:
     problem, gap = hijackable_library(linkage, wheel(objects=(module,)))
     assert isinstance(problem, Problem)
     assert isinstance(gap, NotLooked)
-    assert gap.sentence.startswith("how libcusparse.so.12 find others is not known")
+    assert gap.sentence.startswith("what libcusparse.so.12 looks for in turn is not known")
 
 
 def test_windows_does_not_search_path() -> None:

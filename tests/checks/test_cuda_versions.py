@@ -90,6 +90,16 @@ def test_one_process_must_not_get_two_runtimes() -> None:
     ]
 
 
+def test_what_is_loaded_before_counts_too() -> None:
+    """As torch is, which the extensions for it find without a search path."""
+    torch = library("torch/lib/libtorch_cuda.so", "libcudart.so.13")
+    beside = wheel("torch-2.0-cp311-cp311-manylinux_2_17_x86_64.whl", objects=(torch,))
+    module = extension("libtorch_cuda.so", "libcudart.so.12")
+    (finding,) = judge(module, linkage=link(module, others=(beside,)))
+    assert isinstance(finding, Problem)
+    assert "needed by wheel:torch:torch/lib/libtorch_cuda.so" in finding.sentence
+
+
 def test_a_package_may_have_libraries_for_several_cudas() -> None:
     several = (
         library("demo/libdemo_cuda118.so", "libcudart.so.11.0"),

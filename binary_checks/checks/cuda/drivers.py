@@ -91,8 +91,8 @@ def _tell_gaps(imports: Iterable[Loading], drivers: tuple[str, ...]) -> Iterator
     }
     if names := name_first(sorted(lost), 8):
         yield NotLooked(
-            sentence=f"whether {names} load it is not known: give the wheels that bring them with "
-            "--binary-with, or use --binary-with-requirements"
+            sentence=f"what {names} needs in turn, perhaps the driver, is not known: give the "
+            "wheels that bring it with --binary-with, or use --binary-with-requirements"
         )
 
 

@@ -46,7 +46,7 @@ _LIBRARIES = (
     "libnpp*",
 )
 _GRAFT = re.compile(r"[-.][0-9a-f]{8}[-.]")  # a name that nobody else's library has
-_GIVE = "give their wheels with --binary-with, or use --binary-with-requirements"
+_GIVE = "give the wheels that bring it with --binary-with, or use --binary-with-requirements"
 _REPLACEABLE = frozenset({Rule.RUNPATH, Rule.SYSTEM})
 
 
@@ -85,7 +85,7 @@ def hijackable_library(
         yield _accuse(edge)
     lost = {edge.needed for edge in linkage.edges if _is_to_come(edge, linkage)}
     if names := name_first(sorted(name for name in lost if _fits(name, libraries)), 8):
-        yield NotLooked(sentence=f"how {names} find others is not known: {_GIVE}")
+        yield NotLooked(sentence=f"what {names} looks for in turn is not known: {_GIVE}")
 
 
 def _find_open_doors(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
@@ -25,8 +25,8 @@ class Loading:
 
     def find(self, edge: Edge) -> str | None:
         """The object of this process that satisfies a need."""
-        if edge.resolved in self.objects:
-            return edge.resolved
+        if _target(edge) in self.objects:
+            return _target(edge)
         name = edge.needed.rpartition("/")[2].lower()
         return next((o for o in self.objects if o.rpartition("/")[2].lower() == name), None)
 
@@ -52,13 +52,33 @@ def is_eager(edge: Edge) -> bool:
 
 
 def find_loadings(linkage: Linkage) -> tuple[Loading, ...]:
-    """Every process that the package was loaded into."""
+    """Every process that the package was loaded into.
+
+    With what is there only if it was loaded before, as torch's libraries are once it is imported.
+    """
     needs: dict[str, tuple[Edge, ...]] = {}
     for edge in (*linkage.edges, *linkage.edges_beside):
         needs[edge.path] = (*needs.get(edge.path, ()), edge)
     return tuple(
-        Loading(root=root, objects=objects, needs=needs) for root, objects in linkage.closures
+        Loading(root=root, objects=_complete(objects, needs), needs=needs)
+        for root, objects in linkage.closures
     )
+
+
+def _complete(objects: Iterable[str], needs: Mapping[str, tuple[Edge, ...]]) -> tuple[str, ...]:
+    found = dict.fromkeys(objects)
+    queue = list(found)
+    for path in queue:
+        for edge in filter(is_eager, needs.get(path, ())):
+            target = _target(edge)
+            if target and target not in found and not target.startswith(("system:", "python:")):
+                found[target] = None
+                queue.append(target)
+    return tuple(found)
+
+
+def _target(edge: Edge) -> str | None:
+    return edge.resolved or next(iter(edge.elsewhere), None)
 
 
 def find_imported(package: Package, opened_at_import: tuple[str, ...]) -> frozenset[str]:
