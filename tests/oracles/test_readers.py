@@ -18,7 +18,13 @@ from tests.oracles.downloads import download
 
 pytestmark = [pytest.mark.slow, pytest.mark.network]
 WHEELS = ["numpy==2.4.6", "cryptography==50.0.2", "lxml==6.1.3", "pyarrow==26.0.1"]
-STABLE_ABI = ["cryptography==50.0.2", "libsass==0.23.0", "igraph==1.0.0", "pynacl==1.6.2"]
+LINUX = tuple(f"manylinux_2_{minor}_x86_64" for minor in (34, 28, 27, 17, 5))
+MACOS, WINDOWS = ("macosx_14_0_arm64",), ("win_amd64",)
+STABLE_ABI = {
+    LINUX: ["cryptography==50.0.2", "libsass==0.23.0", "igraph==1.0.0", "pynacl==1.6.2"],
+    MACOS: ["bcrypt==5.0.0", "igraph==1.0.0", "pynacl==1.6.2"],
+    WINDOWS: ["cryptography==50.0.2", "igraph==1.0.0", "pynacl==1.6.2", "psutil==7.2.2"],
+}
 
 
 def llvm_version() -> int:
@@ -33,7 +39,6 @@ needs_llvm = pytest.mark.skipif(
 )
 
 
-LINUX = tuple(f"manylinux_2_{minor}_x86_64" for minor in (34, 28, 27, 17, 5))
 READERS = [
     pytest.param(
         *(compare_elf, ("readelf", "pyelftools"), LINUX),
@@ -41,12 +46,12 @@ READERS = [
         id="elf",
     ),
     pytest.param(
-        *(compare_macho, ("llvm-objdump", "LIEF"), ("macosx_14_0_arm64",)),
+        *(compare_macho, ("llvm-objdump", "LIEF"), MACOS),
         marks=needs_llvm,
         id="macho",
     ),
     pytest.param(
-        *(compare_pe, ("llvm-readobj", "pefile", "LIEF"), ("win_amd64",)),
+        *(compare_pe, ("llvm-readobj", "pefile", "LIEF"), WINDOWS),
         marks=needs_llvm,
         id="pe",
     ),
@@ -74,17 +79,19 @@ def test_no_fact_of_a_published_wheel_differs(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits abi3audit's memory as Linux does")
+@pytest.mark.parametrize("platforms", STABLE_ABI, ids=["linux", "macos", "windows"])
 def test_abi3audit_objects_to_nothing_that_is_not_told_or_proven(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    platforms: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("abi3audit")
     from fixtures.oracles import compare_abi3
 
-    wheels = download(tmp_path, LINUX, STABLE_ABI)
+    wheels = download(tmp_path, platforms, STABLE_ABI[platforms])
     status = compare_abi3.main([str(wheel) for wheel in wheels])
     said = capsys.readouterr().out
     with capsys.disabled():
         print(f"\nabi3audit: {said}")  # noqa: T201 - the figures asked for
+    assert len(wheels) == len(STABLE_ABI[platforms])
     assert all("-abi3-" in wheel.name for wheel in wheels)
-    assert said.endswith(f"{len(STABLE_ABI)} wheels, 0 differences\n")
+    assert said.endswith(f"{len(wheels)} wheels, 0 differences\n")
     assert status == 0
