@@ -34,6 +34,7 @@ FAMILIES = {
     "windows": "what keeps libraries from loading on Windows, and what attackers like there",
     "duplicates": "runtimes that must exist once in a process",
     "cuda": "what a CUDA build is proven by without a GPU",
+    "expected": "what only the profile knows: releases, libraries, search paths, snippets",
     "runtime": "installation, import and load in a clean environment",
 }
 """The families of our own checks, which pytest knows as markers."""

@@ -57,7 +57,9 @@ def _spell(annotation: Any) -> str:
         return " | ".join(_spell(kind) for kind in typing.get_args(annotation))
     if annotation is type(None):
         return "None"
-    return str(annotation) if typing.get_origin(annotation) else str(annotation.__name__)
+    if typing.get_origin(annotation):
+        return str(annotation).replace("collections.abc.", "")
+    return str(annotation.__name__)
 
 
 def document(checks: Iterable[Check[Any]]) -> str:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import sys
-import types
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
-from difflib import get_close_matches
+from datetime import date
 from fnmatch import fnmatchcase
 from importlib import resources
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import Any
 from binary_checks.check import Check, Option
 from binary_checks.errors import ProfileError
 from binary_checks.model import Problem
+from binary_checks.toml_values import convert, reject_unknown
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -147,9 +146,9 @@ def _profile(
         "options": dict,
         "known_problems": list,
     }
-    _reject_unknown(table, kinds, f"profile {source}", "key")
+    reject_unknown(table, kinds, f"profile {source}", "key")
     values = {
-        key: _convert(value, kinds[key], f"profile {source}: {key}") for key, value in table.items()
+        key: convert(value, kinds[key], f"profile {source}: {key}") for key, value in table.items()
     }
     if not 0 < values.get("timeout", 1) < 1e6:  # a wait has its limits, too
         raise ProfileError(f"profile {source}: timeout: {values['timeout']} is no span of seconds")
@@ -178,19 +177,26 @@ def _merge(
     for check_id, options in own.items():
         if not isinstance(options, dict):
             raise ProfileError(f"profile {source}: options.{check_id}: not a table")
-    return {**base, **{name: {**base.get(name, {}), **options} for name, options in own.items()}}
+    return {**base, **{name: _add(base.get(name, {}), options) for name, options in own.items()}}
+
+
+def _add(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of both; a table adds to the table of the same name, everything else replaces."""
+    tables = {name for name, value in base.items() if isinstance(value, dict)}
+    both = {name for name, value in own.items() if isinstance(value, dict)} & tables
+    return {**base, **own, **{name: {**base[name], **own[name]} for name in both}}
 
 
 def _known_problem(row: object, where: str) -> KnownProblem:
     kinds = typing.get_type_hints(KnownProblem)
     if not isinstance(row, dict):
         raise ProfileError(f"{where}: not a table")
-    _reject_unknown(row, kinds, where, "key")
+    reject_unknown(row, kinds, where, "key")
     for required in ("check", "reason"):
         if not row.get(required):
             raise ProfileError(f"{where}: {required!r} is missing")
     return KnownProblem(
-        **{key: _convert(value, kinds[key], f"{where}: {key}") for key, value in row.items()}
+        **{key: convert(value, kinds[key], f"{where}: {key}") for key, value in row.items()}
     )
 
 
@@ -203,7 +209,7 @@ def validate(profile: Profile, checks: Iterable[Check[Any]]) -> Profile:
     where = f"profile {profile.source}"
     named = [*profile.enable, *profile.disable, *profile.options]
     named += [known.check for known in profile.known_problems]
-    _reject_unknown(dict.fromkeys(named), by_id, where, "check")
+    reject_unknown(dict.fromkeys(named), by_id, where, "check")
     options = {
         check_id: _convert_options(values, by_id[check_id].options, f"{where}: options.{check_id}")
         for check_id, values in profile.options.items()
@@ -214,36 +220,8 @@ def validate(profile: Profile, checks: Iterable[Check[Any]]) -> Profile:
 def _convert_options(
     values: Mapping[str, Any], options: Mapping[str, Option], where: str
 ) -> dict[str, Any]:
-    _reject_unknown(values, options, where, "option")
+    reject_unknown(values, options, where, "option")
     return {
-        name: _convert(value, options[name].annotation, f"{where}.{name}")
+        name: convert(value, options[name].annotation, f"{where}.{name}")
         for name, value in values.items()
     }
-
-
-def _reject_unknown(given: Iterable[str], known: Mapping[str, Any], where: str, noun: str) -> None:
-    for name in given:
-        if name not in known:
-            close = get_close_matches(name, known, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise ProfileError(f"{where}: unknown {noun} {name!r}{hint}")
-
-
-def _convert(value: Any, annotation: Any, where: str) -> Any:
-    """A TOML value as the annotated type: integers widen, arrays become tuples, no more."""
-    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin in (typing.Union, types.UnionType):
-        annotation = next(kind for kind in arguments if kind is not type(None))
-        return _convert(value, annotation, where)
-    if origin is tuple and isinstance(value, list):
-        return tuple(_convert(item, arguments[0], where) for item in value)
-    if annotation is float and type(value) is int:
-        return float(value)
-    expected = origin or annotation
-    if not isinstance(value, expected) or type(value) in {bool, datetime} - {expected}:
-        noun = {tuple: "array", dict: "table", list: "array of tables"}.get(
-            expected, expected.__name__
-        )
-        article = "an" if noun[0] in "aeiou" else "a"
-        raise ProfileError(f"{where}: {value!r} is not {article} {noun}")
-    return value

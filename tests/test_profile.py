@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import date
 from pathlib import Path
 
@@ -246,3 +246,41 @@ def test_numbers_and_nests_without_measure_are_refused(
 ) -> None:
     with pytest.raises(ProfileError, match=message):
         profile(tmp_path, text)
+
+
+@check
+def unlike(
+    wheel: Wheel,
+    *,
+    paths: Mapping[str, tuple[str, ...]] = {},
+    limits: Mapping[str, int] = {},
+) -> Iterator[str]:
+    """A wheel is unlike what the profile says of it."""
+    yield from ()
+
+
+def test_a_table_is_converted_value_by_value_and_keeps_its_order(tmp_path: Path) -> None:
+    text = "[options.unlike.paths]\n'b/*' = ['x', 'y']\n'a/*' = []\n"
+    options = validate(profile(tmp_path, text), [unlike]).options["unlike"]
+    assert list(options["paths"].items()) == [("b/*", ("x", "y")), ("a/*", ())]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("limits = 3", "profile P: options.unlike.limits: 3 is not a table"),
+        ("limits = {a = 'b'}", "profile P: options.unlike.limits.a: 'b' is not an int"),
+        ("paths = {'a/*' = 'b'}", "profile P: options.unlike.paths.a/*: 'b' is not an array"),
+    ],
+)
+def test_a_table_of_other_values_is_refused(tmp_path: Path, text: str, line: str) -> None:
+    with pytest.raises(ProfileError) as caught:
+        validate(profile(tmp_path, f"[options.unlike]\n{text}"), [unlike])
+    assert str(caught.value).replace(str(tmp_path / "p.toml"), "P") == line
+
+
+def test_a_profile_adds_to_the_tables_of_the_one_it_extends(tmp_path: Path) -> None:
+    base = tmp_path / "base.toml"
+    base.write_text("[options.unlike]\nlimits = {a = 1, b = 2}\n")
+    read = profile(tmp_path, "extends = 'base.toml'\n[options.unlike]\nlimits = {b = 3, c = 4}\n")
+    assert read.options == {"unlike": {"limits": {"a": 1, "b": 3, "c": 4}}}

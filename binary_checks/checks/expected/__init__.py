@@ -1,0 +1,1 @@
+"""What only the profile knows of a project's packages, and nothing in them can tell."""

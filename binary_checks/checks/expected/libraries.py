@@ -1,0 +1,82 @@
+"""Whether a package brings and needs the libraries that its project has decided upon."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+
+from binary_checks.check import check
+from binary_checks.checks.unloaded_objects import find_unread
+from binary_checks.errors import NotApplicable
+from binary_checks.model import Finding, Kind, NotLooked, ObjectFile, Package, Problem
+from binary_checks.model.phrases import name_first
+
+
+@check(enabled=False)
+def banned_library(package: Package, *, banned: tuple[str, ...] = ()) -> Iterator[Finding]:
+    """A package brings or needs a library that the profile bans.
+
+    ``banned`` are globs on the library's file name, its own or its needed one, whatever the case:
+    ``*openblas*.dylib`` is OpenBLAS on macOS alone.
+
+    Why: the project has decided for another one; two of a kind in one process compute slower, or
+    differently, or not at all.
+    Fix: look at what the build found (CMake's cache), and tell it not to look for this one.
+    """
+    if not banned:
+        yield NotLooked(sentence="no library is banned: the option banned is empty")
+        return
+    yield from find_unread(package, found=bool(package.objects), absent="no object file")
+    for item in package.objects:
+        for name in dict.fromkeys((item.file_name, _base(item.name))):
+            if name and (glob := _find_glob(name, banned)):
+                yield Problem(path=item.path, sentence=f"is {name}: the profile bans {glob}")
+        for need in item.needed:
+            if glob := _find_glob(_base(need.name), banned):
+                yield Problem(
+                    path=item.path, sentence=f"needs {need.name}: the profile bans {glob}"
+                )
+
+
+def _base(name: str) -> str:
+    return name.rpartition("/")[2]
+
+
+def _find_glob(name: str, globs: Iterable[str]) -> str:
+    return next((glob for glob in globs if fnmatchcase(name.lower(), glob.lower())), "")
+
+
+@check(enabled=False)
+def absent_library(
+    package: Package, *, required: Mapping[str, tuple[str, ...]] = {}
+) -> Iterator[Finding]:
+    """A package does not bring a library that it must, or brings it more than once.
+
+    ``required`` says for each format, ``ELF``, ``Mach-O`` or ``PE``, globs on paths; one file must
+    match each.
+
+    Why: without it the user's own one is loaded, if there is any; with two of them one process
+    has both.
+    Fix: bundle it once, where the others look for it, and let the repair tool exclude no more.
+    """
+    if not any(required.values()):
+        yield NotLooked(sentence="no library is required: the option required is empty")
+        return
+    loaded = [item for item in package.objects if item.kind is Kind.SHARED]
+    there = {item.format.value for item in loaded}
+    if unknown := required.keys() - {"ELF", "Mach-O", "PE"}:
+        yield NotLooked(sentence=f"the option required has no format {name_first(sorted(unknown))}")
+    yield from find_unread(package, found=bool(loaded), absent="no library at all")
+    if not there & required.keys():
+        raise NotApplicable(f"nothing is required of {' and '.join(sorted(there)) or 'these'}")
+    for form in sorted(there & required.keys()):
+        for glob in required[form]:
+            yield from _demand_one(glob, [i for i in loaded if i.format.value == form])
+
+
+def _demand_one(glob: str, libraries: Iterable[ObjectFile]) -> Iterator[Problem]:
+    paths = sorted({item.path for item in libraries if fnmatchcase(item.path, glob)})
+    if not paths:
+        yield Problem(sentence=f"it brings no {glob}: the user's own is loaded, if there is one")
+    for path in paths[1:]:
+        yield Problem(path=path, sentence=f"is one {glob} too many beside {paths[0]}")

@@ -1,0 +1,89 @@
+"""Whether a wheel is of the release, the channel and the day that it should be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import date, datetime, timedelta, timezone
+
+from packaging.version import InvalidVersion, Version
+
+from binary_checks.check import check
+from binary_checks.errors import NotApplicable
+from binary_checks.model import Finding, NotLooked, Problem, Wheel
+
+
+@check(enabled=False)
+def stale_nightly(package: Wheel, *, days: int = 3) -> Iterator[Finding]:
+    """A nightly was built too long ago, by the date in its version.
+
+    The date is that of ``.devYYYYMMDD``, today is that of UTC. What is ``days`` days old passes,
+    what is older fails, and so does what is dated later than tomorrow. A version without ``.dev``
+    is no nightly.
+
+    Why: the nightly build has been failing for days, and what is tested and given out is the last
+    one that did not.
+    Fix: look at why the newer builds are missing; a date in the future is a build host's clock.
+    """
+    number = _development_number(package.version)
+    if number is None:
+        raise NotApplicable(f"{package.version} is no nightly: it has no .dev")
+    built, today = _read_date(number), datetime.now(timezone.utc).date()
+    if built is None:
+        yield Problem(sentence=f"its version is {package.version}: .dev{number} is no date")
+    elif (age := (today - built).days) > days:
+        yield Problem(sentence=f"it is of {built}, {age} days ago; {days} are allowed")
+    elif built > today + timedelta(days=1):
+        yield Problem(sentence=f"it is of {built}, which is {-age} days from now")
+
+
+def _development_number(version: str) -> int | None:
+    try:
+        return Version(version).dev
+    except InvalidVersion:
+        return None
+
+
+def _read_date(number: int) -> date | None:
+    try:
+        return datetime.strptime(f"{number:08}", "%Y%m%d").date()
+    except ValueError:
+        return None
+
+
+@check(enabled=False)
+def unexpected_version_label(package: Wheel, *, expected: str | None = None) -> Iterator[Finding]:
+    """The local label of the version (``+cpu``, ``+cu132``) is not the channel's.
+
+    ``expected`` is a regular expression on the whole label, "" where there must be none.
+
+    Why: an index serves CPU and GPU builds side by side, and this label is all that users and
+    installers have to tell them apart.
+    Fix: set the version of this build's channel, and build again.
+    """
+    label = package.version.partition("+")[2]
+    if expected is None:
+        yield NotLooked(sentence="no label is expected: the option expected is not set")
+    elif not re.fullmatch(expected, label):
+        has = f"has the label +{label}" if label else "has no label"
+        wanted = f"+{expected} is expected" if expected else "none is expected"
+        yield Problem(sentence=f"its version {has}, {wanted}")
+
+
+@check(enabled=False)
+def unexpected_tag(package: Wheel, *, expected: str = "") -> Iterator[Finding]:
+    """A tag of the wheel is none that the project publishes for.
+
+    ``expected`` is a regular expression on a whole tag, such as ``cp312-cp312-win_amd64``; a
+    compressed set of tags is judged one by one.
+
+    Why: a ``linux_x86_64`` that was never repaired, a macOS newer than the users', or a build with
+    the wrong interpreter installs for nobody, or for those it does not run at.
+    Fix: build with the interpreter and the deployment target of the release, and repair the wheel.
+    """
+    if not expected:
+        yield NotLooked(sentence="no tag is expected: the option expected is not set")
+        return
+    for tag in sorted(map(str, package.tags)):
+        if not re.fullmatch(expected, tag):
+            yield Problem(sentence=f"it is tagged {tag}, where {expected} is expected")

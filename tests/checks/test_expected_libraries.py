@@ -1,0 +1,147 @@
+"""What only the profile knows of libraries: banned, required, and where they are looked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from binary_checks.checks.expected.libraries import absent_library, banned_library
+from binary_checks.checks.expected.search_paths import unexpected_search_path
+from binary_checks.errors import NotApplicable
+from binary_checks.model import (
+    Dependency,
+    Finding,
+    Format,
+    MalformedObject,
+    NotLooked,
+    ObjectFile,
+    Problem,
+)
+from fixtures.values import elf_file, macho_file, pe_file, wheel
+
+GOMP = {"ELF": ("demo/lib/libgomp*.so*",), "PE": ("demo/lib/libiomp5md.dll",)}
+PATHS = {"demo/lib/*": ("RUNPATH $ORIGIN", "RPATH $ORIGIN/../nvidia:$ORIGIN"), "demo/bin/*": ("",)}
+
+
+def needing(name: str) -> tuple[Dependency, ...]:
+    return (Dependency(name=name),)
+
+
+def test_a_banned_library_is_a_problem_where_it_is_needed_and_where_it_lies() -> None:
+    brought = macho_file("demo/libopenblas.0.dylib", name="@rpath/libopenblas.0.dylib")
+    user = macho_file("demo/x.so", needed=needing("@rpath/libOpenBLAS.0.dylib"))
+    package = wheel(objects=[brought, user])
+    assert list(banned_library(package, banned=("*openblas*.dylib",))) == [
+        Problem(
+            path="demo/libopenblas.0.dylib",
+            sentence="is libopenblas.0.dylib: the profile bans *openblas*.dylib",
+        ),
+        Problem(
+            path="demo/x.so",
+            sentence="needs @rpath/libOpenBLAS.0.dylib: the profile bans *openblas*.dylib",
+        ),
+    ]
+
+
+def test_what_is_banned_elsewhere_is_quiet() -> None:
+    package = wheel(objects=[elf_file(needed=needing("libopenblas.so.0"))])
+    assert list(banned_library(package, banned=("*openblas*.dylib",))) == []
+
+
+def test_an_object_that_was_not_read_was_not_looked_at() -> None:
+    broken = MalformedObject(path="demo/y.so", format=Format.ELF, offset=0, reason="cut")
+    package = wheel(objects=[elf_file()], malformed=[broken])
+    for found in (
+        list(banned_library(package, banned=("x",))),
+        list(absent_library(package, required={"ELF": ("demo/*",)})),
+        list(unexpected_search_path(package, expected={"demo/*": ("",)})),
+    ):
+        assert found == [NotLooked(path="demo/y.so", sentence="cut")]
+
+
+def test_a_required_library_that_is_absent_is_a_problem() -> None:
+    assert list(absent_library(wheel(objects=[elf_file()]), required=GOMP)) == [
+        Problem(
+            sentence="it brings no demo/lib/libgomp*.so*: the user's own is loaded, if there is one"
+        )
+    ]
+
+
+def test_a_second_copy_is_a_problem() -> None:
+    copies = [elf_file("demo/lib/libgomp-1a2b3c4d.so.1"), elf_file("demo/lib/libgomp.so.1")]
+    assert list(absent_library(wheel(objects=copies), required=GOMP)) == [
+        Problem(
+            path="demo/lib/libgomp.so.1",
+            sentence="is one demo/lib/libgomp*.so* too many beside demo/lib/libgomp-1a2b3c4d.so.1",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    "library", [elf_file("demo/lib/libgomp.so.1"), pe_file("demo/lib/libiomp5md.dll")]
+)
+def test_one_copy_is_quiet_and_each_format_has_its_own(library: ObjectFile) -> None:
+    assert list(absent_library(wheel(objects=[library]), required=GOMP)) == []
+
+
+def test_nothing_is_required_of_a_format_that_is_not_named() -> None:
+    with pytest.raises(NotApplicable, match="nothing is required of Mach-O"):
+        list(absent_library(wheel(objects=[macho_file()]), required=GOMP))
+
+
+def judge_path(*objects: ObjectFile) -> list[Finding]:
+    return list(unexpected_search_path(wheel(objects=objects), expected=PATHS))
+
+
+@pytest.mark.parametrize(
+    ("fields", "has"),
+    [
+        ({"rpath": ("$ORIGIN",)}, "has RPATH $ORIGIN"),
+        ({"runpath": ("$ORIGIN", "/opt")}, "has RUNPATH $ORIGIN:/opt"),
+        ({"rpath": ("$ORIGIN", "$ORIGIN/../nvidia")}, "has RPATH $ORIGIN:$ORIGIN/../nvidia"),
+        ({}, "has no search path"),
+    ],
+)
+def test_another_search_path_is_a_problem(fields: dict[str, tuple[str, ...]], has: str) -> None:
+    wanted = "RUNPATH $ORIGIN or RPATH $ORIGIN/../nvidia:$ORIGIN"
+    assert judge_path(elf_file("demo/lib/libx.so", **fields)) == [
+        Problem(path="demo/lib/libx.so", sentence=f"{has}, where {wanted} is expected")
+    ]
+
+
+def test_the_expected_search_paths_are_quiet() -> None:
+    cpu = elf_file("demo/lib/libx.so", runpath=("$ORIGIN",))
+    gpu = elf_file("demo/lib/liby.so", rpath=("$ORIGIN/../nvidia", "$ORIGIN"))
+    both = elf_file("demo/lib/libz.so", runpath=("$ORIGIN",), rpath=("/never/read",))
+    assert judge_path(cpu, gpu, both, elf_file("demo/bin/tool"), elf_file("demo/z.so")) == []
+
+
+def test_the_rpaths_of_a_mach_o_are_judged_too() -> None:
+    library = macho_file("demo/lib/libx.dylib", rpaths=("@loader_path", "/opt"))
+    expected = {"*.dylib": ("LC_RPATH @loader_path",)}
+    assert list(unexpected_search_path(wheel(objects=[library]), expected=expected)) == [
+        Problem(
+            path="demo/lib/libx.dylib",
+            sentence="has LC_RPATH @loader_path:/opt, where LC_RPATH @loader_path is expected",
+        )
+    ]
+
+
+def test_globs_that_nothing_matches_are_no_pass() -> None:
+    assert judge_path(elf_file("other/x.so")) == [
+        NotLooked(sentence="no object is at demo/lib/* or demo/bin/*")
+    ]
+
+
+def test_a_package_without_search_paths_is_not_for_this_check() -> None:
+    with pytest.raises(NotApplicable, match="no object of a format that has search paths"):
+        judge_path(pe_file())
+
+
+def test_without_an_expectation_nothing_was_looked_at() -> None:
+    package = wheel(objects=[elf_file()])
+    for found in (
+        *banned_library(package),
+        *absent_library(package),
+        *unexpected_search_path(package),
+    ):
+        assert isinstance(found, NotLooked)

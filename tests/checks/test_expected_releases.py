@@ -1,0 +1,91 @@
+"""What only the profile knows of a release: its day, its channel, the tags it is published for."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from binary_checks.checks.expected.releases import (
+    stale_nightly,
+    unexpected_tag,
+    unexpected_version_label,
+)
+from binary_checks.errors import NotApplicable
+from binary_checks.model import NotLooked, Problem
+from fixtures.values import wheel
+
+PUBLISHED = r"cp3\d+-cp3\d+t?-(manylinux_2_28_x86_64|win_amd64)"
+
+
+def nightly(days: int) -> str:
+    day = datetime.now(timezone.utc).date() - timedelta(days=days)
+    return f"demo-2.1.0.dev{day:%Y%m%d}+cpu-py3-none-any.whl"
+
+
+@pytest.mark.parametrize("days", [-1, 0, 3])
+def test_a_nightly_of_these_days_is_quiet(days: int) -> None:
+    assert list(stale_nightly(wheel(nightly(days)), days=3)) == []
+
+
+def test_an_old_nightly_is_a_problem() -> None:
+    (found,) = stale_nightly(wheel(nightly(4)), days=3)
+    assert isinstance(found, Problem)
+    assert found.sentence.endswith("4 days ago; 3 are allowed")
+
+
+def test_a_nightly_of_the_future_is_a_problem() -> None:
+    (found,) = stale_nightly(wheel(nightly(-3)))
+    assert isinstance(found, Problem)
+    assert found.sentence.endswith("3 days from now")
+
+
+@pytest.mark.parametrize("number", ["1", "20261399", "0"])
+def test_a_nightly_without_a_date_is_a_problem(number: str) -> None:
+    assert list(stale_nightly(wheel(f"demo-1.0.dev{number}-py3-none-any.whl"))) == [
+        Problem(sentence=f"its version is 1.0.dev{number}: .dev{number} is no date")
+    ]
+
+
+def test_a_release_is_no_nightly() -> None:
+    with pytest.raises(NotApplicable, match=r"2\.1\.0 is no nightly"):
+        list(stale_nightly(wheel("demo-2.1.0-py3-none-any.whl")))
+
+
+@pytest.mark.parametrize(
+    ("version", "expected", "sentence"),
+    [
+        ("1.0+cpu", "cu132", "its version has the label +cpu, +cu132 is expected"),
+        ("1.0+cu1321", r"cu\d{3}", r"its version has the label +cu1321, +cu\d{3} is expected"),
+        ("1.0", "cpu", "its version has no label, +cpu is expected"),
+        ("1.0+cpu", "", "its version has the label +cpu, none is expected"),
+    ],
+)
+def test_another_label_is_a_problem(version: str, expected: str, sentence: str) -> None:
+    package = wheel(f"demo-{version}-py3-none-any.whl")
+    assert list(unexpected_version_label(package, expected=expected)) == [
+        Problem(sentence=sentence)
+    ]
+
+
+@pytest.mark.parametrize(("version", "expected"), [("1.0+cpu", "cpu|cu132"), ("1.0", "")])
+def test_the_channels_label_is_quiet(version: str, expected: str) -> None:
+    package = wheel(f"demo-{version}-py3-none-any.whl")
+    assert list(unexpected_version_label(package, expected=expected)) == []
+
+
+def test_each_tag_must_be_expected() -> None:
+    package = wheel("demo-1.0-cp312-cp312-manylinux_2_28_x86_64.linux_x86_64.whl")
+    (found,) = unexpected_tag(package, expected=PUBLISHED)
+    assert isinstance(found, Problem)
+    assert found.sentence.startswith("it is tagged cp312-cp312-linux_x86_64, where ")
+
+
+def test_expected_tags_are_quiet() -> None:
+    package = wheel("demo-1.0-cp313-cp313t-win_amd64.whl")
+    assert list(unexpected_tag(package, expected=PUBLISHED)) == []
+
+
+def test_without_an_expectation_nothing_was_looked_at() -> None:
+    for found in (*unexpected_tag(wheel()), *unexpected_version_label(wheel())):
+        assert isinstance(found, NotLooked)
