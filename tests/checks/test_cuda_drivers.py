@@ -97,6 +97,12 @@ def test_a_dll_of_the_driver_may_be_delayed_only() -> None:
     assert judge(delayed, linkage=link(delayed, on=windows())) == []
 
 
+def test_the_runtime_of_visual_cpp_needs_no_driver() -> None:
+    module = dll(PYD, "cudart64_12.dll", "MSVCP140.dll", exports=INIT)
+    runtime = dll("demo/cudart64_12.dll", "KERNEL32.dll")
+    assert judge(module, runtime, linkage=link(module, runtime, on=windows())) == []
+
+
 def test_a_driver_that_a_profile_promises_is_still_not_everywhere() -> None:
     module = extension("libcuda.so.1")
     system = target(libraries=GLIBC | {"libcuda.so.1"})

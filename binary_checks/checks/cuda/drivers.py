@@ -8,7 +8,9 @@ from binary_checks.check import check
 from binary_checks.checks.cuda.builds import demand_cuda
 from binary_checks.checks.cuda.loadings import Loading, find_imported, find_loadings, is_eager
 from binary_checks.checks.nvidia_names import DRIVER_LIBRARIES
+from binary_checks.checks.python_dlls import is_python_dll
 from binary_checks.checks.unloaded_objects import find_unloaded
+from binary_checks.checks.visual_cpp import is_debug_runtime, is_redistributable
 from binary_checks.model import Edge, Finding, Linkage, Note, NotLooked, Package, Problem
 from binary_checks.model.phrases import name_first
 
@@ -87,13 +89,19 @@ def _tell_gaps(imports: Iterable[Loading], drivers: tuple[str, ...]) -> Iterator
         edge.needed
         for loading in imports
         for edge in loading.edges()
-        if edge.resolved is None and not edge.elsewhere and edge.needed.lower() not in drivers
+        if edge.resolved is None and not edge.elsewhere and not _is_known(edge.needed, drivers)
     }
     if names := name_first(sorted(lost), 8):
         yield NotLooked(
             sentence=f"what {names} needs in turn, perhaps the driver, is not known: give the "
             "wheels that bring it with --binary-with, or use --binary-with-requirements"
         )
+
+
+def _is_known(name: str, drivers: tuple[str, ...]) -> bool:
+    """Whether a library is the driver's, or of those that need none, wherever they come from."""
+    driverless = (is_redistributable, is_debug_runtime, is_python_dll)
+    return name.lower() in drivers or any(tells(name) for tells in driverless)
 
 
 @check
