@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, fields
@@ -10,29 +9,44 @@ from enum import Enum
 from pathlib import PurePath
 from typing import Any
 
-from binary_checks.model import Linkage, ObjectFile, Package, SymbolTable, Wheel
-
-SCHEMA = "binary-checks/facts/1"
-LEFT_OUT = frozenset({"objects", "malformed", "unread", "members", "path", "record"})
-"""Fields of a package that have a place of their own in the document, or none."""
+from binary_checks.model import (
+    Distribution,
+    Linkage,
+    ObjectFile,
+    Package,
+    SymbolTable,
+    hash_record,
+)
+from binary_checks.restoration import LEFT_OUT, SCHEMA, WRITER
 
 
 def write_facts(
     package: Package, sha256: str, linkage: Linkage | None, *, symbols: bool
 ) -> Iterator[str]:
-    """The document in pieces: one object file at a time, whatever the package's size."""
+    """The document in pieces: one object file at a time, whatever the package's size.
+
+    Every row is a line, by which the restoration reads them, one at a time too.
+    """
     yield "{\n"
-    yield f'"schema": {json.dumps(SCHEMA)},\n'
+    yield f'"schema": {_dump(SCHEMA)},\n'
+    yield f'"written_by": {_dump(WRITER)},\n'
+    yield f'"symbols": {_dump(symbols)},\n'
     yield f'"package": {_dump(_package(package, sha256))},\n'
-    yield '"object_files": ['
-    yield from _rows(_object(item, symbols=symbols) for item in package.objects)
-    yield '],\n"malformed_objects": ['
-    yield from _rows(_fields(item) for item in package.malformed)
-    yield '],\n"unread_objects": ['
-    yield from _rows(_fields(item) for item in package.unread)
-    yield '],\n"linkage": ['
-    yield from _rows(_edges(linkage) if linkage else ())
-    yield "]\n}\n"
+    rows = (_object(item, symbols=symbols) for item in package.objects)
+    yield from _table("object_files", rows)
+    yield from _table("malformed_objects", map(_fields, package.malformed))
+    yield from _table("unread_objects", map(_fields, package.unread))
+    yield from _table("members", map(_fields, package.members))
+    record = package.record if isinstance(package, Distribution) else None
+    yield from _table("record", map(_fields, record)) if record is not None else ()
+    yield from _table("linkage", _edges(linkage) if linkage else (), end="")
+    yield "}\n"
+
+
+def _table(name: str, rows: Iterable[dict[str, Any]], end: str = ",") -> Iterator[str]:
+    yield f"{_dump(name)}: ["
+    yield from _rows(rows)
+    yield f"]{end}\n"
 
 
 def _dump(value: object) -> str:
@@ -40,10 +54,11 @@ def _dump(value: object) -> str:
 
 
 def _rows(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
-    separator = "\n"
+    separator = ""
     for row in rows:
-        yield separator + _dump(row)
-        separator = ",\n"
+        yield f"{separator}\n{_dump(row)}"
+        separator = ","
+    yield "\n"
 
 
 def _package(package: Package, sha256: str) -> dict[str, Any]:
@@ -55,24 +70,15 @@ def _package(package: Package, sha256: str) -> dict[str, Any]:
         "version": package.version,
         "sha256": sha256,
     }
-    if isinstance(package, Wheel):
+    if isinstance(package, Distribution):
         facts["tags"] = [str(tag) for tag in package.tags]
         facts["record_sha256"] = record_sha256(package)
     return facts
 
 
-def record_sha256(wheel: Wheel) -> str:
-    """The SHA-256 of the wheel's own RECORD rows, sorted, by which an installed copy is known too.
-
-    A row is ``path,hash,size``; RECORD's own row and what installers add are left out.
-    """
-    own = f"{wheel.dist_info}/RECORD"
-    rows = sorted(
-        f"{row.path},{row.hash},{'' if row.size is None else row.size}"
-        for row in wheel.record or ()
-        if row.path != own
-    )
-    return hashlib.sha256("\n".join(rows).encode("utf-8", "surrogateescape")).hexdigest()
+def record_sha256(package: Distribution) -> str:
+    """The hash of what RECORD says, by which an installed copy is known too."""
+    return hash_record(package.dist_info, package.record or ())
 
 
 def _object(item: ObjectFile, *, symbols: bool) -> dict[str, Any]:

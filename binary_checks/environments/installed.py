@@ -14,20 +14,7 @@ from pathlib import Path
 
 from binary_checks.environments.target import TargetPython
 from binary_checks.model import Wheel
-
-# Written by installers into the metadata folder; a wheel's RECORD does not name them.
-_GENERATED = frozenset(
-    [
-        "INSTALLER",
-        "REQUESTED",
-        "RECORD",
-        "RECORD.jws",
-        "RECORD.p7s",
-        "direct_url.json",
-        "uv_cache.json",
-        "uv_build.json",
-    ]
-)
+from binary_checks.model.record import WRITTEN_BY_INSTALLERS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,7 +68,7 @@ def find_landings(wheel: Wheel, target: TargetPython) -> dict[str, Path]:
 def _is_rewritten(archive_name: str) -> bool:
     """Whether installers write something else: RECORD, and the first line of scripts."""
     parts = archive_name.split("/")
-    own = len(parts) == 2 and parts[0].endswith(".dist-info") and parts[1] in _GENERATED
+    own = len(parts) == 2 and parts[0].endswith(".dist-info") and parts[1] in WRITTEN_BY_INSTALLERS
     return own or (parts[0].endswith(".data") and parts[1] == "scripts")
 
 
@@ -122,7 +109,7 @@ def _find_unrecorded(wheel: Wheel, site: Path, landings: Mapping[str, Path]) -> 
     for folder, _, file_names in os.walk(site):
         if Path(folder).name == "__pycache__":
             continue
-        generated = _GENERATED if folder == str(site / wheel.dist_info) else ()
+        generated = WRITTEN_BY_INSTALLERS if folder == str(site / wheel.dist_info) else ()
         for path in (Path(folder, name) for name in file_names if name not in generated):
             if path not in recorded and path not in foreign:
                 yield path

@@ -32,6 +32,7 @@ from binary_checks.model.objects import (
 )
 from binary_checks.model.packages import (
     CondaPackage,
+    Distribution,
     InstalledPackage,
     LibtorchArchive,
     Member,
@@ -47,7 +48,14 @@ from binary_checks.model.probes import (
     ProbeReport,
     Step,
 )
-from binary_checks.model.symbols import NO_SYMBOLS, Symbol, Symbols, SymbolTable
+from binary_checks.model.record import hash_record, is_installers
+from binary_checks.model.symbols import (
+    NO_SYMBOLS,
+    Symbol,
+    Symbols,
+    SymbolTable,
+    UnknownSymbols,
+)
 from binary_checks.model.system import Interpreter, Policy, SystemLibrary, TargetSystem
 
 __all__ = [
@@ -60,6 +68,7 @@ __all__ = [
     "DeviceFile",
     "DeviceKind",
     "DeviceTarget",
+    "Distribution",
     "Edge",
     "ElfFile",
     "ExtensionReport",
@@ -96,7 +105,10 @@ __all__ = [
     "SystemLibrary",
     "TargetSystem",
     "UnexploredSymbols",
+    "UnknownSymbols",
     "UnreadObject",
     "UnresolvedSymbol",
     "Wheel",
+    "hash_record",
+    "is_installers",
 ]

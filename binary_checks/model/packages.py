@@ -83,11 +83,10 @@ class RecordRow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wheel(Package):
-    """A wheel (PEP 427)."""
+class Distribution(Package):
+    """What a wheel and its installed copy both say of themselves, in their ``*.dist-info``."""
 
-    tags: tuple[Tag, ...] = ()  # of the file name, compressed sets expanded, sorted
-    build: str = ""  # build tag of the file name
+    tags: tuple[Tag, ...] = ()  # compressed sets expanded, sorted
     dist_info: str = ""  # the name of its one *.dist-info directory
     metadata: tuple[tuple[str, str], ...] = ()  # METADATA headers in order
     wheel: tuple[tuple[str, str], ...] = ()  # WHEEL headers in order
@@ -121,6 +120,13 @@ class Wheel(Package):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Wheel(Distribution):
+    """A wheel (PEP 427); its tags are those of the file name."""
+
+    build: str = ""  # build tag of the file name
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CondaPackage(Package):
     """A conda package."""
 
@@ -131,5 +137,15 @@ class LibtorchArchive(Package):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class InstalledPackage(Package):
-    """A package that lies installed in an environment."""
+class InstalledPackage(Distribution):
+    """A distribution that lies installed in an environment; its path is its ``*.dist-info``.
+
+    Its tags are those of WHEEL. Its members are what its wheel brought, not what the installer
+    added; an ``archive_name`` is the installed path. ``path`` leads to other files than those of
+    the wheel where somebody changed them afterwards: their faults say so.
+    """
+
+    @property
+    def file_name(self) -> str:
+        """How problems name it, as there is no package file."""
+        return f"installed:{self.name}"

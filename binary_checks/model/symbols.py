@@ -6,6 +6,9 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NoReturn
+
+from binary_checks.errors import Unavailable
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,9 +63,16 @@ class Symbols(SymbolTable):
         """Every name once, without versions."""
         return frozenset(symbol.name for symbol in self._symbols)
 
+    @cached_property
+    def _by_name(self) -> Mapping[str, tuple[Symbol, ...]]:
+        found: dict[str, list[Symbol]] = {}
+        for symbol in self._symbols:
+            found.setdefault(symbol.name, []).append(symbol)
+        return {name: tuple(symbols) for name, symbols in found.items()}
+
     def find(self, name: str) -> tuple[Symbol, ...]:
         """The symbols of that name, one a version."""
-        return tuple(symbol for symbol in self._symbols if symbol.name == name)
+        return self._by_name.get(name, ())
 
     def __iter__(self) -> Iterator[Symbol]:
         return iter(self._symbols)
@@ -78,6 +88,31 @@ class Symbols(SymbolTable):
 
     def __repr__(self) -> str:
         return f"Symbols({self._symbols!r})"
+
+
+class UnknownSymbols(SymbolTable):
+    """The table of an object whose symbols nobody kept: whoever asks could not look."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def _refuse(self) -> NoReturn:
+        raise Unavailable(self._reason)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Raises Unavailable, as all that asks for a symbol does."""
+        self._refuse()
+
+    def find(self, name: str) -> tuple[Symbol, ...]:  # noqa: ARG002 - the others' signature
+        """Raises Unavailable."""
+        self._refuse()
+
+    def __iter__(self) -> Iterator[Symbol]:
+        self._refuse()
+
+    def __len__(self) -> int:  # noqa: PLE0303 - nobody knows how many there are
+        self._refuse()
 
 
 NO_SYMBOLS = Symbols()

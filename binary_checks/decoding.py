@@ -1,0 +1,188 @@
+"""Turns JSON values into facts of the model, strictly, by the types of their fields."""
+
+from __future__ import annotations
+
+import json
+import types
+import typing
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from enum import Enum
+from functools import cache
+from sys import intern
+from typing import Any, NoReturn
+
+from packaging.tags import Tag
+
+from binary_checks.model import Symbol, Symbols
+
+_LARGEST = 1 << 64  # no number of a fact is as large
+_MOST = 2_000_000  # of what one list may hold; a library of 1 GB has 300,000 symbols
+Decode = Callable[[Any], Any]
+
+
+class OddityError(Exception):
+    """A value is not what the model has at its place; the text says where and what."""
+
+
+def read_json(text: str) -> Any:
+    """Parse, without what JSON allows and a fact never is: a key twice, NaN, endless nests."""
+    try:
+        return json.loads(text, object_pairs_hook=_demand_unique, parse_constant=_refuse)
+    except RecursionError:
+        raise OddityError("it is nested too deeply") from None
+    except ValueError as error:
+        reason = error.msg if isinstance(error, json.JSONDecodeError) else "a number without end"
+        raise OddityError(f"not JSON: {reason}") from None
+
+
+def _demand_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise OddityError("a key stands twice in one object")
+    return found
+
+
+def _refuse(text: str) -> NoReturn:
+    raise OddityError(f"{text} is no number of a fact")
+
+
+def demand_keys(row: Any, known: Collection[str], needed: Collection[str]) -> Mapping[str, Any]:
+    """Raise OddityError unless it is an object with all that is needed and nothing unknown."""
+    if not isinstance(row, dict):
+        raise OddityError(f"{_show(row)} is no object")
+    for key in row:
+        if key not in known:
+            raise OddityError(f"unknown field {_show(key)}")
+    for key in needed:
+        if key not in row:
+            raise OddityError(f"no field {key!r}")
+    return row
+
+
+@cache
+def decoder(hint: Any) -> Decode:
+    """Make the function that decodes values of that type; it raises OddityError."""
+    if hint in _PLAIN:
+        return _PLAIN[hint]
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is tuple:
+        return _sequence(arguments)
+    if origin in (typing.Union, types.UnionType):
+        return _optional(arguments)
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return _member_of(hint)
+    if is_dataclass(hint):
+        return record_decoder(typing.cast(type, hint))
+    raise TypeError(f"no fact of the model is a {hint}")
+
+
+def record_decoder(kind: type) -> Decode:
+    """Make the function that decodes a dataclass of the model."""
+    return lambda value: kind(**decode_fields(kind, value))
+
+
+def decode_fields(kind: type, value: Any, left_out: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """Decode the fields of a dataclass, without those that are left out.
+
+    Raises OddityError, which names the field.
+    """
+    decoders, needed = _field_decoders(kind, left_out)
+    row = demand_keys(value, decoders, needed)
+    return {key: _decode_field(decoders[key], key, row[key]) for key in row}
+
+
+@cache
+def _field_decoders(
+    kind: type, left_out: frozenset[str]
+) -> tuple[Mapping[str, Decode], tuple[str, ...]]:
+    hints = typing.get_type_hints(kind)
+    parts = [part for part in fields(kind) if part.init and part.name not in left_out]
+    needed = (p.name for p in parts if p.default is MISSING and p.default_factory is MISSING)
+    return {part.name: decoder(hints[part.name]) for part in parts}, tuple(needed)
+
+
+def _decode_field(decode: Decode, key: str, value: Any) -> Any:
+    try:
+        return decode(value)
+    except OddityError as error:
+        raise OddityError(f"{key}: {error}") from None
+
+
+def _sequence(arguments: tuple[Any, ...]) -> Decode:
+    endless = arguments[-1] is Ellipsis
+    decoders = tuple(map(decoder, arguments[:1] if endless else arguments))
+
+    def decode(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list) or len(value) > _MOST:
+            raise OddityError(f"{_show(value)} is no list, or an endless one")
+        if endless:
+            return tuple(map(decoders[0], value))
+        if len(value) != len(decoders):
+            raise OddityError(f"{_show(value)} has not {len(decoders)} parts")
+        return tuple(part(each) for part, each in zip(decoders, value, strict=True))
+
+    return decode
+
+
+def _optional(arguments: tuple[Any, ...]) -> Decode:
+    (kind,) = (each for each in arguments if each is not type(None))
+    decode = decoder(kind)
+    return lambda value: None if value is None else decode(value)
+
+
+def _member_of(kind: type[Enum]) -> Decode:
+    known = {each.value: each for each in kind}
+
+    def decode(value: Any) -> Enum:
+        if not isinstance(value, str) or value not in known:
+            raise OddityError(f"{_show(value)} is none of {', '.join(sorted(known))}")
+        return known[value]
+
+    return decode
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise OddityError(f"{_show(value)} is no text")
+    return value
+
+
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise OddityError(f"{_show(value)} is neither true nor false")
+    return value
+
+
+def _number(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not -_LARGEST < value < _LARGEST:
+        raise OddityError(f"{_show(value)} is no whole number of 64 bits")
+    return value
+
+
+def _tag(value: Any) -> Tag:
+    parts = _text(value).split("-")
+    if len(parts) != 3 or not all(parts):
+        raise OddityError(f"{_show(value)} is no tag")
+    return Tag(*parts)
+
+
+_PLAIN: dict[Any, Decode] = {str: _text, bool: _truth, int: _number, Tag: _tag}
+
+
+def decode_symbols(value: Any) -> Symbols:
+    """Decode a table of symbols; the few names of libraries and versions are kept once each."""
+    return Symbols(map(_share, decoder(tuple[Symbol, ...])(value)))
+
+
+def _share(symbol: Symbol) -> Symbol:
+    for name in ("library", "version"):
+        object.__setattr__(symbol, name, intern(getattr(symbol, name)))
+    return symbol
+
+
+def _show(value: Any) -> str:
+    shown = (
+        json.dumps(value) if isinstance(value, (str, int, float, bool)) else type(value).__name__
+    )
+    return shown if len(shown) <= 40 else f"{shown[:40]}…"
