@@ -8,6 +8,15 @@ from binary_checks.model.device_code import (
     DeviceTarget,
 )
 from binary_checks.model.findings import Finding, Note, NotLooked, Problem
+from binary_checks.model.gpu import (
+    Answer,
+    CudaReport,
+    GpuDevice,
+    GpuHost,
+    GpuReport,
+    LibraryVersions,
+    Measurement,
+)
 from binary_checks.model.linkage import (
     Edge,
     Linkage,
@@ -60,7 +69,9 @@ from binary_checks.model.system import Interpreter, Policy, SystemLibrary, Targe
 
 __all__ = [
     "NO_SYMBOLS",
+    "Answer",
     "CondaPackage",
+    "CudaReport",
     "Dependency",
     "DeviceCode",
     "DeviceContainers",
@@ -74,20 +85,25 @@ __all__ = [
     "ExtensionReport",
     "Finding",
     "Format",
+    "GpuDevice",
+    "GpuHost",
+    "GpuReport",
     "ImportReport",
     "InstallReport",
     "InstalledPackage",
     "Interpreter",
     "Kind",
+    "LibraryVersions",
     "LibtorchArchive",
     "Linkage",
     "MachOFile",
     "MalformedObject",
+    "Measurement",
     "Member",
     "MissingVersion",
     "NeededVersion",
-    "Note",
     "NotLooked",
+    "Note",
     "ObjectFile",
     "Outcome",
     "Package",

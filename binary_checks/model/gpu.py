@@ -1,0 +1,77 @@
+"""What a package answers about GPUs, where there is none and where there is one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from binary_checks.model.probes import ProbeReport, Step
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """What one Python expression gave in a process that had imported the package."""
+
+    question: str  # the expression
+    value: bool | int | float | str | tuple[str, ...] | None = None  # the repr of anything else
+    error: str = ""  # "RuntimeError: text", when it raised; one line
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GpuDevice:
+    """One GPU as the driver describes it."""
+
+    name: str = ""
+    capability: str = ""  # compute capability, "9.0"
+    memory: int = 0  # bytes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GpuHost:
+    """What NVIDIA's driver says of the host, asked without any toolkit."""
+
+    library: str = ""  # file of the driver's library; "" when there is none
+    driver: str = ""  # the driver's version, "580.95.05"; "" when it does not say
+    cuda: str = ""  # the newest CUDA that the driver serves, "13.0"
+    devices: tuple[GpuDevice, ...] = ()
+    problem: str = ""  # why no device can be used, the end of a sentence; "" when one can
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CudaReport(ProbeReport):
+    """A package imported, tried and asked where no driver and no toolkit is to be found."""
+
+    step: Step = field(default_factory=lambda: Step(name=""))  # name is the module
+    stage: str = ""  # what the process was at when it ended early: "import torch", an expression
+    answers: tuple[Answer, ...] = ()
+    host: GpuHost = field(default_factory=GpuHost)  # what could not be hidden
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measurement:
+    """A figure that a step on a GPU came to."""
+
+    step: str
+    name: str  # the dtype of a relative error; "seconds", "bytes kept"
+    value: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LibraryVersions:
+    """The versions of one of NVIDIA's libraries, "9.10.2"; "" where it cannot be asked."""
+
+    name: str  # "cudnn"
+    compiled: str = ""  # of the headers that the package was built with
+    loaded: str = ""  # as the library in the process says
+    installed: str = ""  # of the distribution that brings it
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GpuReport(ProbeReport):
+    """Steps of work on a GPU, each in a process of its own."""
+
+    host: GpuHost = field(default_factory=GpuHost)
+    steps: tuple[Step, ...] = ()
+    untried: tuple[tuple[str, str], ...] = ()  # steps that this host cannot do, and why
+    measurements: tuple[Measurement, ...] = ()
+    versions: tuple[LibraryVersions, ...] = ()
+    architectures: tuple[str, ...] = ()  # that the package says it has code for, "sm_90"
