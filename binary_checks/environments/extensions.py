@@ -48,6 +48,7 @@ def load_extensions(
         pending = _load_on(environment, pending, progress, timeout)
     return ExtensionReport(
         python=environment.target.name,
+        architecture=environment.target.architecture,
         steps=tuple(progress.steps.values()),
         untried=pending,
         libraries=None if progress.libraries is None else tuple(sorted(progress.libraries)),

@@ -14,6 +14,9 @@ from binary_checks.environments.run import run_probe
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import Outcome, Wheel
 
+# How macOS and Windows spell what Linux calls otherwise.
+_ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TargetPython:
@@ -24,6 +27,7 @@ class TargetPython:
     version: str = ""  # "3.11.7"
     free_threaded: bool = False
     platform: str = ""  # sysconfig.get_platform(): "linux-x86_64"
+    architecture: str = ""  # the model's spelling, of the machine that runs it
     libc: str = ""  # "glibc 2.36"; "" where it cannot be asked
     extension_suffixes: tuple[str, ...] = ()  # in the order in which it looks
     paths: Mapping[str, str]  # sysconfig.get_paths()
@@ -63,7 +67,7 @@ def read_target(python: Path, answer: Mapping[str, object]) -> TargetPython:
     """
     try:
         version, tags = str(answer["version"]), answer["tags"]
-        paths = answer["paths"]
+        paths, machine = answer["paths"], str(answer["machine"]).lower()
         if not isinstance(paths, dict) or "platlib" not in paths:
             raise KeyError("paths")
         return TargetPython(
@@ -72,6 +76,7 @@ def read_target(python: Path, answer: Mapping[str, object]) -> TargetPython:
             version=version,
             free_threaded=bool(answer["free_threaded"]),
             platform=str(answer["platform"]),
+            architecture=_ARCHITECTURES.get(machine, machine),
             libc=str(answer["libc"]),
             extension_suffixes=tuple(map(str, _list(answer["extension_suffixes"]))),
             paths={str(key): str(value) for key, value in paths.items()},

@@ -65,6 +65,7 @@ class ImportReport(ProbeReport):
 class ExtensionReport(ProbeReport):
     """The load of each extension module, all in one process, alone again after a crash."""
 
+    architecture: str = ""  # the model's spelling, of the machine that the process ran on
     steps: tuple[Step, ...] = ()  # name is the path of the extension, "" for the process's own end
     untried: tuple[str, ...] = ()  # left out after too many crashes and hangs
     libraries: tuple[str, ...] | None = None  # objects mapped at the end; None: nobody can say

@@ -29,6 +29,7 @@ def identify(request: dict[str, Any]) -> dict[str, Any]:
         "version": platform.python_version(),
         "free_threaded": "free-threading" in sys.version,
         "platform": sysconfig.get_platform(),
+        "machine": platform.machine(),
         "libc": name_libc(),
         "extension_suffixes": EXTENSION_SUFFIXES,
         "paths": sysconfig.get_paths(),

@@ -17,6 +17,7 @@ MACOS = {
     "version": "3.13.1",
     "free_threaded": True,
     "platform": "macosx-11.0-arm64",
+    "machine": "arm64",
     "libc": "",
     "extension_suffixes": [".cpython-313t-darwin.so", ".so"],
     "paths": {"platlib": "/e/lib/python3.13t/site-packages"},
@@ -27,6 +28,7 @@ WINDOWS = {
     **MACOS,
     "free_threaded": False,
     "platform": "win-amd64",
+    "machine": "AMD64",
     "extension_suffixes": [".cp313-win_amd64.pyd", ".pyd"],
     "tags": ["cp313-cp313-win_amd64"],
 }
@@ -38,6 +40,7 @@ def test_a_free_threaded_interpreter_on_macos_is_read() -> None:
     assert target.name == "CPython 3.13.1 free-threaded"
     assert Tag("cp313", "cp313t", "macosx_11_0_arm64") in target.tags
     assert target.site_packages == Path("/e/lib/python3.13t/site-packages")
+    assert target.architecture == "aarch64"
 
 
 @pytest.mark.parametrize(
