@@ -28,7 +28,7 @@ _OURS = re.compile(
     r"|NewConnectionError|ConnectTimeout|ReadTimeout|timed out|SSLError|certificate|ProxyError"
     r"|HTTP status (?:client|server) error|HTTP error|failed to (?:fetch|download)"
     r"|no space left|permission denied|read-only file system|cannot allocate memory"
-    r"|failed to build",
+    r"|failed to build|failed to read `--find-links`",
     re.IGNORECASE,
 )
 _NOT_GIVEN = re.compile(

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from binary_checks.environments.windows_job import close_job, open_job
+from binary_checks.environments.windows_job import SUSPENDED, close_job, open_job
 
 COOKIE = "BINARY_CHECKS_PROCESS"
 _KEPT = 64 * 1024  # bytes of output: its head and its tail, half each
@@ -73,6 +73,7 @@ def run_process(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
+        creationflags=SUSPENDED,
     )
     job = open_job(process)
     assert process.stdout is not None

@@ -20,6 +20,7 @@ from binary_checks.model import Outcome
 _MEMORY = 16 * 1024**3  # bytes of private memory: torch imports in 1, numba in 1; a leak has no end
 _LONGEST_ANSWER = 16 << 20  # bytes
 _FATAL = re.compile(r"^Fatal Python error: .*", re.MULTILINE)
+_HEADINGS = ("Fatal Python error: ", "Windows fatal exception: ", "Timeout (")
 _FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+) in (?P<name>.+)$', re.MULTILINE)
 
 
@@ -127,7 +128,7 @@ def _judge_end(ended: Ended, answer: Mapping[str, Any], timeout: float) -> Probe
 
 def find_places(stderr: str) -> tuple[str, ...]:
     """Find the lines of the stack that faulthandler wrote: "FILE:LINE in NAME", innermost first."""
-    start = max(stderr.rfind("Fatal Python error: "), stderr.rfind("Timeout ("), 0)
+    start = max(*map(stderr.rfind, _HEADINGS), 0)
     current = stderr.find("Current thread", start)
     stack = stderr[max(current, start) :].partition("\n\n")[0]
     return tuple(f"{m['file']}:{m['line']} in {m['name']}" for m in _FRAME.finditer(stack))

@@ -1,6 +1,6 @@
 """On Windows, a job object that ends every process of a tree when it is closed; elsewhere nothing.
 
-A process started before it is put into the job could start another first; the window is short.
+A process is started suspended, so that it can start no other before it is in the job.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ if sys.platform == "win32":
             ("PeakJobMemoryUsed", ctypes.c_size_t),
         )
 
+    SUSPENDED = 0x4  # CREATE_SUSPENDED
+
     _kernel = ctypes.WinDLL("kernel32", use_last_error=True)
     _kernel.CreateJobObjectW.restype = wintypes.HANDLE
     _kernel.AssignProcessToJobObject.argtypes = (wintypes.HANDLE, wintypes.HANDLE)
@@ -48,15 +50,20 @@ if sys.platform == "win32":
         ctypes.c_void_p,
         wintypes.DWORD,
     )
+    # The threads of a process by its own handle: subprocess has closed that of the first thread.
+    _resume = ctypes.WinDLL("ntdll").NtResumeProcess
+    _resume.argtypes = (wintypes.HANDLE,)
 
     def open_job(process: subprocess.Popen[bytes]) -> int:
-        """Put the process and all its future children into a new job."""
+        """Put a suspended process and all its future children into a new job, and let it run."""
+        handle = int(process._handle)  # type: ignore[attr-defined]
         job: int = _kernel.CreateJobObjectW(None, None) or 0
         limits = _ExtendedLimits()
         limits.BasicLimitInformation.LimitFlags = _KILL_ON_JOB_CLOSE
         size = ctypes.sizeof(limits)
         _kernel.SetInformationJobObject(job, _EXTENDED_LIMITS, ctypes.byref(limits), size)
-        _kernel.AssignProcessToJobObject(job, int(process._handle))  # type: ignore[attr-defined]
+        _kernel.AssignProcessToJobObject(job, handle)
+        _resume(handle)
         return job
 
     def close_job(job: int) -> None:
@@ -64,6 +71,7 @@ if sys.platform == "win32":
         _kernel.CloseHandle(job)
 
 else:
+    SUSPENDED = 0
 
     def open_job(process: subprocess.Popen[bytes]) -> int:  # noqa: ARG001 - the twin's signature
         """Do nothing: elsewhere a session is killed by its process group."""

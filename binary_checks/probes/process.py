@@ -17,6 +17,7 @@ def read_request() -> dict[str, Any]:
     with open(sys.argv[1], encoding="utf-8") as file:
         request: dict[str, Any] = json.load(file)
     _limit_resources(request.get("limits", {}))
+    _keep_dialogs_away()
     if os.name == "nt" and request.get("stacks_after"):
         # Windows has no signal with which the parent could ask for the stacks.
         import faulthandler
@@ -59,6 +60,19 @@ def _limit_resources(limits: dict[str, int]) -> None:
             continue
 
 
+def _keep_dialogs_away() -> None:
+    """Let Windows open no window about a crash or a missing DLL: nobody would close it."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.SetErrorMode(
+            msvcrt.SEM_FAILCRITICALERRORS
+            | msvcrt.SEM_NOGPFAULTERRORBOX
+            | msvcrt.SEM_NOOPENFILEERRORBOX
+        )
+        del sys.modules["msvcrt"]  # who forgot to import it shall not find it done
+
+
 def list_mapped() -> list[str] | None:
     """List the files with code that are mapped here, in no order; None where nobody can say."""
     system: str = sys.platform  # or mypy follows the branch of one system alone
@@ -67,7 +81,7 @@ def list_mapped() -> list[str] | None:
             return sorted(_mapped_on_linux())
         if system == "darwin":
             return sorted(_mapped_on_macos())
-        if os.name == "nt":
+        if system == "win32":
             return sorted(_mapped_on_windows())
     except Exception:  # a hostile package may have taken anything away
         return None
@@ -91,7 +105,8 @@ def _mapped_on_macos() -> set[str]:
     dyld = ctypes.CDLL(None)
     dyld._dyld_get_image_name.restype = ctypes.c_char_p
     names = (dyld._dyld_get_image_name(index) for index in range(dyld._dyld_image_count()))
-    return {os.fsdecode(name) for name in names if name}
+    # dyld may tell "@loader_path/../lib.dylib" with the "..", and links as they were followed.
+    return {os.path.realpath(os.fsdecode(name)) for name in names if name}
 
 
 def _mapped_on_windows() -> set[str]:

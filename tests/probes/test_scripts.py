@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from importlib import resources
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -109,7 +110,8 @@ def load(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
 def test_the_loaders_refusal_is_found_below_what_a_package_makes_of_it(
     import_probe: ModuleType,
 ) -> None:
-    refused = ImportError("libx.so.1: cannot open", name="a", path="/e/a.so")
+    path = f"/e/a{EXTENSION_SUFFIXES[-1]}"
+    refused = ImportError("libx.so.1: cannot open", name="a", path=path)
     try:
         try:
             raise refused
