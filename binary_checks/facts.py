@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -19,6 +19,7 @@ from binary_checks.model import (
     TargetSystem,
     Wheel,
 )
+from binary_checks.model.snippets import SnippetReport
 from binary_checks.profile import Profile
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ class Facts:
             InstallReport: lambda: self._try_out().install(),
             ImportReport: lambda: self._try_out().import_names(),
             ExtensionReport: lambda: self._try_out().load_extensions(),
+            SnippetReport: lambda: self._try_out().run_snippets(self._options("snippet-fails")),
         }
 
     def get(self, kind: type[_Fact]) -> _Fact:
@@ -174,6 +176,10 @@ class Facts:
             others=(*self._shelf.others(self.path), *self._shelf.required(wheel, target)),
             requirements=wheel.requires_dist,
         )
+
+    def _options(self, check_id: str) -> Mapping[str, Any]:
+        """What the profile says to a check whose fact depends on it."""
+        return self.settings.profile.options.get(check_id, {})
 
     def _try_out(self) -> Trial:
         return cast("Trial", self._remember(_TRIAL, self._open_trial))

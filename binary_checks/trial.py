@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from binary_checks import environments
 from binary_checks.model import ExtensionReport, ImportReport, InstallReport, Wheel
+from binary_checks.model.snippets import SnippetReport
 
 
 class Trial:
@@ -19,9 +23,10 @@ class Trial:
         self, wheel: Wheel, *, python: Path, beside: tuple[Path, ...], timeout: float
     ) -> None:
         self._timeout = timeout
-        self._environment = environments.open_environment(
-            wheel, python=python, with_=beside, timeout=timeout
+        self._open = partial(
+            environments.open_environment, wheel, python=python, with_=beside, timeout=timeout
         )
+        self._environment = self._open()
 
     def install(self) -> InstallReport:
         """What the installation left behind."""
@@ -38,6 +43,22 @@ class Trial:
         suffixes = self._environment.target.extension_suffixes
         names = environments.find_extensions(self._environment.wheel, suffixes)
         return environments.load_extensions(self._environment, names, timeout=self._timeout)
+
+    def run_snippets(self, options: Mapping[str, Any]) -> SnippetReport:
+        """Run the snippets of a profile; ``options`` are those of the check that judges them.
+
+        With requirements of their own they get an environment of their own: what an import of the
+        package finds must not depend on them.
+        """
+        self._environment.require_installed()
+        code, only = options.get("snippets", {}), options.get("only", {})
+        requires = options.get("requires", ())
+        if not requires:
+            return environments.run_snippets(
+                self._environment, code, only=only, timeout=self._timeout
+            )
+        with self._open(requires=requires) as own:
+            return environments.run_snippets(own, code, only=only, timeout=self._timeout)
 
     def close(self) -> None:
         """Remove the environment."""

@@ -28,6 +28,7 @@ class Sources:
 
     with_: tuple[Path, ...] = ()  # wheels and folders of wheels that the user gave
     index: bool = True  # whatever the user's installer is set to, too
+    requires: tuple[str, ...] = ()  # what the package itself does not require
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,29 +82,32 @@ class Environment:
         self.close()
 
 
-def open_environment(
+def open_environment(  # noqa: PLR0913 - one question of the user's each
     wheel: Wheel,
     *,
     python: Path,
     with_: tuple[Path, ...] = (),
     timeout: float,
     index: bool = True,
+    requires: tuple[str, ...] = (),
 ) -> Environment:
     """Make a fresh environment of that interpreter and install the wheel with its requirements.
 
     ``with_`` are wheels, or folders of wheels, that the user gives beside the package; without
-    ``index`` they are the only source. ``timeout`` bounds each step, in seconds. A wheel that the
-    installer refuses still gives an environment, with the reason in its report.
+    ``index`` they are the only source. ``requires`` are requirements that the package has not
+    itself. ``timeout`` bounds each step, in seconds. A wheel that the installer refuses still
+    gives an environment, with the reason in its report.
 
     Raises Unavailable when the wheel does not fit the interpreter or a requirement was not given,
     GatherError when the interpreter, the network or the machine broke.
     """
     folder = tempfile.TemporaryDirectory(prefix="binary_checks-", ignore_cleanup_errors=True)
+    sources = Sources(with_=with_, index=index, requires=requires)
     try:
         root = Path(folder.name).resolve()
         target = identify(_make_venv(python, root, timeout), timeout=timeout)
         require_fit(wheel, target)
-        report = _install(wheel, target, root, Sources(with_=with_, index=index), timeout)
+        report = _install(wheel, target, root, sources, timeout)
     except BaseException:
         folder.cleanup()
         raise
@@ -138,7 +142,7 @@ def _install(
     requirements = describe_given(sources.with_, target.tags, root / "constraints.txt")
     path = wheel.path.resolve()
     try:
-        requirements += (str(path),)
+        requirements += (*sources.requires, str(path))
         error = install(installer, requirements, index=sources.index, cwd=cwd, timeout=timeout)
     except (GatherError, Unavailable) as broken:
         raise type(broken)(_shorten(str(broken), path.parent, root)) from broken

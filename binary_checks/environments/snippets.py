@@ -1,0 +1,90 @@
+"""Runs a profile's own snippets of Python beside an installed package, each in its own process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+
+from binary_checks.environments.imports import describe_end, last_lines
+from binary_checks.environments.run import ProbeAnswer, run_probe
+from binary_checks.environments.target import TargetPython
+from binary_checks.environments.venv import Environment
+from binary_checks.errors import GatherError
+from binary_checks.model import Outcome, Step
+from binary_checks.model.snippets import SnippetReport, SnippetRun
+
+_STATES = {
+    "ran": Outcome.OK,
+    "unavailable": Outcome.OK,
+    "raised": Outcome.RAISED,
+    "exited": Outcome.EXITED,
+}
+_SYSTEMS = {"macosx": "macos", "win32": "windows", "win": "windows"}
+
+
+def run_snippets(
+    environment: Environment,
+    snippets: Mapping[str, str],
+    *,
+    only: Mapping[str, tuple[str, ...]],
+    timeout: float,
+) -> SnippetReport:
+    """Run every snippet, code by name, that is for this system; each may take ``timeout`` seconds.
+
+    ``only`` says for some of them which systems they are for, as globs on ``linux-x86_64``. One
+    without code is none. Raises Unavailable when the package could not be installed.
+    """
+    environment.require_installed()
+    system = name_system(environment.target)
+    wanted = {
+        name: any(fnmatchcase(system, glob) for glob in only.get(name, ("*",)))
+        for name, code in snippets.items()
+        if code
+    }
+    return SnippetReport(
+        python=environment.target.name,
+        system=system,
+        runs=tuple(
+            _run(environment, name, snippets[name], timeout)
+            for name, here in wanted.items()
+            if here
+        ),
+        elsewhere=tuple(name for name, here in wanted.items() if not here),
+    )
+
+
+def name_system(target: TargetPython) -> str:
+    """Name system and architecture, each with one spelling: ``macos-aarch64``."""
+    system = target.platform.partition("-")[0]
+    return f"{_SYSTEMS.get(system, system)}-{target.architecture}"
+
+
+def _run(environment: Environment, name: str, code: str, timeout: float) -> SnippetRun:
+    request = {"code": code, "site_packages": str(environment.site_packages)}
+    result = run_probe(environment.python, "run_snippet", request, timeout=timeout)
+    return read_run(name, result, environment)
+
+
+def read_run(name: str, result: ProbeAnswer, environment: Environment) -> SnippetRun:
+    """Turn the answer of the snippet probe, and the end of its process, into a run."""
+    state, detail = str(result.answer.get("state", "")), str(result.answer.get("detail", ""))
+    if not state and result.outcome in {Outcome.OK, Outcome.EXITED}:
+        last = result.stderr.strip().rpartition("\n")[2] or result.detail or "exit status 0"
+        raise GatherError(f"the snippet probe ended without an answer: {last}")
+    outcome = _STATES.get(state, Outcome.EXITED)
+    finished = outcome is Outcome.OK and result.outcome is not Outcome.OK
+    if state not in _STATES or finished:
+        outcome = Outcome.EXITED if result.outcome is Outcome.OK else result.outcome
+        detail = describe_end(result, environment) or "exit status 0"
+    reason = environment.scrub(detail) if state == "unavailable" and not finished else ""
+    return SnippetRun(
+        step=Step(
+            name=name,
+            outcome=outcome,
+            detail="" if reason else environment.scrub(detail),
+            finished=finished,
+            stderr=last_lines(environment.scrub(result.stderr)),
+        ),
+        printed=environment.scrub(str(result.answer.get("printed", "")).strip()),
+        unavailable=reason,
+    )

@@ -1,0 +1,93 @@
+"""A profile's snippet is judged by how it ended, what it printed, and whether it could look."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from binary_checks.checks.expected.snippets import snippet_fails
+from binary_checks.errors import NotApplicable
+from binary_checks.model import Finding, Note, NotLooked, Outcome, Problem, Step
+from binary_checks.model.snippets import SnippetReport, SnippetRun
+
+CODE = {"blas": "import demo; assert demo.blas"}
+
+
+def ran(printed: str = "", unavailable: str = "", **fields: Any) -> SnippetReport:
+    step = Step(name="blas", **fields)
+    run = SnippetRun(step=step, printed=printed, unavailable=unavailable)
+    return SnippetReport(python="CPython 3.11.7", system="linux-x86_64", runs=(run,))
+
+
+def judge(report: SnippetReport, **options: Any) -> list[Finding]:
+    return list(snippet_fails(report, snippets=CODE, **options))
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        (
+            {"outcome": Outcome.RAISED, "detail": "AssertionError at line 1: assert demo.blas"},
+            "snippet blas raises AssertionError at line 1: assert demo.blas",
+        ),
+        ({"outcome": Outcome.CRASHED, "detail": "SIGSEGV"}, "snippet blas crashes: SIGSEGV"),
+        ({"outcome": Outcome.HUNG, "detail": "300 s"}, "snippet blas does not end: 300 s"),
+        (
+            {"outcome": Outcome.EXITED, "detail": "SystemExit(1)"},
+            "snippet blas ends the process: SystemExit(1)",
+        ),
+        (
+            {"outcome": Outcome.CRASHED, "detail": "SIGABRT", "finished": True},
+            "snippet blas is done, and its process then crashes: SIGABRT",
+        ),
+    ],
+)
+def test_a_bad_end_is_a_problem(fields: dict[str, Any], sentence: str) -> None:
+    assert judge(ran(**fields)) == [Problem(sentence=sentence)]
+
+
+def test_the_wrong_words_are_a_problem() -> None:
+    assert judge(ran("False"), prints={"blas": "True\n"}) == [
+        Problem(sentence="snippet blas prints 'False', where 'True' is expected")
+    ]
+
+
+def test_a_good_end_and_the_right_words_are_quiet() -> None:
+    assert judge(ran("True"), prints={"blas": "True\n"}) == []
+    assert judge(ran("whatever")) == []
+
+
+def test_what_a_snippet_could_not_look_at_is_no_pass() -> None:
+    assert judge(ran(unavailable="no compiler here"), prints={"blas": "True"}) == [
+        NotLooked(sentence="snippet blas: no compiler here")
+    ]
+
+
+def test_a_snippet_for_other_systems_is_told() -> None:
+    here = ran()
+    report = SnippetReport(
+        python=here.python, system=here.system, runs=here.runs, elsewhere=("onednn",)
+    )
+    code = {**CODE, "onednn": "pass"}
+    only = {"onednn": ("*-aarch64",)}
+    assert list(snippet_fails(report, snippets=code, only=only)) == [
+        Note(sentence="snippet onednn is for *-aarch64 only")
+    ]
+
+
+def test_where_no_snippet_is_for_this_system_the_check_is_not_for_it_either() -> None:
+    report = SnippetReport(python="CPython", system="windows-x86_64", elsewhere=("blas",))
+    with pytest.raises(NotApplicable, match="no snippet of the profile is for windows-x86_64"):
+        judge(report, only={"blas": ("linux-*",)})
+
+
+def test_without_a_snippet_nothing_was_looked_at() -> None:
+    (found,) = snippet_fails(SnippetReport(python="CPython", system="linux-x86_64"))
+    assert isinstance(found, NotLooked)
+
+
+def test_an_expectation_of_no_snippet_is_told() -> None:
+    assert judge(ran(), prints={"bals": "True"}, only={"blsa": ("linux-*",)}) == [
+        NotLooked(sentence="the profile has no snippet bals, blsa")
+    ]
