@@ -115,7 +115,7 @@ class _Reading:
             DeviceTarget(kind=code.kind, architecture=code.architecture) for code in found.code
         )
         key = (targets, found.reason)
-        if len(self._sets) == _MOST_SETS and key not in self._sets:
+        if len(self._sets) >= _MOST_SETS and key not in self._sets:
             key = ((), f"no more than {_MOST_SETS} sets of targets are told apart")
         count, first, offset = self._sets.get(key, (0, self._count, found.offset))
         self._sets[key] = (count + 1, first, offset)

@@ -1,0 +1,29 @@
+"""Adds a section to a PE sample, for tests."""
+
+from __future__ import annotations
+
+import struct
+
+from fixtures.samples import read_pe_sample
+
+_PAGE = 4096
+
+
+def add_section(sample: str, name: str, content: bytes) -> bytes:
+    """The sample with one more section of that content, at its end."""
+    image = bytearray(read_pe_sample(sample))
+    (start,) = struct.unpack_from("<I", image, 60)
+    (count,) = struct.unpack_from("<H", image, start + 6)
+    (optional,) = struct.unpack_from("<H", image, start + 20)
+    (memory,) = struct.unpack_from("<I", image, start + 24 + 56)
+    place = len(image) + -len(image) % 512
+    header = struct.pack(
+        "<8sIIIIIIHHI",
+        *(name.encode(), len(content), memory, len(content), place, 0, 0, 0, 0, 0x40000040),
+    )
+    at = start + 24 + optional + 40 * count
+    assert not any(image[at : at + 40]), "no room for another header"
+    image[at : at + 40] = header
+    struct.pack_into("<H", image, start + 6, count + 1)
+    struct.pack_into("<I", image, start + 24 + 56, memory + -(-len(content) // _PAGE) * _PAGE)
+    return bytes(image).ljust(place, b"\0") + content

@@ -1,0 +1,126 @@
+"""Device code in a file that streams by: what was kept is all that its reader asks for."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from binary_checks import objects
+from binary_checks.model import ObjectFile
+from binary_checks.objects.device_scout import DeviceScout
+from binary_checks.packages.retention import MemorySource, RetainedSource
+from fixtures.build_elf import build_elf
+from fixtures.build_fatbin import bundle, compressed_bundle, container, entry
+from fixtures.samples import read_fatbin_sample
+from tests.objects.pe_sections import add_section
+
+CUDA = (
+    read_fatbin_sample("concatenated.fatbin")
+    + bytes(16)
+    + read_fatbin_sample("missing_architecture.fatbin")
+)
+HIP = bundle(["gfx90a", "gfx1100"]).ljust(2 * 4096, b"\0") + compressed_bundle(bundle(["gfx90a"]))
+NOISE = random.Random(1).randbytes(20_000)
+
+
+def again() -> Iterator[bytes]:
+    """Nothing that was asked for may be missing."""
+    raise AssertionError("the file is read again")
+
+
+def stream(content: bytes, device: bytes, piece: int) -> tuple[object, ...]:
+    """Read a file that streamed by in pieces, of which all but the device code was kept."""
+    ends = [0, *(end for at in find_all(content, device) for end in (at, at + len(device)))]
+    ranges = zip(ends[::2], [*ends[1::2], len(content)], strict=True)
+    scout = objects.scout(content[:4096], len(content))
+    source = RetainedSource(len(content), ranges, again, scout)
+    for start in range(0, len(content), piece):
+        source.append(content[start : start + piece])
+    try:
+        return facts(objects.read_objects("lib.so", source))
+    finally:
+        source.close()
+
+
+def find_all(content: bytes, part: bytes) -> Iterator[int]:
+    """Every place of the part."""
+    at = content.find(part)
+    while at >= 0:
+        yield at
+        at = content.find(part, at + len(part))
+
+
+def facts(found: tuple[object, ...]) -> tuple[object, ...]:
+    """What is to be compared of objects: symbols have no equality."""
+    (item,) = found
+    assert isinstance(item, ObjectFile)
+    names = ("device_code", "device_containers", "device_faults")
+    return tuple(getattr(item, name) for name in names)
+
+
+def library(section: str, content: bytes) -> bytes:
+    """A library without segments for its device code, which is searched for everywhere then."""
+    return build_elf(kind="relocatable", sections={".noise": NOISE, section: content})
+
+
+NESTED = container(entry(payload=CUDA))
+FILES = {
+    "cuda": (library(".nv_fatbin", CUDA), CUDA),
+    "cuda twice": (
+        build_elf(
+            kind="relocatable",
+            sections={".nv_fatbin": CUDA, ".noise": NOISE, "__nv_relfatbin": CUDA},
+        ),
+        CUDA,
+    ),
+    "a container within": (library(".nv_fatbin", NESTED), NESTED),
+    "a magic in vain": (
+        build_elf(kind="relocatable", sections={".noise": CUDA[:6] + NOISE, ".nv_fatbin": CUDA}),
+        CUDA,
+    ),
+    "for Windows": (add_section("plain.dll", ".nv_fatb", CUDA), CUDA),
+    "loose": (CUDA, CUDA[64:]),
+    "loose bundles": (HIP, HIP[64:]),
+}
+
+
+@pytest.mark.parametrize("piece", [1, 7, 64, 4096, 10_000, 1 << 20])
+@pytest.mark.parametrize("name", FILES)
+def test_streaming_by_is_as_good_as_reading_anywhere(name: str, piece: int) -> None:
+    content, device = FILES[name]
+    assert device in content
+    whole = facts(objects.read_objects("lib.so", MemorySource(content)))
+    assert whole[0]
+    assert stream(content, device, piece) == whole
+
+
+@pytest.mark.parametrize("piece", [1, 100, 4096])
+def test_bundles_are_found_at_pages(piece: int) -> None:
+    content = NOISE.ljust(5 * 4096, b"\1") + HIP
+    kept = see_all(DeviceScout([(0, len(content))], len(content)), content, piece)
+    assert kept[0] == 5 * 4096
+
+
+def test_nothing_is_searched_for_outside_of_the_regions() -> None:
+    content = CUDA + bytes(8192) + CUDA
+    kept = see_all(DeviceScout([(len(CUDA) + 8192, len(content))], len(content)), content, 512)
+    assert kept[0] == len(CUDA) + 8192
+
+
+def test_the_inside_of_entries_is_not_kept() -> None:
+    content = container(*[entry(payload=bytes(100_000))] * 5)
+    scout = DeviceScout([(0, len(content))], len(content))
+    pieces = (content[start : start + 4096] for start in range(0, len(content), 4096))
+    assert sum(len(kept) for piece in pieces for _, kept in scout.see(piece)) < 1000
+
+
+def see_all(scout: DeviceScout, content: bytes, piece: int) -> list[int]:
+    """The offsets of what is worth keeping."""
+    starts = range(0, len(content), piece)
+    kept = [part for start in starts for part in scout.see(content[start : start + piece])]
+    assert all(content[at : at + len(part)] == part for at, part in kept)
+    offsets = [at for at, _ in kept]
+    assert offsets == sorted(offsets)
+    return offsets

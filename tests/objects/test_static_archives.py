@@ -1,0 +1,63 @@
+"""Static archives are read for the device code in their members, whatever compiled these."""
+
+from __future__ import annotations
+
+import pytest
+
+from binary_checks.model import Format, Kind, MalformedObject, StaticArchive
+from binary_checks.objects import read_objects
+from fixtures.build_elf import build_elf
+from fixtures.build_fatbin import archive, coff, container, entry
+from tests.objects.byte_sources import Bytes
+from tests.objects.device_codes import entries, groups, read_device
+
+BOTH = container(entry(architecture=75), entry(architecture=90))
+NEWER = container(entry(architecture=90))
+ONE = build_elf(kind="relocatable", sections={".nv_fatbin": BOTH})
+OTHER = build_elf(kind="relocatable", sections={".nv_fatbin": NEWER})
+
+
+def test_members_are_read_and_their_containers_numbered_together() -> None:
+    found = read_device(archive(one_o=ONE, text_o=b"no object", other_o=OTHER))
+    assert isinstance(found, StaticArchive)
+    assert (found.format, found.kind) == (Format.ARCHIVE, Kind.RELOCATABLE)
+    assert groups(found) == [("sass sm_75, sass sm_90", 1, 0), ("sass sm_90", 1, 1)]
+
+
+@pytest.mark.parametrize("section", [".nv_fatb", ".nv_fatbin"])
+def test_members_for_windows_are_read(section: str) -> None:
+    content = archive(one_obj=coff({".text": bytes(8), section: BOTH}))
+    assert entries(read_device(content)) == {"sass sm_75": 1, "sass sm_90": 1}
+
+
+def test_an_archive_without_device_code_is_no_object() -> None:
+    content = archive(one_o=build_elf(kind="relocatable"), two_obj=coff({".text": bytes(8)}))
+    assert read_objects("a.a", Bytes(content)) == ()
+
+
+def test_names_of_bsd_stand_before_the_contents() -> None:
+    plain = archive(one_o=b"one.o\0\0\0" + ONE)
+    assert entries(read_device(plain.replace(b"one.o/", b"#1/8  ", 1)))["sass sm_90"] == 1
+
+
+def test_a_member_that_is_broken_is_a_fault_of_an_archive_with_device_code() -> None:
+    (fault,) = read_device(archive(bad_o=ONE[:200], other_o=OTHER)).device_faults
+    assert fault.offset == 68
+    assert "a member that cannot be read" in fault.reason
+
+
+def test_an_archive_cut_at_any_length_is_malformed_or_ends_between_members() -> None:
+    content = archive(one_o=ONE, other_o=OTHER)
+    ends = {8, 68 + len(ONE), 68 + len(ONE) + len(ONE) % 2}
+    for length in range(8, len(content) - len(OTHER) % 2):
+        found = read_objects("a.a", Bytes(content[:length]))
+        rest = min(length - end for end in ends if end <= length)
+        assert rest < 60 or isinstance(found[0], MalformedObject)
+
+
+@pytest.mark.parametrize("size", [b"12x       ", b"99999999  ", b"-1        "])
+def test_a_member_of_an_impossible_size_is_malformed(size: bytes) -> None:
+    content = archive(one_o=ONE)
+    (found,) = read_objects("a.a", Bytes(content[:56] + size + content[66:]))
+    assert isinstance(found, MalformedObject)
+    assert found.offset == 8
