@@ -136,7 +136,8 @@ def test_a_distribution_may_bring_the_runtime() -> None:
         resolved="wheel:pyqt6-qt6:PyQt6/Qt6/bin/msvcp140.dll",
         rule=Rule.ADDED_DIRECTORY,
     )
-    required = Linkage(target="win_amd64", format=Format.PE, edges=(unmet,), requirements=("q",))
+    asking = Linkage(target="win_amd64", format=Format.PE, edges=(unmet,))
+    required = replace(asking, requirements=("pyqt6-qt6",))
     assert list(windows.unbundled_runtime(_wheel(library), required)) == [
         NotLooked(
             path="demo/a.pyd",
@@ -151,6 +152,13 @@ def test_a_distribution_may_bring_the_runtime() -> None:
     metadata = (("Requires-Dist", "msvc_runtime>=14.40"),)
     package = _wheel(library, metadata=metadata)
     assert list(windows.unbundled_runtime(package, WINDOWS)) == []
+
+
+def test_a_distribution_that_looks_like_no_needed_library_is_not_waited_for() -> None:
+    library = pe_file("demo/_heif.pyd", needed=_needs("MSVCP140.dll", "heif.dll"))
+    unmet = Edge(path="demo/_heif.pyd", architecture="x86_64", needed="heif.dll")
+    numpy = Linkage(target="win_amd64", format=Format.PE, edges=(unmet,), requirements=("numpy",))
+    assert [type(item) for item in windows.unbundled_runtime(_wheel(library), numpy)] == [Problem]
 
 
 def test_an_unread_library_is_a_gap_and_no_library_at_all_is_not_applicable() -> None:

@@ -82,7 +82,7 @@ def spell_lack(edge: Edge, linkage: Linkage, searched: str) -> Finding:
     """Say that nothing in sight brings the library; no problem where a required wheel may."""
     if edge.unknown:
         return NotLooked(path=edge.path, sentence=f"needs {edge.needed}: {edge.unknown}")
-    if linkage.requirements and (edge.leaves_package or _may_come_with(edge, linkage)):
+    if may_be_brought(edge, linkage):
         guess = guess_distribution(edge.needed, linkage.requirements)
         whose = f", perhaps {guess}," if guess else ""
         return NotLooked(
@@ -103,6 +103,11 @@ def spell_lack(edge: Edge, linkage: Linkage, searched: str) -> Finding:
         sentence=f"needs {edge.needed}, which neither the package{others} {platform} provides "
         f"({searched}): where users lack it, this file does not load",
     )
+
+
+def may_be_brought(edge: Edge, linkage: Linkage) -> bool:
+    """Whether a required distribution that was not given may have what an object needs."""
+    return bool(linkage.requirements) and (edge.leaves_package or _may_come_with(edge, linkage))
 
 
 def _may_come_with(edge: Edge, linkage: Linkage) -> bool:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from binary_checks.check import check
+from binary_checks.checks.linkage.search_texts import may_be_brought
 from binary_checks.checks.python_dlls import (
     acceptable_dlls,
     are_for_any_python,
@@ -145,10 +146,12 @@ def _needs_of_runtime(libraries: Iterable[PeFile]) -> Mapping[str, list[str]]:
 
 
 def _find_foreign(linkage: Linkage, present: Collection[str]) -> str:
-    """A library that only a distribution which was not given can bring, "" where there is none."""
-    if not linkage.requirements:
-        return ""
-    missing = (edge.needed for edge in linkage.edges if edge.resolved is None and not edge.delayed)
+    """A library that a distribution which was not given may bring, "" where there is none.
+
+    It is what missing-library does not look for either; of what nobody brings it is the judge.
+    """
+    edges = (edge for edge in linkage.edges if edge.resolved is None and not edge.delayed)
+    missing = (edge.needed for edge in edges if may_be_brought(edge, linkage))
     names = (name for name in missing if name.lower() not in present and may_be_anybodys(name))
     return next((name for name in names if not is_python_dll(name)), "")
 
