@@ -5,7 +5,8 @@ from __future__ import annotations
 from binary_checks.model import DeviceFile, Kind
 from binary_checks.model.source import ByteSource
 from binary_checks.objects import fatbin, hip_bundles
-from binary_checks.objects.device_sections import NEAR, read_device_code
+from binary_checks.objects.device_sections import read_device_code
+from binary_checks.objects.device_walk import NEAR
 
 _ARCHITECTURES = {
     fatbin.MAGIC + b"\1\0": "cuda",  # with its version: four bytes alone may be anything

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from binary_checks.objects import fatbin, hip_bundles
-from binary_checks.objects.device_sections import FAR, NEAR, Extent, walk_device_code
-from binary_checks.objects.device_walk import Ask, Walk
+from binary_checks.objects.device_sections import FAR, Extent, walk_device_code
+from binary_checks.objects.device_walk import NEAR, Ask, Walk
 
 _MAGIC = fatbin.MAGIC + b"\1\0"  # with its version
 _PAGED_MAGICS = (hip_bundles.MAGIC[:4], hip_bundles.COMPRESSED_MAGIC)

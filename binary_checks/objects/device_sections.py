@@ -8,7 +8,7 @@ from typing import Any, Final
 from binary_checks.model import DeviceContainers, DeviceFault, DeviceTarget
 from binary_checks.model.source import ByteSource
 from binary_checks.objects import fatbin, hip_bundles
-from binary_checks.objects.device_walk import Ask, Container, Step, Tally, Walk
+from binary_checks.objects.device_walk import NEAR, Ask, Container, Step, Tally, Walk
 
 SECTIONS: Final = (".nv_fatbin", "__nv_relfatbin", ".hip_fatbin")
 """CUDA, relocatable CUDA and HIP: where compilers put code for the GPU."""
@@ -23,9 +23,8 @@ _WALKS = {
 }
 _STEP = 8  # bytes to which containers are aligned
 _SMALLEST = 16
-NEAR: Final = 64
 FAR: Final = 4096
-"""Bytes looked at behind a container, at first and then."""
+"""Bytes looked at behind a container where no other follows at once."""
 _MOST_ASKED = 1 << 21  # heads read of one object: the largest libraries have some 100,000
 _MOST_FAULTS = 64
 _MOST_SETS = 1024  # of targets, told apart

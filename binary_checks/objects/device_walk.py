@@ -8,7 +8,7 @@ be read anywhere and one that streams by.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from binary_checks.model import DeviceCode, DeviceFault, DeviceKind, DeviceTarget
 
@@ -27,6 +27,12 @@ class Container(NamedTuple):
     code: tuple[DeviceCode, ...]
     reason: str = ""  # why its targets are not known, or not all
 
+
+NEAR: Final = 64
+"""Bytes asked for at the start of a container, and looked at behind one.
+
+One that begins a section is so kept in the same way as one that was come upon.
+"""
 
 Step = Ask | Container | DeviceFault
 Walk = Generator[Step, bytes, int]

@@ -9,7 +9,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from binary_checks.model import DeviceFault, DeviceKind, DeviceTarget
-from binary_checks.objects.device_walk import Ask, Container, Tally, Walk, share, unknown
+from binary_checks.objects.device_walk import NEAR, Ask, Container, Tally, Walk, share, unknown
 
 MAGIC: Final = b"\x50\xed\x55\xba"
 OLD_MAGIC: Final = b"\x01\x5a\xe5\x1e"  # before CUDA 4
@@ -62,7 +62,8 @@ class _Entry(NamedTuple):
 
 def walk_fatbin(start: int, end: int) -> Walk:
     """Walk through the container at ``start``; its section ends at ``end``."""
-    magic, version, head_size, size = _CONTAINER.unpack((yield Ask(start, _CONTAINER.size)))
+    head = yield Ask(start, min(NEAR, end - start))
+    magic, version, head_size, size = _CONTAINER.unpack_from(head)
     if magic != MAGIC or version != 1 or head_size < _CONTAINER.size:
         which = "an old format" if magic != MAGIC else f"version {version}"
         yield unknown(start, f"a container of {which}")

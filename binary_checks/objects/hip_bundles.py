@@ -12,7 +12,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from binary_checks.model import DeviceFault, DeviceKind, DeviceTarget
-from binary_checks.objects.device_walk import Ask, Container, Tally, Walk, share, unknown
+from binary_checks.objects.device_walk import NEAR, Ask, Container, Tally, Walk, share, unknown
 
 MAGIC: Final = b"__CLANG_OFFLOAD_BUNDLE__"
 COMPRESSED_MAGIC: Final = b"CCOB"
@@ -57,7 +57,7 @@ def walk_bundle(start: int, end: int) -> Walk:
     if at > end:
         yield DeviceFault(offset=start, reason="a bundle's head is cut off")
         return end
-    magic, count = _COUNT.unpack((yield Ask(start, _COUNT.size)))
+    magic, count = _COUNT.unpack_from((yield Ask(start, min(NEAR, end - start))))
     if magic != MAGIC or count > _MOST_ROWS:
         yield DeviceFault(offset=start, reason=f"a bundle claims {count} code objects")
         return at
@@ -85,12 +85,13 @@ def walk_compressed(start: int, end: int) -> Walk:
     if at > end:
         yield DeviceFault(offset=start, reason="a compressed bundle's head is cut off")
         return end
-    _, version, method = _COMPRESSED.unpack((yield Ask(start, _COMPRESSED.size)))
+    head = yield Ask(start, min(NEAR, end - start))
+    _, version, method = _COMPRESSED.unpack_from(head)
     layout, sized = _SIZES.get(version, (_COMPRESSED, False))
     if version not in _SIZES or start + layout.size > end:
         yield unknown(start, f"a compressed bundle of version {version}", 0, 1)
         return at
-    size = layout.unpack((yield Ask(start, layout.size)))[0] if sized else end - start
+    size = layout.unpack_from(head)[0] if sized else end - start
     at = start + layout.size
     stop = start + size
     if not at <= stop <= end:

@@ -75,6 +75,18 @@ FILES = {
         ),
         CUDA,
     ),
+    # The second section is come upon from the end of the first.
+    "cuda twice, a page apart": (
+        build_elf(
+            kind="relocatable",
+            sections={
+                ".nv_fatbin": CUDA,
+                ".zeros": bytes(4136),
+                "__nv_relfatbin": CUDA,
+            },
+        ),
+        CUDA,
+    ),
     "a container within": (library(".nv_fatbin", NESTED), NESTED),
     "a magic in vain": (
         build_elf(kind="relocatable", sections={".noise": CUDA[:6] + NOISE, ".nv_fatbin": CUDA}),
