@@ -35,6 +35,7 @@ FAMILIES = {
     "duplicates": "runtimes that must exist once in a process",
     "cuda": "what a CUDA build is proven by without a GPU",
     "expected": "what only the profile knows: releases, libraries, search paths, snippets",
+    "gpu": "work on a GPU, which needs one",
     "runtime": "installation, import and load in a clean environment",
 }
 """The families of our own checks, which pytest knows as markers."""

@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from binary_checks import loaders, objects, packages, systems
 from binary_checks.errors import BinaryChecksError, GatherError, NotApplicable, PackageError
 from binary_checks.model import (
+    CudaReport,
+    Distribution,
     ExtensionReport,
+    GpuReport,
     ImportReport,
+    InstalledPackage,
     InstallReport,
     Linkage,
     Package,
@@ -21,6 +25,7 @@ from binary_checks.model import (
 )
 from binary_checks.model.snippets import SnippetReport
 from binary_checks.profile import Profile
+from binary_checks.subject import Subject
 
 if TYPE_CHECKING:
     from binary_checks.trial import Trial
@@ -100,9 +105,10 @@ class Facts:
     """The facts of one package, each gathered at the first call and remembered, failure too."""
 
     def __init__(
-        self, path: Path, settings: Settings, shelf: Shelf, progress: Progress | None = None
+        self, subject: Subject, settings: Settings, shelf: Shelf, progress: Progress | None = None
     ) -> None:
-        self.path = path
+        self.path = subject.path
+        self._subject = subject
         self.settings = settings
         self._shelf = shelf
         self._progress = progress
@@ -115,6 +121,8 @@ class Facts:
             ImportReport: lambda: self._try_out().import_names(),
             ExtensionReport: lambda: self._try_out().load_extensions(),
             SnippetReport: lambda: self._try_out().run_snippets(self._options("snippet-fails")),
+            CudaReport: self._ask_without_gpu,
+            GpuReport: self._use_gpu,
         }
 
     def get(self, kind: type[_Fact]) -> _Fact:
@@ -150,7 +158,7 @@ class Facts:
             return None, 0
         expected = self.settings.profile.objects
         if expected is None:
-            expected = int(isinstance(package, Wheel) and package.platforms != ("any",))
+            expected = int(isinstance(package, Distribution) and package.platforms != ("any",))
         return len(package.objects) + len(package.malformed) + len(package.unread), expected
 
     def close(self) -> None:
@@ -161,25 +169,40 @@ class Facts:
         self._remembered.clear()
 
     def _read_package(self) -> Package:
-        return packages.open_package(self.path, objects, self._progress)
+        return self._subject.open(self._progress)
 
     def _name_target(self) -> TargetSystem:
         profile = self.settings.profile
-        tags = self.get(Wheel).tags
+        tags = self.get(Distribution).tags
         return systems.target_for(tags, profile.system_libraries, profile.dll_directories)
 
     def _simulate_loader(self) -> Linkage:
-        wheel, target = self.get(Wheel), self.get(TargetSystem)
+        package, target = self.get(Distribution), self.get(TargetSystem)
+        others = self._shelf.others(self.path)
+        if isinstance(package, Wheel):
+            others = (*others, *self._shelf.required(package, target))
         return loaders.simulate(
-            wheel,
-            target,
-            others=(*self._shelf.others(self.path), *self._shelf.required(wheel, target)),
-            requirements=wheel.requires_dist,
+            package, target, others=others, requirements=package.requires_dist
         )
 
     def _options(self, check_id: str) -> Mapping[str, Any]:
         """What the profile says to a check whose fact depends on it."""
         return self.settings.profile.options.get(check_id, {})
+
+    def _ask_without_gpu(self) -> CudaReport:
+        from binary_checks import environments
+
+        options = self.settings.profile.options
+        environments.read_questions(options)  # before anything is installed for nothing
+        return self._try_out().ask_without_gpu(options)
+
+    def _use_gpu(self) -> GpuReport:
+        from binary_checks import environments
+
+        options = self.settings.profile.options
+        environments.read_work(options)
+        environments.demand_gpu(self.settings.python)
+        return self._try_out().use_gpu(options)
 
     def _try_out(self) -> Trial:
         return cast("Trial", self._remember(_TRIAL, self._open_trial))
@@ -187,8 +210,11 @@ class Facts:
     def _open_trial(self) -> Trial:
         from binary_checks.trial import Trial  # what only runs packages is not loaded to read them
 
+        package = self.get(Distribution)
+        if not isinstance(package, (Wheel, InstalledPackage)):
+            raise NotApplicable(f"a {type(package).__name__} is not run")
         return Trial(
-            self.get(Wheel),
+            package,
             python=self.settings.python,
             beside=self._shelf.paths,
             timeout=self.settings.profile.timeout,

@@ -2,34 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from binary_checks import environments
-from binary_checks.model import ExtensionReport, ImportReport, InstallReport, Wheel
+from binary_checks.errors import NotApplicable
+from binary_checks.model import (
+    CudaReport,
+    ExtensionReport,
+    GpuReport,
+    ImportReport,
+    InstalledPackage,
+    InstallReport,
+    Wheel,
+)
 from binary_checks.model.snippets import SnippetReport
 
 
 class Trial:
-    """A fresh environment with one wheel in it.
+    """A fresh environment with one wheel in it, or that in which a package lies installed.
 
     Making one raises Unavailable when the wheel cannot run here, and GatherError when the
     interpreter, the network or the machine broke; so do the probes.
     """
 
     def __init__(
-        self, wheel: Wheel, *, python: Path, beside: tuple[Path, ...], timeout: float
+        self,
+        package: Wheel | InstalledPackage,
+        *,
+        python: Path,
+        beside: tuple[Path, ...],
+        timeout: float,
     ) -> None:
         self._timeout = timeout
-        self._open = partial(
-            environments.open_environment, wheel, python=python, with_=beside, timeout=timeout
+        opened: Callable[..., environments.Environment] = (
+            partial(environments.open_environment, package, with_=beside)
+            if isinstance(package, Wheel)
+            else partial(environments.open_existing, package)
         )
+        self._open = partial(opened, python=python, timeout=timeout)
         self._environment = self._open()
 
     def install(self) -> InstallReport:
         """What the installation left behind."""
+        if not isinstance(self._environment.wheel, Wheel):
+            raise NotApplicable("the package was installed before")
         return self._environment.install_report
 
     def import_names(self) -> ImportReport:
@@ -59,6 +78,16 @@ class Trial:
             )
         with self._open(requires=requires) as own:
             return environments.run_snippets(own, code, only=only, timeout=self._timeout)
+
+    def ask_without_gpu(self, options: Mapping[str, Mapping[str, Any]]) -> CudaReport:
+        """Ask the package about CUDA where it finds none; ``options`` are the profile's."""
+        questions = environments.read_questions(options)
+        return environments.ask_without_gpu(self._environment, questions, timeout=self._timeout)
+
+    def use_gpu(self, options: Mapping[str, Mapping[str, Any]]) -> GpuReport:
+        """Have the package work on the host's GPUs; ``options`` are the profile's."""
+        work = environments.read_work(options)
+        return environments.use_gpu(self._environment, work, timeout=self._timeout)
 
     def close(self) -> None:
         """Remove the environment."""

@@ -1,0 +1,159 @@
+"""Faults of a CUDA build that show when it is run where no driver and no toolkit is to be found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from binary_checks.check import check
+from binary_checks.checks.cuda.answers import (
+    demand_option,
+    disagree,
+    find_answer,
+    find_architectures,
+    find_gap,
+    find_visible,
+    generation,
+)
+from binary_checks.checks.nvidia_names import cuda_of_label, is_for_cpu
+from binary_checks.checks.step_texts import describe_end
+from binary_checks.model import CudaReport, Finding, Outcome, Wheel
+
+
+@check
+def unusable_without_gpu(
+    report: CudaReport, *, module: str = "", snippet: str = ""
+) -> Iterator[Finding]:
+    """A build for CUDA fails, hangs or crashes where there is no driver.
+
+    The option ``module`` names what is imported, in a process from which the driver and the toolkit
+    are hidden; without it no check of this kind runs. ``snippet`` is code for the CPU that is run
+    after it, with the module's name in it. All within the profile's ``timeout``; of a process that
+    hangs the innermost Python calls are named.
+
+    Why: containers are built, tests run and documentation made on machines without a GPU, and the
+    same package must be importable there.
+
+    Fix: open the driver when CUDA is first used, not when a library is loaded, and have every
+    question about it answered with "no" instead of an exception.
+    """
+    del module, snippet  # they say what is gathered
+    step = report.step
+    if step.finished:
+        yield f"without a GPU, import {step.name} succeeds, and the process {describe_end(step)}"
+    elif step.outcome is not Outcome.OK:
+        yield f"without a GPU, {report.stage or 'the process'} {describe_end(step)}"
+    yield from find_visible(report)
+
+
+@check
+def gpu_claimed_without_one(
+    report: CudaReport, *, available: str = "", devices: str = ""
+) -> Iterator[Finding]:
+    """Without a GPU, a package says that CUDA can be used, or cannot say that it cannot.
+
+    The option ``available`` is a Python expression that must be false there
+    (``torch.cuda.is_available()``), ``devices`` one that must be 0 (``torch.cuda.device_count()``).
+    Neither may raise an exception.
+
+    Why: programs ask exactly this to choose between the GPU and the CPU, and take the wrong way.
+
+    Fix: treat every error of ``cuInit`` as "not available".
+    """
+    demand_option(available or devices, "gpu-claimed-without-one: available, devices")
+    for question in filter(None, (available, devices)):
+        answer = find_answer(report, question)
+        if answer is None:
+            yield find_gap(report, question)
+        elif answer.error:
+            yield f"without a GPU, {question} raises {answer.error}"
+        elif answer.value is not False and answer.value != 0:
+            yield f"without a GPU, {question} is {answer.value!r}"
+
+
+@check
+def missing_gpu_misreported(
+    report: CudaReport, *, use: str = "", expected: tuple[str, ...] = ()
+) -> Iterator[Finding]:
+    """Asking for a GPU where there is none does not raise the documented error.
+
+    The option ``use`` is a Python expression that needs a GPU (``torch.zeros(1, device='cuda')``),
+    ``expected`` are texts of which the error must contain one
+    (``AssertionError: Torch not compiled with CUDA enabled``).
+
+    Why: programs catch that error to go on without a GPU, and users read it to learn what to do.
+
+    Fix: check for a driver before anything else is done with the device.
+    """
+    demand_option(use, "missing-gpu-misreported: use")
+    answer = find_answer(report, use)
+    if answer is None:
+        yield find_gap(report, use)
+    elif not answer.error:
+        yield f"without a GPU, {use} raises nothing and gives {answer.value!r}"
+    elif expected and not any(text in answer.error for text in expected):
+        yield f"without a GPU, {use} raises {answer.error}, which is none of the expected errors"
+
+
+@check
+def cuda_version_misreported(
+    report: CudaReport, wheel: Wheel, *, version: str = "", expected: str = ""
+) -> Iterator[Finding]:
+    """The CUDA version that a package reports is not that of its build.
+
+    The option ``version`` is a Python expression (``torch.version.cuda``) whose value must agree
+    with a label ``+cu126`` or ``+cpu`` of the package's version, and with ``expected`` where that
+    is given.
+
+    Why: extensions are compiled and other wheels are chosen by that answer.
+
+    Fix: look for the variable from which the build takes it: another CUDA was found than meant.
+    """
+    demand_option(version, "cuda-version-misreported: version")
+    answer = find_answer(report, version)
+    if answer is None:
+        yield find_gap(report, version)
+        return
+    if answer.error:
+        yield f"{version} raises {answer.error}"
+        return
+    label = cuda_of_label(wheel.version)
+    if answer.value and is_for_cpu(wheel):
+        yield f"{version} is {answer.value!r}, but {wheel.name} {wheel.version} is for the CPU"
+    if label and disagree(str(answer.value or ""), label):
+        local = wheel.version.partition("+")[2]
+        yield f"{version} is {answer.value!r}, the label +{local} says {label}"
+    if expected and disagree(str(answer.value or ""), expected):
+        yield f"{version} is {answer.value!r}, expected is {expected}"
+
+
+@check
+def cuda_architectures_misreported(
+    report: CudaReport, wheel: Wheel, *, architectures: str = "", expected: tuple[str, ...] = ()
+) -> Iterator[Finding]:
+    """The architectures that a package reports are not those that it has code for.
+
+    The option ``architectures`` is a Python expression that gives a list or a text of words
+    (``torch._C._cuda_getArchFlags()``): they must be the ``expected`` ones, in any order, where
+    those are given, and for each some object of the package must have code.
+
+    Why: extensions are compiled for what is reported, and users are told that their GPU is served.
+
+    Fix: look for objects that are compiled with other flags than those which the build records.
+    """
+    demand_option(architectures, "cuda-architectures-misreported: architectures")
+    answer = find_answer(report, architectures)
+    if answer is None:
+        yield find_gap(report, architectures)
+        return
+    found = answer.value.split() if isinstance(answer.value, str) else answer.value
+    if answer.error or not isinstance(found, (tuple, list)):
+        how = f"raises {answer.error}" if answer.error else f"is {answer.value!r}, no list of them"
+        yield f"{architectures} {how}"
+        return
+    for name in sorted(set(expected) - set(found)):
+        yield f"{architectures} lacks {name}"
+    for name in sorted(set(found) - set(expected) if expected else ()):
+        yield f"{architectures} names {name}, which is not expected"
+    there = find_architectures(wheel)
+    for name in sorted(name for name in found if there and generation(name) not in there):
+        yield f"{architectures} names {name}, for which no object of the package has code"

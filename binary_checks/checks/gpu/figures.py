@@ -1,0 +1,31 @@
+"""Looks up the figures of steps on a GPU, and says why one is missing."""
+
+from __future__ import annotations
+
+from binary_checks.errors import NotApplicable
+from binary_checks.model import GpuHost, GpuReport, NotLooked
+
+
+def read_figure(report: GpuReport, step: str, name: str) -> float | None:
+    """Read one figure of one step; None when it came to none.
+
+    Raises NotApplicable where the profile leaves the step out.
+    """
+    if all(each.name != step for each in report.steps):
+        raise NotApplicable(f"the profile does not have the step {step} taken")
+    found = (each.value for each in report.measurements if (each.step, each.name) == (step, name))
+    return next(found, None)
+
+
+def find_untried(report: GpuReport, step: str) -> NotLooked:
+    """Say why a step came to no figure."""
+    reason = dict(report.untried).get(step, "it did not succeed, which gpu-work-fails says")
+    return NotLooked(sentence=f"{step}: {reason}")
+
+
+def spell_host(host: GpuHost) -> str:
+    """Spell the facts of a host with a GPU in one line."""
+    devices = ", ".join(
+        f"{each.name} ({each.capability}, {each.memory / 2**30:.0f} GiB)" for each in host.devices
+    )
+    return f"driver {host.driver or 'of unknown version'} for CUDA {host.cuda}: {devices}"

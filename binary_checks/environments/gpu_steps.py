@@ -1,0 +1,141 @@
+"""Has an installed package work on a GPU, step by step, each in a process of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from binary_checks.environments.gpu_hosts import choose_variables, describe_host
+from binary_checks.environments.run import ProbeAnswer, run_probe
+from binary_checks.environments.venv import Environment
+from binary_checks.environments.without_gpu import read_step
+from binary_checks.errors import GatherError, NotApplicable, ProfileError, Unavailable
+from binary_checks.model import GpuHost, GpuReport, LibraryVersions, Measurement
+
+_SCRIPTS = {"torch": "gpu_torch"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Work:
+    """What a profile wants to be done on a GPU."""
+
+    module: str
+    steps: str = ""  # the shipped set of steps
+    leave_out: frozenset[str] = frozenset()  # of that set
+    snippets: Mapping[str, str] = field(default_factory=dict)  # more steps: code by name
+    compiled: Mapping[str, str] = field(default_factory=dict)  # expressions, by library
+    architectures: str = ""  # an expression
+
+
+def read_work(options: Mapping[str, Mapping[str, Any]]) -> Work:
+    """Read it from the options of the checks.
+
+    Raises NotApplicable where no module is named, ProfileError for steps that do not exist.
+    """
+    own = options.get("gpu-work-fails", {})
+    if not own.get("module"):
+        raise NotApplicable("the profile has nothing done on a GPU (gpu-work-fails: module)")
+    steps = own.get("steps", "")
+    if steps and steps not in _SCRIPTS:
+        known = ", ".join(sorted(_SCRIPTS))
+        raise ProfileError(f"options.gpu-work-fails.steps: {steps!r} is none of: {known}")
+    return Work(
+        module=own["module"],
+        steps=steps,
+        leave_out=frozenset(own.get("leave_out", ())),
+        snippets=own.get("snippets") or {},
+        compiled=options.get("gpu-libraries-disagree", {}).get("compiled") or {},
+        architectures=options.get("gpu-without-code", {}).get("architectures", ""),
+    )
+
+
+def demand_gpu(python: Path) -> GpuHost:
+    """Describe the host. Raises Unavailable, with the reason, where no GPU can be used."""
+    host = describe_host(python, choose_variables(os.environ))
+    if host.problem:
+        raise Unavailable(host.problem)
+    return host
+
+
+def use_gpu(environment: Environment, work: Work, *, timeout: float) -> GpuReport:
+    """Do all of it, each step with ``timeout`` seconds.
+
+    Raises Unavailable when the package could not be installed, or no GPU can be used.
+    """
+    environment.require_installed()
+    host = demand_gpu(environment.python)
+    bench = _Bench(environment=environment, variables=choose_variables(os.environ), timeout=timeout)
+    results = dict(bench.run_all(work))
+    rows = [(name, result.answer) for name, result in results.items()]
+    libraries = bench.run("nvidia_libraries", {"module": work.module, "compiled": work.compiled})
+    steps = [read_step(name, result, environment) for name, result in results.items()]
+    asked = bench.run("ask_module", {"module": work.module, "questions": [work.architectures]})
+    return GpuReport(
+        python=environment.target.name,
+        host=host,
+        steps=(*steps, read_step("versions", libraries, environment)),
+        untried=tuple(
+            (name, str(answer["unavailable"])) for name, answer in rows if answer.get("unavailable")
+        ),
+        measurements=tuple(_read_measurements(rows)),
+        versions=tuple(_read_versions(libraries.answer)),
+        architectures=_read_architectures(asked.answer) if work.architectures else (),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Bench:
+    """Where the steps are run."""
+
+    environment: Environment
+    variables: Mapping[str, str]
+    timeout: float
+
+    def run(self, script: str, request: Mapping[str, object]) -> ProbeAnswer:
+        return run_probe(
+            self.environment.python,
+            script,
+            {**request, "site_packages": str(self.environment.site_packages)},
+            timeout=self.timeout,
+            variables=self.variables,
+        )
+
+    def run_all(self, work: Work) -> Iterator[tuple[str, ProbeAnswer]]:
+        for name in self.list_steps(work):
+            yield name, self.run(_SCRIPTS[work.steps], {"step": name})
+        for name, code in work.snippets.items():
+            yield name, self.run("ask_module", {"module": work.module, "snippet": code})
+
+    def list_steps(self, work: Work) -> tuple[str, ...]:
+        if not work.steps:
+            return ()
+        result = self.run(_SCRIPTS[work.steps], {"list": True})
+        names = result.answer.get("steps")
+        if not isinstance(names, list):
+            raise GatherError(f"the steps for {work.steps} cannot be listed: {result.detail}")
+        if unknown := sorted(work.leave_out.difference(names)):
+            raise ProfileError(f"options.gpu-work-fails.leave_out: no step {unknown[0]!r}")
+        return tuple(name for name in names if name not in work.leave_out)
+
+
+def _read_measurements(rows: list[tuple[str, Mapping[str, Any]]]) -> Iterator[Measurement]:
+    for step, answer in rows:
+        measured = answer.get("measured")
+        for name, value in measured.items() if isinstance(measured, dict) else ():
+            yield Measurement(step=step, name=str(name), value=float(value))
+
+
+def _read_versions(answer: Mapping[str, Any]) -> Iterator[LibraryVersions]:
+    versions = answer.get("versions")
+    for name, row in sorted(versions.items()) if isinstance(versions, dict) else ():
+        yield LibraryVersions(name=name, **{key: str(value) for key, value in row.items()})
+
+
+def _read_architectures(answer: Mapping[str, Any]) -> tuple[str, ...]:
+    rows = answer.get("answers")
+    value = rows[0].get("value") if isinstance(rows, list) and rows else None
+    names = value.split() if isinstance(value, str) else value
+    return tuple(map(str, names)) if isinstance(names, list) else ()

@@ -1,0 +1,121 @@
+"""Imports a package where no driver and no toolkit is to be found, and asks it about CUDA."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from binary_checks.environments.gpu_hosts import HIDDEN, describe_host
+from binary_checks.environments.imports import describe_end, last_lines, place_all
+from binary_checks.environments.run import ProbeAnswer, run_probe
+from binary_checks.environments.venv import Environment
+from binary_checks.errors import GatherError, NotApplicable
+from binary_checks.model import Answer, CudaReport, Outcome, Step
+
+_ASKED_FOR = {
+    "gpu-claimed-without-one": ("available", "devices"),
+    "cuda-version-misreported": ("version",),
+    "cuda-architectures-misreported": ("architectures",),
+    "missing-gpu-misreported": ("use",),  # last: it is the likeliest to break the process
+}
+"""The options, by check, that are expressions to be evaluated."""
+_STATES = {"finished": Outcome.OK, "raised": Outcome.RAISED, "exited": Outcome.EXITED}
+_FRAMES = 6  # of a stack, the innermost ones
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Questions:
+    """What a profile wants to be asked."""
+
+    module: str
+    snippet: str = ""  # code that must run without a GPU
+    expressions: tuple[str, ...] = field(default_factory=tuple)
+
+
+def read_questions(options: Mapping[str, Mapping[str, Any]]) -> Questions:
+    """Read them from the options of the checks. Raises NotApplicable where no module is named."""
+    own = options.get("unusable-without-gpu", {})
+    if not own.get("module"):
+        raise NotApplicable(
+            "the profile names no module to be asked about CUDA (unusable-without-gpu: module)"
+        )
+    asked = (
+        options.get(check, {}).get(name) for check, names in _ASKED_FOR.items() for name in names
+    )
+    return Questions(
+        module=own["module"],
+        snippet=own.get("snippet", ""),
+        expressions=tuple(dict.fromkeys(filter(None, asked))),
+    )
+
+
+def ask_without_gpu(
+    environment: Environment, questions: Questions, *, timeout: float
+) -> CudaReport:
+    """Ask in one process of ``timeout`` seconds.
+
+    Raises Unavailable when the package could not be installed.
+    """
+    environment.require_installed()
+    request = {
+        "module": questions.module,
+        "snippet": questions.snippet,
+        "questions": questions.expressions,
+        "site_packages": str(environment.site_packages),
+    }
+    host = describe_host(environment.python, HIDDEN, timeout=timeout)
+    result = run_probe(environment.python, "ask_module", request, timeout=timeout, variables=HIDDEN)
+    rows = result.answer.get("answers")
+    return CudaReport(
+        python=environment.target.name,
+        step=read_step(questions.module, result, environment),
+        stage=str(result.answer.get("stage", "")),
+        answers=tuple(
+            _read_answer(row, environment)
+            for row in (rows if isinstance(rows, list) else ())
+            if isinstance(row, dict)
+        ),
+        host=host,
+    )
+
+
+def read_step(name: str, result: ProbeAnswer, environment: Environment) -> Step:
+    """Turn the end of a probe's process, and what it wrote before, into a step."""
+    state = str(result.answer.get("state", ""))
+    if not result.answer and result.outcome in {Outcome.OK, Outcome.EXITED}:
+        last = result.stderr.strip().rpartition("\n")[2] or result.detail or "exit status 0"
+        raise GatherError(f"the probe of {name} ended without an answer: {last}")
+    outcome, detail = _STATES.get(state, Outcome.EXITED), str(result.answer.get("detail", ""))
+    if result.outcome is not Outcome.OK and state != "raised":
+        outcome, detail = result.outcome, describe_stack(result, environment)
+    elif not state:
+        detail = "exit status 0"
+    return Step(
+        name=name,
+        outcome=outcome,
+        detail=environment.scrub(detail),
+        finished=state == "finished" and outcome is not Outcome.OK,
+        stderr=last_lines(environment.scrub(result.stderr)),
+        libraries=place_all(environment, result.answer.get("libraries")),
+    )
+
+
+def describe_stack(result: ProbeAnswer, environment: Environment) -> str:
+    """Say how a process ended and, of one that hung, by which calls it came there."""
+    if result.outcome is not Outcome.HUNG or not result.places:
+        return describe_end(result, environment)
+    places = " < ".join(map(environment.place, result.places[:_FRAMES]))
+    return f"{result.detail} at {places}"
+
+
+def _read_answer(row: Mapping[str, Any], environment: Environment) -> Answer:
+    value = row.get("value")
+    if isinstance(value, list):
+        value = tuple(map(str, value))
+    known = value is None or isinstance(value, (bool, int, float, str, tuple))
+    return Answer(
+        question=str(row.get("question", "")),
+        value=value if known else str(value),
+        error=environment.scrub(str(row.get("error", ""))),
+    )
