@@ -22,6 +22,7 @@ from binary_checks.inspection import write_facts
 from binary_checks.model import Linkage, Package
 from binary_checks.packages import recognises
 from binary_checks.profile import find_profile, load_profile
+from binary_checks.subject import Subject
 from binary_checks.summary import write_summary
 
 UNNEEDED = ("doctest", "unittest", "unraisableexception", "threadexception", "pastebin")
@@ -71,7 +72,8 @@ class _DemandPaths:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self, session: pytest.Session) -> None:
         """Refuse to look for something by oneself, and to take anything else for a package."""
-        if session.config.args_source is not pytest.Config.ArgsSource.ARGS:
+        named = session.config.args_source is pytest.Config.ArgsSource.ARGS
+        if not named and not session.config.option.binary_installed:
             raise pytest.UsageError(_NOTHING)
         for argument in session.config.args:
             name = argument.split("::", 1)[0]
@@ -107,7 +109,7 @@ def _inspect(options: argparse.Namespace) -> None:
     shelf = Shelf(
         map(Path, options.beside), fetches=options.fetches or kept is not None, folder=kept
     )
-    facts = Facts(Path(options.package), settings, shelf)
+    facts = Facts(Subject(path=Path(options.package)), settings, shelf)
     try:
         if options.json:
             _print_facts(facts, symbols=options.symbols)

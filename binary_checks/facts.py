@@ -181,9 +181,7 @@ class Facts:
         others = self._shelf.others(self.path)
         if isinstance(package, Wheel):
             others = (*others, *self._shelf.required(package, target))
-        return loaders.simulate(
-            package, target, others=others, requirements=package.requires_dist
-        )
+        return loaders.simulate(package, target, others=others, requirements=package.requires_dist)
 
     def _options(self, check_id: str) -> Mapping[str, Any]:
         """What the profile says to a check whose fact depends on it."""

@@ -189,6 +189,8 @@ def _ask(
             if not isinstance(finding, Finding) or not all(_texts(finding)):
                 raise CheckError(f"the check yields {finding!r:.80}, which is no finding")
             yield _complete(finding, path)
+    except Unavailable as error:  # of one object the symbols may not be known
+        yield NotLooked(path=_encodable(path), sentence=str(error))
     except BinaryChecksError:
         raise
     except (Exception, SystemExit) as error:

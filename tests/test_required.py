@@ -12,6 +12,7 @@ from binary_checks import objects, packages
 from binary_checks.errors import GatherError
 from binary_checks.facts import Facts, Settings, Shelf
 from binary_checks.model import Linkage, Package
+from binary_checks.subject import Subject
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel
 
@@ -46,7 +47,7 @@ def runtime(folder: Path, version: str = "1.0", tags: tuple[str, ...] = LINUX) -
 
 
 def simulate(wheel: Path, shelf: Shelf) -> Linkage:
-    return Facts(wheel, Settings(python=Path("python")), shelf).get(Linkage)
+    return Facts(Subject(path=wheel), Settings(python=Path("python")), shelf).get(Linkage)
 
 
 def found(linkage: Linkage) -> dict[str, str | None]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import os
-from base64 import urlsafe_b64decode
-from binascii import Error as Base64Error
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,7 +12,7 @@ from pathlib import Path
 
 from binary_checks.environments.target import TargetPython
 from binary_checks.model import Wheel
-from binary_checks.model.record import WRITTEN_BY_INSTALLERS
+from binary_checks.model.record import WRITTEN_BY_INSTALLERS, decode_hash
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,18 +72,9 @@ def _is_rewritten(archive_name: str) -> bool:
 
 def _list_digests(wheel: Wheel) -> dict[str, str]:
     """The SHA-256 of each file in hexadecimal: what was read, else what RECORD says."""
-    recorded = {row.path: _decode(row.hash) for row in wheel.record or ()}
+    recorded = {row.path: decode_hash(row.hash) for row in wheel.record or ()}
     digests = {m.archive_name: m.sha256 or recorded.get(m.archive_name, "") for m in wheel.members}
     return {name: digest for name, digest in digests.items() if digest}
-
-
-def _decode(text: str) -> str:
-    """RECORD's spelling of a SHA-256 in hexadecimal; "" for another algorithm or nonsense."""
-    algorithm, _, encoded = text.partition("=")
-    try:
-        return urlsafe_b64decode(encoded + "==").hex() if algorithm == "sha256" else ""
-    except (Base64Error, ValueError):
-        return ""
 
 
 def hash_file(path: Path) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import PurePosixPath
 
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Kind, ObjectFile, Wheel
+from binary_checks.model import Kind, ObjectFile, Package
 from binary_checks.model.extensions import is_extension, parse_extension_name
 
 # What else lies at the top level by mistake and wants what the package does not require.
@@ -16,7 +16,7 @@ _ASIDE = frozenset(
 )
 
 
-def find_import_names(wheel: Wheel, suffixes: Collection[str]) -> tuple[str, ...]:
+def find_import_names(wheel: Package, suffixes: Collection[str]) -> tuple[str, ...]:
     """The names by which the wheel is imported: packages and modules at the top level, sorted.
 
     A folder without ``__init__`` stands for the packages in it (``google.protobuf``): importing a
@@ -36,7 +36,7 @@ def find_import_names(wheel: Wheel, suffixes: Collection[str]) -> tuple[str, ...
     return tuple(sorted(names))
 
 
-def _find_libraries(wheel: Wheel) -> Iterator[str]:
+def _find_libraries(wheel: Package) -> Iterator[str]:
     """Find what has the name of a module and is a library: a bare ``.so`` without PyInit."""
     modules = {item.path for item in wheel.objects if is_extension(item)}
     for member in wheel.members:
@@ -83,7 +83,7 @@ def _knows_python(library: ObjectFile) -> bool:
     )
 
 
-def find_extensions(wheel: Wheel, suffixes: Collection[str]) -> tuple[str, ...]:
+def find_extensions(wheel: Package, suffixes: Collection[str]) -> tuple[str, ...]:
     """The paths of the extension modules that the interpreter would look for, sorted.
 
     A file whose suffix names an ABI is meant to be one, with or without PyInit; a bare ``.so``

@@ -19,7 +19,7 @@ from binary_checks.environments.installers import (
 from binary_checks.environments.processes import run_process
 from binary_checks.environments.target import TargetPython, identify, require_fit
 from binary_checks.errors import GatherError, Unavailable
-from binary_checks.model import InstallReport, Wheel
+from binary_checks.model import Distribution, InstallReport, Wheel
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,7 +35,7 @@ class Sources:
 class Environment:
     """A place to run probes in; `close` removes it."""
 
-    wheel: Wheel
+    wheel: Distribution  # or its installed copy
     target: TargetPython
     install_report: InstallReport
     folder: tempfile.TemporaryDirectory[str]

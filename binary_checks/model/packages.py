@@ -140,9 +140,9 @@ class LibtorchArchive(Package):
 class InstalledPackage(Distribution):
     """A distribution that lies installed in an environment; its path is its ``*.dist-info``.
 
-    Its tags are those of WHEEL. Its members are what its wheel brought, not what the installer
-    added; an ``archive_name`` is the installed path. ``path`` leads to other files than those of
-    the wheel where somebody changed them afterwards: their faults say so.
+    Its tags are those of WHEEL. Its members are what RECORD names without what the installer added
+    to it; their faults say where the file is another. An ``archive_name`` is the place in
+    site-packages, or that in the environment.
     """
 
     @property

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from base64 import urlsafe_b64decode
+from binascii import Error as Base64Error
 from collections.abc import Iterable, Iterator
 
 from binary_checks.model.packages import RecordRow
@@ -34,6 +36,15 @@ def hash_record(dist_info: str, rows: Iterable[RecordRow]) -> str:
         if not is_installers(dist_info, path, row.hash)
     )
     return hashlib.sha256("\n".join(landed).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def decode_hash(signature: str) -> str:
+    """RECORD's spelling of a SHA-256 in hexadecimal; "" for another algorithm or nonsense."""
+    algorithm, _, encoded = signature.partition("=")
+    try:
+        return urlsafe_b64decode(encoded + "==").hex() if algorithm == "sha256" else ""
+    except (Base64Error, ValueError):
+        return ""
 
 
 def is_installers(dist_info: str, path: str, signature: str) -> bool:

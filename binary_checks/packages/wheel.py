@@ -32,9 +32,6 @@ from binary_checks.packages.preview import Preview, find_formats
 
 _DIST_INFO = ".dist-info"
 _WINDOWS = frozenset({"win32", "win_amd64", "win_arm64"})
-_MIB = 1 << 20
-_TEXTS = {"METADATA": 4 * _MIB, "WHEEL": _MIB, "RECORD": 32 * _MIB, "entry_points.txt": _MIB}
-"""The most bytes of each that are read: parsed, a header of five bytes takes two hundred."""
 
 
 def recognises(path: Path) -> bool:
@@ -60,7 +57,7 @@ def open_package(path: Path, reader: ObjectReader, progress: Progress | None = N
         scripts, prefix, headers = folders_of(name, tags)
         data = dist_info.removesuffix(_DIST_INFO) + ".data"
         place = partial(place_member, data=data, scripts=scripts, prefix=prefix, headers=headers)
-        kept = {f"{dist_info}/{text}": most for text, most in _TEXTS.items()}
+        kept = {f"{dist_info}/{text}": most for text, most in wheel_texts.LONGEST.items()}
         sought = _seek_sources(archive, tags)
         readings = read_members(Task(file, archive, reader, place, kept, sought), progress)
         loading = _find_loading(file, archive, readings)
@@ -158,7 +155,7 @@ def _read_texts(path: Path, dist_info: str, readings: Iterable[MemberReading]) -
         for reading in readings
         if reading.member.archive_name.startswith(f"{dist_info}/")
     }
-    contents = {text: about[text].content for text in _TEXTS if text in about}
+    contents = {text: about[text].content for text in wheel_texts.LONGEST if text in about}
     for text in ("METADATA", "WHEEL"):
         if contents.get(text, b"") is None:
             reason = about[text].member.faults[-1]

@@ -15,6 +15,10 @@ from binary_checks.packages.archive import MAXIMUM_ENTRIES
 Headers = tuple[tuple[str, str], ...]
 Faults = tuple[str, ...]
 
+_MIB = 1 << 20
+LONGEST = {"METADATA": 4 * _MIB, "WHEEL": _MIB, "RECORD": 32 * _MIB, "entry_points.txt": _MIB}
+"""The most bytes of each that are read: parsed, a header of five bytes takes two hundred."""
+
 
 def _decode(content: bytes) -> tuple[str, Faults]:
     try:

@@ -5,6 +5,7 @@ from binary_checks.plugin.collection import (
     pytest_collect_file,
     pytest_collection_modifyitems,
     pytest_configure,
+    pytest_make_collect_report,
     pytest_unconfigure,
     pytest_xdist_make_scheduler,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "pytest_collect_file",
     "pytest_collection_modifyitems",
     "pytest_configure",
+    "pytest_make_collect_report",
     "pytest_report_header",
     "pytest_runtest_makereport",
     "pytest_runtest_teardown",

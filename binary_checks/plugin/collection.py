@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--binary-requirements-folder",
         metavar="PATH",
         help="keep the downloaded wheels there (implies --binary-with-requirements)",
+    )
+    add(
+        "--binary-installed",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="judge a package that is installed for --binary-python, and run it there (repeatable)",
+    )
+    add(
+        "--binary-facts",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="facts of a named package, from `binary-checks inspect`: its objects are not read",
     )
     add(
         "--binary-require",
@@ -88,6 +103,21 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
         return None
     collector: pytest.Collector = PackageFile.from_parent(parent, path=file_path, nodeid=node)
     return collector
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Collect installed packages, which lie at no path that pytest could be given."""
+    report = yield
+    if isinstance(collector, pytest.Session):
+        state = collector.config.stash[SESSION]
+        for path, subject in state.subjects.items():
+            if subject.installation is not None:
+                node = state.packages[path]
+                report.result.append(PackageFile.from_parent(collector, path=path, nodeid=node))
+    return report
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 import pytest
 from _pytest._code.code import ExceptionChainRepr
 
-from binary_checks import objects, packages
 from binary_checks.check import Check
 from binary_checks.errors import (
     BinaryChecksError,
@@ -37,14 +36,18 @@ class PackageFile(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         """One item a check, or the single item ``unreadable-package``."""
+        session = self.config.stash[SESSION]
+        subject = session.subjects[self.path]
         try:
-            preview = packages.preview(self.path, objects)
+            preview = subject.preview()
         except PackageError as error:
             reason = _say_once(self.path.name, error)
             yield UnreadablePackage.from_parent(self, name=UNREADABLE, reason=reason)
             return
-        for check in self.config.stash[SESSION].checks:
+        for check in session.checks:
             formats = applicable_formats(check)
+            if not _is_asked_for(check, session.selected.get(self.path)):
+                continue
             if _fits(check, preview.kind) and (formats is None or formats & preview.formats):
                 yield CheckItem.from_parent(self, name=check.id, check=check)
 
@@ -52,6 +55,10 @@ class PackageFile(pytest.File):
 def _say_once(package_file_name: str, error: PackageError) -> str:
     """The reason without the file's name, with which the line that will hold it begins anyway."""
     return str(error).removeprefix(one_line(f"{package_file_name}: "))
+
+
+def _is_asked_for(check: Check[Any], names: frozenset[str] | None) -> bool:
+    return not names or check.id in names
 
 
 def _fits(check: Check[Any], kind: type[Package]) -> bool:
@@ -174,7 +181,7 @@ class CheckItem(PackageItem):
         if self.path not in self.state.facts:
             progress = progress_line(self.config, self.path.name)
             self.state.facts[self.path] = Facts(
-                self.path, self.state.settings, self.state.shelf, progress
+                self.state.subjects[self.path], self.state.settings, self.state.shelf, progress
             )
         return self.state.facts[self.path]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -17,7 +17,14 @@ from binary_checks.check import Check, demand_sound, find_checks, load_checks
 from binary_checks.errors import ProfileError, one_line
 from binary_checks.facts import Facts, Settings, Shelf
 from binary_checks.ledger import Ledger
+from binary_checks.plugin.subjects import (
+    INSTALLED,
+    find_files,
+    find_subjects,
+    take_installed,
+)
 from binary_checks.profile import Profile, find_profile, load_profile, validate
+from binary_checks.subject import Subject
 
 
 @dataclass(kw_only=True)
@@ -25,6 +32,8 @@ class Session:
     """The packages the user named, what is expected of them, and what is known so far."""
 
     packages: dict[Path, str]  # named package -> node id
+    subjects: dict[Path, Subject]
+    selected: dict[Path, frozenset[str]]  # checks asked for of an installed package; none is all
     settings: Settings
     shelf: Shelf
     ledger: Ledger
@@ -50,7 +59,12 @@ def open_session(config: pytest.Config) -> Session:
     Raises pytest.UsageError with one line.
     """
     option, folder = config.option, config.invocation_params.dir
-    named = node_ids(_named_packages(config), folder)
+    installed = take_installed(config)
+    files = find_files(config)
+    python = _demand_python(config)
+    subjects = find_subjects(config, files, installed, python)
+    named = node_ids(files, folder)
+    named.update((path, path.name) for path in subjects if path not in named)
     profile = Profile()
     checks: tuple[Check[Any], ...] = ()
     if named:
@@ -58,16 +72,28 @@ def open_session(config: pytest.Config) -> Session:
         checks = tuple(check for check in every if profile.selects(check))
         _demand_families(option.binary_require, every)
         _demand_checks(config.args, every, checks)
-    python = _existing(folder, option.binary_python or sys.executable)
-    if python.is_dir() or not os.access(python, os.X_OK):
-        raise pytest.UsageError(f"--binary-python {option.binary_python}: no program to run")
+        _demand_checks(_spell(installed), every, checks)
     return Session(
         packages=named,
+        subjects=subjects,
+        selected={folder / f"{INSTALLED}{name}": asked for name, asked in installed.items()},
         checks=checks,
         settings=Settings(profile=profile, python=python),
         shelf=_stock_shelf(config),
         ledger=Ledger(packages=tuple(named.values()), required=frozenset(option.binary_require)),
     )
+
+
+def _demand_python(config: pytest.Config) -> Path:
+    name = config.option.binary_python
+    python = _existing(config.invocation_params.dir, name or sys.executable)
+    if python.is_dir() or not os.access(python, os.X_OK):
+        raise pytest.UsageError(f"--binary-python {name}: no program to run")
+    return python
+
+
+def _spell(installed: Mapping[str, Iterable[str]]) -> list[str]:
+    return [f"{INSTALLED}{name}::{check}" for name, asked in installed.items() for check in asked]
 
 
 def _stock_shelf(config: pytest.Config) -> Shelf:
@@ -81,19 +107,6 @@ def _stock_shelf(config: pytest.Config) -> Shelf:
         fetches=option.binary_with_requirements or place is not None,
         folder=place,
     )
-
-
-def _named_packages(config: pytest.Config) -> tuple[Path, ...]:
-    """Every argument that is a package; absolute, links not resolved, as pytest spells paths."""
-    folder = config.invocation_params.dir
-    paths = (Path(os.path.normpath(folder / arg.split("::", 1)[0])) for arg in config.args)
-    named = tuple(dict.fromkeys(path for path in paths if packages.recognises(path)))
-    for path in named:
-        if not path.is_file():
-            found = "a folder" if path.is_dir() else "no regular file"
-            found = found if path.exists() else "no such file"
-            raise pytest.UsageError(one_line(f"{path.name}: {found}"))
-    return named
 
 
 def _existing(folder: Path, name: str) -> Path:
@@ -125,11 +138,15 @@ def _demand_checks(
     known, running = {check.id for check in every}, {check.id for check in selected}
     for argument in arguments:
         package, _, name = argument.partition("::")
-        if name in ("", UNREADABLE) or name in running or not packages.recognises(Path(package)):
+        if name in ("", UNREADABLE) or name in running or not _is_named(package):
             continue
         if name in known:
             raise pytest.UsageError(f"{name}: off; a profile may enable it, or give it an option")
         raise pytest.UsageError(no_such_check(name, known))
+
+
+def _is_named(argument: str) -> bool:
+    return argument.startswith(INSTALLED) or packages.recognises(Path(argument))
 
 
 def no_such_check(name: str, known: Iterable[str]) -> str:

@@ -1,0 +1,95 @@
+"""What the user named to be judged: package files, installed packages, and facts about them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from packaging.utils import canonicalize_name
+
+from binary_checks import environments, packages
+from binary_checks.errors import BinaryChecksError, PackageError, ProfileError, one_line
+from binary_checks.packages.installed import find_installation
+from binary_checks.restoration import Statement, restore
+from binary_checks.subject import Subject, describe
+
+INSTALLED = "installed:"
+_PATIENCE = 60.0  # seconds in which an interpreter must have started
+
+
+def take_installed(config: pytest.Config) -> dict[str, frozenset[str]]:
+    """The names of installed packages, and which checks were asked for of each; none is all.
+
+    They are taken out of pytest's arguments, which would look for such files, and where nothing
+    else was named there is nothing else to collect.
+    """
+    option = [f"{INSTALLED}{name}" for name in config.option.binary_installed]
+    arguments = [argument for argument in config.args if argument.startswith(INSTALLED)]
+    found: dict[str, frozenset[str]] = {}
+    for argument in dict.fromkeys((*option, *arguments)):
+        name, _, check = argument.removeprefix(INSTALLED).partition("::")
+        name = canonicalize_name(name)
+        wanted = frozenset([check]) if check else frozenset()
+        known = found.get(name)
+        # Asked for as a whole and by a check too, it is asked for as a whole.
+        found[name] = wanted if known is None else (known | wanted if known and wanted else known)
+    if found:
+        named = config.args_source is pytest.Config.ArgsSource.ARGS
+        config.args = [each for each in config.args if named and each not in arguments]
+    return found
+
+
+def find_files(config: pytest.Config) -> tuple[Path, ...]:
+    """Every argument that is a package; absolute, links not resolved, as pytest spells paths."""
+    folder = config.invocation_params.dir
+    paths = (Path(os.path.normpath(folder / arg.split("::", 1)[0])) for arg in config.args)
+    named = tuple(dict.fromkeys(path for path in paths if packages.recognises(path)))
+    for path in named:
+        if not path.is_file():
+            found = "a folder" if path.is_dir() else "no regular file"
+            found = found if path.exists() else "no such file"
+            raise pytest.UsageError(one_line(f"{path.name}: {found}"))
+    return named
+
+
+def find_subjects(
+    config: pytest.Config, files: Iterable[Path], names: Iterable[str], python: Path
+) -> dict[Path, Subject]:
+    """Every package named, with the facts that were given of it.
+
+    Raises pytest.UsageError, one line, for a name that is not installed and facts of nothing here.
+    """
+    folder = config.invocation_params.dir
+    subjects = [Subject(path=path) for path in files]
+    try:
+        subjects += _find_installed(folder, tuple(names), python)
+        for name in dict.fromkeys(config.option.binary_facts):
+            subjects = _spread(restore(folder / name), subjects)
+    except (ProfileError, PackageError) as error:
+        raise pytest.UsageError(str(error)) from None
+    except BinaryChecksError as error:
+        raise pytest.UsageError(f"--binary-python: {error}") from None
+    return {subject.path: subject for subject in subjects}
+
+
+def _find_installed(folder: Path, names: tuple[str, ...], python: Path) -> Iterable[Subject]:
+    if not names:
+        return
+    folders = environments.list_folders(python, timeout=_PATIENCE)
+    for name in names:
+        found = find_installation(name, folders.search, folders.prefix)
+        if found is None:
+            raise ProfileError(f"--binary-installed {name}: not installed for {python}")
+        yield Subject(path=folder / f"{INSTALLED}{name}", installation=found)
+
+
+def _spread(statement: Statement, subjects: list[Subject]) -> list[Subject]:
+    """Give the facts to the package that they are about."""
+    trusting = [subject.trust(statement) for subject in subjects]
+    if not any(trusting):
+        known = ", ".join(f"{each.path.name} ({each.identify()})" for each in subjects)
+        about = f"{statement.package.path.name} ({', '.join(describe(statement))})"
+        raise ProfileError(f"--binary-facts: {about}: not about {known or 'any package named'}")
+    return [new or old for new, old in zip(trusting, subjects, strict=True)]
