@@ -6,7 +6,7 @@ import re
 
 from packaging.requirements import Requirement
 
-from binary_checks.model import Wheel
+from binary_checks.model import Distribution
 
 DRIVER_LIBRARIES = (
     "libcuda.so.1",
@@ -110,7 +110,7 @@ def cuda_of_requirement(requirement: Requirement) -> str:
     return str(major or "")
 
 
-def is_for_cpu(wheel: Wheel) -> bool:
+def is_for_cpu(wheel: Distribution) -> bool:
     """Whether its name or its local version label says that it does without a GPU."""
     label = wheel.version.partition("+")[2]
     return "cpu" in label.split(".") or wheel.name.lower().replace("_", "-").endswith("-cpu")

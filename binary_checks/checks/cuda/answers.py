@@ -7,7 +7,15 @@ from collections.abc import Iterator
 
 from binary_checks.checks.nvidia_names import is_cuda_library
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Answer, CudaReport, DeviceKind, ElfFile, NotLooked, PeFile, Wheel
+from binary_checks.model import (
+    Answer,
+    CudaReport,
+    DeviceKind,
+    Distribution,
+    ElfFile,
+    NotLooked,
+    PeFile,
+)
 
 
 def demand_option(value: str, names: str) -> None:
@@ -50,9 +58,9 @@ def disagree(said: str, expected: str) -> bool:
     return any(one != other for one, other in parts) or not said
 
 
-def find_architectures(wheel: Wheel) -> frozenset[tuple[bool, str]]:
+def find_architectures(package: Distribution) -> frozenset[tuple[bool, str]]:
     """Find for which generations its objects have code, each with whether that is PTX."""
-    objects = (item for item in wheel.objects if isinstance(item, (ElfFile, PeFile)))
+    objects = (item for item in package.objects if isinstance(item, (ElfFile, PeFile)))
     return frozenset(
         (code.kind is DeviceKind.PTX, generation(code.architecture)[1])
         for item in objects

@@ -16,7 +16,7 @@ from binary_checks.checks.cuda.answers import (
 )
 from binary_checks.checks.nvidia_names import cuda_of_label, is_for_cpu
 from binary_checks.checks.step_texts import describe_end
-from binary_checks.model import CudaReport, Finding, Outcome, Wheel
+from binary_checks.model import CudaReport, Distribution, Finding, Outcome
 
 
 @check
@@ -96,7 +96,7 @@ def missing_gpu_misreported(
 
 @check
 def cuda_version_misreported(
-    report: CudaReport, wheel: Wheel, *, version: str = "", expected: str = ""
+    report: CudaReport, package: Distribution, *, version: str = "", expected: str = ""
 ) -> Iterator[Finding]:
     """The CUDA version that a package reports is not that of its build.
 
@@ -116,11 +116,11 @@ def cuda_version_misreported(
     if answer.error:
         yield f"{version} raises {answer.error}"
         return
-    label = cuda_of_label(wheel.version)
-    if answer.value and is_for_cpu(wheel):
-        yield f"{version} is {answer.value!r}, but {wheel.name} {wheel.version} is for the CPU"
+    label = cuda_of_label(package.version)
+    if answer.value and is_for_cpu(package):
+        yield f"{version} is {answer.value!r}, but {package.name} {package.version} is for the CPU"
     if label and disagree(str(answer.value or ""), label):
-        local = wheel.version.partition("+")[2]
+        local = package.version.partition("+")[2]
         yield f"{version} is {answer.value!r}, the label +{local} says {label}"
     if expected and disagree(str(answer.value or ""), expected):
         yield f"{version} is {answer.value!r}, expected is {expected}"
@@ -128,7 +128,11 @@ def cuda_version_misreported(
 
 @check
 def cuda_architectures_misreported(
-    report: CudaReport, wheel: Wheel, *, architectures: str = "", expected: tuple[str, ...] = ()
+    report: CudaReport,
+    package: Distribution,
+    *,
+    architectures: str = "",
+    expected: tuple[str, ...] = (),
 ) -> Iterator[Finding]:
     """The architectures that a package reports are not those that it has code for.
 
@@ -154,6 +158,6 @@ def cuda_architectures_misreported(
         yield f"{architectures} lacks {name}"
     for name in sorted(set(found) - set(expected) if expected else ()):
         yield f"{architectures} names {name}, which is not expected"
-    there = find_architectures(wheel)
+    there = find_architectures(package)
     for name in sorted(name for name in found if there and generation(name) not in there):
         yield f"{architectures} names {name}, for which no object of the package has code"

@@ -8,7 +8,14 @@ from packaging.utils import canonicalize_name
 
 from binary_checks.check import check
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Finding, GpuReport, LibraryVersions, NotLooked, Outcome, Wheel
+from binary_checks.model import (
+    Distribution,
+    Finding,
+    GpuReport,
+    LibraryVersions,
+    NotLooked,
+    Outcome,
+)
 from binary_checks.model.requirements import read_requirement
 
 _OTHER_FIGURES = frozenset({"seconds", "devices", "bytes kept", "bytes returned"})
@@ -58,7 +65,7 @@ def gpu_result_differs(
 @check
 def gpu_libraries_disagree(
     report: GpuReport,
-    wheel: Wheel,
+    package: Distribution,
     *,
     compiled: dict[str, str] | None = None,
     newer: bool = True,
@@ -80,7 +87,7 @@ def gpu_libraries_disagree(
         yield NotLooked(sentence=f"{name}: the package does not say what it was built with")
     if not known:
         raise NotApplicable("the package loads none of NVIDIA's libraries")
-    pins = dict(_find_pins(wheel))
+    pins = dict(_find_pins(package))
     for each in report.versions:
         yield from _compare(each, pins.get(each.name, ""), newer=newer)
 
@@ -96,7 +103,7 @@ def _compare(versions: LibraryVersions, pin: str, *, newer: bool) -> Iterator[Fi
     if versions.installed and _cut(loaded) != _cut(versions.installed, _length(loaded)):
         yield f"{name} {loaded} is loaded, {versions.installed} is installed"
     if pin and _cut(loaded) != _cut(pin, _length(loaded)):
-        yield f"{name} {loaded} is loaded, the wheel requires {pin}"
+        yield f"{name} {loaded} is loaded, the package requires {pin}"
 
 
 def _serves(loaded: str, built: str, *, newer: bool) -> bool:
@@ -114,9 +121,9 @@ def _cut(version: str, length: int = 3) -> tuple[int, ...]:
     return tuple(int(part) if part.isdecimal() else -1 for part in parts)
 
 
-def _find_pins(wheel: Wheel) -> Iterator[tuple[str, str]]:
+def _find_pins(package: Distribution) -> Iterator[tuple[str, str]]:
     """Find the exact versions of NVIDIA's distributions that it requires, by library."""
-    for requirement in map(read_requirement, wheel.requires_dist):
+    for requirement in map(read_requirement, package.requires_dist):
         if requirement is None:
             continue
         prefix, _, rest = canonicalize_name(requirement.name).partition("-")
