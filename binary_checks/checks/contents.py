@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
 
 from binary_checks.check import check
 from binary_checks.model import ElfFile, Finding, Member, NotLooked, Package, PeFile, Problem, Wheel
@@ -116,19 +117,24 @@ def duplicate_library(package: Package, *, minimum: int = 100_000) -> Iterator[F
 
 
 @check(enabled=False)
-def wheel_too_large(package: Package, *, limit: int = 0) -> Iterator[Finding]:
+def wheel_too_large(
+    package: Package, *, limit: int = 0, limits: Mapping[str, int] = {}
+) -> Iterator[Finding]:
     """A package file is larger than the profile allows.
 
     The option ``limit`` is in bytes; a package index has one too (PyPI: 100 MB a file unless
-    the project was granted more).
+    the project was granted more). ``limits`` gives some packages others, by globs on the file
+    name; the first that matches decides.
 
     Why: an upload that fails on the day of the release, or a download that users cancel.
     Fix: strip debug information, drop duplicate libraries, split what is optional off.
     """
-    if not limit:
+    name = package.path.name
+    allowed = next((most for glob, most in limits.items() if fnmatchcase(name, glob)), limit)
+    if not allowed:
         yield NotLooked(sentence="no limit is set: the option limit is 0")
-    elif package.size > limit:
-        yield Problem(sentence=f"it has {package.size} bytes, {limit} are allowed")
+    elif package.size > allowed:
+        yield Problem(sentence=f"it has {package.size} bytes, {allowed} are allowed")
 
 
 def _files(package: Package) -> Iterable[Member]:

@@ -10,7 +10,7 @@ from itertools import chain
 from binary_checks.check import check
 from binary_checks.checks.unloaded_objects import find_unread
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Finding, Kind, NotLooked, ObjectFile, Package, Problem
+from binary_checks.model import Finding, Format, Kind, NotLooked, ObjectFile, Package, Problem
 from binary_checks.model.mangling import names_old_abi
 from binary_checks.model.phrases import name_first
 
@@ -64,26 +64,35 @@ def unexpected_cxx_abi(
     expected: bool | None = None,
     namespaces: tuple[str, ...] = (),
     minimum: int = 2,
+    at_least: int = 0,
 ) -> Iterator[Finding]:
     """A package's C++ interfaces have not the ABI that the profile expects.
 
     ``expected`` is the value of _GLIBCXX_USE_CXX11_ABI: true for the new std::string. Without
-    ``namespaces`` all of the package's own count.
+    ``namespaces`` all of the package's own count. So many as ``minimum`` wrong symbols are a
+    problem in one object; where fewer than ``at_least`` symbols of the package tell of an ABI at
+    all, that is no pass.
 
     Why: those who compile against the package link against the wrong functions, or none.
     Fix: compile with ``-D_GLIBCXX_USE_CXX11_ABI=1`` or ``=0``, as documented for users.
     """
     if expected is None:
         raise NotApplicable("the profile does not say which ABI is expected")
-    yield from _find_unread(package)
     evidence = _merge(_gather(package, namespaces).values())
+    told = evidence.count(True) + evidence.count(False)
+    formats = {
+        item.format for item in (*_own_objects(package), *package.malformed, *package.unread)
+    }
+    if not told and formats and Format.ELF not in formats:
+        raise NotApplicable("no ELF object: libc++ and Visual C++ have one std::string alone")
+    yield from _find_unread(package)
     wrong, name = (evidence.old, _OLD) if expected else (evidence.new, _NEW)
     for path, symbols in sorted(wrong.items()):
         if len(symbols) >= minimum:
             yield Problem(path=path, sentence=f"has the {name} ABI: {name_first(symbols)}")
-    if evidence.count(True) + evidence.count(False) < minimum:
+    if told < (enough := max(minimum, at_least)):
         where = ", ".join(namespaces) or "the package's own namespaces"
-        yield NotLooked(sentence=f"fewer than {minimum} symbols in {where} tell the C++ ABI")
+        yield NotLooked(sentence=f"fewer than {enough} symbols in {where} tell the C++ ABI: {told}")
 
 
 def _own_objects(package: Package) -> tuple[ObjectFile, ...]:

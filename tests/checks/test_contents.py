@@ -147,6 +147,16 @@ def test_a_package_at_the_limit_is_quiet() -> None:
     assert list(wheel_too_large(wheel(size=10), limit=10)) == []
 
 
+def test_packages_have_limits_by_their_names_of_which_the_first_counts() -> None:
+    limits = {"*+cpu-*": 5, "*-macosx_*": 20, "*": 30}
+    small = wheel("demo-1.0+cpu-cp311-cp311-macosx_11_0_arm64.whl", size=11)
+    large = wheel("demo-1.0-cp311-cp311-macosx_11_0_arm64.whl", size=11)
+    assert list(wheel_too_large(small, limit=10, limits=limits)) == [
+        Problem(sentence="it has 11 bytes, 5 are allowed")
+    ]
+    assert list(wheel_too_large(large, limit=10, limits=limits)) == []
+
+
 def test_without_a_limit_nothing_is_looked_at() -> None:
     (finding,) = wheel_too_large(wheel(size=10))
     assert isinstance(finding, NotLooked)

@@ -139,5 +139,29 @@ def test_a_package_with_nothing_of_its_own_is_not_applicable() -> None:
 def test_no_evidence_is_no_pass() -> None:
     package = _package(_library("a.so", *NEUTRAL))
     assert list(cxx_abi.unexpected_cxx_abi(package, expected=True, namespaces=("c10",))) == [
-        NotLooked(sentence="fewer than 2 symbols in c10 tell the C++ ABI")
+        NotLooked(sentence="fewer than 2 symbols in c10 tell the C++ ABI: 0")
     ]
+
+
+def test_the_profile_says_how_much_evidence_is_enough() -> None:
+    package = _package(_library("a.so", *NEW))
+    assert list(cxx_abi.unexpected_cxx_abi(package, expected=True, at_least=3)) == []
+    assert list(cxx_abi.unexpected_cxx_abi(package, expected=True, at_least=4)) == [
+        NotLooked(
+            sentence="fewer than 4 symbols in the package's own namespaces tell the C++ ABI: 3"
+        )
+    ]
+
+
+@pytest.mark.parametrize("library", [macho_file(exports=symbols(*NEUTRAL)), pe_file()])
+def test_no_abi_is_expected_of_libraries_that_are_of_libstdcxx_in_no_way(
+    library: ObjectFile,
+) -> None:
+    with pytest.raises(NotApplicable, match="one std::string alone"):
+        list(cxx_abi.unexpected_cxx_abi(wheel(objects=[library]), expected=True))
+
+
+def test_a_mach_o_of_libstdcxx_is_judged() -> None:
+    package = wheel(objects=[macho_file("demo/a.so", exports=symbols(*OLD))])
+    (found,) = cxx_abi.unexpected_cxx_abi(package, expected=True)
+    assert isinstance(found, Problem)

@@ -115,6 +115,14 @@ def test_the_expected_search_paths_are_quiet() -> None:
     assert judge_path(cpu, gpu, both, elf_file("demo/bin/tool"), elf_file("demo/z.so")) == []
 
 
+def test_a_star_stands_for_anything() -> None:
+    library = elf_file("demo/x.so", rpath=("$ORIGIN/../a", "$ORIGIN/../b", "$ORIGIN"))
+    package = wheel(objects=[library])
+    starred = {"demo/*": ("RPATH $ORIGIN/../a:*:$ORIGIN",)}
+    assert list(unexpected_search_path(package, expected=starred)) == []
+    assert list(unexpected_search_path(package, expected={"demo/*": ("RPATH $ORIGIN:*",)})) != []
+
+
 def test_the_rpaths_of_a_mach_o_are_judged_too() -> None:
     library = macho_file("demo/lib/libx.dylib", rpaths=("@loader_path", "/opt"))
     expected = {"*.dylib": ("LC_RPATH @loader_path",)}

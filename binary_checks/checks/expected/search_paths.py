@@ -18,8 +18,8 @@ def unexpected_search_path(
 
     ``expected`` says for a glob on paths which search paths may be there, each as one string,
     with its kind: ``RUNPATH $ORIGIN:$ORIGIN/lib``, ``RPATH $ORIGIN``, for Mach-O
-    ``LC_RPATH @loader_path``, and "" for none. The first glob that matches decides; what none
-    matches is not judged.
+    ``LC_RPATH @loader_path``, and "" for none; a ``*`` in one stands for anything. The first glob
+    that matches the path decides; what none matches is not judged.
 
     Why: order and kind decide whose library is loaded: what RUNPATH names comes after the user's
     LD_LIBRARY_PATH, what RPATH names before it, and a directory too early hides the right one.
@@ -41,7 +41,8 @@ def unexpected_search_path(
     if searching and not judged:
         yield NotLooked(sentence=f"no object is at {' or '.join(expected)}")
     for item, wanted in judged:
-        if (actual := spell_search_path(item)) not in wanted:
+        actual = spell_search_path(item)
+        if not any(fnmatchcase(actual, each) for each in wanted):
             has = f"has {actual}" if actual else "has no search path"
             yield Problem(path=item.path, sentence=f"{has}, where {_spell(wanted)} is expected")
 
