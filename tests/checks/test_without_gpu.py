@@ -1,0 +1,237 @@
+"""What a CUDA build says where there is no GPU is judged; the reports are those of its probe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from binary_checks.checks.cuda.without_gpu import (
+    cuda_architectures_misreported,
+    cuda_version_misreported,
+    gpu_claimed_without_one,
+    missing_gpu_misreported,
+    unusable_without_gpu,
+)
+from binary_checks.errors import NotApplicable
+from binary_checks.model import (
+    Answer,
+    CudaReport,
+    DeviceCode,
+    DeviceKind,
+    GpuDevice,
+    GpuHost,
+    NotLooked,
+    Outcome,
+    Step,
+)
+from fixtures.values import elf_file, wheel
+
+AVAILABLE, DEVICES = "demo.is_available()", "demo.device_count()"
+VERSION, FLAGS, USE = "demo.cuda_version", "demo.arch_flags()", "demo.zeros(1)"
+NO_DRIVER = "RuntimeError: Found no NVIDIA driver on your system."
+CUDA = wheel("demo-1.0+cu126-cp311-cp311-manylinux_2_17_x86_64.whl")
+CPU = wheel("demo-1.0+cpu-cp311-cp311-manylinux_2_17_x86_64.whl")
+
+
+def report(*answers: Answer, stage: str = "", host: Any = None, **step: Any) -> CudaReport:
+    return CudaReport(
+        python="CPython 3.11.7",
+        step=Step(name="demo", **step),
+        stage=stage,
+        answers=answers,
+        host=host or GpuHost(problem="no NVIDIA driver on this host"),
+    )
+
+
+def said(question: str, value: Any = None, error: str = "") -> CudaReport:
+    return report(Answer(question=question, value=value, error=error))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "detail", "stage", "sentence"),
+    [
+        (
+            Outcome.RAISED,
+            "ImportError: libcuda.so.1: cannot open shared object file",
+            "import demo",
+            "without a GPU, import demo raises ImportError: libcuda.so.1: cannot open shared "
+            "object file",
+        ),
+        (
+            Outcome.HUNG,
+            "300 s at demo/cuda.py:7 in init < demo/__init__.py:1 in <module>",
+            "import demo",
+            "without a GPU, import demo does not end: 300 s at demo/cuda.py:7 in init < "
+            "demo/__init__.py:1 in <module>",
+        ),
+        (
+            Outcome.CRASHED,
+            "SIGSEGV",
+            AVAILABLE,
+            "without a GPU, demo.is_available() crashes: SIGSEGV",
+        ),
+        (Outcome.EXITED, "exit status 1", "", "without a GPU, the process ends the process: exit"),
+    ],
+)
+def test_unusable_without_gpu_fires_however_it_ends(
+    outcome: Outcome, detail: str, stage: str, sentence: str
+) -> None:
+    (found,) = unusable_without_gpu(report(outcome=outcome, detail=detail, stage=stage))
+    assert str(found).startswith(sentence)
+
+
+def test_unusable_without_gpu_fires_on_a_bad_end_after_all_was_answered() -> None:
+    ended = report(outcome=Outcome.CRASHED, detail="SIGABRT", finished=True)
+    expected = "without a GPU, import demo succeeds, and the process crashes: SIGABRT"
+    assert list(unusable_without_gpu(ended)) == [expected]
+
+
+def test_unusable_without_gpu_is_quiet_on_a_clean_end() -> None:
+    fine = report(libraries=("nvidia/cuda_runtime/lib/libcudart.so.12", "/usr/lib/libc.so.6"))
+    assert list(unusable_without_gpu(fine)) == []
+
+
+def test_a_driver_a_gpu_or_a_toolkit_that_cannot_be_hidden_leaves_a_gap() -> None:
+    host = GpuHost(library="/usr/lib/libcuda.so.1", devices=(GpuDevice(name="H200"),))
+    seen = report(host=host, libraries=("/usr/local/cuda/lib64/libcudart.so.12",))
+    gaps = list(unusable_without_gpu(seen))
+    assert [type(gap) for gap in gaps] == [NotLooked] * 3
+    assert "/usr/lib/libcuda.so.1 cannot be hidden" in repr(gaps[0])
+    assert "hides none of 1 GPUs" in repr(gaps[1])
+    assert "/usr/local/cuda/lib64/libcudart.so.12 is this host's own" in repr(gaps[2])
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (said(AVAILABLE, True), "without a GPU, demo.is_available() is True"),
+        (said(AVAILABLE, None), "without a GPU, demo.is_available() is None"),
+        (
+            said(AVAILABLE, error=NO_DRIVER),
+            f"without a GPU, demo.is_available() raises {NO_DRIVER}",
+        ),
+    ],
+)
+def test_gpu_claimed_without_one_fires(found: CudaReport, sentence: str) -> None:
+    assert list(gpu_claimed_without_one(found, available=AVAILABLE)) == [sentence]
+
+
+def test_gpu_claimed_without_one_fires_on_devices() -> None:
+    found = list(gpu_claimed_without_one(said(DEVICES, 1), devices=DEVICES))
+    assert found == ["without a GPU, demo.device_count() is 1"]
+
+
+def test_gpu_claimed_without_one_is_quiet_on_no() -> None:
+    honest = report(Answer(question=AVAILABLE, value=False), Answer(question=DEVICES, value=0))
+    assert list(gpu_claimed_without_one(honest, available=AVAILABLE, devices=DEVICES)) == []
+
+
+def test_missing_gpu_misreported_fires_on_silence_and_on_another_error() -> None:
+    silent = said(USE, "tensor([0.])")
+    other = said(USE, error="KeyError: 0")
+    assert list(missing_gpu_misreported(silent, use=USE)) == [
+        "without a GPU, demo.zeros(1) raises nothing and gives 'tensor([0.])'"
+    ]
+    assert list(missing_gpu_misreported(other, use=USE, expected=("RuntimeError: Found no",))) == [
+        "without a GPU, demo.zeros(1) raises KeyError: 0, which is none of the expected errors"
+    ]
+
+
+def test_missing_gpu_misreported_is_quiet_on_the_documented_error() -> None:
+    expected = ("AssertionError: not compiled", "RuntimeError: Found no NVIDIA driver")
+    found = missing_gpu_misreported(said(USE, error=NO_DRIVER), use=USE, expected=expected)
+    assert list(found) == []
+
+
+def test_cuda_version_misreported_fires_on_another_cuda_than_the_label_says() -> None:
+    said_other = said(VERSION, "12.8")
+    assert list(cuda_version_misreported(said_other, CUDA, version=VERSION)) == [
+        "demo.cuda_version is '12.8', the label +cu126 says 12.6"
+    ]
+    assert list(cuda_version_misreported(said_other, CPU, version=VERSION)) == [
+        "demo.cuda_version is '12.8', but demo 1.0+cpu is for the CPU"
+    ]
+    assert list(cuda_version_misreported(said(VERSION), CUDA, version=VERSION)) == [
+        "demo.cuda_version is None, the label +cu126 says 12.6"
+    ]
+    found = cuda_version_misreported(said_other, wheel(), version=VERSION, expected="13.0")
+    assert list(found) == ["demo.cuda_version is '12.8', expected is 13.0"]
+    found = cuda_version_misreported(said(VERSION, error="A: b"), wheel(), version=VERSION)
+    assert list(found) == ["demo.cuda_version raises A: b"]
+
+
+def test_cuda_version_misreported_is_quiet_when_they_agree() -> None:
+    assert list(cuda_version_misreported(said(VERSION, "12.6"), CUDA, version=VERSION)) == []
+    assert list(cuda_version_misreported(said(VERSION, None), CPU, version=VERSION)) == []
+    found = cuda_version_misreported(said(VERSION, "13.0"), wheel(), version=VERSION, expected="13")
+    assert list(found) == []
+
+
+def code(kind: DeviceKind, architecture: str) -> DeviceCode:
+    return DeviceCode(kind=kind, architecture=architecture, count=1, bytes=8, compressed=0)
+
+
+BUILT = wheel(
+    objects=[
+        elf_file(
+            device_code=(code(DeviceKind.SASS, "sm_90?"), code(DeviceKind.PTX, "sm_120")),
+        )
+    ]
+)
+
+
+def test_cuda_architectures_misreported_fires_on_what_no_object_has() -> None:
+    flags = said(FLAGS, "sm_80 sm_90a compute_120 compute_90")
+    assert list(cuda_architectures_misreported(flags, BUILT, architectures=FLAGS)) == [
+        "demo.arch_flags() names compute_90, for which no object of the package has code",
+        "demo.arch_flags() names sm_80, for which no object of the package has code",
+    ]
+
+
+def test_cuda_architectures_misreported_fires_on_other_than_expected_and_on_no_list() -> None:
+    expected = ("sm_90a", "sm_100")
+    found = cuda_architectures_misreported(
+        said(FLAGS, ("sm_90a", "compute_120")), BUILT, architectures=FLAGS, expected=expected
+    )
+    assert list(found) == [
+        "demo.arch_flags() lacks sm_100",
+        "demo.arch_flags() names compute_120, which is not expected",
+    ]
+    for broken, how in (
+        (said(FLAGS, None), "is None, no list"),
+        (said(FLAGS, error="E"), "raises"),
+    ):
+        (line,) = cuda_architectures_misreported(broken, BUILT, architectures=FLAGS)
+        assert how in str(line)
+
+
+def test_cuda_architectures_misreported_is_quiet_when_all_are_there() -> None:
+    flags = said(FLAGS, "sm_90a compute_120")
+    expected = ("compute_120", "sm_90a")
+    found = cuda_architectures_misreported(flags, BUILT, architectures=FLAGS, expected=expected)
+    assert list(found) == []
+    assert list(cuda_architectures_misreported(said(FLAGS, ""), CPU, architectures=FLAGS)) == []
+
+
+def test_a_question_that_was_not_reached_is_a_gap_and_no_pass() -> None:
+    dead = report(outcome=Outcome.CRASHED, stage="import demo")
+    gap = "was not asked: the process ended after import demo"
+    for found, question in (
+        (gpu_claimed_without_one(dead, available=AVAILABLE), AVAILABLE),
+        (missing_gpu_misreported(dead, use=USE), USE),
+        (cuda_version_misreported(dead, CUDA, version=VERSION), VERSION),
+        (cuda_architectures_misreported(dead, CUDA, architectures=FLAGS), FLAGS),
+    ):
+        assert list(found) == [NotLooked(sentence=f"{question} {gap}")]
+
+
+def test_nothing_is_asked_that_the_profile_has_no_words_for() -> None:
+    for judged in (
+        gpu_claimed_without_one(report()),
+        missing_gpu_misreported(report()),
+        cuda_version_misreported(report(), CUDA),
+        cuda_architectures_misreported(report(), CUDA),
+    ):
+        with pytest.raises(NotApplicable, match="does not say what to ask"):
+            list(judged)
