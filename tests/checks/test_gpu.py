@@ -1,0 +1,212 @@
+"""What a package does on a GPU is judged; the reports are those that its probes would give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from binary_checks.checks.gpu.results import gpu_libraries_disagree, gpu_result_differs
+from binary_checks.checks.gpu.work import (
+    first_kernel_late,
+    gpu_left_out,
+    gpu_memory_kept,
+    gpu_without_code,
+    gpu_work_fails,
+)
+from binary_checks.errors import NotApplicable
+from binary_checks.model import (
+    GpuDevice,
+    GpuHost,
+    GpuReport,
+    LibraryVersions,
+    Measurement,
+    Note,
+    NotLooked,
+    Outcome,
+    Step,
+)
+from fixtures.values import wheel
+
+H200 = GpuDevice(name="NVIDIA H200", capability="9.0", memory=139 << 30)
+HOST = GpuHost(library="libcuda.so.1", driver="580.95.05", cuda="13.0", devices=(H200,))
+SEEN = Note(sentence="driver 580.95.05 for CUDA 13.0: NVIDIA H200 (9.0, 139 GiB)")
+GIB = float(1 << 30)
+
+
+def report(*steps: Step, **fields: Any) -> GpuReport:
+    return GpuReport(python="CPython 3.11.7", **{"host": HOST, "steps": steps, **fields})
+
+
+def measured(step: str, **figures: float) -> GpuReport:
+    rows = (
+        Measurement(step=step, name=name.replace("_", " "), value=value)
+        for name, value in figures.items()
+    )
+    return report(Step(name=step), measurements=tuple(rows))
+
+
+@pytest.mark.parametrize(
+    ("step", "sentence"),
+    [
+        (
+            Step(name="rnn", outcome=Outcome.RAISED, detail="RuntimeError: CUDNN_STATUS"),
+            "rnn on the GPU raises RuntimeError: CUDNN_STATUS",
+        ),
+        (
+            Step(name="first_kernel", outcome=Outcome.HUNG, detail="300 s"),
+            "first_kernel on the GPU does not end: 300 s",
+        ),
+        (
+            Step(name="svd", outcome=Outcome.CRASHED, detail="SIGSEGV"),
+            "svd on the GPU crashes: SIGSEGV",
+        ),
+        (
+            Step(name="cnn", outcome=Outcome.CRASHED, detail="SIGABRT", finished=True),
+            "cnn succeeds on the GPU, and the process then crashes: SIGABRT",
+        ),
+    ],
+)
+def test_gpu_work_fails_fires_however_a_step_fails(step: Step, sentence: str) -> None:
+    assert list(gpu_work_fails(report(Step(name="matmul"), step))) == [SEEN, sentence]
+
+
+def test_gpu_work_fails_is_quiet_when_every_step_succeeds() -> None:
+    assert list(gpu_work_fails(report(Step(name="matmul"), Step(name="svd")))) == [SEEN]
+
+
+def test_a_step_that_the_host_cannot_take_is_a_gap() -> None:
+    lacking = report(Step(name="compilation"), untried=(("compilation", "no C compiler"),))
+    gap = NotLooked(sentence="compilation: no C compiler")
+    assert list(gpu_work_fails(lacking)) == [SEEN, gap]
+    assert NotLooked(sentence="the profile names no step: steps, snippets") in list(
+        gpu_work_fails(report())
+    )
+
+
+def test_first_kernel_late_fires_after_its_time_limit() -> None:
+    late = measured("first_kernel", seconds=61.0)
+    assert list(first_kernel_late(late)) == [
+        "the first kernel took more than 20 s after the import"
+    ]
+
+
+def test_first_kernel_late_is_quiet_in_time() -> None:
+    assert list(first_kernel_late(measured("first_kernel", seconds=1.5))) == []
+    assert list(first_kernel_late(measured("first_kernel", seconds=61.0), seconds=90)) == []
+
+
+def test_gpu_left_out_fires_on_fewer_devices_than_the_driver_has() -> None:
+    assert list(gpu_left_out(measured("every_device", devices=0))) == ["it works on 0 of 1 GPUs"]
+
+
+def test_gpu_left_out_is_quiet_on_all_of_them() -> None:
+    assert list(gpu_left_out(measured("every_device", devices=1))) == []
+
+
+@pytest.mark.parametrize("name", ["sm_80", "sm_90", "sm_90a", "compute_80", "compute_90"])
+def test_gpu_without_code_is_quiet_when_the_device_can_run_it(name: str) -> None:
+    device = GpuDevice(name="X", capability="8.6" if name == "sm_80" else "9.0")
+    there = report(host=GpuHost(devices=(device,)), architectures=("sm_50", name))
+    assert list(gpu_without_code(there, architectures="demo.archs()")) == []
+
+
+@pytest.mark.parametrize("name", ["sm_80", "sm_100", "compute_100", "compute_80a", "sm_120f", "x"])
+def test_gpu_without_code_fires_when_no_code_is_for_the_device(name: str) -> None:
+    found = gpu_without_code(report(architectures=(name,)), architectures="demo.archs()")
+    assert list(found) == [f"device 0 (NVIDIA H200) has 9.0, the code is for {name}"]
+
+
+def test_architectures_that_were_not_told_are_a_gap() -> None:
+    assert list(gpu_without_code(report(), architectures="demo.archs()")) == [
+        NotLooked(sentence="demo.archs() gave no list")
+    ]
+    with pytest.raises(NotApplicable):
+        list(gpu_without_code(report()))
+
+
+def test_gpu_memory_kept_fires() -> None:
+    kept = measured("memory", bytes_kept=512, bytes_returned=GIB)
+    lost = measured("memory", bytes_kept=0, bytes_returned=-1.0)
+    assert list(gpu_memory_kept(kept)) == [
+        "512 bytes are kept after the last tensor is gone and the cache is emptied"
+    ]
+    assert list(gpu_memory_kept(lost)) == ["of 1 GiB the driver has only 0 bytes again"]
+
+
+def test_gpu_memory_kept_is_quiet_when_all_is_returned() -> None:
+    assert list(gpu_memory_kept(measured("memory", bytes_kept=0, bytes_returned=GIB))) == []
+
+
+def test_gpu_result_differs_fires_beyond_the_bound_of_its_dtype() -> None:
+    wrong = measured("matmul", float32=2e-3, float16=2e-3, float64=float("nan"))
+    assert list(gpu_result_differs(wrong)) == [
+        "matmul in float32 differs from the CPU's result by more than 0.0001 of it",
+        "matmul in float64 differs from the CPU's result by more than 1e-10 of it",
+    ]
+
+
+def test_gpu_result_differs_is_quiet_within_the_bounds() -> None:
+    right = measured("matmul", float32=2e-6, float16=2e-4, float64=1e-15, bfloat16=2e-3)
+    assert list(gpu_result_differs(right)) == []
+    assert list(gpu_result_differs(measured("matmul", float32=2e-3), float32=1e-2)) == []
+
+
+def test_results_that_nobody_came_to_are_gaps() -> None:
+    failed = Step(name="svd", outcome=Outcome.RAISED)
+    assert list(gpu_result_differs(report(failed))) == [
+        NotLooked(sentence="no step came to a result"),
+        NotLooked(sentence="svd did not succeed, which gpu-work-fails says"),
+    ]
+    assert list(gpu_result_differs(measured("fft", complex64=0.0))) == [
+        NotLooked(sentence="fft: no bound for complex64")
+    ]
+    for check in (first_kernel_late, gpu_left_out, gpu_memory_kept):
+        step = {"first_kernel_late": "first_kernel", "gpu_left_out": "every_device"}
+        dead = report(Step(name=step.get(check.__name__, "memory"), outcome=Outcome.RAISED))
+        (gap,) = check(dead)
+        assert isinstance(gap, NotLooked)
+        with pytest.raises(NotApplicable, match="does not have the step"):
+            list(check(report()))
+
+
+def loading(**fields: str) -> GpuReport:
+    return report(versions=(LibraryVersions(name="cudnn", **fields),))
+
+
+def test_gpu_libraries_disagree_fires_on_another_than_built_installed_or_required() -> None:
+    pinned = wheel(metadata=[("Requires-Dist", "nvidia-cudnn-cu12==9.10.2.21 ; sys_platform")])
+    older = loading(compiled="9.10.2", loaded="9.1.0", installed="9.10.2.21")
+    assert list(gpu_libraries_disagree(older, pinned)) == [
+        "cudnn 9.1.0 is loaded, the package was built with 9.10.2",
+        "cudnn 9.1.0 is loaded, 9.10.2.21 is installed",
+    ]
+    pinned = wheel(metadata=[("Requires-Dist", "nvidia-cudnn-cu12==9.10.2.21")])
+    assert list(gpu_libraries_disagree(loading(loaded="9.1.0"), pinned)) == [
+        "cudnn 9.1.0 is loaded, the package requires 9.10.2.21"
+    ]
+    newer = loading(compiled="9.1.0", loaded="9.10.2")
+    assert list(gpu_libraries_disagree(newer, wheel(), newer=False)) == [
+        "cudnn 9.10.2 is loaded, the package was built with 9.1.0"
+    ]
+
+
+def test_gpu_libraries_disagree_is_quiet_when_they_agree() -> None:
+    pinned = wheel(metadata=[("Requires-Dist", "nvidia-cudnn-cu12==9.10.2.21"), ("x", "y")])
+    same = loading(compiled="9.10.2", loaded="9.10.2", installed="9.10.2.21")
+    assert list(gpu_libraries_disagree(same, pinned)) == []
+    newer = loading(compiled="9.1.0", loaded="9.10.2")
+    assert list(gpu_libraries_disagree(newer, wheel())) == []
+
+
+def test_a_version_that_nobody_tells_is_a_gap() -> None:
+    silent = loading(compiled="9.1.0")
+    assert list(gpu_libraries_disagree(silent, wheel())) == [
+        NotLooked(sentence="cudnn: it is not loaded, or does not say its version")
+    ]
+    asked = {"nccl": "demo.nccl()"}
+    assert list(gpu_libraries_disagree(loading(loaded="9.1.0"), wheel(), compiled=asked)) == [
+        NotLooked(sentence="nccl: the package does not say what it was built with")
+    ]
+    with pytest.raises(NotApplicable):
+        list(gpu_libraries_disagree(report(), wheel()))
