@@ -72,7 +72,7 @@ def use_gpu(environment: Environment, work: Work, *, timeout: float) -> GpuRepor
     rows = [(name, result.answer) for name, result in results.items()]
     libraries = bench.run("nvidia_libraries", {"module": work.module, "compiled": work.compiled})
     steps = [read_step(name, result, environment) for name, result in results.items()]
-    asked = bench.run("ask_module", {"module": work.module, "questions": [work.architectures]})
+    asked = {"module": work.module, "questions": [work.architectures]}
     return GpuReport(
         python=environment.target.name,
         host=host,
@@ -82,7 +82,9 @@ def use_gpu(environment: Environment, work: Work, *, timeout: float) -> GpuRepor
         ),
         measurements=tuple(_read_measurements(rows)),
         versions=tuple(_read_versions(libraries.answer)),
-        architectures=_read_architectures(asked.answer) if work.architectures else (),
+        architectures=(
+            _read_architectures(bench.run("ask_module", asked).answer) if work.architectures else ()
+        ),
     )
 
 
