@@ -18,7 +18,7 @@ _PAGED_MAGICS = (hip_bundles.MAGIC[:4], hip_bundles.COMPRESSED_MAGIC)
 _PAGE = 4096  # bytes to which bundles are aligned, in the file as in memory
 _OVERLAP = len(_MAGIC) - 1
 _PATIENCE = NEAR + FAR  # what a reader looks at as well before it goes further
-_MOST_KEPT = 1 << 20  # heads
+_MOST_KEPT = 1 << 18  # heads, as many as are read
 
 
 class DeviceScout:

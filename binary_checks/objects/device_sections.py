@@ -25,7 +25,7 @@ _STEP = 8  # bytes to which containers are aligned
 _SMALLEST = 16
 FAR: Final = 4096
 """Bytes looked at behind a container where no other follows at once."""
-_MOST_ASKED = 1 << 21  # heads read of one object: the largest libraries have some 100,000
+_MOST_ASKED = 1 << 18  # heads read of one object: the largest libraries have some 10,000
 _MOST_FAULTS = 64
 _MOST_SETS = 1024  # of targets, told apart
 
