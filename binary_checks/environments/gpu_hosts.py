@@ -42,39 +42,40 @@ def choose_variables(environ: Mapping[str, str]) -> dict[str, str]:
 def read_host(result: ProbeAnswer, variables: Mapping[str, str]) -> GpuHost:
     """Turn the host probe's answer, and the end of its process, into facts."""
     answer = result.answer
-    version = answer.get("cuda")
-    rows = answer.get("devices")
+    version, rows = answer.get("cuda"), answer.get("devices")
+    devices = tuple(
+        GpuDevice(
+            name=_text(row, "name"),
+            capability=_text(row, "capability"),
+            memory=int(row.get("memory") or 0),
+        )
+        for row in (rows if isinstance(rows, list) else ())
+        if isinstance(row, dict)
+    )
+    problem = _find_problem(result)
+    if not problem and not devices:
+        problem = _describe_refusal(answer, variables)
     return GpuHost(
         library=_text(answer, "library"),
         driver=_text(answer, "driver"),
         cuda=f"{version // 1000}.{version % 1000 // 10}" if isinstance(version, int) else "",
-        devices=tuple(
-            GpuDevice(
-                name=_text(row, "name"),
-                capability=_text(row, "capability"),
-                memory=int(row.get("memory") or 0),
-            )
-            for row in (rows if isinstance(rows, list) else ())
-            if isinstance(row, dict)
-        ),
-        problem=_find_problem(result, variables),
+        devices=devices,
+        problem=problem,
     )
 
 
-def _find_problem(result: ProbeAnswer, variables: Mapping[str, str]) -> str:
-    """Say why no device can be used; "" when one can."""
+def _find_problem(result: ProbeAnswer) -> str:
+    """Say why there is no driver, or none that starts without harm; "" when there is one."""
     answer = result.answer
     if result.outcome is not Outcome.OK or answer.get("stage") != "":
         return _describe_death(result)
     if refused := _text(answer, "refused"):
         return f"the NVIDIA driver's library cannot be loaded: {refused}"
-    if not answer.get("library"):
+    if not _text(answer, "library"):
         nodes = answer.get("nodes")
         shown = f", though the host shows {nodes[0]}" if isinstance(nodes, list) and nodes else ""
         return ABSENT + shown
-    if answer.get("devices"):
-        return ""
-    return _describe_refusal(answer, variables)
+    return ""
 
 
 def _describe_death(result: ProbeAnswer) -> str:
