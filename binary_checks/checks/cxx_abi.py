@@ -80,9 +80,9 @@ def unexpected_cxx_abi(
         raise NotApplicable("the profile does not say which ABI is expected")
     evidence = _merge(_gather(package, namespaces).values())
     told = evidence.count(True) + evidence.count(False)
-    formats = {
-        item.format for item in (*_own_objects(package), *package.malformed, *package.unread)
-    }
+    formats = {item.format for item in _own_objects(package)}
+    formats |= {item.format for item in package.malformed}
+    formats |= {item.format for item in package.unread}
     if not told and formats and Format.ELF not in formats:
         raise NotApplicable("no ELF object: libc++ and Visual C++ have one std::string alone")
     yield from _find_unread(package)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.checks.expected.libraries import absent_library, banned_library
+from binary_checks.checks.expected.libraries import (
+    absent_library,
+    banned_export,
+    banned_library,
+)
 from binary_checks.checks.expected.search_paths import unexpected_search_path
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
@@ -16,7 +20,7 @@ from binary_checks.model import (
     ObjectFile,
     Problem,
 )
-from fixtures.values import elf_file, macho_file, pe_file, wheel
+from fixtures.values import elf_file, macho_file, pe_file, symbols, wheel
 
 GOMP = {"ELF": ("demo/lib/libgomp*.so*",), "PE": ("demo/lib/libiomp5md.dll",)}
 PATHS = {"demo/lib/*": ("RUNPATH $ORIGIN", "RPATH $ORIGIN/../nvidia:$ORIGIN"), "demo/bin/*": ("",)}
@@ -45,6 +49,19 @@ def test_a_banned_library_is_a_problem_where_it_is_needed_and_where_it_lies() ->
 def test_what_is_banned_elsewhere_is_quiet() -> None:
     package = wheel(objects=[elf_file(needed=needing("libopenblas.so.0"))])
     assert list(banned_library(package, banned=("*openblas*.dylib",))) == []
+
+
+def test_a_banned_export_is_a_problem() -> None:
+    library = elf_file(exports=symbols("_ZNSt10filesystem4copyEv", "demo", "_ZNSt10filesystemX"))
+    assert list(banned_export(library, banned=("_ZNSt10filesystem*", "nothing"))) == [
+        "exports 2 symbols that the profile bans: _ZNSt10filesystem4copyEv, _ZNSt10filesystemX"
+    ]
+
+
+def test_other_exports_and_banned_imports_are_quiet() -> None:
+    library = elf_file(exports=symbols("demo"), imports=symbols("_ZNSt10filesystem4copyEv"))
+    assert list(banned_export(library, banned=("_ZNSt10filesystem*",))) == []
+    assert list(banned_export(library)) != []
 
 
 def test_an_object_that_was_not_read_was_not_looked_at() -> None:

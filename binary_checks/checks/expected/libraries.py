@@ -1,14 +1,25 @@
-"""Whether a package brings and needs the libraries that its project has decided upon."""
+"""Whether a package brings, needs and exports what its project has decided upon."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 
 from binary_checks.check import check
 from binary_checks.checks.unloaded_objects import find_unread
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Finding, Kind, NotLooked, ObjectFile, Package, Problem
+from binary_checks.model import (
+    ElfFile,
+    Finding,
+    Kind,
+    MachOFile,
+    NotLooked,
+    ObjectFile,
+    Package,
+    PeFile,
+    Problem,
+)
 from binary_checks.model.phrases import name_first
 
 
@@ -44,6 +55,27 @@ def _base(name: str) -> str:
 
 def _find_glob(name: str, globs: Iterable[str]) -> str:
     return next((glob for glob in globs if fnmatchcase(name.lower(), glob.lower())), "")
+
+
+@check(enabled=False)
+def banned_export(
+    library: ElfFile | MachOFile | PeFile, *, banned: tuple[str, ...] = ()
+) -> Iterator[Finding]:
+    """A library exports symbols that the profile bans.
+
+    ``banned`` are globs on the names as the file has them: ``_ZNSt10filesystem*`` are functions of
+    std::filesystem that some compilers of older systems link statically.
+
+    Why: other libraries of the process take them in place of their own, of another version.
+    Fix: link with a version script or ``-Wl,--exclude-libs,ALL``, which hide what was linked in.
+    """
+    if not banned:
+        yield NotLooked(sentence="no symbol is banned: the option banned is empty")
+        return
+    pattern = re.compile("|".join(map(translate, banned)))
+    names = sorted(name for name in library.exports.names if pattern.match(name))
+    if names:
+        yield f"exports {len(names)} symbols that the profile bans: {name_first(names)}"
 
 
 @check(enabled=False)
