@@ -52,7 +52,8 @@ def test_the_list_of_checks_is_what_the_checks_declare() -> None:
 def profiles() -> list[dict[str, Any]]:
     readme = (tomllib.loads(block) for block in blocks("README.md", "toml"))
     own = [table["tool"]["binary_checks"] for table in readme if "binary_checks" in table["tool"]]
-    return [*own, *(tomllib.loads(block) for block in blocks("docs/profile.md", "toml"))]
+    pages = ("docs/profile.md", "docs/torch.md")
+    return [*own, *(tomllib.loads(block) for page in pages for block in blocks(page, "toml"))]
 
 
 @pytest.mark.parametrize("shown", profiles(), ids=str)
