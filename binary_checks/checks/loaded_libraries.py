@@ -61,10 +61,12 @@ def compare_report(report: ExtensionReport, linkage: Linkage, own: Set[str]) -> 
     compared = str.lower if linkage.format is Format.PE else str
     files = {compared(path): path for path in report.libraries}
     process = _Process(files=files, format=linkage.format)
-    yield from _find_differences(process, linkage, own, report.architecture)
     # The process never had these modules: nothing of them was compared.
     tried = {step.name for step in report.steps if step.name}
-    for path in sorted(path for path in {*tried, *report.untried} if not process.has(path)):
+    absent = {path for path in {*tried, *report.untried} if not process.has(path)}
+    yield from _find_differences(process, linkage, own, report.architecture)
+    yield from _find_surplus(process, linkage, own, absent)
+    for path in sorted(absent):
         yield NotLooked(path=path, sentence="was not loaded, so its libraries were not compared")
 
 
@@ -81,7 +83,20 @@ def _find_differences(
     for edge in _choose_slice(linkage.edges, architecture):
         if process.has(edge.root) and process.has(edge.path):
             yield from _compare_edge(edge, process, given)
+
+
+def _find_surplus(
+    process: _Process, linkage: Linkage, own: Set[str], absent: Set[str]
+) -> Iterator[Problem]:
+    """Find what of the package is loaded for no reason to be seen.
+
+    What modules that did not load would need is seen: the package's own code may have opened it
+    before, or the loader leave it when it refuses the module.
+    """
+    tried = [names for root, names in linkage.closures if process.has(root) or root in absent]
+    expected = {process.spell(name) for names in tried for name in names}
     roots = {process.spell(root) for root in linkage.roots}
+    ours = {process.spell(path) for path in own}
     for path in sorted((process.files.keys() & ours) - expected - roots):
         sentence = "is loaded, though no loaded module is seen to need it"
         yield Problem(path=process.files[path], sentence=sentence)

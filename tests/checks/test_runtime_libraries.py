@@ -117,6 +117,14 @@ def test_loaded_libraries_differ_is_quiet_about_a_library_opened_by_itself() -> 
     assert list(loaded_libraries_differ(*facts((ROOT, DEP), roots=(ROOT, DEP)))) == []
 
 
+def test_loaded_libraries_differ_is_quiet_about_what_a_refused_module_would_need() -> None:
+    _, linkage, package = facts((), edge("libdep.so.1", DEP))
+    steps = (Step(name=ROOT, outcome=Outcome.LOADER_ERROR),)
+    report = ExtensionReport(python="CPython", libraries=(DEP,), steps=steps)
+    (found,) = loaded_libraries_differ(report, linkage, package)
+    assert isinstance(found, NotLooked)
+
+
 def test_a_module_that_the_process_never_had_is_not_looked_at() -> None:
     _, linkage, package = facts((ROOT,))
     steps = (
