@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from binary_checks.environments.run import ProbeAnswer, run_probe
+from binary_checks.environments.run import Conditions, ProbeAnswer, run_probe
 from binary_checks.model import GpuDevice, GpuHost, Outcome
 
 ABSENT = "no NVIDIA driver on this host"
@@ -22,7 +22,8 @@ def describe_host(
     python: Path, variables: Mapping[str, str], *, timeout: float = _TIMEOUT
 ) -> GpuHost:
     """Ask the driver in a process of that interpreter, which needs no package for it."""
-    result = run_probe(python, "gpu_host", {}, timeout=min(timeout, _TIMEOUT), variables=variables)
+    limit, conditions = min(timeout, _TIMEOUT), Conditions(variables=variables)
+    result = run_probe(python, "gpu_host", {}, timeout=limit, conditions=conditions)
     return read_host(result, variables)
 
 

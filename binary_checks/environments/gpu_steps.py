@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from binary_checks.environments.gpu_hosts import choose_variables, describe_host
-from binary_checks.environments.run import ProbeAnswer, run_probe
+from binary_checks.environments.run import Conditions, ProbeAnswer, run_probe
 from binary_checks.environments.venv import Environment
 from binary_checks.environments.without_gpu import read_step
 from binary_checks.errors import GatherError, NotApplicable, ProfileError, Unavailable
@@ -102,7 +102,8 @@ class _Bench:
             script,
             {**request, "site_packages": str(self.environment.site_packages)},
             timeout=self.timeout,
-            variables=self.variables,
+            # What a driver maps for its devices is as large as they are: no bound on memory.
+            conditions=Conditions(variables=self.variables, memory=0, calls=True),
         )
 
     def run_all(self, work: Work) -> Iterator[tuple[str, ProbeAnswer]]:

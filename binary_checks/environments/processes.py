@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from binary_checks.environments.native_stacks import take_native_stack
 from binary_checks.environments.windows_job import SUSPENDED, close_job, open_job
 
 COOKIE = "BINARY_CHECKS_PROCESS"
@@ -32,6 +33,7 @@ class Ended:
     status: int | None  # as subprocess gives it; None: killed at its time limit
     stdout: str = ""
     stderr: str = ""
+    calls: tuple[str, ...] = ()  # native, innermost first, at the time limit, where it was asked
 
 
 class _Drain(threading.Thread):
@@ -57,11 +59,17 @@ class _Drain(threading.Thread):
 
 
 def run_process(
-    command: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str], timeout: float
+    command: Sequence[str | Path],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    timeout: float,
+    calls: bool = False,
 ) -> Ended:
     """Run the command in a session of its own and kill what is left of it at the end.
 
-    At the time limit a POSIX process is sent SIGABRT first, at which faulthandler shows its stacks.
+    At the time limit a POSIX process is sent SIGABRT first, at which faulthandler shows its stacks;
+    with ``calls`` a debugger is asked for the native one before.
     Raises OSError when the command cannot be started.
     """
     cookie = uuid.uuid4().hex
@@ -80,24 +88,27 @@ def run_process(
     assert process.stderr is not None
     stdout, stderr = _Drain(process.stdout), _Drain(process.stderr)
     try:
-        status = _wait(process, timeout)
+        status, stack = _wait(process, timeout, calls=calls)
     finally:
         _kill_session(process.pid)
         close_job(job)
         _kill_escaped(cookie)
         process.kill()
         process.wait()
-    return Ended(status=status, stdout=stdout.text(), stderr=stderr.text())
+    return Ended(status=status, stdout=stdout.text(), stderr=stderr.text(), calls=stack)
 
 
-def _wait(process: subprocess.Popen[bytes], timeout: float) -> int | None:
+def _wait(
+    process: subprocess.Popen[bytes], timeout: float, *, calls: bool
+) -> tuple[int | None, tuple[str, ...]]:
     with contextlib.suppress(subprocess.TimeoutExpired):
-        return process.wait(timeout)
+        return process.wait(timeout), ()
+    stack = take_native_stack(process.pid) if calls else ()
     if os.name == "posix":
         process.send_signal(signal.SIGABRT)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(_GRACE)
-    return None
+    return None, stack
 
 
 def _kill_session(leader: int) -> None:

@@ -32,7 +32,17 @@ class ProbeAnswer:
     outcome: Outcome = Outcome.OK  # OK, CRASHED, HUNG or EXITED (with another status than 0)
     detail: str = ""  # signal name, seconds of the limit, exit status
     places: tuple[str, ...] = ()  # the Python lines that faulthandler saw it in, innermost first
+    calls: tuple[str, ...] = ()  # the native functions that it hung in, innermost first
     stderr: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Conditions:
+    """Under what a probe runs, beside its time limit."""
+
+    variables: Mapping[str, str] = field(default_factory=dict)  # added to the clean environment
+    memory: int = _MEMORY  # private bytes that it may have; 0: as many as there are
+    calls: bool = False  # whether a debugger is asked for the native stack of a hang
 
 
 def run_probe(
@@ -41,13 +51,14 @@ def run_probe(
     request: Mapping[str, object],
     *,
     timeout: float,
-    variables: Mapping[str, str] | None = None,
+    conditions: Conditions | None = None,
 ) -> ProbeAnswer:
     """Run ``probes/<script>.py`` with the request, in a clean environment and an empty folder.
 
-    ``variables`` are added to the environment. However badly the process ends, that is an answer;
-    GatherError says that it could not be started.
+    However badly the process ends, that is an answer; GatherError says that it could not be
+    started.
     """
+    conditions = conditions or Conditions()
     probes = resources.files("binary_checks.probes")
     with (
         tempfile.TemporaryDirectory(prefix="binary_checks-", ignore_cleanup_errors=True) as private,
@@ -58,7 +69,7 @@ def run_probe(
         )
         home.mkdir()
         cwd.mkdir()
-        limits = {"CORE": 0, "DATA": _MEMORY}
+        limits = {"CORE": 0} | ({"DATA": conditions.memory} if conditions.memory else {})
         asked.write_text(
             json.dumps({**request, "limits": limits, "stacks_after": max(timeout - 1, timeout / 2)})
         )
@@ -67,8 +78,9 @@ def run_probe(
             ended = run_process(
                 (*command, asked, answered),
                 cwd=cwd,
-                env={**make_environment(home), **(variables or {})},
+                env={**make_environment(home), **conditions.variables},
                 timeout=timeout,
+                calls=conditions.calls,
             )
         except OSError as error:
             raise GatherError(f"{python}: cannot be run: {error.strerror or error}") from error
@@ -122,6 +134,7 @@ def _judge_end(ended: Ended, answer: Mapping[str, Any], timeout: float) -> Probe
         outcome=outcome,
         detail=detail,
         places=() if outcome is Outcome.OK else find_places(ended.stderr),
+        calls=ended.calls,
         stderr=ended.stderr,
     )
 

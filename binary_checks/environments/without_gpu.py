@@ -8,7 +8,7 @@ from typing import Any
 
 from binary_checks.environments.gpu_hosts import HIDDEN, describe_host
 from binary_checks.environments.imports import describe_end, last_lines, place_all
-from binary_checks.environments.run import ProbeAnswer, run_probe
+from binary_checks.environments.run import Conditions, ProbeAnswer, run_probe
 from binary_checks.environments.venv import Environment
 from binary_checks.errors import GatherError, NotApplicable
 from binary_checks.model import Answer, CudaReport, Outcome, Step
@@ -65,7 +65,10 @@ def ask_without_gpu(
         "site_packages": str(environment.site_packages),
     }
     host = describe_host(environment.python, HIDDEN, timeout=timeout)
-    result = run_probe(environment.python, "ask_module", request, timeout=timeout, variables=HIDDEN)
+    conditions = Conditions(variables=HIDDEN, calls=True)
+    result = run_probe(
+        environment.python, "ask_module", request, timeout=timeout, conditions=conditions
+    )
     rows = result.answer.get("answers")
     return CudaReport(
         python=environment.target.name,
@@ -103,10 +106,11 @@ def read_step(name: str, result: ProbeAnswer, environment: Environment) -> Step:
 
 def describe_stack(result: ProbeAnswer, environment: Environment) -> str:
     """Say how a process ended and, of one that hung, by which calls it came there."""
-    if result.outcome is not Outcome.HUNG or not result.places:
+    if result.outcome is not Outcome.HUNG:
         return describe_end(result, environment)
     places = " < ".join(map(environment.place, result.places[:_FRAMES]))
-    return f"{result.detail} at {places}"
+    calls = " < ".join(result.calls[:_FRAMES])
+    return result.detail + (places and f" at {places}") + (calls and f", in native code at {calls}")
 
 
 def _read_answer(row: Mapping[str, Any], environment: Environment) -> Answer:

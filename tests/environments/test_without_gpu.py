@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import sys
 from collections.abc import Iterator
 from ctypes.util import find_library
@@ -119,6 +121,15 @@ def test_a_hang_is_told_with_the_calls_that_led_there(environment: Environment) 
     assert step.detail.startswith(
         "2 s at hangs.py:3 in wait < hangs.py:5 in start < hangs.py:6 in <module>"
     )
+
+
+@pytest.mark.skipif(
+    not (sys.platform == "linux" and shutil.which("gdb") and os.geteuid() == 0),
+    reason="needs a debugger that may look",
+)
+def test_a_hang_is_told_with_the_native_calls_too(environment: Environment) -> None:
+    detail = ask(environment, "hangs", timeout=2).step.detail
+    assert re.search(r", in native code at \S*(nanosleep|select)\S* <", detail)
 
 
 def test_a_bad_end_after_the_last_answer_is_told_apart(environment: Environment) -> None:

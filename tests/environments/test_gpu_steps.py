@@ -1,0 +1,164 @@
+"""Steps on a GPU: what their probes would answer, put in at the JSON border, becomes a report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binary_checks.environments import gpu_hosts, gpu_steps
+from binary_checks.environments.gpu_steps import Work, read_work, use_gpu
+from binary_checks.environments.run import ProbeAnswer
+from binary_checks.environments.venv import Environment
+from binary_checks.errors import GatherError, ProfileError, Unavailable
+from binary_checks.model import LibraryVersions, Measurement, Outcome
+from fixtures.build_wheel import build_wheel
+from fixtures.environments import PURE, open_offline
+
+HOST = """{"stage": "", "library": "/usr/lib/libcuda.so.1", "status": 0, "cuda": 13000,
+"driver": "580.95.05", "devices": [{"name": "NVIDIA H200", "capability": "9.0", "memory": 1}]}"""
+LIBRARIES = """{"stage": "", "state": "finished", "versions":
+{"cudnn": {"compiled": "9.10.2", "loaded": "9.10.2", "installed": "9.10.2.21"}}}"""
+FINISHED = '{"stage": "", "state": "finished"}'
+MODULE = "value = 6\ndef work(): return value * 7\n"
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
+    folder = tmp_path_factory.mktemp("gpu")
+    with open_offline(
+        build_wheel(folder, name="fake", tags=PURE, members={"fake.py": MODULE})
+    ) as opened:
+        yield opened
+
+
+class StandIn:
+    """Answers in the place of the probes, with JSON by script and step."""
+
+    def __init__(self, **answers: str | ProbeAnswer) -> None:
+        self.answers = {"gpu_host": HOST, "nvidia_libraries": LIBRARIES, **answers}
+        self.asked: list[str] = []
+
+    def run(self, python: Path, script: str, request: Any, **limits: Any) -> ProbeAnswer:
+        name = "list" if request.get("list") else str(request.get("step") or script)
+        self.asked.append(name)
+        answer = self.answers.get(name, FINISHED)
+        return answer if isinstance(answer, ProbeAnswer) else ProbeAnswer(answer=json.loads(answer))
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def put_in(**answers: str | ProbeAnswer) -> StandIn:
+        made = StandIn(**answers)
+        for module in (gpu_steps, gpu_hosts):
+            monkeypatch.setattr(module, "run_probe", made.run)
+        return made
+
+    return put_in
+
+
+def torch_work(**options: Any) -> Work:
+    chosen: Mapping[str, Any] = {"module": "torch", "steps": "torch", **options}
+    return read_work(
+        {
+            "gpu-work-fails": chosen,
+            "gpu-libraries-disagree": {"compiled": {"cudnn": "torch.cudnn()"}},
+            "gpu-without-code": {"architectures": "torch.archs()"},
+        }
+    )
+
+
+def test_each_step_has_a_process_of_its_own(environment: Environment, stand_in: Any) -> None:
+    probes = stand_in(
+        list='{"steps": ["first_kernel", "magma", "matmul"]}',
+        first_kernel='{"stage": "first_kernel", "state": "finished", "measured": {"seconds": 1.5}}',
+        matmul='{"stage": "matmul", "state": "finished", "measured": {"float32": 2e-7}}',
+        ask_module='{"stage": "", "state": "finished", "answers": [{"value": "sm_90 compute_90"}]}',
+    )
+    report = use_gpu(environment, torch_work(leave_out=("magma",)), timeout=60)
+    assert [step.name for step in report.steps] == ["first_kernel", "matmul", "versions"]
+    assert {step.outcome for step in report.steps} == {Outcome.OK}
+    assert report.measurements == (
+        Measurement(step="first_kernel", name="seconds", value=1.5),
+        Measurement(step="matmul", name="float32", value=2e-7),
+    )
+    assert report.versions == (
+        LibraryVersions(name="cudnn", compiled="9.10.2", loaded="9.10.2", installed="9.10.2.21"),
+    )
+    assert report.architectures == ("sm_90", "compute_90")
+    assert report.host.driver == "580.95.05"
+    assert probes.asked == [
+        "gpu_host", "list", "first_kernel", "matmul", "nvidia_libraries", "ask_module",
+    ]  # fmt: skip
+
+
+def test_a_step_that_fails_reaches_no_other(environment: Environment, stand_in: Any) -> None:
+    stand_in(
+        list='{"steps": ["rnn", "svd", "compilation", "memory"]}',
+        rnn='{"stage": "rnn", "state": "raised", "detail": "RuntimeError: CUDNN_STATUS"}',
+        svd=ProbeAnswer(answer={"stage": "svd"}, outcome=Outcome.HUNG, detail="60 s"),
+        compilation='{"state": "finished", "unavailable": "no C compiler"}',
+    )
+    report = use_gpu(environment, torch_work(), timeout=60)
+    rnn, svd, *others, _ = report.steps
+    assert (rnn.outcome, rnn.detail) == (Outcome.RAISED, "RuntimeError: CUDNN_STATUS")
+    assert (svd.outcome, svd.detail) == (Outcome.HUNG, "60 s")
+    assert [step.outcome for step in others] == [Outcome.OK, Outcome.OK]
+    assert report.untried == (("compilation", "no C compiler"),)
+
+
+def test_a_driver_that_does_not_start_has_nothing_done(
+    environment: Environment, stand_in: Any
+) -> None:
+    probes = stand_in(gpu_host='{"stage": "", "library": "libcuda.so.1", "status": 803}')
+    with pytest.raises(Unavailable, match=r"does not start: cuInit gives error 803 \(803\)"):
+        use_gpu(environment, torch_work(), timeout=60)
+    assert probes.asked == ["gpu_host"]
+
+
+def test_a_step_without_any_answer_is_our_own_fault(
+    environment: Environment, stand_in: Any
+) -> None:
+    stand_in(list='{"steps": ["rnn"]}', rnn="{}")
+    with pytest.raises(GatherError, match="the probe of rnn ended without an answer"):
+        use_gpu(environment, torch_work(), timeout=60)
+
+
+def test_a_step_that_does_not_exist_cannot_be_left_out(
+    environment: Environment, stand_in: Any
+) -> None:
+    stand_in(list='{"steps": ["rnn"]}')
+    with pytest.raises(ProfileError, match="leave_out: no step 'rnm'"):
+        use_gpu(environment, torch_work(leave_out=("rnm",)), timeout=60)
+
+
+def test_snippets_are_run_by_the_real_probe(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_hosts, "run_probe", StandIn().run)
+    snippets = {
+        "matmul": "measured = {'float32': fake.work() * 2.0**-30}",
+        "fft": "unavailable = 'no FFT here'",
+        "svd": "raise RuntimeError('an illegal memory access was encountered')",
+    }
+    work = read_work({"gpu-work-fails": {"module": "fake", "snippets": snippets}})
+    report = use_gpu(environment, work, timeout=60)
+    assert [(step.name, step.outcome) for step in report.steps] == [
+        ("matmul", Outcome.OK),
+        ("fft", Outcome.OK),
+        ("svd", Outcome.RAISED),
+        ("versions", Outcome.OK),
+    ]
+    assert "an illegal memory access" in report.steps[2].detail
+    assert report.measurements == (Measurement(step="matmul", name="float32", value=42 * 2.0**-30),)
+    assert report.untried == (("fft", "no FFT here"),)
+
+
+def test_the_steps_for_torch_are_listed_without_torch(environment: Environment) -> None:
+    bench = gpu_steps._Bench(environment=environment, variables={}, timeout=60)
+    steps = bench.list_steps(torch_work(leave_out=("magma",)))
+    assert "magma" not in steps
+    assert {"first_kernel", "every_device", "device_assertion", "memory"} <= set(steps)
