@@ -15,6 +15,11 @@ _LIBPYTHON = re.compile(
     r"(?:.*/)?(?:Python3?\.framework/(?:Versions/3\.\d+t?/)?Python3?|libpython3(?:\.\d+t?)?\.dylib)"
 )
 _CORE_FOUNDATION = "/System/Library/Frameworks/CoreFoundation.framework/Versions/A/CoreFoundation"
+_PRESUMED = {
+    _CORE_FOUNDATION: ("CF", "kCF", "__CF"),
+    "/usr/lib/libobjc.A.dylib": ("objc_", "OBJC_"),
+    "/usr/lib/libiconv.2.dylib": ("iconv", "libiconv"),
+}
 _SYSTEMS_OWN = ("/usr/lib/", "/System/")
 
 
@@ -75,8 +80,8 @@ class Dyld:
         return {name: f"system:{name}" for name in names if name in self.target.libraries}
 
     def presumes(self, name: str, library: str) -> bool:
-        """CoreFoundation's own begin with CF and kCF, and nobody else's do."""
-        return library == _CORE_FOUNDATION and name.startswith(("CF", "kCF", "__CF"))
+        """What begins as that library's functions do, and nobody else's."""
+        return name.startswith(_PRESUMED.get(library, ("\0",)))
 
     def brings(self, name: str) -> tuple[str, ...]:
         """Nothing: what a library re-exports is among its own exports."""

@@ -178,6 +178,15 @@ def test_flat_names_are_pythons_or_of_anything_that_is_loaded() -> None:
     assert [item.name for item in linkage.unresolved] == ["gone"]
 
 
+def test_some_names_tell_whose_they_are_where_exports_are_not_known() -> None:
+    objc = "/usr/lib/libobjc.A.dylib"
+    system = macos(libraries=frozenset({objc}), library_data={})
+    linkage = load(module(objc, imports=asks("", "objc_msgSend")), on=system)
+    assert linkage.unresolved == linkage.unexplored == ()
+    unknown = load(module(objc, imports=asks("", "gone")), on=system)
+    assert [item.reason for item in unknown.unexplored] == [f"{objc} has no export data"]
+
+
 def test_both_slices_of_a_universal_wheel_are_loaded_each_with_its_own() -> None:
     slices = (
         module("@loader_path/liba.dylib", imports=asks("@loader_path/liba.dylib", "a")),
