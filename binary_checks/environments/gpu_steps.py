@@ -28,6 +28,7 @@ class Work:
     snippets: Mapping[str, str] = field(default_factory=dict)  # more steps: code by name
     compiled: Mapping[str, str] = field(default_factory=dict)  # expressions, by library
     architectures: str = ""  # an expression
+    version: str = ""  # one that gives the CUDA of the build, and nothing for any other build
 
 
 def read_work(options: Mapping[str, Mapping[str, Any]]) -> Work:
@@ -49,6 +50,7 @@ def read_work(options: Mapping[str, Mapping[str, Any]]) -> Work:
         snippets=own.get("snippets") or {},
         compiled=options.get("gpu-libraries-disagree", {}).get("compiled") or {},
         architectures=options.get("gpu-without-code", {}).get("architectures", ""),
+        version=options.get("cuda-version-misreported", {}).get("version", ""),
     )
 
 
@@ -63,16 +65,20 @@ def demand_gpu(python: Path) -> GpuHost:
 def use_gpu(environment: Environment, work: Work, *, timeout: float) -> GpuReport:
     """Do all of it, each step with ``timeout`` seconds.
 
-    Raises Unavailable when the package could not be installed, or no GPU can be used.
+    Raises Unavailable when the package could not be installed, or no GPU can be used, and
+    NotApplicable when it says that it is not built for CUDA.
     """
     environment.require_installed()
     host = demand_gpu(environment.python)
     bench = _Bench(environment=environment, variables=choose_variables(os.environ), timeout=timeout)
+    answers = bench.ask(work.module, (work.version, work.architectures))
+    if work.version in answers and not answers[work.version]:
+        value = answers[work.version]
+        raise NotApplicable(f"{work.version} is {value!r}: the build is not for CUDA")
     results = dict(bench.run_all(work))
     rows = [(name, result.answer) for name, result in results.items()]
     libraries = bench.run("nvidia_libraries", {"module": work.module, "compiled": work.compiled})
     steps = [read_step(name, result, environment) for name, result in results.items()]
-    asked = {"module": work.module, "questions": [work.architectures]}
     return GpuReport(
         python=environment.target.name,
         host=host,
@@ -82,9 +88,7 @@ def use_gpu(environment: Environment, work: Work, *, timeout: float) -> GpuRepor
         ),
         measurements=tuple(_read_measurements(rows)),
         versions=tuple(_read_versions(libraries.answer)),
-        architectures=(
-            _read_architectures(bench.run("ask_module", asked).answer) if work.architectures else ()
-        ),
+        architectures=_read_architectures(answers.get(work.architectures)),
     )
 
 
@@ -105,6 +109,17 @@ class _Bench:
             # What a driver maps for its devices is as large as they are: no bound on memory.
             conditions=Conditions(variables=self.variables, memory=0, calls=True),
         )
+
+    def ask(self, module: str, questions: tuple[str, ...]) -> dict[str, Any]:
+        """Give the value of each expression that has one."""
+        asked = tuple(filter(None, questions))
+        request = {"module": module, "questions": asked}
+        rows = self.run("ask_module", request).answer.get("answers") if asked else None
+        return {
+            str(row["question"]): row["value"]
+            for row in (rows if isinstance(rows, list) else ())
+            if isinstance(row, dict) and "question" in row and "value" in row
+        }
 
     def run_all(self, work: Work) -> Iterator[tuple[str, ProbeAnswer]]:
         for name in self.list_steps(work):
@@ -134,11 +149,10 @@ def _read_measurements(rows: list[tuple[str, Mapping[str, Any]]]) -> Iterator[Me
 def _read_versions(answer: Mapping[str, Any]) -> Iterator[LibraryVersions]:
     versions = answer.get("versions")
     for name, row in sorted(versions.items()) if isinstance(versions, dict) else ():
-        yield LibraryVersions(name=name, **{key: str(value) for key, value in row.items()})
+        known = {key: str(row.get(key, "")) for key in ("compiled", "loaded", "installed")}
+        yield LibraryVersions(name=name, **known)
 
 
-def _read_architectures(answer: Mapping[str, Any]) -> tuple[str, ...]:
-    rows = answer.get("answers")
-    value = rows[0].get("value") if isinstance(rows, list) and rows else None
+def _read_architectures(value: object) -> tuple[str, ...]:
     names = value.split() if isinstance(value, str) else value
     return tuple(map(str, names)) if isinstance(names, list) else ()

@@ -13,7 +13,7 @@ from binary_checks.environments import gpu_hosts, gpu_steps
 from binary_checks.environments.gpu_steps import Work, read_work, use_gpu
 from binary_checks.environments.run import ProbeAnswer
 from binary_checks.environments.venv import Environment
-from binary_checks.errors import GatherError, ProfileError, Unavailable
+from binary_checks.errors import GatherError, NotApplicable, ProfileError, Unavailable
 from binary_checks.model import LibraryVersions, Measurement, Outcome
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, open_offline
@@ -67,6 +67,7 @@ def torch_work(**options: Any) -> Work:
             "gpu-work-fails": chosen,
             "gpu-libraries-disagree": {"compiled": {"cudnn": "torch.cudnn()"}},
             "gpu-without-code": {"architectures": "torch.archs()"},
+            "cuda-version-misreported": {"version": "torch.cuda()"},
         }
     )
 
@@ -76,7 +77,9 @@ def test_each_step_has_a_process_of_its_own(environment: Environment, stand_in: 
         list='{"steps": ["first_kernel", "magma", "matmul"]}',
         first_kernel='{"stage": "first_kernel", "state": "finished", "measured": {"seconds": 1.5}}',
         matmul='{"stage": "matmul", "state": "finished", "measured": {"float32": 2e-7}}',
-        ask_module='{"stage": "", "state": "finished", "answers": [{"value": "sm_90 compute_90"}]}',
+        ask_module='{"stage": "", "state": "finished", "answers": '
+        '[{"question": "torch.cuda()", "value": "13.0"}, '
+        '{"question": "torch.archs()", "value": "sm_90 compute_90"}]}',
     )
     report = use_gpu(environment, torch_work(leave_out=("magma",)), timeout=60)
     assert [step.name for step in report.steps] == ["first_kernel", "matmul", "versions"]
@@ -91,8 +94,15 @@ def test_each_step_has_a_process_of_its_own(environment: Environment, stand_in: 
     assert report.architectures == ("sm_90", "compute_90")
     assert report.host.driver == "580.95.05"
     assert probes.asked == [
-        "gpu_host", "list", "first_kernel", "matmul", "nvidia_libraries", "ask_module",
+        "gpu_host", "ask_module", "list", "first_kernel", "matmul", "nvidia_libraries",
     ]  # fmt: skip
+
+
+def test_a_build_for_the_cpu_is_not_tried(environment: Environment, stand_in: Any) -> None:
+    probes = stand_in(ask_module='{"answers": [{"question": "torch.cuda()", "value": null}]}')
+    with pytest.raises(NotApplicable, match=r"torch.cuda\(\) is None: the build is not for CUDA"):
+        use_gpu(environment, torch_work(), timeout=60)
+    assert probes.asked == ["gpu_host", "ask_module"]
 
 
 def test_a_step_that_fails_reaches_no_other(environment: Environment, stand_in: Any) -> None:
