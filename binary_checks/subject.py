@@ -75,8 +75,8 @@ def describe(statement: Statement) -> tuple[str, str]:
 
 
 def _formats(package: Package) -> frozenset[Format]:
-    unknown = {item.format for item in (*package.malformed, *package.unread)}
-    return frozenset(unknown | {item.format for item in package.objects})
+    unread = {item.format for item in package.malformed} | {item.format for item in package.unread}
+    return frozenset(unread | {item.format for item in package.objects})
 
 
 def _hash(path: Path) -> str:

@@ -71,7 +71,7 @@ def _list(folder: Path) -> Iterator[Path]:
 
 
 def _stem(path: Path) -> str:
-    return path.name.partition("-")[0].removesuffix(path.suffix)
+    return path.name.removesuffix(path.suffix).partition("-")[0]
 
 
 def preview(installation: Installation, reader: ObjectReader) -> Preview:

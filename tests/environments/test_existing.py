@@ -1,0 +1,72 @@
+"""An installed package is run where it lies, and its RECORD is its wheel's, by any installer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from binary_checks import objects
+from binary_checks.environments import import_names, installers, list_folders, open_existing
+from binary_checks.errors import GatherError, Unavailable
+from binary_checks.inspection import record_sha256
+from binary_checks.model import InstalledPackage, Outcome
+from binary_checks.packages import installed
+from fixtures.build_wheel import build_wheel
+from fixtures.environments import PURE, open_offline, read_wheel
+
+
+@pytest.fixture(params=["uv", "pip"])
+def python(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """The interpreter of an environment with the package in it."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "pip":
+            patch.setattr(installers, "find_uv", lambda: None)
+        elif installers.find_uv() is None:
+            pytest.skip("no uv here")
+        points = "[console_scripts]\ndemo = demo:main\n"
+        script = {"demo-1.0.data/scripts/run": "#!python\nprint()\n"}
+        members = {
+            "demo/__init__.py": "import sys\n",
+            "demo-1.0.data/purelib/more.py": "",
+            **script,
+        }
+        wheel = build_wheel(
+            tmp_path, members=members, tags=PURE, entry_points=points, root_is_purelib=True
+        )
+        with open_offline(wheel) as environment:
+            yield environment.python
+
+
+def read(python: Path) -> InstalledPackage:
+    folders = list_folders(python, timeout=60)
+    found = installed.find_installation("demo", folders.search, folders.prefix)
+    assert found is not None
+    return installed.open_package(found, objects)
+
+
+def test_its_record_is_that_of_its_wheel(python: Path, tmp_path: Path) -> None:
+    package = read(python)
+    assert [member for member in package.members if member.faults] == []
+    assert record_sha256(package) == record_sha256(read_wheel(next(tmp_path.glob("*.whl"))))
+
+
+def test_it_is_imported_from_where_it_lies(python: Path) -> None:
+    package = read(python)
+    before = sorted(package.path.parent.rglob("*"))
+    with open_existing(package, python=python, timeout=60) as environment:
+        (step,) = import_names(environment, ("demo",), timeout=60).steps
+    assert (step.outcome, step.origin) == (Outcome.OK, "demo/__init__.py")
+    assert sorted(package.path.parent.rglob("*")) == before
+
+
+def test_nothing_is_installed_beside_it(tmp_path: Path) -> None:
+    package = InstalledPackage(path=tmp_path / "demo-1.0.dist-info")
+    with pytest.raises(Unavailable, match="not numpy"):
+        open_existing(package, python=tmp_path, timeout=60, requires=("numpy",))
+
+
+def test_an_interpreter_that_does_not_answer_is_no_python() -> None:
+    with pytest.raises(GatherError, match="no Python that runs here"):
+        list_folders(Path("/bin/true"), timeout=60)

@@ -1,0 +1,168 @@
+"""An installed package is judged by its name, and its objects by facts from elsewhere if given."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+from fixtures.environments import open_offline
+from fixtures.installation import find_site, install_by_hand
+from tests.plugin.conftest import EXTENSION, Run, faulty, healthy
+
+FAULT = "installed:demo::absolute-search-path"
+
+
+@pytest.fixture
+def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("env")
+    venv.create(folder, symlinks=os.name != "nt")
+    return folder
+
+
+@pytest.fixture
+def site(prefix: Path) -> Path:
+    return find_site(prefix)
+
+
+@pytest.fixture
+def python(prefix: Path) -> list[str]:
+    names = ("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")
+    return ["--binary-python", str(prefix.joinpath(*names))]
+
+
+@pytest.fixture
+def wheel(pytester: pytest.Pytester, prefix: Path) -> Path:
+    path = faulty(pytester.path / "dist")
+    install_by_hand(path, prefix)
+    return path
+
+
+@pytest.fixture
+def facts(pytester: pytest.Pytester, wheel: Path) -> Path:
+    return inspect(pytester, wheel)
+
+
+def inspect(pytester: pytest.Pytester, wheel: Path, *options: str) -> Path:
+    command = (sys.executable, "-m", "binary_checks", "inspect", wheel, "--json", *options)
+    result = pytester.run(*command)
+    path = pytester.path / "facts.json"
+    path.write_text(result.stdout.str() + "\n")
+    return path
+
+
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "xdist"])
+def test_it_is_collected_and_nothing_else(
+    pytester: pytest.Pytester, run: Run, wheel: Path, python: list[str], workers: list[str]
+) -> None:
+    pytester.makepyfile("def test_own(): raise AssertionError")
+    result = run("--binary-installed", "Demo", "-v", *python, *workers)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert set(re.findall(r"\S+(?=::)", result.stdout.str())) == {"installed:demo"}
+    line = r"absolute-search-path: installed:demo: demo/_native\S+: looks for libraries in /opt"
+    assert re.search(line, result.stdout.str())
+
+
+def test_beside_it_a_wheel_may_be_named(run: Run, wheel: Path, python: list[str]) -> None:
+    result = run("--binary-installed", "demo", wheel, *python, "-k", "absolute-search-path")
+    result.assert_outcomes(failed=2)
+
+
+def test_a_check_of_it_can_be_named(run: Run, wheel: Path, python: list[str]) -> None:
+    run(FAULT, *python).assert_outcomes(failed=1)
+    result = run("installed:demo::absolute-search-pth", *python)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines("*did you mean absolute-search-path*")
+
+
+def test_the_command_takes_it_too(
+    pytester: pytest.Pytester, wheel: Path, python: list[str]
+) -> None:
+    command = (sys.executable, "-m", "binary_checks", "--binary-static", *python)
+    result = pytester.run(*command, "--binary-installed", "demo")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(f"FAILED {FAULT}*")
+
+
+def test_checks_of_wheels_do_not_apply(run: Run, wheel: Path, python: list[str]) -> None:
+    result = run("--binary-installed", "demo", *python, "--collect-only", "-q")
+    result.stdout.no_fnmatch_line("*::tags-disagree")
+    result.stdout.fnmatch_lines("*::missing-library")
+
+
+def test_what_is_not_installed_is_a_usage_error(run: Run, python: list[str]) -> None:
+    result = run("--binary-installed", "none-such", *python)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    (line,) = (line for line in result.errlines if line)
+    assert re.fullmatch(r"ERROR: --binary-installed none-such: not installed for .*", line)
+
+
+def test_an_editable_install_is_an_unreadable_package(
+    run: Run, wheel: Path, site: Path, python: list[str]
+) -> None:
+    url = site / "demo-1.0.dist-info/direct_url.json"
+    url.write_text('{"dir_info": {"editable": true}}')
+    result = run("--binary-installed", "demo", *python)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines("unreadable-package: installed:demo: an editable install*")
+
+
+def test_given_facts_its_objects_are_not_read(
+    run: Run, facts: Path, site: Path, python: list[str]
+) -> None:
+    native = site / EXTENSION
+    native.write_bytes(b"\0" * native.stat().st_size)
+    given = ("--binary-installed", "demo", *python, "--binary-facts", facts)
+    run(*given, "-k", "absolute-search-path").assert_outcomes(failed=1)
+    run(*given, "-k", "unreadable-member").assert_outcomes(passed=1)
+    native.write_bytes(b"")
+    run(*given, "-k", "unreadable-member").assert_outcomes(failed=1)
+
+
+def test_facts_of_a_wheel_serve_the_wheel(run: Run, wheel: Path, facts: Path) -> None:
+    plain = run(wheel).parseoutcomes()
+    assert run(wheel, "--binary-facts", facts).parseoutcomes() == plain
+
+
+def test_facts_of_another_package_are_refused_with_both_names(
+    pytester: pytest.Pytester, run: Run, facts: Path, prefix: Path, python: list[str]
+) -> None:
+    other = healthy(pytester.path / "other")
+    install_by_hand(other, prefix)
+    for named in ([other], ["--binary-installed", "demo", *python]):
+        result = run(*named, "--binary-facts", facts)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        (line,) = (line for line in result.errlines if line)
+        assert len(set(re.findall(r"sha256 [0-9a-f]{64}", line))) >= 2
+
+
+@pytest.mark.parametrize("text", ["", "{}\n", "\0" * 100])
+def test_other_documents_are_a_usage_error(run: Run, wheel: Path, facts: Path, text: str) -> None:
+    facts.write_text(text)
+    result = run(wheel, "--binary-facts", facts)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    (line,) = (line for line in result.errlines if line)
+    assert line.startswith("ERROR: facts.json: ")
+
+
+def test_without_symbols_checks_that_need_them_did_not_look(
+    pytester: pytest.Pytester, run: Run, wheel: Path
+) -> None:
+    facts = inspect(pytester, wheel, "--no-symbols")
+    result = run(wheel, "--binary-facts", facts, "-k", "undefined-symbol", "-rs")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines("*not looked: the facts were written without symbols*")
+
+
+def test_it_runs_where_it_is_installed(run: Run, tmp_path: Path, pytester: pytest.Pytester) -> None:
+    wheel = healthy(tmp_path, members={"demo/__init__.py": "x = 1\n"}, tags=["py3-none-any"])
+    with open_offline(wheel) as environment:
+        given = ("--binary-python", str(environment.python), "-m", "runtime", "-rs")
+        result = run("--binary-installed", "demo", *given, static=False)
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.fnmatch_lines("*not applicable: the package was installed before*")
+    assert result.parseoutcomes()["passed"] >= 1
