@@ -84,6 +84,14 @@ def test_every_interpreter_at_hand_says_who_it_is(python: Path) -> None:
         ("import_name", {"name": "json"}, {"state": "imported", "gil_enabled": None}),
         ("import_name", {"name": "no.such"}, {"state": "raised", "missing_module": "no"}),
         ("load_extensions", {"extensions": [], "broken_parents": []}, {"finished": True}),
+        (
+            "ask_module",
+            {"module": "json", "snippet": "measured = {'x': 1}", "questions": ["json.no", "1"]},
+            {"state": "finished", "stage": "", "measured": {"x": 1.0}},
+        ),
+        ("gpu_host", {}, {"stage": ""}),
+        ("gpu_torch", {"step": "rnn"}, {"state": "raised", "stage": "import torch"}),
+        ("nvidia_libraries", {"module": "json"}, {"state": "finished"}),
     ],
 )
 def test_every_probe_runs_on_every_interpreter_at_hand(
