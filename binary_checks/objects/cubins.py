@@ -45,8 +45,9 @@ def _read_target(
 ) -> DeviceTarget:
     """The architecture of a cubin.
 
-    Up to CUDA 12.8 (ABI 7) the flags have a bit for the suffix. Since then ptxas 12.9 has set one,
-    and 13.5 none: without it the note that says how ptxas was called is the only proof.
+    The flags of ABI 7 have a bit for the suffix ``a``. Those of ABI 8 have one that ptxas 12.9 sets
+    and 13.5 does not, and none for ``f``: without it the note that says how ptxas was called is
+    the only proof.
     """
     (version,) = source.read(_ABI_VERSION, 1)
     if version == 7:

@@ -118,8 +118,9 @@ def searched(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
     except MalformedError:
         return ((0, size),)
     loads = [segment for segment in segments if segment.type == PT_LOAD]
-    # It is mapped and only read; a linker that does not separate code has one segment for all that.
-    apart = [load for load in loads if not load.flags & (PF_W | PF_X) or not load.offset]
+    # It is mapped and no code of the host, though writable in libcudf.so; a linker that does not
+    # separate code has one segment for all.
+    apart = [load for load in loads if not load.flags & PF_X or not load.offset]
     return tuple((load.offset, load.offset + load.file_size) for load in apart) or ((0, size),)
 
 
