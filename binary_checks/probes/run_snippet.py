@@ -88,6 +88,7 @@ def find_line(error: BaseException, lines: list[str]) -> str:
 if __name__ == "__main__":
     functions = load_process()
     asked = functions["read_request"]()
+    sys.pycache_prefix, sys.dont_write_bytecode = asked["bytecode"], False
     run_and_tell(
         asked["code"],
         asked["site_packages"],
