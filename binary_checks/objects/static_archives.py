@@ -25,6 +25,7 @@ from binary_checks.objects.elf_sections import find_extents, read_sections
 MAGIC: Final = b"!<arch>\n"
 _HEAD = 60  # name, time, owner, group and mode, then the size in 10 digits, then "`\n"
 _SIZE = slice(48, 58)
+_MOST_MEMBERS = 1 << 17  # real ones have some thousands
 _LONG_NAME = b"#1/"  # BSD puts the name before the contents
 _INDEXES = (b"/", b"//", b"/SYM64/", b"/<ECSYMBOLS>/", b"__.SYMDEF")
 
@@ -83,7 +84,11 @@ def read(path: str, source: ByteSource) -> tuple[StaticArchive, ...]:
 
 def _find_members(source: ByteSource) -> Iterator[_Member]:
     at = len(MAGIC)
+    left = _MOST_MEMBERS
     while at + _HEAD <= source.size:
+        if not left:
+            raise MalformedError(f"the archive has more than {_MOST_MEMBERS} members", at)
+        left -= 1
         head = source.read(at, _HEAD)
         digits = head[_SIZE].strip()
         if not head.endswith(b"`\n") or not digits.isdigit():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from binary_checks.model import Format, Kind, MalformedObject, StaticArchive
-from binary_checks.objects import read_objects
+from binary_checks.objects import read_objects, static_archives
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import archive, coff, container, entry
 from tests.objects.byte_sources import Bytes
@@ -61,3 +61,10 @@ def test_a_member_of_an_impossible_size_is_malformed(size: bytes) -> None:
     (found,) = read_objects("a.a", Bytes(content[:56] + size + content[66:]))
     assert isinstance(found, MalformedObject)
     assert found.offset == 8
+
+
+def test_an_archive_of_members_without_number_is_malformed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(static_archives, "_MOST_MEMBERS", 1)
+    (found,) = read_objects("a.a", Bytes(archive(one_o=ONE, other_o=OTHER)))
+    assert isinstance(found, MalformedObject)
+    assert found.reason == "the archive has more than 1 members"
