@@ -55,7 +55,8 @@ class Shelf:
     def __init__(
         self, paths: Iterable[Path], *, fetches: bool = False, folder: Path | None = None
     ) -> None:
-        self.paths = tuple(_wheels_in(paths))
+        self.given = tuple(paths)  # folders as folders: an installer takes from them what it wants
+        self.paths = tuple(_wheels_in(self.given))
         self.fetches = fetches
         self._folder = folder and folder.absolute()
         self._private: tempfile.TemporaryDirectory[str] | None = None
@@ -214,6 +215,6 @@ class Facts:
         return Trial(
             package,
             python=self.settings.python,
-            beside=self._shelf.paths,
+            beside=self._shelf.given,
             timeout=self.settings.profile.timeout,
         )
