@@ -109,6 +109,18 @@ def test_a_wheel_that_lacks_a_dll_is_refused_by_the_loader(wheels: Path, tmp_pat
     assert any(line.startswith(extension) for line in found)
 
 
+@pytest.mark.skipif(WHEELS_VARIABLE not in os.environ, reason="a runner has the redistributable")
+def test_a_wheel_that_counts_on_the_redistributable_fails_on_a_clean_windows(wheels: Path) -> None:
+    (wheel,), (beside,) = wheels.glob("igraph-*.whl"), wheels.glob("texttable-*.whl")
+    status, output = judge(wheel, "-m", "runtime or windows", "--binary-with", beside)
+    import_ = "import-fails: import igraph is refused by the loader: ImportError: DLL load failed "
+    lack = "unbundled-runtime: igraph/_igraph.pyd: needs msvcp140.dll, which neither CPython nor "
+    found = problems(output, wheel)
+    assert status == 1
+    assert any(line.startswith(import_) for line in found)
+    assert any(line.startswith(lack) for line in found)
+
+
 def test_an_access_violation_is_a_line_that_says_where(tmp_path: Path) -> None:
     code = "import faulthandler\ndef fall(): faulthandler._read_null()\nfall()\n"
     wheel = build_wheel(tmp_path, tags=PURE, members={"demo/__init__.py": code})
