@@ -135,7 +135,7 @@ class Facts:
         key: type = Package if issubclass(kind, Package) else kind
         fact = self._remember(key, self._gatherers[key])
         if not isinstance(fact, kind):
-            raise NotApplicable(f"the package is a {type(fact).__name__}, not a {kind.__name__}")
+            raise NotApplicable(f"its kind is {type(fact).__name__}, not {kind.__name__}")
         return fact
 
     def _remember(self, key: object, gather: Callable[[], Any]) -> Any:

@@ -13,7 +13,7 @@ from binary_checks.checks.nvidia_names import (
     is_for_cpu,
 )
 from binary_checks.errors import NotApplicable
-from binary_checks.model import ElfFile, Linkage, Package, PeFile, Wheel
+from binary_checks.model import Distribution, ElfFile, Linkage, Package, PeFile
 from binary_checks.model.requirements import read_requirement
 
 
@@ -29,10 +29,10 @@ def _speaks_of_cuda(package: Package, linkage: Linkage) -> bool:
     needed = {edge.needed for edge in (*linkage.edges, *linkage.edges_beside)}
     if any(is_cuda_library(name) or is_driver_library(name) for name in needed):
         return True
-    return isinstance(package, Wheel) and any(_claims(package))
+    return isinstance(package, Distribution) and any(_claims(package))
 
 
-def _claims(wheel: Wheel) -> Iterator[bool]:
+def _claims(wheel: Distribution) -> Iterator[bool]:
     yield cuda_of_name(wheel.name) is not None or bool(cuda_of_label(wheel.version))
     yield is_for_cpu(wheel)
     for requirement in map(read_requirement, wheel.requires_dist):
