@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -92,6 +93,10 @@ def test_a_file_that_was_changed_is_a_fault(tmp_path: Path) -> None:
     assert "it was changed after" in faults(read(installation))["demo.py"][0]
 
 
+posix = pytest.mark.skipif(os.name != "posix", reason="Windows has Scripts where others have bin")
+
+
+@posix
 @pytest.mark.parametrize("path", ["/etc/passwd", "../../../../elsewhere/x", "../../../bin/none"])
 def test_what_lies_outside_the_environment_is_not_looked_at(tmp_path: Path, path: str) -> None:
     (tmp_path / "elsewhere").mkdir()
@@ -102,6 +107,7 @@ def test_what_lies_outside_the_environment_is_not_looked_at(tmp_path: Path, path
     assert said in faults(package)[path][0]
 
 
+@posix
 def test_a_script_is_named_by_its_place_in_the_environment(tmp_path: Path) -> None:
     (tmp_path / "env/bin").mkdir(parents=True)
     (tmp_path / "env/bin/demo").write_text("#!python")
