@@ -93,12 +93,24 @@ class _Process(Generic[ObjectT]):
         edge = self._edges.get((library.path, asked))
         if edge is not None and edge.resolved is None:
             return  # the whole library is missing, or may be: that is told once
+        if edge is not None and self._is_settled(edge):
+            return
         offer = self._ask(library, asked, edge)
         left = _strong(library, names - offer.names, asked)
         if offer.complete:
             yield from self._describe(library, left, asked, edge)
         elif left:
             self.granted[library.path, library.architecture, asked] = len(left)
+
+    def _is_settled(self, edge: Edge) -> bool:
+        """Whether another process has judged the same: only what is re-exported may differ."""
+        provider = self._objects.get(edge.resolved or "")
+        if provider is not None and any(need.reexported for need in provider.needed):
+            return False
+        key = (edge.path, edge.architecture, edge.needed, edge.resolved)
+        settled = key in self.exports.settled
+        self.exports.settled.add(key)
+        return settled
 
     def _ask(self, library: ObjectT, asked: str, edge: Edge | None) -> _Offer:
         if edge is not None:

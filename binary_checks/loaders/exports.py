@@ -9,8 +9,6 @@ from binary_checks.loaders.loader import Loader, ObjectT
 from binary_checks.loaders.places import Place
 from binary_checks.model import Dependency, PeFile, SymbolTable
 
-_NONE: frozenset[str] = frozenset()
-
 
 class Exports(Generic[ObjectT]):
     """The symbol tables of one layout's objects, each taken apart once."""
@@ -20,6 +18,8 @@ class Exports(Generic[ObjectT]):
         self._imports: dict[tuple[str, str], Mapping[str, frozenset[str]]] = {}
         self._exports: dict[tuple[str, str], frozenset[str]] = {}
         self._system: dict[str, frozenset[str] | None] = {}
+        self.settled: set[tuple[str, str, str, str | None]] = set()
+        """What was looked up already: who asks, of whom, and what that came to."""
 
     def of_system(self, name: str) -> frozenset[str] | None:
         """What a library of the system exports; None where that is not known."""
