@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +48,8 @@ def read_host(result: ProbeAnswer, variables: Mapping[str, str]) -> GpuHost:
     devices = tuple(
         GpuDevice(
             name=_text(row, "name"),
-            capability=_text(row, "capability"),
-            memory=int(row.get("memory") or 0),
+            capability=_capability(_text(row, "capability")),
+            memory=memory if isinstance(memory := row.get("memory"), int) else 0,
         )
         for row in (rows if isinstance(rows, list) else ())
         if isinstance(row, dict)
@@ -56,6 +57,8 @@ def read_host(result: ProbeAnswer, variables: Mapping[str, str]) -> GpuHost:
     problem = _find_problem(result)
     if not problem and not devices:
         problem = _describe_refusal(answer, variables)
+    if not problem:
+        problem = next(_find_unusable(rows), "")
     return GpuHost(
         library=_text(answer, "library"),
         driver=_text(answer, "driver"),
@@ -100,6 +103,32 @@ def _describe_refusal(answer: Mapping[str, Any], variables: Mapping[str, str]) -
     if present:
         return f"{present} GPUs are there, but CUDA cannot use one: cuInit gives {name} ({status})"
     return "the NVIDIA driver finds no GPU"
+
+
+def _find_unusable(rows: object) -> Iterator[str]:
+    """Say of each device that gives no context that it is there, and why it cannot be used."""
+    for index, row in enumerate(rows if isinstance(rows, list) else ()):
+        if isinstance(row, dict) and row.get("status"):
+            status = row["status"]
+            name = _text(row, "status_name") or f"error {status}"
+            device = f"device {index} ({_text(row, 'name')})"
+            yield f"{device} is there and cannot be used: its context gives {name} ({status})"
+
+
+def find_old_driver(host: GpuHost, runtime: str) -> str:
+    """Say that the driver is too old for a CUDA runtime; "" where it serves it, or is not known.
+
+    Within one major version a runtime needs no newer driver (CUDA's minor version compatibility).
+    """
+    served, wanted = (version.partition(".")[0] for version in (host.cuda, runtime))
+    if not (served.isdecimal() and wanted.isdecimal()) or int(served) >= int(wanted):
+        return ""
+    driver = f"the NVIDIA driver{host.driver and ' ' + host.driver}"
+    return f"{driver} serves CUDA {host.cuda}, and the package runs CUDA {runtime}: update it"
+
+
+def _capability(text: str) -> str:
+    return text if re.fullmatch(r"\d+\.\d+", text) else ""
 
 
 def _text(answer: Mapping[str, Any], key: str) -> str:

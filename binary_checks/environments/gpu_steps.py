@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from binary_checks.environments.gpu_hosts import choose_variables, describe_host
+from binary_checks.environments.gpu_hosts import (
+    choose_variables,
+    describe_host,
+    find_old_driver,
+)
 from binary_checks.environments.run import Conditions, ProbeAnswer, run_probe
 from binary_checks.environments.venv import Environment
 from binary_checks.environments.without_gpu import read_step
@@ -16,6 +21,7 @@ from binary_checks.errors import GatherError, NotApplicable, ProfileError, Unava
 from binary_checks.model import GpuHost, GpuReport, LibraryVersions, Measurement
 
 _SCRIPTS = {"torch": "gpu_torch"}
+_VERSIONS = ("compiled", "loaded", "installed", "pinned")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,8 +71,8 @@ def demand_gpu(python: Path) -> GpuHost:
 def use_gpu(environment: Environment, work: Work, *, timeout: float) -> GpuReport:
     """Do all of it, each step with ``timeout`` seconds.
 
-    Raises Unavailable when the package could not be installed, or no GPU can be used, and
-    NotApplicable when it says that it is not built for CUDA.
+    Raises Unavailable when the package could not be installed, no GPU can be used, or the driver
+    is too old for the package, and NotApplicable when it says that it is not built for CUDA.
     """
     environment.require_installed()
     host = demand_gpu(environment.python)
@@ -75,19 +81,24 @@ def use_gpu(environment: Environment, work: Work, *, timeout: float) -> GpuRepor
     if work.version in answers and not answers[work.version]:
         value = answers[work.version]
         raise NotApplicable(f"{work.version} is {value!r}: the build is not for CUDA")
+    libraries = bench.run("nvidia_libraries", {"module": work.module, "compiled": work.compiled})
+    versions = tuple(_read_versions(libraries.answer))
+    runtime = str(answers.get(work.version) or _find_runtime(versions))
+    if problem := find_old_driver(host, runtime):
+        raise Unavailable(problem)
     results = dict(bench.run_all(work))
     rows = [(name, result.answer) for name, result in results.items()]
-    libraries = bench.run("nvidia_libraries", {"module": work.module, "compiled": work.compiled})
     steps = [read_step(name, result, environment) for name, result in results.items()]
     return GpuReport(
         python=environment.target.name,
         host=host,
+        runtime=runtime,
         steps=(*steps, read_step("versions", libraries, environment)),
         untried=tuple(
             (name, str(answer["unavailable"])) for name, answer in rows if answer.get("unavailable")
         ),
         measurements=tuple(_read_measurements(rows)),
-        versions=tuple(_read_versions(libraries.answer)),
+        versions=versions,
         architectures=_read_architectures(answers.get(work.architectures)),
     )
 
@@ -143,14 +154,19 @@ def _read_measurements(rows: list[tuple[str, Mapping[str, Any]]]) -> Iterator[Me
     for step, answer in rows:
         measured = answer.get("measured")
         for name, value in measured.items() if isinstance(measured, dict) else ():
-            yield Measurement(step=step, name=str(name), value=float(value))
+            figure = float(value) if isinstance(value, (int, float)) else math.nan
+            yield Measurement(step=step, name=str(name), value=figure)
 
 
 def _read_versions(answer: Mapping[str, Any]) -> Iterator[LibraryVersions]:
     versions = answer.get("versions")
     for name, row in sorted(versions.items()) if isinstance(versions, dict) else ():
-        known = {key: str(row.get(key, "")) for key in ("compiled", "loaded", "installed")}
+        known = {key: str(row.get(key, "")) for key in _VERSIONS}
         yield LibraryVersions(name=name, **known)
+
+
+def _find_runtime(versions: tuple[LibraryVersions, ...]) -> str:
+    return next((each.loaded for each in versions if each.name == "cudart"), "")
 
 
 def _read_architectures(value: object) -> tuple[str, ...]:

@@ -63,6 +63,7 @@ class LibraryVersions:
     compiled: str = ""  # of the headers that the package was built with
     loaded: str = ""  # as the library in the process says
     installed: str = ""  # of the distribution that brings it
+    pinned: str = ""  # the one version of that distribution that an installed one requires
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,6 +71,7 @@ class GpuReport(ProbeReport):
     """Steps of work on a GPU, each in a process of its own."""
 
     host: GpuHost = field(default_factory=GpuHost)
+    runtime: str = ""  # the CUDA runtime that the package brings or loads, "13.2"
     steps: tuple[Step, ...] = ()
     untried: tuple[tuple[str, str], ...] = ()  # steps that this host cannot do, and why
     measurements: tuple[Measurement, ...] = ()

@@ -38,6 +38,10 @@ def describe_host(process: dict[str, Any], record: Callable[[dict[str, Any]], No
         answer["stage"] = "cuInit"
         record(answer)
         ask_cuda(cuda, answer)
+        for index, device in enumerate(answer.get("devices", ())):
+            answer["stage"] = "the context of device %d" % index
+            record(answer)
+            device.update(try_context(cuda, index))
         answer["stage"] = "nvmlInit"
         record(answer)
         ask_management("nvml.dll" if windows else "libnvidia-ml.so.1", answer)
@@ -113,6 +117,19 @@ def describe_device(cuda: Any, index: int) -> dict[str, Any]:
         "capability": "%d.%d" % tuple(numbers),
         "memory": memory.value,
     }
+
+
+def try_context(cuda: Any, index: int) -> dict[str, Any]:
+    """Make the context that all work on a device needs: one in use, or broken, refuses it."""
+    device, context = ctypes.c_int(), ctypes.c_void_p()
+    try:
+        cuda.cuDeviceGet(ctypes.byref(device), index)
+        status = cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
+        if status == 0:
+            cuda.cuDevicePrimaryCtxRelease_v2(device)
+    except AttributeError:  # drivers before CUDA 11
+        return {}
+    return {"status": status, "status_name": name_status(cuda, status)}
 
 
 def ask_management(name: str, answer: dict[str, Any]) -> None:

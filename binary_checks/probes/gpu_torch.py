@@ -187,9 +187,12 @@ def device_assertion(torch: Any, device: str) -> dict[str, Any]:
 def compilation(torch: Any, device: str) -> dict[str, Any]:
     """A function compiled by torch.compile, where a compiler and this Python allow it."""
     import shutil
+    import sysconfig
 
-    if not any(map(shutil.which, ("cc", "gcc", "clang", "cl"))):
+    if not any(map(shutil.which, (os.environ.get("CC", "cc"), "gcc", "clang", "cl"))):
         return {"unavailable": "torch.compile needs a C compiler, and the host has none"}
+    if not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")):
+        return {"unavailable": "torch.compile needs Python.h, and this interpreter has none"}
     a = torch.randn(64, 64)
     try:
         found = torch.compile(lambda x: (x.sin() + x @ x).relu())(a.to(device))

@@ -27,6 +27,10 @@ PROPERTIES = {
 }
 FILE_NAME = re.compile(r"(?:lib)?(?P<stem>[a-z]+?)(?:\.so\b.*|(?:64)?(?:_\d+)*\.dll)")
 
+LIBRARY = r"nvidia[-_.](?P<library>cuda[-_.]runtime|[a-z]+)(?:[-_.]cu\d+)?"
+DISTRIBUTION = re.compile(LIBRARY + "$", re.IGNORECASE)
+PIN = re.compile(LIBRARY + r"\s*\(?==(?P<version>\d[\d.]*?)(?:\.\*)?\)?\s*(?:;|$)", re.IGNORECASE)
+
 
 def load_process() -> dict[str, Any]:
     """Execute ``process.py``, which lies beside this file."""
@@ -40,7 +44,7 @@ def load_process() -> dict[str, Any]:
 def ask_libraries(
     request: dict[str, Any], process: dict[str, Any], record: Callable[[dict[str, Any]], None]
 ) -> None:
-    """Import the module, then record each library's version as compiled, loaded and installed."""
+    """Import the module, then record what is known of each library's version."""
     answer: dict[str, Any] = {"stage": "import " + request["module"], "versions": {}}
     record(answer)
     try:
@@ -62,8 +66,9 @@ def ask_libraries(
             answer["stage"] = os.path.basename(path)
             record(answer)
             tell(answer, match.group("stem"), "loaded", ask_version(path, match.group("stem")))
-    for library, version in list_installed():
-        tell(answer, library, "installed", version)
+    for library, row in sorted(list_installed().items()):
+        for where, version in row.items():
+            tell(answer, library, where, version)
     record(dict(answer, stage="", state="finished"))
 
 
@@ -105,17 +110,30 @@ def ask_version(path: str, stem: str) -> str:
         return ""
 
 
-def list_installed() -> list[tuple[str, str]]:
-    """List NVIDIA's distributions by the library that each is named after."""
+def list_installed() -> dict[str, dict[str, str]]:
+    """List NVIDIA's distributions by the library that each is named after, and who pins them."""
     from importlib.metadata import distributions
 
-    found = []
+    found: dict[str, dict[str, str]] = {}
+    pins: dict[str, set[str]] = {}
     for distribution in distributions():
-        name = str(distribution.metadata["Name"] or "").lower().replace("_", "-")
-        match = re.match(r"nvidia-([a-z]+)(?:-cu\d+)?$", name)
+        match = DISTRIBUTION.match(str(distribution.metadata["Name"] or ""))
         if match:
-            found.append((match.group(1), distribution.version))
-    return sorted(found)
+            found[name_library(match)] = {"installed": distribution.version}
+        for match in map(PIN.match, distribution.requires or ()):
+            if match:
+                pins.setdefault(name_library(match), set()).add(match.group("version"))
+    for library, row in found.items():
+        # Of two pins that contradict each other, the one that does not hold.
+        unlike_first = sorted(pins.get(library, ()), key=row["installed"].startswith)
+        row.update({"pinned": pin for pin in unlike_first[:1]})
+    return found
+
+
+def name_library(match: re.Match[str]) -> str:
+    """Name the library that a distribution brings as its file does."""
+    name = re.sub(r"[-_.]+", "-", match.group("library")).lower()
+    return {"cuda-runtime": "cudart"}.get(name, name)
 
 
 if __name__ == "__main__":

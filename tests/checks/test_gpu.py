@@ -92,8 +92,11 @@ def test_first_kernel_late_fires_after_its_time_limit() -> None:
 
 
 def test_first_kernel_late_is_quiet_in_time() -> None:
-    assert list(first_kernel_late(measured("first_kernel", seconds=1.5))) == []
-    assert list(first_kernel_late(measured("first_kernel", seconds=61.0), seconds=90)) == []
+    assert list(first_kernel_late(measured("first_kernel", seconds=1.5))) == [
+        Note(sentence="the first kernel took 1.5 s after the import")
+    ]
+    late = first_kernel_late(measured("first_kernel", seconds=61.0), seconds=90)
+    assert [each for each in late if not isinstance(each, Note)] == []
 
 
 def test_gpu_left_out_fires_on_fewer_devices_than_the_driver_has() -> None:
@@ -115,6 +118,13 @@ def test_gpu_without_code_is_quiet_when_the_device_can_run_it(name: str) -> None
 def test_gpu_without_code_fires_when_no_code_is_for_the_device(name: str) -> None:
     found = gpu_without_code(report(architectures=(name,)), architectures="demo.archs()")
     assert list(found) == [f"device 0 (NVIDIA H200) has 9.0, the code is for {name}"]
+
+
+def test_a_device_of_unknown_capability_is_a_gap() -> None:
+    dumb = report(host=GpuHost(devices=(GpuDevice(name="X"),)), architectures=("sm_90",))
+    assert list(gpu_without_code(dumb, architectures="demo.archs()")) == [
+        NotLooked(sentence="device 0: the driver does not say what it can run")
+    ]
 
 
 def test_architectures_that_were_not_told_are_a_gap() -> None:
@@ -141,6 +151,7 @@ def test_gpu_memory_kept_is_quiet_when_all_is_returned() -> None:
 def test_gpu_result_differs_fires_beyond_the_bound_of_its_dtype() -> None:
     wrong = measured("matmul", float32=2e-3, float16=2e-3, float64=float("nan"))
     assert list(gpu_result_differs(wrong)) == [
+        Note(sentence="float16: 2e-03 in matmul, where 0.005 is allowed"),
         "matmul in float32 differs from the CPU's result by more than 0.0001 of it",
         "matmul in float64 differs from the CPU's result by more than 1e-10 of it",
     ]
@@ -148,8 +159,15 @@ def test_gpu_result_differs_fires_beyond_the_bound_of_its_dtype() -> None:
 
 def test_gpu_result_differs_is_quiet_within_the_bounds() -> None:
     right = measured("matmul", float32=2e-6, float16=2e-4, float64=1e-15, bfloat16=2e-3)
-    assert list(gpu_result_differs(right)) == []
-    assert list(gpu_result_differs(measured("matmul", float32=2e-3), float32=1e-2)) == []
+    assert list(gpu_result_differs(right)) == [
+        Note(sentence="float64: 1e-15 in matmul, where 1e-10 is allowed"),
+        Note(sentence="float32: 2e-06 in matmul, where 0.0001 is allowed"),
+        Note(sentence="float16: 2e-04 in matmul, where 0.005 is allowed"),
+        Note(sentence="bfloat16: 2e-03 in matmul, where 0.04 is allowed"),
+    ]
+    assert list(gpu_result_differs(measured("matmul", float32=2e-3), float32=1e-2)) == [
+        Note(sentence="float32: 2e-03 in matmul, where 0.01 is allowed")
+    ]
 
 
 def test_results_that_nobody_came_to_are_gaps() -> None:
@@ -189,6 +207,18 @@ def test_gpu_libraries_disagree_fires_on_another_than_built_installed_or_require
     assert list(gpu_libraries_disagree(newer, wheel(), newer=False)) == [
         "cudnn 9.10.2 is loaded, the package was built with 9.1.0"
     ]
+
+
+def test_a_pin_of_an_installed_distribution_counts_as_the_packages_own() -> None:
+    cublas = LibraryVersions(name="cublas", loaded="13.4.1", pinned="13.5.0.1")
+    assert list(gpu_libraries_disagree(report(versions=(cublas,)), wheel())) == [
+        "cublas 13.4.1 is loaded, the package requires 13.5.0.1"
+    ]
+
+
+def test_a_build_without_a_library_owes_no_version_of_it() -> None:
+    none = report(versions=(LibraryVersions(name="nccl"), LibraryVersions(name="cudnn")))
+    assert list(gpu_libraries_disagree(none, wheel(), compiled={"nccl": "demo.nccl()"})) == []
 
 
 def test_gpu_libraries_disagree_is_quiet_when_they_agree() -> None:

@@ -16,10 +16,11 @@ from binary_checks.environments.gpu_hosts import (
     HIDDEN,
     choose_variables,
     describe_host,
+    find_old_driver,
     read_host,
 )
 from binary_checks.environments.run import ProbeAnswer
-from binary_checks.model import GpuDevice, Outcome
+from binary_checks.model import GpuDevice, GpuHost, Outcome
 from fixtures.environments import PYTHON
 
 LINUX = sys.platform == "linux"
@@ -42,13 +43,18 @@ int cuDeviceGetName(char *name, int size, int device) { strcpy(name, "NVIDIA H20
 int cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = (size_t)139 << 30; return 0; }
 int cuDeviceGetAttribute(int *value, int which, int device)
 { *value = which == 75 ? 9 : 0; return 0; }
+int cuDevicePrimaryCtxRetain(void **context, int device) { %s }
+int cuDevicePrimaryCtxRelease_v2(int device) { return 0; }
 """
 
 
-def make_driver(folder: Path, start: str) -> dict[str, str]:
-    """Compile a driver whose cuInit has that body; return the variables that lead to it."""
+def make_driver(folder: Path, start: str, context: str = "return 0;") -> dict[str, str]:
+    """Compile a driver with these bodies of cuInit and of what makes a device's context.
+
+    Returns the variables that lead to it.
+    """
     source = folder / "driver.c"
-    source.write_text(DRIVER % start)
+    source.write_text(DRIVER % (start, context))
     target = folder / "libcuda.so.1"
     subprocess.run(("cc", "-shared", "-fPIC", "-w", "-o", target, source), check=True)
     return {"LD_LIBRARY_PATH": str(folder)}
@@ -87,6 +93,49 @@ def test_a_driver_that_does_not_start_is_no_driver(
 ) -> None:
     host = describe_host(PYTHON, make_driver(tmp_path, start), timeout=2 if "for" in start else 60)
     assert (host.problem, host.devices) == (problem, ())
+
+
+@compiled
+@pytest.mark.parametrize(
+    ("context", "problem"),
+    [
+        (
+            "return device == 1 ? 46 : 0;",
+            "device 1 (NVIDIA H200) is there and cannot be used: "
+            "its context gives CUDA_ERROR_OF_TEST (46)",
+        ),
+        (
+            "abort();",
+            "the NVIDIA driver crashes with SIGABRT at its start (the context of device 0)",
+        ),
+    ],
+)
+def test_a_device_that_gives_no_context_cannot_be_used(
+    tmp_path: Path, context: str, problem: str
+) -> None:
+    assert describe_host(PYTHON, make_driver(tmp_path, "return 0;", context)).problem == problem
+
+
+@pytest.mark.parametrize(
+    ("served", "runtime", "said"),
+    [
+        (
+            "12.8",
+            "13.2",
+            "the NVIDIA driver 570.1 serves CUDA 12.8, and the package runs CUDA 13.2",
+        ),
+        ("9.2", "12.0", "the NVIDIA driver 570.1 serves CUDA 9.2, and the package runs CUDA 12.0"),
+        ("13.0", "13.2", ""),
+        ("13.0", "12.8", ""),
+        ("", "13.2", ""),
+        ("13.0", "", ""),
+    ],
+)
+def test_a_driver_of_an_older_major_version_is_too_old(
+    served: str, runtime: str, said: str
+) -> None:
+    found = find_old_driver(GpuHost(driver="1.2", cuda=served), runtime)
+    assert found == (said and f"{said}: update it")
 
 
 @compiled

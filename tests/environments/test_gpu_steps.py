@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -94,7 +96,7 @@ def test_each_step_has_a_process_of_its_own(environment: Environment, stand_in: 
     assert report.architectures == ("sm_90", "compute_90")
     assert report.host.driver == "580.95.05"
     assert probes.asked == [
-        "gpu_host", "ask_module", "list", "first_kernel", "matmul", "nvidia_libraries",
+        "gpu_host", "ask_module", "nvidia_libraries", "list", "first_kernel", "matmul",
     ]  # fmt: skip
 
 
@@ -127,6 +129,33 @@ def test_a_driver_that_does_not_start_has_nothing_done(
     with pytest.raises(Unavailable, match=r"does not start: cuInit gives error 803 \(803\)"):
         use_gpu(environment, torch_work(), timeout=60)
     assert probes.asked == ["gpu_host"]
+
+
+OLD = "the NVIDIA driver 580.95.05 serves CUDA 13.0, and the package runs CUDA 14.1: update it"
+
+
+@pytest.mark.parametrize("from_package", [True, False])
+def test_a_driver_older_than_the_runtime_has_nothing_done(
+    environment: Environment, stand_in: Any, from_package: bool
+) -> None:
+    told = '{"answers": [{"question": "torch.cuda()", "value": "14.1"}]}' if from_package else "{}"
+    probes = stand_in(
+        ask_module=told,
+        nvidia_libraries='{"state": "finished", "versions": {"cudart": {"loaded": "14.1"}}}',
+    )
+    with pytest.raises(Unavailable, match=re.escape(OLD)):
+        use_gpu(environment, torch_work(), timeout=60)
+    assert probes.asked == ["gpu_host", "ask_module", "nvidia_libraries"]
+
+
+def test_a_figure_that_is_no_number_is_no_result(environment: Environment, stand_in: Any) -> None:
+    stand_in(
+        list='{"steps": ["svd"]}',
+        svd='{"state": "finished", "measured": {"float32": "0", "float64": NaN, "float16": null}}',
+    )
+    measured = use_gpu(environment, torch_work(), timeout=60).measurements
+    assert len(measured) == 3
+    assert all(math.isnan(each.value) for each in measured)
 
 
 def test_a_step_without_any_answer_is_our_own_fault(

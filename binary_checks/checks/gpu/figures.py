@@ -23,9 +23,11 @@ def find_untried(report: GpuReport, step: str) -> NotLooked:
     return NotLooked(sentence=f"{step}: {reason}")
 
 
-def spell_host(host: GpuHost) -> str:
-    """Spell the facts of a host with a GPU in one line."""
+def spell_host(host: GpuHost, runtime: str = "") -> str:
+    """Spell the facts of a host with a GPU, and the CUDA runtime used there, in one line."""
+    served = f"driver {host.driver or 'of unknown version'} for CUDA {host.cuda}"
+    served += runtime and f", runtime {runtime}"
     devices = ", ".join(
         f"{each.name} ({each.capability}, {each.memory / 2**30:.0f} GiB)" for each in host.devices
     )
-    return f"driver {host.driver or 'of unknown version'} for CUDA {host.cuda}: {devices}"
+    return f"{served}: {devices}"

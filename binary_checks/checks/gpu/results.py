@@ -13,6 +13,8 @@ from binary_checks.model import (
     Finding,
     GpuReport,
     LibraryVersions,
+    Measurement,
+    Note,
     NotLooked,
     Outcome,
 )
@@ -48,6 +50,8 @@ def gpu_result_differs(
         raise NotApplicable("the profile has no step taken")
     if not measured:
         yield NotLooked(sentence="no step came to a result")
+    for sentence in _spell_worst(measured, bounds):
+        yield Note(sentence=sentence)
     for figure in measured:
         bound = bounds.get(figure.name)
         if bound is None:
@@ -62,6 +66,15 @@ def gpu_result_differs(
             yield NotLooked(sentence=f"{step.name} did not succeed, which gpu-work-fails says")
 
 
+def _spell_worst(measured: list[Measurement], bounds: dict[str, float]) -> Iterator[str]:
+    """Say of each dtype how near the results within its bound come to it."""
+    for name, bound in bounds.items():
+        within = [each for each in measured if each.name == name and each.value <= bound]
+        if within:
+            worst = max(within, key=lambda each: each.value)
+            yield f"{name}: {worst.value:.0e} in {worst.step}, where {bound:g} is allowed"
+
+
 @check
 def gpu_libraries_disagree(
     report: GpuReport,
@@ -72,9 +85,11 @@ def gpu_libraries_disagree(
 ) -> Iterator[Finding]:
     """An NVIDIA library in the process is another than the one built with, installed or pinned.
 
-    Compared by three numbers. The option ``compiled`` has a Python expression for each library
-    (``cudnn = "torch._C._cudnn.getCompileVersion()"``) that gives the version of its headers; a
-    loaded one of the same major version may be newer, unless ``newer = false``.
+    Compared by three numbers. Pinned is what the package requires itself, or what an installed
+    distribution such as ``cuda-toolkit`` requires for it. The option ``compiled`` has a Python
+    expression for each library (``cudnn = "torch._C._cudnn.getCompileVersion()"``) that gives the
+    version of its headers, None in a build without it; a loaded one of the same major version may
+    be newer, unless ``newer = false``.
 
     Why: an older library lacks functions and fails at their first use, another one than the
     installed was found in a folder that nobody meant, and its results are nobody's tested ones.
@@ -83,13 +98,20 @@ def gpu_libraries_disagree(
     before anything else.
     """
     known = {each.name: each for each in report.versions}
-    for name in sorted({*(compiled or {})} - {name for name in known if known[name].compiled}):
+    for name in sorted(name for name in compiled or {} if _is_untold(known.get(name))):
         yield NotLooked(sentence=f"{name}: the package does not say what it was built with")
     if not known:
         raise NotApplicable("the package loads none of NVIDIA's libraries")
     pins = dict(_find_pins(package))
     for each in report.versions:
-        yield from _compare(each, pins.get(each.name, ""), newer=newer)
+        yield from _compare(each, pins.get(each.name, "") or each.pinned, newer=newer)
+
+
+def _is_untold(versions: LibraryVersions | None) -> bool:
+    """Whether a library is there, for all that is known, of unknown headers."""
+    if versions is None:
+        return True
+    return not versions.compiled and bool(versions.loaded or versions.installed)
 
 
 def _compare(versions: LibraryVersions, pin: str, *, newer: bool) -> Iterator[Finding]:

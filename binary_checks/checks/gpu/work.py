@@ -38,7 +38,7 @@ def gpu_work_fails(
     del module, steps, leave_out, snippets  # they say what is gathered
     if not report.steps:
         yield NotLooked(sentence="the profile names no step: steps, snippets")
-    yield Note(sentence=spell_host(report.host))
+    yield Note(sentence=spell_host(report.host, report.runtime))
     for step in report.steps:
         if step.finished:
             yield f"{step.name} succeeds on the GPU, and the process then {describe_end(step)}"
@@ -63,8 +63,10 @@ def first_kernel_late(report: GpuReport, *, seconds: float = 20.0) -> Iterator[F
     figure = read_figure(report, "first_kernel", "seconds")
     if figure is None:
         yield find_untried(report, "first_kernel")
-    elif figure > seconds:
+    elif not figure <= seconds:
         yield f"the first kernel took more than {seconds:g} s after the import"
+    else:
+        yield Note(sentence=f"the first kernel took {figure:.1f} s after the import")
 
 
 @check
@@ -100,7 +102,9 @@ def gpu_without_code(report: GpuReport, *, architectures: str = "") -> Iterator[
         yield NotLooked(sentence=f"{architectures} gave no list")
         return
     for index, device in enumerate(report.host.devices):
-        if not any(_runs(name, device.capability) for name in report.architectures):
+        if not device.capability:
+            yield NotLooked(sentence=f"device {index}: the driver does not say what it can run")
+        elif not any(_runs(name, device.capability) for name in report.architectures):
             names = " ".join(report.architectures)
             yield f"device {index} ({device.name}) has {device.capability}, the code is for {names}"
 
@@ -137,5 +141,5 @@ def gpu_memory_kept(report: GpuReport) -> Iterator[Finding]:
         yield find_untried(report, "memory")
     elif kept:
         yield f"{kept:.0f} bytes are kept after the last tensor is gone and the cache is emptied"
-    elif returned < 0.9 * (1 << 30):
+    elif not returned >= 0.9 * (1 << 30):
         yield f"of 1 GiB the driver has only {max(returned, 0):.0f} bytes again"
