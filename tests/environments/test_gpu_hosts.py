@@ -122,9 +122,9 @@ def test_a_device_that_gives_no_context_cannot_be_used(
         (
             "12.8",
             "13.2",
-            "the NVIDIA driver 570.1 serves CUDA 12.8, and the package runs CUDA 13.2",
+            "the NVIDIA driver 1.2 serves CUDA 12.8, and the package runs CUDA 13.2",
         ),
-        ("9.2", "12.0", "the NVIDIA driver 570.1 serves CUDA 9.2, and the package runs CUDA 12.0"),
+        ("9.2", "12.0", "the NVIDIA driver 1.2 serves CUDA 9.2, and the package runs CUDA 12.0"),
         ("13.0", "13.2", ""),
         ("13.0", "12.8", ""),
         ("", "13.2", ""),
