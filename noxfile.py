@@ -143,6 +143,13 @@ def gpu(session: nox.Session) -> None:
     marked(session, "gpu")
 
 
+@nox.session(name="gpu-stage")
+def gpu_stage(session: nox.Session) -> None:
+    """Prepare what a GPU host runs offline: ``-- FOLDER WHEEL --profile NAME_OR_TOML``."""
+    session.install("-e", ".[fast]", "pip")
+    session.run("python", "-m", "fixtures.gpu", *session.posargs)
+
+
 @nox.session(name="test-wheel")
 def test_wheel(session: nox.Session) -> None:
     """Build, install elsewhere, and test what was built: the tests come from the sdist."""

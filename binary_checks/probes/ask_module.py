@@ -70,7 +70,7 @@ def evaluate(
 ) -> dict[str, Any]:
     """Evaluate one expression; what it raises is an answer too."""
     try:
-        value = eval(compile(question, "question", "eval"), names)
+        value = eval(compile("(%s\n)" % question, "question", "eval"), names)
         return {"question": question, "value": to_plain(value)}
     except BaseException as error:
         return {"question": question, "error": describe(error, "nowhere")}

@@ -54,7 +54,7 @@ def ask_libraries(
         for library, expression in request.get("compiled", {}).items():
             answer["stage"] = expression
             record(answer)
-            value = eval(compile(expression, "expression", "eval"), names)
+            value = eval(compile("(%s\n)" % expression, "expression", "eval"), names)
             tell(answer, library, "compiled", spell(value))
     except BaseException as error:
         described = process["describe_exception"](error, request["site_packages"])
