@@ -121,8 +121,9 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
     """An object needs a symbol that nothing defines when it is loaded.
 
     On macOS and Windows nearly every symbol is asked of one library, and looked up in that alone.
-    What is asked of a library of the system whose exports are not known is taken for granted; a
-    note says how much that is.
+    What is asked of a library of the system whose exports are not known is taken for granted, and
+    so is what is named as the functions of NVIDIA's driver are (``cuInit``, ``nvmlInit_v2``) where
+    an object needs that; a note says how much that is.
 
     Why: Python binds all symbols of an extension module at import, which fails with "undefined
     symbol", "Symbol not found" or "The specified procedure could not be found"; other libraries

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
+from binary_checks.loaders.driver_symbols import is_driver, may_define
 from binary_checks.loaders.elf import ElfLoader
 from binary_checks.loaders.image import Image
 from binary_checks.model import Edge, ElfFile, ObjectFile, Symbol, TargetSystem
@@ -79,6 +80,12 @@ class Scope:
             names -= item.exports.names
         return names
 
+    def of_driver(self, names: frozenset[str]) -> dict[str, frozenset[str]]:
+        """Those of the names that NVIDIA's driver defines, by the library of it that is needed."""
+        edges = self.image.edges if names else ()
+        outside = {e.needed for e in edges if (e.resolved or _SYSTEM).startswith(_SYSTEM)}
+        return {name: may_define(name, names) for name in outside if is_driver(name)}
+
     def answers(self, name: str, version: str) -> bool:
         """Whether anything loaded matches a versioned reference (check_match of dl-lookup.c).
 
@@ -95,12 +102,14 @@ class Scope:
     def blindness(self) -> str:
         """Why a symbol may be defined where nobody can look; "" when all of the scope is known."""
         for edge in self.image.edges:
+            if is_driver(edge.needed):
+                continue
             if edge.resolved is None:
                 return f"{edge.needed} is not found"
             if edge.resolved.startswith("python:") and self.target.interpreter is None:
                 return f"{edge.needed} has no export data"
         for name in self.image.system:
-            if self.target.library_data.get(name) is None:
+            if self.target.library_data.get(name) is None and not is_driver(name):
                 return f"{name} has no export data"
         return f"{self.image.unread[0]} could not be read" if self.image.unread else ""
 

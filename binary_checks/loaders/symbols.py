@@ -26,6 +26,7 @@ def look_up(images: Iterable[Image[ElfFile]], loader: ElfLoader) -> Lookups:
     own = _OwnClosures(scopes)
     unresolved: dict[tuple[str, str, str], UnresolvedSymbol] = {}
     unexplored: dict[str, UnexploredSymbols] = {}
+    granted: dict[str, set[tuple[str, str]]] = {}
     for scope in scopes:
         for library in filter(layout.is_own, scope.image.objects):
             own_left = own.leftover(library, scope)
@@ -35,6 +36,9 @@ def look_up(images: Iterable[Image[ElfFile]], loader: ElfLoader) -> Lookups:
                 left = frozenset()  # this process cannot tell more than another one has
             elif left:
                 left = scope.remaining(left, scope.image.objects, scope.image.system)
+                for name, theirs in scope.of_driver(left).items():
+                    granted.setdefault(name, set()).update((library.path, each) for each in theirs)
+                    left -= theirs
             hidden, reason = _out_of_sight(left, scope)
             if len(hidden) > (known.count if known else 0):
                 unexplored[library.path] = UnexploredSymbols(
@@ -49,6 +53,7 @@ def look_up(images: Iterable[Image[ElfFile]], loader: ElfLoader) -> Lookups:
     return Lookups(
         unresolved=tuple(unresolved[key] for key in sorted(unresolved)),
         unexplored=tuple(unexplored[key] for key in sorted(unexplored)),
+        granted=tuple((name, len(granted[name])) for name in sorted(granted) if granted[name]),
     )
 
 
