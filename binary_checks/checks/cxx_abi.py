@@ -17,6 +17,7 @@ from binary_checks.model.phrases import name_first
 _NAMESPACE = re.compile(r"_Z(?:T[VTISC]|GV|GR)?N[VKRO]*(\d+)")
 _NOBODYS = frozenset({"std", "__gnu_cxx", "__cxxabiv1", "__gnu_debug", "__gnu_parallel"})
 _GRAFTED = re.compile(r"[^/]+\.libs/|.*/\.(?:dy)?libs/")
+_OTHER_LIBRARIES = ("libc++.", "msvcp1", "vcruntime1")
 _NEW, _OLD = "new (std::__cxx11::string)", "old (std::string as Ss)"
 
 
@@ -40,7 +41,8 @@ def mixed_cxx_abi(
     libstdc++ has an old and a new std::string and std::list (_GLIBCXX_USE_CXX11_ABI). Judged is
     each namespace by itself, over the symbols that the package's own objects export and import;
     with the option ``namespaces`` only those, together. ``minimum`` symbols of either kind are
-    needed. What was grafted in, std itself and libc++ do not count.
+    needed. What was grafted in, std itself, and objects that need libc++ or the runtime of Visual
+    C++ do not count: those have one std::string alone.
 
     Why: a function that was compiled for one of them is not found by a caller compiled for the
     other, or is handed an object of another layout.
@@ -110,10 +112,19 @@ def _find_unread(package: Package) -> Iterator[NotLooked]:
     )
 
 
+def _has_one_string(item: ObjectFile) -> bool:
+    """Whether it was compiled against another C++ library than libstdc++, whose names tell."""
+    names = [need.name.rpartition("/")[2].lower() for need in item.needed]
+    others = any(name.startswith(_OTHER_LIBRARIES) for name in names)
+    return others and not any(name.startswith("libstdc++") for name in names)
+
+
 def _names_by_path(package: Package) -> dict[str, set[str]]:
     """The symbols of each object; of a fat Mach-O those of all slices, each once."""
     names: dict[str, set[str]] = {}
     for item in _own_objects(package):
+        if _has_one_string(item):
+            continue
         told = filter(_may_tell, chain(item.exports.names, item.imports.names))  # nearly none
         names.setdefault(item.path, set()).update(told)
     return names

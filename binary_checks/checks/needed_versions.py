@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from binary_checks.checks.symbol_texts import list_symbols
 from binary_checks.model import ElfFile, Linkage, NeededVersion, Policy, SystemLibrary
+
+_UNKNOWN: frozenset[str] = frozenset()
 
 
 def needed_of_system(library: ElfFile, linkage: Linkage) -> list[NeededVersion]:
@@ -42,13 +44,15 @@ def _as_numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) if part.isdecimal() else 0 for part in numbers)
 
 
-def first_macos(system: SystemLibrary, name: str) -> tuple[int, ...]:
-    """The macOS that first had a symbol; () where that is not known."""
-    return max(
-        (
-            tuple(map(int, version.split(".")))
-            for version in system.symbols.get(name, ())
-            if version
-        ),
-        default=(),
-    )
+def find_newer(
+    system: SystemLibrary, names: Iterable[str], macos: tuple[int, int]
+) -> dict[str, tuple[int, ...]]:
+    """Those of the names that a library got after a macOS, and the macOS that had them first."""
+    versions = {name: system.symbols.get(name, _UNKNOWN) for name in names}
+    firsts = {each: _latest(each) for each in set(versions.values())}
+    return {name: firsts[each] for name, each in versions.items() if firsts[each] > macos}
+
+
+def _latest(versions: Collection[str]) -> tuple[int, ...]:
+    known = (tuple(map(int, version.split("."))) for version in versions if version)
+    return max(known, default=())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from binary_checks.checks.python_dlls import is_python_dll
@@ -37,15 +37,30 @@ def find_python_symbols(library: ObjectFile) -> PythonSymbols:
     """
     asked: set[str] = set()
     anywhere: set[str] = set()
-    for name in library.imports.names:
-        if not name.startswith(_PREFIXES) or name.startswith(_INIT):
-            continue
-        providers = {each.library for each in library.imports.find(name) if not each.weak}
-        if any(_is_python(provider, library) for provider in providers):
-            asked.add(name)
-        elif _is_anyones(providers, library) and name not in library.exports.names:
-            anywhere.add(name)
+    for provider, names in _group_by_provider(library):
+        if _is_python(provider, library):
+            asked.update(filter(_looks_pythons, names))
+        elif not provider:
+            anywhere.update(filter(_looks_pythons, names))
+    anywhere -= asked
+    anywhere -= library.exports.among(anywhere)
     return PythonSymbols(asked=frozenset(asked), anywhere=frozenset(anywhere))
+
+
+def _looks_pythons(name: str) -> bool:
+    return name.startswith(_PREFIXES) and not name.startswith(_INIT)
+
+
+def _group_by_provider(library: ObjectFile) -> Iterator[tuple[str, Collection[str]]]:
+    """The symbols that may not be missing, by whom they are asked of, "" where of anyone.
+
+    In ELF the first definition is taken that is loaded; its version nodes change nothing.
+    """
+    if library.format is not Format.ELF:
+        yield from library.imports.strong.items()
+        return
+    names = filter(_looks_pythons, library.imports.names)
+    yield "", [n for n in names if any(not each.weak for each in library.imports.find(n))]
 
 
 def _is_python(provider: str, library: ObjectFile) -> bool:
@@ -55,11 +70,6 @@ def _is_python(provider: str, library: ObjectFile) -> bool:
     if isinstance(library, MachOFile):
         return provider == _PROGRAM or _DYLIB.fullmatch(provider) is not None
     return False
-
-
-def _is_anyones(providers: set[str], library: ObjectFile) -> bool:
-    """Whether the first definition is taken that is loaded; ELF's version nodes change nothing."""
-    return "" in providers or (library.format is Format.ELF and bool(providers))
 
 
 class Owners:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from binary_checks.check import check
 from binary_checks.checks.needed_versions import (
     describe_nodes,
-    first_macos,
+    find_newer,
     lowest_policy,
     needed_of_system,
 )
@@ -102,16 +102,13 @@ def symbol_newer_than_tag(library: MachOFile, target: TargetSystem) -> Iterator[
     promised = max(
         target.minimum_os, _FIRST_ON_ARM if library.architecture == "aarch64" else (0, 0)
     )
-    for (asked, _), names in sorted(library.imports.by_version.items()):
+    for asked, names in sorted(library.imports.strong.items()):
         system = target.library_data.get(asked)
-        if system is None:
-            continue
-        newer = [name for name in names if first_macos(system, name) > promised]
-        strong = [n for n in newer if any(not each.weak for each in library.imports.find(n))]
-        if strong:
-            latest = "{}.{}".format(*max(first_macos(system, name) for name in strong))
+        newer = find_newer(system, names, promised) if system is not None else {}
+        if newer:
+            latest = "{}.{}".format(*max(newer.values()))
             yield (
-                f"needs {list_symbols(sorted(strong))} of {asked}, there since macOS {latest}, "
+                f"needs {list_symbols(sorted(newer))} of {asked}, there since macOS {latest}, "
                 f"while {target.name.partition(',')[0]} promises {'{}.{}'.format(*promised)}"
             )
 

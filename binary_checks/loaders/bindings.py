@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic
+from typing import Generic, NamedTuple
 
 from binary_checks.loaders.exports import Exports
 from binary_checks.loaders.image import Image
 from binary_checks.loaders.loader import Loader, ObjectT
 from binary_checks.loaders.lookups import Lookups, is_pythons
-from binary_checks.model import Edge, ObjectFile, UnexploredSymbols, UnresolvedSymbol
+from binary_checks.model import Edge, UnexploredSymbols, UnresolvedSymbol
 
 EXECUTABLE = "@executable"
 """Of whom Mach-O asks what the program itself defines, which is Python."""
@@ -52,24 +51,11 @@ def look_up_bindings(images: Iterable[Image[ObjectT]], loader: Loader[ObjectT]) 
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Offer:
-    """What somebody answers for, as far as that is known."""
+class _Left(NamedTuple):
+    """What is left of some names once somebody has answered for the others."""
 
-    names: frozenset[str] = _NONE
-    complete: bool = False
-
-
-_UNKNOWN = _Offer()
-
-
-def _strong(library: ObjectFile, names: frozenset[str], asked: str) -> frozenset[str]:
-    """Those of the names that must be found where they are asked; a weak one may stay undefined."""
-    return frozenset(
-        name
-        for name in names
-        if any(not each.weak and each.library == asked for each in library.imports.find(name))
-    )
+    names: frozenset[str]
+    known: bool = True  # all that whoever was asked has
 
 
 class _Process(Generic[ObjectT]):
@@ -95,12 +81,11 @@ class _Process(Generic[ObjectT]):
             return  # the whole library is missing, or may be: that is told once
         if edge is not None and self._is_settled(edge):
             return
-        offer = self._ask(library, asked, edge)
-        left = _strong(library, names - offer.names, asked)
-        if offer.complete:
-            yield from self._describe(library, left, asked, edge)
-        elif left:
-            self.granted[library.path, library.architecture, asked] = len(left)
+        left = self._ask(library, asked, edge, names)
+        if left.known:
+            yield from self._describe(library, left.names, asked, edge)
+        elif left.names:
+            self.granted[library.path, library.architecture, asked] = len(left.names)
 
     def _is_settled(self, edge: Edge) -> bool:
         """Whether another process has judged the same: only what is re-exported may differ."""
@@ -112,47 +97,48 @@ class _Process(Generic[ObjectT]):
         self.exports.settled.add(key)
         return settled
 
-    def _ask(self, library: ObjectT, asked: str, edge: Edge | None) -> _Offer:
+    def _ask(self, library: ObjectT, asked: str, edge: Edge | None, names: frozenset[str]) -> _Left:
         if edge is not None:
-            return self._offer_of(edge.resolved or "")
+            return self._ask_for(edge.resolved or "", names)
         if asked == EXECUTABLE:
             if not self.image.python:
-                return self._offer(self.image.root)
+                return self._ask_object(self.image.root, names)
             python = self.loader.target.interpreter
-            return _Offer(names=python.exports, complete=True) if python else _UNKNOWN
-        return self._offer(library) if asked == library.name else _UNKNOWN
+            return _Left(names - python.exports) if python else _Left(names, known=False)
+        if asked == library.name:
+            return self._ask_object(library, names)
+        return _Left(names, known=False)
 
-    def _offer_of(self, label: str) -> _Offer:
+    def _ask_for(self, label: str, names: frozenset[str]) -> _Left:
         item = self._objects.get(label) or self.loader.layout.labelled(label)
         if item is not None:
-            return self._offer(item)
+            return self._ask_object(item, names)
         origin, _, name = label.partition(":")
         python = self.loader.target.interpreter
         if origin == "python" and python is not None:
             exported = python.libraries.get(name.lower(), python.exports)
-            return _Offer(names=exported, complete=bool(exported))
+            return _Left(names - exported, known=bool(exported))
         known = self.exports.of_system(name) if origin == "system" else None
-        return _Offer(names=known, complete=True) if known is not None else _UNKNOWN
+        return _Left(names, known=False) if known is None else _Left(names - known)
 
-    def _offer(self, item: ObjectT, above: frozenset[str] = _NONE) -> _Offer:
-        """What an object has itself, and by way of the libraries that it re-exports."""
-        offer = _Offer(
-            names=self.exports.of(item, self.loader.begin(self.image.root)), complete=True
-        )
-        for need in item.needed:
+    def _ask_object(
+        self, item: ObjectT, names: frozenset[str], above: frozenset[str] = _NONE
+    ) -> _Left:
+        """Ask an object, and then the libraries that it re-exports."""
+        left = _Left(self.exports.lacking(item, names, self.loader.begin(self.image.root)))
+        for need in item.needed if left.names else ():
             edge = self._edges.get((item.path, need.name))
             if not need.reexported or edge is None or edge.resolved in above:
                 continue
-            other = self._objects.get(edge.resolved or "")
-            passed = (
-                self._offer(other, above | {edge.resolved or ""})
+            label = edge.resolved or ""
+            other = self._objects.get(label)
+            rest = (
+                self._ask_object(other, left.names, above | {label})
                 if other
-                else self._offer_of(edge.resolved or "")
+                else self._ask_for(label, left.names)
             )
-            offer = _Offer(
-                names=offer.names | passed.names, complete=offer.complete and passed.complete
-            )
-        return offer
+            left = _Left(rest.names, left.known and rest.known)
+        return left
 
     def _look_everywhere(
         self, library: ObjectT, names: frozenset[str]
@@ -162,16 +148,15 @@ class _Process(Generic[ObjectT]):
         if self.image.python and python is not None:
             names = names - python.exports
         for item in self.image.objects:
-            names = names - item.exports.names if names else names
+            names = names - item.exports.among(names) if names else names
         for name in self.image.system if names else ():
             names = self._not_of(name, names)
-        left = _strong(library, names, "")
-        hidden, reason = self._out_of_sight(left)
+        hidden, reason = self._out_of_sight(names)
         if hidden:
             self.unexplored.append(
                 UnexploredSymbols(path=library.path, count=len(hidden), reason=reason)
             )
-        yield from self._describe(library, left - hidden, "", None)
+        yield from self._describe(library, names - hidden, "", None)
 
     def _not_of(self, library: str, names: frozenset[str]) -> frozenset[str]:
         """Those of the names that a library of the system does not have, as far as is known."""

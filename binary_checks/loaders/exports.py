@@ -7,16 +7,18 @@ from typing import Generic
 
 from binary_checks.loaders.loader import Loader, ObjectT
 from binary_checks.loaders.places import Place
-from binary_checks.model import Dependency, PeFile, SymbolTable
+from binary_checks.model import Dependency, PeFile
 
 
 class Exports(Generic[ObjectT]):
-    """The symbol tables of one layout's objects, each taken apart once."""
+    """The symbol tables of one layout's objects, each asked no more than it must be."""
 
     def __init__(self, loader: Loader[ObjectT]) -> None:
         self._loader = loader
         self._imports: dict[tuple[str, str], Mapping[str, frozenset[str]]] = {}
-        self._exports: dict[tuple[str, str], frozenset[str]] = {}
+        self._numbers: dict[tuple[str, str], frozenset[str]] = {}
+        self._forwarders: dict[tuple[str, str], Mapping[str, str]] = {}
+        self._leads: dict[tuple[str, str, str], bool] = {}
         self._system: dict[str, frozenset[str] | None] = {}
         self.settled: set[tuple[str, str, str, str | None]] = set()
         """What was looked up already: who asks, of whom, and what that came to."""
@@ -29,41 +31,53 @@ class Exports(Generic[ObjectT]):
         return self._system[name]
 
     def imports(self, library: ObjectT) -> Mapping[str, frozenset[str]]:
-        """By the library that they are asked of, the symbols that an object imports."""
+        """By the library that they are asked of, the symbols that an object cannot do without."""
         key = (library.path, library.architecture)
         if key not in self._imports:
-            grouped = library.imports.by_version
-            self._imports[key] = {asked: names for (asked, _), names in grouped.items()}
+            self._imports[key] = library.imports.strong
         return self._imports[key]
 
-    def of(self, item: ObjectT, handed: tuple[Place, ...]) -> frozenset[str]:
-        """All names and numbers that an object answers for."""
-        key = (item.path, item.architecture)
-        if key not in self._exports:
-            self._exports[key] = item.exports.names
-            self._exports[key] = self._answered(item, handed)
-        return self._exports[key]
-
-    def _answered(self, item: ObjectT, handed: tuple[Place, ...]) -> frozenset[str]:
+    def lacking(
+        self, item: ObjectT, names: frozenset[str], handed: tuple[Place, ...]
+    ) -> frozenset[str]:
+        """Those of the names and numbers that an object does not answer for."""
+        left = names - item.exports.among(names)
         if not isinstance(item, PeFile):
-            return item.exports.names
-        broken = {
-            symbol.name
-            for symbol in item.exports
-            if symbol.forwarder and not self._leads_on(item, symbol.forwarder, handed)
-        }
-        return (item.exports.names | _numbers(item.exports)) - broken
+            return left
+        if any(name.startswith("#") for name in left):
+            left -= self._numbers_of(item)
+        forwarders = self._forwarders_of(item)
+        passed_on = names & forwarders.keys() if forwarders else ()
+        broken = (n for n in passed_on if not self._leads_on(item, n, forwarders[n], handed))
+        return left.union(broken)
 
-    def _leads_on(self, item: ObjectT, forwarder: str, handed: tuple[Place, ...]) -> bool:
+    def _numbers_of(self, item: ObjectT) -> frozenset[str]:
+        """The ordinals of a PE's exports, as imports by number spell them."""
+        key = (item.path, item.architecture)
+        if key not in self._numbers:
+            numbers = (symbol.ordinal for symbol in item.exports)
+            self._numbers[key] = frozenset(f"#{number}" for number in numbers if number is not None)
+        return self._numbers[key]
+
+    def _forwarders_of(self, item: ObjectT) -> Mapping[str, str]:
+        key = (item.path, item.architecture)
+        if key not in self._forwarders:
+            self._forwarders[key] = item.exports.forwarders
+        return self._forwarders[key]
+
+    def _leads_on(
+        self, item: ObjectT, name: str, forwarder: str, handed: tuple[Place, ...]
+    ) -> bool:
         """Whether ``NTDLL.RtlAllocateHeap`` leads to a library, and a function, that is there."""
-        library, _, name = forwarder.rpartition(".")
-        file_name = library if library.lower().endswith(".dll") else f"{library}.dll"
-        found = self._loader.find(item, Dependency(name=file_name), handed)
-        if found.library is None:
-            return found.edge.resolved is not None or bool(found.edge.unknown)
-        return name in self.of(found.library, handed)
-
-
-def _numbers(table: SymbolTable) -> frozenset[str]:
-    """The ordinals of a PE's exports, as imports by number spell them."""
-    return frozenset(f"#{symbol.ordinal}" for symbol in table if symbol.ordinal is not None)
+        key = (item.path, item.architecture, name)
+        if key not in self._leads:
+            self._leads[key] = True  # to itself, at last
+            library, _, function = forwarder.rpartition(".")
+            file_name = library if library.lower().endswith(".dll") else f"{library}.dll"
+            found = self._loader.find(item, Dependency(name=file_name), handed)
+            if found.library is None:
+                leads = found.edge.resolved is not None or bool(found.edge.unknown)
+            else:
+                leads = not self.lacking(found.library, frozenset({function}), handed)
+            self._leads[key] = leads
+        return self._leads[key]

@@ -34,7 +34,7 @@ def find_own_python_symbols(
         for item in filter(layout.is_own, objects.values())
     }
     wanted = frozenset[str]().union(*asked.values())
-    offered = {path: names for path, i in objects.items() if (names := wanted & i.exports.names)}
+    offered = {path: names for path, i in objects.items() if (names := i.exports.among(wanted))}
     found: dict[str, set[str]] = {}
     for image in images if offered else ():
         defined = {name for item in image.objects for name in offered.get(item.path, ())}

@@ -44,9 +44,27 @@ class SymbolTable(Collection[Symbol]):
             grouped.setdefault((symbol.library, symbol.version), set()).add(symbol.name)
         return {key: frozenset(names) for key, names in grouped.items()}
 
+    @property
+    def strong(self) -> Mapping[str, frozenset[str]]:
+        """By the library that they are asked of, the imported names that may not be missing."""
+        grouped: dict[str, set[str]] = {}
+        for symbol in self:
+            if not symbol.weak:
+                grouped.setdefault(symbol.library, set()).add(symbol.name)
+        return {library: frozenset(names) for library, names in grouped.items()}
+
     @abstractmethod
     def find(self, name: str) -> tuple[Symbol, ...]:
         """The symbols of that name, one a version; empty when there is none."""
+
+    @property
+    def forwarders(self) -> Mapping[str, str]:
+        """By name, whose function an export stands for, where it does (PE)."""
+        return {symbol.name: symbol.forwarder for symbol in self if symbol.forwarder}
+
+    def among(self, names: Iterable[str]) -> frozenset[str]:
+        """Those of the names that it has."""
+        return self.names.intersection(names)
 
     def __contains__(self, name: object) -> bool:
         return name in self.names

@@ -13,6 +13,8 @@ def read_uleb(data: bytes, place: int) -> tuple[int, int]:
     Raises MalformedError for one of more than 64 bits, IndexError beyond the end of the data.
     """
     byte = data[place]
+    if byte < 0x80:
+        return byte, place + 1
     value, shift = byte & 0x7F, 0
     while byte & 0x80:
         place += 1

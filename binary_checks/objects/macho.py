@@ -19,6 +19,7 @@ from binary_checks.objects.macho_commands import (
     read_commands,
 )
 from binary_checks.objects.macho_dylibs import read_identity, read_needed, read_systems
+from binary_checks.objects.macho_exports import MachOExports
 from binary_checks.objects.macho_extent import verify_extent
 from binary_checks.objects.macho_header import (
     FAT,
@@ -108,8 +109,11 @@ def _read_loadable(
     source: Slice, header: MachHeader, commands: Commands, facts: dict[str, Any]
 ) -> MachOFile:
     needed = read_needed(commands)
-    imports, exports = read_symbols(source, header, commands, needed)
     signature = commands.first(LC_CODE_SIGNATURE)
+    faults = find_signature_faults(source, *signature.unpack("II")) if signature else ()
+    imports, exports = read_symbols(facts["path"], source, header, commands, needed)
+    if isinstance(exports, MachOExports) and (faults or signature is None):
+        exports.verify()  # of a file that is signed and intact, the linker wrote it
     return MachOFile(
         needed=needed,
         imports=imports,
@@ -118,9 +122,7 @@ def _read_loadable(
         two_level_namespace=bool(header.flags & MH_TWOLEVEL),
         chained_fixups=commands.first(LC_DYLD_CHAINED_FIXUPS) is not None,
         signed=signature is not None,
-        signature_faults=(
-            find_signature_faults(source, *signature.unpack("II")) if signature else ()
-        ),
+        signature_faults=faults,
         **read_identity(commands),
         **facts,
     )

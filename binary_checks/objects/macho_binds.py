@@ -2,82 +2,87 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from struct import Struct
-from typing import NamedTuple
 
 from binary_checks.errors import MalformedError
 from binary_checks.objects.leb128 import read_uleb
 
+Bind = tuple[bytes, int, bool]
+"""A symbol that a loader looks up, of whom, and whether it may be missing.
+
+The ordinal is of a dylib from 1; 0 self, -1 main executable, -2 everywhere, -3 weak lookup.
+"""
+
+_SET_ORDINAL, _SET_ORDINAL_ULEB, _SET_SPECIAL_ORDINAL = 0x10, 0x20, 0x30
+_LAST_OPERATION = 0xD1
 _WEAK_IMPORT = 1
 
-
-class Bind(NamedTuple):
-    """A symbol that a loader looks up, and where."""
-
-    name: bytes
-    ordinal: int  # of a dylib from 1; 0 self, -1 main executable, -2 everywhere, -3 weak lookup
-    weak: bool  # may be missing
+_NUMBER = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
+_BINDING = rb"[\x90-\x9f\xb0-\xbf]|[\xa0-\xaf]%b|[\xc0-\xcf]%b%b" % ((_NUMBER,) * 3)
+# What says where and how to bind: type, segment, addend; arm64e's threads, bound by 0x90 too.
+_PLACING = rb"[\x50-\x5f\xd1]|[\x60-\x8f\xd0]" + _NUMBER
+_DONE = rb"[\x00-\x0f]"
 
 
-_DONE = 0x00
-_SET_ORDINAL, _SET_ORDINAL_ULEB, _SET_SPECIAL_ORDINAL = 0x10, 0x20, 0x30
-_SET_SYMBOL = 0x40
-_NUMBERS = {0x50: 0, 0x60: 1, 0x70: 1, 0x80: 1, 0x90: 0, 0xA0: 1, 0xB0: 0, 0xC0: 2}
-"""How many numbers follow each of the other operations."""
-_BINDING = (0x90, 0xA0, 0xB0, 0xC0)
-_THREADED = 0xD0  # arm64e's; those that it orders are bound by 0x90 too
+def _compile(placing: bytes) -> re.Pattern[bytes]:
+    """A run of operations: an ordinal, a symbol, a bind, each of which may be left out."""
+    return re.compile(
+        rb"""
+        (?:%(placing)b){0,99}
+        (?: (?P<ordinal> [\x10-\x1f\x30-\x3f] | [\x20-\x2f]%(number)b) (?:%(placing)b){0,99} )?
+        (?: (?P<symbol> [\x40-\x4f] [^\x00]*) \x00 (?:%(placing)b){0,99} )?
+        (?P<bind> %(binding)b)?
+        (?: %(binding)b | %(placing)b){0,99}
+        """
+        % {b"placing": placing, b"binding": _BINDING, b"number": _NUMBER},
+        re.VERBOSE | re.DOTALL,
+    )
+
+
+_EAGER, _LAZY = _compile(_PLACING), _compile(_PLACING + rb"|" + _DONE)
 
 
 def read_opcodes(opcodes: bytes, *, lazy: bool) -> Iterator[Bind]:
     """What a table of LC_DYLD_INFO binds. Raises MalformedError.
 
-    A lazy table has an end behind every symbol, the others have one behind all.
+    A lazy table has an end behind every symbol, the others have one behind all. Ordinal and symbol
+    stand until others take their place; a second bind of the same is no second symbol.
     """
     name, ordinal, weak, fresh = b"", 0, False, False
+    match = (_LAZY if lazy else _EAGER).match
     place, end = 0, len(opcodes)
-    try:
-        while place < end:
-            byte = opcodes[place]
-            operation = byte & 0xF0
-            place += 1
-            if operation == _SET_SYMBOL:
-                stop = opcodes.index(b"\0", place)
-                name, weak, fresh = opcodes[place:stop], bool(byte & _WEAK_IMPORT), True
-                place = stop + 1
-            elif operation in (_SET_ORDINAL, _SET_ORDINAL_ULEB, _SET_SPECIAL_ORDINAL):
-                ordinal, place = _read_ordinal(opcodes, place)
-                fresh = True
-            elif operation == _DONE and not lazy:
+    while place < end:
+        run = match(opcodes, place)
+        if run is None or run.end() == place:
+            if opcodes[place] < _SET_ORDINAL and not lazy:
                 return
-            else:
-                if fresh and operation in _BINDING:
-                    fresh = False
-                    yield Bind(name, ordinal, weak)
-                for _ in range(_count_numbers(byte, place)):
-                    _, place = read_uleb(opcodes, place)
-    except (IndexError, ValueError):
-        raise MalformedError("the bind opcodes run beyond their end") from None
+            raise _find_fault(opcodes, place)
+        place = run.end()
+        asked, symbol, bound = run.groups()
+        if asked:
+            ordinal, fresh = _read_ordinal(asked), True
+        if symbol:
+            name, weak, fresh = symbol[1:], bool(symbol[0] & _WEAK_IMPORT), True
+        if bound and fresh:
+            fresh = False
+            yield name, ordinal, weak
 
 
-def _read_ordinal(opcodes: bytes, place: int) -> tuple[int, int]:
-    """The ordinal that the operation before the place sets, and where the next one lies."""
-    operation, immediate = opcodes[place - 1] & 0xF0, opcodes[place - 1] & 0xF
-    if operation == _SET_ORDINAL_ULEB:
-        return read_uleb(opcodes, place)
-    if operation == _SET_SPECIAL_ORDINAL and immediate:
-        return immediate - 16, place  # a negative number of four bits
-    return immediate, place
+def _find_fault(opcodes: bytes, place: int) -> MalformedError:
+    if opcodes[place] > _LAST_OPERATION:
+        return MalformedError(f"bind opcode {opcodes[place]:#04x}", place)
+    return MalformedError("the bind opcodes run beyond their end")
 
 
-def _count_numbers(byte: int, place: int) -> int:
-    if byte == _DONE:
-        return 0
-    if byte & 0xF0 == _THREADED and byte & 0xF < 2:
-        return 1 - (byte & 0xF)
-    if byte & 0xF0 not in _NUMBERS:
-        raise MalformedError(f"bind opcode {byte:#04x}", place - 1)
-    return _NUMBERS[byte & 0xF0]
+def _read_ordinal(operation: bytes) -> int:
+    kind, immediate = operation[0] & 0xF0, operation[0] & 0xF
+    if kind == _SET_ORDINAL_ULEB:
+        return read_uleb(operation, 1)[0]
+    if kind == _SET_SPECIAL_ORDINAL and immediate:
+        return immediate - 16  # a negative number of four bits
+    return immediate
 
 
 _IMPORTS = {1: ("I", 8, 9), 2: ("Ii", 8, 9), 3: ("QQ", 16, 32)}
@@ -101,17 +106,15 @@ def read_chained_imports(table: bytes, byte_order: str) -> Iterator[Bind]:
     end = imports + count * entry.size
     if max(starts + 4, names, end) > len(table):
         raise MalformedError(f"the chained fixups have {len(table):#x} bytes, too few")
+    ordinals = (1 << bits) - 1
     budget = 4 * len(table)  # names may overlap; those of a real file do not
     for packed, *_ in entry.iter_unpack(table[imports:end]):
         start = names + (packed >> before)
-        stop = table.find(b"\0", start)
+        stop = table.find(0, start)
         budget -= stop - start
         if stop < 0 or budget < 0:
             raise MalformedError("a name of the chained fixups runs beyond their end")
-        yield Bind(table[start:stop], _signed(packed, bits), bool(packed >> bits & 1))
-
-
-def _signed(packed: int, bits: int) -> int:
-    """The ordinal in the lowest bits; the last 15 are negative."""
-    ordinal = packed & (1 << bits) - 1
-    return ordinal - (1 << bits) if ordinal > (1 << bits) - 16 else ordinal
+        ordinal = packed & ordinals
+        if ordinal > ordinals - 15:  # the last ones are negative
+            ordinal -= ordinals + 1
+        yield table[start:stop], ordinal, bool(packed >> bits & 1)

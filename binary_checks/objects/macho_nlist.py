@@ -31,7 +31,7 @@ def read_nlist(
     entries = list(_read_entries(source, header, command))
     two_level = header.flags & MH_TWOLEVEL
     binds = [
-        Bind(
+        (
             entry.name,
             _ordinal(entry.description) if two_level else _EVERYWHERE,
             bool(entry.description & _WEAK_REFERENCE),
@@ -40,7 +40,7 @@ def read_nlist(
         if not entry.defined
     ]
     exports = [
-        Export(entry.name, WEAK_DEFINITION * bool(entry.description & _WEAK_DEFINITION), 0)
+        (entry.name, WEAK_DEFINITION * bool(entry.description & _WEAK_DEFINITION), 0)
         for entry in entries
         if entry.defined
     ]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from binary_checks.errors import MalformedError
 from binary_checks.objects.leb128 import read_uleb
 
 WEAK_DEFINITION: Final = 0x4
 REEXPORT: Final = 0x8
+
+Export = tuple[bytes, int, int]
+"""Name, flags, and the ordinal of the dylib that a re-export forwards to, negative as of binds."""
 
 _WORD = 0xFFFFFFFF
 _SIGN = 0x80000000
@@ -18,14 +22,7 @@ _MOST_OF_NAMES = 1 << 28
 _LONGEST = 64 * 1024
 _REPETITION = 256
 """How often the trie's length all names may have; real ones stay below 20."""
-
-
-class Export(NamedTuple):
-    """One terminal node."""
-
-    name: bytes
-    flags: int
-    ordinal: int  # of the dylib that a re-export forwards to, negative as of binds; else 0
+_BEYOND = "the exports trie runs beyond its end"
 
 
 def walk_trie(trie: bytes) -> Iterator[Export]:
@@ -51,24 +48,57 @@ def walk_trie(trie: bytes) -> Iterator[Export]:
                     raise MalformedError("the names of the exports trie explode")
                 yield _read_export(trie, place, name)
                 place += size
-            _read_edges(trie, place, name, waiting)
+            count = trie[place]
+            place += 1
+            for _ in range(count):
+                end = trie.index(0, place)
+                label = trie[place:end]
+                child, place = read_uleb(trie, end + 1)
+                waiting.append((child, name + label))
     except (IndexError, ValueError):
-        raise MalformedError("the exports trie runs beyond its end") from None
+        raise MalformedError(_BEYOND) from None
+
+
+def find_in_trie(trie: bytes, names: Sequence[bytes]) -> Iterator[Export]:
+    """The exports among the names, which are sorted and not the trie's: others are passed by.
+
+    Raises MalformedError for what is wrong with the part that the names lead through.
+    """
+    waiting = [(0, 0, 0, len(names))] if trie and names else []
+    budget = len(trie)  # what is walked once has no more edges than that
+    try:
+        while waiting:
+            # A node, the length of the name it stands for, and which names begin with that.
+            place, depth, first, last = waiting.pop()
+            size, place = read_uleb(trie, place)
+            name = names[first]
+            if len(name) == depth:
+                if size:
+                    yield _read_export(trie, place, name)
+                first += 1
+            place += size
+            count = trie[place] if first < last else 0
+            place += 1
+            for _ in range(count):
+                end = trie.index(0, place)
+                budget -= end - place + 1
+                if budget < 0:
+                    raise MalformedError("the exports trie goes round")
+                beginning = name[:depth] + trie[place:end]
+                child, place = read_uleb(trie, end + 1)
+                start = bisect_left(names, beginning, first, last)
+                stop = bisect_left(names, beginning + b"\xff", start, last)
+                if start < stop:  # no UTF-8 has that byte: all of these begin so
+                    waiting.append((child, len(beginning), start, stop))
+    except (IndexError, ValueError):
+        raise MalformedError(_BEYOND) from None
 
 
 def _read_export(trie: bytes, place: int, name: bytes) -> Export:
+    flags = trie[place]
+    if flags & ~WEAK_DEFINITION == 0:
+        return name, flags, 0
     flags, place = read_uleb(trie, place)
     ordinal = read_uleb(trie, place)[0] & _WORD if flags & REEXPORT else 0
     # -2, looked up everywhere, is written in ten bytes (open3d 0.19.0).
-    return Export(name, flags, ordinal - _WORD - 1 if ordinal & _SIGN else ordinal)
-
-
-def _read_edges(trie: bytes, place: int, name: bytes, waiting: list[tuple[int, bytes]]) -> None:
-    """Put the children of a node on the list of those that wait."""
-    count = trie[place]
-    place += 1
-    for _ in range(count):
-        end = trie.index(b"\0", place)
-        label = trie[place:end]
-        child, place = read_uleb(trie, end + 1)
-        waiting.append((child, name + label))
+    return name, flags, ordinal - _WORD - 1 if ordinal & _SIGN else ordinal

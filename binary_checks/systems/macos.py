@@ -74,7 +74,7 @@ def macos_library(name: str, version: Version) -> SystemLibrary | None:
 
     None where there are no data, which is so of all but three, or none as new as ``version``: a
     package that runs on 15.0 alone may need what came with 15. So a name that is missing here is in
-    no macOS up to ``version``; of one that is here :func:`first_version` says if it is too new.
+    no macOS up to ``version``; of one that is here :func:`first_versions` says if it is too new.
     """
     known = _find_exports(name)
     if known is None or known.through < version:
@@ -83,15 +83,14 @@ def macos_library(name: str, version: Version) -> SystemLibrary | None:
     return SystemLibrary(soname=name, symbols=symbols, versions=frozenset())
 
 
-def first_version(library: str, symbol: str) -> Version | None:
-    """Say which macOS was the first to have a symbol in a library.
+def first_versions(library: str) -> Mapping[str, Version | None]:
+    """Say which macOS was the first to have each symbol of a library.
 
-    None where that is not known: the symbol is older than the data, or not in them. Where only two
-    SDKs tell, it is the first release of the newer one's year, so that no system is said to lack
-    what it has.
+    None where that is not known: the symbol is older than the data. Where only two SDKs tell, it is
+    the first release of the newer one's year, so that no system is said to lack what it has.
     """
     known = _find_exports(library)
-    return None if known is None else known.since.get(symbol)
+    return {} if known is None else known.since
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

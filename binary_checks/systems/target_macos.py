@@ -9,7 +9,7 @@ from packaging.tags import Tag
 
 from binary_checks.model import SystemLibrary, TargetSystem
 from binary_checks.systems.macos import (
-    first_version,
+    first_versions,
     macos_libraries,
     macos_library,
     partly_there,
@@ -92,6 +92,7 @@ def _find_library(name: str, minimum: tuple[int, int]) -> SystemLibrary | None:
     found = macos_library(name, minimum)
     if found is None:
         return None
-    firsts = ((symbol, first_version(name, symbol)) for symbol in found.symbols)
-    nodes = {s: frozenset({"{}.{}".format(*first)}) if first else _ANY for s, first in firsts}
-    return SystemLibrary(soname=name, symbols=nodes, versions=frozenset())
+    firsts = first_versions(name)
+    nodes = {v: frozenset({"{}.{}".format(*v)}) if v else _ANY for v in set(firsts.values())}
+    symbols = {symbol: nodes[first] for symbol, first in firsts.items()}
+    return SystemLibrary(soname=name, symbols=symbols, versions=frozenset())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from binary_checks.checks import cxx_abi
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
+    Dependency,
     ElfFile,
     Format,
     Kind,
@@ -53,6 +55,17 @@ def test_two_objects_that_disagree_are_told_with_their_symbols() -> None:
             f"old (std::string as Ss) in 3 symbols of demo/b.so ({OLD[0]} and 2 more)"
         )
     ]
+
+
+@pytest.mark.parametrize("other", ["/usr/lib/libc++.1.dylib", "@rpath/libc++.1.dylib"])
+def test_names_of_objects_that_need_another_cxx_library_do_not_count(other: str) -> None:
+    old = macho_file("demo/b.so", exports=symbols(*OLD))
+    new = macho_file("demo/a.so", exports=symbols(*NEW))
+    assert len(list(cxx_abi.mixed_cxx_abi(wheel(objects=(new, old))))) == 1
+    apples = replace(old, needed=(Dependency(name=other),))
+    assert list(cxx_abi.mixed_cxx_abi(wheel(objects=(new, apples)))) == []
+    both = replace(apples, needed=(*apples.needed, Dependency(name="@rpath/libstdc++.6.dylib")))
+    assert len(list(cxx_abi.mixed_cxx_abi(wheel(objects=(new, both))))) == 1
 
 
 def test_the_samples_of_both_abis_disagree() -> None:

@@ -50,7 +50,7 @@ def test_a_deep_trie_is_walked_without_recursion() -> None:
         for at in range(8, 8 * depth + 1, 8)
     )
     found = list(walk_trie(chain + b"\x02\0\0\0"))
-    assert [len(item.name) for item in found] == list(range(depth + 1))
+    assert [len(name) for name, _, _ in found] == list(range(depth + 1))
 
 
 def test_names_that_explode_are_malformed() -> None:
@@ -84,11 +84,11 @@ def test_opcodes_of_every_kind_are_read() -> None:
         b"\x20\x81\x01\x41_a\0\x51\x72\x08\x60\x01\x90\x3e\xb1\x11\x40_b\0\xc0\x02\x08\xa0\x08"
     )
     found = list(read_opcodes(opcodes + b"\xd0\x03\xd1\0\xff", lazy=False))
-    assert [tuple(bind) for bind in found] == [
+    assert found == [
         (b"_a", 129, True), (b"_a", -2, True), (b"_b", 1, False),
     ]  # fmt: skip
 
 
 def test_a_reexport_from_wherever_it_is_has_a_negative_ordinal() -> None:
     everywhere = b"\xfe" + b"\xff" * 8 + b"\x01"
-    assert [item.ordinal for item in walk_trie(b"\x0c\x08" + everywhere + b"\0\0")] == [-2]
+    assert [ordinal for _, _, ordinal in walk_trie(b"\x0c\x08" + everywhere + b"\0\0")] == [-2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from binary_checks.systems.macos import (
-    first_version,
+    first_versions,
     macos_libraries,
     macos_library,
     macos_library_versions,
@@ -133,7 +133,7 @@ def test_a_library_is_not_partly_there_for_a_package_that_is_new_enough() -> Non
 def test_an_unknown_name_is_neither_there_nor_gone(name: str) -> None:
     assert macos_library_versions(name) is None
     assert macos_library(name, (11, 0)) is None
-    assert first_version(name, "printf") is None
+    assert first_versions(name).get("printf") is None
 
 
 def test_libsystem_exports_what_it_re_exports() -> None:
@@ -180,7 +180,7 @@ def test_libcxxabi_exports_what_exceptions_and_new_need() -> None:
 )
 def test_what_other_libraries_export_is_not_known(name: str) -> None:
     assert macos_library(name, (11, 0)) is None
-    assert first_version(name, "inflate") is None
+    assert first_versions(name).get("inflate") is None
 
 
 @pytest.mark.parametrize(
@@ -203,14 +203,14 @@ def test_what_other_libraries_export_is_not_known(name: str) -> None:
 def test_a_symbol_is_there_since_its_version(
     library: str, symbol: str, since: tuple[int, int]
 ) -> None:
-    assert first_version(library, symbol) == since
+    assert first_versions(library).get(symbol) == since
 
 
 def test_no_version_is_made_up() -> None:
-    assert first_version(SYSTEM, "malloc") is None
-    assert first_version(SYSTEM, "never_there") is None
+    assert first_versions(SYSTEM).get("malloc") is None
+    assert first_versions(SYSTEM).get("never_there") is None
     # Apple's header dates it to 10.10, but thread-local variables work since 10.7.
-    assert first_version(SYSTEM, "_tlv_bootstrap") is None
+    assert first_versions(SYSTEM).get("_tlv_bootstrap") is None
 
 
 def test_exports_are_unknown_beyond_the_newest_list() -> None:

@@ -1,0 +1,96 @@
+"""What a Mach-O file exports: the trie itself, walked as far as the names asked for lead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from binary_checks.errors import MalformedError, Unavailable
+from binary_checks.model import Symbol, SymbolTable
+from binary_checks.objects.macho_names import decode_names, join_names, library_of, spell
+from binary_checks.objects.macho_trie import WEAK_DEFINITION, Export, find_in_trie, walk_trie
+
+
+class MachOExports(SymbolTable):
+    """The exports of one object, as its trie has them.
+
+    A name is looked up as dyld does it, and the other parts of the trie are not read. Where what
+    is read turns out to be malformed, whoever asks could not look; `verify` reads all beforehand.
+    """
+
+    def __init__(self, path: str, trie: bytes, libraries: Mapping[int, str]) -> None:
+        self._path = path
+        self._trie = trie
+        self._libraries = libraries  # by ordinal
+        self._text: bytes | None = None  # all names, once they were read
+        self._names: frozenset[str] | None = None
+
+    def verify(self) -> None:
+        """Read the whole trie. Raises MalformedError."""
+        names = []
+        for name, _, ordinal in walk_trie(self._trie):
+            names.append(name)
+            if ordinal:
+                library_of(name, ordinal, self._libraries)
+        self._text = join_names(names)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Every name once."""
+        if self._names is None:
+            if self._text is None:
+                try:
+                    self.verify()
+                except MalformedError as error:
+                    raise self._cannot_look(error) from None
+            self._names = frozenset(decode_names(self._text or b""))
+        return self._names
+
+    def among(self, names: Iterable[str]) -> frozenset[str]:
+        """Those of the names that it has."""
+        wanted = frozenset(names)
+        if self._text is not None or any("\\" in name for name in wanted):  # an escape of ours
+            return wanted & self.names
+        try:
+            found = [name for name, _, _ in self._look_up(wanted)]
+        except MalformedError as error:
+            raise self._cannot_look(error) from None
+        return frozenset(decode_names(join_names(found)))
+
+    def find(self, name: str) -> tuple[Symbol, ...]:
+        """The symbol of that name."""
+        if "\\" in name:
+            return tuple(symbol for symbol in self if symbol.name == name)
+        return tuple(self._make_symbols(self._look_up((name,))))
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and bool(self.among((name,)))
+
+    def __iter__(self) -> Iterator[Symbol]:
+        return self._make_symbols(walk_trie(self._trie))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SymbolTable) and sorted(self, key=repr) == sorted(other, key=repr)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))  # as that of Symbols
+
+    def __repr__(self) -> str:
+        return f"<exports trie of {len(self._trie)} bytes>"
+
+    def _look_up(self, names: Iterable[str]) -> Iterator[Export]:
+        return find_in_trie(self._trie, sorted(each for name in names for each in spell(name)))
+
+    def _make_symbols(self, exports: Iterator[Export]) -> Iterator[Symbol]:
+        try:
+            for name, flags, ordinal in exports:
+                library = library_of(name, ordinal, self._libraries) if ordinal else ""
+                (text,) = decode_names(join_names((name,)))
+                yield Symbol(name=text, library=library, weak=bool(flags & WEAK_DEFINITION))
+        except MalformedError as error:
+            raise self._cannot_look(error) from None
+
+    def _cannot_look(self, error: MalformedError) -> Unavailable:
+        return Unavailable(f"what {self._path} exports cannot be told: {error.reason}")

@@ -1,0 +1,37 @@
+"""The names of symbols as C has them: without the underscore that Mach-O puts before each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from binary_checks.errors import MalformedError
+from binary_checks.objects.macho_commands import decode
+
+
+def join_names(names: Iterable[bytes]) -> bytes:
+    """Keep many names as one piece of bytes, with a zero, which none has, around each."""
+    return b"\0".join((b"", *names, b""))
+
+
+def decode_names(text: bytes) -> list[str]:
+    """The names in such a piece."""
+    return decode(text.replace(b"\0_", b"\0")).split("\0")[1:-1]
+
+
+def holds(text: bytes, name: str) -> bool:
+    """Whether a name is in such a piece."""
+    return any(b"\0%b\0" % each in text for each in spell(name))
+
+
+def spell(name: str) -> tuple[bytes, ...]:
+    """How Mach-O may spell a name of C: assembler can do without the underscore."""
+    plain = name.encode("utf-8", "backslashreplace")
+    return (b"_" + plain,) if plain.startswith(b"_") else (b"_" + plain, plain)
+
+
+def library_of(name: bytes, ordinal: int, libraries: Mapping[int, str]) -> str:
+    """Whom a symbol is asked of. Raises MalformedError."""
+    try:
+        return libraries[ordinal]
+    except KeyError:
+        raise MalformedError(f"{decode(name)} is asked of dylib {ordinal}, there is none") from None

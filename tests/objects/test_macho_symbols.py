@@ -1,0 +1,103 @@
+"""Symbols of a Mach-O file are looked up in its tables as dyld does, and read whole when asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from binary_checks.errors import MalformedError, Unavailable
+from binary_checks.model import NO_SYMBOLS, Symbol, Symbols
+from binary_checks.objects.macho_exports import MachOExports
+from binary_checks.objects.macho_imports import MachOImports
+from binary_checks.objects.macho_trie import find_in_trie, walk_trie
+
+LIBRARIES = {1: "/usr/lib/libSystem.B.dylib", -2: "", -3: ""}
+_NODE = 16  # bytes of each in the trie below
+
+
+def _node(terminal: bytes = b"", **edges: int) -> bytes:
+    found = b"".join(name.encode() + b"\0" + bytes([_NODE * to]) for name, to in edges.items())
+    return (bytes([len(terminal)]) + terminal + bytes([len(edges)]) + found).ljust(_NODE, b"\0")
+
+
+TRIE = (
+    _node(_=1, start=5)
+    + _node(add=2, a=3)
+    + _node(terminal=b"\4\0")  # weak
+    + _node(terminal=b"\0\0", b=4)
+    + _node(terminal=b"\x08\1\0")  # of the first dylib
+    + _node(terminal=b"\0\0")
+)
+
+
+def _exports(trie: bytes = TRIE) -> MachOExports:
+    return MachOExports("demo/a.dylib", trie, LIBRARIES)
+
+
+def test_names_are_looked_up_in_the_trie_alone() -> None:
+    exports = _exports()
+    asked = ("add", "ad", "adds", "a", "ab", "start", "", "z", "b\\xff")
+    assert exports.among(asked[:-1]) == {"add", "a", "ab", "start"}
+    assert exports.among(asked) == {"add", "a", "ab", "start"} == exports.names
+    assert "ab" in exports and "b" not in exports
+    assert exports.find("add") == (Symbol(name="add", weak=True),)
+    assert exports.find("ab") == (Symbol(name="ab", library=LIBRARIES[1]),)
+    assert exports == Symbols(symbol for name in asked for symbol in exports.find(name))
+
+
+def test_what_is_found_in_the_trie_is_what_walks_by() -> None:
+    every = sorted(walk_trie(TRIE))
+    assert sorted(find_in_trie(TRIE, [name for name, _, _ in every])) == every
+    for export in every:
+        assert list(find_in_trie(TRIE, [export[0]])) == [export]
+    assert list(find_in_trie(TRIE, [])) == list(find_in_trie(b"", [b"_a"])) == []
+
+
+def test_a_fault_in_the_trie_is_met_where_names_lead_to_it() -> None:
+    cut = TRIE[: 4 * _NODE]
+    assert _exports(cut).among(("add", "a")) == {"add", "a"}
+    with pytest.raises(Unavailable, match=r"what demo/a.dylib exports cannot be told: .* its end"):
+        _exports(cut).among(("ab",))
+    with pytest.raises(Unavailable, match="cannot be told"):
+        _exports(cut).find("start")
+    with pytest.raises(Unavailable, match="cannot be told"):
+        assert not _exports(cut).names
+    with pytest.raises(MalformedError, match="runs beyond its end"):
+        _exports(cut).verify()
+
+
+def test_a_trie_that_goes_round_is_left_soon() -> None:
+    for trie in (b"\0\1\0\0", b"\0\1a\0\0", b"\0\2\0\0\0\0"):
+        with pytest.raises(Unavailable, match="goes round"):
+            _exports(trie).among(("a" * 9, "b"))
+
+
+def test_a_reexport_of_a_dylib_that_is_not_there_is_malformed() -> None:
+    wrong = TRIE.replace(b"\x08\1", b"\x08\7")
+    with pytest.raises(MalformedError, match="_ab is asked of dylib 7, there is none"):
+        _exports(wrong).verify()
+    with pytest.raises(Unavailable, match="dylib 7"):
+        _exports(wrong).find("ab")
+
+
+def test_imports_are_grouped_by_whom_they_are_asked_of() -> None:
+    binds = [
+        (b"_malloc", 1, True), (b"_malloc", 1, False), (b"_later", 1, True), (b"_later", -2, False),
+        (b"_PyList_New", -2, False), (b"_mine", 0, False),
+        (b"_add", -3, False), (b"__Znwm", -3, True),
+    ]  # fmt: skip
+    imports = MachOImports(binds, LIBRARIES, _exports())
+    assert imports.names == {"malloc", "later", "PyList_New", "_Znwm"}
+    assert imports.strong == {LIBRARIES[1]: {"malloc"}, "": {"later", "PyList_New"}}
+    assert imports.by_version == {
+        (LIBRARIES[1], ""): {"malloc", "later"}, ("", ""): {"later", "PyList_New", "_Znwm"},
+    }  # fmt: skip
+    assert len(imports) == len(list(imports)) == 5
+    assert {symbol.weak for symbol in imports.find("later")} == {True, False}
+    assert imports == Symbols(imports) != NO_SYMBOLS
+    present = [name for name in ("malloc", "_Znwm", "add", "mine", "lloc") if name in imports]
+    assert present == ["malloc", "_Znwm"]
+
+
+def test_an_import_of_a_dylib_that_is_not_there_is_malformed() -> None:
+    with pytest.raises(MalformedError, match="_far is asked of dylib 4, there is none"):
+        MachOImports([(b"_far", 4, False)], LIBRARIES, NO_SYMBOLS)
