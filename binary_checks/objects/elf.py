@@ -52,6 +52,7 @@ from binary_checks.objects.elf_sections import (
 from binary_checks.objects.elf_segments import (
     PF_W,
     PF_X,
+    PT_GNU_EH_FRAME,
     PT_GNU_RELRO,
     PT_GNU_STACK,
     PT_INTERP,
@@ -94,20 +95,46 @@ def retained(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
         segments = read_segments(source, header)
     except MalformedError:
         return ((0, size),)
-    loads = [segment for segment in segments if segment.type == PT_LOAD]
+    loads = sorted((s for s in segments if s.type == PT_LOAD), key=lambda load: load.offset)
+    tables = _find_tables(segments, loads)
+    tail = _KEPT_OF_LONG_TAIL if _is_from_lld(segments) else _KEPT_OF_TAIL
     skipped = []
+    end = 0
     for load in loads:
-        # A linker that does not separate code puts the tables into the one segment at offset 0.
-        code = load.flags & PF_X and load.offset
-        start = load.offset + (_KEPT_OF_CODE if code else _KEPT_OF_TABLES)
-        skipped.append((start, load.offset + load.file_size))
-    end = max((load.offset + load.file_size for load in loads), default=size)
+        # patchelf aligns a segment of its own, and puts it behind what no segment maps.
+        skipped.append((end, load.offset - load.alignment - tail))
+        length = _KEPT_OF_TABLES if load in tables else _KEPT_OF_CODE if load.flags & PF_X else 0
+        end = max(end, load.offset + load.file_size)
+        skipped.append((load.offset + length, load.offset + load.file_size))
     if header.sections_offset:
-        from_lld = sum(1 for load in loads if load.flags & PF_W) > 1
-        tail = _KEPT_OF_LONG_TAIL if from_lld else _KEPT_OF_TAIL
-        skipped.append((end, header.sections_offset - tail))
+        skipped.append((end if loads else size, header.sections_offset - tail))
     kept = [(s.offset, s.offset + s.file_size) for s in segments if s.type != PT_LOAD]
     return complement(skipped, kept, size)
+
+
+def _find_tables(segments: Iterable[Segment], loads: Iterable[Segment]) -> list[Segment]:
+    """The mapped segments that may hold the tables that a loader reads.
+
+    A linker puts them in front: where no code begins there either, constants and what unwinds the
+    stack have a segment for themselves. One that does not separate code has one segment for all.
+    """
+    first_is_code = any(load.flags & PF_X for load in loads if not load.offset)
+    unwinding = [segment.offset for segment in segments if segment.type == PT_GNU_EH_FRAME]
+
+    def may_hold(load: Segment) -> bool:
+        if not load.offset or load.flags & PF_X:
+            return not load.offset
+        if load.flags & PF_W or first_is_code:
+            return True
+        return not any(0 <= place - load.offset < load.file_size for place in unwinding)
+
+    return [load for load in loads if may_hold(load)]
+
+
+def _is_from_lld(segments: Iterable[Segment]) -> bool:
+    """Whether what is read-only after relocation has a segment of its own: others share one."""
+    relro = {(s.offset, s.file_size) for s in segments if s.type == PT_GNU_RELRO}
+    return any(s.type == PT_LOAD and (s.offset, s.file_size) in relro for s in segments)
 
 
 def searched(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
