@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from struct import Struct
 
 from binary_checks.errors import MalformedError
@@ -46,6 +46,11 @@ class PeExports(PeSymbolTable):
 
     def __len__(self) -> int:
         return len(self._indices)
+
+    @property
+    def forwarders(self) -> Mapping[str, str]:
+        """By name, whose function an export stands for, where it does."""
+        return super().forwarders if self._forwarders else {}
 
     def _decode_names(self) -> list[str]:
         unnamed = self._indices[len(self._places) :]

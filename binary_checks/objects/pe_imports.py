@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from struct import Struct
 from typing import NamedTuple
 
@@ -50,6 +50,20 @@ class PeImports(PeSymbolTable):
 
     def __len__(self) -> int:
         return len(self._thunks)
+
+    @property
+    def strong(self) -> Mapping[str, frozenset[str]]:
+        """By DLL the names that are asked of it: none may be missing."""
+        names, found, start = self._all_names(), dict[str, frozenset[str]](), 0
+        for library, end in zip(self._libraries, self._ends, strict=True):
+            found[library] = found.get(library, frozenset()).union(names[start:end])
+            start = end
+        return {library: group for library, group in found.items() if group}
+
+    @property
+    def by_version(self) -> Mapping[tuple[str, str], frozenset[str]]:
+        """The names under each (DLL, ""): PE symbols have no versions."""
+        return {(library, ""): names for library, names in self.strong.items()}
 
     def _decode_names(self) -> list[str]:
         named = array("I", (thunk for thunk in self._thunks if thunk < _BY_ORDINAL))
@@ -128,12 +142,7 @@ def _read_thunks(image: MappedImage, library: Library, thunks: array[int]) -> No
         if sys.byteorder == "big":
             rows.byteswap()
         end = rows.index(0) if 0 in rows else len(rows)
-        for thunk in rows[:end]:
-            by_ordinal = thunk & highest
-            value = (thunk & 0xFFFF) | _BY_ORDINAL if by_ordinal else thunk - library.base + 2
-            if not by_ordinal and not 0 <= value < _BY_ORDINAL:
-                raise MalformedError(f"{what} points to address {thunk:#x}")
-            thunks.append(value)
+        thunks.extend(_take_thunks(rows[:end], library.base, highest, what))
         if len(thunks) > _MOST_SYMBOLS:
             raise MalformedError(f"more than {_MOST_SYMBOLS} symbols are imported")
         if end < len(rows):
@@ -141,3 +150,18 @@ def _read_thunks(image: MappedImage, library: Library, thunks: array[int]) -> No
         if len(block) < _BLOCK:  # zeros that the file need not hold end it, if memory goes on
             image.locate(address + len(block), what)
             return
+
+
+def _take_thunks(rows: array[int], base: int, highest: int, what: str) -> Iterable[int]:
+    """As we keep them; nearly always all are addresses, to which a hint of two bytes is added."""
+    if not base and max(rows, default=0) < _BY_ORDINAL - 2:
+        return [address + 2 for address in rows]
+    return [_take_thunk(row, base, highest, what) for row in rows]
+
+
+def _take_thunk(row: int, base: int, highest: int, what: str) -> int:
+    if row & highest:
+        return (row & 0xFFFF) | _BY_ORDINAL
+    if not 0 <= row - base + 2 < _BY_ORDINAL:
+        raise MalformedError(f"{what} points to address {row:#x}")
+    return row - base + 2

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from operator import sub
 
 from binary_checks.errors import MalformedError
 from binary_checks.objects.pe_sections import MappedImage, decode
@@ -25,16 +26,12 @@ class Names:
         self._starts: list[int] = []
         self._pieces: list[bytes] = []
         self._size = 0
-        ordered = sorted(set(addresses))
-        first, end = 0, 0
-        for index, address in enumerate(ordered):
-            if index == first:  # a stretch lies in one section
-                end = address + image.locate(address, what)[1]
-            following = ordered[index + 1] if index + 1 < len(ordered) else end
-            if following >= end or following - address > _GAP:
-                self._add(image, ordered[first], address, what)
-                first = index + 1
+        for first, last in _find_stretches(image, sorted(set(addresses)), what):
+            self._add(image, first, last, what)
         self._size = sum(map(len, self._pieces))
+
+    def __len__(self) -> int:
+        return self._size
 
     def _add(self, image: MappedImage, first: int, last: int, what: str) -> None:
         """Keep what lies from the first name to the end of the last."""
@@ -55,13 +52,13 @@ class Names:
         Names may overlap. All those of a real image together are about as long as the stretches
         that hold them; an image made to explode is cut short.
         """
-        names: list[str] = []
+        names: list[bytes] = []
         budget = 4 * self._size + (1 << 20)
         for address in addresses:
             name = self._find(address, _GAP if budget > 0 else 64)
             budget -= len(name)
-            names.append(decode(name))
-        return names
+            names.append(name)
+        return decode(b"\0".join(names)).split("\0") if names else []
 
     def decode_one(self, address: int) -> str:
         """The name at one address, cut short where it is absurd."""
@@ -72,3 +69,17 @@ class Names:
         piece, start = self._pieces[index], address - self._starts[index]
         end = piece.find(b"\0", start, start + longest)
         return piece[start : end if end >= 0 else start + longest]
+
+
+def _find_stretches(
+    image: MappedImage, addresses: Sequence[int], what: str
+) -> Iterator[tuple[int, int]]:
+    """The first and the last name of each stretch, which lies in one section and has no gaps."""
+    gaps = map(sub, addresses[1:], addresses)
+    first = 0
+    for stop in (*(n for n, gap in enumerate(gaps, 1) if gap > _GAP), len(addresses)):
+        while first < stop:
+            end = addresses[first] + image.locate(addresses[first], what)[1]
+            following = bisect_left(addresses, end, first + 1, stop)
+            yield addresses[first], addresses[following - 1]
+            first = following

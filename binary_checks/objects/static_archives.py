@@ -26,8 +26,30 @@ MAGIC: Final = b"!<arch>\n"
 _HEAD = 60  # name, time, owner, group and mode, then the size in 10 digits, then "`\n"
 _SIZE = slice(48, 58)
 _MOST_MEMBERS = 1 << 17  # real ones have some thousands
+_BLOCK = 1 << 18  # bytes
+_IMPORT = b"\0\0\xff\xff\0\0"  # of a member that names one function of a DLL, and no more
 _LONG_NAME = b"#1/"  # BSD puts the name before the contents
 _INDEXES = (b"/", b"//", b"/SYM64/", b"/<ECSYMBOLS>/", b"__.SYMDEF")
+
+
+class _Window:
+    """The archive as a ByteSource that reads along what lies behind what is asked for."""
+
+    def __init__(self, source: ByteSource) -> None:
+        self._source = source
+        self.size = source.size
+        self._start = 0
+        self._block = b""
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Exactly length bytes from offset; raises MalformedError when the file ends before."""
+        place = offset - self._start
+        if place < 0 or place + length > len(self._block):
+            if length > _BLOCK or offset + length > self.size:
+                return self._source.read(offset, length)
+            self._block = self._source.read(offset, min(_BLOCK, self.size - offset))
+            self._start, place = offset, 0
+        return self._block[place : place + length]
 
 
 class _Member:
@@ -66,7 +88,7 @@ def read(path: str, source: ByteSource) -> tuple[StaticArchive, ...]:
     """The archive, if it holds device code. Raises MalformedError."""
     extents: list[Extent] = []
     faults: list[DeviceFault] = []
-    for member in _find_members(source):
+    for member in _find_members(_Window(source)):
         try:
             extents.extend(_find_extents(member))
         except MalformedError as error:
@@ -110,7 +132,10 @@ def _find_extents(member: _Member) -> Iterator[Extent]:
     """Where in the archive the device code of one member lies. Raises MalformedError."""
     if member.size < 16:
         return
-    if member.read(0, 4) == elf_header.MAGIC:
+    beginning = member.read(0, len(_IMPORT))
+    if beginning == _IMPORT:
+        return
+    if beginning.startswith(elf_header.MAGIC):
         header = elf_header.read_header(member)
         for start, end in find_extents(read_sections(member, header), SECTIONS):
             yield member.start + start, member.start + end
