@@ -213,7 +213,7 @@ def _find_loading(
         for member in members
         if member.sha256 and sources.is_source(member.path)
     )
-    mentioning = (each for each in found if sources.LOADING.search(each.read()))
+    mentioning = (each for each in found if sources.LOADING.is_in(each.read()))
     return find_loading(mentioning, (member.path for member in members))
 
 

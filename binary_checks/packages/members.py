@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
@@ -25,6 +24,7 @@ from binary_checks.packages.inflate import (
 )
 from binary_checks.packages.local_header import find_overlaps
 from binary_checks.packages.retention import MemorySource, RetainedSource, retain
+from binary_checks.packages.sources import Mention
 
 Read = ObjectFile | MalformedObject | UnreadObject
 Progress = Callable[[int, int], None]
@@ -48,7 +48,7 @@ class Sought(NamedTuple):
     """What to search for in which members: to be read again they need not all be kept."""
 
     names: frozenset[str]  # in the archive
-    pattern: re.Pattern[bytes]  # of at most 32 bytes
+    mention: Mention
 
 
 class Task(NamedTuple):
@@ -199,12 +199,12 @@ def _make_search(task: Task, entry: Entry) -> Callable[[bytes], bool] | None:
     """Make a function that takes a member piece by piece and says whether it was found yet."""
     if task.sought is None or entry.name not in task.sought.names:
         return None
-    pattern = task.sought.pattern
+    mention = task.sought.mention
     found, tail = False, b""
 
     def search(piece: bytes) -> bool:
         nonlocal found, tail
-        found = found or bool(pattern.search(tail + piece))
+        found = found or mention.is_in(tail + piece)
         tail = piece[-32:]
         return found
 

@@ -9,9 +9,23 @@ from typing import NamedTuple
 _SUFFIXES = (".py", ".pth")
 _TESTS = frozenset({"test", "tests", "testing", "conftest.py"})  # what users never import
 
-ADDING = re.compile(rb"add_dll_directory|AddDllDirectory")
-LOADING = re.compile(
-    rb"add_dll_directory|AddDllDirectory|LoadLibrary|CDLL|WinDLL|OleDLL|PyDLL|dlopen|load_library"
+
+class Mention(NamedTuple):
+    """What code says that does a certain thing."""
+
+    words: tuple[bytes, ...]  # of which it has one: searched for in no time
+    pattern: re.Pattern[bytes]  # of at most 32 bytes
+
+    def is_in(self, code: bytes) -> bool:
+        """Whether it is in that piece of code."""
+        return any(word in code for word in self.words) and bool(self.pattern.search(code))
+
+
+_ADDS = (b"add_dll_directory", b"AddDllDirectory")
+ADDING = Mention(_ADDS, re.compile(b"|".join(_ADDS)))
+LOADING = Mention(
+    (*_ADDS, b"LoadLibrary", b"DLL", b"dlopen", b"load_library"),
+    re.compile(rb"%b|LoadLibrary|(?:C|Win|Ole|Py)DLL|dlopen|load_library" % b"|".join(_ADDS)),
 )
 
 
