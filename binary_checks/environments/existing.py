@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
+from packaging.markers import default_environment
+
 from binary_checks.environments.run import run_probe
-from binary_checks.environments.target import identify
+from binary_checks.environments.target import TargetPython, identify
 from binary_checks.environments.venv import Environment
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import InstalledPackage, InstallReport, Outcome
+from binary_checks.model.requirements import applies, read_requirement
+from binary_checks.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,17 +24,26 @@ class Folders:
 
     search: tuple[Path, ...]
     prefix: Path
+    versions: Mapping[str, str]  # of the distributions asked for, those that are installed
 
 
-def list_folders(python: Path, *, timeout: float) -> Folders:
-    """Ask an interpreter; raises GatherError when it does not answer."""
-    result = run_probe(python, "list_folders", {}, timeout=timeout)
+def list_folders(python: Path, *, timeout: float, names: tuple[str, ...] = ()) -> Folders:
+    """Ask an interpreter, about distributions of these names too.
+
+    Raises GatherError when it does not answer.
+    """
+    result = run_probe(python, "list_folders", {"names": names}, timeout=timeout)
     folders, prefix = result.answer.get("folders"), result.answer.get("prefix")
+    versions = result.answer.get("versions")
     if result.outcome is not Outcome.OK or not isinstance(prefix, str):
         last = result.stderr.strip().rpartition("\n")[2]
         reason = last or " ".join((result.outcome.value, result.detail))
         raise GatherError(f"{python}: is no Python that runs here: {reason}")
-    return Folders(search=tuple(_paths(folders)), prefix=Path(prefix))
+    return Folders(
+        search=tuple(_paths(folders)),
+        prefix=Path(prefix),
+        versions=versions if isinstance(versions, dict) else {},
+    )
 
 
 def _paths(folders: object) -> Iterable[Path]:
@@ -43,13 +56,12 @@ def open_existing(
 ) -> Environment:
     """The environment of that interpreter, in which the package lies; closing it removes nothing.
 
-    Raises Unavailable when something more would have to be installed, GatherError when the
-    interpreter does not answer.
+    What it ``requires`` beside the package is taken as it is installed there. Raises Unavailable
+    when something more would have to be installed, GatherError when the interpreter does not
+    answer.
     """
-    if requires:
-        more = ", ".join(requires)
-        raise Unavailable(f"nothing is installed beside an installed package, so not {more}")
     target = identify(python, timeout=timeout)
+    beside = tuple(find_beside(requires, target, timeout=timeout)) if requires else ()
     site = str(package.path.parent)
     # Not every package lies where the interpreter would install one: Debian has two places.
     target = replace(target, paths={**target.paths, "platlib": site})
@@ -58,4 +70,27 @@ def open_existing(
         target=target,
         install_report=InstallReport(python=target.name),
         folder=tempfile.TemporaryDirectory(prefix="binary_checks-", ignore_cleanup_errors=True),
+        beside=beside,
     )
+
+
+def find_beside(requires: Iterable[str], target: TargetPython, *, timeout: float) -> Iterator[str]:
+    """Find what is required among what is installed for that interpreter: "numpy 2.4.6" each.
+
+    Raises Unavailable for what is not there, or not in a version that will do.
+    """
+    version = {"python_version": target.version.rpartition(".")[0], "extra": ""}
+    here = {**default_environment(), **version, "python_full_version": target.version}
+    wanted = [(text, read_requirement(text)) for text in requires]
+    names = tuple(item.name for _, item in wanted if item is not None)
+    found = list_folders(target.executable, timeout=timeout, names=names).versions
+    for text, item in wanted:
+        if item is None:
+            raise Unavailable(f"{text!r} is no requirement")
+        if applies(item, {name: str(value) for name, value in here.items()}):
+            installed = found.get(item.name)
+            if installed is None:
+                raise Unavailable(f"{text} is not installed beside the package, and nothing is")
+            if not item.specifier.contains(installed, prereleases=True):
+                raise Unavailable(f"{item.name} {installed} is installed, {text} is required")
+            yield f"{item.name} {installed}"

@@ -51,6 +51,7 @@ def run_snippets(
             if here
         ),
         elsewhere=tuple(name for name, here in wanted.items() if not here),
+        beside=environment.beside,
     )
 
 

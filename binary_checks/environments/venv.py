@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
@@ -20,6 +19,7 @@ from binary_checks.environments.processes import run_process
 from binary_checks.environments.target import TargetPython, identify, require_fit
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import Distribution, InstallReport, Wheel
+from binary_checks.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,6 +39,7 @@ class Environment:
     target: TargetPython
     install_report: InstallReport
     folder: tempfile.TemporaryDirectory[str]
+    beside: tuple[str, ...] = ()  # what was asked for and taken as it is installed: "numpy 2.4.6"
 
     @property
     def python(self) -> Path:

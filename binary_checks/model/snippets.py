@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from binary_checks.model.probes import ProbeReport, Step
+from binary_checks.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,3 +22,4 @@ class SnippetReport(ProbeReport):
     system: str = ""  # "linux-x86_64"
     runs: tuple[SnippetRun, ...] = ()
     elsewhere: tuple[str, ...] = ()  # names of those that are for other systems
+    beside: tuple[str, ...] = ()  # what they require and was there already: "numpy 2.4.6"

@@ -1,4 +1,4 @@
-"""Says where the interpreter that runs it looks for packages, and in which environment it is."""
+"""Says where the interpreter that runs it looks for packages, and which of some it finds there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,21 @@ def load_process() -> dict[str, Any]:
     return functions
 
 
+def find_versions(names: list[str]) -> dict[str, str]:
+    """Find the version of each distribution that is installed, as an import would find it."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {}
+    for name in names:
+        try:
+            found[name] = str(version(name))
+        except PackageNotFoundError:
+            continue
+    return found
+
+
 if __name__ == "__main__":
     process = load_process()
-    process["read_request"]()
-    process["make_recorder"]()({"folders": sys.path, "prefix": sys.prefix})
+    names = process["read_request"]().get("names", [])
+    answer = {"folders": sys.path, "prefix": sys.prefix, "versions": find_versions(names)}
+    process["make_recorder"]()(answer)

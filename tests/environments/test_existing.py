@@ -8,10 +8,17 @@ from pathlib import Path
 import pytest
 
 from binary_checks import objects
-from binary_checks.environments import import_names, installers, list_folders, open_existing
+from binary_checks.checks.expected.snippets import snippet_fails
+from binary_checks.environments import (
+    import_names,
+    installers,
+    list_folders,
+    open_existing,
+    run_snippets,
+)
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.inspection import record_sha256
-from binary_checks.model import InstalledPackage, Outcome
+from binary_checks.model import InstalledPackage, Note, Outcome
 from binary_checks.packages import installed
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, open_offline, read_wheel
@@ -61,10 +68,30 @@ def test_it_is_imported_from_where_it_lies(python: Path) -> None:
     assert sorted(package.path.parent.rglob("*")) == before
 
 
-def test_nothing_is_installed_beside_it(tmp_path: Path) -> None:
-    package = InstalledPackage(path=tmp_path / "demo-1.0.dist-info")
-    with pytest.raises(Unavailable, match="not numpy"):
-        open_existing(package, python=tmp_path, timeout=60, requires=("numpy",))
+def test_what_is_installed_beside_it_is_taken(python: Path) -> None:
+    requires = ("Demo>=1", "colorama; sys_platform == 'none'")
+    with open_existing(read(python), python=python, timeout=60, requires=requires) as opened:
+        report = run_snippets(opened, {"own": "import demo"}, only={}, timeout=60)
+    assert report.beside == ("Demo 1.0",)
+    (run,) = report.runs
+    assert run.step.outcome is Outcome.OK
+    assert Note(sentence="the snippets run beside Demo 1.0, as it is installed") in list(
+        snippet_fails(report, snippets={"own": "import demo"})
+    )
+
+
+@pytest.mark.parametrize(
+    ("required", "said"),
+    [
+        ("numpy>=2", "numpy>=2 is not installed beside the package, and nothing is"),
+        ("demo>=2", "demo 1.0 is installed, demo>=2 is required"),
+        ("demo demo", "'demo demo' is no requirement"),
+    ],
+)
+def test_nothing_is_installed_beside_it(python: Path, required: str, said: str) -> None:
+    with pytest.raises(Unavailable) as caught:
+        open_existing(read(python), python=python, timeout=60, requires=(required,))
+    assert str(caught.value) == said
 
 
 def test_an_interpreter_that_does_not_answer_is_no_python() -> None:

@@ -29,8 +29,9 @@ def snippet_fails(
     wrote something else to ``sys.stdout``. It may call ``unavailable("why")`` where something that
     it needs is not there: that is no pass. ``only`` names the systems that some are for, as globs
     on ``linux-x86_64``, ``macos-aarch64``, ``windows-x86_64``. ``requires`` are requirements that
-    the package has not itself: with any, the snippets get an environment of their own. A profile
-    that extends another one takes a snippet away by giving it "" for its code.
+    the package has not itself: with any, the snippets get an environment of their own; beside an
+    installed package, what is installed there must do. A profile that extends another one takes a
+    snippet away by giving it "" for its code.
 
     Why: a build that lost its BLAS, its threads or its version imports as well as a good one.
     Fix: run the line that is quoted where the package is installed; the build's configuration says
@@ -42,6 +43,8 @@ def snippet_fails(
         yield NotLooked(sentence="the profile has no snippet: the option snippets is empty")
     elif not report.runs:
         raise NotApplicable(f"no snippet of the profile is for {report.system}")
+    for each in report.beside:
+        yield Note(sentence=f"the snippets run beside {each}, as it is installed")
     for name in report.elsewhere:
         yield Note(sentence=f"snippet {name} is for {' and '.join(only.get(name, ()))} only")
     for run in report.runs:
