@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Collection, Iterable, Mapping
-from itertools import accumulate, compress, count
-from operator import add
-from typing import cast
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import compress
 
 from binary_checks.errors import MalformedError
 from binary_checks.objects.elf_dynamic import decode
@@ -20,6 +18,9 @@ _SHN_ABS = 0xFFF1
 _GLOBAL = bytes(info > 15 for info in range(256))  # st_info: any binding but STB_LOCAL
 _VISIBLE = bytes(other & 3 in (0, 3) for other in range(256))  # STV_DEFAULT, STV_PROTECTED
 
+_AT_ONCE = 32  # names, between two looks at how long they are together
+_CUT = 64  # bytes of each name once they are too long
+
 
 class DynamicSymbols:
     """The columns of DT_SYMTAB that count, and what their names and versions refer to."""
@@ -30,7 +31,6 @@ class DynamicSymbols:
         "names",
         "sections",
         "strings",
-        "texts",
         "versions",
         "visibilities",
     )
@@ -51,7 +51,6 @@ class DynamicSymbols:
         self.sections = _column("H", table, order)[3 if wide else 7 :: size // 2]  # st_shndx
         self.versions = _column("H", versions, order)  # empty: the object has no versions
         self.strings = strings
-        self.texts: dict[int, str] | None = None  # by where they begin, once somebody asks
         self.by_index = by_index
 
     def verify(self) -> None:
@@ -67,6 +66,12 @@ class DynamicSymbols:
         if not self.versions:
             return "", ""
         return self.by_index.get(self.versions[index] & ~HIDDEN, ("", ""))
+
+    def mentions(self, name: str) -> bool:
+        """Whether the strings have the name at all: quick while no symbol has been named yet."""
+        if not name.isascii() or "\\" in name:  # bytes that are not UTF-8 are named by escapes
+            return True
+        return name.encode() in self.strings
 
     def imports(self) -> array[int]:
         """The undefined symbols but local ones."""
@@ -91,37 +96,43 @@ class DynamicSymbols:
         start, node = self.names[index], self.version(index)[1].encode()
         return bool(node) and self.strings[start : start + len(node) + 1] == node + b"\0"
 
-    def decode_names(self, indices: Collection[int]) -> list[str]:
+    def decode_names(self, indices: Iterable[int]) -> list[str]:
         """The names of those symbols.
 
         Linkers merge common endings, so that a name may begin inside of another. All names of a
-        real file together are about as long as its strings; one made to explode is cut short.
+        real file together are about as long as its strings; those made to explode are cut short.
         """
-        if self.texts is None:
-            self.texts = _split(self.strings)
-        names = list(map(self.texts.get, map(self.names.__getitem__, indices)))
-        if None in names:
-            self._fill(names, indices)
-        return cast("list[str]", names)
-
-    def _fill(self, names: list[str | None], indices: Iterable[int]) -> None:
-        budget = len(self.strings) + (1 << 20)
-        for position, index in enumerate(indices):
-            if names[position] is None:
-                start = self.names[index]
-                end = self.strings.index(b"\0", start)
-                budget -= end - start
-                name = self.strings[start : end if budget > 0 else start + 64]
-                names[position] = decode(name)
+        strings, budget = self.strings, 2 * len(self.strings) + (1 << 20)
+        slice_all = _slice_text if strings.isascii() else _slice_bytes
+        starts = list(map(self.names.__getitem__, indices))
+        names: list[str] = []
+        for pieces in slice_all(strings, starts):
+            names += pieces
+            budget -= sum(map(len, pieces))
+            if budget < 0:
+                names += (_slice_start(strings, start) for start in starts[len(names) :])
+                break
+        return names
 
 
-def _split(strings: bytes) -> dict[int, str]:
-    """The strings of a table by where they begin."""
-    pieces = strings.split(b"\0")
-    starts = map(add, accumulate(map(len, pieces), initial=0), count())  # a NUL after each
-    if strings.isascii():
-        return dict(zip(starts, strings.decode("ascii").split("\0"), strict=False))
-    return dict(zip(starts, map(decode, pieces), strict=False))
+def _slice_text(strings: bytes, starts: list[int]) -> Iterator[list[str]]:
+    """The strings that begin there, some at a time."""
+    text = strings.decode("ascii")
+    find = text.index
+    for at in range(0, len(starts), _AT_ONCE):
+        yield [text[start : find("\0", start)] for start in starts[at : at + _AT_ONCE]]
+
+
+def _slice_bytes(strings: bytes, starts: list[int]) -> Iterator[list[str]]:
+    """The same where not all of them are ASCII."""
+    find = strings.index
+    for at in range(0, len(starts), _AT_ONCE):
+        block = starts[at : at + _AT_ONCE]
+        yield [decode(strings[start : find(b"\0", start)]) for start in block]
+
+
+def _slice_start(strings: bytes, start: int) -> str:
+    return decode(strings[start : start + _CUT].partition(b"\0")[0])
 
 
 def _column(kind: str, table: bytes, byte_order: str) -> array[int]:

@@ -61,6 +61,11 @@ class ElfSymbolTable(SymbolTable):
             return ()
         return tuple(self._make((first, *self._others.get(name, ()))))
 
+    def __contains__(self, name: object) -> bool:
+        if self._set is None and not (isinstance(name, str) and self._raw.mentions(name)):
+            return False
+        return name in self.names
+
     def __iter__(self) -> Iterator[Symbol]:
         return self._make(range(len(self)))
 

@@ -243,6 +243,17 @@ def test_a_name_that_is_not_utf8_is_kept_visible() -> None:
     assert [item.name for item in _read(content).needed] == ["lib\\xff\\xfe.so"]
 
 
+def test_a_name_is_asked_for_as_it_is_told() -> None:
+    content = build_elf(exports=(ElfSymbol("sXXc"), ElfSymbol("PyInit_demo")), gnu_hash=False)
+    exports = _read(content.replace(b"sXXc", b"s\xff\xfec")).exports
+    assert "PyInit_demo" in exports
+    assert "s\\xff\\xfec" in exports
+    assert "PyInit_other" not in exports
+    assert "Init_demo" not in exports  # though the strings have it
+    assert 7 not in exports
+    assert exports.names == {"PyInit_demo", "s\\xff\\xfec"}
+
+
 def test_a_gnu_unique_symbol_is_an_export() -> None:
     assert _build(exports=(ElfSymbol("once", kind="unique"),)).exports.names == {"once"}
 
