@@ -14,6 +14,7 @@ from binary_checks.environments.gpu_hosts import (
     describe_host,
     find_old_driver,
 )
+from binary_checks.environments.nvidia_versions import read_versions
 from binary_checks.environments.run import Conditions, ProbeAnswer, run_probe
 from binary_checks.environments.venv import Environment
 from binary_checks.environments.without_gpu import read_step
@@ -21,7 +22,6 @@ from binary_checks.errors import GatherError, NotApplicable, ProfileError, Unava
 from binary_checks.model import GpuHost, GpuReport, LibraryVersions, Measurement
 
 _SCRIPTS = {"torch": "gpu_torch"}
-_VERSIONS = ("compiled", "loaded", "installed", "pinned")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,7 +82,7 @@ def use_gpu(environment: Environment, work: Work, *, timeout: float) -> GpuRepor
         value = answers[work.version]
         raise NotApplicable(f"{work.version} is {value!r}: the build is not for CUDA")
     libraries = bench.run("nvidia_libraries", {"module": work.module, "compiled": work.compiled})
-    versions = tuple(_read_versions(libraries.answer))
+    versions = tuple(read_versions(libraries.answer))
     runtime = str(answers.get(work.version) or _find_runtime(versions))
     if problem := find_old_driver(host, runtime):
         raise Unavailable(problem)
@@ -156,13 +156,6 @@ def _read_measurements(rows: list[tuple[str, Mapping[str, Any]]]) -> Iterator[Me
         for name, value in measured.items() if isinstance(measured, dict) else ():
             figure = float(value) if isinstance(value, (int, float)) else math.nan
             yield Measurement(step=step, name=str(name), value=figure)
-
-
-def _read_versions(answer: Mapping[str, Any]) -> Iterator[LibraryVersions]:
-    versions = answer.get("versions")
-    for name, row in sorted(versions.items()) if isinstance(versions, dict) else ():
-        known = {key: str(row.get(key, "")) for key in _VERSIONS}
-        yield LibraryVersions(name=name, **known)
 
 
 def _find_runtime(versions: tuple[LibraryVersions, ...]) -> str:

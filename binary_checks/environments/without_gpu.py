@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from binary_checks.environments.gpu_hosts import HIDDEN, describe_host
 from binary_checks.environments.imports import describe_end, last_lines, place_all
+from binary_checks.environments.nvidia_versions import read_versions
 from binary_checks.environments.run import Conditions, ProbeAnswer, run_probe
+from binary_checks.environments.snippets import name_system
 from binary_checks.environments.venv import Environment
 from binary_checks.errors import GatherError, NotApplicable
 from binary_checks.model import Answer, CudaReport, Outcome, Step
@@ -17,9 +19,10 @@ _ASKED_FOR = {
     "gpu-claimed-without-one": ("available", "devices"),
     "cuda-version-misreported": ("version",),
     "cuda-architectures-misreported": ("architectures",),
+    "cuda-part-missing": ("version", "parts"),
     "missing-gpu-misreported": ("use",),  # last: it is the likeliest to break the process
 }
-"""The options, by check, that are expressions to be evaluated."""
+"""The options, by check, that are expressions to be evaluated, or tables of them."""
 _STATES = {"finished": Outcome.OK, "raised": Outcome.RAISED, "exited": Outcome.EXITED}
 _FRAMES = 6  # of a stack, the innermost ones
 
@@ -31,6 +34,8 @@ class Questions:
     module: str
     snippet: str = ""  # code that must run without a GPU
     expressions: tuple[str, ...] = field(default_factory=tuple)
+    compiled: Mapping[str, str] = field(default_factory=dict)  # expressions, by NVIDIA's library
+    version: str = ""  # the one that gives the CUDA of the build, and nothing for any other build
 
 
 def read_questions(options: Mapping[str, Mapping[str, Any]]) -> Questions:
@@ -40,37 +45,36 @@ def read_questions(options: Mapping[str, Mapping[str, Any]]) -> Questions:
         raise NotApplicable(
             "the profile names no module to be asked about CUDA (unusable-without-gpu: module)"
         )
-    asked = (
+    values = (
         options.get(check, {}).get(name) for check, names in _ASKED_FOR.items() for name in names
+    )
+    asked = (
+        each
+        for value in values
+        for each in (value.values() if isinstance(value, Mapping) else (value,))
     )
     return Questions(
         module=own["module"],
         snippet=own.get("snippet", ""),
         expressions=tuple(dict.fromkeys(filter(None, asked))),
+        compiled=options.get("cuda-libraries-disagree", {}).get("compiled") or {},
+        version=options.get("cuda-version-misreported", {}).get("version", ""),
     )
 
 
 def ask_without_gpu(
     environment: Environment, questions: Questions, *, timeout: float
 ) -> CudaReport:
-    """Ask in one process of ``timeout`` seconds.
+    """Ask in two processes of ``timeout`` seconds each: the package, and NVIDIA's libraries.
 
     Raises Unavailable when the package could not be installed.
     """
     environment.require_installed()
-    request = {
-        "module": questions.module,
-        "snippet": questions.snippet,
-        "questions": questions.expressions,
-        "site_packages": str(environment.site_packages),
-    }
     host = describe_host(environment.python, HIDDEN, timeout=timeout)
-    conditions = Conditions(variables=HIDDEN, calls=True)
-    result = run_probe(
-        environment.python, "ask_module", request, timeout=timeout, conditions=conditions
-    )
+    asked = {"snippet": questions.snippet, "questions": questions.expressions}
+    result = _run("ask_module", questions.module, asked, environment, timeout)
     rows = result.answer.get("answers")
-    return CudaReport(
+    report = CudaReport(
         python=environment.target.name,
         step=read_step(questions.module, result, environment),
         stage=str(result.answer.get("stage", "")),
@@ -80,7 +84,38 @@ def ask_without_gpu(
             if isinstance(row, dict)
         ),
         host=host,
+        system=name_system(environment.target),
     )
+    if report.step.outcome is not Outcome.OK or _is_without_cuda(report, questions.version):
+        return report
+    libraries = _run(
+        "nvidia_libraries", questions.module, {"compiled": questions.compiled}, environment, timeout
+    )
+    return replace(
+        report,
+        versions=tuple(read_versions(libraries.answer)),
+        versions_step=read_step("versions", libraries, environment),
+    )
+
+
+def _run(
+    script: str,
+    module: str,
+    request: Mapping[str, object],
+    environment: Environment,
+    timeout: float,
+) -> ProbeAnswer:
+    place = {"module": module, "site_packages": str(environment.site_packages)}
+    conditions = Conditions(variables=HIDDEN, calls=True)
+    return run_probe(
+        environment.python, script, {**place, **request}, timeout=timeout, conditions=conditions
+    )
+
+
+def _is_without_cuda(report: CudaReport, version: str) -> bool:
+    """Whether the package says that it is built for no CUDA."""
+    answers = (each for each in report.answers if version and each.question == version)
+    return any(not (each.value or each.error) for each in answers)
 
 
 def read_step(name: str, result: ProbeAnswer, environment: Environment) -> Step:

@@ -37,6 +37,17 @@ class GpuHost:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LibraryVersions:
+    """The versions of one of NVIDIA's libraries, "9.10.2"; "" where it cannot be asked."""
+
+    name: str  # "cudnn"
+    compiled: str = ""  # of the headers that the package was built with
+    loaded: str = ""  # as the library in the process says
+    installed: str = ""  # of the distribution that brings it
+    pinned: str = ""  # the one version of that distribution that an installed one requires
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CudaReport(ProbeReport):
     """A package imported, tried and asked where no driver and no toolkit is to be found."""
 
@@ -44,6 +55,9 @@ class CudaReport(ProbeReport):
     stage: str = ""  # what the process was at when it ended early: "import torch", an expression
     answers: tuple[Answer, ...] = ()
     host: GpuHost = field(default_factory=GpuHost)  # what could not be hidden
+    system: str = ""  # "linux-x86_64"
+    versions: tuple[LibraryVersions, ...] = ()  # of NVIDIA's libraries, asked in another process
+    versions_step: Step | None = None  # of that process; None: there was nothing to ask about
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,17 +67,6 @@ class Measurement:
     step: str
     name: str  # the dtype of a relative error; "seconds", "bytes kept"
     value: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LibraryVersions:
-    """The versions of one of NVIDIA's libraries, "9.10.2"; "" where it cannot be asked."""
-
-    name: str  # "cudnn"
-    compiled: str = ""  # of the headers that the package was built with
-    loaded: str = ""  # as the library in the process says
-    installed: str = ""  # of the distribution that brings it
-    pinned: str = ""  # the one version of that distribution that an installed one requires
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

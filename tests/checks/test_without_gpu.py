@@ -18,7 +18,9 @@ from binary_checks.model import (
     Answer,
     CudaReport,
     DeviceCode,
+    DeviceContainers,
     DeviceKind,
+    DeviceTarget,
     GpuDevice,
     GpuHost,
     NotLooked,
@@ -187,6 +189,28 @@ def test_cuda_architectures_misreported_fires_on_what_no_object_has() -> None:
         "demo.arch_flags() names compute_90, for which no object of the package has code",
         "demo.arch_flags() names sm_80, for which no object of the package has code",
     ]
+
+
+def test_cuda_architectures_misreported_fires_on_what_it_leaves_out() -> None:
+    common = (
+        DeviceTarget(kind=DeviceKind.SASS, architecture="sm_90"),
+        DeviceTarget(kind=DeviceKind.PTX, architecture="sm_120"),
+    )
+    rare = DeviceTarget(kind=DeviceKind.SASS, architecture="sm_100a")
+    containers = (
+        DeviceContainers(targets=common, count=3),
+        DeviceContainers(targets=(*common, rare), count=1),
+        DeviceContainers(targets=(rare,), count=1),
+        DeviceContainers(reason="not read"),
+    )
+    codes = (code(DeviceKind.SASS, "sm_90"), code(DeviceKind.PTX, "sm_120"))
+    built = wheel(objects=[elf_file(device_code=codes, device_containers=containers)])
+    silent = cuda_architectures_misreported(said(FLAGS, "sm_90"), built, architectures=FLAGS)
+    assert list(silent) == [
+        "demo.arch_flags() leaves out compute_120, for which 4 of 5 containers are"
+    ]
+    whole = said(FLAGS, "sm_90 compute_120")
+    assert list(cuda_architectures_misreported(whole, built, architectures=FLAGS)) == []
 
 
 def test_cuda_architectures_misreported_fires_on_other_than_expected_and_on_no_list() -> None:

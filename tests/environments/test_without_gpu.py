@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from ctypes.util import find_library
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from binary_checks.environments.gpu_steps import demand_gpu, read_work
 from binary_checks.environments.venv import Environment
 from binary_checks.environments.without_gpu import ask_without_gpu, read_questions
 from binary_checks.errors import NotApplicable, ProfileError, Unavailable
-from binary_checks.model import Answer, CudaReport, Outcome
+from binary_checks.model import Answer, CudaReport, LibraryVersions, Outcome, Step
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, open_offline
 
@@ -26,6 +27,7 @@ bare = pytest.mark.skipif(bool(find_library("cuda")), reason="this host has a dr
 HONEST = """
 import os
 version = "12.6"
+built_with = (9, 1, 0)
 def available(): return False
 def flags(): return ["sm_80", "compute_90"]
 def visible(): return os.environ.get("CUDA_VISIBLE_DEVICES", "all")
@@ -70,6 +72,24 @@ def test_each_question_is_answered_with_a_value_or_an_exception(environment: Env
             question="honest.use()", error="RuntimeError: Found no NVIDIA driver on your system."
         ),
     )
+
+
+def test_nvidias_libraries_are_asked_unless_the_build_is_for_no_cuda(
+    environment: Environment,
+) -> None:
+    options: dict[str, Any] = {
+        "unusable-without-gpu": {"module": "honest"},
+        "cuda-version-misreported": {"version": "honest.version"},
+        "cuda-part-missing": {"parts": {"fft": "honest.available()"}},
+        "cuda-libraries-disagree": {"compiled": {"cudnn": "honest.built_with"}},
+    }
+    found = ask_without_gpu(environment, read_questions(options), timeout=60)
+    assert [each.question for each in found.answers] == ["honest.version", "honest.available()"]
+    assert found.versions == (LibraryVersions(name="cudnn", compiled="9.1.0"),)
+    assert found.versions_step == Step(name="versions", libraries=None)
+    options["cuda-version-misreported"] = {"version": "honest.available()"}
+    found = ask_without_gpu(environment, read_questions(options), timeout=60)
+    assert (found.versions, found.versions_step) == ((), None)
 
 
 def test_gpus_and_the_users_cuda_are_hidden(

@@ -11,6 +11,7 @@ from binary_checks.model import (
     Answer,
     CudaReport,
     DeviceKind,
+    DeviceTarget,
     Distribution,
     ElfFile,
     NotLooked,
@@ -67,6 +68,27 @@ def find_architectures(package: Distribution) -> frozenset[tuple[bool, str]]:
         for code in item.device_code
         if code.architecture.startswith("sm_")
     )
+
+
+def find_common_architectures(package: Distribution) -> tuple[tuple[str, int, int], ...]:
+    """Find what more than half of its containers of code are for: name, their number, and of all.
+
+    The names are those that nvcc takes, without a suffix: "sm_90", "compute_90" for PTX.
+    """
+    counts: dict[str, int] = {}
+    total = 0
+    for item in package.objects:
+        for group in item.device_containers if isinstance(item, (ElfFile, PeFile)) else ():
+            names = {_spell(each) for each in group.targets if each.architecture.startswith("sm_")}
+            total += group.count if names else 0
+            for name in names:
+                counts[name] = counts.get(name, 0) + group.count
+    return tuple((name, n, total) for name, n in sorted(counts.items()) if 2 * n > total)
+
+
+def _spell(target: DeviceTarget) -> str:
+    kind = "compute" if target.kind is DeviceKind.PTX else "sm"
+    return f"{kind}_{generation(target.architecture)[1]}"
 
 
 def generation(architecture: str) -> tuple[bool, str]:

@@ -10,6 +10,7 @@ from binary_checks.checks.cuda.answers import (
     disagree,
     find_answer,
     find_architectures,
+    find_common_architectures,
     find_gap,
     find_visible,
     generation,
@@ -138,7 +139,8 @@ def cuda_architectures_misreported(
 
     The option ``architectures`` is a Python expression that gives a list or a text of words
     (``torch._C._cuda_getArchFlags()``): they must be the ``expected`` ones, in any order, where
-    those are given, and for each some object of the package must have code.
+    those are given, and for each some object of the package must have code. What more than half of
+    the package's containers of code are for must be among them; some kernels may be for more.
 
     Why: extensions are compiled for what is reported, and users are told that their GPU is served.
 
@@ -161,3 +163,7 @@ def cuda_architectures_misreported(
     there = find_architectures(package)
     for name in sorted(name for name in found if there and generation(name) not in there):
         yield f"{architectures} names {name}, for which no object of the package has code"
+    said = {generation(name) for name in found}
+    for name, count, total in find_common_architectures(package):
+        if generation(name) not in said:
+            yield f"{architectures} leaves out {name}, for which {count} of {total} containers are"

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from packaging.utils import canonicalize_name
-
 from binary_checks.check import check
+from binary_checks.checks.nvidia_versions import compare_loaded, find_pins, find_untold
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
     Distribution,
     Finding,
     GpuReport,
-    LibraryVersions,
     Measurement,
     Note,
     NotLooked,
     Outcome,
 )
-from binary_checks.model.requirements import read_requirement
 
 _OTHER_FIGURES = frozenset({"seconds", "devices", "bytes kept", "bytes returned"})
 
@@ -97,58 +94,13 @@ def gpu_libraries_disagree(
     Fix: pin the libraries to what the package is built with, and let its search paths lead to them
     before anything else.
     """
-    known = {each.name: each for each in report.versions}
-    for name in sorted(name for name in compiled or {} if _is_untold(known.get(name))):
-        yield NotLooked(sentence=f"{name}: the package does not say what it was built with")
-    if not known:
+    for sentence in find_untold(report.versions, compiled or {}):
+        yield NotLooked(sentence=sentence)
+    if not report.versions:
         raise NotApplicable("the package loads none of NVIDIA's libraries")
-    pins = dict(_find_pins(package))
+    pins = find_pins(package)
     for each in report.versions:
-        yield from _compare(each, pins.get(each.name, "") or each.pinned, newer=newer)
-
-
-def _is_untold(versions: LibraryVersions | None) -> bool:
-    """Whether a library is there, for all that is known, of unknown headers."""
-    if versions is None:
-        return True
-    return not versions.compiled and bool(versions.loaded or versions.installed)
-
-
-def _compare(versions: LibraryVersions, pin: str, *, newer: bool) -> Iterator[Finding]:
-    name, loaded = versions.name, versions.loaded
-    if not loaded:
-        if versions.compiled:
-            yield NotLooked(sentence=f"{name}: it is not loaded, or does not say its version")
-        return
-    if versions.compiled and not _serves(loaded, versions.compiled, newer=newer):
-        yield f"{name} {loaded} is loaded, the package was built with {versions.compiled}"
-    if versions.installed and _cut(loaded) != _cut(versions.installed, _length(loaded)):
-        yield f"{name} {loaded} is loaded, {versions.installed} is installed"
-    if pin and _cut(loaded) != _cut(pin, _length(loaded)):
-        yield f"{name} {loaded} is loaded, the package requires {pin}"
-
-
-def _serves(loaded: str, built: str, *, newer: bool) -> bool:
-    length = min(_length(loaded), _length(built))
-    one, other = _cut(loaded, length), _cut(built, length)
-    return one == other or (newer and one[:1] == other[:1] and one > other)
-
-
-def _length(version: str) -> int:
-    return min(version.count(".") + 1, 3)
-
-
-def _cut(version: str, length: int = 3) -> tuple[int, ...]:
-    parts = (part for part in version.split(".")[:length])
-    return tuple(int(part) if part.isdecimal() else -1 for part in parts)
-
-
-def _find_pins(package: Distribution) -> Iterator[tuple[str, str]]:
-    """Find the exact versions of NVIDIA's distributions that it requires, by library."""
-    for requirement in map(read_requirement, package.requires_dist):
-        if requirement is None:
-            continue
-        prefix, _, rest = canonicalize_name(requirement.name).partition("-")
-        versions = [each.version for each in requirement.specifier if each.operator == "=="]
-        if prefix == "nvidia" and versions and "*" not in versions[0]:
-            yield rest.partition("-cu")[0], versions[0]
+        if each.loaded:
+            yield from compare_loaded(each, pins.get(each.name, "") or each.pinned, newer=newer)
+        elif each.compiled:
+            yield NotLooked(sentence=f"{each.name}: it is not loaded, or does not say its version")
