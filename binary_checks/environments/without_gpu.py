@@ -8,6 +8,7 @@ from typing import Any
 
 from binary_checks.environments.gpu_hosts import HIDDEN, describe_host
 from binary_checks.environments.imports import describe_end, last_lines, place_all
+from binary_checks.environments.native_stacks import describe_lack
 from binary_checks.environments.nvidia_versions import read_versions
 from binary_checks.environments.run import Conditions, ProbeAnswer, run_probe
 from binary_checks.environments.snippets import name_system
@@ -145,7 +146,15 @@ def describe_stack(result: ProbeAnswer, environment: Environment) -> str:
         return describe_end(result, environment)
     places = " < ".join(map(environment.place, result.places[:_FRAMES]))
     calls = " < ".join(result.calls[:_FRAMES])
-    return result.detail + (places and f" at {places}") + (calls and f", in native code at {calls}")
+    lack = describe_lack(result.calls)
+    return "".join(
+        (
+            result.detail,
+            places and f" at {places}",
+            calls and f", in native code at {calls}",
+            lack and f" ({lack})",
+        )
+    )
 
 
 def _read_answer(row: Mapping[str, Any], environment: Environment) -> Answer:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from binary_checks.environments.gpu_steps import demand_gpu, read_work
+from binary_checks.environments.native_stacks import describe_lack
 from binary_checks.environments.venv import Environment
 from binary_checks.environments.without_gpu import ask_without_gpu, read_questions
 from binary_checks.errors import NotApplicable, ProfileError, Unavailable
@@ -22,6 +23,7 @@ from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, open_offline
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="stacks are read on Linux")
 bare = pytest.mark.skipif(bool(find_library("cuda")), reason="this host has a driver")
 
 HONEST = """
@@ -37,6 +39,7 @@ def use(): raise RuntimeError("Found no NVIDIA driver on your system.")
 MODULES = {
     "honest": HONEST,
     "crashes": "import os\ndef available(): os.abort()\n",
+    "hangs_below": "import ctypes\ndef wait():\n    ctypes.CDLL(None).pause()\nwait()\n",
     "hangs": "import time\ndef wait():\n    time.sleep(600)\ndef start():\n    wait()\nstart()\n",
     "raises": "raise OSError('libcuda.so.1: cannot open shared object file')\n",
     "leaves": "import sys\nsys.exit(3)\n",
@@ -143,13 +146,30 @@ def test_a_hang_is_told_with_the_calls_that_led_there(environment: Environment) 
     )
 
 
-@pytest.mark.skipif(
-    not (sys.platform == "linux" and shutil.which("gdb") and os.geteuid() == 0),
-    reason="needs a debugger that may look",
-)
-def test_a_hang_is_told_with_the_native_calls_too(environment: Environment) -> None:
-    detail = ask(environment, "hangs", timeout=2).step.detail
-    assert re.search(r", in native code at \S*(nanosleep|select)\S* <", detail)
+@linux
+@pytest.mark.skipif(not shutil.which("gdb"), reason="needs a debugger")
+def test_a_hang_in_native_code_is_told_with_both_stacks(environment: Environment) -> None:
+    detail = ask(environment, "hangs_below", timeout=4).step.detail
+    python, _, native = detail.partition(", in native code at ")
+    assert python.startswith("4 s at hangs_below.py:3 in wait < hangs_below.py:4 in <module>")
+    assert re.match(r"\S*pause < ", native)
+
+
+@linux
+def test_without_a_debugger_a_hang_is_told_with_what_to_install(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    detail = ask(environment, "hangs_below", timeout=4).step.detail
+    python, _, rest = detail.partition(", in native code at ")
+    assert python.startswith("4 s at hangs_below.py:3 in wait < hangs_below.py:4 in <module>")
+    assert rest.startswith("kernel:")
+    assert detail.endswith("(for the native stack install gdb, or eu-stack of elfutils)")
+
+
+def test_what_no_debugger_was_let_see_is_told() -> None:
+    assert describe_lack(("pause", "kernel:do_pause")) == ""
+    assert "the native stack" in describe_lack(()) or "no native stack" in describe_lack(())
 
 
 def test_a_bad_end_after_the_last_answer_is_told_apart(environment: Environment) -> None:
