@@ -55,7 +55,7 @@ def read_host(result: ProbeAnswer, variables: Mapping[str, str]) -> GpuHost:
         if isinstance(row, dict)
     )
     problem = _find_problem(result)
-    if not problem and not devices:
+    if not problem and (answer.get("status") != 0 or not devices):
         problem = _describe_refusal(answer, variables)
     if not problem:
         problem = next(_find_unusable(rows), "")
@@ -96,12 +96,13 @@ def _describe_refusal(answer: Mapping[str, Any], variables: Mapping[str, str]) -
     status = answer.get("status")
     name = _text(answer, "status_name") or f"error {status}"
     present, visible = answer.get("present"), variables.get("CUDA_VISIBLE_DEVICES")
-    if status not in {0, 100}:  # CUDA_SUCCESS, CUDA_ERROR_NO_DEVICE
+    if status not in (0, 100):  # CUDA_SUCCESS, CUDA_ERROR_NO_DEVICE
         return f"the NVIDIA driver does not start: cuInit gives {name} ({status})"
     if visible is not None:
         return f"CUDA_VISIBLE_DEVICES={visible!r} leaves none of the host's GPUs to be used"
     if present:
-        return f"{present} GPUs are there, but CUDA cannot use one: cuInit gives {name} ({status})"
+        there = "1 GPU is" if present == 1 else f"{present} GPUs are"
+        return f"{there} there, but CUDA cannot use one: cuInit gives {name} ({status})"
     return "the NVIDIA driver finds no GPU"
 
 

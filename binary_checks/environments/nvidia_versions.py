@@ -14,5 +14,6 @@ def read_versions(answer: Mapping[str, Any]) -> Iterator[LibraryVersions]:
     """Read the versions of each library, by name."""
     versions = answer.get("versions")
     for name, row in sorted(versions.items()) if isinstance(versions, dict) else ():
-        known = {place: str(row.get(place, "")) for place in _PLACES}
+        told = row if isinstance(row, dict) else {}
+        known = {place: str(told.get(place) or "") for place in _PLACES}
         yield LibraryVersions(name=name, **known)

@@ -117,7 +117,8 @@ def test_a_step_that_fails_reaches_no_other(environment: Environment, stand_in: 
     report = use_gpu(environment, torch_work(), timeout=60)
     rnn, svd, *others, _ = report.steps
     assert (rnn.outcome, rnn.detail) == (Outcome.RAISED, "RuntimeError: CUDNN_STATUS")
-    assert (svd.outcome, svd.detail) == (Outcome.HUNG, "60 s")
+    assert svd.outcome is Outcome.HUNG
+    assert svd.detail.startswith("60 s")
     assert [step.outcome for step in others] == [Outcome.OK, Outcome.OK]
     assert report.untried == (("compilation", "no C compiler"),)
 
