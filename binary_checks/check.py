@@ -10,12 +10,12 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property, update_wrapper
 from typing import Any, Generic, ParamSpec
 
 from binary_checks.errors import ProfileError
 from binary_checks.model import Finding, Linkage, ObjectFile, Package, ProbeReport, TargetSystem
+from binary_checks.records import dataclass
 
 _P = ParamSpec("_P")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -25,6 +25,7 @@ from binary_checks.model import (
 )
 from binary_checks.model.snippets import SnippetReport
 from binary_checks.profile import Profile
+from binary_checks.records import dataclass
 from binary_checks.subject import Subject
 
 if TYPE_CHECKING:

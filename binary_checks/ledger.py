@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from enum import Enum
 from typing import Any
 
 from binary_checks.errors import one_line
 from binary_checks.model import Note, NotLooked, Problem
+from binary_checks.records import dataclass
 from binary_checks.verdict import Accepted, Verdict, problem_line
 
 

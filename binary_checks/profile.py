@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import typing
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import date
 from fnmatch import fnmatchcase
 from importlib import resources
@@ -15,6 +15,7 @@ from typing import Any
 from binary_checks.check import Check, Option
 from binary_checks.errors import ProfileError
 from binary_checks.model import Problem
+from binary_checks.records import dataclass
 from binary_checks.toml_values import convert, reject_unknown
 
 if sys.version_info >= (3, 11):

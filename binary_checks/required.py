@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -15,6 +15,7 @@ from binary_checks.environments.foreign_tags import ForeignPython, describe_pyth
 from binary_checks.errors import GatherError
 from binary_checks.loaders.requirements import find_required, fits
 from binary_checks.model import Interpreter, Package, TargetSystem, Wheel
+from binary_checks.records import dataclass
 
 _MOST_ROUNDS = 50
 Open = Callable[[Path], Package]

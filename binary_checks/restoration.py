@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -37,6 +36,7 @@ from binary_checks.model import (
     Wheel,
     hash_record,
 )
+from binary_checks.records import dataclass
 
 SCHEMA = "binary-checks/facts/1"
 WRITER = f"binary-checks {__version__}"

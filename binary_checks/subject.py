@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from binary_checks import objects, packages
@@ -11,6 +11,7 @@ from binary_checks.errors import GatherError
 from binary_checks.model import Distribution, Format, InstalledPackage, Package
 from binary_checks.packages import Preview, Progress, installed
 from binary_checks.packages.installed import Installation
+from binary_checks.records import dataclass
 from binary_checks.restoration import Statement
 
 

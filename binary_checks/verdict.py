@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from binary_checks.model import (
     UnreadObject,
 )
 from binary_checks.profile import KnownProblem, Profile
+from binary_checks.records import dataclass
 
 FORMATS: dict[type, Format] = {
     ElfFile: Format.ELF,

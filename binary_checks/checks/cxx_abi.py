@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 
 from binary_checks.check import check
@@ -13,6 +13,7 @@ from binary_checks.errors import NotApplicable
 from binary_checks.model import Finding, Format, Kind, NotLooked, ObjectFile, Package, Problem
 from binary_checks.model.mangling import names_old_abi
 from binary_checks.model.phrases import name_first
+from binary_checks.records import dataclass
 
 _NAMESPACE = re.compile(r"_Z(?:T[VTISC]|GV|GR)?N[VKRO]*(\d+)")
 _NOBODYS = frozenset({"std", "__gnu_cxx", "__cxxabiv1", "__gnu_debug", "__gnu_parallel"})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass
 
 from binary_checks.checks.visual_cpp import is_redistributable
 from binary_checks.model import (
@@ -17,6 +16,7 @@ from binary_checks.model import (
     Problem,
     Rule,
 )
+from binary_checks.records import dataclass
 
 # The name that auditwheel or delvewheel gives to a library: it stands for its contents, wherever
 # it lies.

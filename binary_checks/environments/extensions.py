@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from binary_checks.environments.imports import describe_end, last_lines, place_all
@@ -12,6 +12,7 @@ from binary_checks.environments.venv import Environment
 from binary_checks.errors import GatherError
 from binary_checks.model import ExtensionReport, Outcome, Step
 from binary_checks.model.extensions import init_function, parse_extension_name
+from binary_checks.records import dataclass
 
 _STATES = {
     "loaded": Outcome.OK,

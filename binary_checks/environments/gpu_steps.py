@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from binary_checks.environments.venv import Environment
 from binary_checks.environments.without_gpu import read_step
 from binary_checks.errors import GatherError, NotApplicable, ProfileError, Unavailable
 from binary_checks.model import GpuHost, GpuReport, LibraryVersions, Measurement
+from binary_checks.records import dataclass
 
 _SCRIPTS = {"torch": "gpu_torch"}
 

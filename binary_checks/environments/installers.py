@@ -9,7 +9,7 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from binary_checks.environments.index_settings import (
@@ -20,6 +20,7 @@ from binary_checks.environments.index_settings import (
 )
 from binary_checks.environments.processes import run_process
 from binary_checks.errors import GatherError, Unavailable
+from binary_checks.records import dataclass
 
 # What would lead the installer, or what it builds, to something that lies on this machine.
 _LEAKS = ("PYTHON", "LD_", "DYLD_", "VIRTUAL_ENV", "CONDA_", "PIP_TARGET", "PIP_PREFIX", "PIP_USER")

@@ -14,12 +14,12 @@ import sys
 import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from binary_checks.environments.native_stacks import take_native_stack
 from binary_checks.environments.windows_job import SUSPENDED, close_job, open_job
+from binary_checks.records import dataclass
 
 COOKIE = "BINARY_CHECKS_PROCESS"
 _KEPT = 64 * 1024  # bytes of output: its head and its tail, half each

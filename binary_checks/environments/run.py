@@ -8,7 +8,7 @@ import re
 import stat
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from binary_checks.environments.processes import Ended, name_crash, run_process
 from binary_checks.errors import GatherError
 from binary_checks.model import Outcome
+from binary_checks.records import dataclass
 
 _MEMORY = 16 * 1024**3  # bytes of private memory: torch imports in 1, numba in 1; a leak has no end
 _LONGEST_ANSWER = 16 << 20  # bytes

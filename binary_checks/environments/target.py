@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import packaging
@@ -13,6 +12,7 @@ from packaging.tags import Tag, compatible_tags, cpython_tags, parse_tag, platfo
 from binary_checks.environments.run import run_probe
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import Outcome, Wheel
+from binary_checks.records import dataclass
 
 # How macOS and Windows spell what Linux calls otherwise.
 _ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from binary_checks.environments.gpu_hosts import HIDDEN, describe_host
@@ -15,6 +15,7 @@ from binary_checks.environments.snippets import name_system
 from binary_checks.environments.venv import Environment
 from binary_checks.errors import GatherError, NotApplicable
 from binary_checks.model import Answer, CudaReport, Outcome, Step
+from binary_checks.records import dataclass
 
 _ASKED_FOR = {
     "gpu-claimed-without-one": ("available", "devices"),

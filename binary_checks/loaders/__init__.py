@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
@@ -21,6 +21,7 @@ from binary_checks.loaders.symbols import look_up
 from binary_checks.loaders.versions import find_missing_versions
 from binary_checks.loaders.windows import WindowsLoader
 from binary_checks.model import Edge, Format, Linkage, MissingVersion, Package, Rule, TargetSystem
+from binary_checks.records import dataclass
 
 __all__ = ["simulate"]
 

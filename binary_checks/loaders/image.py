@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Generic
 
 from binary_checks.loaders.loader import Found, Loader, ObjectT
 from binary_checks.loaders.places import Place
 from binary_checks.model import Dependency, Edge, Kind, Rule
+from binary_checks.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from binary_checks.loaders.layout import Layout
 from binary_checks.loaders.places import Place
 from binary_checks.model import Dependency, Edge, ObjectFile, Rule, TargetSystem
+from binary_checks.records import dataclass
 
 ObjectT = TypeVar("ObjectT", bound=ObjectFile)
 

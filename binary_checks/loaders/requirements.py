@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -11,6 +10,7 @@ from packaging.version import InvalidVersion, Version
 
 from binary_checks.model import Package, TargetSystem, Wheel
 from binary_checks.model.requirements import applicable
+from binary_checks.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from operator import itemgetter
 
 from binary_checks.loaders.elf import ElfLoader
@@ -17,6 +16,7 @@ from binary_checks.loaders.scope import (
     strong,
 )
 from binary_checks.model import ElfFile, UnexploredSymbols, UnresolvedSymbol
+from binary_checks.records import dataclass
 
 
 def look_up(images: Iterable[Image[ElfFile]], loader: ElfLoader) -> Lookups:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from packaging.tags import Tag
 
 from binary_checks.model.objects import Kind, ObjectFile
 from binary_checks.model.symbols import SymbolTable
+from binary_checks.records import dataclass
 
 _SUFFIX = re.compile(
     r"""\.(?:

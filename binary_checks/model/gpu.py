@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from binary_checks.model.probes import ProbeReport, Step
+from binary_checks.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

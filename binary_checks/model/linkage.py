@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from binary_checks.model.objects import Format
+from binary_checks.records import dataclass
 
 
 class Rule(str, Enum):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from binary_checks.model.device_code import DeviceCode, DeviceContainers, DeviceFault
 from binary_checks.model.symbols import NO_SYMBOLS, SymbolTable
+from binary_checks.records import dataclass
 
 
 class Format(str, Enum):

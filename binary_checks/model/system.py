@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from binary_checks.records import dataclass
 
 _NUMERIC = re.compile(r"\d+(?:\.\d+)*", re.ASCII)
 

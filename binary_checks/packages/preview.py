@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from binary_checks.model.objects import Format
 from binary_checks.model.packages import Package
 from binary_checks.model.source import ObjectReader
 from binary_checks.packages.archive import Archive
 from binary_checks.packages.file_bytes import FileBytes
 from binary_checks.packages.inflate import read_head
+from binary_checks.records import dataclass
 
 _HEAD = 64  # bytes
 

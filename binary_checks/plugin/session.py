@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from binary_checks.plugin.subjects import (
     take_installed,
 )
 from binary_checks.profile import Profile, find_profile, load_profile, validate
+from binary_checks.records import dataclass
 from binary_checks.subject import Subject
 
 

@@ -13,9 +13,10 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from binary_checks.model.system import SystemLibrary
+from binary_checks.records import dataclass
 from binary_checks.systems.committed import read_committed
 
 Version = tuple[int, int]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import Enum
 from itertools import product
 from pathlib import PureWindowsPath
+
+from binary_checks.records import dataclass
 
 _MOST_VALUES = 32  # of one expression
 _LONGEST = 4096  # characters of one text
