@@ -192,10 +192,11 @@ def missing_init_function(library: ObjectFile) -> Iterator[Finding]:
     if library.kind is not Kind.SHARED or name is None or not _is_for_import(name):
         return
     function = init_function(name.stem)
-    exported = library.exports.names
-    if function in exported:
+    if library.exports.among((function,)):
         return
-    others = sorted(item for item in exported if item.startswith(("PyInit_", "PyInitU_")))
+    others = sorted(
+        item for item in library.exports.names if item.startswith(("PyInit_", "PyInitU_"))
+    )
     if others:
         yield f"does not export {function}, but {others[0]}"
     elif find_python_symbols(library).names:

@@ -136,7 +136,7 @@ class Layout(Generic[ObjectT]):
                 self.label(item.path)
                 for files in self._files.values()
                 for item in files
-                if self.fits(item, needer.architecture) and name in item.exports.names
+                if self.fits(item, needer.architecture) and item.exports.among((name,))
             ),
             "",
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from binary_checks.model.objects import Format, MalformedObject, ObjectFile, UnreadObject
 
@@ -24,6 +24,15 @@ class Scout(Protocol):
 
     def see(self, piece: bytes) -> Iterable[tuple[int, bytes]]:
         """Take the next piece; offsets and bytes, in rising order, that may be asked for."""
+
+
+@runtime_checkable
+class Watched(Protocol):
+    """A byte source that knows who watched it stream by."""
+
+    @property
+    def scout(self) -> Scout | None:
+        """Whoever did, from the first byte to the last."""
 
 
 class ObjectReader(Protocol):

@@ -74,6 +74,10 @@ def retained(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
 def scout(head: bytes, size: int) -> Scout | None:
     """Whoever finds, while such a file streams by, what the first bytes do not tell of."""
     found = recognise(head)
+    if found is Format.MACHO:
+        from binary_checks.objects.macho_ranges import find_signed_pages  # on demand
+
+        return find_signed_pages(head, size)
     regions = _reader(found).searched(head, size) if found else ()
     if not regions:
         return None

@@ -36,6 +36,7 @@ from binary_checks.objects.macho_header import (
     read_slices,
 )
 from binary_checks.objects.macho_machines import architecture_of
+from binary_checks.objects.macho_ranges import find_ranges
 from binary_checks.objects.macho_signature import find_signature_faults
 from binary_checks.objects.macho_symbols import read_symbols
 
@@ -58,9 +59,12 @@ def recognises(head: bytes) -> bool:
     return head[:4] in THIN
 
 
-def retained(head: bytes, size: int) -> tuple[tuple[int, int], ...]:  # noqa: ARG001 - as its twins
-    """Everything: the code signature is about every byte."""
-    return ((0, size),)
+def retained(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
+    """The ranges that ``read`` may ask for, as far as the first bytes tell.
+
+    What is left out is code and data: their pages are hashed while they stream by.
+    """
+    return find_ranges(head, size)
 
 
 def searched(head: bytes, size: int) -> tuple[tuple[int, int], ...]:

@@ -9,6 +9,9 @@ from binary_checks.model import Symbol, SymbolTable
 from binary_checks.objects.macho_names import decode_names, join_names, library_of, spell
 from binary_checks.objects.macho_trie import WEAK_DEFINITION, Export, find_in_trie, walk_trie
 
+_BYTES_PER_NAME = 64
+"""For more names than one in so many bytes of a trie all of it is read, which is quicker."""
+
 
 class MachOExports(SymbolTable):
     """The exports of one object, as its trie has them.
@@ -48,7 +51,8 @@ class MachOExports(SymbolTable):
     def among(self, names: Iterable[str]) -> frozenset[str]:
         """Those of the names that it has."""
         wanted = frozenset(names)
-        if self._text is not None or any("\\" in name for name in wanted):  # an escape of ours
+        many = len(wanted) * _BYTES_PER_NAME > len(self._trie)
+        if many or self._text is not None or any("\\" in name for name in wanted):  # our escape
             return wanted & self.names
         try:
             found = [name for name, _, _ in self._look_up(wanted)]

@@ -15,6 +15,9 @@ WEAK_LOOKUP = -3  # all share one definition, such as that of ``operator new``
 
 _Group = tuple[str, bool]  # the library that is asked; whether its symbols may be missing
 
+_FEW = 4
+"""For more names than that all of them are decoded."""
+
 
 class MachOImports(SymbolTable):
     """The imports of one object.
@@ -75,6 +78,13 @@ class MachOImports(SymbolTable):
             Symbol(name=name, library=library, weak=weak)
             for (library, weak), names in self._groups.items()
             if name in names
+        )
+
+    def among(self, names: Iterable[str]) -> frozenset[str]:
+        """Those of the names that it has; few are looked for without reading them all."""
+        wanted = frozenset(names)
+        return (
+            wanted & self.names if len(wanted) > _FEW else frozenset(n for n in wanted if n in self)
         )
 
     def __contains__(self, name: object) -> bool:

@@ -14,16 +14,18 @@ from typing import Any, NamedTuple
 
 from binary_checks.errors import MalformedError
 from binary_checks.objects.macho_header import Slice
+from binary_checks.objects.macho_pages import PageScout
 
 _SUPER_BLOB = 0xFADE0CC0
 _CODE_DIRECTORY = 0xFADE0C02
 _SLOT, _FIRST_ALTERNATE, _LAST_ALTERNATE = 0, 0x1000, 0x1004  # where code directories stand
 
+_SHA_256 = 2
 _Hash = Callable[[bytes | memoryview], Any]
 
 _HASHES: dict[int, tuple[str, _Hash, int]] = {
     1: ("SHA-1", partial(hashlib.sha1, usedforsecurity=False), 20),
-    2: ("SHA-256", hashlib.sha256, 32),
+    _SHA_256: ("SHA-256", hashlib.sha256, 32),
     3: ("truncated SHA-256", hashlib.sha256, 20),
     4: ("SHA-384", hashlib.sha384, 48),
 }
@@ -110,7 +112,10 @@ def _verify(source: Slice, directory: CodeDirectory, signature_start: int) -> It
     if pages * length != len(directory.hashes):
         yield f"the code signature has {len(directory.hashes) // length} hashes, not {pages}"
         return
-    wrong = list(_find_wrong_pages(source, directory, page_size))
+    seen = _hash_seen_pages(source, directory)
+    if seen == directory.hashes:
+        return
+    wrong = list(_find_wrong_pages(source, directory, page_size, seen))
     if wrong:
         yield (
             f"the code signature's {name} of {len(wrong)} of {pages} pages is wrong, "
@@ -118,10 +123,26 @@ def _verify(source: Slice, directory: CodeDirectory, signature_start: int) -> It
         )
 
 
-def _find_wrong_pages(source: Slice, directory: CodeDirectory, page_size: int) -> Iterator[int]:
+def _hash_seen_pages(source: Slice, directory: CodeDirectory) -> bytes | None:
+    """The hashes of pages that were counted already, if they are the same pages."""
+    scout = source.scout
+    if not isinstance(scout, PageScout) or directory.hash_type != _SHA_256:
+        return None
+    same = (scout.limit, scout.page_size) == (directory.limit, directory.page_size)
+    return scout.digests if same else None
+
+
+def _find_wrong_pages(
+    source: Slice, directory: CodeDirectory, page_size: int, seen: bytes | None
+) -> Iterator[int]:
     _, hash_, length = _HASHES[directory.hash_type]
     pages = _hash_large_pages if page_size > _CHUNK else _hash_pages
-    for number, digest in enumerate(pages(source, directory.limit, page_size, hash_)):
+    digests = (
+        (seen[place : place + length] for place in range(0, len(seen), length))
+        if seen is not None
+        else pages(source, directory.limit, page_size, hash_)
+    )
+    for number, digest in enumerate(digests):
         if digest[:length] != directory.hashes[number * length : (number + 1) * length]:
             yield number
 

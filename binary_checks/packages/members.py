@@ -30,6 +30,7 @@ Read = ObjectFile | MalformedObject | UnreadObject
 Progress = Callable[[int, int], None]
 Place = Callable[[str], str]
 
+_BEGINNING = 64 << 10  # bytes, by which a reader tells what it will ask for; the more, the better
 _BATCH = 8 << 20  # bytes of members that one task of a thread reads
 _THREADS = 4  # more would only wait for the interpreter's lock
 _PATIENCE = 0.1  # seconds between two reports of progress
@@ -226,7 +227,7 @@ def _read_large(task: Task, entry: Entry) -> MemberReading:
             found = task.reader.recognise(head)
             if found is not None:
                 again = partial(expand_again, task.file, entry)
-                source = retain(task.reader, head, entry.size, again)
+                source = retain(task.reader, piece[:_BEGINNING], entry.size, again)
         if source is not None:
             source.append(piece)
         if search is not None:

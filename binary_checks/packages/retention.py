@@ -50,7 +50,8 @@ class RetainedSource:
     ) -> None:
         self.size = size
         self._again = again
-        self._scout = scout
+        self.scout = scout
+        self._watching = scout is not None
         self._fragments = Fragments()
         self._start_over(ranges)
 
@@ -66,8 +67,8 @@ class RetainedSource:
 
     def append(self, piece: bytes) -> None:
         """Take the next bytes of the file and keep those that lie in a range."""
-        if self._scout is not None:
-            for offset, fragment in self._scout.see(piece):
+        if self.scout is not None and self._watching:
+            for offset, fragment in self.scout.see(piece):
                 self._fragments.add(offset, fragment)
         begin = self._streamed
         self._streamed = finish = begin + len(piece)
@@ -89,7 +90,7 @@ class RetainedSource:
             if fragment is not None or not length:
                 return fragment or b""
             self.close()
-            self._scout = None
+            self._watching = False
             self._start_over([(0, self.size)])
             for piece in self._again():
                 self.append(piece)

@@ -1,0 +1,73 @@
+"""Which parts of a Mach-O file its reader asks for, as far as the first bytes tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from binary_checks.errors import MalformedError
+from binary_checks.objects.head import Head
+from binary_checks.objects.macho_commands import (
+    LC_CODE_SIGNATURE,
+    LC_DYLD_CHAINED_FIXUPS,
+    LC_DYLD_EXPORTS_TRIE,
+    LC_DYLD_INFO,
+    LC_DYLD_INFO_ONLY,
+    LC_SYMTAB,
+    Commands,
+    read_commands,
+)
+from binary_checks.objects.macho_header import FAT, MachHeader, Slice, read_header
+from binary_checks.objects.macho_pages import PageScout, guess_page_size
+from binary_checks.objects.macho_sections import find_strings
+from binary_checks.objects.ranges import merge
+
+_Range = tuple[int, int]
+
+_OPCODES = (LC_DYLD_INFO, LC_DYLD_INFO_ONLY)
+_TABLES = (LC_DYLD_EXPORTS_TRIE, LC_DYLD_CHAINED_FIXUPS, LC_CODE_SIGNATURE)
+
+
+def find_ranges(head: bytes, size: int) -> tuple[_Range, ...]:
+    """What is read of a file: tables and strings, and no code; all where the commands lie far."""
+    try:
+        header, commands = _read_commands(head, size)
+        ranges = list(_find_tables(header, commands))
+    except MalformedError:
+        return ((0, size),)
+    return merge((start, min(end, size)) for start, end in ranges)
+
+
+def find_signed_pages(head: bytes, size: int) -> PageScout | None:
+    """Whoever hashes the pages that the signature is about; None where there may be none."""
+    try:
+        _, commands = _read_commands(head, size)
+        signature = commands.first(LC_CODE_SIGNATURE)
+        limit, length = signature.unpack("II") if signature else (0, 0)
+    except MalformedError:
+        return None
+    return PageScout(limit, guess_page_size(limit, length)) if 0 < limit <= size else None
+
+
+def _read_commands(head: bytes, size: int) -> tuple[MachHeader, Commands]:
+    """Raises MalformedError, also for fat files, whose slices begin far behind the first bytes."""
+    if head[:4] in FAT:
+        raise MalformedError("not among the first bytes")
+    source = Slice(Head(head, size), 0, size)
+    header = read_header(source)
+    return header, read_commands(source, header)
+
+
+def _find_tables(header: MachHeader, commands: Commands) -> Iterator[_Range]:
+    yield 0, header.commands_offset + header.commands_size
+    for start, length in (command.unpack("II") for command in commands.find(*_TABLES)):
+        yield start, start + length
+    for command in commands.find(*_OPCODES):
+        fields = command.unpack("10I")
+        for start, length in zip(fields[::2], fields[1::2], strict=True):
+            yield start, start + length
+    if not commands.find(*_OPCODES, LC_DYLD_EXPORTS_TRIE, LC_DYLD_CHAINED_FIXUPS):
+        for command in commands.find(LC_SYMTAB):  # which is of no use beside those
+            symbols, count, names, length = command.unpack("4I")
+            yield symbols, symbols + 16 * count
+            yield names, names + length
+    yield from find_strings(header, commands)
