@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from binary_checks.environments.gpu_hosts import HIDDEN, describe_host
+from binary_checks.environments.hidden_drivers import hide_driver
 from binary_checks.environments.imports import describe_end, last_lines, place_all
 from binary_checks.environments.native_stacks import describe_lack
 from binary_checks.environments.nvidia_versions import read_versions
@@ -72,9 +74,12 @@ def ask_without_gpu(
     Raises Unavailable when the package could not be installed.
     """
     environment.require_installed()
-    host = describe_host(environment.python, HIDDEN, timeout=timeout)
-    asked = {"snippet": questions.snippet, "questions": questions.expressions}
-    result = _run("ask_module", questions.module, asked, environment, timeout)
+    decoys = Path(environment.folder.name, "without-driver")
+    variables, host = hide_driver(environment.python, decoys, timeout=timeout)
+    run = partial(
+        _run, questions.module, environment=environment, variables=variables, timeout=timeout
+    )
+    result = run("ask_module", snippet=questions.snippet, questions=questions.expressions)
     rows = result.answer.get("answers")
     report = CudaReport(
         python=environment.target.name,
@@ -90,9 +95,7 @@ def ask_without_gpu(
     )
     if report.step.outcome is not Outcome.OK or _is_without_cuda(report, questions.version):
         return report
-    libraries = _run(
-        "nvidia_libraries", questions.module, {"compiled": questions.compiled}, environment, timeout
-    )
+    libraries = run("nvidia_libraries", compiled=questions.compiled)
     return replace(
         report,
         versions=tuple(read_versions(libraries.answer)),
@@ -101,14 +104,16 @@ def ask_without_gpu(
 
 
 def _run(
-    script: str,
     module: str,
-    request: Mapping[str, object],
+    script: str,
+    *,
     environment: Environment,
+    variables: Mapping[str, str],
     timeout: float,
+    **request: object,
 ) -> ProbeAnswer:
     place = {"module": module, "site_packages": str(environment.site_packages)}
-    conditions = Conditions(variables=HIDDEN, calls=True)
+    conditions = Conditions(variables=variables, calls=True)
     return run_probe(
         environment.python, script, {**place, **request}, timeout=timeout, conditions=conditions
     )

@@ -19,6 +19,7 @@ from binary_checks.environments.gpu_hosts import (
     find_old_driver,
     read_host,
 )
+from binary_checks.environments.hidden_drivers import hide_driver
 from binary_checks.environments.run import ProbeAnswer
 from binary_checks.model import GpuDevice, GpuHost, Outcome
 from fixtures.environments import PYTHON
@@ -188,3 +189,26 @@ def test_of_the_users_environment_only_what_leads_to_devices_is_kept(tmp_path: P
     if LINUX:
         assert kept["LD_LIBRARY_PATH"] == str(tmp_path)
     assert choose_variables({"LD_LIBRARY_PATH": "/usr/local/cuda/lib64"}) == {}
+
+
+@compiled
+def test_a_driver_is_hidden_from_all_that_opens_it_by_its_name(tmp_path: Path) -> None:
+    driver = tmp_path / "driver"
+    driver.mkdir()
+    there = make_driver(driver, "return 0;")
+    assert len(describe_host(PYTHON, there).devices) == 2
+    variables, host = hide_driver(PYTHON, tmp_path / "decoys", timeout=60, variables=there)
+    assert (host.library, host.devices) == ("", ())
+    opened = "import ctypes; ctypes.CDLL('libcuda.so.1')"
+    done = subprocess.run(
+        (PYTHON, "-I", "-c", opened), env=variables, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "OSError: " in done.stderr
+
+
+@bare
+def test_where_there_is_no_driver_nothing_is_put_in_its_way(tmp_path: Path) -> None:
+    variables, host = hide_driver(PYTHON, tmp_path / "decoys", timeout=60)
+    assert (variables, host.problem) == (HIDDEN, ABSENT)
+    assert not (tmp_path / "decoys").exists()
