@@ -1,4 +1,4 @@
-"""Turns ranges of a file that nobody reads into those that must be kept."""
+"""Joins, cuts and turns around ranges of a file: those that must be kept of it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ def complement(
         wanted.append((position, min(start, size)))
         position = max(position, min(end, size))
     wanted.append((position, size))
-    return _merge(wanted)
+    return merge(wanted)
 
 
-def _merge(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+def merge(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Sort ranges and join those that touch, without empty ones."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
         if start >= end:
@@ -31,3 +32,19 @@ def _merge(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
         else:
             merged.append((start, end))
     return tuple(merged)
+
+
+def intersect(
+    ranges: Iterable[tuple[int, int]], others: Iterable[tuple[int, int]]
+) -> tuple[tuple[int, int], ...]:
+    """What of the ranges lies in one of the others; none of either touches another of its own."""
+    found, rest = [], sorted(others, reverse=True)
+    for start, end in sorted(ranges):
+        while rest and rest[-1][0] < end:
+            first, last = rest[-1]
+            if max(start, first) < min(end, last):
+                found.append((max(start, first), min(end, last)))
+            if last > end:
+                break
+            rest.pop()
+    return tuple(found)
