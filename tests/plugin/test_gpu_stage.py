@@ -1,0 +1,176 @@
+"""A whole GPU stage, as a GPU host runs it: what passes, what runs, and on whose facts.
+
+The processes of the probes that need a GPU or the package are stood in for; pytest, the plugin, the
+facts, the profile and all other processes are real.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+from fixtures.build_wheel import build_wheel
+from fixtures.gpu.answers import SOUND
+from fixtures.installation import find_site, install_by_hand
+from tests.plugin.conftest import Run
+
+ROOT = Path(__file__).parents[2]
+STAGE = ("-m", "gpu", "--binary-require", "gpu", "-rs", "-p", "stand_in")
+PLUGIN = """
+import json, os, sys
+sys.path.insert(0, {root!r})
+from pathlib import Path
+from binary_checks.environments import run
+from fixtures.gpu.answers import SOUND, StandIn, change
+
+answers = SOUND[{profile!r}]
+for path, value in json.loads(os.environ.get("WRONG", "[]")):
+    answers = change(answers, path, value)
+run.run_process = stand_in = StandIn({profile!r}, answers)
+started = []
+
+def watch(event, arguments):
+    if event == "subprocess.Popen":
+        started.append([str(part) for part in arguments[1]])
+
+sys.addaudithook(watch)
+
+def pytest_unconfigure():
+    Path("ran.json").write_text(json.dumps({{"asked": stand_in.asked, "started": started}}))
+"""
+
+
+@pytest.fixture(params=sorted(SOUND))
+def profile(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("env")
+    venv.create(folder, symlinks=os.name != "nt")
+    return folder.joinpath(*(("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")))
+
+
+@pytest.fixture
+def given(pytester: pytest.Pytester, profile: str, python: Path) -> list[str]:
+    """The options with which the package, installed by hand, is judged on the facts of its wheel.
+
+    What is taken for an object in it is none that could be read: only facts know of it.
+    """
+    objects = {f"{profile}/lib/{number}.so": b"\x7fELF" for number in range(8)}
+    members = {f"{profile}/__init__.py": "", **objects}
+    wheel = build_wheel(pytester.path / "dist", name=profile, members=members)
+    install_by_hand(wheel, python.parents[1])
+    pytester.makepyfile(stand_in=PLUGIN.format(root=str(ROOT), profile=profile))
+    pytester.syspathinsert()
+    inspect(pytester, wheel)
+    return [
+        *("--binary-installed", profile, "--binary-python", str(python)),
+        *("--binary-profile", profile, "--binary-facts", "facts.json"),
+    ]
+
+
+def inspect(pytester: pytest.Pytester, wheel: Path) -> None:
+    command = (sys.executable, "-m", "binary_checks", "inspect", wheel, "--json", "--no-symbols")
+    (pytester.path / "facts.json").write_text(pytester.run(*command).stdout.str() + "\n")
+
+
+def test_where_all_is_well_it_passes_and_runs_nothing_else(
+    pytester: pytest.Pytester, run: Run, given: list[str], profile: str
+) -> None:
+    result = run(*given, *STAGE, static=False)
+    assert result.ret == pytest.ExitCode.OK
+    outcomes = result.parseoutcomes()
+    assert outcomes["passed"] + outcomes.get("skipped", 0) == 7
+    assert outcomes.get("skipped", 0) == (0 if profile == "torch" else 1)
+    result.stdout.fnmatch_lines(["note: installed:*: driver 580.95.05 for CUDA 13.0, runtime 13.*"])
+    ran = json.loads((pytester.path / "ran.json").read_text())
+    expected = [name for name in SOUND[profile] if name != "questions"]
+    asked = [name for name in ran["asked"] if name not in {"list_folders", "identify", "list"}]
+    # The host comes first: once before anything else is done, once with the package.
+    assert asked[:2] == ["gpu_host", "gpu_host"]
+    assert set(asked) - {"ask_module"} == set(expected)
+    scripts = {Path(command[5]).stem for command in ran["started"]}
+    assert scripts <= {"list_folders", "identify", "gpu_torch"}  # the last only lists its steps
+
+
+@pytest.mark.parametrize("profile", ["torch"], indirect=True)
+def test_a_wrong_answer_fails_it_and_a_gap_too(
+    run: Run, given: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = [
+        (["matmul", "measured", "float32"], 0.5),
+        (["svd"], {"state": "finished", "unavailable": "no LAPACK here"}),
+    ]
+    monkeypatch.setenv("WRONG", json.dumps(wrong))
+    result = run(*given, *STAGE, static=False)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            "gpu-result-differs: installed:torch: matmul in float32 differs from the CPU's *",
+            "gpu-work-fails: installed:torch: not looked, but gpu is required: svd: no LAPACK here",
+        ]
+    )
+
+
+@pytest.mark.parametrize("profile", ["torch"], indirect=True)
+@pytest.mark.parametrize(
+    ("visible", "wrong", "reason"),
+    [
+        (
+            "",
+            [(["gpu_host", "devices"], []), (["gpu_host", "status"], 100)],
+            "CUDA_VISIBLE_DEVICES='' leaves none of the host's GPUs to be used",
+        ),
+        (
+            "0",
+            [(["gpu_host", "cuda"], 12080)],
+            "the NVIDIA driver 580.95.05 serves CUDA 12.8, and the package runs CUDA 13.2: "
+            "update it",
+        ),
+        (
+            "0",
+            [(["questions", "torch.version.cuda"], None)],
+            "torch.version.cuda is None: the build is not for CUDA",
+        ),
+    ],
+)
+def test_a_host_or_a_build_that_cannot_is_never_a_pass(
+    run: Run, given: list[str], visible: str, wrong: list[object], reason: str
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        patch.setenv("WRONG", json.dumps(wrong))
+        result = run(*given, *STAGE, static=False)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "passed" not in result.parseoutcomes()
+    result.stdout.fnmatch_lines([f"--binary-require gpu: nothing ran ({reason})".replace("[", "?")])
+
+
+@pytest.mark.parametrize("profile", ["torch"], indirect=True)
+@pytest.mark.parametrize("how", ["missing", "another version", "another file"])
+def test_on_other_facts_nothing_is_run(
+    pytester: pytest.Pytester, run: Run, given: list[str], python: Path, how: str
+) -> None:
+    facts = pytester.path / "facts.json"
+    if how == "missing":
+        facts.unlink()
+        said = "facts.json: cannot be read: "
+    elif how == "another version":
+        inspect(pytester, build_wheel(pytester.path / "new", name="torch", version="2.0"))
+        said = "--binary-facts: torch-2.0-cp311-cp311-manylinux_2_17_x86_64.whl (sha256 "
+    else:
+        record = next(find_site(python.parents[1]).glob("*.dist-info")) / "RECORD"
+        record.write_text(record.read_text() + "torch/more.py,sha256=abc,3\n")
+        said = "--binary-facts: torch-1.0-cp311-cp311-manylinux_2_17_x86_64.whl (sha256 "
+    result = run(*given, *STAGE, static=False)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    (line,) = (line for line in result.errlines if line)
+    assert line.startswith(f"ERROR: {said}")
+    assert json.loads((pytester.path / "ran.json").read_text())["asked"] == ["list_folders"]
