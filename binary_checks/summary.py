@@ -43,6 +43,9 @@ def write_summary(package: Package) -> Iterator[str]:
     carriers = [item for item in package.objects if isinstance(item, _WithDeviceCode)]
     yield from _write_tables([item for item in carriers if item.device_code], package)
     for item in carriers:
+        for group in item.device_containers:
+            if group.reason:
+                yield f"device code in doubt: {item.path}: {_name(group)}: {group.reason}"
         for fault in item.device_faults:
             yield f"damaged device code: {item.path}: at byte {fault.offset:#x}: {fault.reason}"
 
@@ -60,6 +63,13 @@ def _write_tables(carriers: list[_WithDeviceCode], package: Package) -> Iterator
         yield ""
         yield _title(f"all {len(carriers)} together", codes, inflated)
         yield from _write_table(_rows(codes, containers))
+
+
+def _name(group: DeviceContainers) -> str:
+    if not group.count:
+        return f"all from byte {group.offset:#x} on"
+    plural = "" if group.count == 1 else "s, the first"
+    return f"{group.count} container{plural} at byte {group.offset:#x}"
 
 
 def _title(what: str, codes: Iterable[DeviceCode], whole: int) -> str:

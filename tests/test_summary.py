@@ -66,3 +66,17 @@ def test_what_could_not_be_read_is_said() -> None:
     *_, broken, damaged = write_summary(package)
     assert broken == "malformed: m.so: no header"
     assert damaged == "damaged device code: a.so: at byte 0x40: cut off"
+
+
+def test_device_code_of_which_not_all_is_known_is_said() -> None:
+    some = (
+        DeviceContainers(count=2, offset=4096, reason="compressed as a whole"),
+        DeviceContainers(count=1, offset=8192, reason="a container of version 7"),
+        DeviceContainers(count=0, offset=9000, reason="no more heads are read"),
+    )
+    *_, one, two, three = write_summary(wheel(objects=(elf_file("a.so", device_containers=some),)))
+    assert [one, two, three] == [
+        "device code in doubt: a.so: 2 containers, the first at byte 0x1000: compressed as a whole",
+        "device code in doubt: a.so: 1 container at byte 0x2000: a container of version 7",
+        "device code in doubt: a.so: all from byte 0x2328 on: no more heads are read",
+    ]

@@ -14,7 +14,7 @@ class DeviceKind(str, Enum):
     PTX = "ptx"  # text that the driver compiles for architectures from its own on
     LTO = "lto"  # for the device linker alone: no driver runs it
     AMDGPU = "amdgpu"  # machine code of one AMD architecture
-    UNKNOWN = "unknown"  # newer than this version, or not to be told without decompressing
+    UNKNOWN = "unknown"  # newer than this version
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
@@ -23,7 +23,7 @@ class DeviceTarget:
 
     The architecture is ``sm_90`` for PTX too; its suffix ``a`` or ``f`` is there where it is proven
     and ``?`` stands for it where the file does not tell (``sm_100?``). AMD's is ``gfx90a`` with its
-    features behind colons; "" is not known.
+    features behind colons; "" is not known, as of what is compressed as a whole.
     """
 
     kind: DeviceKind
@@ -50,7 +50,7 @@ class DeviceContainers:
     """
 
     targets: tuple[DeviceTarget, ...] = ()  # sorted, each once
-    count: int = 0  # of such containers
+    count: int = 0  # of such containers; 0 where what follows the offset was not read
     first: int = 0  # the index of the first among all containers of the object, in file order
     offset: int = 0  # of the first, bytes from the start of the file
     reason: str = ""  # why the targets are not known, or not all

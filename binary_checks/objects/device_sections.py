@@ -5,10 +5,25 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator
 from typing import Any, Final
 
-from binary_checks.model import DeviceContainers, DeviceFault, DeviceTarget
+from binary_checks.model import (
+    DeviceCode,
+    DeviceContainers,
+    DeviceFault,
+    DeviceKind,
+    DeviceTarget,
+)
 from binary_checks.model.source import ByteSource
 from binary_checks.objects import fatbin, hip_bundles
-from binary_checks.objects.device_walk import NEAR, Ask, Container, Step, Tally, Walk
+from binary_checks.objects.device_walk import (
+    NEAR,
+    Ask,
+    Container,
+    Rest,
+    Step,
+    Tally,
+    Target,
+    Walk,
+)
 
 SECTIONS: Final = (".nv_fatbin", "__nv_relfatbin", ".hip_fatbin")
 """CUDA, relocatable CUDA and HIP: where compilers put code for the GPU."""
@@ -30,7 +45,7 @@ _MOST_FAULTS = 64
 _MOST_SETS = 1024  # of targets, told apart
 
 Extent = tuple[int, int]
-Targets = tuple[DeviceTarget, ...]
+Targets = tuple[Target, ...]
 Facts = dict[str, Any]
 
 
@@ -40,27 +55,33 @@ def walk_device_code(start: int, end: int, patience: int = 0) -> Walk:
     What is no container is passed over in steps of 8 bytes; after ``patience`` bytes of it, if
     that is not 0, the walk ends. Only zeros are taken for padding.
     """
-    at = start
+    at, certain = start, True
     while end - at >= _SMALLEST:
         limit = min(at + patience, end) if patience else end
-        found, magic = yield from _find_next(at, limit)
-        if not magic or end - found < _SMALLEST:
+        found, magic = yield from _find_next(at, limit, certain)
+        if not magic:
             return limit
-        at = yield from _WALKS[magic](found, end)
+        if end - found < _SMALLEST:
+            yield DeviceFault(offset=found, reason="a container's head is cut off")
+            return end
+        at, certain = yield from _WALKS[magic](found, end)
         at += (start - at) % _STEP
-    if end > at and (yield Ask(at, end - at)).strip(b"\0"):
+    if end > at and (yield Ask(at, end - at)).strip(b"\0") and certain:
         yield _stray(at)
     return end
 
 
-def _find_next(at: int, limit: int) -> Generator[Step, bytes, tuple[int, bytes]]:
-    """Where the next container begins, and with what; b"" where there is none before the limit."""
-    length, stray = NEAR, False
+def _find_next(at: int, limit: int, certain: bool) -> Generator[Step, bytes, tuple[int, bytes]]:
+    """Where the next container begins, and with what; b"" where there is none before the limit.
+
+    Where it is ``certain`` that a container ends, nothing but padding may follow.
+    """
+    length = NEAR
     while at < limit:
         block = yield Ask(at, min(length, limit - at))
         place, magic = _find_magic(block)
-        if not stray and block[:place].strip(b"\0"):
-            stray = True
+        if certain and block[:place].strip(b"\0"):
+            certain = False
             yield _stray(at)
         if magic:
             return at + place, magic
@@ -103,17 +124,18 @@ class _Reading:
         self._sets: dict[tuple[Targets, str], tuple[int, int, int]] = {}  # count, first, offset
         self._count = 0
 
-    def add(self, found: Container | DeviceFault) -> None:
-        """Count a container, or take note of a fault."""
+    def add(self, found: Container | Rest | DeviceFault) -> None:
+        """Count a container, or take note of a fault or of what was not read."""
         if isinstance(found, DeviceFault):
             if len(self._faults) < _MOST_FAULTS:
                 self._faults.append(found)
             return
-        self._tally.add_all(found.code)
-        targets = tuple(
-            DeviceTarget(kind=code.kind, architecture=code.architecture) for code in found.code
-        )
-        key = (targets, found.reason)
+        if isinstance(found, Rest):
+            self._sets[(), found.reason] = (0, self._count, found.offset)
+            return
+        for each in found.sums:
+            self._tally.add(*each)
+        key = (tuple(each.target for each in found.sums), found.reason)
         if len(self._sets) >= _MOST_SETS and key not in self._sets:
             key = ((), f"no more than {_MOST_SETS} sets of targets are told apart")
         count, first, offset = self._sets.get(key, (0, self._count, found.offset))
@@ -123,10 +145,26 @@ class _Reading:
     def facts(self) -> Facts:
         """The fields of the model."""
         return {
-            "device_code": self._tally.codes(),
+            "device_code": tuple(
+                DeviceCode(
+                    kind=DeviceKind(kind),
+                    architecture=architecture,
+                    count=count,
+                    bytes=size,
+                    compressed=compressed,
+                )
+                for (kind, architecture), count, size, compressed in self._tally.sums()
+            ),
             "device_containers": tuple(
                 DeviceContainers(
-                    targets=targets, count=count, first=first, offset=offset, reason=reason
+                    targets=tuple(
+                        DeviceTarget(kind=DeviceKind(kind), architecture=architecture)
+                        for kind, architecture in targets
+                    ),
+                    count=count,
+                    first=first,
+                    offset=offset,
+                    reason=reason,
                 )
                 for (targets, reason), (count, first, offset) in self._sets.items()
             ),
@@ -134,28 +172,25 @@ class _Reading:
         }
 
 
-def _follow_all(source: ByteSource, extents: Iterable[Extent]) -> Iterator[Container | DeviceFault]:
+def _follow_all(
+    source: ByteSource, extents: Iterable[Extent]
+) -> Iterator[Container | Rest | DeviceFault]:
     """What walks through the parts find, with the bytes that they ask for."""
     left = _MOST_ASKED
     for start, end in extents:
         walk = walk_device_code(start, end)
-        answer: bytes | None = None
-        while (step := _resume(walk, answer)) is not None:
-            answer = b""
-            if not isinstance(step, Ask):
-                yield step
-                continue
-            if not left:
-                reason = f"no more than {_MOST_ASKED} heads of device code are read"
-                yield DeviceFault(offset=step.offset, reason=reason)
-                return
-            left -= 1
-            answer = source.read(*step)
-
-
-def _resume(walk: Walk, answer: bytes | None) -> Step | None:
-    """Go on to the walk's next step; None at its end."""
-    try:
-        return next(walk) if answer is None else walk.send(answer)
-    except StopIteration:
-        return None
+        try:
+            step = next(walk)
+            while True:
+                if not isinstance(step, Ask):
+                    yield step
+                    step = next(walk)
+                    continue
+                if not left:
+                    reason = f"no more than {_MOST_ASKED} heads of device code are read of a file"
+                    yield Rest(step.offset, reason)
+                    return
+                left -= 1
+                step = walk.send(source.read(*step))
+        except StopIteration:
+            continue

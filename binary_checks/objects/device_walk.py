@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from typing import Final, NamedTuple
 
-from binary_checks.model import DeviceCode, DeviceFault, DeviceKind, DeviceTarget
+from binary_checks.model import DeviceFault, DeviceKind
 
 
 class Ask(NamedTuple):
@@ -20,12 +20,33 @@ class Ask(NamedTuple):
     length: int
 
 
+Target = tuple[str, str]
+"""The kind and the architecture of a DeviceTarget: plain, since large libraries have thousands."""
+UNKNOWN: Final[Target] = (DeviceKind.UNKNOWN.value, "")
+
+
+class Sum(NamedTuple):
+    """Code for one target, added up."""
+
+    target: Target
+    entries: int
+    bytes: int
+    compressed: int  # of the entries
+
+
 class Container(NamedTuple):
     """One container that was walked through, as far as it holds together."""
 
     offset: int
-    code: tuple[DeviceCode, ...]
+    sums: tuple[Sum, ...]  # sorted by target, each once
     reason: str = ""  # why its targets are not known, or not all
+
+
+class Rest(NamedTuple):
+    """What was not walked through, for a reason that is not the file's."""
+
+    offset: int  # from the start of the file, up to the end of the device code
+    reason: str
 
 
 NEAR: Final = 64
@@ -34,48 +55,35 @@ NEAR: Final = 64
 One that begins a section is so kept in the same way as one that was come upon.
 """
 
-Step = Ask | Container | DeviceFault
+Step = Ask | Container | Rest | DeviceFault
 Walk = Generator[Step, bytes, int]
 """Is sent the bytes that it asks for; returns where what follows begins."""
+ContainerWalk = Generator[Step, bytes, tuple[int, bool]]
+"""The same through one container; returns too whether it is certain that what follows begins there.
+
+It is not where the container is of a format that is not known, or at fault.
+"""
 
 
 class Tally:
     """Adds up code by target."""
 
     def __init__(self) -> None:
-        self._sums: dict[DeviceTarget, tuple[int, int, int]] = {}
+        self._sums: dict[Target, tuple[int, int, int]] = {}
 
-    def add(self, target: DeviceTarget, count: int, size: int, compressed: int) -> None:
+    def add(self, target: Target, count: int, size: int, compressed: int) -> None:
         """Count entries of a target, their bytes, and how many of them are compressed."""
         before = self._sums.get(target, (0, 0, 0))
         self._sums[target] = (before[0] + count, before[1] + size, before[2] + compressed)
 
-    def add_all(self, codes: Iterable[DeviceCode]) -> None:
-        """Count what was added up before."""
-        for code in codes:
-            target = DeviceTarget(kind=code.kind, architecture=code.architecture)
-            self.add(target, code.count, code.bytes, code.compressed)
-
-    def codes(self) -> tuple[DeviceCode, ...]:
-        """The sums, sorted by kind and architecture."""
-        found = (
-            DeviceCode(
-                kind=target.kind,
-                architecture=target.architecture,
-                count=count,
-                bytes=size,
-                compressed=compressed,
-            )
-            for target, (count, size, compressed) in self._sums.items()
-        )
-        return tuple(sorted(found))
+    def sums(self) -> tuple[Sum, ...]:
+        """What was added up, sorted by kind and architecture."""
+        return tuple(Sum(target, *sums) for target, sums in sorted(self._sums.items()))
 
 
-def unknown(offset: int, reason: str, size: int = 0, compressed: int = 0) -> Container:
+def unknown(offset: int, reason: str) -> Container:
     """A container of which nothing is known but that it is there."""
-    kind = DeviceKind.UNKNOWN
-    code = DeviceCode(kind=kind, architecture="", count=1, bytes=size, compressed=compressed)
-    return Container(offset, (code,), reason)
+    return Container(offset, (Sum(UNKNOWN, 1, 0, 0),), reason)
 
 
 def share(size: int, weights: Iterable[int]) -> list[int]:

@@ -5,11 +5,24 @@ NVIDIA documents neither; the layout is what nvcc writes, and what cuobjdump lis
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import lru_cache
 from struct import Struct
 from typing import Final, NamedTuple
 
-from binary_checks.model import DeviceFault, DeviceKind, DeviceTarget
-from binary_checks.objects.device_walk import NEAR, Ask, Container, Tally, Walk, share, unknown
+from binary_checks.model import DeviceFault, DeviceKind
+from binary_checks.objects.device_walk import (
+    NEAR,
+    UNKNOWN,
+    Ask,
+    Container,
+    ContainerWalk,
+    Sum,
+    Tally,
+    Target,
+    share,
+    unknown,
+)
 
 MAGIC: Final = b"\x50\xed\x55\xba"
 OLD_MAGIC: Final = b"\x01\x5a\xe5\x1e"  # before CUDA 4
@@ -45,73 +58,73 @@ class _Entry(NamedTuple):
     flags: int
     unpacked_size: int
 
-    @property
-    def target(self) -> DeviceTarget:
-        """For what it is; the architecture's suffix stands in the flags alone."""
-        kind = _KINDS.get(self.kind, DeviceKind.UNKNOWN)
-        if self.version != _ENTRY_VERSION or not 0 < self.architecture <= _HIGHEST_ARCHITECTURE:
-            return DeviceTarget(kind=DeviceKind.UNKNOWN)
-        suffix = _SUFFIXES.get(self.flags & _SUFFIX_MASK, "?")
-        return DeviceTarget(kind=kind, architecture=f"sm_{self.architecture}{suffix}")
 
-    @property
-    def compressed(self) -> bool:
-        """Whether its payload has to be unpacked."""
-        return bool(self.flags & _COMPRESSED or self.unpacked_size)
+@lru_cache(maxsize=1024)
+def _name_target(kind: int, version: int, architecture: int, variant: int) -> Target:
+    """For what an entry is; the architecture's suffix stands in the flags alone."""
+    if version != _ENTRY_VERSION or not 0 < architecture <= _HIGHEST_ARCHITECTURE:
+        return UNKNOWN
+    suffix = _SUFFIXES.get(variant, "?")
+    return _KINDS.get(kind, DeviceKind.UNKNOWN).value, f"sm_{architecture}{suffix}"
 
 
-def walk_fatbin(start: int, end: int) -> Walk:
+def walk_fatbin(start: int, end: int) -> ContainerWalk:
     """Walk through the container at ``start``; its section ends at ``end``."""
     head = yield Ask(start, min(NEAR, end - start))
-    magic, version, head_size, size = _CONTAINER.unpack_from(head)
+    magic, version, head_size, size_of_all = _CONTAINER.unpack_from(head)
     if magic != MAGIC or version != 1 or head_size < _CONTAINER.size:
         which = "an old format" if magic != MAGIC else f"version {version}"
         yield unknown(start, f"a container of {which}")
-        return start + _CONTAINER.size
-    first, stop = start + head_size, start + head_size + size
+        return start + _CONTAINER.size, False
+    first, stop = start + head_size, start + head_size + size_of_all
     if stop > end:
         left = max(end - first, 0)
         yield DeviceFault(
-            offset=start, reason=f"a container of {size} bytes begins where {left} are left"
+            offset=start, reason=f"a container of {size_of_all} bytes begins where {left} are left"
         )
         stop = end
     tally = Tally()
     at = first
     while at < stop:
-        following = yield from _walk_entry(at, stop, tally)
-        if not following:
+        if at + _ENTRY.size > stop:
+            reason = f"a container ends {stop - at} bytes behind the start of an entry"
+            yield DeviceFault(offset=at, reason=reason)
             break
-        at = following
-    yield Container(start, tally.codes(), _doubt(tally))
+        entry = _Entry._make(_ENTRY.unpack((yield Ask(at, _ENTRY.size))))
+        size = entry.head_size + entry.size
+        if entry.head_size < _ENTRY.size or size > stop - at:
+            reason = (
+                f"an entry claims {entry.head_size} + {entry.size} bytes where"
+                f" {stop - at} are left of its container"
+            )
+            yield DeviceFault(offset=at, reason=reason)
+            break
+        if entry.kind == _GROUP_KIND and entry.version == _ENTRY_VERSION:
+            length = min(entry.head_size, _LONGEST_HEAD)
+            _count_group((yield Ask(at, length)), entry, size, tally)
+        else:
+            _count(entry, size, entry.flags & _COMPRESSED or entry.unpacked_size, tally)
+        at += size
+    sums = tally.sums()
+    yield Container(start, sums, _doubt(sums))
     # Where not even the first entry makes sense, the size in the head may be as wrong.
-    return stop if at > first or not size else start + _CONTAINER.size
+    known = at > first or not size_of_all
+    return (stop if known else start + _CONTAINER.size), known
 
 
-def _walk_entry(at: int, stop: int, tally: Tally) -> Walk:
-    """Count the entry at ``at``; returns where the next begins, 0 where that is not to be told."""
-    if at + _ENTRY.size > stop:
-        reason = f"a container ends {stop - at} bytes behind the start of an entry"
-        yield DeviceFault(offset=at, reason=reason)
-        return 0
-    entry = _Entry(*_ENTRY.unpack((yield Ask(at, _ENTRY.size))))
-    following = at + entry.head_size + entry.size
-    if entry.head_size < _ENTRY.size or following > stop:
-        reason = (
-            f"an entry claims {entry.head_size} + {entry.size} bytes where"
-            f" {stop - at} are left of its container"
-        )
-        yield DeviceFault(offset=at, reason=reason)
-        return 0
-    parts: list[_Entry] = []
-    if entry.kind == _GROUP_KIND and entry.version == _ENTRY_VERSION:
-        length = min(entry.head_size, _LONGEST_HEAD)
-        parts = _read_group((yield Ask(at, length)), entry.options)
-    sizes = share(following - at, (part.size for part in parts))
-    for part, size in zip(parts, sizes, strict=True):
-        tally.add(part.target, 1, size, 1)
+def _count(entry: _Entry, size: int, compressed: int, tally: Tally) -> None:
+    variant = entry.flags & _SUFFIX_MASK
+    target = _name_target(entry.kind, entry.version, entry.architecture, variant)
+    tally.add(target, 1, size, 1 if compressed else 0)
+
+
+def _count_group(head: bytes, entry: _Entry, size: int, tally: Tally) -> None:
+    """Count the parts of an entry in which several are compressed together."""
+    parts = _read_group(head, entry.options)
+    for part, share_of_size in zip(parts, share(size, (part.size for part in parts)), strict=True):
+        _count(part, share_of_size, 1, tally)
     if not parts:
-        tally.add(entry.target, 1, following - at, int(entry.compressed))
-    return following
+        _count(entry, size, entry.flags & _COMPRESSED or entry.unpacked_size, tally)
 
 
 def _read_group(head: bytes, options: int) -> list[_Entry]:
@@ -126,6 +139,6 @@ def _read_group(head: bytes, options: int) -> list[_Entry]:
     return [_Entry(*row) for row in _ENTRY.iter_unpack(table)]
 
 
-def _doubt(tally: Tally) -> str:
-    found = any(code.kind is DeviceKind.UNKNOWN for code in tally.codes())
+def _doubt(sums: Iterable[Sum]) -> str:
+    found = any(sum_.target[0] == DeviceKind.UNKNOWN.value for sum_ in sums)
     return "entries of an unknown kind or version" if found else ""

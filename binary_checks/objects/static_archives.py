@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from binary_checks.errors import MalformedError
-from binary_checks.model import DeviceFault, Kind, StaticArchive
+from binary_checks.model import DeviceFault, Format, Kind, StaticArchive, UnreadObject
 from binary_checks.model.source import ByteSource
 from binary_checks.objects import elf_header
 from binary_checks.objects.coff import find_coff_sections
@@ -84,18 +84,22 @@ def searched(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
     return ()
 
 
-def read(path: str, source: ByteSource) -> tuple[StaticArchive, ...]:
+def read(path: str, source: ByteSource) -> tuple[StaticArchive | UnreadObject, ...]:
     """The archive, if it holds device code. Raises MalformedError."""
     extents: list[Extent] = []
     faults: list[DeviceFault] = []
-    for member in _find_members(_Window(source)):
+    for number, member in enumerate(_find_members(_Window(source))):
+        if number >= _MOST_MEMBERS:
+            reason = f"no more than {_MOST_MEMBERS} members of a static archive are read"
+            return (UnreadObject(path=path, format=Format.ARCHIVE, reason=reason),)
         try:
             extents.extend(_find_extents(member))
         except MalformedError as error:
             reason = f"a member that cannot be read: {error.reason}"
             faults.append(DeviceFault(offset=member.start, reason=reason))
     if not extents:
-        return ()
+        reasons = (f"at offset {fault.offset}: {fault.reason}" for fault in faults[:1])
+        return tuple(UnreadObject(path=path, format=Format.ARCHIVE, reason=r) for r in reasons)
     facts = read_device_code(source, extents)
     facts["device_faults"] = (*faults, *facts["device_faults"])
     archive = StaticArchive(
@@ -106,11 +110,7 @@ def read(path: str, source: ByteSource) -> tuple[StaticArchive, ...]:
 
 def _find_members(source: ByteSource) -> Iterator[_Member]:
     at = len(MAGIC)
-    left = _MOST_MEMBERS
     while at + _HEAD <= source.size:
-        if not left:
-            raise MalformedError(f"the archive has more than {_MOST_MEMBERS} members", at)
-        left -= 1
         head = source.read(at, _HEAD)
         digits = head[_SIZE].strip()
         if not head.endswith(b"`\n") or not digits.isdigit():

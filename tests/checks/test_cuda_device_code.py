@@ -157,9 +157,35 @@ def test_a_container_of_which_not_all_is_known_neither_fails_nor_passes() -> Non
 
 
 def test_a_file_of_which_nothing_is_known_passes_no_check() -> None:
-    bundle = package(("unknown:", 2), reason="a bundle compressed as a whole (zstd)")
-    assert all(isinstance(gap, NotLooked) for gap in judge_all(bundle))
-    assert len(judge_all(bundle)) == 4
+    newer = package(("unknown:", 2), reason="a container of version 7")
+    gap = "2 containers, first at offset 0: a container of version 7"
+    assert judge_all(newer) == [NotLooked(path=PATH, sentence=gap)] * 5
+
+
+def test_what_was_not_read_whole_is_a_gap_and_no_fault_of_the_package() -> None:
+    reason = "no more than 262144 heads of device code are read of a file"
+    rest = DeviceContainers(count=0, first=1, offset=4096, reason=reason)
+    found = (*containers(("sm_90 ptx:sm_90", 1)), rest)
+    built = wheel(objects=(elf_file(PATH, device_containers=found),))
+    gap = f"what follows offset 4096 was not read: {reason}"
+    assert judge_all(built) == [NotLooked(path=PATH, sentence=gap)] * 5
+
+
+def test_containers_of_too_many_sets_of_targets_pass_no_check() -> None:
+    reason = "no more than 1024 sets of targets are told apart"
+    alike = DeviceContainers(count=9, first=1024, offset=4096, reason=reason)
+    found = (*containers(("sm_90 ptx:sm_90", 1)), alike)
+    built = wheel(objects=(elf_file(PATH, device_containers=found),))
+    gap = f"9 containers, first at offset 4096: {reason}"
+    assert judge_all(built) == [NotLooked(path=PATH, sentence=gap)] * 5
+
+
+def test_a_compressed_bundle_for_amd_says_nothing_of_nvidia() -> None:
+    reason = "not read: a bundle of code for AMD's GPUs, compressed as a whole (zstd)"
+    both = (*containers(("sm_90 ptx:sm_90", 1)), *containers(("amdgpu:", 2), reason=reason))
+    assert judge_all(wheel(objects=(elf_file(PATH, device_containers=both),))) == []
+    with pytest.raises(NotApplicable, match="no library with code for NVIDIA's GPUs"):
+        judge_all(wheel(objects=(elf_file(PATH, device_containers=both[1:]),)))
 
 
 def judge_all(built: Package) -> list[Finding]:
@@ -168,6 +194,7 @@ def judge_all(built: Package) -> list[Finding]:
         *unexpected_gpu_architecture(built, allowed=("sm_90",)),
         *no_forward_compatible_ptx(built, required=True),
         *uneven_gpu_architectures(built),
+        *malformed_device_code(built),
     ]
 
 

@@ -37,6 +37,12 @@ def test_what_lies_before_a_cut_is_read() -> None:
     assert [fault.offset for fault in found.device_faults] == [0, 16 + 72]
 
 
+@pytest.mark.parametrize("gap", [8, 64, 4096])
+def test_a_head_that_is_cut_behind_padding_is_at_fault(gap: int) -> None:
+    (fault,) = faults(GOOD + bytes(gap) + GOOD[:12])
+    assert (fault.offset, fault.reason) == (len(GOOD) + gap, "a container's head is cut off")
+
+
 def test_a_container_cut_within_its_head_is_at_fault() -> None:
     (fault,) = faults(GOOD + GOOD[:12])
     assert fault.offset == len(GOOD)
@@ -110,8 +116,12 @@ def test_many_faults_are_not_all_kept() -> None:
 
 def test_many_entries_are_not_all_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_sections, "_MOST_ASKED", 10)
-    found = read_device(container(*[entry()] * 20))
-    assert found.device_faults[0].reason == "no more than 10 heads of device code are read"
+    found = read_device(GOOD + container(*[entry()] * 20))
+    assert [(group.count, group.offset, group.reason) for group in found.device_containers] == [
+        (1, 0, ""),
+        (0, len(GOOD) + 16 + 5 * 72, "no more than 10 heads of device code are read of a file"),
+    ]
+    assert found.device_faults == ()  # it is not the file's
 
 
 def test_many_sets_of_targets_are_not_all_told_apart() -> None:

@@ -129,10 +129,12 @@ def test_an_unknown_version_of_an_entry_is_counted() -> None:
 
 
 def test_a_container_of_another_version_is_counted_and_the_next_is_found() -> None:
-    library = build_elf(sections={".nv_fatbin": container(version=7) + bytes(64) + NEWER})
+    other = container(b"whatever it may mean" * 20, version=7)
+    library = build_elf(sections={".nv_fatbin": other + bytes(64) + NEWER})
     found = read_device(library)
     assert groups(found) == [("unknown", 1, 0), ("sass sm_90", 1, 1)]
     assert found.device_containers[0].reason == "a container of version 7"
+    assert found.device_faults == ()  # nobody knows what ought to follow its head
 
 
 def test_a_container_of_the_old_format_is_counted() -> None:

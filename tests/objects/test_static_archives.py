@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.model import Format, Kind, MalformedObject, StaticArchive
+from binary_checks.model import Format, Kind, MalformedObject, StaticArchive, UnreadObject
 from binary_checks.objects import read_objects, static_archives
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import archive, coff, container, entry
@@ -46,6 +46,12 @@ def test_a_member_that_is_broken_is_a_fault_of_an_archive_with_device_code() -> 
     assert "a member that cannot be read" in fault.reason
 
 
+def test_an_archive_of_which_a_member_is_broken_is_unread_where_no_other_has_device_code() -> None:
+    (found,) = read_objects("a.a", Bytes(archive(bad_o=ONE[:200], text_o=b"no object")))
+    assert isinstance(found, UnreadObject)
+    assert found.reason.startswith("at offset 68: a member that cannot be read")
+
+
 def test_an_archive_cut_at_any_length_is_malformed_or_ends_between_members() -> None:
     content = archive(one_o=ONE, other_o=OTHER)
     ends = {8, 68 + len(ONE), 68 + len(ONE) + len(ONE) % 2}
@@ -63,8 +69,8 @@ def test_a_member_of_an_impossible_size_is_malformed(size: bytes) -> None:
     assert found.offset == 8
 
 
-def test_an_archive_of_members_without_number_is_malformed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_of_members_without_number_is_unread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(static_archives, "_MOST_MEMBERS", 1)
     (found,) = read_objects("a.a", Bytes(archive(one_o=ONE, other_o=OTHER)))
-    assert isinstance(found, MalformedObject)
-    assert found.reason == "the archive has more than 1 members"
+    assert isinstance(found, UnreadObject)
+    assert found.reason == "no more than 1 members of a static archive are read"

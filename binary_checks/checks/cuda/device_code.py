@@ -21,6 +21,7 @@ from binary_checks.checks.cuda.device_containers import (
     select_carriers,
     share_of,
     tell_doubt,
+    tell_gaps,
     tell_unread,
 )
 from binary_checks.checks.unloaded_objects import find_unread
@@ -147,6 +148,7 @@ def malformed_device_code(package: Package) -> Iterator[Finding]:
                 sentence=f"has broken device code at offset {fault.offset}: {fault.reason}; the "
                 "GPU runtime may find no kernel in it",
             )
+        yield from tell_gaps(item, item.device_containers)
 
 
 @check(enabled=False)

@@ -70,13 +70,23 @@ def tell_unread(
 
 def tell_doubt(item: Carrier, concerned: Iterable[DeviceContainers]) -> Iterator[NotLooked]:
     """Say of which containers nobody knows all targets, of those that it matters for."""
-    for group in concerned:
-        if is_doubtful(group):
-            sentence = f"{group.count} containers, first at offset {group.offset}: {group.reason}"
-            yield NotLooked(path=item.path, sentence=sentence)
+    yield from tell_gaps(item, concerned)
     for fault in item.device_faults[:1]:
         sentence = f"what follows offset {fault.offset} may be missing: {fault.reason}"
         yield NotLooked(path=item.path, sentence=sentence)
+
+
+def tell_gaps(item: Carrier, concerned: Iterable[DeviceContainers]) -> Iterator[NotLooked]:
+    """The same but for what is the file's own fault."""
+    for group in filter(is_doubtful, concerned):
+        yield NotLooked(path=item.path, sentence=_tell_gap(group))
+
+
+def _tell_gap(group: DeviceContainers) -> str:
+    if not group.count:
+        return f"what follows offset {group.offset} was not read: {group.reason}"
+    plural = "" if group.count == 1 else "s"
+    return f"{group.count} container{plural}, first at offset {group.offset}: {group.reason}"
 
 
 def judged_containers(item: Carrier) -> list[DeviceContainers]:
@@ -91,7 +101,8 @@ def is_taken(group: DeviceContainers) -> bool:
 
 def is_doubtful(group: DeviceContainers) -> bool:
     """Whether there may be more in it for NVIDIA's driver than is known."""
-    return bool(group.reason) and any(t.kind is not DeviceKind.AMDGPU for t in group.targets)
+    amd = group.targets and all(t.kind is DeviceKind.AMDGPU for t in group.targets)
+    return bool(group.reason) and not amd
 
 
 def has_code(group: DeviceContainers, name: str) -> bool:
