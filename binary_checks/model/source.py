@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from binary_checks.model.objects import Format, MalformedObject, ObjectFile, UnreadObject
 
 
 class ByteSource(Protocol):
-    """The bytes of one file, wherever they are kept."""
+    """The bytes of one file, wherever they are kept.
+
+    One that streamed by has a ``scout``, who watched it, for the reader that sent it.
+    """
 
     @property
     def size(self) -> int:
@@ -24,15 +27,6 @@ class Scout(Protocol):
 
     def see(self, piece: bytes) -> Iterable[tuple[int, bytes]]:
         """Take the next piece; offsets and bytes, in rising order, that may be asked for."""
-
-
-@runtime_checkable
-class Watched(Protocol):
-    """A byte source that knows who watched it stream by."""
-
-    @property
-    def scout(self) -> Scout | None:
-        """Whoever did, from the first byte to the last."""
 
 
 class ObjectReader(Protocol):

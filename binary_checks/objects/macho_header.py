@@ -7,7 +7,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from binary_checks.errors import MalformedError
-from binary_checks.model.source import ByteSource, Watched
+from binary_checks.model.source import ByteSource
 from binary_checks.objects.macho_machines import architecture_of
 
 MH_OBJECT: Final = 1
@@ -59,7 +59,8 @@ class Slice:
         self.start = start
         self.size = size
         self.architecture = architecture  # that the fat header names
-        self.scout = source.scout if isinstance(source, Watched) and not start else None
+        # Of a source that streamed by: who watched it from its first byte on.
+        self.scout: object = None if start else getattr(source, "scout", None)
 
     def read(self, offset: int, length: int) -> bytes:
         """Exactly length bytes from offset of the slice."""

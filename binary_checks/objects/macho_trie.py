@@ -77,9 +77,9 @@ def find_in_trie(trie: bytes, names: Sequence[bytes]) -> Iterator[Export]:
                     yield _read_export(trie, place, name)
                 first += 1
             place += size
-            count = trie[place] if first < last else 0
+            count = trie[place]
             place += 1
-            for _ in range(count):
+            for _ in range(count if first < last else 0):
                 end = trie.index(0, place)
                 budget -= end - place + 1
                 if budget < 0:

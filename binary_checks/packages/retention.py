@@ -36,7 +36,7 @@ class RetainedSource:
     """Ranges of a large file; whoever asks for other bytes makes the file be read again, whole.
 
     The ranges lie one behind the other in memory, or in an unlinked file once they are many.
-    A ``scout`` finds more of them while the file streams by.
+    A ``scout`` finds more of them while the file streams by, and may tell the reader what it saw.
     ``again`` inflates the file from its start: a reader announces what it will need from the
     first bytes alone, and patchelf moves tables to places which these do not tell.
     """

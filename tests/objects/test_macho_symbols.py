@@ -26,7 +26,9 @@ TRIE = (
     + _node(terminal=b"\0\0", b=4)
     + _node(terminal=b"\x08\1\0")  # of the first dylib
     + _node(terminal=b"\0\0")
+    + bytes(4096)  # of a trie that is small all names are read at once
 )
+BEYOND = b"\xff\x7f"  # the size of a terminal that the trie does not hold
 
 
 def _exports(trie: bytes = TRIE) -> MachOExports:
@@ -53,12 +55,13 @@ def test_what_is_found_in_the_trie_is_what_walks_by() -> None:
 
 
 def test_a_fault_in_the_trie_is_met_where_names_lead_to_it() -> None:
-    cut = TRIE[: 4 * _NODE]
+    cut = TRIE[: 4 * _NODE] + BEYOND + TRIE[4 * _NODE + 2 :]
     assert _exports(cut).among(("add", "a")) == {"add", "a"}
     with pytest.raises(Unavailable, match=r"what demo/a.dylib exports cannot be told: .* its end"):
         _exports(cut).among(("ab",))
     with pytest.raises(Unavailable, match="cannot be told"):
-        _exports(cut).find("start")
+        assert not _exports(cut).find("ab")
+    assert _exports(cut).find("start") == (Symbol(name="start"),)
     with pytest.raises(Unavailable, match="cannot be told"):
         assert not _exports(cut).names
     with pytest.raises(MalformedError, match="runs beyond its end"):
@@ -68,7 +71,7 @@ def test_a_fault_in_the_trie_is_met_where_names_lead_to_it() -> None:
 def test_a_trie_that_goes_round_is_left_soon() -> None:
     for trie in (b"\0\1\0\0", b"\0\1a\0\0", b"\0\2\0\0\0\0"):
         with pytest.raises(Unavailable, match="goes round"):
-            _exports(trie).among(("a" * 9, "b"))
+            _exports(trie + bytes(4096)).among(("a" * 9999, "b"))
 
 
 def test_a_reexport_of_a_dylib_that_is_not_there_is_malformed() -> None:
