@@ -163,6 +163,14 @@ def test_cuda_version_misreported_fires_on_another_cuda_than_the_label_says() ->
     assert list(found) == ["demo.cuda_version raises A: b"]
 
 
+def test_cuda_version_misreported_fires_on_another_cuda_than_the_name_says() -> None:
+    named = wheel("demo_cuda12x-1.0-cp311-cp311-manylinux_2_17_x86_64.whl")
+    assert list(cuda_version_misreported(said(VERSION, "13.0"), named, version=VERSION)) == [
+        f"demo.cuda_version is '13.0', the name {named.name} says 12"
+    ]
+    assert list(cuda_version_misreported(said(VERSION, "12.9"), named, version=VERSION)) == []
+
+
 def test_cuda_version_misreported_is_quiet_when_they_agree() -> None:
     assert list(cuda_version_misreported(said(VERSION, "12.6"), CUDA, version=VERSION)) == []
     assert list(cuda_version_misreported(said(VERSION, None), CPU, version=VERSION)) == []

@@ -15,7 +15,7 @@ from binary_checks.checks.cuda.answers import (
     find_visible,
     generation,
 )
-from binary_checks.checks.nvidia_names import cuda_of_label, is_for_cpu
+from binary_checks.checks.nvidia_names import cuda_of_label, cuda_of_name, is_for_cpu
 from binary_checks.checks.step_texts import describe_end
 from binary_checks.model import CudaReport, Distribution, Finding, Outcome
 
@@ -102,8 +102,8 @@ def cuda_version_misreported(
     """The CUDA version that a package reports is not that of its build.
 
     The option ``version`` is a Python expression (``torch.version.cuda``) whose value must agree
-    with a label ``+cu126`` or ``+cpu`` of the package's version, and with ``expected`` where that
-    is given.
+    with a label ``+cu126`` or ``+cpu`` of the package's version, with a ``cuda13x`` in its name,
+    and with ``expected`` where that is given.
 
     Why: extensions are compiled and other wheels are chosen by that answer.
 
@@ -123,6 +123,9 @@ def cuda_version_misreported(
     if label and disagree(str(answer.value or ""), label):
         local = package.version.partition("+")[2]
         yield f"{version} is {answer.value!r}, the label +{local} says {label}"
+    named = str(cuda_of_name(package.name) or "")
+    if named and disagree(str(answer.value or ""), named):
+        yield f"{version} is {answer.value!r}, the name {package.name} says {named}"
     if expected and disagree(str(answer.value or ""), expected):
         yield f"{version} is {answer.value!r}, expected is {expected}"
 
