@@ -147,10 +147,10 @@ class _Process(Generic[ObjectT]):
         python = self.loader.target.interpreter
         if self.image.python and python is not None:
             names = names - python.exports
+        for name in self.image.system if names else ():  # their lists are at hand
+            names = self._not_of(name, names)
         for item in self.image.objects:
             names = names - item.exports.among(names) if names else names
-        for name in self.image.system if names else ():
-            names = self._not_of(name, names)
         hidden, reason = self._out_of_sight(names)
         if hidden:
             self.unexplored.append(
@@ -189,8 +189,9 @@ class _Process(Generic[ObjectT]):
         return f"{self.image.unread[0]} could not be read" if self.image.unread else ""
 
     def _describe(
-        self, library: ObjectT, names: Iterable[str], asked: str, edge: Edge | None
+        self, library: ObjectT, names: frozenset[str], asked: str, edge: Edge | None
     ) -> Iterator[UnresolvedSymbol]:
+        elsewhere = self.loader.layout.definers(names, library)
         several = len(self.loader.target.architectures) > 1
         for name in sorted(names):
             yield UnresolvedSymbol(
@@ -198,7 +199,7 @@ class _Process(Generic[ObjectT]):
                 name=name,
                 library=asked,
                 root=self.image.root.path,
-                elsewhere=self.loader.layout.definer(name, library),
+                elsewhere=elsewhere.get(name, ""),
                 architecture=library.architecture if several else "",
                 delayed=edge is not None and edge.delayed,
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, TypeVar
 
 from binary_checks.model import Kind, ObjectFile, Package
@@ -131,15 +131,18 @@ class Layout(Generic[ObjectT]):
 
     def definer(self, name: str, needer: ObjectT) -> str:
         """An object of the layout that defines a symbol, "" where there is none."""
-        return next(
-            (
-                self.label(item.path)
-                for files in self._files.values()
-                for item in files
-                if self.fits(item, needer.architecture) and item.exports.among((name,))
-            ),
-            "",
-        )
+        return self.definers(frozenset({name}), needer).get(name, "")
+
+    def definers(self, names: frozenset[str], needer: ObjectT) -> Mapping[str, str]:
+        """The first object of the layout that defines each symbol, where there is one."""
+        found: dict[str, str] = {}
+        for item in (item for files in self._files.values() for item in files):
+            if len(found) == len(names):
+                break
+            if self.fits(item, needer.architecture):
+                defined = item.exports.among(names - found.keys())
+                found.update(dict.fromkeys(defined, self.label(item.path)))
+        return found
 
     def may_be_shared(self, directory: str) -> bool:
         """Whether other distributions may put files into that directory."""

@@ -83,13 +83,12 @@ class MachOImports(SymbolTable):
     def among(self, names: Iterable[str]) -> frozenset[str]:
         """Those of the names that it has; few are looked for without reading them all."""
         wanted = frozenset(names)
-        return (
-            wanted & self.names if len(wanted) > _FEW else frozenset(n for n in wanted if n in self)
-        )
+        return wanted & self.names if len(wanted) > _FEW else frozenset(filter(self._has, wanted))
 
     def __contains__(self, name: object) -> bool:
-        if not isinstance(name, str):
-            return False
+        return isinstance(name, str) and self._has(name)
+
+    def _has(self, name: str) -> bool:
         asked = {ordinal for (ordinal, _), text in self._texts.items() if holds(text, name)}
         return bool(asked - {WEAK_LOOKUP}) or (bool(asked) and not self._exports.among((name,)))
 
