@@ -9,7 +9,7 @@ import hashlib
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import NoReturn
@@ -18,17 +18,19 @@ import pytest
 
 from binary_checks.errors import BinaryChecksError, NotApplicable, ProfileError, Unavailable
 from binary_checks.facts import Facts, Settings, Shelf
-from binary_checks.inspection import write_facts
 from binary_checks.model import Linkage, Package
 from binary_checks.packages import recognises
 from binary_checks.profile import find_profile, load_profile
 from binary_checks.subject import Subject
-from binary_checks.summary import write_summary
 
 UNNEEDED = ("doctest", "unittest", "unraisableexception", "threadexception", "pastebin")
 """Plugins of pytest's own that have nothing to say about packages."""
 
-
+_XDIST = (
+    *("--num", "--max", "--dist", "--loadscope", "--no-loadscope", "--testrun", "--tx", "--px"),
+    *("--rsync", "--help"),
+)
+_ONE_LETTER = frozenset("ndh")
 _NOTHING = "name a package, for example dist/*.whl"
 
 
@@ -55,15 +57,29 @@ def check(arguments: Sequence[str]) -> int:
         print(f"binary-checks: {_NOTHING}", file=sys.stderr)
         return int(pytest.ExitCode.USAGE_ERROR)
     ini = resources.files("binary_checks") / "binary-checks.ini"
-    own = ["-p", "xdist.plugin", "-p", "binary_checks.plugin", "-p", "no:cacheprovider"]
+    own = ["-p", "binary_checks.plugin", "-p", "no:cacheprovider"]
+    if _spreads(arguments):
+        own += ["-p", "xdist.plugin"]
     unneeded = [part for name in UNNEEDED for part in ("-p", f"no:{name}")]
-    place = ["-c", str(ini), "--rootdir", str(Path.cwd()), "--noconftest"]
+    place = ["-c", str(ini), "--rootdir", str(Path.cwd()), "--noconftest", "--assert=plain"]
     with contextlib.suppress(ValueError):  # in a thread nobody can
         # Else a cancelled job leaves environments, and imports that never end, behind.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     gc.set_threshold(100_000, 20, 20)  # facts are trees; the collector would only walk them
     plugins = [_DemandPaths()]
     return int(pytest.main([*own, *unneeded, *place, *arguments], plugins=plugins))
+
+
+def _spreads(arguments: Iterable[str]) -> bool:
+    """Whether an option may be one of pytest-xdist's, which takes its time to be imported.
+
+    Its short ones are -n and -d, also behind others as in ``-vn4``; help names them all.
+    """
+    return any(
+        argument.startswith(_XDIST)
+        or (argument[:1] == "-" != argument[1:2] and not _ONE_LETTER.isdisjoint(argument))
+        for argument in arguments
+    )
 
 
 class _DemandPaths:
@@ -114,6 +130,8 @@ def _inspect(options: argparse.Namespace) -> None:
         if options.json:
             _print_facts(facts, symbols=options.symbols)
         else:
+            from binary_checks.summary import write_summary
+
             print("\n".join(write_summary(facts.get(Package))), flush=True)
     finally:
         shelf.close()
@@ -139,6 +157,8 @@ def _inspect_options() -> argparse.ArgumentParser:
 
 
 def _print_facts(facts: Facts, *, symbols: bool) -> None:
+    from binary_checks.inspection import write_facts
+
     package = facts.get(Package)
     linkage = None
     try:

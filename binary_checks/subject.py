@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from binary_checks import objects, packages
 from binary_checks.errors import GatherError
 from binary_checks.model import Distribution, Format, InstalledPackage, Package
-from binary_checks.packages import Preview, Progress, installed
-from binary_checks.packages.installed import Installation
+from binary_checks.packages import Preview, Progress
 from binary_checks.records import dataclass
-from binary_checks.restoration import Statement
+
+if TYPE_CHECKING:  # what only installed packages and stated facts need is not loaded for files
+    from binary_checks.packages.installed import Installation
+    from binary_checks.restoration import Statement
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,6 +31,8 @@ class Subject:
         if self.stated is None:
             if self.installation is None:
                 return packages.preview(self.path, objects)
+            from binary_checks.packages import installed
+
             return installed.preview(self.installation, objects)
         return Preview(
             kind=type(self.stated) if self.installation is None else InstalledPackage,
@@ -36,12 +41,14 @@ class Subject:
 
     def open(self, progress: Progress | None = None) -> Package:
         """Read it, or as much of it as was not stated. Raises PackageError."""
-        if self.stated is None:
-            if self.installation is None:
-                return packages.open_package(self.path, objects, progress)
-            return installed.open_package(self.installation, objects, progress)
         if self.installation is None:
+            if self.stated is None:
+                return packages.open_package(self.path, objects, progress)
             return replace(self.stated, path=self.path)
+        from binary_checks.packages import installed
+
+        if self.stated is None:
+            return installed.open_package(self.installation, objects, progress)
         return replace(
             installed.survey(self.installation),
             objects=self.stated.objects,
@@ -58,6 +65,8 @@ class Subject:
         Raises PackageError or GatherError where it cannot be read.
         """
         if self.installation is not None:
+            from binary_checks.packages import installed
+
             return f"record_sha256 {installed.read_record_sha256(self.installation)}"
         return f"sha256 {_hash(self.path)}"
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-
-from packaging.requirements import Requirement
+from typing import TYPE_CHECKING
 
 from binary_checks.model import Distribution
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 DRIVER_LIBRARIES = (
     "libcuda.so.1",

@@ -7,19 +7,12 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
-from binary_checks.loaders import glibc, musl
-from binary_checks.loaders.bindings import look_up_bindings
-from binary_checks.loaders.dyld import Dyld
-from binary_checks.loaders.elf import ElfLoader
 from binary_checks.loaders.image import Image, load
 from binary_checks.loaders.layout import Layout
 from binary_checks.loaders.loader import Loader
 from binary_checks.loaders.lookups import Lookups, find_own_python_symbols
 from binary_checks.loaders.requirements import sort_out
 from binary_checks.loaders.roots import Loadings, load_roots
-from binary_checks.loaders.symbols import look_up
-from binary_checks.loaders.versions import find_missing_versions
-from binary_checks.loaders.windows import WindowsLoader
 from binary_checks.model import Edge, Format, Linkage, MissingVersion, Package, Rule, TargetSystem
 from binary_checks.records import dataclass
 
@@ -78,9 +71,17 @@ class _Simulation:
     missing_versions: tuple[MissingVersion, ...] = ()
 
 
+# What simulates one system's loader is not imported for a package of another.
+
+
 def _simulate_linux(
     package: Package, others: tuple[Package, ...], target: TargetSystem
 ) -> _Simulation:
+    from binary_checks.loaders import glibc, musl
+    from binary_checks.loaders.elf import ElfLoader
+    from binary_checks.loaders.symbols import look_up
+    from binary_checks.loaders.versions import find_missing_versions
+
     loader = ElfLoader(package, others, target, musl if target.libc == "musl" else glibc)
     loadings = _load(loader, target)
     images = (*loadings[0].roots, *loadings[0].orphans)
@@ -100,16 +101,22 @@ def _simulate_linux(
 def _simulate_macos(
     package: Package, others: tuple[Package, ...], target: TargetSystem
 ) -> _Simulation:
+    from binary_checks.loaders.dyld import Dyld
+
     return _simulate_bindings(Format.MACHO, Dyld(package, others, target))
 
 
 def _simulate_windows(
     package: Package, others: tuple[Package, ...], target: TargetSystem
 ) -> _Simulation:
+    from binary_checks.loaders.windows import WindowsLoader
+
     return _simulate_bindings(Format.PE, WindowsLoader(package, others, target))
 
 
 def _simulate_bindings(container: Format, loader: Loader[Any]) -> _Simulation:
+    from binary_checks.loaders.bindings import look_up_bindings
+
     loadings = _load(loader, loader.target)
     images = [image for each in loadings for image in (*each.roots, *each.orphans)]
     return _Simulation(

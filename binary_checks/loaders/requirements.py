@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from binary_checks.model import Package, TargetSystem, Wheel
+from binary_checks.model import Distribution, Package, TargetSystem
 from binary_checks.model.requirements import applicable
 from binary_checks.records import dataclass
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,7 +67,7 @@ def find_required(
     queue = list(wanted)
     for name in queue:
         package = given.get(name)
-        if not isinstance(package, Wheel):
+        if not isinstance(package, Distribution):
             continue
         for item in applicable(package.requires_dist, target, sorted(asked[name])):
             other, extras = canonicalize_name(item.name), _extras([item])

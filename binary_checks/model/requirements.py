@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-
-from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
-from packaging.requirements import InvalidRequirement, Requirement
+from typing import TYPE_CHECKING
 
 from binary_checks.model.system import TargetSystem
+
+if TYPE_CHECKING:  # many packages require nothing, and the grammar takes its time to be imported
+    from packaging.requirements import Requirement
 
 _SYSTEMS = {
     "linux": {"os_name": "posix", "platform_system": "Linux", "sys_platform": "linux"},
@@ -24,6 +25,8 @@ _MACHINES: dict[str, dict[str, str]] = {
 
 def read_requirement(text: str) -> Requirement | None:
     """Parse it; None where it is no requirement, of which the installer says what is wrong."""
+    from packaging.requirements import InvalidRequirement, Requirement
+
     try:
         return Requirement(text)
     except (InvalidRequirement, RecursionError):  # thousands of parentheses
@@ -32,6 +35,8 @@ def read_requirement(text: str) -> Requirement | None:
 
 def applies(requirement: Requirement, environment: Mapping[str, str]) -> bool:
     """Whether its marker is true there; one that means nothing (``extra > 'x'``) applies."""
+    from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
+
     try:
         return requirement.marker is None or requirement.marker.evaluate(dict(environment))
     except (UndefinedComparison, UndefinedEnvironmentName, RecursionError):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from _pytest.junitxml import xml_key
 
-from binary_checks import __version__, sarif
+from binary_checks import __version__
 from binary_checks.errors import GatherError
 from binary_checks.explanation import explain
 from binary_checks.ledger import Entry, Ledger
@@ -103,6 +103,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if state is None or not state.packages or hasattr(config, "workerinput"):
         return
     if config.option.binary_sarif:
+        from binary_checks import sarif
+
         path = config.invocation_params.dir / config.option.binary_sarif
         try:
             sarif.write(Path(path), state.ledger, state.checks)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from packaging.utils import canonicalize_name
 
-from binary_checks import environments, packages
+from binary_checks import packages
 from binary_checks.errors import BinaryChecksError, PackageError, ProfileError, one_line
-from binary_checks.packages.installed import find_installation
-from binary_checks.restoration import Statement, restore
 from binary_checks.subject import Subject, describe
+
+if TYPE_CHECKING:
+    from binary_checks.restoration import Statement
 
 INSTALLED = "installed:"
 _PATIENCE = 60.0  # seconds in which an interpreter must have started
@@ -66,6 +68,8 @@ def find_subjects(
     try:
         subjects += _find_installed(folder, tuple(names), python)
         for name in dict.fromkeys(config.option.binary_facts):
+            from binary_checks.restoration import restore
+
             subjects = _spread(restore(folder / name), subjects)
     except (ProfileError, PackageError) as error:
         raise pytest.UsageError(str(error)) from None
@@ -77,6 +81,9 @@ def find_subjects(
 def _find_installed(folder: Path, names: tuple[str, ...], python: Path) -> Iterable[Subject]:
     if not names:
         return
+    from binary_checks import environments
+    from binary_checks.packages.installed import find_installation
+
     folders = environments.list_folders(python, timeout=_PATIENCE)
     for name in names:
         found = find_installation(name, folders.search, folders.prefix)

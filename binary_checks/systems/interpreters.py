@@ -7,9 +7,6 @@ from collections.abc import Mapping
 
 from binary_checks.model.system import Interpreter
 from binary_checks.systems.committed import read_committed
-from binary_checks.systems.interpreters_windows import interpreter_library, windows_interpreter
-
-__all__ = ["interpreter", "interpreter_library", "interpreter_versions", "stable_abi"]
 
 
 def interpreter(
@@ -50,6 +47,8 @@ def stable_abi() -> Mapping[str, tuple[int, int]]:
 def _find_windows_interpreter(
     version: tuple[int, int], free_threaded: bool, architecture: str
 ) -> Interpreter | None:
+    from binary_checks.systems.interpreters_windows import windows_interpreter  # for few packages
+
     return windows_interpreter(
         version,
         free_threaded=free_threaded,

@@ -8,9 +8,6 @@ from packaging.tags import Tag
 
 from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.model import TargetSystem
-from binary_checks.systems.target_linux import is_linux, linux_target
-from binary_checks.systems.target_macos import is_macos, macos_target
-from binary_checks.systems.target_windows import is_windows, windows_target
 
 _NOT_SIMULATED = {"ios_": "iOS", "android_": "Android", "wasi": "WASI", "emscripten": "Emscripten"}
 
@@ -30,14 +27,28 @@ def target_for(
     """
     tags = tuple(wheel_tags)
     platforms = sorted({tag.platform for tag in tags})
-    if any(map(is_linux, platforms)):
-        return linux_target(tags, extra_libraries)
-    if any(map(is_macos, platforms)):
-        return macos_target(tags, extra_libraries)
-    if any(map(is_windows, platforms)):
-        return windows_target(tags, extra_libraries, dll_directories)
+    # Each system's data are many; those of the others are not imported.
+    if _any_begins(platforms, "linux_", "manylinux", "musllinux_"):
+        from binary_checks.systems.target_linux import is_linux, linux_target
+
+        if any(map(is_linux, platforms)):
+            return linux_target(tags, extra_libraries)
+    if _any_begins(platforms, "macosx_"):
+        from binary_checks.systems.target_macos import is_macos, macos_target
+
+        if any(map(is_macos, platforms)):
+            return macos_target(tags, extra_libraries)
+    if _any_begins(platforms, "win"):
+        from binary_checks.systems.target_windows import is_windows, windows_target
+
+        if any(map(is_windows, platforms)):
+            return windows_target(tags, extra_libraries, dll_directories)
     names = ", ".join(platforms) or "no tag"
     system = next((s for b, s in _NOT_SIMULATED.items() for n in platforms if n.startswith(b)), "")
     if system or any(name != "any" for name in platforms):
         raise Unavailable(f"the loader of {system or 'that system'} is not simulated ({names})")
     raise NotApplicable(f"no loader for {names}")
+
+
+def _any_begins(names: Iterable[str], *beginnings: str) -> bool:
+    return any(name.startswith(beginnings) for name in names)
