@@ -16,6 +16,7 @@ from binary_checks.model import (
     Format,
     Linkage,
     MalformedObject,
+    OpenedNames,
     Package,
     UnreadObject,
     Wheel,
@@ -30,7 +31,8 @@ LINKAGE = Linkage(target="t", edges=(Edge(path="a.so", architecture="x86_64", ne
 PACKAGE = wheel(
     objects=(
         elf_file("demo/a.so", imports=symbols("memcpy@GLIBC_2.14"), exports=symbols("PyInit_a")),
-        macho_file("demo/b.so", rpaths=("@loader_path",)),
+        elf_file("demo/o.so", opened=OpenedNames(names=("libx.so",), unread="not all")),
+        macho_file("demo/b.so", rpaths=("@loader_path",), opened=OpenedNames()),
         pe_file("demo/c.pyd", signature_matches=False),
     ),
     members=(member("demo/__init__.py", b"x = 1"),),

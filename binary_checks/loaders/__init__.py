@@ -54,6 +54,7 @@ def simulate(
         own_python_symbols=find_own_python_symbols(images, layout),
         requirements_given=not missing,
         requirements=missing,
+        names=layout.names,
         given=tuple(sorted({item.name for item in beside.packages})),
         refused=beside.refused,
     )

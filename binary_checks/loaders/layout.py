@@ -111,6 +111,11 @@ class Layout(Generic[ObjectT]):
         """Whether any object goes by that name, wherever it lies."""
         return self.spell_name(name) in self._by_name
 
+    @property
+    def names(self) -> frozenset[str]:
+        """What all objects go by."""
+        return frozenset(self._by_name)
+
     def label(self, path: str) -> str:
         """Name a place as linkages do: ``wheel:<dist>:<path>`` where another package brings it."""
         origin = self.origins.get(path)

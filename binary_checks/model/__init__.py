@@ -39,6 +39,7 @@ from binary_checks.model.objects import (
     StaticArchive,
     UnreadObject,
 )
+from binary_checks.model.opened_names import OpenedNames
 from binary_checks.model.packages import (
     CondaPackage,
     Distribution,
@@ -105,6 +106,7 @@ __all__ = [
     "NotLooked",
     "Note",
     "ObjectFile",
+    "OpenedNames",
     "Outcome",
     "Package",
     "PeFile",

@@ -107,6 +107,8 @@ class Linkage:
     requirements_given: bool = False  # the wheels of Requires-Dist were part of the layout
     requirements: tuple[str, ...] = ()  # names of applicable Requires-Dist that were not given
     unjudged: tuple[str, ...] = ()  # platform tags of the package that it was not simulated for
+    names: frozenset[str] = frozenset()
+    """What the libraries of the layout go by, file names and sonames, as the loader spells them."""
     given: tuple[str, ...] = ()  # names of the packages that were part of the layout beside it
     refused: tuple[str, ...] = ()
     """Packages given that Requires-Dist excludes, so that they were left out: ``numpy 1.0, where

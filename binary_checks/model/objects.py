@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from binary_checks.model.device_code import DeviceCode, DeviceContainers, DeviceFault
+from binary_checks.model.opened_names import OpenedNames
 from binary_checks.model.symbols import NO_SYMBOLS, SymbolTable
 from binary_checks.records import dataclass
 
@@ -58,6 +59,9 @@ class ObjectFile:
     imports: SymbolTable = NO_SYMBOLS
     exports: SymbolTable = NO_SYMBOLS
     size: int = 0  # bytes
+    opened: OpenedNames | None = (
+        None  # of one that imports dlopen or LoadLibrary*; None: it has no such function
+    )
 
     @property
     def format(self) -> Format:

@@ -7,11 +7,15 @@ from typing import Final, NamedTuple
 from binary_checks.errors import MalformedError
 from binary_checks.model.source import ByteSource
 from binary_checks.objects.elf_header import ElfHeader
+from binary_checks.objects.ranges import merge
 
+SHT_PROGBITS: Final = 1
 SHT_NOTE: Final = 7
 SHT_NOBITS: Final = 8
 SHT_DYNSYM: Final = 11
+SHF_WRITE: Final = 1
 SHF_ALLOC: Final = 2
+SHF_EXECINSTR: Final = 4
 
 _MOST_NAMES = 1 << 26
 """Bytes of section names that are taken for real."""
@@ -93,3 +97,20 @@ def find_extents(
         if section.name in names and section.type != SHT_NOBITS and section.size
     )
     return tuple(sorted(found))
+
+
+def find_read_only(
+    sections: tuple[Section, ...], others: tuple[str, ...]
+) -> tuple[tuple[int, int], ...]:
+    """Start and end of what is loaded, neither written nor run, but sections whose names begin so.
+
+    Sections that claim the same bytes are one.
+    """
+    flags = SHF_ALLOC | SHF_WRITE | SHF_EXECINSTR
+    return merge(
+        (section.offset, section.offset + section.size)
+        for section in sections
+        if section.type == SHT_PROGBITS
+        and section.flags & flags == SHF_ALLOC
+        and not section.name.startswith(others)
+    )

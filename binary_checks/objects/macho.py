@@ -38,6 +38,7 @@ from binary_checks.objects.macho_header import (
 from binary_checks.objects.macho_machines import architecture_of
 from binary_checks.objects.macho_ranges import find_ranges
 from binary_checks.objects.macho_signature import find_signature_faults
+from binary_checks.objects.macho_strings import read_opened
 from binary_checks.objects.macho_symbols import read_symbols
 
 _OLDEST_JAVA = 45
@@ -122,6 +123,9 @@ def _read_loadable(
         needed=needed,
         imports=imports,
         exports=exports,
+        opened=(
+            read_opened(source, header, commands, needed) if imports.among(("dlopen",)) else None
+        ),
         bundle=header.type == MH_BUNDLE,
         two_level_namespace=bool(header.flags & MH_TWOLEVEL),
         chained_fixups=commands.first(LC_DYLD_CHAINED_FIXUPS) is not None,

@@ -50,6 +50,7 @@ from binary_checks.objects.pe_sections import (
     is_debug_companion,
 )
 from binary_checks.objects.pe_signature import signature_matches
+from binary_checks.objects.pe_strings import find_strings, opens_libraries, read_opened
 from binary_checks.objects.ranges import complement
 
 _Range = tuple[int, int]
@@ -60,6 +61,7 @@ _KEPT_OF_END = 1 << 16
 """Bytes kept at the end of every section: delvewheel puts names where there was room."""
 _KEPT_OF_STRINGS = 1 << 20
 """Bytes kept of the COFF string table, which may follow MinGW's sections and names some."""
+_HEAD = 4096
 
 
 def recognises(head: bytes) -> bool:
@@ -84,7 +86,7 @@ def retained(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
         return ((0, size),)
     if header.directories[SECURITY][1] or size <= _NEARBY:
         return ((0, size),)
-    kept = [(0, max(header.headers_size, header.sections_end))]
+    kept = [(0, max(_HEAD, header.headers_size, header.sections_end))]
     if header.strings_offset:
         kept.append((header.strings_offset, header.strings_offset + _KEPT_OF_STRINGS))
     for section in sections:
@@ -92,6 +94,7 @@ def retained(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
         kept.append((max(end - _KEPT_OF_END, section.offset), end))
     for directory in (EXPORT, IMPORT, DEBUG, LOAD_CONFIG, DELAY_IMPORT, CLR):
         kept.extend(_surround(header.directories[directory], sections))
+    kept.extend(find_strings(sections))
     return complement([(0, size)], kept, size)
 
 
@@ -149,6 +152,7 @@ def _read_loadable(
     needed, imports = read_imports(image)
     name, exports = read_exports(image)
     load_configuration = read_load_configuration(image)
+    known = (name, *(need.name for need in needed))
     return PeFile(
         kind=Kind.SHARED if header.characteristics & IMAGE_FILE_DLL else Kind.EXECUTABLE,
         architecture=architecture_of(header, hybrid=load_configuration.hybrid),
@@ -156,6 +160,11 @@ def _read_loadable(
         needed=needed,
         imports=imports,
         exports=exports,
+        opened=(
+            read_opened(source, sections, _find_kept(source), known)
+            if opens_libraries(imports)
+            else None
+        ),
         managed=is_managed(image),
         dependent_load_flags=load_configuration.dependent_load_flags,
         pdb=read_pdb(image, source),
@@ -164,6 +173,11 @@ def _read_loadable(
         signature_matches=signature_matches(source, header),
         **facts,
     )
+
+
+def _find_kept(source: ByteSource) -> tuple[tuple[int, int], ...]:
+    """What ``retained`` announced, for whoever would not have the rest read again."""
+    return retained(source.read(0, min(_HEAD, source.size)), source.size)
 
 
 def _facts_of_header(header: PeHeader) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from binary_checks.model.source import ByteSource
 MAGIC: Final = b"MZ"
 
 IMAGE_FILE_DLL: Final = 0x2000
+IMAGE_SCN_CNT_INITIALIZED_DATA: Final = 0x40
 IMAGE_SCN_MEM_EXECUTE: Final = 0x20000000
 IMAGE_SCN_MEM_WRITE: Final = 0x80000000
 

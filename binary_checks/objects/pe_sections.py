@@ -9,11 +9,13 @@ from typing import Any
 from binary_checks.errors import MalformedError
 from binary_checks.model.source import ByteSource
 from binary_checks.objects.pe_header import (
+    IMAGE_SCN_CNT_INITIALIZED_DATA,
     IMAGE_SCN_MEM_EXECUTE,
     IMAGE_SCN_MEM_WRITE,
     PeHeader,
     Section,
 )
+from binary_checks.objects.ranges import merge
 
 _SECTOR = 0x200
 _PAGE = 0x1000
@@ -138,6 +140,22 @@ def find_extents(
         if section.name.startswith(names) and section.size
     )
     return tuple(sorted(found))
+
+
+def find_read_only(
+    sections: Iterable[Section], others: tuple[str, ...]
+) -> tuple[tuple[int, int], ...]:
+    """Start and end of data that is neither written nor run, in file order, without others.
+
+    Sections that claim the same bytes are one.
+    """
+    flags = IMAGE_SCN_CNT_INITIALIZED_DATA | IMAGE_SCN_MEM_WRITE | IMAGE_SCN_MEM_EXECUTE
+    return merge(
+        (section.offset, section.offset + min(section.size, section.virtual_size or section.size))
+        for section in sections
+        if section.flags & flags == IMAGE_SCN_CNT_INITIALIZED_DATA
+        and not section.name.startswith(others)
+    )
 
 
 def find_end(header: PeHeader, sections: Iterable[Section], source: ByteSource) -> int:

@@ -31,20 +31,21 @@ def kept_mebibytes(*rows: Row, sections: int, size: int) -> set[int]:
     }
 
 
-def test_of_a_library_with_its_code_apart_constants_are_not_kept() -> None:
+def test_of_a_library_with_its_code_apart_no_constants_behind_the_strings_are_kept() -> None:
     kept = kept_mebibytes(
         (LOAD, R, 0, 10),
         (LOAD, RX, 10, 50),
         (LOAD, R, 60, 100),
-        (EH_FRAME, R, 90, 2),
+        (EH_FRAME, R, 110, 2),
         (LOAD, RW, 160, 4),
         (DYNAMIC, RW, 162, 1),
         sections=200,
         size=201,
     )
-    tables, start_of_code, unwinding = set(range(10)), {10}, {90, 91}
+    tables, start_of_code, unwinding = set(range(10)), {10}, {110, 111}
+    strings = set(range(60, 100))
     data, names, headers = set(range(160, 164)), {199}, {200}
-    assert kept == tables | start_of_code | unwinding | data | names | headers
+    assert kept == tables | start_of_code | strings | unwinding | data | names | headers
 
 
 def test_tables_behind_code_at_the_start_are_kept() -> None:
@@ -68,3 +69,10 @@ def test_of_lld_more_is_kept_in_front_of_the_section_headers() -> None:
     rows = ((LOAD, R, 0, 1), (LOAD, RX, 1, 10), (LOAD, RW, 11, 1), (LOAD, RW, 12, 1))
     assert 100 not in kept_mebibytes(*rows, sections=200, size=201)
     assert 100 in kept_mebibytes(*rows, (RELRO, R, 11, 1), sections=200, size=201)
+
+
+def test_strings_behind_code_that_is_not_apart_are_kept() -> None:
+    kept = kept_mebibytes((LOAD, RX, 0, 200), (EH_FRAME, R, 150, 5), sections=210, size=211)
+    assert set(range(102, 150)) <= kept
+    assert 101 not in kept
+    assert 156 not in kept

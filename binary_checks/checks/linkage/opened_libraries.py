@@ -1,0 +1,179 @@
+"""Whether libraries that objects open by name, at run time, are there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from binary_checks.check import check
+from binary_checks.checks.python_dlls import is_python_dll
+from binary_checks.checks.unloaded_objects import find_unloaded
+from binary_checks.checks.visual_cpp import is_debug_runtime, is_redistributable
+from binary_checks.errors import NotApplicable
+from binary_checks.model import (
+    Finding,
+    Format,
+    Linkage,
+    Note,
+    NotLooked,
+    ObjectFile,
+    Package,
+    Problem,
+    TargetSystem,
+)
+from binary_checks.model.phrases import name_first
+
+_DRIVERS = (
+    "libcuda.so*",
+    "libnvidia-*",
+    "libnvcuvid.so*",
+    "libnvoptix.so*",
+    "lib*_nvidia.so*",
+    "libamdhip64.so*",
+    "libhsa-runtime64.so*",
+    "libamfrt64.so*",
+    "libmfx*.so*",
+    "libze_loader.so*",
+    "libOpenCL.so*",
+    "libvulkan.*",
+    "libibverbs.so*",
+    "libmlx5.so*",
+    "nvcuda.dll",
+    "nvml.dll",
+    "nvapi*.dll",
+    "nvencodeapi*.dll",
+    "nvcuvid.dll",
+    "opencl.dll",
+    "vulkan-1.dll",
+    "amfrt64.dll",
+    "amdhip64*.dll",
+    "atiadl*.dll",
+    "libmfx*.dll",
+    "mfxplugin*.dll",
+    "ze_loader.dll",
+)
+_GRAFT = re.compile(r"[-.](?:[0-9a-f]{32}|[0-9a-f]{8})(?=[.-])")
+_ENDING = re.compile(r"\.so(?=$|\.)|(?:\.\d+)*\.dylib$|\.dll$", re.IGNORECASE)
+_MOST = 8  # names in a sentence
+
+
+@check(enabled=False)
+def opened_library_missing(
+    linkage: Linkage,
+    package: Package,
+    target: TargetSystem,
+    *,
+    optional: tuple[str, ...] = _DRIVERS,
+) -> Iterator[Finding]:
+    """A library that code opens by its name, at run time, is there under another name only.
+
+    Off by default. The names are whole strings in what is only read, of objects that can open
+    libraries (``dlopen``, ``LoadLibrary``); whether and when one is opened they do not tell, nor
+    that the code completes it: cuDNN adds its own version, which is thought of. Of several names of
+    a library one that is there is enough. What nothing provides under any name is noted: most of it
+    is optional. ``optional`` are globs of what some machines alone have: libraries of drivers. On
+    Windows everything is noted, as repair tools leave the old names of what they rename behind.
+
+    Why: no loader looks for the library at import; a feature is missing in silence, or fails when
+    it is used first. ``libx.so`` without a number comes with development packages.
+    Fix: open the soname that is there (``libx.so.1``), or accept it with what the code does then.
+    """
+    yield from find_unloaded(linkage, package)
+    openers = [item for item in package.objects if item.format is linkage.format and item.opened]
+    if not openers:
+        raise NotApplicable("no object opens libraries by name")
+    provided = _Provided.of(linkage, target, optional)
+    nowhere: dict[str, list[str]] = {}
+    for item in openers:
+        lost = []
+        for names in _find_lost(item, provided):
+            there = provided.find(names[0])
+            if there:
+                yield Problem(path=item.path, sentence=_spell_other(names, there))
+            else:
+                lost += names
+        if lost:
+            nowhere.setdefault(name_first(lost, _MOST), []).append(item.path)
+        if item.opened and item.opened.unread:
+            sentence = f"the names that it opens libraries by: {item.opened.unread}"
+            yield NotLooked(path=item.path, sentence=sentence)
+    for spelled, paths in nowhere.items():
+        yield Note(path=paths[0], sentence=_spell_nowhere(spelled, len(paths) - 1, linkage))
+
+
+def _spell_other(names: Collection[str], there: Collection[str]) -> str:
+    return (
+        f"has {name_first(names, _MOST)} among its strings, to open at run time, and the library "
+        f"is there as {name_first(there, _MOST)} only: what opens it by that name finds nothing"
+    )
+
+
+def _spell_nowhere(names: str, others: int, linkage: Linkage) -> str:
+    platform = linkage.target.partition(",")[0]
+    given = ", nor a given wheel, nor" if linkage.given else " nor"
+    too = f" (so may {others} more)" if others else ""
+    return f"may open {names}{too}, which neither the package{given} {platform} provides"
+
+
+class _Provided(NamedTuple):
+    """What may be opened on the target."""
+
+    names: Mapping[str, tuple[str, ...]]  # of the layout and the system, by their stems
+    optional: tuple[str, ...]
+    on_windows: bool
+
+    @classmethod
+    def of(cls, linkage: Linkage, target: TargetSystem, optional: tuple[str, ...]) -> _Provided:
+        system = (name.rpartition("/")[2] for name in (*target.libraries, *target.partly))
+        names: dict[str, tuple[str, ...]] = {}
+        for name in sorted(linkage.names.union(system)):
+            names[_stem(name)] = (*names.get(_stem(name), ()), name)
+        return cls(names, optional, linkage.format is Format.PE)
+
+    def spell(self, name: str) -> str:
+        return name.lower() if self.on_windows else name
+
+    def find(self, name: str) -> tuple[str, ...]:
+        """What the library of that name is there as."""
+        return self.names.get(_stem(self.spell(name)), ())
+
+    def has(self, name: str) -> bool:
+        """Whether such a name is there, or is nothing that a package would bring."""
+        there, name = self.find(name), self.spell(name)
+        if any(fnmatchcase(name, pattern) for pattern in self.optional):
+            return True
+        if self.on_windows:
+            return bool(there) or _is_of_windows(name)
+        return name in there or name.startswith("libpython")
+
+
+def _is_of_windows(name: str) -> bool:
+    tells = (is_python_dll, is_redistributable, is_debug_runtime)
+    return name.startswith(("api-ms-", "ext-ms-")) or any(tell(name) for tell in tells)
+
+
+def _stem(name: str) -> str:
+    """The name without its ending, its version and what a repair tool put into it."""
+    return _ENDING.split(_GRAFT.sub("", name), maxsplit=1)[0]
+
+
+def _find_lost(item: ObjectFile, provided: _Provided) -> Iterator[list[str]]:
+    """The names of each library none of whose names is there, but the object itself."""
+    own = {_stem(provided.spell(name)) for name in (item.name.rpartition("/")[2], item.file_name)}
+    groups: dict[str, list[str]] = {}
+    for name in item.opened.names if item.opened else ():
+        groups.setdefault(_stem(provided.spell(name)), []).append(name)
+    for stem, names in groups.items():
+        if stem not in own and not any(provided.has(name) for name in _complete(names, item)):
+            yield names
+
+
+def _complete(names: Collection[str], item: ObjectFile) -> Iterator[str]:
+    """The names, and what becomes of them with the version of the library that has them."""
+    yield from names
+    for own in (item.name, item.file_name):
+        version = own.partition(".so.")[2]
+        if version:
+            yield from (f"{name}.{version}" for name in names if name.endswith(".so"))
