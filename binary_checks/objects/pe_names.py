@@ -13,6 +13,7 @@ from binary_checks.objects.pe_sections import MappedImage, decode
 _GAP = 1 << 16  # bytes between two names that are still read together; no name is longer
 _TAIL = 512
 _LONGEST_FORWARDER = 1024
+_SHORT = 64
 _MOST = 1 << 26  # bytes of names in one image: the largest libraries have some megabytes
 
 
@@ -53,22 +54,31 @@ class Names:
         that hold them; an image made to explode is cut short.
         """
         names: list[bytes] = []
-        budget = 4 * self._size + (1 << 20)
+        budget, longest = 4 * self._size + (1 << 20), _GAP
+        piece, first, end = b"", 0, 0  # the stretch in which the last name was
         for address in addresses:
-            name = self._find(address, _GAP if budget > 0 else 64)
-            budget -= len(name)
+            if not first <= address < end:
+                piece, first = self._stretch_of(address)
+                end = first + len(piece)
+            start = address - first
+            stop = piece.find(0, start, start + longest)
+            name = piece[start : stop if stop >= 0 else start + longest]
             names.append(name)
+            budget -= len(name)
+            if budget < 0:
+                longest = _SHORT
         return decode(b"\0".join(names)).split("\0") if names else []
 
     def decode_one(self, address: int) -> str:
         """The name at one address, cut short where it is absurd."""
-        return decode(self._find(address, _LONGEST_FORWARDER))
+        piece, first = self._stretch_of(address)
+        start = address - first
+        return decode(piece[start : start + _LONGEST_FORWARDER].partition(b"\0")[0])
 
-    def _find(self, address: int, longest: int) -> bytes:
+    def _stretch_of(self, address: int) -> tuple[bytes, int]:
+        """The bytes among which an address is, and where they begin."""
         index = bisect_right(self._starts, address) - 1
-        piece, start = self._pieces[index], address - self._starts[index]
-        end = piece.find(b"\0", start, start + longest)
-        return piece[start : end if end >= 0 else start + longest]
+        return self._pieces[index], self._starts[index]
 
 
 def _find_stretches(
