@@ -9,7 +9,6 @@ from binary_checks.model.source import ByteSource
 from binary_checks.objects.elf_dynamic import DT_NEEDED, DT_SONAME, Dynamic
 from binary_checks.objects.elf_sections import Section, find_read_only
 from binary_checks.objects.elf_segments import PF_X, PT_GNU_EH_FRAME, PT_LOAD, Segment
-from binary_checks.objects.opened_names import ELF_NAMES, find_opened
 from binary_checks.objects.ranges import intersect
 
 _KEPT = 40 << 20
@@ -53,6 +52,8 @@ def read_opened(
 
     Only where it was kept: to read the rest, the whole file would be read again.
     """
+    from binary_checks.objects.opened_names import ELF_NAMES, find_opened  # for few objects
+
     if not sections:
         return OpenedNames(unread="without section headers nothing tells where its strings lie")
     extents = find_read_only(sections, _NO_STRINGS)

@@ -7,7 +7,6 @@ A name counts where a whole string of C is one: what a program puts together fro
 from __future__ import annotations
 
 import re
-import string
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -21,7 +20,7 @@ _MOST_SEARCHED = 96 << 20  # bytes of one object; libllvmlite.so has 60 MiB of t
 _MOST_PLACES = 1 << 16  # that look like the end of a name; real objects have some hundreds
 _MOST_NAMES = 1 << 12
 
-_LETTERS = string.ascii_letters.encode() + string.digits.encode() + b"_+.-"
+_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+.-"
 _PRINTABLE = bytes(range(0x20, 0x7F))
 
 Extent = tuple[int, int]

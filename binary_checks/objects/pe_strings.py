@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 
 from binary_checks.model import OpenedNames, SymbolTable
 from binary_checks.model.source import ByteSource
-from binary_checks.objects.opened_names import PE_NAMES, find_opened
 from binary_checks.objects.pe_header import Section
 from binary_checks.objects.pe_sections import find_read_only
 from binary_checks.objects.ranges import intersect
@@ -42,5 +41,7 @@ def read_opened(
 
     Only where it was kept: to read the rest, the whole file would be read again.
     """
+    from binary_checks.objects.opened_names import PE_NAMES, find_opened  # for few objects
+
     extents = find_read_only(sections, _NO_STRINGS)
     return find_opened(source, intersect(extents, kept), PE_NAMES, known, extents)
