@@ -133,9 +133,19 @@ class Ledger:
             elif _has_gap(entry):
                 key = (Outcome.NOT_LOOKED.value, gap(entry.verdict))
                 told.setdefault(key, []).append(entry)
+        gaps: list[str] = []
+        shared: dict[
+            tuple[str, str], list[str]
+        ] = {}  # what does not apply is no gap: a line a family
         for (outcome, reason), entries in sorted(told.items()):
-            families = ", ".join(sorted({entry.family for entry in entries}))
-            yield f"{outcome}: {self._whose(entries)}{reason} ({families})"
+            whose, families = self._whose(entries), ", ".join(sorted({e.family for e in entries}))
+            if outcome == Outcome.NOT_APPLICABLE.value:
+                shared.setdefault((whose, families), []).append(reason)
+            else:
+                gaps.append(f"{outcome}: {whose}{reason} ({families})")
+        for (whose, families), reasons in shared.items():
+            yield f"{Outcome.NOT_APPLICABLE.value}: {whose}{'; '.join(reasons)} ({families})"
+        yield from gaps
 
     def _whose(self, entries: Iterable[Entry]) -> str:
         """The package that a line is about, where the run has several."""

@@ -106,6 +106,23 @@ def test_the_summary_counts_by_family() -> None:
     assert reason == "not applicable: no modules (runtime)"
 
 
+def test_what_does_not_apply_is_a_line_a_family_and_every_gap_its_own() -> None:
+    found = ledger(
+        *(entry(Outcome.NOT_APPLICABLE, family="cuda", reason=reason) for reason in "ba"),
+        entry(Outcome.NOT_APPLICABLE, family="macos", reason="b"),
+        *(entry(Outcome.NOT_LOOKED, family="cuda", reason=reason) for reason in "dc"),
+    )
+    lines = [line for line in found.summary() if ":" in line]
+    assert lines == [
+        "not applicable: a (cuda)",
+        "not applicable: b (cuda, macos)",
+        "not looked: c (cuda)",
+        "not looked: d (cuda)",
+    ]
+    alone = ledger(*(entry(Outcome.NOT_APPLICABLE, family="cuda", reason=each) for each in "ba"))
+    assert list(alone.summary())[-1] == "not applicable: a; b (cuda)"
+
+
 def test_the_summary_names_what_was_not_looked_at_once() -> None:
     partly = verdict(not_looked=(NotLooked(path="a.so", sentence="cut off"),))
     lines = list(
