@@ -32,10 +32,15 @@ class Spelling(NamedTuple):
     ending: bytes  # that every name has, to be searched for
     pattern: re.Pattern[bytes]  # of the whole name
     width: int = 1  # bytes of a character
+    prefixed: bool = False  # each begins with "lib": a number before one is no letter of it
 
 
-ELF_NAMES: Final = (Spelling(b".so", re.compile(rb"lib[A-Za-z0-9_+.\-]+?\.so(?:\.[0-9]+)*")),)
-MACHO_NAMES: Final = (Spelling(b".dylib", re.compile(rb"lib[A-Za-z0-9_+.\-]+?\.dylib")),)
+ELF_NAMES: Final = (
+    Spelling(b".so", re.compile(rb"lib[A-Za-z0-9_+.\-]+?\.so(?:\.[0-9]+)*"), prefixed=True),
+)
+MACHO_NAMES: Final = (
+    Spelling(b".dylib", re.compile(rb"lib[A-Za-z0-9_+.\-]+?\.dylib"), prefixed=True),
+)
 _DLL = re.compile(rb"[A-Za-z][A-Za-z0-9_+.\-]+?\.dll", re.IGNORECASE)
 PE_NAMES: Final = (
     Spelling(b".dll", _DLL),
@@ -111,20 +116,25 @@ class _Search:
             if self._places < 0:
                 self.unread = f"it has more than {_MOST_PLACES} places that look like names"
                 return
-            text = _string_at(window, place) if spelling.width == 1 else _wide_at(window, place)
+            if spelling.width == 1:
+                text = _string_at(window, place, prefixed=spelling.prefixed)
+            else:
+                text = _wide_at(window, place)
             if spelling.pattern.fullmatch(text):
                 yield text.decode("ascii")
             place = window.find(spelling.ending, place + 1)
 
 
-def _string_at(window: bytes, place: int) -> bytes:
+def _string_at(window: bytes, place: int, *, prefixed: bool) -> bytes:
     """The zero-terminated string around a place; b"" where it is longer than a name, or cut off.
 
-    Before it stands a zero, or a number: no character of a text.
+    Before it stands a zero; before one that is known by its prefix, anything but text.
     """
     before = window[max(place - _LONGEST, 0) : place]
     start = place - _measure_end(before, _LETTERS)
     if not start or start == place - _LONGEST or window[start - 1] in _PRINTABLE:
+        return b""
+    if window[start - 1] and not prefixed:
         return b""
     end = window.find(b"\0", place, start + _LONGEST + 1)
     return window[start:end] if end >= 0 else b""

@@ -63,6 +63,7 @@ def test_no_other_string_is_told(text: str) -> None:
 
 def test_a_number_may_stand_before_a_name() -> None:
     assert search(b"\xff\xff\xff\xfflibtcm.so.1\0").names == ("libtcm.so.1",)
+    assert search(b"\0\xffqsole32.dll\0", PE_NAMES).names == ()
 
 
 def test_a_name_without_an_end_is_not_told() -> None:
