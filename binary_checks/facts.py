@@ -150,6 +150,15 @@ class Facts:
             raise fact.with_traceback(None)
         return fact
 
+    @property
+    def wheel_names(self) -> tuple[str, ...]:
+        """Of an installed copy, the names that its wheel may have had."""
+        if self._subject.installation is None:
+            return ()
+        from binary_checks.packages.installed import name_wheels
+
+        return name_wheels(self._subject.installation)
+
     def object_counts(self) -> tuple[int | None, int]:
         """How many object files were found (None: not read yet), and how many are expected.
 
@@ -180,10 +189,16 @@ class Facts:
 
     def _simulate_loader(self) -> Linkage:
         package, target = self.get(Distribution), self.get(TargetSystem)
-        others = self._shelf.others(self.path)
+        others, requirements = self._shelf.others(self.path), package.requires_dist
         if isinstance(package, Wheel):
             others = (*others, *self._shelf.required(package, target))
-        return loaders.simulate(package, target, others=others, requirements=package.requires_dist)
+        elif self._subject.installation is not None:
+            from binary_checks.required import find_around
+
+            around = find_around(package, self._subject.installation, target, others)
+            # What is not there is lacking: nobody is to give it besides.
+            others, requirements = (*others, *around), ()
+        return loaders.simulate(package, target, others=others, requirements=requirements)
 
     def _options(self, check_id: str) -> Mapping[str, Any]:
         """What the profile says to a check whose fact depends on it."""

@@ -18,11 +18,6 @@ from binary_checks.model import Problem
 from binary_checks.records import dataclass
 from binary_checks.toml_values import convert, reject_unknown
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KnownProblem:
@@ -65,12 +60,12 @@ class Profile:
         asked = check.enabled or check.id in self.enable or check.id in self.options
         return asked and check.id not in self.disable
 
-    def waivers(self, check_id: str, package_file_name: str) -> tuple[KnownProblem, ...]:
-        """The known problems of that check that speak of that package."""
+    def waivers(self, check_id: str, *names: str) -> tuple[KnownProblem, ...]:
+        """The known problems of that check that speak of a package of one of these names."""
         return tuple(
             known
             for known in self.known_problems
-            if known.check == check_id and known.selects(package_file_name)
+            if known.check == check_id and any(map(known.selects, names))
         )
 
 
@@ -83,11 +78,14 @@ def load_profile(name_or_path: str) -> Profile:
 
 
 def find_profile(folder: Path) -> Profile:
-    """The ``[tool.binary_checks]`` of the folder's pyproject.toml, else the default profile."""
+    """The ``[tool.binary_checks]`` of the folder's pyproject.toml, else the default profile.
+
+    That is empty, and not read.
+    """
     path = folder / "pyproject.toml"
     if path.is_file() and _own_table(_read(path, str(path)), str(path)) is not None:
         return load_profile(str(path))
-    return load_profile("default")
+    return Profile()
 
 
 def _load(name_or_path: str, folder: Path, above: tuple[Path, ...]) -> Profile:
@@ -125,6 +123,11 @@ def _own_table(pyproject: Mapping[str, Any], source: str) -> dict[str, Any] | No
 
 
 def _parse(text: bytes, source: str) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
     try:
         return tomllib.loads(text.decode("utf-8"))
     except (ValueError, RecursionError) as error:  # of numbers and nests of thousands, too

@@ -10,11 +10,14 @@ from packaging.requirements import Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
+from binary_checks import objects
 from binary_checks.environments.downloads import download
 from binary_checks.environments.foreign_tags import ForeignPython, describe_python
-from binary_checks.errors import GatherError
+from binary_checks.errors import GatherError, PackageError
 from binary_checks.loaders.requirements import find_required, fits
-from binary_checks.model import Interpreter, Package, TargetSystem, Wheel
+from binary_checks.model import Distribution, Interpreter, Package, TargetSystem, Wheel
+from binary_checks.packages import installed
+from binary_checks.packages.installed import Installation
 from binary_checks.records import dataclass
 
 _MOST_ROUNDS = 50
@@ -39,6 +42,37 @@ def fetch_required(
         source = _Source(python=python, folder=folder / python.name, open_one=open_one)
         found.update(_follow(wheel, system, known, source))
     return tuple(found.values())
+
+
+def find_around(
+    package: Distribution,
+    installation: Installation,
+    target: TargetSystem,
+    given: Iterable[Package],
+) -> tuple[Package, ...]:
+    """Read what an installed package requires, directly or not, and what lies in its own folder.
+
+    Only there do search paths find it. What is not there, or says not which files are its own, is
+    left out: whoever needs it finds it missing.
+    """
+    known: dict[str, Package] = {canonicalize_name(item.name): item for item in (*given, package)}
+    found: dict[str, Package | None] = {}
+    while True:
+        there = {name: item for name, item in found.items() if item is not None}
+        wanted = find_required(package.requires_dist, {**there, **known}, target)
+        lacking = sorted(wanted.keys() - known.keys() - found.keys())
+        if not lacking:
+            return tuple(there.values())
+        found.update((name, _open_beside(name, installation)) for name in lacking)
+
+
+def _open_beside(name: str, installation: Installation) -> Package | None:
+    folder = installation.dist_info.parent
+    try:
+        found = installed.find_installation(name, (folder,), installation.prefix)
+        return found and installed.open_beside(found, objects)
+    except PackageError:
+        return None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

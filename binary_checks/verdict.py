@@ -54,6 +54,7 @@ class Case:
 
     check: Check[Any]
     package_file_name: str
+    names: tuple[str, ...] = ()  # by which a profile may know the package beside
     subjects: tuple[Any, ...]  # what it is called on, one after the other
     evidence: tuple[Any, ...]  # the later positional arguments, the same for every subject
     unread: tuple[NotLooked, ...] = ()  # objects that it should have seen and could not
@@ -107,6 +108,7 @@ def prepare(check: Check[Any], facts: Facts) -> Case:
     return Case(
         check=check,
         package_file_name=facts.path.name,
+        names=facts.wheel_names,
         subjects=subjects,
         evidence=evidence,
         unread=unread,
@@ -161,7 +163,7 @@ def judge(case: Case, profile: Profile, today: date) -> Verdict:
                 notes.add(finding)
             else:
                 problems.add(finding)
-    waivers = profile.waivers(case.check.id, case.package_file_name)
+    waivers = profile.waivers(case.check.id, case.package_file_name, *case.names)
     accepted = tuple(_accept(problems, waivers, today))
     remaining = problems - {item.problem for item in accepted}
     stale = () if not_looked else _stale(waivers, problems)

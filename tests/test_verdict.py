@@ -67,6 +67,7 @@ class GivenFacts:
 
     def __init__(self, package: Package, *others: Any) -> None:
         self.path = package.path
+        self.wheel_names = ()
         self._values = (package, *others)
 
     def get(self, kind: type) -> Any:

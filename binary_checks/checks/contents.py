@@ -7,7 +7,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 
 from binary_checks.check import check
-from binary_checks.model import ElfFile, Finding, Member, NotLooked, Package, PeFile, Problem, Wheel
+from binary_checks.errors import NotApplicable
+from binary_checks.model import (
+    ElfFile,
+    Finding,
+    InstalledPackage,
+    Member,
+    NotLooked,
+    Package,
+    PeFile,
+    Problem,
+    Wheel,
+)
 
 _VERSION_CONTROL = frozenset(
     {".git", ".gitignore", ".gitattributes", ".gitmodules", ".gitkeep", ".hg", ".hgignore"}
@@ -129,6 +140,8 @@ def wheel_too_large(
     Why: an upload that fails on the day of the release, or a download that users cancel.
     Fix: strip debug information, drop duplicate libraries, split what is optional off.
     """
+    if isinstance(package, InstalledPackage):
+        raise NotApplicable("an installed package is no file")
     name = package.path.name
     allowed = next((most for glob, most in limits.items() if fnmatchcase(name, glob)), limit)
     if not allowed:

@@ -22,6 +22,7 @@ from binary_checks.packages.installed_files import (
     Place,
     peek,
     read_file,
+    read_objects,
     read_text,
     state_file,
 )
@@ -94,6 +95,19 @@ def open_package(
 def survey(installation: Installation) -> InstalledPackage:
     """Look whether every file is there and has its size, and read none: no objects."""
     return _open(installation, state_file, None)
+
+
+def name_wheels(installation: Installation) -> tuple[str, ...]:
+    """Name the wheel that it was installed from, with each of the tags that WHEEL has."""
+    about = installation.dist_info
+    content = read_text(about / "WHEEL", wheel_texts.LONGEST["WHEEL"]) or b""
+    tags = _read_tags(wheel_texts.read_headers(content)[0])
+    return tuple(f"{about.name.removesuffix(_DIST_INFO)}-{tag}.whl" for tag in tags)
+
+
+def open_beside(installation: Installation, reader: ObjectReader) -> InstalledPackage:
+    """Read the objects of what lies beside the judged package; nothing of it is compared."""
+    return _open(installation, partial(read_objects, reader=reader), None)
 
 
 def read_record_sha256(installation: Installation) -> str:

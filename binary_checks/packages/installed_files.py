@@ -84,6 +84,17 @@ def read_file(place: Place, row: RecordRow, reader: ObjectReader) -> FileReading
     return FileReading(_describe(row, place.name(path), found, digest), objects)
 
 
+def read_objects(place: Place, row: RecordRow, reader: ObjectReader) -> FileReading:
+    """Read the file as an object if it is one; its hash is what RECORD says."""
+    try:
+        path, found = _look(place, row)
+        with open_bytes(path) as file:
+            objects = reader.read_objects(row.path, _FileSource(file))
+    except PackageError as error:
+        return _leave(row, str(error))
+    return FileReading(_describe(row, place.name(path), found, decode_hash(row.hash)), objects)
+
+
 def _look(place: Place, row: RecordRow) -> tuple[Path, os.stat_result]:
     path = place.find(row)
     if path is None:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import importlib
 import os
+import shutil
+import sysconfig
+import time
 
 TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
 if TYPE_CHECKING:
@@ -37,8 +40,8 @@ def expect(kind: Any, text: str, action: Callable[[], Any]) -> None:
 
 def compare(found: Any, expected: Any) -> float:
     """Compute the relative error of a result against the CPU's in float64."""
-    expected = expected.detach().double()
-    return float((found.detach().cpu().double() - expected).norm() / expected.norm())
+    found, expected = found.detach().cpu().double(), expected.detach().double()
+    return float((found - expected).norm() / expected.norm())
 
 
 def prepare(torch: Any) -> None:
@@ -56,8 +59,6 @@ def wait(torch: Any, device: str) -> None:
 
 def first_kernel(torch: Any, device: str) -> dict[str, Any]:
     """The first kernel, with the start of CUDA in it: minutes where code is compiled for it."""
-    import time
-
     start = time.monotonic()
     assert float((torch.ones(8, device=device) + 1).sum()) == 16.0
     return {"measured": {"seconds": time.monotonic() - start}}
@@ -84,8 +85,8 @@ def magma(torch: Any, device: str) -> dict[str, Any]:
 def cudnn(torch: Any, device: str) -> dict[str, Any]:
     """CuDNN is there, is new enough, and takes a convolution."""
     assert torch.backends.cudnn.is_available(), "torch.backends.cudnn.is_available() is False"
-    x = torch.randn(2, 3, 16, 16, device=device)
-    assert torch.backends.cudnn.is_acceptable(x), "cuDNN does not take a tensor of the device"
+    taken = torch.backends.cudnn.is_acceptable(torch.ones(2, 3, 16, 16, device=device))
+    assert taken, "cuDNN does not take a tensor of the device"
     return convolution(torch, device)
 
 
@@ -114,8 +115,7 @@ def try_module(torch: Any, device: str, module: Any, x: Any, dtypes: Any) -> dic
     measured = {}
     for name in dtypes:
         dtype = getattr(torch, name)
-        rounded = module.to(dtype).double()
-        expected = pick(rounded(x.to(dtype).double()))
+        expected = pick(module.to(dtype).double()(x.to(dtype).double()))
         there = module.to(device=device, dtype=dtype)
         found = pick(there(x.to(device=device, dtype=dtype)))
         found.float().sum().backward()
@@ -157,9 +157,9 @@ def svd(torch: Any, device: str) -> dict[str, Any]:
     measured = {}
     for name in ("float64", "float32"):
         a = torch.randn(96, 64, dtype=getattr(torch, name))
-        u, s, vh = torch.linalg.svd(a.to(device), full_matrices=False)
+        u, s, v = torch.linalg.svd(a.to(device), full_matrices=False)
         values = torch.linalg.svdvals(a.double())
-        measured[name] = max(compare(u @ torch.diag(s) @ vh, a), compare(s, values))
+        measured[name] = max(compare(u @ s.diag() @ v, a), compare(s, values))
     return {"measured": measured}
 
 
@@ -186,22 +186,19 @@ def device_assertion(torch: Any, device: str) -> dict[str, Any]:
 
 def compilation(torch: Any, device: str) -> dict[str, Any]:
     """A function compiled by torch.compile, where a compiler and this Python allow it."""
-    import shutil
-    import sysconfig
-
     if not any(map(shutil.which, (os.environ.get("CC", "cc"), "gcc", "clang", "cl"))):
         return {"unavailable": "torch.compile needs a C compiler, and the host has none"}
-    if not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")):
+    if not os.path.exists(sysconfig.get_path("include") + "/Python.h"):
         return {"unavailable": "torch.compile needs Python.h, and this interpreter has none"}
     a = torch.randn(64, 64)
     try:
         found = torch.compile(lambda x: (x.sin() + x @ x).relu())(a.to(device))
     except RuntimeError as error:
-        if "not supported on Python" not in str(error):
-            raise
-        return {"unavailable": str(error)}
-    wide = a.double()
-    return {"measured": {"float32": compare(found, (wide.sin() + wide @ wide).relu())}}
+        if "not supported on Python" in str(error):
+            return {"unavailable": str(error)}
+        raise
+    a = a.double()
+    return {"measured": {"float32": compare(found, (a.sin() + a @ a).relu())}}
 
 
 def memory(torch: Any, device: str) -> dict[str, Any]:
@@ -209,7 +206,7 @@ def memory(torch: Any, device: str) -> dict[str, Any]:
     block = torch.ones(1 << 28, device=device)  # 1 GiB of float32
     assert float(block[-1]) == 1.0
     during = torch.cuda.mem_get_info()[0]
-    block = None
+    del block
     torch.cuda.empty_cache()
     returned = torch.cuda.mem_get_info()[0] - during
     kept = max(torch.cuda.memory_allocated(), torch.cuda.memory_reserved())

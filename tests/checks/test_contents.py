@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,8 @@ from binary_checks.checks.contents import (
     version_control_litter,
     wheel_too_large,
 )
-from binary_checks.model import Format, NotLooked, Problem, UnreadObject
+from binary_checks.errors import NotApplicable
+from binary_checks.model import Format, InstalledPackage, NotLooked, Problem, UnreadObject
 from fixtures.values import elf_file, member, pe_file, wheel
 
 
@@ -161,6 +163,11 @@ def test_without_a_limit_nothing_is_looked_at() -> None:
     (finding,) = wheel_too_large(wheel(size=10))
     assert isinstance(finding, NotLooked)
     assert not wheel_too_large.enabled
+
+
+def test_an_installed_package_is_no_file_with_a_size() -> None:
+    with pytest.raises(NotApplicable, match="is no file"):
+        list(wheel_too_large(InstalledPackage(path=Path("demo-1.0.dist-info"), size=11), limit=10))
 
 
 def test_debug_information_is_told_when_asked_for() -> None:

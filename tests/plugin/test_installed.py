@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.build_elf import build_elf
+from fixtures.build_wheel import build_wheel
 from fixtures.environments import open_offline
 from fixtures.installation import find_site, install_by_hand
 from tests.plugin.conftest import EXTENSION, Run, faulty, healthy
@@ -156,6 +158,36 @@ def test_without_symbols_checks_that_need_them_did_not_look(
     result = run(wheel, "--binary-facts", facts, "-k", "undefined-symbol", "-rs")
     result.assert_outcomes(skipped=1)
     result.stdout.fnmatch_lines("*not looked: the facts were written without symbols*")
+
+
+NEEDY = build_elf(needed=("libhelper.so.1",), rpath="$ORIGIN/../helper")
+HELPER = build_elf(soname="libhelper.so.1")
+
+
+@pytest.mark.parametrize("beside", ["helper", ""])
+def test_what_is_required_and_lies_beside_it_is_the_layout(
+    run: Run, pytester: pytest.Pytester, prefix: Path, python: list[str], beside: str
+) -> None:
+    members = {"demo/__init__.py": "", EXTENSION: NEEDY}
+    requires = ("helper; python_version >= '3'",)
+    install_by_hand(healthy(pytester.path, members=members, requires=requires), prefix)
+    if beside:
+        other = {f"{beside}/libhelper.so.1": HELPER}
+        install_by_hand(build_wheel(pytester.path, name="helper", members=other), prefix)
+    result = run("--binary-installed", "demo", "-k", "missing-library", "-rs", *python)
+    result.assert_outcomes(passed=1 if beside else 0, failed=0 if beside else 1)
+
+
+def test_a_known_problem_of_the_wheel_is_one_of_its_installed_copy(
+    run: Run, wheel: Path, pytester: pytest.Pytester, python: list[str]
+) -> None:
+    entry = 'check = "absolute-search-path"\nreason = "issue 1"\npackage = "{}"\n'
+    for glob, outcome in (("demo-1.0-*manylinux*.whl", "xfailed"), ("demo-2*", "failed")):
+        profile = pytester.path / "own.toml"
+        profile.write_text("[[known_problems]]\n" + entry.format(glob))
+        named = ("--binary-installed", "demo", "--binary-profile", "own.toml", *python)
+        result = run(*named, "-k", "absolute-search-path")
+        result.assert_outcomes(**{outcome: 1})
 
 
 def test_it_runs_where_it_is_installed(run: Run, tmp_path: Path, pytester: pytest.Pytester) -> None:
