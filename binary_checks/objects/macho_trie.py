@@ -72,9 +72,8 @@ def find_in_trie(trie: bytes, names: Sequence[bytes]) -> Iterator[Export]:
             place, depth, first, last = waiting.pop()
             size, place = read_uleb(trie, place)
             name = names[first]
-            if len(name) == depth:
-                if size:
-                    yield _read_export(trie, place, name)
+            if size and len(name) == depth:  # without a size it may end an edge without a label
+                yield _read_export(trie, place, name)
                 first += 1
             place += size
             count = trie[place]

@@ -54,6 +54,13 @@ def test_what_is_found_in_the_trie_is_what_walks_by() -> None:
     assert list(find_in_trie(TRIE, [])) == list(find_in_trie(b"", [b"_a"])) == []
 
 
+def test_a_name_may_end_with_an_edge_that_has_no_label() -> None:
+    leaf = _node(terminal=b"\0\0")
+    trie = _node(_init=1) + b"\0\2\0\x20_x\0\x30".ljust(_NODE, b"\0") + leaf + leaf
+    assert sorted(walk_trie(trie)) == [(b"_init", 0, 0), (b"_init_x", 0, 0)]
+    assert _exports(trie + bytes(4096)).among(("init", "init_x", "init_")) == {"init", "init_x"}
+
+
 def test_a_fault_in_the_trie_is_met_where_names_lead_to_it() -> None:
     cut = TRIE[: 4 * _NODE] + BEYOND + TRIE[4 * _NODE + 2 :]
     assert _exports(cut).among(("add", "a")) == {"add", "a"}
