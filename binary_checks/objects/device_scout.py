@@ -48,6 +48,9 @@ class DeviceScout:
             offset, length = self._ask
             if self._walk is None or offset + length > self._seen:
                 break
+            if offset < base:  # what went by is gone; its reader asks for the file once more
+                self._left = 0
+                break
             head = window[offset - base : offset - base + length]
             self._left -= 1
             yield offset, head

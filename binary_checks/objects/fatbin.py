@@ -72,8 +72,8 @@ def walk_fatbin(start: int, end: int) -> ContainerWalk:
     """Walk through the container at ``start``; its section ends at ``end``."""
     head = yield Ask(start, min(NEAR, end - start))
     magic, version, head_size, size_of_all = _CONTAINER.unpack_from(head)
-    if magic != MAGIC or version != 1 or head_size < _CONTAINER.size:
-        which = "an old format" if magic != MAGIC else f"version {version}"
+    which = _name_unknown(magic, version, head_size)
+    if which:
         yield unknown(start, f"a container of {which}")
         return start + _CONTAINER.size, False
     first, stop = start + head_size, start + head_size + size_of_all
@@ -109,7 +109,16 @@ def walk_fatbin(start: int, end: int) -> ContainerWalk:
     yield Container(start, sums, _doubt(sums))
     # Where not even the first entry makes sense, the size in the head may be as wrong.
     known = at > first or not size_of_all
-    return (stop if known else start + _CONTAINER.size), known
+    return (stop if known else first), known
+
+
+def _name_unknown(magic: bytes, version: int, head_size: int) -> str:
+    """What is not known of a container, "" for nothing."""
+    if magic != MAGIC:
+        return "an old format"
+    if version != 1:
+        return f"version {version}"
+    return "" if _CONTAINER.size <= head_size <= NEAR else f"a head of {head_size} bytes"
 
 
 def _count(entry: _Entry, size: int, compressed: int, tally: Tally) -> None:

@@ -9,7 +9,9 @@ import pytest
 
 from binary_checks import objects
 from binary_checks.model import ObjectFile
+from binary_checks.objects import device_scout
 from binary_checks.objects.device_scout import DeviceScout
+from binary_checks.objects.device_walk import Ask, Walk
 from binary_checks.packages.retention import MemorySource, RetainedSource
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import bundle, compressed_bundle, container, entry
@@ -65,6 +67,7 @@ def library(section: str, content: bytes) -> bytes:
     return build_elf(kind="relocatable", sections={".noise": NOISE, section: content})
 
 
+ODD = (CUDA[:6] + b"\x35\0" + CUDA[8:200] + bytes(96) + CUDA).ljust(8192, b"\0")
 NESTED = container(entry(payload=CUDA))
 FILES = {
     "cuda": (library(".nv_fatbin", CUDA), CUDA),
@@ -92,6 +95,7 @@ FILES = {
         build_elf(kind="relocatable", sections={".noise": CUDA[:6] + NOISE, ".nv_fatbin": CUDA}),
         CUDA,
     ),
+    "a head of another size, and no entry": (library(".nv_fatbin", ODD), ODD),
     "for Windows": (add_section("plain.dll", ".nv_fatb", CUDA), CUDA),
     "loose": (CUDA, CUDA[64:]),
     "loose bundles": (HIP, HIP[64:]),
@@ -113,6 +117,16 @@ def test_bundles_are_found_at_pages(piece: int) -> None:
     content = NOISE.ljust(5 * 4096, b"\1") + HIP
     kept = see_all(DeviceScout([(0, len(content))], len(content)), content, piece)
     assert kept[0] == 5 * 4096
+
+
+def test_a_walk_that_goes_back_finds_nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def go_back(start: int, _end: int, _patience: int) -> Walk:
+        yield Ask(start + 64, 8)
+        yield Ask(start, 8)
+        return start + 72
+
+    monkeypatch.setattr(device_scout, "walk_device_code", go_back)
+    assert see_all(DeviceScout([(0, len(CUDA))], len(CUDA)), CUDA, 16) == [64]
 
 
 def test_nothing_is_searched_for_outside_of_the_regions() -> None:
