@@ -11,8 +11,10 @@ from binary_checks.objects.elf_sections import Section, find_read_only
 from binary_checks.objects.elf_segments import PF_X, PT_GNU_EH_FRAME, PT_LOAD, Segment
 from binary_checks.objects.ranges import intersect
 
-_KEPT = 40 << 20
-"""Bytes kept of a segment without code: those of libtorch_cuda.so have 9 MiB before device code."""
+_KEPT = 20 << 20
+"""Bytes kept behind code: libtorch_cpu.so has 18 MiB, libtorch_cuda.so 9, and then device code."""
+_KEPT_BEHIND_TABLES = 40 << 20
+"""LLD puts strings behind symbols and relocations, and all of them before the code."""
 _KEPT_BEHIND_CODE = 48 << 20
 """Where code is not apart: the strings of libtorch_cpu.so begin 40 MiB before PT_GNU_EH_FRAME."""
 _OPENERS = ("dlopen", "dlmopen")
@@ -32,7 +34,8 @@ def find_strings(segments: Iterable[Segment]) -> Iterator[tuple[int, int]]:
             if load.flags & PF_X:
                 yield max(load.offset, end - _KEPT_BEHIND_CODE), end
             else:
-                yield load.offset, min(end, load.offset + _KEPT)
+                length = _KEPT if load.offset else _KEPT_BEHIND_TABLES
+                yield load.offset, min(end, load.offset + length)
 
 
 def opens_libraries(imports: SymbolTable, dynamic: Dynamic) -> bool:

@@ -43,7 +43,7 @@ def test_of_a_library_with_its_code_apart_no_constants_behind_the_strings_are_ke
         size=201,
     )
     tables, start_of_code, unwinding = set(range(10)), {10}, {110, 111}
-    strings = set(range(60, 100))
+    strings = set(range(60, 80))
     data, names, headers = set(range(160, 164)), {199}, {200}
     assert kept == tables | start_of_code | strings | unwinding | data | names | headers
 
@@ -76,3 +76,11 @@ def test_strings_behind_code_that_is_not_apart_are_kept() -> None:
     assert set(range(102, 150)) <= kept
     assert 101 not in kept
     assert 156 not in kept
+
+
+def test_strings_behind_the_tables_of_lld_are_kept() -> None:
+    kept = kept_mebibytes(
+        (LOAD, R, 0, 100), (EH_FRAME, R, 60, 5), (LOAD, RX, 100, 50), sections=160, size=161
+    )
+    assert set(range(40)) <= kept
+    assert 41 not in kept
