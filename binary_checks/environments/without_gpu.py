@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import field, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,11 @@ _ASKED_FOR = {
 """The options, by check, that are expressions to be evaluated, or tables of them."""
 _STATES = {"finished": Outcome.OK, "raised": Outcome.RAISED, "exited": Outcome.EXITED}
 _FRAMES = 6  # of a stack, the innermost ones
+# How a probe comes to the package: the same in every stack, with a path that is this machine's.
+_OURS = re.compile(
+    r"^<frozen importlib\.|/importlib/__init__\.py:\d+ in import_module$"
+    r"|/binary_checks/probes/\w+\.py:"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -150,7 +157,8 @@ def describe_stack(result: ProbeAnswer, environment: Environment) -> str:
     """Say how a process ended and, of one that hung, by which calls it came there."""
     if result.outcome is not Outcome.HUNG:
         return describe_end(result, environment)
-    places = " < ".join(map(environment.place, result.places[:_FRAMES]))
+    own = (place for place in map(environment.place, result.places) if not _OURS.search(place))
+    places = " < ".join(islice(own, _FRAMES))
     calls = " < ".join(result.calls[:_FRAMES])
     lack = describe_lack(result.calls)
     return "".join(
