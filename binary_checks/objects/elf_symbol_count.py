@@ -24,7 +24,7 @@ from binary_checks.objects.elf_segments import LoadedImage
 
 _EM_S390 = 22
 _EM_ALPHA = 0x9026
-_CHAIN_BLOCK = 64 * 1024
+_CHAIN_BLOCK = 4096
 _MOST: Final = 1 << 22  # the largest libraries have some hundred thousand
 
 
