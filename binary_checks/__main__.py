@@ -20,12 +20,15 @@ from binary_checks.errors import BinaryChecksError, NotApplicable, ProfileError,
 from binary_checks.facts import Facts, Settings, Shelf
 from binary_checks.model import Linkage, Package
 from binary_checks.packages import recognises
+from binary_checks.plugin.folders import PackageFolder
 from binary_checks.profile import find_profile, load_profile
 from binary_checks.subject import Subject
 
-UNNEEDED = ("doctest", "unittest", "unraisableexception", "threadexception", "pastebin")
-"""Plugins of pytest's own that have nothing to say about packages."""
-
+UNNEEDED = (
+    *("doctest", "unittest", "unraisableexception", "threadexception", "pastebin", "subtests"),
+    *("logging", "monkeypatch", "recwarn", "tmpdir", "legacypath", "setuponly", "setupplan"),
+)
+"""Plugins of pytest's own that have nothing to say about packages, or bring fixtures alone."""
 _XDIST = (
     *("--num", "--max", "--dist", "--loadscope", "--no-loadscope", "--testrun", "--tx", "--px"),
     *("--rsync", "--help"),
@@ -66,7 +69,7 @@ def check(arguments: Sequence[str]) -> int:
         # Else a cancelled job leaves environments, and imports that never end, behind.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     gc.set_threshold(100_000, 20, 20)  # facts are trees; the collector would only walk them
-    plugins = [_DemandPaths()]
+    plugins = [_OnlyPackages()]
     return int(pytest.main([*own, *unneeded, *place, *arguments], plugins=plugins))
 
 
@@ -82,8 +85,8 @@ def _spreads(arguments: Iterable[str]) -> bool:
     )
 
 
-class _DemandPaths:
-    """Keeps pytest from running the tests of the current folder when nothing was named."""
+class _OnlyPackages:
+    """Keeps pytest from running the tests of the current folder, and from looking around in it."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self, session: pytest.Session) -> None:
@@ -97,6 +100,12 @@ class _DemandPaths:
                 raise pytest.UsageError(f"{name}: a folder; name its packages: {name}/*.whl")
             if Path(name).exists() and not recognises(Path(name)):
                 raise pytest.UsageError(f"{name}: not a package file")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collect_directory(self, path: Path, parent: pytest.Collector) -> pytest.Collector:
+        """Go straight to what was named: a folder may hold thousands of other files."""
+        folder: pytest.Collector = PackageFolder.from_parent(parent, path=path)
+        return folder
 
 
 def inspect(arguments: Sequence[str]) -> int:

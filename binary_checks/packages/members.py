@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -13,6 +11,7 @@ from binary_checks.model.objects import Format, MalformedObject, ObjectFile, Unr
 from binary_checks.model.packages import Member
 from binary_checks.model.source import ObjectReader
 from binary_checks.packages.archive import Archive, Entry
+from binary_checks.packages.batches import make_batches, run_batches
 from binary_checks.packages.file_bytes import FileBytes
 from binary_checks.packages.inflate import (
     HEAD,
@@ -31,9 +30,6 @@ Progress = Callable[[int, int], None]
 Place = Callable[[str], str]
 
 _BEGINNING = 64 << 10  # bytes, by which a reader tells what it will ask for; the more, the better
-_BATCH = 8 << 20  # bytes of members that one task of a thread reads
-_THREADS = 4  # more would only wait for the interpreter's lock
-_PATIENCE = 0.1  # seconds between two reports of progress
 
 
 class MemberReading(NamedTuple):
@@ -69,8 +65,7 @@ def read_members(task: Task, progress: Progress | None = None) -> list[MemberRea
     ``progress`` is told, in the calling thread, how many of how many bytes have been inflated.
     """
     entries = task.archive.entries
-    batches = list(_make_batches(entries))
-    threads = min(_THREADS, os.cpu_count() or 1, len(batches))
+    batches = list(make_batches(entries))
     overlaps = find_overlaps(task.archive)
     total = sum(entry.size for entry in entries)
     done = [0] * len(batches)  # bytes; each batch counts in its own place
@@ -86,49 +81,8 @@ def read_members(task: Task, progress: Progress | None = None) -> list[MemberRea
         if progress is not None:
             progress(sum(done), total)
 
-    run = _run_threaded if threads > 1 else _run_here
-    readings = dict(pair for batch in run(read, len(batches), threads, report) for pair in batch)
+    readings = dict(pair for batch in run_batches(batches, read, report) for pair in batch)
     return [readings[index] for index in range(len(entries))]
-
-
-_Batch = list[int]
-_Readings = list[tuple[int, MemberReading]]
-
-
-def _make_batches(entries: tuple[Entry, ...]) -> Iterator[_Batch]:
-    """Put the largest members first, so that none is begun when the others are done."""
-    batch: _Batch = []
-    size = 0
-    for index in sorted(range(len(entries)), key=lambda index: -entries[index].size):
-        batch.append(index)
-        size += entries[index].size
-        if size >= _BATCH:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
-
-
-def _run_here(
-    read: Callable[[int], _Readings], count: int, _: int, report: Callable[[], None]
-) -> Iterator[_Readings]:
-    for number in range(count):
-        yield read(number)
-        report()
-
-
-def _run_threaded(
-    read: Callable[[int], _Readings], count: int, threads: int, report: Callable[[], None]
-) -> Iterator[_Readings]:
-    with ThreadPoolExecutor(threads, "binary-checks") as pool:
-        try:
-            for future in [pool.submit(read, number) for number in range(count)]:
-                while not wait((future,), _PATIENCE).done:
-                    report()
-                yield future.result()
-                report()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _read_member(task: Task, entry: Entry, refusal: str | None) -> MemberReading:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 import csv
 import io
 import re
@@ -75,6 +74,10 @@ def _judge_columns(line: int, columns: list[str]) -> Iterator[str]:
 def read_entry_points(content: bytes) -> tuple[tuple[tuple[str, str, str], ...], Faults]:
     """Read entry_points.txt: groups of ``name = object reference``."""
     text, faults = _decode(content)
+    if not text:
+        return (), faults
+    import configparser  # many wheels have no entry points
+
     parser = configparser.RawConfigParser(delimiters=("=",), default_section="\0")
     parser.optionxform = str  # type: ignore[method-assign, assignment]
     try:

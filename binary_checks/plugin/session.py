@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +46,12 @@ class Session:
     def profile(self) -> Profile:
         """What the project expects."""
         return self.settings.profile
+
+    def ways_from(self, folder: Path) -> tuple[Path, ...]:
+        """What in that folder is a named file, or a folder in which one lies."""
+        files = (path for path, subject in self.subjects.items() if subject.installation is None)
+        below = (path.relative_to(folder) for path in files if path.is_relative_to(folder))
+        return tuple(dict.fromkeys(folder / path.parts[0] for path in below))
 
 
 SESSION = pytest.StashKey[Session]()
@@ -152,6 +157,8 @@ def _is_named(argument: str) -> bool:
 
 def no_such_check(name: str, known: Iterable[str]) -> str:
     """Say so, and which names are like it."""
+    from difflib import get_close_matches
+
     close = get_close_matches(name, known, n=3)
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
     return one_line(f"no check is called {name!r}{hint}")
