@@ -13,6 +13,7 @@ from binary_checks.model import (
     Dependency,
     Edge,
     Format,
+    Kind,
     Linkage,
     MalformedObject,
     NotLooked,
@@ -110,6 +111,19 @@ def test_a_runtime_that_nobody_brings_is_told_once_with_its_users() -> None:
             "installs: bundle it",
         ),
     ]
+
+
+def test_a_program_without_its_runtime_does_not_start_and_a_module_beside_it_says_more() -> None:
+    program = pe_file("demo/a.exe", kind=Kind.EXECUTABLE, needed=_needs("MSVCP140.dll"))
+    (alone,) = windows.unbundled_runtime(_wheel(program), WINDOWS)
+    assert isinstance(alone, Problem)
+    assert alone.path == "demo/a.exe"
+    assert "brings: it does not start where nobody" in alone.sentence
+    module = pe_file("demo/b.pyd", needed=_needs("MSVCP140.dll"))
+    (both,) = windows.unbundled_runtime(_wheel(program, module), WINDOWS)
+    assert isinstance(both, Problem)
+    assert both.path == "demo/b.pyd"
+    assert "brings: the import fails where nobody" in both.sentence
 
 
 @pytest.mark.parametrize("name", ["VCRUNTIME140.dll", "msvcp60.dll", "mfc42u.dll", "msvcrt.dll"])

@@ -123,15 +123,19 @@ def unbundled_runtime(package: Wheel, linkage: Linkage) -> Iterator[Finding]:
     present = {item.file_name.lower() for item in package.objects}
     present.update(e.needed.lower() for e in linkage.edges if e.resolved is not None or e.elsewhere)
     foreign = _find_foreign(linkage, present)
-    for name, paths in _needs_of_runtime(libraries).items():
+    programs = {item.path for item in libraries if item.kind is Kind.EXECUTABLE}
+    for name, users in _needs_of_runtime(libraries).items():
         if name in present:
             continue
+        paths = sorted(users, key=programs.__contains__)  # what Python loads comes first
         more = f" (so do {len(paths) - 1} more)" if len(paths) > 1 else ""
         if foreign:
             told = f"needs {name}{more}, which may come with what brings {foreign}"
             yield NotLooked(path=paths[0], sentence=f"{told}: give that with --binary-with")
         else:
-            yield Problem(path=paths[0], sentence=f"needs {name}{more}, {_spell_lack(name)}")
+            effect = "it does not start" if programs.issuperset(paths) else "the import fails"
+            lack = _spell_lack(name, effect)
+            yield Problem(path=paths[0], sentence=f"needs {name}{more}, {lack}")
 
 
 def _needs_of_runtime(libraries: Iterable[PeFile]) -> Mapping[str, list[str]]:
@@ -156,11 +160,11 @@ def _find_foreign(linkage: Linkage, present: Collection[str]) -> str:
     return next((name for name in names if not is_python_dll(name)), "")
 
 
-def _spell_lack(name: str) -> str:
+def _spell_lack(name: str, effect: str) -> str:
     if name.startswith("libomp140"):
         return "which no redistributable of Visual C++ installs: bundle it"
     return (
-        "which neither CPython nor the wheel brings: the import fails where nobody has installed "
+        f"which neither CPython nor the wheel brings: {effect} where nobody has installed "
         "Visual C++'s redistributable; bundle it (delvewheel repair)"
     )
 
