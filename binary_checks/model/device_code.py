@@ -53,6 +53,7 @@ class DeviceContainers:
     count: int = 0  # of such containers; 0 where what follows the offset was not read
     first: int = 0  # the index of the first among all containers of the object, in file order
     offset: int = 0  # of the first, bytes from the start of the file
+    member: str = ""  # of a static archive, which has the first
     reason: str = ""  # why the targets are not known, or not all
 
 

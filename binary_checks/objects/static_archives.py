@@ -6,7 +6,10 @@ object of the package.
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from binary_checks.errors import MalformedError
@@ -28,6 +31,8 @@ _SIZE = slice(48, 58)
 _MOST_MEMBERS = 1 << 17  # real ones have some thousands
 _BLOCK = 1 << 18  # bytes
 _IMPORT = b"\0\0\xff\xff\0\0"  # of a member that names one function of a DLL, and no more
+_LONGEST_NAME = 256  # bytes
+_LONG_NAMES = 1 << 20  # bytes of the table for names of more than 15 letters
 _LONG_NAME = b"#1/"  # BSD puts the name before the contents
 _INDEXES = (b"/", b"//", b"/SYM64/", b"/<ECSYMBOLS>/", b"__.SYMDEF")
 
@@ -55,10 +60,11 @@ class _Window:
 class _Member:
     """A member of the archive as a ByteSource."""
 
-    def __init__(self, source: ByteSource, start: int, size: int) -> None:
+    def __init__(self, source: ByteSource, start: int, size: int, name: str) -> None:
         self._source = source
         self.start = start
         self.size = size
+        self.name = name
 
     def read(self, offset: int, length: int) -> bytes:
         """The bytes, as long as they lie in the member."""
@@ -86,14 +92,14 @@ def searched(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
 
 def read(path: str, source: ByteSource) -> tuple[StaticArchive | UnreadObject, ...]:
     """The archive, if it holds device code. Raises MalformedError."""
-    extents: list[Extent] = []
+    extents: dict[Extent, str] = {}  # with the name of the member
     faults: list[DeviceFault] = []
     for number, member in enumerate(_find_members(_Window(source))):
         if number >= _MOST_MEMBERS:
             reason = f"no more than {_MOST_MEMBERS} members of a static archive are read"
             return (UnreadObject(path=path, format=Format.ARCHIVE, reason=reason),)
         try:
-            extents.extend(_find_extents(member))
+            extents.update(dict.fromkeys(_find_extents(member), member.name))
         except MalformedError as error:
             reason = f"a member that cannot be read: {error.reason}"
             faults.append(DeviceFault(offset=member.start, reason=reason))
@@ -102,6 +108,14 @@ def read(path: str, source: ByteSource) -> tuple[StaticArchive | UnreadObject, .
         return tuple(UnreadObject(path=path, format=Format.ARCHIVE, reason=r) for r in reasons)
     facts = read_device_code(source, extents)
     facts["device_faults"] = (*faults, *facts["device_faults"])
+    starts = sorted(extents)
+
+    def name_at(offset: int) -> str:
+        return extents[starts[max(bisect_right(starts, (offset, source.size)) - 1, 0)]]
+
+    facts["device_containers"] = tuple(
+        replace(group, member=name_at(group.offset)) for group in facts["device_containers"]
+    )
     archive = StaticArchive(
         path=path, kind=Kind.RELOCATABLE, architecture="", size=source.size, **facts
     )
@@ -110,6 +124,7 @@ def read(path: str, source: ByteSource) -> tuple[StaticArchive | UnreadObject, .
 
 def _find_members(source: ByteSource) -> Iterator[_Member]:
     at = len(MAGIC)
+    long_names = b""
     while at + _HEAD <= source.size:
         head = source.read(at, _HEAD)
         digits = head[_SIZE].strip()
@@ -123,9 +138,16 @@ def _find_members(source: ByteSource) -> Iterator[_Member]:
         name = head[:16].rstrip()
         if name.startswith(_LONG_NAME) and name[3:].isdigit():
             length = min(int(name[3:]), size)
+            name = source.read(start, min(length, _LONGEST_NAME)).rstrip(b"\0")
             start, size = start + length, size - length
+        elif name == b"//":
+            long_names = source.read(start, min(size, _LONG_NAMES))
+        elif name[:1] == b"/" and name[1:].isdigit():
+            place = int(name[1:])
+            name = re.split(rb"[\n\0]", long_names[place : place + _LONGEST_NAME])[0] or name
         if name not in _INDEXES:
-            yield _Member(source, start, size)
+            label = name.rstrip(b"/").decode("utf-8", "backslashreplace")
+            yield _Member(source, start, size, label)
 
 
 def _find_extents(member: _Member) -> Iterator[Extent]:

@@ -75,6 +75,14 @@ def test_one_source_file_built_for_fewer_is_seen() -> None:
     ]
 
 
+def test_of_a_static_archive_the_object_file_is_named() -> None:
+    (group,) = containers(("sm_90", 1))
+    found = (DeviceContainers(targets=group.targets, count=1, offset=640, member="gemm.o"),)
+    built = wheel(objects=(elf_file(PATH, device_containers=found),))
+    (sentence,) = sentences(missing_gpu_architecture(built, expected=("sm_75",)))
+    assert sentence.startswith("lacks sm_75 in 1 of 1 container, first in gemm.o at offset 640: on")
+
+
 def test_a_library_with_all_that_is_expected_is_in_order() -> None:
     assert not list(missing_gpu_architecture(package(*LINALG), expected=("sm_80", "sm_90")))
 

@@ -46,6 +46,18 @@ def test_a_member_that_is_broken_is_a_fault_of_an_archive_with_device_code() -> 
     assert "a member that cannot be read" in fault.reason
 
 
+def test_the_first_member_with_device_code_is_named() -> None:
+    found = read_device(archive(text_o=b"no object", one_o=ONE, two_o=ONE, other_o=OTHER))
+    assert [group.member for group in found.device_containers] == ["one.o", "other.o"]
+    bsd = archive(one_o=b"long_name.o\0\0\0\0\0" + ONE).replace(b"one.o/", b"#1/16 ", 1)
+    assert [group.member for group in read_device(bsd).device_containers] == ["long_name.o"]
+    gnu = archive(names_o=b"a_rather_long_name.o/\nb.o/\n\n", one_o=ONE)
+    gnu = gnu.replace(b"names.o/", b"//      ", 1).replace(b"one.o/", b"/0    ", 1)
+    assert [group.member for group in read_device(gnu).device_containers] == [
+        "a_rather_long_name.o"
+    ]
+
+
 def test_an_archive_of_which_a_member_is_broken_is_unread_where_no_other_has_device_code() -> None:
     (found,) = read_objects("a.a", Bytes(archive(bad_o=ONE[:200], text_o=b"no object")))
     assert isinstance(found, UnreadObject)

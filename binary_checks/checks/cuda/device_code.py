@@ -9,7 +9,6 @@ from binary_checks.checks.cuda.device_containers import (
     DRIVEN,
     FORMATS,
     find_carriers,
-    first_of,
     has_code,
     is_taken,
     judged_containers,
@@ -18,6 +17,7 @@ from binary_checks.checks.cuda.device_containers import (
     newest_ptx,
     number_of,
     permits,
+    place_of,
     select_carriers,
     share_of,
     tell_doubt,
@@ -179,7 +179,7 @@ def uneven_gpu_architectures(
                 yield Problem(
                     path=item.path,
                     sentence=f"has {name} in {count} of {every} containers, none in the others, "
-                    f"first at offset {first_of(others).offset}: on such a GPU those fail, or run "
+                    f"first {place_of(others)}: on such a GPU those fail, or run "
                     "as code for another; build all for the same",
                 )
         yield from tell_doubt(item, item.device_containers)

@@ -167,4 +167,14 @@ def share_of(part: Iterable[DeviceContainers], groups: Iterable[DeviceContainers
     part = tuple(part)
     count, every = sum(g.count for g in part), sum(g.count for g in groups)
     plural = "" if every == 1 else "s"
-    return f"{count} of {every} container{plural}, first at offset {first_of(part).offset}"
+    return f"{count} of {every} container{plural}, first {place_of(part)}"
+
+
+def place_of(groups: Iterable[DeviceContainers]) -> str:
+    """Say where the first lies, with the object file in a static archive."""
+    first = first_of(groups)
+    return (
+        f"in {first.member} at offset {first.offset}"
+        if first.member
+        else f"at offset {first.offset}"
+    )
