@@ -101,7 +101,7 @@ def test_a_runtime_that_nobody_brings_is_told_once_with_its_users() -> None:
     assert list(windows.unbundled_runtime(package, WINDOWS)) == [
         Problem(
             path="demo/a.pyd",
-            sentence="needs msvcp140.dll (so do 1 more), which neither CPython nor the wheel "
+            sentence="needs msvcp140.dll (so does 1 more), which neither CPython nor the wheel "
             "brings: the import fails where nobody has installed Visual C++'s redistributable; "
             "bundle it (delvewheel repair)",
         ),

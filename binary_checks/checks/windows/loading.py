@@ -128,7 +128,8 @@ def unbundled_runtime(package: Wheel, linkage: Linkage) -> Iterator[Finding]:
         if name in present:
             continue
         paths = sorted(users, key=programs.__contains__)  # what Python loads comes first
-        more = f" (so do {len(paths) - 1} more)" if len(paths) > 1 else ""
+        verb = "does" if len(paths) == 2 else "do"
+        more = f" (so {verb} {len(paths) - 1} more)" if len(paths) > 1 else ""
         if foreign:
             told = f"needs {name}{more}, which may come with what brings {foreign}"
             yield NotLooked(path=paths[0], sentence=f"{told}: give that with --binary-with")
