@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
 from binary_checks.packages.archive import Entry
 from binary_checks.packages.file_bytes import FileBytes
-from binary_checks.packages.local_header import GUESS, STORED, locate
+from binary_checks.packages.local_header import DEFLATED, GUESS, STORED, find_data, locate
 
 _library: Any = zlib
 with contextlib.suppress(ImportError):  # the extra "fast", more than twice as quick
@@ -53,11 +53,22 @@ def read_small(file: FileBytes, entry: Entry) -> tuple[bytes, Outcome]:
     known = (*entry.faults, *faults)
     pieces: list[bytes] = []
     try:
-        pieces.extend(_expand(iter((packed,)), entry, entry.size + 1))
+        pieces.extend(_expand_small(packed, entry))
     except BrokenDataError as error:
         return b"".join(pieces), Outcome(faults=(*known, str(error)))
-    content = b"".join(pieces)
+    content = pieces[0] if len(pieces) == 1 else b"".join(pieces)
     return content, _conclude(entry, _library.crc32(content), hashlib.sha256(content), known)
+
+
+def _expand_small(packed: bytes, entry: Entry) -> Iterable[bytes]:
+    """Inflate it in one call, which what is whole allows; else piece by piece as a large one."""
+    if entry.method == DEFLATED:
+        stream: Any = _library.decompressobj(-zlib.MAX_WBITS)
+        with contextlib.suppress(_library.error):
+            content: bytes = stream.decompress(packed, entry.size + 1)
+            if stream.eof and not stream.unused_data and len(content) == entry.size:
+                return (content,)
+    return _expand(iter((packed,)), entry, entry.size + 1)
 
 
 def read_stream(file: FileBytes, entry: Entry, consume: Callable[[bytes], None]) -> Outcome:
@@ -89,10 +100,10 @@ def read_head(file: FileBytes, entry: Entry, length: int) -> bytes:
     # A dynamic block's own tables take up to 300 bytes before the first byte comes out.
     fetched = min(entry.compressed_size, length + 448)
     ahead = file.read(entry.offset, GUESS + len(entry.raw_name) + fetched)
-    start, _ = locate(file, entry, ahead)
-    if start is None:
+    begin = find_data(ahead)
+    if begin is None or entry.method not in {STORED, DEFLATED}:
         return b""
-    begin = start - entry.offset
+    start = entry.offset + begin
     packed = ahead[begin : begin + fetched]
     if len(packed) < fetched:
         packed = file.read(start, fetched)

@@ -9,12 +9,21 @@ from binary_checks.packages.archive import Archive, Entry, decode_name, find_zip
 from binary_checks.packages.file_bytes import FileBytes
 
 _LOCAL = struct.Struct("<4s5H3I2H")
+_LENGTHS = struct.Struct("<2H")  # its last two fields
 _FULL = 0xFFFFFFFF
 _ENCRYPTED, _DESCRIPTOR = 1, 8
 STORED, DEFLATED = 0, 8
 # RFC 1951: a match of 258 bytes takes two bits at least, so 1032 is the end of it.
 _MAXIMUM_RATIO = 1032
 GUESS = _LOCAL.size + 96  # bytes; most local headers without their name are shorter
+
+
+def find_data(ahead: bytes) -> int | None:
+    """Say how far behind the local header, with which ``ahead`` begins, the member's data begin."""
+    if len(ahead) < _LOCAL.size or not ahead.startswith(b"PK\3\4"):
+        return None
+    name_length, extra_length = _LENGTHS.unpack_from(ahead, _LOCAL.size - _LENGTHS.size)
+    return _LOCAL.size + int(name_length) + int(extra_length)
 
 
 def locate(
@@ -35,17 +44,27 @@ def locate(
     rest = head[_LOCAL.size : _LOCAL.size + variable]
     if len(rest) < variable:
         rest = file.read(entry.offset + _LOCAL.size, variable)
+    start = entry.offset + _LOCAL.size + variable
     sums = (crc, packed, size)
+    same = entry[2:7] == (flags, method, *sums) and entry.raw_name == rest[:name_length]
+    if same and _is_plain(entry) and start + packed <= file.size:
+        return start, ()
     faults = (
         *_compare_names(entry, rest[:name_length], flags),
         *_compare_methods(entry, method, flags),
         *_compare_sums(entry, sums, rest[name_length:], bool(flags & _DESCRIPTOR)),
     )
     refusals = tuple(_refuse(entry))
-    start = entry.offset + _LOCAL.size + variable
     if start + entry.compressed_size > file.size:
         refusals = (*refusals, "its data reach beyond the end of the file")
     return None if refusals else start, (*faults, *refusals)
+
+
+def _is_plain(entry: Entry) -> bool:
+    """Whether nothing is special about it, as about nearly all of thousands."""
+    _, _, flags, method, _, packed, size, *_ = entry
+    common = method == DEFLATED and not flags & _ENCRYPTED
+    return common and packed < _FULL and size < _FULL and size <= packed * _MAXIMUM_RATIO
 
 
 def _compare_names(entry: Entry, raw_name: bytes, flags: int) -> Iterator[str]:

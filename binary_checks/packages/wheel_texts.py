@@ -51,15 +51,17 @@ def read_record(content: bytes | None) -> tuple[tuple[RecordRow, ...] | None, Fa
             if len(rows) == MAXIMUM_ENTRIES:
                 wrong.append(f"line {table.line_num}: more than {len(rows)} rows are not read")
                 break
-            rows.append(_make_row(columns))
-            wrong.extend(_judge_columns(table.line_num, columns))
+            row = _make_row(columns)
+            rows.append(row)
+            if row.size is None or len(columns) != 3:
+                wrong.extend(_judge_columns(table.line_num, columns))
     except csv.Error as error:
         wrong.append(f"line {table.line_num}: not CSV, the rest is not read: {error}")
     return tuple(rows), (*faults, *wrong)
 
 
 def _make_row(columns: list[str]) -> RecordRow:
-    path, signature, size, *_ = [*columns, "", ""]
+    path, signature, size = columns if len(columns) == 3 else [*columns, "", ""][:3]
     known = size.isascii() and size.isdigit() and len(size) < 20
     return RecordRow(path=path, hash=signature, size=int(size) if known else None)
 
