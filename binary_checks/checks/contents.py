@@ -90,9 +90,12 @@ def case_collision(package: Package) -> Iterator[Finding]:
     Why: on macOS and Windows the second overwrites the first.
     Fix: rename one of them.
     """
+    files = dict.fromkeys(member.path for member in _files(package))
+    if len({path.casefold() for path in files}) == len(files):
+        return
     spellings: dict[str, set[str]] = defaultdict(set)
-    for member in _files(package):
-        spellings[member.path.casefold()].add(member.path)
+    for path in files:
+        spellings[path.casefold()].add(path)
     for paths in spellings.values():
         first, *others = sorted(paths)
         for path in others:

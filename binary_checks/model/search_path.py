@@ -96,12 +96,13 @@ def leaves_prefix(directory: str) -> bool:
 
 def directories(package: Package) -> frozenset[str]:
     """The directories that the package has files in, itself or further down; "" is the top."""
-    paths = {member.path for member in package.members}
-    paths.update(item.path for item in package.objects)
-    return frozenset(parent for path in paths for parent in _parents(path))
+    paths = (item.path for items in (package.members, package.objects) for item in items)
+    folders = {path.rpartition("/")[0] for path in paths}
+    return frozenset(parent for folder in folders for parent in _with_parents(folder))
 
 
-def _parents(path: str) -> Iterator[str]:
+def _with_parents(path: str) -> Iterator[str]:
+    yield path
     while path:
         path = path.rpartition("/")[0]
         yield path
