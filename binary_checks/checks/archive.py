@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import base64
+import binascii
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -11,6 +11,7 @@ from binary_checks.check import check
 from binary_checks.model import Finding, Member, NotLooked, Package, Problem, RecordRow, Wheel
 
 _UNSIGNED = ("RECORD", "RECORD.jws", "RECORD.p7s")
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
@@ -119,9 +120,12 @@ def _judge_rows(package: Wheel, record: tuple[RecordRow, ...]) -> Iterator[Findi
     for name in sorted(members.keys() - rows.keys() - unsigned):
         yield Problem(path=name, sentence="the archive holds it and RECORD does not list it")
     for name in sorted(rows.keys() & members.keys()):
+        row, member = rows[name], members[name]
         if name not in unsigned:
-            yield from _judge_row(rows[name], members[name])
-        elif rows[name].hash:
+            signed = member.sha256 and row.hash == f"sha256={_encode(member.sha256)}"
+            if not signed or row.size != member.size:
+                yield from _judge_row(row, member)
+        elif row.hash:
             yield Problem(path=name, sentence="RECORD states a hash of a file written after it")
 
 
@@ -144,7 +148,8 @@ def _judge_row(row: RecordRow, member: Member) -> Iterator[Finding]:
 
 
 def _encode(digest: str) -> str:
-    return base64.urlsafe_b64encode(bytes.fromhex(digest)).decode("ascii").rstrip("=")
+    encoded = binascii.b2a_base64(bytes.fromhex(digest), newline=False).rstrip(b"=")
+    return encoded.translate(_URL_SAFE).decode("ascii")
 
 
 def _is_hexadecimal(row: RecordRow, member: Member | None) -> bool:
