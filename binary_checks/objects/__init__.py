@@ -1,18 +1,22 @@
 """Bytes in, object files out: the module is an ObjectReader, over one reader a format.
 
-The readers are twins: ``recognises``, ``retained``, ``searched`` and ``read``, in this order.
+The readers are twins: ``recognises``, ``retained``, ``searched``, ``watchers`` and ``read``, in
+this order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import import_module
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from binary_checks.errors import MalformedError
 from binary_checks.model import Format, MalformedObject, ObjectFile, UnreadObject
 from binary_checks.model.source import ByteSource, Scout
+
+if TYPE_CHECKING:
+    from binary_checks.objects.device_scout import DeviceScout
 
 __all__ = ["read_objects", "recognise", "retained", "scout"]
 
@@ -25,6 +29,7 @@ class _Reader(Protocol):
     def recognises(self, head: bytes) -> bool: ...
     def retained(self, head: bytes, size: int) -> tuple[tuple[int, int], ...]: ...
     def searched(self, head: bytes, size: int) -> tuple[tuple[int, int], ...]: ...
+    def watchers(self, head: bytes, size: int, device: DeviceScout | None) -> Iterable[Scout]: ...
     def read(self, path: str, source: ByteSource) -> Sequence[ObjectFile | UnreadObject]: ...
 
 
@@ -74,11 +79,18 @@ def retained(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
 def scout(head: bytes, size: int) -> Scout | None:
     """Whoever finds, while such a file streams by, what the first bytes do not tell of."""
     found = recognise(head)
-    if found is Format.MACHO:
-        from binary_checks.objects.macho_ranges import find_signed_pages  # on demand
+    if found is None:
+        return None
+    from binary_checks.objects.scouts import Scouts  # on demand
 
-        return find_signed_pages(head, size)
-    regions = _reader(found).searched(head, size) if found else ()
+    reader = _reader(found)
+    device = _find_device_scout(reader.searched(head, size), size)
+    others = tuple(reader.watchers(head, size, device))
+    scouts = (device, *others) if device is not None else others
+    return Scouts(scouts) if len(scouts) > 1 else next(iter(scouts), None)
+
+
+def _find_device_scout(regions: tuple[tuple[int, int], ...], size: int) -> DeviceScout | None:
     if not regions:
         return None
     from binary_checks.objects.device_scout import DeviceScout  # on demand

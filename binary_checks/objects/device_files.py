@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from binary_checks.model import DeviceFile, Kind
-from binary_checks.model.source import ByteSource
+from binary_checks.model.source import ByteSource, Scout
 from binary_checks.objects import fatbin, hip_bundles
 from binary_checks.objects.device_sections import read_device_code
 from binary_checks.objects.device_walk import NEAR
@@ -30,6 +30,12 @@ def searched(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
     """The ranges in which device code may lie: all of it."""
     del head
     return ((0, size),)
+
+
+def watchers(head: bytes, size: int, device: Scout | None) -> tuple[Scout, ...]:
+    """Nobody else watches such a file."""
+    del head, size, device
+    return ()
 
 
 def read(path: str, source: ByteSource) -> tuple[DeviceFile, ...]:

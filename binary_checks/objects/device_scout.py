@@ -20,6 +20,7 @@ _PAGED_MAGICS = (hip_bundles.MAGIC[:4], hip_bundles.COMPRESSED_MAGIC)
 _PAGE = 4096  # bytes to which bundles are aligned, in the file as in memory
 _OVERLAP = len(_MAGIC) - 1
 _PATIENCE = NEAR + FAR  # what a reader looks at as well before it goes further
+_MOST_OF_A_HEAD = 256  # bytes, between two jumps
 _MOST_KEPT = 1 << 18  # heads, as many as are read
 
 
@@ -31,6 +32,7 @@ class DeviceScout:
         self._regions = sorted(regions, reverse=True)  # the next one last
         self._size = size
         self._seen = 0
+        self.jumps: list[Extent] = []  # from head to head, over code, in the last piece
         self._tail = b""  # of what was seen, the part that is still needed
         self._at = 0  # where the search goes on
         self._walk: Walk | None = None
@@ -40,6 +42,7 @@ class DeviceScout:
     def see(self, piece: bytes) -> Iterator[tuple[int, bytes]]:
         """Take the next piece of the file; yields what to keep of it: offsets and bytes."""
         window = self._tail + piece
+        self.jumps = [jump for jump in self.jumps if jump[1] > self._seen]
         base = self._seen - len(self._tail)
         self._seen += len(piece)
         while self._left:
@@ -55,8 +58,17 @@ class DeviceScout:
             self._left -= 1
             yield offset, head
             self._go_on(self._walk, head)
+            if self._walk is not None:
+                self._note_jump(offset + length, self._ask.offset)
         needed = self._at if self._walk is None else self._ask.offset
         self._tail = window[needed - base :] if self._left else b""
+
+    def _note_jump(self, start: int, end: int) -> None:
+        if end - start <= _PATIENCE:  # it may be strings that are looked at behind a container
+            return
+        if self.jumps and start - self.jumps[-1][1] <= _MOST_OF_A_HEAD:
+            start = self.jumps.pop()[0]
+        self.jumps.append((start, end))
 
     def _begin_walk(self, window: bytes, base: int) -> bool:
         """Search for a container in the window, which begins at ``base``."""

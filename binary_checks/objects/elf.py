@@ -7,11 +7,11 @@ a file refers to must lie inside of it: a truncated file is malformed, never emp
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from binary_checks.errors import MalformedError
 from binary_checks.model import Dependency, ElfFile, Format, Kind, UnreadObject
-from binary_checks.model.source import ByteSource
+from binary_checks.model.source import ByteSource, Scout
 from binary_checks.objects.cubins import read_cubin
 from binary_checks.objects.device_sections import SECTIONS, read_device_code
 from binary_checks.objects.elf_dynamic import (
@@ -63,12 +63,13 @@ from binary_checks.objects.elf_segments import (
     read_segments,
     verify_extent,
 )
-from binary_checks.objects.elf_strings import opens_libraries, read_opened
+from binary_checks.objects.elf_strings import find_name_scout, opens_libraries, read_opened
 from binary_checks.objects.elf_symbols import read_symbols
 from binary_checks.objects.elf_versions import read_versions
 from binary_checks.objects.head import Head
 
-_HEAD = 4096
+if TYPE_CHECKING:
+    from binary_checks.objects.device_scout import DeviceScout
 
 
 def recognises(head: bytes) -> bool:
@@ -97,6 +98,16 @@ def searched(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
     # separate code has one segment for all.
     apart = [load for load in loads if not load.flags & PF_X or not load.offset]
     return tuple((load.offset, load.offset + load.file_size) for load in apart) or ((0, size),)
+
+
+def watchers(head: bytes, size: int, device: DeviceScout | None) -> tuple[Scout, ...]:
+    """Whoever searches strings for names."""
+    source = Head(head, size)
+    try:
+        header = read_header(source)
+        return (find_name_scout(header, read_segments(source, header), device),)
+    except MalformedError:
+        return ()
 
 
 def read(path: str, source: ByteSource) -> tuple[ElfFile | UnreadObject, ...]:
@@ -154,19 +165,12 @@ def _read_loadable(
         build_id=notes.build_id,
         isa_level=notes.isa_level,
         opened=(
-            read_opened(source, sections, _find_kept(source), dynamic)
-            if opens_libraries(imports, dynamic)
-            else None
+            read_opened(source, sections, dynamic) if opens_libraries(imports, dynamic) else None
         ),
         **_facts_of_dynamic(dynamic),
         **_facts_of_segments(segments, facts["architecture"]),
         **facts,
     )
-
-
-def _find_kept(source: ByteSource) -> tuple[tuple[int, int], ...]:
-    """What ``retained`` announced, for whoever would not have the rest read again."""
-    return retained(source.read(0, min(_HEAD, source.size)), source.size)
 
 
 def _kind_of(header: ElfHeader, dynamic: Dynamic, interpreter: str) -> Kind:

@@ -15,7 +15,6 @@ from binary_checks.objects.elf_segments import (
     Segment,
     read_segments,
 )
-from binary_checks.objects.elf_strings import find_strings
 from binary_checks.objects.head import Head
 from binary_checks.objects.ranges import complement
 
@@ -30,7 +29,7 @@ _KEPT_OF_LONG_TAIL = 128 * _MIB
 
 
 def find_ranges(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
-    """All but the inside of large segments, and what no segment maps; tables and strings of both.
+    """All but the inside of large segments, and what no segment maps; tables of both.
 
     Everything, where the first bytes do not tell of the segments.
     """
@@ -54,7 +53,7 @@ def find_ranges(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
     if header.sections_offset:
         skipped.append((end if loads else size, header.sections_offset - tail))
     kept = [(s.offset, s.offset + s.file_size) for s in segments if s.type != PT_LOAD]
-    kept += [(0, len(head)), *find_strings(segments)]
+    kept.append((0, len(head)))
     return complement(skipped, kept, size)
 
 

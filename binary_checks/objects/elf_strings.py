@@ -3,39 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from binary_checks.model import OpenedNames, SymbolTable
 from binary_checks.model.source import ByteSource
+from binary_checks.objects.elf_code import TELLING
 from binary_checks.objects.elf_dynamic import DT_NEEDED, DT_SONAME, Dynamic
+from binary_checks.objects.elf_header import ElfHeader
+from binary_checks.objects.elf_machines import architecture_of, runs_on_a_host
 from binary_checks.objects.elf_sections import Section, find_read_only
-from binary_checks.objects.elf_segments import PF_X, PT_GNU_EH_FRAME, PT_LOAD, Segment
-from binary_checks.objects.ranges import intersect
+from binary_checks.objects.elf_segments import PF_W, PF_X, PT_GNU_EH_FRAME, PT_LOAD, Segment
 
-_KEPT = 20 << 20
-"""Bytes kept behind code: libtorch_cpu.so has 18 MiB, libtorch_cuda.so 9, and then device code."""
-_KEPT_BEHIND_TABLES = 40 << 20
-"""LLD puts strings behind symbols and relocations, and all of them before the code."""
-_KEPT_BEHIND_CODE = 48 << 20
-"""Where code is not apart: the strings of libtorch_cpu.so begin 40 MiB before PT_GNU_EH_FRAME."""
+if TYPE_CHECKING:
+    from binary_checks.objects.device_scout import DeviceScout
+    from binary_checks.objects.opened_names import NameScout
+
 _OPENERS = ("dlopen", "dlmopen")
 _NO_STRINGS = (".interp", ".eh_frame", ".gcc_except_table", ".nv", "__nv", ".hip")
 """How sections begin that are only read and hold tables, or code for a GPU."""
 
 
-def find_strings(segments: Iterable[Segment]) -> Iterator[tuple[int, int]]:
-    """Where strings lie, as far as segments tell: linkers put them before PT_GNU_EH_FRAME.
+def find_name_scout(
+    header: ElfHeader, segments: Iterable[Segment], device: DeviceScout | None
+) -> NameScout:
+    """Whoever searches strings while the file streams by, but for what is code of any kind."""
+    from binary_checks.objects.library_names import ELF_NAMES
+    from binary_checks.objects.opened_names import NameScout  # for large files
 
-    Behind the code, where that is not in a segment of its own.
-    """
     known = tuple(segments)
-    end = next((s.offset for s in known if s.type == PT_GNU_EH_FRAME), 0)
-    for load in known:
-        if load.type == PT_LOAD and 0 <= end - load.offset < load.file_size:
-            if load.flags & PF_X:
-                yield max(load.offset, end - _KEPT_BEHIND_CODE), end
-            else:
-                length = _KEPT if load.offset else _KEPT_BEHIND_TABLES
-                yield load.offset, min(end, load.offset + length)
+    extents = tuple(_find_strings(known)) if runs_on_a_host(header) else ()
+    mixed = any(
+        load.type == PT_LOAD and load.flags & PF_X and load.offset <= start < _end_of(load)
+        for load in known
+        for start, _ in extents
+    )
+    is_code = TELLING.get(architecture_of(header)) if mixed else None
+    return NameScout(extents, ELF_NAMES, device=device, is_code=is_code)
+
+
+def _find_strings(segments: tuple[Segment, ...]) -> Iterator[tuple[int, int]]:
+    """Where strings may lie, as far as segments tell: linkers put them before PT_GNU_EH_FRAME.
+
+    In what is only read, where there is none; and in such a segment behind it.
+    """
+    loads = [segment for segment in segments if segment.type == PT_LOAD]
+    end = next((s.offset for s in segments if s.type == PT_GNU_EH_FRAME), 0)
+    within = [(load.offset, end) for load in loads if load.offset < end < _end_of(load)]
+    yield from within
+    for load in loads:
+        behind = load.offset > end and not load.flags & PF_X  # .lrodata, of large code
+        if not load.flags & PF_W and (behind or not within):
+            yield load.offset, _end_of(load)
+
+
+def _end_of(load: Segment) -> int:
+    return load.offset + load.file_size
 
 
 def opens_libraries(imports: SymbolTable, dynamic: Dynamic) -> bool:
@@ -45,20 +67,12 @@ def opens_libraries(imports: SymbolTable, dynamic: Dynamic) -> bool:
     return likely and bool(imports.among(_OPENERS))
 
 
-def read_opened(
-    source: ByteSource,
-    sections: tuple[Section, ...],
-    kept: Iterable[tuple[int, int]],
-    dynamic: Dynamic,
-) -> OpenedNames:
-    """The names of libraries in what is only read, but its own and those it needs.
-
-    Only where it was kept: to read the rest, the whole file would be read again.
-    """
-    from binary_checks.objects.opened_names import ELF_NAMES, find_opened  # for few objects
+def read_opened(source: ByteSource, sections: tuple[Section, ...], dynamic: Dynamic) -> OpenedNames:
+    """The names of libraries in what is only read, but its own and those it needs."""
+    from binary_checks.objects.library_names import ELF_NAMES
+    from binary_checks.objects.opened_names import find_opened  # for few objects
 
     if not sections:
         return OpenedNames(unread="without section headers nothing tells where its strings lie")
-    extents = find_read_only(sections, _NO_STRINGS)
     known = (dynamic.string(DT_SONAME), *dynamic.texts(DT_NEEDED))
-    return find_opened(source, intersect(extents, kept), ELF_NAMES, known, extents)
+    return find_opened(source, ELF_NAMES, known, find_read_only(sections, _NO_STRINGS))

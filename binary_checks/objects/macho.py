@@ -11,7 +11,7 @@ from typing import Any
 
 from binary_checks.errors import MalformedError
 from binary_checks.model import Format, Kind, MachOFile, UnreadObject
-from binary_checks.model.source import ByteSource
+from binary_checks.model.source import ByteSource, Scout
 from binary_checks.objects.macho_commands import (
     LC_CODE_SIGNATURE,
     LC_DYLD_CHAINED_FIXUPS,
@@ -36,9 +36,9 @@ from binary_checks.objects.macho_header import (
     read_slices,
 )
 from binary_checks.objects.macho_machines import architecture_of
-from binary_checks.objects.macho_ranges import find_ranges
+from binary_checks.objects.macho_ranges import find_ranges, find_signed_pages
 from binary_checks.objects.macho_signature import find_signature_faults
-from binary_checks.objects.macho_strings import read_opened
+from binary_checks.objects.macho_strings import find_name_scout, read_opened
 from binary_checks.objects.macho_symbols import read_symbols
 
 _OLDEST_JAVA = 45
@@ -63,7 +63,7 @@ def recognises(head: bytes) -> bool:
 def retained(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
     """The ranges that ``read`` may ask for, as far as the first bytes tell.
 
-    What is left out is code and data: their pages are hashed while they stream by.
+    What is left out is code, data and strings: who watches them stream by tells of them.
     """
     return find_ranges(head, size)
 
@@ -72,6 +72,13 @@ def searched(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
     """The ranges in which device code may lie: none."""
     del head, size
     return ()
+
+
+def watchers(head: bytes, size: int, device: Scout | None) -> tuple[Scout, ...]:
+    """Whoever hashes the signed pages, and searches the strings for names."""
+    del device
+    watching = (find_signed_pages(head, size), find_name_scout(head, size))
+    return tuple(each for each in watching if each is not None)
 
 
 def read(path: str, source: ByteSource) -> tuple[MachOFile | UnreadObject, ...]:

@@ -18,7 +18,6 @@ from binary_checks.objects.macho_commands import (
 )
 from binary_checks.objects.macho_header import FAT, MachHeader, Slice, read_header
 from binary_checks.objects.macho_pages import PageScout, guess_page_size
-from binary_checks.objects.macho_sections import find_strings
 from binary_checks.objects.ranges import merge
 
 _Range = tuple[int, int]
@@ -28,9 +27,9 @@ _TABLES = (LC_DYLD_EXPORTS_TRIE, LC_DYLD_CHAINED_FIXUPS, LC_CODE_SIGNATURE)
 
 
 def find_ranges(head: bytes, size: int) -> tuple[_Range, ...]:
-    """What is read of a file: tables and strings, and no code; all where the commands lie far."""
+    """What is read of a file: tables, and no code; all where the commands lie far."""
     try:
-        header, commands = _read_commands(head, size)
+        header, commands = read_first_commands(head, size)
         ranges = list(_find_tables(header, commands))
     except MalformedError:
         return ((0, size),)
@@ -40,7 +39,7 @@ def find_ranges(head: bytes, size: int) -> tuple[_Range, ...]:
 def find_signed_pages(head: bytes, size: int) -> PageScout | None:
     """Whoever hashes the pages that the signature is about; None where there may be none."""
     try:
-        _, commands = _read_commands(head, size)
+        _, commands = read_first_commands(head, size)
         signature = commands.first(LC_CODE_SIGNATURE)
         limit, length = signature.unpack("II") if signature else (0, 0)
     except MalformedError:
@@ -48,8 +47,11 @@ def find_signed_pages(head: bytes, size: int) -> PageScout | None:
     return PageScout(limit, guess_page_size(limit, length)) if 0 < limit <= size else None
 
 
-def _read_commands(head: bytes, size: int) -> tuple[MachHeader, Commands]:
-    """Raises MalformedError, also for fat files, whose slices begin far behind the first bytes."""
+def read_first_commands(head: bytes, size: int) -> tuple[MachHeader, Commands]:
+    """The header and the load commands. Raises MalformedError where the first bytes lack them.
+
+    As those of fat files do, whose slices begin far behind.
+    """
     if head[:4] in FAT:
         raise MalformedError("not among the first bytes")
     source = Slice(Head(head, size), 0, size)
@@ -70,4 +72,3 @@ def _find_tables(header: MachHeader, commands: Commands) -> Iterator[_Range]:
             symbols, count, names, length = command.unpack("4I")
             yield symbols, symbols + 16 * count
             yield names, names + length
-    yield from find_strings(header, commands)

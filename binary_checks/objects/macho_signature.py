@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from binary_checks.errors import MalformedError
 from binary_checks.objects.macho_header import Slice
 from binary_checks.objects.macho_pages import PageScout
+from binary_checks.objects.scouts import find_scout
 
 _SUPER_BLOB = 0xFADE0CC0
 _CODE_DIRECTORY = 0xFADE0C02
@@ -125,8 +126,8 @@ def _verify(source: Slice, directory: CodeDirectory, signature_start: int) -> It
 
 def _hash_seen_pages(source: Slice, directory: CodeDirectory) -> bytes | None:
     """The hashes of pages that were counted already, if they are the same pages."""
-    scout = source.scout
-    if not isinstance(scout, PageScout) or directory.hash_type != _SHA_256:
+    scout = find_scout(source, PageScout)
+    if scout is None or directory.hash_type != _SHA_256:
         return None
     same = (scout.limit, scout.page_size) == (directory.limit, directory.page_size)
     return scout.digests if same else None

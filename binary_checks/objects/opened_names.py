@@ -1,161 +1,195 @@
 """Finds the names of shared libraries in read-only data, which dlopen or LoadLibrary may be given.
 
-A name counts where a whole string of C is one: what a program puts together from pieces
-(``lib%s.so``), paths, and strings without an end, as Go and Rust have them, are left out.
+The data are searched while they stream by, and nothing is kept of them but the names and where they
+lie: which of the places count, an ELF file's section headers say, at its end.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from binary_checks.model import OpenedNames
 from binary_checks.model.source import ByteSource
+from binary_checks.objects.library_names import LONGEST, Spelling, read_name
+from binary_checks.objects.ranges import intersect, merge
+from binary_checks.objects.scouts import find_scout
 
-_BLOCK = 1 << 20  # bytes searched at a time
-_LONGEST = 255  # bytes of a file's name, as systems allow
-_KEPT = 4 * _LONGEST  # of a block, for what goes on in the next one
-_MOST_SEARCHED = 96 << 20  # bytes of one object; libllvmlite.so has 60 MiB of them
+if TYPE_CHECKING:
+    from binary_checks.objects.device_scout import DeviceScout
+    from binary_checks.objects.elf_code import IsCode
+
+_BLOCK = 1 << 18  # bytes read at a time of what did not stream by: they stay in the cache
+_REACH = 4 * LONGEST  # bytes looked at before and behind a place, at most
+_LONGEST_ENDING = 16  # bytes
 _MOST_PLACES = 1 << 16  # that look like the end of a name; real objects have some hundreds
 _MOST_NAMES = 1 << 12
-
-_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+.-"
-_PRINTABLE = bytes(range(0x20, 0x7F))
 
 Extent = tuple[int, int]
 
 
-class Spelling(NamedTuple):
-    """How the names of shared libraries are written."""
-
-    ending: bytes  # that every name has, to be searched for
-    pattern: re.Pattern[bytes]  # of the whole name
-    width: int = 1  # bytes of a character
-    prefixed: bool = False  # each begins with "lib": a number before one is no letter of it
-
-
-ELF_NAMES: Final = (
-    Spelling(b".so", re.compile(rb"lib[A-Za-z0-9_+.\-]+?\.so(?:\.[0-9]+)*"), prefixed=True),
-)
-MACHO_NAMES: Final = (
-    Spelling(b".dylib", re.compile(rb"lib[A-Za-z0-9_+.\-]+?\.dylib"), prefixed=True),
-)
-_DLL = re.compile(rb"[A-Za-z][A-Za-z0-9_+.\-]+?\.dll", re.IGNORECASE)
-PE_NAMES: Final = (
-    Spelling(b".dll", _DLL),
-    Spelling(b".DLL", _DLL),
-    Spelling(b".\0d\0l\0l", _DLL, 2),
-)
-
-
 def find_opened(
-    source: ByteSource,
-    extents: Iterable[Extent],
-    spellings: Sequence[Spelling],
-    known: Iterable[str],
-    wanted: Iterable[Extent],
+    source: ByteSource, spelling: Spelling, known: Iterable[str], wanted: Iterable[Extent]
 ) -> OpenedNames:
-    """Search those parts of a file, of all that are wanted; ``known`` names are left out.
+    """The names in those parts of a file, without the ``known`` ones, whatever their case.
 
-    Whatever their case.
+    What its scout saw, where one watched it stream by: its parts are not read again.
     """
-    search = _Search(spellings, frozenset(name.lower() for name in known))
-    parts = tuple(extents)
-    for start, end in parts:
-        search.go_through(source, start, end)
-    left = _measure(wanted) - _measure(parts)
-    if left and not search.unread:
-        search.unread = f"{left} bytes of its read-only data were not searched"
-    return OpenedNames(names=tuple(sorted(search.names)), unread=search.unread)
+    extents = merge(wanted)
+    scout = find_scout(source, NameScout)
+    if scout is None:
+        scout = NameScout(intersect(extents, [(0, source.size)]), spelling)
+        scout.read(source)
+    return scout.conclude(frozenset(name.lower() for name in known), extents)
+
+
+class NameScout:
+    """Searches a file for names while it streams by."""
+
+    def __init__(
+        self,
+        extents: Iterable[Extent],
+        spelling: Spelling,
+        *,
+        device: DeviceScout | None = None,
+        is_code: IsCode | None = None,
+    ) -> None:
+        """``extents`` are where names may lie.
+
+        Passed over is what ``device``, which has to see each piece before, finds to be code for a
+        GPU, wherever it lies, and what ``is_code`` tells to be code.
+        """
+        self._extents = merge(extents)
+        self._left = list(reversed(self._extents))  # the next one last
+        self._spelling = spelling
+        self._device = device
+        self._is_code = is_code
+        self._ending = re.compile(spelling.ending)
+        self._seen = 0  # bytes of the file
+        self._searched: list[Extent] = []
+        self._device_code: list[Extent] = []
+        self._tail = b""  # of what was searched, what the next place may reach back to
+        self._looked = 0  # offset up to which all places were looked at
+        self._passed = 0, b""  # where the last code ends, and its end
+        self._found: dict[str, list[int]] = {}  # names by their places
+        self._places = 0
+        self._stopped = ""  # why nothing more is searched
+
+    def see(self, piece: bytes) -> Iterable[tuple[int, bytes]]:
+        """Take the next piece of the file, of which nothing is worth keeping."""
+        offset = self._seen
+        self._seen += len(piece)
+        if self._left and not self._stopped:
+            start = offset
+            for jump in self._device.jumps if self._device is not None else ():
+                self._take(piece, offset, start, jump[0])
+                self._device_code.append(jump)
+                start = max(start, jump[1])
+            self._take(piece, offset, start, self._seen)
+        return ()
+
+    def read(self, source: ByteSource) -> None:
+        """Go through all extents of a source that can be read anywhere."""
+        for start, end in self._extents:
+            for offset in range(start, end, _BLOCK):
+                if self._stopped:
+                    return
+                self._take(source.read(offset, min(_BLOCK, end - offset)), offset, offset, end)
+
+    def conclude(self, known: frozenset[str], wanted: tuple[Extent, ...]) -> OpenedNames:
+        """What was found in the wanted parts of the file, and why not in all of them."""
+        self._finish()
+        starts = [start for start, _ in wanted]
+
+        def is_wanted(place: int) -> bool:
+            index = bisect_right(starts, place) - 1
+            return index >= 0 and place < wanted[index][1]
+
+        names = tuple(
+            name
+            for name, places in sorted(self._found.items())
+            if name.lower() not in known and any(map(is_wanted, places))
+        )
+        done = merge([*self._searched, *self._device_code])
+        left = _measure(wanted) - _measure(intersect(wanted, done))
+        unread = f"{left} bytes of its read-only data were not searched" if left else ""
+        return OpenedNames(names=names, unread=self._stopped or unread)
+
+    def _take(self, piece: bytes, offset: int, begin: int, end: int) -> None:
+        """Search what of a piece lies in an extent, from ``begin`` to ``end``."""
+        end = min(end, offset + len(piece))
+        while self._left:
+            start, stop = self._left[-1]
+            first, last = max(start, begin), min(stop, end)
+            if first < last:
+                self._search(piece, offset, first, last)
+            if stop > end:
+                return
+            self._finish()
+            self._left.pop()
+
+    def _search(self, piece: bytes, offset: int, first: int, last: int) -> None:
+        """Search a piece, which begins at ``offset``, from a first to a last byte of the file."""
+        start, end = first - offset, last - offset
+        large = last - first > 8 * _REACH
+        if large and self._is_code is not None and self._is_code(piece, start, end, offset):
+            self._passed = last, piece[end - 2 * _REACH : end]
+            return
+        self._go_on(first, last)
+        if large:
+            joined = self._tail + piece[start : start + 2 * _REACH]
+            self._look(joined, first - len(self._tail), first + _REACH)
+            self._look(piece, offset, last - _REACH)
+            self._tail = piece[end - 2 * _REACH : end]
+        else:
+            joined = self._tail + piece[start:end]
+            self._look(joined, first - len(self._tail), last - _REACH)
+            self._tail = joined[-2 * _REACH :]
+
+    def _go_on(self, first: int, last: int) -> None:
+        """Enter what is searched now: behind what was searched before, or at another place."""
+        if self._searched and self._searched[-1][1] == first:
+            self._searched[-1] = (self._searched[-1][0], last)
+            return
+        self._finish()
+        end, passed = self._passed
+        if end == first and passed:  # the first strings may follow code within its last sample
+            self._tail = passed
+            self._looked = first - len(passed)
+        else:
+            self._tail = b"\0\0"  # a name may begin where the part does
+            self._looked = first
+        self._searched.append((self._looked, last))
+
+    def _finish(self) -> None:
+        """Look at the last places of what was searched so far."""
+        if self._searched:
+            end = self._searched[-1][1]
+            self._look(self._tail, end - len(self._tail), end)
+
+    def _look(self, window: bytes, offset: int, stop: int) -> None:
+        """Look at the places up to ``stop``, of a window that begins at ``offset``."""
+        begin, self._looked = self._looked - offset, max(self._looked, stop)
+        for match in self._ending.finditer(window, begin, stop - offset + _LONGEST_ENDING):
+            place = match.start()
+            if place >= stop - offset or self._stopped:
+                return
+            self._places += 1
+            if self._places > _MOST_PLACES:
+                self._stopped = f"it has more than {_MOST_PLACES} places that look like names"
+                return
+            name = read_name(window, place, self._spelling)
+            if name:
+                self._add(name, place + offset)
+
+    def _add(self, name: str, place: int) -> None:
+        if name not in self._found and len(self._found) >= _MOST_NAMES:
+            self._stopped = f"it has more than {_MOST_NAMES} names"
+            return
+        self._found.setdefault(name, []).append(place)
 
 
 def _measure(extents: Iterable[Extent]) -> int:
     return sum(end - start for start, end in extents)
-
-
-class _Search:
-    """What was found so far, and how much more may be."""
-
-    def __init__(self, spellings: Sequence[Spelling], known: frozenset[str]) -> None:
-        self.names: set[str] = set()
-        self.unread = ""
-        self._spellings = spellings
-        self._known = known
-        self._bytes = _MOST_SEARCHED
-        self._places = _MOST_PLACES
-
-    def go_through(self, source: ByteSource, start: int, end: int) -> None:
-        """Search a part of the file, block by block."""
-        tail = b"\0\0"  # a name may begin where the part does
-        for offset in range(start, end, _BLOCK):
-            if self._bytes <= 0:
-                self.unread = f"only the first {_MOST_SEARCHED} bytes were searched"
-            if self.unread:
-                return
-            block = source.read(offset, min(_BLOCK, end - offset))
-            self._bytes -= len(block)
-            window = tail + block
-            for spelling in self._spellings:
-                self._take(window, spelling)
-            tail = window[-_KEPT:]
-
-    def _take(self, window: bytes, spelling: Spelling) -> None:
-        for name in self._find(window, spelling):
-            if name.lower() in self._known:
-                continue
-            if len(self.names) >= _MOST_NAMES and name not in self.names:
-                self.unread = f"it has more than {_MOST_NAMES} names"
-                return
-            self.names.add(name)
-
-    def _find(self, window: bytes, spelling: Spelling) -> Iterator[str]:
-        place = window.find(spelling.ending)
-        while place >= 0:
-            self._places -= 1
-            if self._places < 0:
-                self.unread = f"it has more than {_MOST_PLACES} places that look like names"
-                return
-            if spelling.width == 1:
-                text = _string_at(window, place, prefixed=spelling.prefixed)
-            else:
-                text = _wide_at(window, place)
-            if spelling.pattern.fullmatch(text):
-                yield text.decode("ascii")
-            place = window.find(spelling.ending, place + 1)
-
-
-def _string_at(window: bytes, place: int, *, prefixed: bool) -> bytes:
-    """The zero-terminated string around a place; b"" where it is longer than a name, or cut off.
-
-    Before it stands a zero; before one that is known by its prefix, anything but text.
-    """
-    before = window[max(place - _LONGEST, 0) : place]
-    start = place - _measure_end(before, _LETTERS)
-    if not start or start == place - _LONGEST or window[start - 1] in _PRINTABLE:
-        return b""
-    if window[start - 1] and not prefixed:
-        return b""
-    end = window.find(b"\0", place, start + _LONGEST + 1)
-    return window[start:end] if end >= 0 else b""
-
-
-def _wide_at(window: bytes, place: int) -> bytes:
-    """The string in UTF-16 that ends with the characters at a place, in ASCII; b"" for others."""
-    end = place + 8
-    before = window[place - 2 * min(_LONGEST, place // 2) : place]
-    length = min(_measure_end(before[::2], _LETTERS), _measure_end(before[1::2], b"\0"))
-    start = place - 2 * length
-    if window[end - 1 : end + 2] != b"\0\0\0" or start < 2 or length == _LONGEST:
-        return b""
-    low, high = window[start - 2 : start]
-    if low in _PRINTABLE and high in _PRINTABLE:
-        start += 2  # the last letter of a text before it, with its zero, looks like a first one
-    elif low in _PRINTABLE and not high:
-        return b""
-    return window[start:end:2]
-
-
-def _measure_end(text: bytes, letters: bytes) -> int:
-    """How many of such letters it ends with."""
-    return len(text) - len(text.rstrip(letters))

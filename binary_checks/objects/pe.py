@@ -12,7 +12,7 @@ from typing import Any
 
 from binary_checks.errors import MalformedError
 from binary_checks.model import Kind, PeFile
-from binary_checks.model.source import ByteSource
+from binary_checks.model.source import ByteSource, Scout
 from binary_checks.objects.device_sections import SHORT_SECTIONS, read_device_code
 from binary_checks.objects.head import Head
 from binary_checks.objects.pe_debug import (
@@ -50,7 +50,7 @@ from binary_checks.objects.pe_sections import (
     is_debug_companion,
 )
 from binary_checks.objects.pe_signature import signature_matches
-from binary_checks.objects.pe_strings import find_strings, opens_libraries, read_opened
+from binary_checks.objects.pe_strings import find_name_scout, opens_libraries, read_opened
 from binary_checks.objects.ranges import complement
 
 _Range = tuple[int, int]
@@ -94,7 +94,6 @@ def retained(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
         kept.append((max(end - _KEPT_OF_END, section.offset), end))
     for directory in (EXPORT, IMPORT, DEBUG, LOAD_CONFIG, DELAY_IMPORT, CLR):
         kept.extend(_surround(header.directories[directory], sections))
-    kept.extend(find_strings(sections))
     return complement([(0, size)], kept, size)
 
 
@@ -110,13 +109,24 @@ def _surround(directory: tuple[int, int], sections: tuple[Section, ...]) -> Iter
 
 def searched(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
     """The ranges in which device code may lie, as far as the first bytes tell."""
+    return find_extents(_read_first_sections(head, size), SHORT_SECTIONS)
+
+
+def watchers(head: bytes, size: int, device: Scout | None) -> tuple[Scout, ...]:
+    """Whoever searches strings for names."""
+    del device
+    sections = _read_first_sections(head, size)
+    return (find_name_scout(sections),) if sections else ()
+
+
+def _read_first_sections(head: bytes, size: int) -> tuple[Section, ...]:
+    """The sections as far as the first bytes tell: () where they do not."""
     source = Head(head, size)
     try:
         header = read_header(source, find_signature(source))
-        sections = read_sections(source, header._replace(strings_offset=0))
+        return read_sections(source, header._replace(strings_offset=0))
     except MalformedError:
         return ()
-    return find_extents(sections, SHORT_SECTIONS)
 
 
 def read(path: str, source: ByteSource) -> tuple[PeFile, ...]:
@@ -160,11 +170,7 @@ def _read_loadable(
         needed=needed,
         imports=imports,
         exports=exports,
-        opened=(
-            read_opened(source, sections, _find_kept(source), known)
-            if opens_libraries(imports)
-            else None
-        ),
+        opened=(read_opened(source, sections, known) if opens_libraries(imports) else None),
         managed=is_managed(image),
         dependent_load_flags=load_configuration.dependent_load_flags,
         pdb=read_pdb(image, source),
@@ -173,11 +179,6 @@ def _read_loadable(
         signature_matches=signature_matches(source, header),
         **facts,
     )
-
-
-def _find_kept(source: ByteSource) -> tuple[tuple[int, int], ...]:
-    """What ``retained`` announced, for whoever would not have the rest read again."""
-    return retained(source.read(0, min(_HEAD, source.size)), source.size)
 
 
 def _facts_of_header(header: PeHeader) -> dict[str, Any]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from binary_checks.model import OpenedNames, SymbolTable
 from binary_checks.model.source import ByteSource
 from binary_checks.objects.pe_header import Section
 from binary_checks.objects.pe_sections import find_read_only
-from binary_checks.objects.ranges import intersect
 
-_KEPT = 32 << 20
-"""Bytes kept of a section that may hold strings."""
+if TYPE_CHECKING:
+    from binary_checks.objects.opened_names import NameScout
+
 _OPENERS = ("LoadLibraryA", "LoadLibraryW", "LoadLibraryExA", "LoadLibraryExW")
 _NO_STRINGS = (
     ".rsrc", ".reloc", ".pdata", ".xdata", ".edata", ".idata", ".debug", ".buildid",
@@ -20,10 +21,12 @@ _NO_STRINGS = (
 """How sections begin that are only read and hold tables, or code for a GPU."""
 
 
-def find_strings(sections: tuple[Section, ...]) -> Iterator[tuple[int, int]]:
-    """Where strings lie, as far as it is worth keeping."""
-    for start, end in find_read_only(sections, _NO_STRINGS):
-        yield start, min(end, start + _KEPT)
+def find_name_scout(sections: tuple[Section, ...]) -> NameScout:
+    """Whoever searches what is only read while the file streams by."""
+    from binary_checks.objects.library_names import PE_NAMES
+    from binary_checks.objects.opened_names import NameScout  # for large files
+
+    return NameScout(find_read_only(sections, _NO_STRINGS), PE_NAMES)
 
 
 def opens_libraries(imports: SymbolTable) -> bool:
@@ -32,16 +35,10 @@ def opens_libraries(imports: SymbolTable) -> bool:
 
 
 def read_opened(
-    source: ByteSource,
-    sections: tuple[Section, ...],
-    kept: Iterable[tuple[int, int]],
-    known: Iterable[str],
+    source: ByteSource, sections: tuple[Section, ...], known: Iterable[str]
 ) -> OpenedNames:
-    """The names of libraries in what is only read, without those that are known.
+    """The names of libraries in what is only read, without those that are known."""
+    from binary_checks.objects.library_names import PE_NAMES
+    from binary_checks.objects.opened_names import find_opened  # for few objects
 
-    Only where it was kept: to read the rest, the whole file would be read again.
-    """
-    from binary_checks.objects.opened_names import PE_NAMES, find_opened  # for few objects
-
-    extents = find_read_only(sections, _NO_STRINGS)
-    return find_opened(source, intersect(extents, kept), PE_NAMES, known, extents)
+    return find_opened(source, PE_NAMES, known, find_read_only(sections, _NO_STRINGS))

@@ -14,7 +14,7 @@ from typing import Final
 
 from binary_checks.errors import MalformedError
 from binary_checks.model import DeviceFault, Format, Kind, StaticArchive, UnreadObject
-from binary_checks.model.source import ByteSource
+from binary_checks.model.source import ByteSource, Scout
 from binary_checks.objects import elf_header
 from binary_checks.objects.coff import find_coff_sections
 from binary_checks.objects.device_sections import (
@@ -87,6 +87,12 @@ def retained(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
 def searched(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
     """Nothing, as everything is kept."""
     del head, size
+    return ()
+
+
+def watchers(head: bytes, size: int, device: Scout | None) -> tuple[Scout, ...]:
+    """Nobody else watches such a file."""
+    del head, size, device
     return ()
 
 

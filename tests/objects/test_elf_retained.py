@@ -31,7 +31,7 @@ def kept_mebibytes(*rows: Row, sections: int, size: int) -> set[int]:
     }
 
 
-def test_of_a_library_with_its_code_apart_no_constants_behind_the_strings_are_kept() -> None:
+def test_of_a_library_with_its_code_apart_no_constants_are_kept() -> None:
     kept = kept_mebibytes(
         (LOAD, R, 0, 10),
         (LOAD, RX, 10, 50),
@@ -43,9 +43,8 @@ def test_of_a_library_with_its_code_apart_no_constants_behind_the_strings_are_ke
         size=201,
     )
     tables, start_of_code, unwinding = set(range(10)), {10}, {110, 111}
-    strings = set(range(60, 80))
     data, names, headers = set(range(160, 164)), {199}, {200}
-    assert kept == tables | start_of_code | strings | unwinding | data | names | headers
+    assert kept == tables | start_of_code | unwinding | data | names | headers
 
 
 def test_tables_behind_code_at_the_start_are_kept() -> None:
@@ -71,16 +70,10 @@ def test_of_lld_more_is_kept_in_front_of_the_section_headers() -> None:
     assert 100 in kept_mebibytes(*rows, (RELRO, R, 11, 1), sections=200, size=201)
 
 
-def test_strings_behind_code_that_is_not_apart_are_kept() -> None:
+def test_strings_are_not_kept_as_they_are_searched_while_they_stream_by() -> None:
     kept = kept_mebibytes((LOAD, RX, 0, 200), (EH_FRAME, R, 150, 5), sections=210, size=211)
-    assert set(range(102, 150)) <= kept
-    assert 101 not in kept
-    assert 156 not in kept
-
-
-def test_strings_behind_the_tables_of_lld_are_kept() -> None:
+    assert not set(range(102, 150)) & kept
     kept = kept_mebibytes(
         (LOAD, R, 0, 100), (EH_FRAME, R, 60, 5), (LOAD, RX, 100, 50), sections=160, size=161
     )
-    assert set(range(40)) <= kept
-    assert 41 not in kept
+    assert not set(range(33, 60)) & kept

@@ -11,15 +11,26 @@ from hypothesis import strategies as st
 
 from binary_checks.model import OpenedNames
 from binary_checks.objects import opened_names
-from binary_checks.objects.opened_names import ELF_NAMES, PE_NAMES, Spelling, find_opened
+from binary_checks.objects.device_scout import DeviceScout
+from binary_checks.objects.library_names import ELF_NAMES, PE_NAMES, Spelling
+from binary_checks.objects.opened_names import NameScout, find_opened
+from binary_checks.objects.scouts import Scouts
+from fixtures.build_fatbin import container, entry
 from tests.objects.byte_sources import Bytes
 
 
 def search(
-    content: bytes, spellings: tuple[Spelling, ...] = ELF_NAMES, known: tuple[str, ...] = ()
+    content: bytes, spelling: Spelling = ELF_NAMES, known: tuple[str, ...] = ()
 ) -> OpenedNames:
-    extents = [(0, len(content))]
-    return find_opened(Bytes(content), extents, spellings, known, extents)
+    return find_opened(Bytes(content), spelling, known, [(0, len(content))])
+
+
+def stream(content: bytes, cuts: list[int], scout: NameScout) -> NameScout:
+    start = 0
+    for length in (*cuts, len(content)):
+        assert list(scout.see(content[start : start + length])) == []
+        start += length
+    return scout
 
 
 @pytest.mark.parametrize(
@@ -144,13 +155,56 @@ def test_more_places_than_any_library_has_are_not_all_looked_at_and_that_is_said
 
 def test_places_that_are_dear_to_look_at_are_done_with_soon() -> None:
     for text in (b"x" * 300 + b".so", b"x\0" * 300 + b".\0d\0l\0l\0\0\0"):
-        assert not search(text * 20_000, ELF_NAMES + PE_NAMES).names
+        for spelling in (ELF_NAMES, PE_NAMES):
+            assert not search(text * 20_000, spelling).names
 
 
-def test_more_data_than_any_library_has_are_not_all_searched_and_that_is_said(
-    monkeypatch: pytest.MonkeyPatch,
+@given(
+    st.lists(PIECES, max_size=60),
+    st.integers(0, 12_000),
+    st.lists(st.integers(0, 12_000), max_size=8),
+)
+def test_what_streams_by_is_searched_whatever_the_pieces(
+    pieces: list[bytes], gap: int, cuts: list[int]
 ) -> None:
-    monkeypatch.setattr(opened_names, "_BLOCK", 16)
-    monkeypatch.setattr(opened_names, "_MOST_SEARCHED", 32)
-    found = search(b"libx.so\0".ljust(40, b"\0") + b"liby.so\0")
-    assert found == OpenedNames(names=("libx.so",), unread="only the first 32 bytes were searched")
+    half = b"".join(pieces)
+    content = half + b"\xff" * gap + half
+    scout = stream(content, cuts, NameScout([(0, len(content))], ELF_NAMES))
+    found = scout.conclude(frozenset(), ((0, len(content)),))
+    assert found == OpenedNames(names=tuple(sorted(set(names_by_expression(content)))))
+
+
+def test_what_lies_outside_of_what_was_wanted_or_searched_is_not_told() -> None:
+    content = b"\0liba.so\0" + b"\0libb.so\0" + b"\0libc.so\0"
+    scout = stream(content, [5, 9], NameScout([(0, 18)], ELF_NAMES))
+    assert scout.conclude(frozenset(), ((9, 27),)) == OpenedNames(
+        names=("libb.so",), unread="9 bytes of its read-only data were not searched"
+    )
+
+
+def test_what_is_told_to_be_code_is_not_searched_and_names_right_behind_it_are() -> None:
+    def is_code(piece: bytes, start: int, end: int, _offset: int) -> bool:
+        return piece[start:end].count(b"\x48") > (end - start) // 2
+
+    code = b"\x48" * 20_000 + b"\0libcode.so\0" + b"\x48" * 19_000 + b"\0liba."
+    content = code + b"so\0libb.so\0".ljust(20_000, b"\0")
+    extents = ((0, len(content)),)
+    scout = stream(content, [len(code)], NameScout(extents, ELF_NAMES, is_code=is_code))
+    found = scout.conclude(frozenset(), extents)
+    assert found.names == ("liba.so", "libb.so")
+    assert found.unread.endswith("bytes of its read-only data were not searched")
+
+
+def test_code_for_a_gpu_is_passed_over_wherever_it_lies() -> None:
+    payload = b"\0libgpu.so\0".ljust(50_000, b"\x48")
+    device = container(entry(payload=payload))
+    content = b"\0liba.so\0".ljust(64, b"\0") + device + b"\0libb.so\0".ljust(9000, b"\0")
+    extents = ((0, len(content)),)
+    for piece in (1000, 7000, len(content)):
+        walker = DeviceScout(extents, len(content))
+        scout = NameScout(extents, ELF_NAMES, device=walker)
+        both = Scouts((walker, scout))
+        for start in range(0, len(content), piece):
+            assert all(kept for _, kept in both.see(content[start : start + piece]))
+        expected = OpenedNames(names=("liba.so", "libb.so"))
+        assert scout.conclude(frozenset(), extents) == expected

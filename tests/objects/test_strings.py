@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import pytest
 
+from binary_checks import objects
 from binary_checks.model import ElfFile, MachOFile, MalformedObject, OpenedNames, PeFile
-from binary_checks.objects import elf_ranges, read_objects, retained
+from binary_checks.objects import read_objects
 from binary_checks.objects.macho_commands import LC_SEGMENT_64
-from binary_checks.packages.retention import RetainedSource
+from binary_checks.packages.retention import retain
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.samples import read_macho_sample
 from tests.objects.byte_sources import Bytes
@@ -70,7 +70,7 @@ def streamed(content: bytes) -> ElfFile:
     def again() -> Iterator[bytes]:
         raise AssertionError("the file is read again")
 
-    source = RetainedSource(len(content), retained(content[:4096], len(content)), again)
+    source = retain(objects, content[:4096], len(content), again)
     for start in range(0, len(content), 1 << 16):
         source.append(content[start : start + (1 << 16)])
     (found,) = read_objects("demo/a.so", source)
@@ -79,18 +79,7 @@ def streamed(content: bytes) -> ElfFile:
     return found
 
 
-def test_a_large_file_is_searched_where_it_was_kept_and_not_read_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(elf_ranges, "_KEPT_OF_TABLES", 1 << 16)
-    large = opener(b"libx.so\0".ljust(2 << 20, b"\1") + b"\0liby.so\0")
-    found = streamed(large).opened
-    assert found is not None
-    assert found.names == ("libx.so",)
-    assert re.fullmatch(r"\d+ bytes of its read-only data were not searched", found.unread)
-
-
-def test_a_large_file_with_little_before_its_strings_is_searched_whole() -> None:
+def test_a_large_file_is_searched_whole_and_not_read_again() -> None:
     large = opener(b"libx.so\0".ljust(2 << 20, b"\1") + b"\0liby.so\0")
     assert streamed(large).opened == OpenedNames(names=("libx.so", "liby.so"))
 
