@@ -68,7 +68,8 @@ def check(arguments: Sequence[str]) -> int:
     with contextlib.suppress(ValueError):  # in a thread nobody can
         # Else a cancelled job leaves environments, and imports that never end, behind.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-    gc.set_threshold(100_000, 20, 20)  # facts are trees; the collector would only walk them
+    gc.set_threshold(1_000_000, 20, 20)  # facts are trees; the collector would only walk them
+    gc.freeze()
     plugins = [_OnlyPackages()]
     return int(pytest.main([*own, *unneeded, *place, *arguments], plugins=plugins))
 
