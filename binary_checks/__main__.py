@@ -9,7 +9,7 @@ import hashlib
 import os
 import signal
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import NoReturn
@@ -30,10 +30,10 @@ UNNEEDED = (
 )
 """Plugins of pytest's own that have nothing to say about packages, or bring fixtures alone."""
 _XDIST = (
-    *("--num", "--max", "--dist", "--loadscope", "--no-loadscope", "--testrun", "--tx", "--px"),
-    *("--rsync", "--help"),
+    *("-n", "--num", "-d", "--dist", "--max", "--loadscope", "--no-loadscope", "--testrun"),
+    *("--tx", "--px", "--rsync", "-h", "--help"),
 )
-_ONE_LETTER = frozenset("ndh")
+"""How options begin that are pytest-xdist's, or may be, which takes its time to be imported."""
 _NOTHING = "name a package, for example dist/*.whl"
 
 
@@ -61,7 +61,7 @@ def check(arguments: Sequence[str]) -> int:
         return int(pytest.ExitCode.USAGE_ERROR)
     ini = resources.files("binary_checks") / "binary-checks.ini"
     own = ["-p", "binary_checks.plugin", "-p", "no:cacheprovider"]
-    if _spreads(arguments):
+    if any(argument.startswith(_XDIST) for argument in arguments):
         own += ["-p", "xdist.plugin"]
     unneeded = [part for name in UNNEEDED for part in ("-p", f"no:{name}")]
     place = ["-c", str(ini), "--rootdir", str(Path.cwd()), "--noconftest", "--assert=plain"]
@@ -72,18 +72,6 @@ def check(arguments: Sequence[str]) -> int:
     gc.freeze()
     plugins = [_OnlyPackages()]
     return int(pytest.main([*own, *unneeded, *place, *arguments], plugins=plugins))
-
-
-def _spreads(arguments: Iterable[str]) -> bool:
-    """Whether an option may be one of pytest-xdist's, which takes its time to be imported.
-
-    Its short ones are -n and -d, also behind others as in ``-vn4``; help names them all.
-    """
-    return any(
-        argument.startswith(_XDIST)
-        or (argument[:1] == "-" != argument[1:2] and not _ONE_LETTER.isdisjoint(argument))
-        for argument in arguments
-    )
 
 
 class _OnlyPackages:

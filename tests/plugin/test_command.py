@@ -47,6 +47,25 @@ def test_it_is_deaf_to_the_folder(tmp_path: Path) -> None:
     assert not (tmp_path / ".pytest_cache").exists()
 
 
+@pytest.mark.parametrize("workers", [["-n", "2"], ["-n2"], ["--numprocesses=2"], ["--dist", "no"]])
+def test_options_of_xdist_bring_it(tmp_path: Path, workers: list[str]) -> None:
+    packages = [healthy(tmp_path / name) for name in ("one", "two")]
+    result = command(tmp_path, "--binary-static", *workers, *packages)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert (" workers [" in result.stdout) == ("no" not in workers), result.stdout
+
+
+def test_it_goes_straight_to_packages_wherever_they_lie(tmp_path: Path) -> None:
+    below = healthy(tmp_path / "here" / "dist" / "new")
+    beside = faulty(tmp_path / "there")
+    (tmp_path / "here" / "dist" / "test_other.py").write_text("raise SystemExit('it was read')")
+    result = command(tmp_path / "here", "--binary-static", "-v", below, beside)
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert f"dist/new/{below.name}::absolute-search-path PASSED" in result.stdout
+    assert f"{beside.name}::absolute-search-path FAILED" in result.stdout
+    assert "test_other" not in result.stdout
+
+
 def test_its_profile_may_bring_checks(tmp_path: Path) -> None:
     path = healthy(tmp_path)
     (tmp_path / "my_checks.py").write_text(
