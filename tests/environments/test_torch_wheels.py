@@ -77,4 +77,4 @@ def test_a_build_for_the_cpu_passes_too(tmp_path: Path) -> None:
     assert status == 0, output
     ran = {check for check in selected() if outcomes[check] in {"PASSED", "XFAIL"}}
     assert selected() - ran == WITHOUT_FREE_THREADING | FOR_CUDA, output
-    assert "not applicable: torch.version.cuda is None: the build is not for CUDA (cuda)" in output
+    assert "torch.version.cuda is None: the build is not for CUDA" in output
