@@ -69,6 +69,13 @@ class SymbolTable(Collection[Symbol]):
     def __contains__(self, name: object) -> bool:
         return name in self.names
 
+    def __eq__(self, other: object) -> bool:
+        """Whether the other, of whatever kind, has the same symbols."""
+        return isinstance(other, SymbolTable) and sorted(self, key=repr) == sorted(other, key=repr)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
 
 class Symbols(SymbolTable):
     """A symbol table over ready-made symbols, in the order given."""
@@ -98,18 +105,15 @@ class Symbols(SymbolTable):
     def __len__(self) -> int:
         return len(self._symbols)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SymbolTable) and sorted(self, key=repr) == sorted(other, key=repr)
-
-    def __hash__(self) -> int:
-        return hash(self._symbols)
-
     def __repr__(self) -> str:
         return f"Symbols({self._symbols!r})"
 
 
 class UnknownSymbols(SymbolTable):
     """The table of an object whose symbols nobody kept: whoever asks could not look."""
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
     def __init__(self, reason: str) -> None:
         self._reason = reason

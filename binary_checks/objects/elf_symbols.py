@@ -72,12 +72,6 @@ class ElfSymbolTable(SymbolTable):
     def __len__(self) -> int:
         return len(self._chosen())
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SymbolTable) and sorted(self, key=repr) == sorted(other, key=repr)
-
-    def __hash__(self) -> int:
-        return hash(tuple(self))  # as that of Symbols
-
     def __repr__(self) -> str:
         return f"<{len(self)} {'imports' if self._are_imports else 'exports'}>"
 

@@ -75,12 +75,6 @@ class MachOExports(SymbolTable):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SymbolTable) and sorted(self, key=repr) == sorted(other, key=repr)
-
-    def __hash__(self) -> int:
-        return hash(tuple(self))  # as that of Symbols
-
     def __repr__(self) -> str:
         return f"<exports trie of {len(self._trie)} bytes>"
 

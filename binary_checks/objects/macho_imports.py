@@ -100,11 +100,5 @@ class MachOImports(SymbolTable):
     def __len__(self) -> int:
         return sum(map(len, self._groups.values()))
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SymbolTable) and sorted(self, key=repr) == sorted(other, key=repr)
-
-    def __hash__(self) -> int:
-        return hash(tuple(self))  # as that of Symbols
-
     def __repr__(self) -> str:
         return f"<{sum(text.count(0) - 1 for text in self._texts.values())} imports>"

@@ -50,12 +50,6 @@ class PeSymbolTable(SymbolTable):
     def __iter__(self) -> Iterator[Symbol]:
         return (self._make(position, name) for position, name in enumerate(self._all_names()))
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SymbolTable) and sorted(self, key=repr) == sorted(other, key=repr)
-
-    def __hash__(self) -> int:
-        return hash(tuple(self))  # as that of Symbols
-
     def __repr__(self) -> str:
         return f"<{len(self)} symbols>"
 
