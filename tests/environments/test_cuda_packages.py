@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,16 +22,10 @@ from binary_checks.environments.without_gpu import ask_without_gpu, read_questio
 from binary_checks.model import CudaReport, GpuReport, Measurement, NotLooked, Outcome, Step
 from binary_checks.profile import load_profile
 from fixtures.environments import PYTHON, read_wheel
+from tests.environments.published import ON_LINUX
 from tests.oracles.downloads import download
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.network,
-    pytest.mark.skipif(
-        sys.platform != "linux" or sys.version_info[:2] != (3, 11),
-        reason="these wheels are for CPython 3.11 on Linux",
-    ),
-]
+pytestmark = list(ON_LINUX)
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux2014_x86_64")
 ON_THE_CPU = (
     "first_kernel", "every_device", "library_exception", "rnn", "cnn", "convolution", "svd",

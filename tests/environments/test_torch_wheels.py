@@ -17,15 +17,11 @@ import pytest
 
 from binary_checks.check import find_checks
 from binary_checks.profile import load_profile
+from tests.environments.published import ON_LINUX
 from tests.oracles.downloads import pip
 
 pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.network,
-    pytest.mark.skipif(
-        sys.platform != "linux" or sys.version_info[:2] != (3, 11),
-        reason="these wheels are for CPython 3.11 on Linux",
-    ),
+    *ON_LINUX,
     pytest.mark.skipif(bool(find_library("cuda")), reason="this host has a driver"),
     pytest.mark.skipif(not which("c++"), reason="torch.compile needs a C++ compiler"),
 ]
