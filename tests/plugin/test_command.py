@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.__main__ import main
+from binary_checks.command import main
 from fixtures.build_wheel import build_wheel
 from fixtures.samples import read_macho_sample
 from tests.plugin.conftest import EXTENSION, faulty, healthy

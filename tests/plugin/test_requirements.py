@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.__main__ import main
+from binary_checks.command import main
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.build_wheel import build_wheel
 from tests.plugin.conftest import EXTENSION, Run

@@ -1,0 +1,175 @@
+"""The ``binary-checks`` command: pytest with the plugin, deaf to the folder it runs in."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from binary_checks.errors import BinaryChecksError, NotApplicable, ProfileError, Unavailable
+from binary_checks.facts import Facts, Settings, Shelf
+from binary_checks.model import Linkage, Package
+from binary_checks.packages import recognises
+from binary_checks.plugin.folders import PackageFolder
+from binary_checks.profile import find_profile, load_profile
+from binary_checks.subject import Subject
+
+UNNEEDED = (
+    *("doctest", "unittest", "unraisableexception", "threadexception", "pastebin", "subtests"),
+    *("logging", "monkeypatch", "recwarn", "tmpdir", "legacypath", "setuponly", "setupplan"),
+)
+"""Plugins of pytest's own that have nothing to say about packages, or bring fixtures alone."""
+_XDIST = (
+    *("-n", "--num", "-d", "--dist", "--max", "--loadscope", "--no-loadscope", "--testrun"),
+    *("--tx", "--px", "--rsync", "-h", "--help"),
+)
+"""How options begin that are pytest-xdist's, or may be, which takes its time to be imported."""
+_NOTHING = "name a package, for example dist/*.whl"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check the packages named, or print the facts of one; returns the exit status."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if sys.stdout is None:  # closed by the caller
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
+    try:
+        return inspect(arguments[1:]) if arguments[:1] == ["inspect"] else check(arguments)
+    except (OSError, KeyboardInterrupt) as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else it breaks at exit
+        if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
+            print(f"binary-checks: {error}", file=sys.stderr)  # a full disk behind stdout
+        return int(pytest.ExitCode.INTERRUPTED)
+
+
+def check(arguments: Sequence[str]) -> int:
+    """Run pytest in this process on nothing but the given arguments."""
+    for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
+        os.environ.pop(name, None)
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    if not arguments:
+        print(f"binary-checks: {_NOTHING}", file=sys.stderr)
+        return int(pytest.ExitCode.USAGE_ERROR)
+    ini = resources.files("binary_checks") / "binary-checks.ini"
+    own = ["-p", "binary_checks.plugin", "-p", "no:cacheprovider"]
+    if any(argument.startswith(_XDIST) for argument in arguments):
+        own += ["-p", "xdist.plugin"]
+    unneeded = [part for name in UNNEEDED for part in ("-p", f"no:{name}")]
+    place = ["-c", str(ini), "--rootdir", str(Path.cwd()), "--noconftest", "--assert=plain"]
+    with contextlib.suppress(ValueError):  # in a thread nobody can
+        # Else a cancelled job leaves environments, and imports that never end, behind.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    plugins = [_OnlyPackages()]
+    return int(pytest.main([*own, *unneeded, *place, *arguments], plugins=plugins))
+
+
+class _OnlyPackages:
+    """Keeps pytest from running the tests of the current folder, and from looking around in it."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self, session: pytest.Session) -> None:
+        """Refuse to look for something by oneself, and to take anything else for a package."""
+        named = session.config.args_source is pytest.Config.ArgsSource.ARGS
+        if not named and not session.config.option.binary_installed:
+            raise pytest.UsageError(_NOTHING)
+        for argument in session.config.args:
+            name = argument.split("::", 1)[0]
+            if Path(name).is_dir():
+                raise pytest.UsageError(f"{name}: a folder; name its packages: {name}/*.whl")
+            if Path(name).exists() and not recognises(Path(name)):
+                raise pytest.UsageError(f"{name}: not a package file")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collect_directory(self, path: Path, parent: pytest.Collector) -> pytest.Collector:
+        """Go straight to what was named: a folder may hold thousands of other files."""
+        folder: pytest.Collector = PackageFolder.from_parent(parent, path=path)
+        return folder
+
+
+def inspect(arguments: Sequence[str]) -> int:
+    """Print the facts of one package without a verdict: a summary, or all as JSON."""
+    code = pytest.ExitCode.OK
+    try:
+        _inspect(_inspect_options().parse_args(arguments))
+    except ProfileError as error:
+        print(f"binary-checks: {error}", file=sys.stderr)
+        code = pytest.ExitCode.USAGE_ERROR
+    except BinaryChecksError as error:
+        print(f"binary-checks: {error}", file=sys.stderr)
+        code = pytest.ExitCode.TESTS_FAILED
+    return int(code)
+
+
+def _inspect(options: argparse.Namespace) -> None:
+    for name in (options.package, *options.beside):
+        path = Path(name)
+        folder = name is not options.package and path.is_dir()
+        if not folder and not (recognises(path) and path.is_file()):
+            raise ProfileError(f"{name}: not a package file")
+    profile = find_profile(Path.cwd()) if options.profile is None else load_profile(options.profile)
+    settings = Settings(profile=profile, python=Path(sys.executable))
+    kept = None if options.kept is None else Path(options.kept)
+    shelf = Shelf(
+        map(Path, options.beside), fetches=options.fetches or kept is not None, folder=kept
+    )
+    facts = Facts(Subject(path=Path(options.package)), settings, shelf)
+    try:
+        if options.json:
+            _print_facts(facts, symbols=options.symbols)
+        else:
+            from binary_checks.summary import write_summary
+
+            print("\n".join(write_summary(facts.get(Package))), flush=True)
+    finally:
+        shelf.close()
+
+
+class _Parser(argparse.ArgumentParser):
+    """Leaves it to the caller how a wrong option ends."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ProfileError(f"inspect: {message}")
+
+
+def _inspect_options() -> argparse.ArgumentParser:
+    parser = _Parser(prog="binary-checks inspect", description=inspect.__doc__)
+    parser.add_argument("package", metavar="PACKAGE")
+    parser.add_argument("--json", action="store_true", help="all facts, not a summary")
+    parser.add_argument("--no-symbols", dest="symbols", action="store_false")
+    parser.add_argument("--binary-with", dest="beside", metavar="PATH", action="append", default=[])
+    parser.add_argument("--binary-with-requirements", dest="fetches", action="store_true")
+    parser.add_argument("--binary-requirements-folder", dest="kept", metavar="PATH")
+    parser.add_argument("--binary-profile", dest="profile", metavar="NAME_OR_TOML")
+    return parser
+
+
+def _print_facts(facts: Facts, *, symbols: bool) -> None:
+    from binary_checks.inspection import write_facts
+
+    package = facts.get(Package)
+    linkage = None
+    try:
+        linkage = facts.get(Linkage)
+    except NotApplicable:
+        pass
+    except Unavailable as error:
+        print(f"binary-checks: without linkage: {error}", file=sys.stderr)
+    for piece in write_facts(package, _sha256(facts.path), linkage, symbols=symbols):
+        sys.stdout.write(piece)
+    sys.stdout.flush()
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
