@@ -15,7 +15,7 @@ _MAXIMUM_DIRECTORY = 32 << 20  # bytes; as many entries with names of 120 bytes
 _END = struct.Struct("<4s4H2IH")
 _END64 = struct.Struct("<4sQ2H2I4Q")
 _LOCATOR64 = struct.Struct("<4sIQI")
-_CENTRAL = struct.Struct("<4s6H3I5H2I")
+_CENTRAL = struct.Struct("<8x2H4x3I3H4x2I")  # without versions, time, disk, inner attributes
 _UTF8 = 0x800
 _FULL = 0xFFFFFFFF  # "look into the ZIP64 field"
 
@@ -121,11 +121,11 @@ def _read_entries(file: FileBytes, end: _End, start: int, shift: int) -> Iterato
                 f" (at byte {start + at:#x})"
             )
         fields = _CENTRAL.unpack_from(directory, at)
-        name_end = at + _CENTRAL.size + fields[10]
-        extra_end = name_end + fields[11]
+        name_end = at + _CENTRAL.size + fields[5]
+        extra_end = name_end + fields[6]
         raw_name = directory[at + _CENTRAL.size : name_end]
         yield _make_entry(fields, raw_name, directory[name_end:extra_end], shift)
-        at = extra_end + fields[12]
+        at = extra_end + fields[7]
     if at != len(directory):
         raise PackageError(
             f"{file.path.name}: its central directory has {len(directory)} bytes,"
@@ -134,9 +134,9 @@ def _read_entries(file: FileBytes, end: _End, start: int, shift: int) -> Iterato
 
 
 def _make_entry(fields: tuple[int, ...], raw_name: bytes, extra: bytes, shift: int) -> Entry:
-    _, _, _, flags, method, _, _, crc, packed, size, *_, attributes, offset = fields
+    flags, method, crc, packed, size, _, _, _, attributes, offset = fields
     name, faults = decode_name(raw_name, flags)
-    if _FULL in {packed, size, offset}:
+    if _FULL in (packed, size, offset):
         wide = find_zip64(extra)
         wanted = [value == _FULL for value in (size, packed, offset)]
         if wide is None or len(wide) < sum(wanted):
