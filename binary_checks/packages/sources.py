@@ -4,28 +4,40 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cached_property
 from typing import NamedTuple
 
 _SUFFIXES = (".py", ".pth")
 _TESTS = frozenset({"test", "tests", "testing", "conftest.py"})  # what users never import
 
 
-class Mention(NamedTuple):
-    """What code says that does a certain thing."""
+class Mention:
+    """What code says that does a certain thing: expressions, compiled when they are used."""
 
-    words: tuple[bytes, ...]  # of which it has one: searched for in no time
-    pattern: re.Pattern[bytes]  # of at most 32 bytes
+    def __init__(self, *hints: bytes, pattern: bytes) -> None:
+        """Wherever ``pattern`` is, which is of at most 32 bytes, is one of the ``hints``.
+
+        Each of these begins with one known letter, so that most code is passed over in no time.
+        """
+        self._hints = hints
+        self._pattern = pattern
+
+    @cached_property
+    def _searches(self) -> tuple[Callable[[bytes], object], ...]:
+        return tuple(re.compile(hint).search for hint in self._hints)
 
     def is_in(self, code: bytes) -> bool:
         """Whether it is in that piece of code."""
-        return any(word in code for word in self.words) and bool(self.pattern.search(code))
+        hinted = any(search(code) for search in self._searches)
+        return hinted and re.search(self._pattern, code) is not None
 
 
-_ADDS = (b"add_dll_directory", b"AddDllDirectory")
-ADDING = Mention(_ADDS, re.compile(b"|".join(_ADDS)))
+_ADDS = rb"add_dll_directory|AddDllDirectory"
+ADDING = Mention(rb"d(?:_dll_directory|DllDirectory)", pattern=_ADDS)
 LOADING = Mention(
-    (*_ADDS, b"LoadLibrary", b"DLL", b"dlopen", b"load_library"),
-    re.compile(rb"%b|LoadLibrary|(?:C|Win|Ole|Py)DLL|dlopen|load_library" % b"|".join(_ADDS)),
+    rb"d(?:lopen|Library|_library|_dll_directory|DllDirectory)",
+    rb"DLL",
+    pattern=_ADDS + rb"|LoadLibrary|(?:C|Win|Ole|Py)DLL|dlopen|load_library",
 )
 
 
