@@ -1,18 +1,19 @@
-"""The project's dataclass decorator: what `dataclasses` compiles at import, it does when needed.
+"""The project's dataclass decorator: what `dataclasses` makes at import, it makes when needed.
 
-The standard one writes six methods as text for every class and compiles them at import, which for
-our hundred classes was a third of what the command takes to start. Here a frozen class with slots
-shares five of them with all others, and its ``__init__`` is compiled when it is first called: a run
-makes instances of half the classes. To the reader and the type checker it is the standard one, and
-other kinds of class are left to that.
+The standard one looks at every field of a class, and writes six methods as text and compiles them,
+which for our hundred classes was a third of what the command takes to start. Here a frozen class
+with slots shares five of them with all others; its ``__init__`` is compiled when it is first
+called, and what `dataclasses.fields` tells is found out when somebody asks: a run makes instances
+of a third of the classes. To the reader and the type checker it is the standard one, and other
+kinds of class are left to that.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import operator
-from collections.abc import Callable, Iterable
-from types import FunctionType
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 __all__ = ["dataclass"]
@@ -33,26 +34,62 @@ else:
         return _finish(cls, order=order)
 
 
-def _finish(cls: type, *, order: bool) -> Any:
-    plain = dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=True, slots=True)
-    made: Any = plain(cls)
-    fields = dataclasses.fields(made)
-    made._compared = _values(field.name for field in fields if field.compare)
-    made._hashed = _values(
-        field.name for field in fields if (field.compare if field.hash is None else field.hash)
-    )
+def _finish(plain: type, *, order: bool) -> Any:
+    """Make the class anew, as one that is there can be given no slots."""
+    written = vars(plain)
+    own = {name: written.get(name, dataclasses.MISSING) for name in inspect.get_annotations(plain)}
+    inherited: dict[str, Any] = {}
+    for base in reversed(plain.__mro__[1:]):
+        inherited.update(vars(base).get("_declared", {}))
+    contents = {
+        **(_ORDERED if order else _FROZEN),
+        **{name: value for name, value in written.items() if name not in own},
+        "__slots__": tuple(name for name in own if name not in inherited),
+        "__match_args__": (),
+        "__qualname__": plain.__qualname__,
+        "__dataclass_fields__": _Later(lambda _: _look_closely(plain).__dataclass_fields__),
+        "__dataclass_params__": _Later(lambda _: _look_closely(plain).__dataclass_params__),
+        "_declared": {**inherited, **own},  # by name a default, or what `dataclasses.field` gave
+        "_compared": _Later(lambda made: _getter(made, lambda field: field.compare)),
+        "_hashed": _Later(lambda made: _getter(made, _is_hashed)),
+    }
+    for name in ("__dict__", "__weakref__"):  # they are of the class as it was written
+        contents.pop(name, None)
+    made: Any = type(plain)(plain.__name__, plain.__bases__, contents)
     made.__init__ = _init_later(made)
-    shared = {**vars(_Frozen), **(vars(_Ordered) if order else {})}
-    for name, method in shared.items():
-        if isinstance(method, FunctionType) and name not in vars(cls):
-            setattr(made, name, method)
     return made
 
 
-def _values(names: Iterable[str]) -> Callable[[Any], Any]:
-    """What takes these attributes of an object, to be compared or hashed."""
-    listed = tuple(names)
-    return operator.attrgetter(*listed) if listed else lambda _: ()
+def _look_closely(plain: type) -> Any:
+    """The class as it is written, once the standard decorator has seen it."""
+    if "__dataclass_fields__" not in vars(plain):
+        dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=True)(plain)
+    return plain
+
+
+class _Later:
+    """An attribute of a class, made when it is first asked for."""
+
+    def __init__(self, make: Callable[[Any], Any]) -> None:
+        self._make = make
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, _: object, owner: type) -> Any:
+        made = self._make(owner)
+        setattr(owner, self._name, made)
+        return made
+
+
+def _getter(cls: Any, which: Callable[[Any], bool]) -> Callable[[Any], Any]:
+    """What takes some attributes of an object, to be compared or hashed."""
+    names = [field.name for field in dataclasses.fields(cls) if which(field)]
+    return operator.attrgetter(*names) if names else lambda _: ()
+
+
+def _is_hashed(field: Any) -> bool:
+    return bool(field.compare if field.hash is None else field.hash)
 
 
 def _init_later(cls: type) -> Callable[..., None]:
@@ -67,8 +104,10 @@ def _write_init(cls: Any) -> Callable[..., None]:
     """Compile it: keywords alone, defaults as declared, at last ``__post_init__``."""
     scope: dict[str, Any] = {"_put": object.__setattr__, "_missing": dataclasses.MISSING}
     parameters, lines = [], []
-    for field in dataclasses.fields(cls):
-        name = value = field.name
+    for name, declared in cls._declared.items():
+        value, field = name, declared
+        if not isinstance(field, dataclasses.Field):
+            field = dataclasses.field(default=declared)
         if field.default_factory is not dataclasses.MISSING:
             scope[f"_make_{name}"] = field.default_factory
             value = f"_make_{name}()"
@@ -146,3 +185,12 @@ def _order(self: _Ordered, other: object, compare: Callable[[Any, Any], Any]) ->
         return NotImplemented
     take = type(self)._compared
     return compare(take(self), take(other))
+
+
+def _methods(*kinds: type) -> dict[str, Any]:
+    found = {name: value for kind in kinds for name, value in vars(kind).items()}
+    return {name: value for name, value in found.items() if inspect.isfunction(value)}
+
+
+_FROZEN = _methods(_Frozen)
+_ORDERED = _methods(_Frozen, _Ordered)
