@@ -26,6 +26,7 @@ from binary_checks.subject import Subject
 UNNEEDED = (
     *("doctest", "unittest", "unraisableexception", "threadexception", "pastebin", "subtests"),
     *("logging", "monkeypatch", "recwarn", "tmpdir", "legacypath", "setuponly", "setupplan"),
+    "warnings",
 )
 """Plugins of pytest's own that have nothing to say about packages, or bring fixtures alone."""
 _XDIST = (
