@@ -15,7 +15,7 @@ _NEVER_BUNDLED = (
     r"libc\.musl-.*|lib(?:cuda|nvidia-ml)[-.][\w.-]*so[\w.-]*"
 )
 _NEVER_BUNDLED_DLLS = r"(?:nvcuda|nvml)\.dll"
-_HASH = re.compile(r"-(?:[0-9a-f]{32}|[0-9a-f]{8})(?=[.-])")
+_HASH = r"-(?:[0-9a-f]{32}|[0-9a-f]{8})(?=[.-])"
 
 
 @check
@@ -39,7 +39,7 @@ def forbidden_bundled_library(
     of_elf = isinstance(library, ElfFile)
     pattern = re.compile(forbidden if of_elf else forbidden_dlls, 0 if of_elf else re.IGNORECASE)
     for name in dict.fromkeys((library.name, library.file_name)):
-        if pattern.fullmatch(_HASH.sub("", name)):
+        if pattern.fullmatch(re.sub(_HASH, "", name)):
             yield f"is {name}, which must come from the user's system"
             return
 

@@ -52,8 +52,9 @@ def version_control_litter(package: Package) -> Iterator[Finding]:
     Fix: name what belongs into the package, instead of taking every file of a folder.
     """
     for member in _files(package):
-        litter = _VERSION_CONTROL.intersection(member.path.split("/"))
-        for name in sorted(litter)[:1]:
+        parts = member.path.split("/")
+        if not _VERSION_CONTROL.isdisjoint(parts):
+            name = min(_VERSION_CONTROL.intersection(parts))
             yield Problem(path=member.path, sentence=f"{name} is no part of a built package")
 
 
@@ -154,7 +155,7 @@ def wheel_too_large(
 
 
 def _files(package: Package) -> Iterable[Member]:
-    return (member for member in package.members if not member.is_directory)
+    return [member for member in package.members if member.archive_name[-1:] != "/"]
 
 
 @check(enabled=False)

@@ -11,13 +11,11 @@ from binary_checks.check import check
 from binary_checks.checks.unloaded_objects import find_unread
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Finding, Format, Kind, NotLooked, ObjectFile, Package, Problem
-from binary_checks.model.mangling import names_old_abi
 from binary_checks.model.phrases import name_first
 from binary_checks.records import dataclass
 
-_NAMESPACE = re.compile(r"_Z(?:T[VTISC]|GV|GR)?N[VKRO]*(\d+)")
+_NAMESPACE = r"_Z(?:T[VTISC]|GV|GR)?N[VKRO]*(\d+)"
 _NOBODYS = frozenset({"std", "__gnu_cxx", "__cxxabiv1", "__gnu_debug", "__gnu_parallel"})
-_GRAFTED = re.compile(r"[^/]+\.libs/|.*/\.(?:dy)?libs/")
 _OTHER_LIBRARIES = ("libc++.", "msvcp1", "vcruntime1")
 _NEW, _OLD = "new (std::__cxx11::string)", "old (std::string as Ss)"
 
@@ -101,7 +99,13 @@ def unexpected_cxx_abi(
 def _own_objects(package: Package) -> tuple[ObjectFile, ...]:
     """What is loaded and was not grafted in, in whatever format: mangled names are one."""
     loaded = (i for i in package.objects if i.kind in (Kind.SHARED, Kind.EXECUTABLE))
-    return tuple(item for item in loaded if not _GRAFTED.match(item.path))
+    return tuple(item for item in loaded if _is_own(item.path))
+
+
+def _is_own(path: str) -> bool:
+    """Whether it lies in none of the folders into which repair tools put libraries."""
+    top, slash, _ = path.partition("/")
+    return not ((slash and top[1:].endswith(".libs")) or "/.libs/" in path or "/.dylibs/" in path)
 
 
 def _find_unread(package: Package) -> Iterator[NotLooked]:
@@ -109,7 +113,7 @@ def _find_unread(package: Package) -> Iterator[NotLooked]:
         package,
         found=bool(_own_objects(package)),
         absent="no object of the package's own that is ever loaded",
-        concerns=lambda path: not _GRAFTED.match(path),
+        concerns=_is_own,
     )
 
 
@@ -127,13 +131,16 @@ def _names_by_path(package: Package) -> dict[str, set[str]]:
         if _has_one_string(item):
             continue
         every = chain(item.exports.names, item.imports.names)  # of which nearly none tells
-        told = [n for n in every if "cxx11" in n or "Ss" in n or "Sb" in n or "St4list" in n]
+        mangled = [name for name in every if name[:2] == "_Z"]
+        told = [n for n in mangled if "cxx11" in n or "Ss" in n or "Sb" in n or "St4list" in n]
         names.setdefault(item.path, set()).update(told)
     return names
 
 
 def _gather(package: Package, namespaces: Collection[str]) -> dict[str, _Evidence]:
     """The evidence in each namespace; only in the given ones, where there are any."""
+    from binary_checks.model.mangling import names_old_abi  # for the few names that may tell
+
     found: dict[str, _Evidence] = {}
     for path, names in _names_by_path(package).items():
         for name in sorted(names):
@@ -149,7 +156,7 @@ def _gather(package: Package, namespaces: Collection[str]) -> dict[str, _Evidenc
 
 def _namespace_of(mangled: str) -> str:
     """The outermost namespace or class; "" for what lies in none, in std or in the runtime."""
-    match = _NAMESPACE.match(mangled)
+    match = re.match(_NAMESPACE, mangled)
     if match is None:
         return ""
     name = mangled[match.end() : match.end() + int(match[1])]

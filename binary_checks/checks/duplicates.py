@@ -10,18 +10,23 @@ from binary_checks.checks.unloaded_objects import find_unloaded
 from binary_checks.model import Finding, Linkage, Package, Problem
 
 _RUNTIMES = ("openmp", "libcudart", "libstdc++", "libc++", "libtbb", "libmpi", "libpython")
-_HASH = re.compile(r"[-.](?:[0-9a-f]{32}|[0-9a-f]{8})(?=[-.]|$)")
-_LIBRARY = re.compile(r"\.(?:so(?:\.|$)|dylib$|dll$)")
+_HASH = r"[-.](?:[0-9a-f]{32}|[0-9a-f]{8})(?=[-.]|$)"
+_LIBRARY = r"\.(?:so(?:\.|$)|dylib$|dll$)"
 _NAMES = {
-    "openmp": re.compile(r"(?:libgomp|libomp|libiomp|vcomp)[-.\d]"),
-    "libcudart": re.compile(r"(?:libcudart|cudart(?:32|64)?_)[-.\d]"),
-    "libstdc++": re.compile(r"libstdc\+\+[-.]"),
-    "libc++": re.compile(r"libc\+\+[-.\d]"),
-    "libtbb": re.compile(r"(?:lib)?tbb\d*[-.]"),
-    "libmpi": re.compile(r"libmpi[-.\d]"),
-    "libpython": re.compile(r"libpython\d"),
+    "openmp": r"(?:libgomp|libomp|libiomp|vcomp)[-.\d]",
+    "libcudart": r"(?:libcudart|cudart(?:32|64)?_)[-.\d]",
+    "libstdc++": r"libstdc\+\+[-.]",
+    "libc++": r"libc\+\+[-.\d]",
+    "libtbb": r"(?:lib)?tbb\d*[-.]",
+    "libmpi": r"libmpi[-.\d]",
+    "libpython": r"libpython\d",
 }
 """How the files of a runtime begin, on one system or another, without the hash of a graft."""
+_BEGINNINGS = (
+    *("libgomp", "libomp", "libiomp", "vcomp", "libcudart", "cudart", "libstdc++", "libc++"),
+    *("libtbb", "tbb", "libmpi", "libpython"),
+)
+"""The letters of all of these: hardly a file begins with them."""
 
 
 @check
@@ -52,9 +57,12 @@ def duplicate_runtime(
 def _count(loaded: Iterable[str]) -> dict[str, list[str]]:
     copies: dict[str, list[str]] = {}
     for path in loaded:
-        name = _HASH.sub("", path.rpartition("/")[2].lower())
-        if _LIBRARY.search(name):
+        name = path.rpartition("/")[2].lower()
+        if not name.startswith(_BEGINNINGS):
+            continue
+        name = re.sub(_HASH, "", name)
+        if re.search(_LIBRARY, name):
             for runtime, beginning in _NAMES.items():
-                if beginning.match(name):
+                if re.match(beginning, name):
                     copies.setdefault(runtime, []).append(path)
     return copies

@@ -20,8 +20,8 @@ from binary_checks.records import dataclass
 
 # The name that auditwheel or delvewheel gives to a library: it stands for its contents, wherever
 # it lies.
-_HASHED = re.compile(r"-(?:[0-9a-f]{8}|[0-9a-f]{32})[.-][^/]*$")
-_ABSOLUTE = re.compile(r"/|[A-Za-z]:/")  # "//server/share" too
+_HASHED = r"-(?:[0-9a-f]{8}|[0-9a-f]{32})[.-][^/]*$"
+_ABSOLUTE = r"/|[A-Za-z]:/"  # "//server/share" too
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,7 +49,7 @@ class _Process:
         base = _base(self.spell(name))
         stem = base.partition(".so")[0]
         named = (f"{base}.", f"{stem}-") if self.format is Format.ELF else ()
-        outside = (_base(path) for path in self.files if _ABSOLUTE.match(path))
+        outside = (_base(path) for path in self.files if re.match(_ABSOLUTE, path))
         return any(each == base or each.startswith(named) for each in outside)
 
 
@@ -77,7 +77,7 @@ def _find_differences(
     ours = {process.spell(path) for path in own}
     loaded = [names for root, names in linkage.closures if process.has(root)]
     expected = {process.spell(name) for names in loaded for name in names}
-    given = ours | {n for n in process.files if not linkage.requirements or _ABSOLUTE.match(n)}
+    given = ours | {n for n in process.files if not linkage.requirements or re.match(_ABSOLUTE, n)}
     if linkage.format is Format.PE:
         given -= expected  # of two files of one name the first that anything loads serves all
     for edge in _choose_slice(linkage.edges, architecture):
@@ -123,7 +123,7 @@ def _compare_edge(edge: Edge, process: _Process, given: Set[str]) -> Iterator[Pr
         other = process.find_namesake(edge.resolved)
         if not other and (edge.delayed or edge.weak):
             return  # nothing has called it yet, or this system is without it
-        if other and (process.spell(other) not in given or _HASHED.search(other)):
+        if other and (process.spell(other) not in given or re.search(_HASHED, other)):
             return  # what was loaded first is taken, and a requirement may have been
         instead = f"; it has {other}" if other else ""
         sentence = f"should load {edge.resolved}, but the process has not{instead}"
@@ -136,7 +136,7 @@ def _may_be_found(edge: Edge, other: str) -> bool:
     That a package counts on the redistributable of Visual C++ is for the check of that name.
     """
     uncertain = edge.unknown or edge.partly or is_redistributable(edge.needed)
-    return bool(uncertain) and _ABSOLUTE.match(other) is not None
+    return bool(uncertain) and re.match(_ABSOLUTE, other) is not None
 
 
 def _is_loaded(edge: Edge, resolved: str, process: _Process) -> bool:

@@ -25,24 +25,24 @@ DRIVER_LIBRARIES = (
 """What no package brings: each fits the one kernel module that it was installed with."""
 
 # The toolkit's libraries and those above it, without what carries the name by chance (libcurl).
-_CUDA = re.compile(
-    r"lib(?:cuda\w*|cublas\w*|cufft\w*|cufile\w*|curand|cusolver\w*|cusparse\w*|cudnn\w*|"
+_CUDA = (
+    r"(?i)lib(?:cuda\w*|cublas\w*|cufft\w*|cufile\w*|curand|cusolver\w*|cusparse\w*|cudnn\w*|"
     r"cupti|cutensor\w*|nccl|nvrtc[\w-]*|nvJitLink|nvjpeg\w*|nvToolsExt|nvtx3\w*|nvblas|nvfatbin|"
     r"nvshmem\w*|nvinfer\w*|nvonnxparser|npp\w+|cusparseLt|nvcomp\w*|torch_cuda\w*|c10_cuda)"
     r"[.-].*\bso\b.*|"
     r"(?:cudart|cublas|cublaslt|cufft|cufftw|curand|cusolver|cusolvermg|cusparse|cudnn|nvrtc|"
     r"nvjitlink|nvjpeg|nvblas|npp\w+|cupti|nvtoolsext|nccl|nvinfer)\w*[_-]\d[\w.]*\.dll|"
-    r"(?:torch_cuda\w*|c10_cuda)\.dll",
-    re.IGNORECASE,
+    r"(?:torch_cuda\w*|c10_cuda)\.dll"
 )
+_BEGINNINGS = ("cu", "nv", "npp", "nccl", "torch_cuda", "c10_cuda")
+"""Those of all of them, behind ``lib``."""
 
 # Those whose own number is CUDA's major version; what a repair tool put before it is left out.
-_NUMBERED = re.compile(
-    r"lib(?:cudart|cublas|cublasLt|nvblas|nvrtc|nvJitLink|nvjpeg|cupti|nvfatbin|npp[a-z]+)"
+_NUMBERED = (
+    r"(?i)lib(?:cudart|cublas|cublasLt|nvblas|nvrtc|nvJitLink|nvjpeg|cupti|nvfatbin|npp[a-z]+)"
     r"(?:[-.][0-9a-f]{8})?\.so\.(?P<elf>\d+)(?:\..*)?|"
     r"(?:(?:cudart|cublas|cublaslt|nvblas|nvjpeg|npp[a-z]+)64|nvrtc64|nvjitlink)"
-    r"_(?P<pe>\d{2})\d?(?:_\d+)?(?:-[0-9a-f]{32})?\.dll",
-    re.IGNORECASE,
+    r"_(?P<pe>\d{2})\d?(?:_\d+)?(?:-[0-9a-f]{32})?\.dll"
 )
 # Those that count by themselves, where the number stands for one CUDA alone.
 _COUNTED = {
@@ -57,10 +57,8 @@ _COUNTED = {
     "cusolver64_12.dll": 13,
     "cusparse64_11.dll": 11,
 }
-_DISTRIBUTION = re.compile(
-    r"(?:^|[-_.])cu(?:da)?-?(?P<major>1[0-9])\d?x?(?=[-_.]|$)", re.IGNORECASE
-)
-_LABEL = re.compile(r"(?:^|[.])cu(?P<major>1\d)(?P<minor>\d?)(?=[.]|$)")
+_DISTRIBUTION = r"(?i)(?:^|[-_.])cu(?:da)?-?(?P<major>1[0-9])\d?x?(?=[-_.]|$)"
+_LABEL = r"(?:^|[.])cu(?P<major>1\d)(?P<minor>\d?)(?=[.]|$)"
 _OF_THE_TOOLKIT = frozenset(
     {"cuda-toolkit", "nvidia-cuda-runtime", "nvidia-cuda-nvrtc", "nvidia-nvjitlink"}
 )
@@ -75,12 +73,14 @@ def is_driver_library(name: str) -> bool:
 
 def is_cuda_library(name: str) -> bool:
     """Whether it is a library of CUDA, of what NVIDIA builds above it, or torch's half for it."""
-    return _CUDA.fullmatch(name) is not None and not is_driver_library(name)
+    if not name.lower().removeprefix("lib").startswith(_BEGINNINGS):
+        return False
+    return re.fullmatch(_CUDA, name) is not None and not is_driver_library(name)
 
 
 def cuda_of_library(name: str) -> int | None:
     """CUDA's major version as a library's name tells it; None where it does not."""
-    match = _NUMBERED.fullmatch(name)
+    match = re.fullmatch(_NUMBERED, name)
     if match:
         return int(match["elf"] or match["pe"])
     return _COUNTED.get(name.lower())
@@ -88,13 +88,13 @@ def cuda_of_library(name: str) -> int | None:
 
 def cuda_of_name(distribution: str) -> int | None:
     """CUDA's major version in a distribution's name: ``nvidia-cublas-cu12``, ``cupy-cuda12x``."""
-    match = _DISTRIBUTION.search(distribution)
+    match = re.search(_DISTRIBUTION, distribution)
     return int(match["major"]) if match else None
 
 
 def cuda_of_label(version: str) -> str:
     """CUDA's version in a local version label, "12.6" of ``2.8.0+cu126``; "" without one."""
-    match = _LABEL.search(version.partition("+")[2])
+    match = re.search(_LABEL, version.partition("+")[2])
     return ".".join(filter(None, match.groups())) if match else ""
 
 

@@ -31,6 +31,7 @@ _SHOWN = 5
 # What Py_DECREF becomes under the headers of either build.
 _FREE_THREADED = frozenset({"_Py_MergeZeroLocalRefcount", "_Py_DecRefShared"})
 _WITH_GIL = "_Py_Dealloc"
+_TELLING = _FREE_THREADED | {_WITH_GIL}
 _DANGER = "some Python lacks it or has changed it; define Py_LIMITED_API in every source"
 
 
@@ -152,7 +153,7 @@ def _judge_headers(library: ObjectFile, abis: Collection[str]) -> Iterator[Probl
     name = _bound_name(library.path)
     assert name is not None
     free_threaded = name.free_threaded if name.version else all(map(_is_free_threaded, abis))
-    names = find_python_symbols(library).names
+    names = find_python_symbols(library, _TELLING).names
     used = sorted(_FREE_THREADED & names)
     if used and not free_threaded:
         yield Problem(

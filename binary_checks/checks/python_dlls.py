@@ -9,19 +9,19 @@ from packaging.tags import Tag
 from binary_checks.model import PeFile
 from binary_checks.model.extensions import ExtensionName, is_extension, parse_extension_name
 
-_PYTHON = re.compile(r"(?:lib)?python[23]\.?\d*t?(?:_d)?\.dll|libpypy\d\.\d+-c\.dll")
-_STABLE = re.compile(r"python3t?\.dll")
-_INTERPRETER = re.compile(r"(?P<name>cp|pp)(?P<major>\d)(?P<minor>\d*)")
+_PYTHON = r"(?:lib)?python[23]\.?\d*t?(?:_d)?\.dll|libpypy\d\.\d+-c\.dll"
+_STABLE = ("python3.dll", "python3t.dll")
+_INTERPRETER = r"(?P<name>cp|pp)(?P<major>\d)(?P<minor>\d*)"
 
 
 def is_python_dll(name: str) -> bool:
     """Whether a needed name is an interpreter's, a debug build's and MSYS2's among them."""
-    return _PYTHON.fullmatch(name.lower()) is not None
+    return re.fullmatch(_PYTHON, name.lower()) is not None
 
 
 def is_of_one_version(name: str) -> bool:
     """Whether it is the DLL of one Python alone, and not that of the stable ABI."""
-    return is_python_dll(name) and _STABLE.fullmatch(name.lower()) is None
+    return is_python_dll(name) and name.lower() not in _STABLE
 
 
 def are_for_any_python(tags: tuple[Tag, ...]) -> bool:
@@ -57,7 +57,7 @@ def _of_tag(tag: Tag) -> tuple[str, ...]:
         return ("python3.dll",)
     if tag.abi == "abi3t":
         return ("python3t.dll",)
-    parsed = _INTERPRETER.fullmatch(tag.interpreter)
+    parsed = re.fullmatch(_INTERPRETER, tag.interpreter)
     if parsed is None or not parsed["minor"]:
         return ()
     if parsed["name"] == "pp":

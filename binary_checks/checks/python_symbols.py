@@ -12,7 +12,7 @@ from binary_checks.records import dataclass
 _PREFIXES = ("Py", "_Py")
 _INIT = "PyInit"  # modules' own
 _PROGRAM = "@executable"  # which is Python, where an extension module is loaded
-_DYLIB = re.compile(
+_DYLIB = (
     r"(?:.*/)?(?:Python3?\.framework/(?:Versions/3\.\d+t?/)?Python3?|libpython3(?:\.\d+t?)?\.dylib)"
 )
 
@@ -30,14 +30,15 @@ class PythonSymbols:
         return self.asked | self.anywhere
 
 
-def find_python_symbols(library: ObjectFile) -> PythonSymbols:
-    """Find them, without those that are asked of another library than Python by its name.
+def find_python_symbols(library: ObjectFile, only: frozenset[str] | None = None) -> PythonSymbols:
+    """Find them, or of some names ``only`` which are such.
 
-    libshiboken6 has a PyRun_String of its own, of which PySide6 asks it on macOS and Windows.
+    Those are left out that are asked of another library than Python by its name: libshiboken6 has a
+    PyRun_String of its own, of which PySide6 asks it on macOS and Windows.
     """
     asked: set[str] = set()
     anywhere: set[str] = set()
-    for provider, names in _group_by_provider(library):
+    for provider, names in _group_by_provider(library, only):
         if _is_python(provider, library):
             asked.update(filter(_looks_pythons, names))
         elif not provider:
@@ -51,16 +52,20 @@ def _looks_pythons(name: str) -> bool:
     return name.startswith(_PREFIXES) and not name.startswith(_INIT)
 
 
-def _group_by_provider(library: ObjectFile) -> Iterator[tuple[str, Collection[str]]]:
+def _group_by_provider(
+    library: ObjectFile, only: frozenset[str] | None
+) -> Iterator[tuple[str, Collection[str]]]:
     """The symbols that may not be missing, by whom they are asked of, "" where of anyone.
 
     In ELF the first definition is taken that is loaded; its version nodes change nothing.
     """
     if library.format is not Format.ELF:
-        yield from library.imports.strong.items()
+        for provider, asked in library.imports.strong.items():
+            yield provider, asked if only is None else asked & only
         return
-    names = filter(_looks_pythons, library.imports.names)
-    yield "", [n for n in names if any(not each.weak for each in library.imports.find(n))]
+    imports = library.imports
+    names = filter(_looks_pythons, imports.names if only is None else imports.among(only))
+    yield "", [n for n in names if any(not each.weak for each in imports.find(n))]
 
 
 def _is_python(provider: str, library: ObjectFile) -> bool:
@@ -68,7 +73,9 @@ def _is_python(provider: str, library: ObjectFile) -> bool:
     if isinstance(library, PeFile):
         return is_python_dll(provider)
     if isinstance(library, MachOFile):
-        return provider == _PROGRAM or _DYLIB.fullmatch(provider) is not None
+        if provider == _PROGRAM:
+            return True
+        return "ython" in provider and re.fullmatch(_DYLIB, provider) is not None
     return False
 
 

@@ -9,7 +9,7 @@ from binary_checks.model import Finding, Note, NotLooked, Outcome, Step
 
 # What the loader, the C library or the interpreter itself writes when something is badly wrong.
 # A package's own "cannot open shared object file" is no such text: optional plug-ins say that.
-_FATAL_TEXT = re.compile(
+_FATAL_TEXT = (
     r"symbol lookup error:|error while loading shared libraries:|undefined symbol: "
     r"|no version information available \(required by|Inconsistency detected by ld\.so"
     r"|in static TLS block|^dyld(?:\[\d+\])?: |^Fatal Python error: |^terminate called "
@@ -17,7 +17,7 @@ _FATAL_TEXT = re.compile(
     r"|^(?:corrupted (?:size|double)|munmap_chunk\(\): )"
 )
 _LONGEST_REMARK = 200  # characters
-_GIL_MODULE = re.compile(r"enabled to load module '(?P<name>[^']+)'")
+_GIL_MODULE = r"enabled to load module '(?P<name>[^']+)'"
 
 
 def describe_end(step: Step) -> str:
@@ -45,13 +45,13 @@ def read_stderr(step: Step) -> Iterator[Finding]:
 
 def find_fatal_lines(stderr: str) -> tuple[str, ...]:
     """Find the lines by which the system reports an error, each once, without process numbers."""
-    lines = filter(_FATAL_TEXT.search, stderr.splitlines())
+    lines = [line for line in stderr.splitlines() if re.search(_FATAL_TEXT, line)]
     return tuple(dict.fromkeys(re.sub(r"\[\d+\]", "", line).strip() for line in lines))
 
 
 def find_gil_modules(stderr: str) -> tuple[str, ...]:
     """Name the modules that a free-threaded interpreter blames for the GIL."""
-    return tuple(sorted({match["name"] for match in _GIL_MODULE.finditer(stderr)}))
+    return tuple(sorted({match["name"] for match in re.finditer(_GIL_MODULE, stderr)}))
 
 
 def find_unfinished(steps: Iterable[Step]) -> Iterator[NotLooked]:
@@ -70,7 +70,7 @@ def find_remark(stderr: str) -> str:
     lines = [
         line.strip()
         for line in stderr.splitlines()
-        if line.strip() and not line[0].isspace() and not _GIL_MODULE.search(line)
+        if line.strip() and not line[0].isspace() and not re.search(_GIL_MODULE, line)
     ]
     lines = [line for line in lines if re.sub(r"\[\d+\]", "", line).strip() not in counted]
     if not lines:

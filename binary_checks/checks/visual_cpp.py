@@ -6,24 +6,24 @@ import re
 
 from binary_checks.model import PeFile
 
-_DEBUG = re.compile(
+_DEBUG = (
     r"ucrtbased\.dll|msvcrtd\.dll|vcruntime\d+(?:_1|_threads)?d\.dll|libomp140d\.\w+\.dll|"
     r"(?:msvc[pr]|vcomp|concrt|vccorlib|vcamp|mfcm?)\d+(?:_[12])?u?d(?:_[a-z_]+)?\.dll"
 )
 # Of the older ones only these numbers: Windows itself has msvcp60.dll, mfc42u.dll and the like.
-_REDISTRIBUTABLE = re.compile(
+_REDISTRIBUTABLE = (
     r"msvcp140(?:_1|_2|_atomic_wait|_codecvt_ids)?\.dll|vcruntime140_threads\.dll|"
     r"(?:concrt|vccorlib|vcamp|vcomp)140\.dll|libomp140\.\w+\.dll|"
     r"(?:msvc[pr]|vcomp|mfcm?)(?:80|90|100|110|120)u?\.dll|mfcm?140u?\.dll"
 )
-_HASH = re.compile(r"-[0-9a-f]{32}(?=\.dll$)")
+_HASH = r"-[0-9a-f]{32}(?=\.dll$)"
 _MICROSOFT = 14
 """The major version of Microsoft's linkers since 2015; MinGW's have 2."""
 
 
 def is_debug_runtime(name: str) -> bool:
     """Whether it is a DLL that comes with Visual Studio, and with nothing else."""
-    return _DEBUG.fullmatch(name.lower()) is not None
+    return re.fullmatch(_DEBUG, name.lower()) is not None
 
 
 def is_redistributable(name: str) -> bool:
@@ -31,7 +31,7 @@ def is_redistributable(name: str) -> bool:
 
     CPython for Windows has vcruntime140.dll and vcruntime140_1.dll beside python.exe.
     """
-    return _REDISTRIBUTABLE.fullmatch(name.lower()) is not None
+    return re.fullmatch(_REDISTRIBUTABLE, name.lower()) is not None
 
 
 def may_be_anybodys(name: str) -> bool:
@@ -44,7 +44,7 @@ def may_be_anybodys(name: str) -> bool:
 
 def original_name(name: str) -> str:
     """The name without the hash that delvewheel puts into it, in lower case."""
-    return _HASH.sub("", name.lower())
+    return re.sub(_HASH, "", name.lower())
 
 
 def toolset_of(library: PeFile) -> tuple[int, int] | None:

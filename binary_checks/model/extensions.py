@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Collection
 
@@ -24,8 +25,8 @@ _SUFFIX = re.compile(
 )
 # A multiarch triplet where its processor is not spelled as in platform tags.
 _PROCESSORS = {"i686": "i386", "armv7l": "arm", "ppc64le": "powerpc64le", "ppc64": "powerpc64"}
-_LINUX = re.compile(r"(?:(?P<libc>many|musl)linux(?:\d+|_\d+_\d+)?|linux)_(?P<processor>\w+)")
-_INTERPRETER = re.compile(r"(?P<name>[a-z]+)(?P<major>\d)(?P<minor>\d*)")
+_LINUX = r"(?:(?P<libc>many|musl)linux(?:\d+|_\d+_\d+)?|linux)_(?P<processor>\w+)"
+_INTERPRETER = r"(?P<name>[a-z]+)(?P<major>\d)(?P<minor>\d*)"
 _IMPLEMENTATIONS = {"cp": "cpython", "pp": "pypy", "graalpy": "graalpy", "py": ""}
 _FIRST_WITH_MUSL = (3, 11)  # an older CPython calls itself -linux-gnu on musl too
 _FIRST_WITH_ABI3T = (3, 15)
@@ -50,6 +51,7 @@ class ExtensionName:
         return bool(self.implementation)
 
 
+@functools.lru_cache(maxsize=4096)  # a dozen checks ask it of every object
 def parse_extension_name(path: str) -> ExtensionName | None:
     """Take a path apart, None where no module has that file name (``libx.so.1``, ``a-b.so``)."""
     directory, _, file_name = path.rpartition("/")
@@ -115,7 +117,7 @@ def _runs_on(name: ExtensionName, platform: str) -> bool:
         return True
     if platform.startswith("macosx"):
         return name.platform == "darwin"
-    if (linux := _LINUX.fullmatch(platform)) is None or name.implementation == "graalpy":
+    if (linux := re.fullmatch(_LINUX, platform)) is None or name.implementation == "graalpy":
         return name.platform == platform or linux is not None
     processor = _PROCESSORS.get(linux["processor"], linux["processor"])
     older = name.version is not None and name.version < _FIRST_WITH_MUSL
@@ -128,7 +130,7 @@ def _runs_on(name: ExtensionName, platform: str) -> bool:
 
 def _is_looked_for(name: ExtensionName, tag: Tag) -> bool:
     """Compare implementation, version and ABI; a tag of unknown make is not judged."""
-    parsed = _INTERPRETER.fullmatch(tag.interpreter)
+    parsed = re.fullmatch(_INTERPRETER, tag.interpreter)
     if parsed is None or not name.implementation or parsed["name"] not in _IMPLEMENTATIONS:
         return True
     if _IMPLEMENTATIONS[parsed["name"]] not in {"", name.implementation}:

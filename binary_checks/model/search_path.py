@@ -15,7 +15,7 @@ PREFIX = "../../.."
 
 
 # ld.so takes $ORIGIN only where no further letter follows, ${ORIGIN} anywhere (elf/dl-load.c).
-_TOKEN = re.compile(r"\$(?:\{(ORIGIN|LIB|PLATFORM)\}|(ORIGIN|LIB|PLATFORM)(?![A-Za-z0-9_]))")
+_DYNAMIC = r"\$(?:\{(ORIGIN|LIB|PLATFORM)\}|(ORIGIN|LIB|PLATFORM)(?![A-Za-z0-9_]))"
 _LONGEST = 100  # characters of an element in a sentence
 _ORIGIN = "\0"
 _SIXTY_FOUR_BIT = frozenset(
@@ -51,7 +51,7 @@ def expand_load_path(element: str, loader: str, program: str | None) -> str | No
 
 @functools.lru_cache(maxsize=4096)
 def _expand(element: str, directory: str, architecture: str) -> str | None:
-    expanded = _TOKEN.sub(lambda match: _value(match[1] or match[2], architecture), element)
+    expanded = re.sub(_DYNAMIC, lambda match: _value(match[1] or match[2], architecture), element)
     rest = expanded[1:]
     if not expanded.startswith(_ORIGIN) or _ORIGIN in rest:
         return None

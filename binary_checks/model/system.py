@@ -9,7 +9,7 @@ from dataclasses import field
 
 from binary_checks.records import dataclass
 
-_NUMERIC = re.compile(r"\d+(?:\.\d+)*", re.ASCII)
+_NUMERIC = r"(?a)\d+(?:\.\d+)*"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,9 +52,8 @@ class Policy:
         listed = self.versions.get(prefix)
         if listed is None:
             return None
-        if _NUMERIC.fullmatch(version):
-            return _as_numbers(version) <= _newest(listed)
-        return version in listed
+        numbers = _read_numbers(version)
+        return numbers <= _newest(listed) if numbers else version in listed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,15 +84,18 @@ class Interpreter:
     """On Windows the DLLs that lie beside python.exe, in lower case, and what each exports."""
 
 
-def _as_numbers(version: str) -> tuple[int, ...]:
-    """Read ``2.14`` as ``(2, 14)``, so that it comes after ``2.2.5``."""
+@functools.lru_cache(maxsize=4096)
+def _read_numbers(version: str) -> tuple[int, ...]:
+    """Read ``2.14`` as ``(2, 14)``, so that it comes after ``2.2.5``; empty for other names."""
+    if re.fullmatch(_NUMERIC, version) is None:
+        return ()
     return tuple(int(part) for part in version.split("."))
 
 
 @functools.cache
 def _newest(versions: frozenset[str]) -> tuple[int, ...]:
     """Pick the newest numeric version; empty, below all others, where there is none."""
-    return max((_as_numbers(v) for v in versions if _NUMERIC.fullmatch(v)), default=())
+    return max(map(_read_numbers, versions), default=())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

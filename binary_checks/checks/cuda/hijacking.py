@@ -45,7 +45,7 @@ _LIBRARIES = (
     "libnvjpeg*",
     "libnpp*",
 )
-_GRAFT = re.compile(r"[-.][0-9a-f]{8}[-.]")  # a name that nobody else's library has
+_GRAFT = r"[-.][0-9a-f]{8}[-.]"  # a name that nobody else's library has
 _GIVE = "give the wheels that bring it with --binary-with, or use --binary-with-requirements"
 _REPLACEABLE = frozenset({Rule.RUNPATH, Rule.SYSTEM})
 
@@ -110,7 +110,7 @@ def _find_open_doors(
 
 def _fits(name: str, libraries: tuple[str, ...]) -> bool:
     asked_for = any(fnmatchcase(name, each) for each in libraries)
-    return asked_for and not is_driver_library(name) and not _GRAFT.search(name)
+    return asked_for and not is_driver_library(name) and not re.search(_GRAFT, name)
 
 
 def _is_to_come(edge: Edge, linkage: Linkage) -> bool:

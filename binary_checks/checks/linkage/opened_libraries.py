@@ -54,8 +54,8 @@ _DRIVERS = (
     "mfxplugin*.dll",
     "ze_loader.dll",
 )
-_GRAFT = re.compile(r"[-.](?:[0-9a-f]{32}|[0-9a-f]{8})(?=[.-])")
-_ENDING = re.compile(r"\.so(?=$|\.)|(?:\.\d+)*\.dylib$|\.dll$", re.IGNORECASE)
+_GRAFT = r"[-.](?:[0-9a-f]{32}|[0-9a-f]{8})(?=[.-])"
+_ENDING = r"(?i)\.so(?=$|\.)|(?:\.\d+)*\.dylib$|\.dll$"
 _MOST = 8  # names in a sentence
 
 
@@ -156,7 +156,7 @@ def _is_of_windows(name: str) -> bool:
 
 def _stem(name: str) -> str:
     """The name without its ending, its version and what a repair tool put into it."""
-    return _ENDING.split(_GRAFT.sub("", name), maxsplit=1)[0]
+    return re.split(_ENDING, re.sub(_GRAFT, "", name), maxsplit=1)[0]
 
 
 def _find_lost(item: ObjectFile, provided: _Provided) -> Iterator[list[str]]:

@@ -21,7 +21,7 @@ from binary_checks.model import (
 from binary_checks.model.phrases import name_first
 from binary_checks.model.search_path import path_elements, path_tag, shorten
 
-_FIRST_WORD = re.compile(r"(?:@rpath/)?(?:lib)?([A-Z]*[a-z]*[0-9]*)")
+_FIRST_WORD = r"(?:@rpath/)?(?:lib)?([A-Z]*[a-z]*[0-9]*)"
 _WHOLE_PATH = 300  # characters of a search path that a sentence shows
 _MOST = 8  # directories in a sentence; ibm_db's objects have two dozen
 _DRIVERS_OWN = "cuda"  # libcuda.so.1 comes with the driver, and in none of nvidia's wheels
@@ -145,7 +145,7 @@ def guess_distribution(needed: str, requirements: Iterable[str]) -> str:
     libQt6Core.so.6 may be of pyqt6-qt6, libcudnn_ops.so.9 of nvidia-cudnn-cu13, torch_cpu.dll of
     torch.
     """
-    match = _FIRST_WORD.match(needed)
+    match = re.match(_FIRST_WORD, needed)
     word = match[1].lower() if match else ""
     fitting = [name for name in requirements if word in name.split("-")]
     known = len(word) > 2 and word != _DRIVERS_OWN and len(fitting) == 1

@@ -60,10 +60,11 @@ def minimum_os_above_tag(
     _demand_macos(wheel)
     if library.kind not in _LOADED or not _is_for_macos(library):
         return
-    for platform in wheel.platforms:
+    platforms = wheel.platforms
+    for platform in platforms:
         if platform.startswith("macosx_") and parse_mac_tag(platform) is None:
             yield NotLooked(sentence=f"what {platform} promises is unknown to this check")
-    claim = lowest_claims(wheel.platforms).get(plain_architecture(library.architecture))
+    claim = lowest_claims(platforms).get(plain_architecture(library.architecture))
     if claim is None:
         return  # no interpreter that the tags speak of loads this slice
     promised, platform = claim

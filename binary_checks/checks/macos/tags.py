@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
+import functools
 from collections.abc import Iterable
 from typing import NamedTuple
 
-_TAG = re.compile(r"macosx_(?P<major>\d+)_(?P<minor>\d+)_(?P<processor>\w+)", re.ASCII)
 _ARCHITECTURES = {
     "x86_64": ("x86_64",),
     "arm64": ("aarch64",),
@@ -44,13 +43,18 @@ class MacTag(NamedTuple):
         return self.version <= _LAST_BEFORE and self.architectures != ("aarch64",)
 
 
+@functools.lru_cache(maxsize=256)  # the tags of a wheel are asked about for each object of it
 def parse_mac_tag(platform: str) -> MacTag | None:
     """Take a platform tag apart; None where it is no tag of macOS that anybody has defined."""
-    match = _TAG.fullmatch(platform)
-    if match is None or match["processor"] not in _ARCHITECTURES:
+    system, _, rest = platform.partition("_")
+    major, _, rest = rest.partition("_")
+    minor, _, processor = rest.partition("_")
+    numbers = (major, minor)
+    if system != "macosx" or not all(n.isascii() and n.isdecimal() for n in numbers):
         return None
-    version = int(match["major"]), int(match["minor"])
-    return MacTag(platform, version, _ARCHITECTURES[match["processor"]])
+    if processor not in _ARCHITECTURES:
+        return None
+    return MacTag(platform, (int(major), int(minor)), _ARCHITECTURES[processor])
 
 
 def lowest_claims(platforms: Iterable[str]) -> dict[str, tuple[tuple[int, int], str]]:

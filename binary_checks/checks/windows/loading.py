@@ -39,7 +39,7 @@ _ZEROED_MUTEX = (14, 40)
 """The toolset since which std::mutex begins as zeros, and the runtime that can lock those."""
 _LOCK = frozenset({"_Mtx_lock", "_Mtx_trylock"})
 _INITIALISE = frozenset({"_Mtx_init", "_Mtx_init_in_situ"})
-_BRINGS_RUNTIME = re.compile(r"msvc[-_.]+runtime(?![\w.-])", re.IGNORECASE)
+_BRINGS_RUNTIME = r"(?i)msvc[-_.]+runtime(?![\w.-])"
 # LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR and _DEFAULT_DIRS: the library's own folder, what was added.
 _SEARCHES, _OWN_DIRECTORY, _USER_DIRECTORIES, _SYSTEM = 0x1F00, 0x100, 0x1400, 0x800
 
@@ -118,7 +118,7 @@ def unbundled_runtime(package: Wheel, linkage: Linkage) -> Iterator[Finding]:
     libraries = [item for item in package.objects_of(PeFile) if item.kind in _LOADED]
     absent = "no PE object that is loaded"
     yield from find_unread(package, found=bool(libraries), absent=absent, formats=(Format.PE,))
-    if any(_BRINGS_RUNTIME.match(requirement) for requirement in package.requires_dist):
+    if any(re.match(_BRINGS_RUNTIME, requirement) for requirement in package.requires_dist):
         return
     present = {item.file_name.lower() for item in package.objects}
     present.update(e.needed.lower() for e in linkage.edges if e.resolved is not None or e.elsewhere)
