@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 
 from binary_checks.errors import MalformedError
 from binary_checks.model.source import ObjectReader, Scout
 from binary_checks.packages.fragments import Fragments
-
-_IN_MEMORY = 4 << 20  # bytes kept of one object before they go to an unlinked file
+from binary_checks.packages.kept import Kept
 
 Range = tuple[int, int]
 
@@ -63,7 +61,7 @@ class RetainedSource:
             self._places.append(self._places[-1] + end - start)
         self._streamed = 0
         self._next = 0  # the first range that is not complete yet
-        self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115
+        self._kept = Kept()
 
     def append(self, piece: bytes) -> None:
         """Take the next bytes of the file and keep those that lie in a range."""
@@ -76,7 +74,7 @@ class RetainedSource:
             start, end = self._ranges[self._next]
             if start >= finish:
                 return
-            self._file.write(memoryview(piece)[max(start - begin, 0) : end - begin])
+            self._kept.append(piece[max(start - begin, 0) : end - begin])  # all of it is no copy
             if end > finish:
                 return
             self._next += 1
@@ -95,12 +93,11 @@ class RetainedSource:
             for piece in self._again():
                 self.append(piece)
             index = 0
-        self._file.seek(self._places[index] + offset - self._ranges[index][0])
-        return self._file.read(length)
+        return self._kept.read(self._places[index] + offset - self._ranges[index][0], length)
 
     def close(self) -> None:
         """Let go of the bytes."""
-        self._file.close()
+        self._kept.close()
         self._fragments.close()
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import binary_checks.packages.archive as archive_module
 from binary_checks.errors import BinaryChecksError, GatherError, PackageError
 from binary_checks.model import Member, Package, UnreadObject
-from binary_checks.packages import inflate, open_package, preview
+from binary_checks.packages import inflate, kept, open_package, preview
 from fixtures.build_wheel import Entry, build_wheel
 from fixtures.fake_reader import FakeReader
 
@@ -383,13 +383,14 @@ def test_a_full_disk_is_nobodys_fault_but_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Full:
-        def write(self, _: object) -> int:
+        def writelines(self, _: object) -> None:
             raise OSError(28, "No space left on device")
 
         def close(self) -> None:
             pass
 
     built = build_wheel(tmp_path, members={"demo/a.so": LARGE})
-    monkeypatch.setattr(tempfile, "SpooledTemporaryFile", lambda max_size: Full())
+    monkeypatch.setattr(kept, "_IN_MEMORY", 0)
+    monkeypatch.setattr(tempfile, "TemporaryFile", Full)
     with pytest.raises(GatherError, match=r"demo/a\.so .* temporary file: No space left"):
         open_package(built, FakeReader(announced=((0, 64),)))

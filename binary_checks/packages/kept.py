@@ -1,0 +1,52 @@
+"""Keeps bytes one behind the other: few as they came, many in an unlinked file."""
+
+from __future__ import annotations
+
+import tempfile
+from bisect import bisect_right
+from typing import IO
+
+_IN_MEMORY = 4 << 20  # bytes kept before they go to the file
+
+
+class Kept:
+    """Bytes that are appended, and read from any place."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._starts: list[int] = []
+        self._size = 0
+        self._file: IO[bytes] | None = None
+
+    def append(self, piece: bytes) -> None:
+        """Take the next bytes, without a copy as long as they are few."""
+        if self._file is None and self._size + len(piece) > _IN_MEMORY:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the rest
+            self._file.writelines(self._pieces)
+            self._pieces.clear()
+        if self._file is None:
+            self._pieces.append(piece)
+            self._starts.append(self._size)
+        else:
+            self._file.write(piece)
+        self._size += len(piece)
+
+    def read(self, offset: int, length: int) -> bytes:
+        """That many bytes from a place on; all must be there, and nothing is appended any more."""
+        if self._file is not None:
+            self._file.seek(offset)
+            return self._file.read(length)
+        index = bisect_right(self._starts, offset) - 1
+        start = offset - self._starts[index]
+        found = self._pieces[index][start : start + length]
+        if len(found) == length:
+            return found
+        last = bisect_right(self._starts, offset + length - 1)
+        return b"".join(self._pieces[index:last])[start : start + length]
+
+    def close(self) -> None:
+        """Let go of the bytes."""
+        self._pieces.clear()
+        self._starts.clear()
+        if self._file is not None:
+            self._file.close()
