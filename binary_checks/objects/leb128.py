@@ -15,12 +15,13 @@ def read_uleb(data: bytes, place: int) -> tuple[int, int]:
     byte = data[place]
     if byte < 0x80:
         return byte, place + 1
-    value, shift = byte & 0x7F, 0
-    while byte & 0x80:
+    value, shift = byte & 0x7F, 7
+    while True:
         place += 1
+        byte = data[place]
+        if byte < 0x80:
+            return value | byte << shift, place + 1
+        value |= (byte & 0x7F) << shift
         shift += 7
         if shift > _MOST_BITS:
             raise MalformedError("a number of more than 64 bits", place)
-        byte = data[place]
-        value |= (byte & 0x7F) << shift
-    return value, place + 1

@@ -6,18 +6,33 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.model import Symbol, SymbolTable
-from binary_checks.objects.macho_names import decode_names, join_names, library_of, spell
-from binary_checks.objects.macho_trie import WEAK_DEFINITION, Export, find_in_trie, walk_trie
+from binary_checks.objects.macho_names import (
+    decode_names,
+    join_names,
+    library_of,
+    spell,
+    spell_all,
+)
+from binary_checks.objects.macho_trie import (
+    WEAK_DEFINITION,
+    Export,
+    find_in_trie,
+    read_export,
+    walk_trie,
+)
 
-_BYTES_PER_NAME = 64
-"""For more names than one in so many bytes of a trie all of it is read, which is quicker."""
+_FEW, _BYTES_PER_NAME = 8, 32
+"""Once a few and one name in so many bytes of a trie were found, all is read, which is quicker."""
+_UNDERSCORE_FIRST = b"\0\1_"
+"""How a trie begins in which every name begins with an underscore, as all of C do."""
 
 
 class MachOExports(SymbolTable):
     """The exports of one object, as its trie has them.
 
-    A name is looked up as dyld does it, and the other parts of the trie are not read. Where what
-    is read turns out to be malformed, whoever asks could not look; `verify` reads all beforehand.
+    A name is looked up once, as dyld does it, and the other parts of the trie are not read. Where
+    what is read turns out to be malformed, whoever asks could not look; `verify` reads all
+    beforehand.
     """
 
     def __init__(self, path: str, trie: bytes, libraries: Mapping[int, str]) -> None:
@@ -26,6 +41,8 @@ class MachOExports(SymbolTable):
         self._libraries = libraries  # by ordinal
         self._text: bytes | None = None  # all names, once they were read
         self._names: frozenset[str] | None = None
+        self._asked: set[str] = set()  # among all; of these it has
+        self._found: set[str] = set()
 
     def verify(self) -> None:
         """Read the whole trie. Raises MalformedError."""
@@ -51,20 +68,28 @@ class MachOExports(SymbolTable):
     def among(self, names: Iterable[str]) -> frozenset[str]:
         """Those of the names that it has."""
         wanted = frozenset(names)
-        many = len(wanted) * _BYTES_PER_NAME > len(self._trie)
-        if many or self._text is not None or any("\\" in name for name in wanted):  # our escape
+        often = (_FEW + len(self._found)) * _BYTES_PER_NAME > len(self._trie)
+        if often or self._text is not None or "\\" in "".join(wanted):  # our escape
             return wanted & self.names
+        unknown = wanted - self._asked
+        if unknown:
+            self._found.update(self._look_up(unknown))
+            self._asked |= unknown
+        return wanted & self._found
+
+    def _look_up(self, names: frozenset[str]) -> list[str]:
+        spelled = spell_all(names, plain=not self._trie.startswith(_UNDERSCORE_FIRST))
         try:
-            found = [name for name, _, _ in self._look_up(wanted)]
+            return decode_names(join_names(name for name, _ in find_in_trie(self._trie, spelled)))
         except MalformedError as error:
             raise self._cannot_look(error) from None
-        return frozenset(decode_names(join_names(found)))
 
     def find(self, name: str) -> tuple[Symbol, ...]:
         """The symbol of that name."""
         if "\\" in name:
             return tuple(symbol for symbol in self if symbol.name == name)
-        return tuple(self._make_symbols(self._look_up((name,))))
+        found = find_in_trie(self._trie, sorted(spell(name)))
+        return tuple(self._make_symbols(read_export(self._trie, *each) for each in found))
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and bool(self.among((name,)))
@@ -77,9 +102,6 @@ class MachOExports(SymbolTable):
 
     def __repr__(self) -> str:
         return f"<exports trie of {len(self._trie)} bytes>"
-
-    def _look_up(self, names: Iterable[str]) -> Iterator[Export]:
-        return find_in_trie(self._trie, sorted(each for name in names for each in spell(name)))
 
     def _make_symbols(self, exports: Iterator[Export]) -> Iterator[Symbol]:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from binary_checks.errors import MalformedError
 from binary_checks.objects.macho_commands import decode
@@ -27,6 +28,15 @@ def spell(name: str) -> tuple[bytes, ...]:
     """How Mach-O may spell a name of C: assembler can do without the underscore."""
     plain = name.encode("utf-8", "backslashreplace")
     return (b"_" + plain,) if plain.startswith(b"_") else (b"_" + plain, plain)
+
+
+@lru_cache(maxsize=4)  # one library after the other is asked for the same
+def spell_all(names: frozenset[str], *, plain: bool) -> list[bytes]:
+    """How Mach-O may spell many names, sorted; only if ``plain``, also without the underscore."""
+    spelled = ("_" + "\0_".join(names)).encode("utf-8", "backslashreplace").split(b"\0")
+    if plain:
+        spelled += [each[1:] for each in spelled if not each.startswith(b"__")]
+    return sorted(spelled)
 
 
 def library_of(name: bytes, ordinal: int, libraries: Mapping[int, str]) -> str:

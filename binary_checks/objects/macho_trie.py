@@ -15,6 +15,9 @@ REEXPORT: Final = 0x8
 Export = tuple[bytes, int, int]
 """Name, flags, and the ordinal of the dylib that a re-export forwards to, negative as of binds."""
 
+_Way = tuple[int, bytes, int, int]
+"""A node, the name that it stands for, and which of some sorted names begin so: from, to."""
+
 _WORD = 0xFFFFFFFF
 _SIGN = 0x80000000
 _MOST_OF_NAMES = 1 << 28
@@ -59,38 +62,71 @@ def walk_trie(trie: bytes) -> Iterator[Export]:
         raise MalformedError(_BEYOND) from None
 
 
-def find_in_trie(trie: bytes, names: Sequence[bytes]) -> Iterator[Export]:
-    """The exports among the names, which are sorted and not the trie's: others are passed by.
+def find_in_trie(trie: bytes, names: Sequence[bytes]) -> Iterator[tuple[bytes, int]]:
+    """The names that it has, each with its node; they are given sorted.
 
     Raises MalformedError for what is wrong with the part that the names lead through.
     """
-    waiting = [(0, 0, 0, len(names))] if trie and names else []
-    budget = len(trie)  # what is walked once has no more edges than that
+    waiting: list[_Way] = [(0, b"", 0, len(names))] if trie and names else []
+    budget = len(trie)  # what is walked once has no more bytes than that
     try:
         while waiting:
-            # A node, the length of the name it stands for, and which names begin with that.
-            place, depth, first, last = waiting.pop()
-            size, place = read_uleb(trie, place)
-            name = names[first]
-            if size and len(name) == depth:  # without a size it may end an edge without a label
-                yield _read_export(trie, place, name)
-                first += 1
+            node, beginning, first, last = waiting.pop()
+            size, place = read_uleb(trie, node)
             place += size
             count = trie[place]
-            place += 1
-            for _ in range(count if first < last else 0):
-                end = trie.index(0, place)
-                budget -= end - place + 1
+            if size and names[first] == beginning:
+                yield beginning, node
+                first += 1
+            if count and first < last:
+                ways, end = _choose(trie, place, names, (node, beginning, first, last))
+                waiting += ways
+                budget -= end - place
                 if budget < 0:
                     raise MalformedError("the exports trie goes round")
-                beginning = name[:depth] + trie[place:end]
-                child, place = read_uleb(trie, end + 1)
-                start = bisect_left(names, beginning, first, last)
-                stop = bisect_left(names, beginning + b"\xff", start, last)
-                if start < stop:  # no UTF-8 has that byte: all of these begin so
-                    waiting.append((child, len(beginning), start, stop))
     except (IndexError, ValueError):
         raise MalformedError(_BEYOND) from None
+
+
+def _choose(trie: bytes, place: int, names: Sequence[bytes], way: _Way) -> tuple[list[_Way], int]:
+    """The edges at that place that lead on to some of the names, and where the last one ends."""
+    _, beginning, first, last = way
+    ways: list[_Way] = []
+    depth, start, left = len(beginning), first, last - first
+    low, high = (names[first] + b"\1")[depth], (names[last - 1] + b"\1")[depth]
+    count, place = trie[place], place + 1
+    for _ in range(count):
+        end = trie.index(0, place)
+        if not low <= trie[place] <= high and place < end:
+            place = end + 1
+            while trie[place] >= 0x80:
+                place += 1
+            place += 1
+            continue
+        label = beginning + trie[place:end]
+        child, place = read_uleb(trie, end + 1)
+        if label == beginning:  # the name that the node stands for ends with this edge
+            ways.append((child, label, first, last))
+            continue
+        if start == last or not names[start].startswith(label):
+            start = bisect_left(names, label, first, last)
+            if start == last or not names[start].startswith(label):
+                continue
+        stop = start + 1
+        if stop < last and names[stop].startswith(label):
+            stop = bisect_left(names, label + b"\xff", stop, last)  # no UTF-8 has that byte
+        ways.append((child, label, start, stop))
+        left -= stop - start
+        if not left:
+            break
+        start = stop  # where the next edge leads, if they are in order
+    return ways, place
+
+
+def read_export(trie: bytes, name: bytes, node: int) -> Export:
+    """What the trie says of a name at its node. Raises MalformedError."""
+    _, place = read_uleb(trie, node)
+    return _read_export(trie, place, name)
 
 
 def _read_export(trie: bytes, place: int, name: bytes) -> Export:

@@ -8,7 +8,7 @@ from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.model import NO_SYMBOLS, Symbol, Symbols
 from binary_checks.objects.macho_exports import MachOExports
 from binary_checks.objects.macho_imports import MachOImports
-from binary_checks.objects.macho_trie import find_in_trie, walk_trie
+from binary_checks.objects.macho_trie import Export, find_in_trie, read_export, walk_trie
 
 LIBRARIES = {1: "/usr/lib/libSystem.B.dylib", -2: "", -3: ""}
 _NODE = 16  # bytes of each in the trie below
@@ -48,10 +48,34 @@ def test_names_are_looked_up_in_the_trie_alone() -> None:
 
 def test_what_is_found_in_the_trie_is_what_walks_by() -> None:
     every = sorted(walk_trie(TRIE))
-    assert sorted(find_in_trie(TRIE, [name for name, _, _ in every])) == every
+    assert _find(TRIE, [name for name, _, _ in every]) == every
     for export in every:
-        assert list(find_in_trie(TRIE, [export[0]])) == [export]
-    assert list(find_in_trie(TRIE, [])) == list(find_in_trie(b"", [b"_a"])) == []
+        assert _find(TRIE, [export[0]]) == [export]
+    assert _find(TRIE, []) == _find(b"", [b"_a"]) == []
+
+
+def _find(trie: bytes, names: list[bytes]) -> list[Export]:
+    return [read_export(trie, *each) for each in sorted(find_in_trie(trie, names))]
+
+
+def test_the_edges_of_a_trie_need_not_be_in_order() -> None:
+    """libogg's _oggpackB_write: its last edge has no label, and others begin as it ends."""
+    trie = b"\0\1_write\0\x10".ljust(_NODE, b"\0")
+    trie += b"\0\4init\0\x30c\0\x40trunc\0\x50\0\x60".ljust(2 * _NODE, b"\0")
+    leaf = _node(terminal=b"\0\0")
+    trie += leaf + _node(opy=7) + leaf + leaf + leaf
+    every = {"write", "writeinit", "writecopy", "writetrunc"}
+    assert _exports(trie).names == every
+    for missing in every:
+        asked = every - {missing} | {"writ", "writec", "writex", "writeinits"}
+        assert _exports(trie + bytes(4096)).among(asked) == every - {missing}
+
+
+def test_what_was_asked_before_is_remembered() -> None:
+    exports = _exports()
+    assert exports.among(("add", "b")) == {"add"}
+    assert exports.among(("add", "ab", "b")) == {"add", "ab"}
+    assert exports.among(("b", "a\0b")) == exports.among(()) == frozenset()
 
 
 def test_a_name_may_end_with_an_edge_that_has_no_label() -> None:
