@@ -41,8 +41,11 @@ class PeExports(PeSymbolTable):
         self._functions = functions  # addresses, by index
         self._places, indices = names  # addresses of names, and the function each stands for
         self._texts, self._forwarders = texts
-        unnamed = set(range(len(functions))).difference(indices)
-        self._indices = indices + array("I", (i for i in sorted(unnamed) if functions[i]))
+        named = set(indices)
+        if len(named) < len(functions):
+            rest = (i for i, address in enumerate(functions) if address and i not in named)
+            indices = indices + array("I", rest)
+        self._indices = indices
 
     def __len__(self) -> int:
         return len(self._indices)
@@ -96,7 +99,7 @@ def read_exports(image: MappedImage) -> tuple[str, SymbolTable]:
     places, indices = _drop_empty(functions, places, indices)
     directory = range(start, start + size)
     texts = Names(image, places, "the name of an export")
-    inside = (address for address in functions if address in directory)
+    inside = [address for address in functions if start <= address < start + size]
     forwarders = Names(image, inside, "the target of a forwarder")
     return called, PeExports(base, directory, functions, (places, indices), (texts, forwarders))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from struct import Struct
 from typing import NamedTuple
 
@@ -22,7 +22,8 @@ _RELATIVE = 1  # of a delayed one's attributes; without it addresses are absolut
 _BY_ORDINAL = 1 << 31  # as we keep it; in the file it is the highest bit of either width
 _MOST_LIBRARIES = 1 << 12
 _MOST_SYMBOLS = 1 << 20  # the largest libraries have some ten thousand
-_BLOCK = 4096
+_BLOCK = 16 * 1024
+_HINT = 2  # bytes before a name: its place among the names of the exporting library
 
 
 class Library(NamedTuple):
@@ -33,19 +34,31 @@ class Library(NamedTuple):
     lookup: int  # address of the table that names what is imported
     base: int  # what the table's addresses are relative to, beside the image base
 
+    @property
+    def table(self) -> str:
+        """What errors call its lookup table."""
+        return f"the table of imports from {self.name[:80]!r}"
+
 
 class PeImports(PeSymbolTable):
     """What an object imports, in the order of its descriptors."""
 
-    __slots__ = ("_ends", "_libraries", "_texts", "_thunks")
+    __slots__ = ("_ends", "_libraries", "_numbered", "_texts", "_thunks")
 
     def __init__(
-        self, libraries: Iterable[str], ends: Iterable[int], thunks: array[int], texts: Names
+        self,
+        libraries: tuple[str, ...],
+        ends: tuple[int, ...],
+        thunks: array[int],
+        texts: Names,
+        *,
+        numbered: bool,
     ) -> None:
         super().__init__()
-        self._libraries = tuple(libraries)
-        self._ends = tuple(ends)  # where each library's symbols end among all
-        self._thunks = thunks  # the address of a name, or an ordinal and _BY_ORDINAL
+        self._libraries = libraries
+        self._ends = ends  # where each library's symbols end among all
+        self._numbered = numbered  # whether any of them has an ordinal in place of a name
+        self._thunks = thunks  # the address of a hint and a name, or an ordinal and _BY_ORDINAL
         self._texts = texts
 
     def __len__(self) -> int:
@@ -66,7 +79,9 @@ class PeImports(PeSymbolTable):
         return {(library, ""): names for library, names in self.strong.items()}
 
     def _decode_names(self) -> list[str]:
-        named = array("I", (thunk for thunk in self._thunks if thunk < _BY_ORDINAL))
+        if not self._numbered:
+            return self._texts.decode(self._thunks)
+        named = (thunk for thunk in self._thunks if thunk < _BY_ORDINAL)
         texts = iter(self._texts.decode(named))
         return [
             next(texts) if thunk < _BY_ORDINAL else f"#{thunk ^ _BY_ORDINAL}"
@@ -88,15 +103,19 @@ def read_imports(image: MappedImage) -> tuple[tuple[Dependency, ...], SymbolTabl
     A library that several descriptors name is needed once. Raises MalformedError.
     """
     libraries = (*_read_eager(image), *_read_delayed(image))
-    needed = dict.fromkeys(Dependency(name=item.name, delayed=item.delayed) for item in libraries)
-    thunks, ends = array("I"), []
+    distinct = dict.fromkeys((item.name, item.delayed) for item in libraries)
+    needed = tuple(Dependency(name=name, delayed=delayed) for name, delayed in distinct)
+    tables = _LookupTables(image)
+    thunks, ends = array(tables.kind), []
     for library in libraries:
-        _read_thunks(image, library, thunks)
+        tables.read(library, thunks)
         ends.append(len(thunks))
     if not thunks:
-        return tuple(needed), NO_SYMBOLS
-    texts = Names(image, (t for t in thunks if t < _BY_ORDINAL), "the name of an import")
-    return tuple(needed), PeImports([item.name for item in libraries], ends, thunks, texts)
+        return needed, NO_SYMBOLS
+    named = (thunk for thunk in thunks if thunk < _BY_ORDINAL) if tables.numbered else thunks
+    texts = Names(image, named, "the name of an import", skip=_HINT)
+    names = tuple(item.name for item in libraries)
+    return needed, PeImports(names, tuple(ends), thunks, texts, numbered=tables.numbered)
 
 
 def _read_eager(image: MappedImage) -> Iterator[Library]:
@@ -131,37 +150,65 @@ def _walk(image: MappedImage, directory: int, layout: Struct) -> Iterator[int]:
     raise MalformedError(f"more than {_MOST_LIBRARIES} libraries are needed")
 
 
-def _read_thunks(image: MappedImage, library: Library, thunks: array[int]) -> None:
-    """Append what is imported of one library."""
-    wide = image.header.bits == 64
-    size, highest = (8, 1 << 63) if wide else (4, 1 << 31)
-    what = f"the table of imports from {library.name[:80]!r}"
-    for address in range(library.lookup, 1 << 32, _BLOCK) if library.lookup else ():
-        block = image.read_some(address, _BLOCK, what)
-        rows = array("Q" if wide else "I", block[: len(block) - len(block) % size])
-        if sys.byteorder == "big":
-            rows.byteswap()
-        end = rows.index(0) if 0 in rows else len(rows)
-        thunks.extend(_take_thunks(rows[:end], library.base, highest, what))
-        if len(thunks) > _MOST_SYMBOLS:
-            raise MalformedError(f"more than {_MOST_SYMBOLS} symbols are imported")
-        if end < len(rows):
-            return
-        if len(block) < _BLOCK:  # zeros that the file need not hold end it, if memory goes on
-            image.locate(address + len(block), what)
-            return
+class _LookupTables:
+    """The tables that name what is imported; those of several libraries are read at once."""
+
+    def __init__(self, image: MappedImage) -> None:
+        wide = image.header.bits == 64
+        self.kind = "Q" if wide else "I"
+        self._image = image
+        self._size, self._highest = (8, 1 << 63) if wide else (4, 1 << 31)
+        self._start, self._end = 0, 0  # addresses of what was read last
+        self._rows = array(self.kind)
+        self.numbered = False  # whether anything is imported by its ordinal
+
+    def read(self, library: Library, thunks: array[int]) -> None:
+        """Append what is imported of one library."""
+        address = library.lookup
+        while address:
+            first = self._find(address, library)
+            end = _find_zero(self._rows, first)
+            thunks.extend(self._take(self._rows[first:end], library))
+            if len(thunks) > _MOST_SYMBOLS:
+                raise MalformedError(f"more than {_MOST_SYMBOLS} symbols are imported")
+            address = 0 if end < len(self._rows) else self._go_on(library)
+
+    def _find(self, address: int, library: Library) -> int:
+        """The row that is at an address."""
+        row, rest = divmod(address - self._start, self._size)
+        if rest or not 0 <= row < len(self._rows):
+            block = self._image.read_some(address, _BLOCK, library.table)
+            self._start, self._end, row = address, address + len(block), 0
+            self._rows = array(self.kind, block[: len(block) - len(block) % self._size])
+            if sys.byteorder == "big":
+                self._rows.byteswap()
+        return row
+
+    def _go_on(self, library: Library) -> int:
+        """Where a table goes on that has not ended in what was read; 0 where zeros end it."""
+        if self._end - self._start == _BLOCK:
+            return self._end
+        self._image.locate(self._end, library.table)  # the file need not hold them, memory has to
+        return 0
+
+    def _take(self, rows: array[int], library: Library) -> array[int]:
+        """As we keep them; nearly always all are addresses."""
+        if not library.base and max(rows, default=0) < _BY_ORDINAL - _HINT:
+            return rows
+        return array(self.kind, (self._take_one(row, library) for row in rows))
+
+    def _take_one(self, row: int, library: Library) -> int:
+        if row & self._highest:
+            self.numbered = True
+            return (row & 0xFFFF) | _BY_ORDINAL
+        if not 0 <= row - library.base < _BY_ORDINAL - _HINT:
+            raise MalformedError(f"{library.table} points to address {row:#x}")
+        return row - library.base
 
 
-def _take_thunks(rows: array[int], base: int, highest: int, what: str) -> Iterable[int]:
-    """As we keep them; nearly always all are addresses, to which a hint of two bytes is added."""
-    if not base and max(rows, default=0) < _BY_ORDINAL - 2:
-        return [address + 2 for address in rows]
-    return [_take_thunk(row, base, highest, what) for row in rows]
-
-
-def _take_thunk(row: int, base: int, highest: int, what: str) -> int:
-    if row & highest:
-        return (row & 0xFFFF) | _BY_ORDINAL
-    if not 0 <= row - base + 2 < _BY_ORDINAL:
-        raise MalformedError(f"{what} points to address {row:#x}")
-    return row - base + 2
+def _find_zero(rows: array[int], first: int) -> int:
+    """Where the first zero is from there on, or the end of all rows."""
+    try:
+        return rows.index(0, first)
+    except ValueError:
+        return len(rows)

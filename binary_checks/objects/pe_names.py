@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, islice
 from operator import sub
 
 from binary_checks.errors import MalformedError
@@ -15,27 +15,34 @@ _TAIL = 512
 _LONGEST_FORWARDER = 1024
 _SHORT = 64
 _MOST = 1 << 26  # bytes of names in one image: the largest libraries have some megabytes
+_PORTION = 256  # names
 
 
 class Names:
     """Zero-terminated names by address."""
 
-    __slots__ = ("_pieces", "_size", "_starts")
+    __slots__ = ("_size", "_starts", "_texts")
 
-    def __init__(self, image: MappedImage, addresses: Iterable[int], what: str) -> None:
-        """Read the names at those addresses. Raises MalformedError where one is not there."""
-        self._starts: list[int] = []
-        self._pieces: list[bytes] = []
+    def __init__(
+        self, image: MappedImage, addresses: Iterable[int], what: str, *, skip: int = 0
+    ) -> None:
+        """Read the names at those addresses, or ``skip`` bytes behind each.
+
+        Raises MalformedError where one is not there.
+        """
+        self._starts: list[int] = []  # what addresses count from, stretch by stretch
+        self._texts: list[str] = []  # a character is a byte
         self._size = 0
-        for first, last in _find_stretches(image, sorted(set(addresses)), what):
-            self._add(image, first, last, what)
-        self._size = sum(map(len, self._pieces))
+        for first, last in _find_stretches(image, sorted(addresses), skip, what):
+            self._starts.append(first)
+            self._texts.append(self._read(image, first + skip, last + skip, what))
+        self._size = sum(map(len, self._texts))
 
     def __len__(self) -> int:
         return self._size
 
-    def _add(self, image: MappedImage, first: int, last: int, what: str) -> None:
-        """Keep what lies from the first name to the end of the last."""
+    def _read(self, image: MappedImage, first: int, last: int, what: str) -> str:
+        """What lies from the first name to the end of the last."""
         tail = image.read_some(last, _TAIL, what)
         if b"\0" not in tail:
             tail = image.read_some(last, _GAP, what)
@@ -44,52 +51,71 @@ class Names:
         self._size += last - first
         if self._size > _MOST:
             raise MalformedError(f"{what} and others like it take more than {_MOST:#x} bytes")
-        self._starts.append(first)
-        self._pieces.append(image.read(first, last - first, what) + tail[: tail.index(b"\0") + 1])
+        piece = image.read(first, last - first, what) + tail[: tail.index(b"\0") + 1]
+        return piece.decode("latin-1")
 
-    def decode(self, addresses: array[int]) -> list[str]:
+    def decode(self, addresses: Iterable[int]) -> list[str]:
         """The names at those addresses, in order.
 
         Names may overlap. All those of a real image together are about as long as the stretches
         that hold them; an image made to explode is cut short.
         """
-        names: list[bytes] = []
+        names: list[str] = []
         budget, longest = 4 * self._size + (1 << 20), _GAP
-        piece, first, end = b"", 0, 0  # the stretch in which the last name was
-        for address in addresses:
-            if not first <= address < end:
-                piece, first = self._stretch_of(address)
-                end = first + len(piece)
-            start = address - first
-            stop = piece.find(0, start, start + longest)
-            name = piece[start : stop if stop >= 0 else start + longest]
-            names.append(name)
-            budget -= len(name)
-            if budget < 0:
-                longest = _SHORT
-        return decode(b"\0".join(names)).split("\0") if names else []
+        for stretch, group in self._group(addresses):
+            text, start, left = self._texts[stretch], self._starts[stretch], iter(group)
+            fitting = 1 + max(budget, 0) // min(len(text), longest)  # whatever their lengths are
+            while portion := [address - start for address in islice(left, fitting)]:
+                found = _cut(text, portion, longest)
+                names += found
+                budget -= sum(map(len, found))
+                if budget < 0:
+                    longest, fitting = _SHORT, _PORTION
+        return names
+
+    def _group(self, addresses: Iterable[int]) -> Iterable[tuple[int, Iterable[int]]]:
+        """Addresses in order, those that follow one another in a stretch together."""
+        if len(self._texts) == 1:
+            return ((0, addresses),)
+        return groupby(addresses, self._find)
 
     def decode_one(self, address: int) -> str:
         """The name at one address, cut short where it is absurd."""
-        piece, first = self._stretch_of(address)
-        start = address - first
-        return decode(piece[start : start + _LONGEST_FORWARDER].partition(b"\0")[0])
+        stretch = self._find(address)
+        start = address - self._starts[stretch]
+        return _cut(self._texts[stretch], [start], _LONGEST_FORWARDER)[0]
 
-    def _stretch_of(self, address: int) -> tuple[bytes, int]:
-        """The bytes among which an address is, and where they begin."""
-        index = bisect_right(self._starts, address) - 1
-        return self._pieces[index], self._starts[index]
+    def _find(self, address: int) -> int:
+        """The stretch in which an address is."""
+        return bisect_right(self._starts, address) - 1
+
+
+def _cut(text: str, places: Iterable[int], longest: int) -> list[str]:
+    """The names at those places of a stretch."""
+    find = text.find
+    if len(text) <= longest:
+        names = [text[start : find("\0", start)] for start in places]
+    else:
+        ends = ((start, find("\0", start, start + longest)) for start in places)
+        names = [text[start : end if end >= 0 else start + longest] for start, end in ends]
+    if all(map(str.isascii, names)):  # as names are; the hints before them need not be
+        return names
+    return [decode(name.encode("latin-1")) for name in names]
 
 
 def _find_stretches(
-    image: MappedImage, addresses: Sequence[int], what: str
+    image: MappedImage, addresses: Sequence[int], skip: int, what: str
 ) -> Iterator[tuple[int, int]]:
     """The first and the last name of each stretch, which lies in one section and has no gaps."""
-    gaps = map(sub, addresses[1:], addresses)
+    stops = [len(addresses)] if addresses else []
+    if addresses and addresses[-1] - addresses[0] > _GAP:
+        gaps = map(sub, addresses[1:], addresses)
+        stops[:0] = (number for number, gap in enumerate(gaps, 1) if gap > _GAP)
     first = 0
-    for stop in (*(n for n, gap in enumerate(gaps, 1) if gap > _GAP), len(addresses)):
+    for stop in stops:
         while first < stop:
-            end = addresses[first] + image.locate(addresses[first], what)[1]
+            start = addresses[first]
+            end = start + image.locate(start + skip, what)[1]
             following = bisect_left(addresses, end, first + 1, stop)
-            yield addresses[first], addresses[following - 1]
+            yield start, addresses[following - 1]
             first = following

@@ -78,11 +78,13 @@ class MappedImage:
         content = self.read_some(address, 256, what)
         if b"\0" not in content:
             content = self.read_some(address, _LONGEST_NAME, what)
-        _, available, memory = self.locate(address, what)
         end = content.find(b"\0")
-        if end < 0 and (len(content) < available or available == memory):
+        if end >= 0:
+            return decode(content[:end])
+        _, available, memory = self.locate(address, what)
+        if len(content) < available or available == memory:
             raise MalformedError(f"{what} at address {address:#x} has no end")
-        return decode(content[:end] if end >= 0 else content)
+        return decode(content)
 
 
 def decode(name: bytes) -> str:
