@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
-import pkgutil
 import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, update_wrapper
+from importlib import resources
 from typing import Any, Generic, ParamSpec
 
 from binary_checks.errors import ProfileError
@@ -81,31 +81,36 @@ class Check(Generic[_P]):
         return f"<check {self.id}>"
 
     @cached_property
-    def _hints(self) -> dict[str, Any]:
-        """The types of the parameters; of the return value nobody asks."""
-        names = {p.name: p.annotation for p in self._parameters if p.annotation is not p.empty}
-        return {name: _resolve(hint, self.function.__globals__) for name, hint in names.items()}
+    def _plain(self) -> Any:
+        """The function below its decorators, whose signature counts."""
+        return inspect.unwrap(self.function)
 
     @cached_property
-    def _parameters(self) -> tuple[inspect.Parameter, ...]:
-        return tuple(inspect.signature(self.function).parameters.values())
+    def _parameters(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The names of those that are given by place, and of those by keyword alone."""
+        code = self._plain.__code__
+        first, last = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+        names, starred = code.co_varnames, 0
+        for flag in (inspect.CO_VARARGS, inspect.CO_VARKEYWORDS):
+            starred += bool(code.co_flags & flag)
+        return (*names[:first], *names[last : last + starred]), names[first:last]
 
     @cached_property
     def facts(self) -> tuple[tuple[type, ...], ...]:
         """The classes that each positional parameter accepts; the first ones are judged."""
-        return tuple(
-            _alternatives(self._hints[parameter.name])
-            for parameter in self._parameters
-            if parameter.kind is not parameter.KEYWORD_ONLY
-        )
+        return tuple(_alternatives(_resolve(self._plain, name)) for name in self._parameters[0])
 
     @cached_property
     def options(self) -> Mapping[str, Option]:
         """The options that a profile may set, by name."""
+        defaults = self._plain.__kwdefaults__ or {}
         return {
-            p.name: Option(name=p.name, annotation=self._hints[p.name], default=p.default)
-            for p in self._parameters
-            if p.kind is p.KEYWORD_ONLY
+            name: Option(
+                name=name,
+                annotation=_resolve(self._plain, name),
+                default=defaults.get(name, inspect.Parameter.empty),
+            )
+            for name in self._parameters[1]
         }
 
     @property
@@ -191,19 +196,14 @@ def find_checks(modules: Iterable[types.ModuleType] = ()) -> tuple[Check[Any], .
     return tuple(sorted(found.values(), key=lambda check: (check.family, check.id)))
 
 
-_RESOLVED: dict[tuple[int, str], Any] = {}
-"""What annotations mean, by the module's globals: a hundred checks say ``Package``."""
-
-
-def _resolve(annotation: Any, namespace: dict[str, Any]) -> Any:
-    """What an annotation means; raises NameError as typing.get_type_hints does."""
-    if not isinstance(annotation, str):
-        return annotation
-    key = (id(namespace), annotation)
-    if key not in _RESOLVED:
-        meant = eval(annotation, namespace)  # noqa: S307 - our own code, or the project's
-        _RESOLVED[key] = _resolve(meant, namespace)
-    return _RESOLVED[key]
+def _resolve(function: Any, parameter: str) -> Any:
+    """The type of a parameter; raises KeyError without an annotation, NameError for another."""
+    meant, names = function.__annotations__[parameter], function.__globals__
+    while isinstance(meant, str):
+        known = names.get(meant)  # most are the name of a class
+        # It is our own code, or the project's.
+        meant = eval(meant, names) if known is None else known  # noqa: S307
+    return meant
 
 
 def _family_of(module: str) -> str:
@@ -212,10 +212,13 @@ def _family_of(module: str) -> str:
     return module.removeprefix(f"{_OWN}.").partition(".")[0] if own else module.rpartition(".")[2]
 
 
-def _own_modules() -> Iterator[types.ModuleType]:
-    package = importlib.import_module(_OWN)
-    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        yield importlib.import_module(module.name)
+def _own_modules(package: str = _OWN) -> Iterator[types.ModuleType]:
+    for entry in sorted(resources.files(package).iterdir(), key=lambda entry: entry.name):
+        stem, _, ending = entry.name.partition(".")
+        if ending in ("py", "pyc") and stem != "__init__":
+            yield importlib.import_module(f"{package}.{stem}")
+        elif not ending and stem != "__pycache__":
+            yield from _own_modules(f"{package}.{stem}")
 
 
 def load_checks(path: str, name: str) -> types.ModuleType:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -152,6 +154,8 @@ def test_any_class_of_object_is_judged_object_by_object(kind: type) -> None:
         ("(wheel: str)", "<class 'str'> is no fact of a package"),
         ("(wheel: list[int])", r"list\[int\] is no fact of a package"),
         ("(wheel: Wheel, *, most: int)", "its option 'most' has no default"),
+        ("(wheel: Wheel, **options)", "parameter without a known type: 'options'"),
+        ("(*wheels: str)", "<class 'str'> is no fact of a package"),
     ],
 )
 def test_a_signature_that_cannot_be_followed_is_the_users_mistake(
@@ -161,6 +165,19 @@ def test_a_signature_that_cannot_be_followed_is_the_users_mistake(
     exec(f"@check\ndef mine{signature}: yield ''", names)
     with pytest.raises(ProfileError, match=f"^check mine: .*{message}"):
         demand_sound(names["mine"])  # type: ignore[arg-type]
+
+
+def test_the_signature_below_a_decorator_counts() -> None:
+    def judge(wheel: Wheel, *, most: int = 3) -> Iterator[str]:
+        yield f"{wheel.name} {most}"
+
+    @functools.wraps(judge)
+    def wrapped(*args: Any, **options: Any) -> Iterator[str]:
+        return judge(*args, **options)
+
+    declared = check(wrapped)
+    assert declared.facts == ((Wheel,),)
+    assert declared.options == {"most": Option(name="most", annotation=int, default=3)}
 
 
 def test_a_sound_signature_is_no_mistake() -> None:
