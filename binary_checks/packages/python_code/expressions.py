@@ -30,7 +30,7 @@ from binary_checks.packages.python_code.values import (
     unite,
 )
 
-ENVIRONMENT = Dotted("os.environ")
+ENVIRONMENT = Dotted(name="os.environ")
 
 
 class Expressions(Names):
@@ -88,7 +88,7 @@ class Expressions(Names):
             return known(own[node.id])
         if node.id == "__path__":
             return self._read_module(self.module, "__path__")
-        return known(Dotted(f"builtins.{node.id}"))
+        return known(Dotted(name=f"builtins.{node.id}"))
 
     def _read_attribute(self, node: ast.Attribute, scope: Scope) -> Values:
         return self.attribute(self.read(node.value, scope), node.attr)
@@ -108,7 +108,7 @@ class Expressions(Names):
             return library.CONSTANTS[full]
         if name.startswith("__") or name in {"origin", "submodule_search_locations"}:
             return self._read_module(value.name, name)
-        return known(Dotted(full))
+        return known(Dotted(name=full))
 
     def _read_module(self, module: str, name: str) -> Values:
         """Where a module lies: another package's is that package's affair."""
@@ -120,7 +120,11 @@ class Expressions(Names):
         if name in {"__file__", "origin"}:
             return known(place)
         folder = place.removesuffix("\\__init__.py")
-        return known(Items((known(folder),))) if name != "__spec__" else known(Dotted(module))
+        return (
+            known(Items(values=(known(folder),)))
+            if name != "__spec__"
+            else known(Dotted(name=module))
+        )
 
     def is_library(self, name: str) -> bool:
         """Whether a name is of Python's own library or of this package, not of another one."""
@@ -150,7 +154,7 @@ class Expressions(Names):
         if not isinstance(node.op, ast.Div):
             return operators.add(left, right) if isinstance(node.op, ast.Add) else UNKNOWN
         return unite(
-            methods.call_method(Method(path, "joinpath"), (right,), self.places)
+            methods.call_method(Method(of=path, name="joinpath"), (right,), self.places)
             if isinstance(path, PureWindowsPath)
             else known(path)
             for path in operators.only_paths(left)
@@ -188,8 +192,8 @@ class Expressions(Names):
 
     def _read_subscript(self, node: ast.Subscript, scope: Scope) -> Values:
         lists, index = self.read(node.value, scope), self.read(node.slice, scope)
-        if lists == known(Dotted("sys.modules")):
-            return combine(lambda name: Dotted(str(name)), index)
+        if lists == known(Dotted(name="sys.modules")):
+            return combine(lambda name: Dotted(name=str(name)), index)
         return unite(operators.pick(each, index) for each in self.settle(lists))
 
     def _read_items(self, node: ast.Tuple | ast.List | ast.Set, scope: Scope) -> Values:
@@ -198,7 +202,7 @@ class Expressions(Names):
             spread = zip(node.elts, values, strict=True)
             flat = (elements(v) if isinstance(part, ast.Starred) else v for part, v in spread)
             return gather(unite(flat))
-        return known(Items(values)) if len(values) <= MOST_ITEMS else gather(unite(values))
+        return known(Items(values=values)) if len(values) <= MOST_ITEMS else gather(unite(values))
 
     def _read_filter(
         self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, scope: Scope

@@ -146,11 +146,13 @@ class Functions(Expressions):
         if name in _OWN_FILE:
             return known(join(self.path))
         if name in _FINDING and arguments:
-            return combine(lambda module: Dotted(str(module)), arguments[0])
+            return combine(lambda module: Dotted(name=str(module)), arguments[0])
         if name == "importlib.resources.files":
             return self._find_files(arguments[0] if arguments else known(self.package))
         if name in _IN_PACKAGE and len(arguments) > 1:
-            calls = (Method(folder, "joinpath") for folder in self._find_files(arguments[0]))
+            calls = (
+                Method(of=folder, name="joinpath") for folder in self._find_files(arguments[0])
+            )
             found = (methods.call_method(c, arguments[1:], self.places) for c in calls)
             return unite(found)
         if name == "builtins.hasattr" and arguments[1:2] == (known("add_dll_directory"),):
@@ -166,7 +168,9 @@ class Functions(Expressions):
         """``importlib.resources.files``: the directory of a package, given by name or itself."""
         names = combine(lambda each: each.name if isinstance(each, Dotted) else each, modules)
         places = [
-            self.attribute(known(Dotted(each)) if isinstance(each, str) else UNKNOWN, "__path__")
+            self.attribute(
+                known(Dotted(name=each)) if isinstance(each, str) else UNKNOWN, "__path__"
+            )
             for each in names
         ]
         return (
@@ -217,7 +221,7 @@ class Functions(Expressions):
         names.update({name: values for name, values in keywords.items() if name in names})
         if about.vararg is not None:
             rest = arguments[len(places) :]
-            names[about.vararg.arg] = gather(missing) if missing else known(Items(rest))
+            names[about.vararg.arg] = gather(missing) if missing else known(Items(values=rest))
         if about.kwarg is not None:
             names[about.kwarg.arg] = gather(UNKNOWN)
         return names

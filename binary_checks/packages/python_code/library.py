@@ -35,7 +35,7 @@ CONSTANTS: dict[str, Values] = {
     "os.path.curdir": known("."),
     "sys.platform": known("win32"),
     "sys.executable": known(f"{PREFIX}\\python.exe", f"{PREFIX}\\Scripts\\python.exe"),
-    "sys.path": known(Items((known(SITE), FOREIGN), exact=False)),
+    "sys.path": known(Items(values=(known(SITE), FOREIGN), exact=False)),
     "site.USER_SITE": FOREIGN,
     "site.USER_BASE": FOREIGN,
     "typing.TYPE_CHECKING": known(False),
@@ -68,7 +68,7 @@ _OTHERS = {
 
 def as_items(values: tuple[object, ...] | list[object]) -> Items:
     """A list of values that are known."""
-    return Items(tuple(known(value) for value in values))
+    return Items(values=tuple(known(value) for value in values))
 
 
 def _join(*parts: object) -> object:
@@ -91,11 +91,15 @@ def join_paths(*parts: Values) -> Values:
     known_parts = tuple(takewhile(lambda part: part != UNKNOWN, parts))
     if known_parts == parts or not known_parts:
         return combine(_join, *parts)
-    within = Within if len(known_parts) == len(parts) - 1 else _lose
+    within = _some_file if len(known_parts) == len(parts) - 1 else _lose
     return combine(
         lambda folder: Mark.FOREIGN if relative(folder) is None else within(demand_text(folder)),
         combine(_join, *known_parts),
     )
+
+
+def _some_file(directory: str) -> Within:
+    return Within(directory=directory)
 
 
 def _lose(_: str) -> object:

@@ -33,12 +33,12 @@ _REPLACED = 256  # characters of a text in which some are replaced: each may bec
 def read_attribute(value: object, name: str) -> Values:
     """An attribute of a known value: of a path, what pathlib says."""
     if not isinstance(value, PureWindowsPath):
-        return known(Method(value, name))
+        return known(Method(of=value, name=name))
     if name in {"parent", "name", "stem", "suffix", "drive", "anchor"}:
         return known(getattr(value, name))
     if name in {"parents", "parts"}:
         return known(as_items(list(getattr(value, name))))
-    return known(Method(value, name))
+    return known(Method(of=value, name=name))
 
 
 def call_method(method: Method, arguments: tuple[Values, ...], places: Places) -> Values:

@@ -64,7 +64,7 @@ def _add(left: object, right: object) -> object:
     if isinstance(left, Items) and isinstance(right, Items):
         values = (*left.values, *right.values)
         if len(values) <= MOST_ITEMS:
-            return Items(values, left.exact and right.exact)
+            return Items(values=values, exact=left.exact and right.exact)
     return Mark.UNKNOWN
 
 

@@ -74,7 +74,7 @@ class Places:
         if "**" in pattern:
             return UNKNOWN
         found = (known(place) for place in self._expand(pattern))
-        return known(Items(tuple(islice(found, MOST_ITEMS)), exact=False))
+        return known(Items(values=tuple(islice(found, MOST_ITEMS)), exact=False))
 
     def _expand(self, pattern: str) -> Iterator[str]:
         folder, name = ntpath.split(pattern)

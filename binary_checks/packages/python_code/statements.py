@@ -175,14 +175,14 @@ class Statements(Functions):
     def _do_import(self, node: ast.Import, scope: Scope) -> None:
         for alias in node.names:
             name = alias.name if alias.asname else alias.name.partition(".")[0]
-            self.bind(alias.asname or name, known(Dotted(name)), scope)
+            self.bind(alias.asname or name, known(Dotted(name=name)), scope)
 
     def _do_import_from(self, node: ast.ImportFrom, scope: Scope) -> None:
         parts = self.package.split(".") if node.level else []
         parts = parts[: len(parts) + 1 - node.level] if node.level else parts
         base = ".".join((*parts, *filter(None, (node.module,))))
         for alias in node.names:
-            values = self.attribute(known(Dotted(base)), alias.name)
+            values = self.attribute(known(Dotted(name=base)), alias.name)
             self.bind(alias.asname or alias.name, values, scope)
 
     def _do_define(self, node: _Definition, scope: Scope) -> None:

@@ -26,21 +26,21 @@ class Mark(Enum):
     FOREIGN = "the user's or another package's, whatever it is: an environment variable, PATH"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Within:
     """Some file of that directory."""
 
     directory: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Dotted:
     """A module, or what is found in it, by its full name: ``os.path.join``."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Items:
     """A list, a tuple or a set; not exact where only its possible elements are known."""
 
@@ -48,7 +48,7 @@ class Items:
     exact: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Method:
     """A method of a known value, not called yet."""
 
@@ -56,23 +56,29 @@ class Method:
     name: str
 
 
-@dataclass(eq=False, slots=True)
 class Scope:
     """The names of a module or of a call."""
 
-    names: dict[str, Values]
-    outer: Scope | None = None
-    shared: frozenset[str] = frozenset()  # those declared global or nonlocal
-    returned: Values = frozenset()
-    yielded: Values | None = None
+    __slots__ = ("names", "outer", "returned", "shared", "yielded")
+
+    def __init__(self, names: dict[str, Values], outer: Scope | None = None) -> None:
+        self.names = names
+        self.outer = outer
+        self.shared: frozenset[str] = frozenset()  # those declared global or nonlocal
+        self.returned: Values = frozenset()
+        self.yielded: Values | None = None
 
 
-@dataclass(frozen=True, eq=False, slots=True)
 class Function:
     """A function of the file itself."""
 
-    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-    scope: Scope  # in which it was defined
+    __slots__ = ("node", "scope")
+
+    def __init__(
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, scope: Scope
+    ) -> None:
+        self.node = node
+        self.scope = scope  # in which it was defined
 
 
 Values = frozenset[object]
@@ -128,7 +134,7 @@ def _elements_of(value: object) -> Values:
 
 def gather(values: Values) -> Values:
     """A list in which any of these may be."""
-    return known(Items((values,) if values else (), exact=False))
+    return known(Items(values=(values,) if values else (), exact=False))
 
 
 def extend(values: Values, more: Values) -> Values:
@@ -138,10 +144,10 @@ def extend(values: Values, more: Values) -> Values:
         if not isinstance(items, Items):
             return items
         if any(more <= there for there in items.values):
-            return Items(items.values, exact=False)
+            return Items(values=items.values, exact=False)
         if len(items.values) >= MOST_ITEMS:
-            return Items((UNKNOWN,), exact=False)
-        return Items((*items.values, more), items.exact)
+            return Items(values=(UNKNOWN,), exact=False)
+        return Items(values=(*items.values, more), exact=items.exact)
 
     return frozenset(map(add, values))
 
