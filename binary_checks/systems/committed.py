@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Iterable
 from importlib import resources
 from typing import Any
+
+Version = tuple[int, int]
 
 
 def read_committed(*path: str) -> Any:
@@ -18,3 +21,16 @@ def list_committed(*path: str) -> frozenset[str]:
     """List the file names in a folder below ``data``."""
     folder = resources.files(__package__).joinpath("data", *path)
     return frozenset(entry.name for entry in folder.iterdir())
+
+
+def parse_version(text: str) -> Version:
+    """The two numbers of ``3.12``."""
+    major, minor = text.split(".")
+    return int(major), int(minor)
+
+
+def names_of(version: Version, groups: Iterable[tuple[str, str]]) -> frozenset[str]:
+    """The names of those groups that a version has, each a line of versions and one of names."""
+    spelled = "{}.{}".format(*version)
+    having = (names.split() for versions, names in groups if spelled in versions.split())
+    return frozenset().union(*having)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from typing import Any
+from typing import Any
 
 from binary_checks.model.system import Interpreter
-from binary_checks.systems.committed import read_committed
+from binary_checks.systems.committed import Version, names_of, parse_version, read_committed
 
 
 def interpreter(
-    version: tuple[int, int],
+    version: Version,
     *,
     free_threaded: bool,
     system: str = "linux",
@@ -26,57 +28,62 @@ def interpreter(
     """
     if system == "windows":
         return _find_windows_interpreter(version, free_threaded, architecture)
-    return None if free_threaded else _read_interpreters().get(version)
+    exports = None if free_threaded else _linux_exports(version)
+    if exports is None:
+        return None
+    return Interpreter(
+        implementation="cpython", version=version, free_threaded=False, exports=exports
+    )
 
 
 def interpreter_versions() -> tuple[tuple[int, int], ...]:
     """List the versions of CPython that there is data about, oldest first."""
-    return tuple(sorted(_read_interpreters()))
+    return tuple(sorted(map(_parse_version, _content()["versions"])))
 
 
 @functools.cache
 def stable_abi() -> Mapping[str, tuple[int, int]]:
     """List each symbol of CPython's stable ABI (abi3), with the Python that added it."""
     added = read_committed("stable_abi.json")["added"]
-    return {
-        name: _parse_version(version) for version, names in added.items() for name in names.split()
-    }
+    since: dict[str, tuple[int, int]] = {}
+    for version, names in added.items():
+        since.update(dict.fromkeys(names.split(), _parse_version(version)))
+    return since
 
 
 @functools.cache
 def _find_windows_interpreter(
-    version: tuple[int, int], free_threaded: bool, architecture: str
+    version: Version, free_threaded: bool, architecture: str
 ) -> Interpreter | None:
     from binary_checks.systems.interpreters_windows import windows_interpreter  # for few packages
 
+    if version not in interpreter_versions():
+        return None
     return windows_interpreter(
         version,
         free_threaded=free_threaded,
         architecture=architecture,
-        on_linux={known: found.exports for known, found in _read_interpreters().items()},
-        stable=stable_abi(),
+        on_linux=_find_exports,
+        stable=stable_abi,
     )
 
 
 @functools.cache
-def _read_interpreters() -> Mapping[tuple[int, int], Interpreter]:
-    content = read_committed("interpreters.json.gz")
-    exports: dict[str, set[str]] = {version: set() for version in content["versions"]}
-    for versions, names in content["groups"]:
-        found = names.split()
-        for version in versions.split():
-            exports[version].update(found)
-    return {
-        _parse_version(version): Interpreter(
-            implementation="cpython",
-            version=_parse_version(version),
-            free_threaded=False,
-            exports=frozenset(found),
-        )
-        for version, found in exports.items()
-    }
+def _find_interpreter(version: Version) -> Interpreter | None:
+    if version not in interpreter_versions():
+        return None
+    return Interpreter(
+        implementation="cpython",
+        version=version,
+        free_threaded=False,
+        exports=_find_exports(version),
+    )
 
 
-def _parse_version(text: str) -> tuple[int, int]:
-    major, minor = text.split(".")
-    return int(major), int(minor)
+def _find_exports(version: Version) -> frozenset[str]:
+    return names_of(version, _content()["groups"])
+
+
+@functools.cache
+def _content() -> Any:
+    return read_committed("interpreters.json.gz")

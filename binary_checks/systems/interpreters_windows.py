@@ -8,11 +8,11 @@ does and some twenty functions of Windows's own, and since 3.10 python3.dll is t
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from binary_checks.model.system import Interpreter
-from binary_checks.systems.committed import read_committed
+from binary_checks.systems.committed import Version, names_of, parse_version, read_committed
 
 _UNKNOWN: frozenset[str] = frozenset()
 _NOT_ON_WINDOWS = frozenset(
@@ -24,7 +24,7 @@ _NOT_IN_32_BITS = "vcruntime140_1.dll"
 """Unwinds the stack by tables, which x86 does not have: no 32-bit Python brings it."""
 
 
-def interpreter_library(version: tuple[int, int] | None, *, free_threaded: bool) -> str:
+def interpreter_library(version: Version | None, *, free_threaded: bool) -> str:
     """Name the DLL whose functions an extension module uses: ``python313t.dll``.
 
     Without a version that of the stable ABI: ``python3.dll``, for abi3t ``python3t.dll``. Debug
@@ -35,19 +35,20 @@ def interpreter_library(version: tuple[int, int] | None, *, free_threaded: bool)
 
 
 def windows_interpreter(
-    version: tuple[int, int],
+    version: Version,
     *,
     free_threaded: bool,
     architecture: str,
-    on_linux: Mapping[tuple[int, int], frozenset[str]],
-    stable: Mapping[str, tuple[int, int]],
+    on_linux: Callable[[Version], frozenset[str]],
+    stable: Callable[[], Mapping[str, Version]],
 ) -> Interpreter | None:
     """Find what a CPython on Windows has beside its python.exe; None where there was no such one.
 
-    ``on_linux`` are the exports of Linux's builds, ``stable`` the stable ABI. Without GIL the names
-    of the DLLs follow from the version, and their exports are unknown: an empty set.
+    ``on_linux`` gives the exports of Linux's builds, ``stable`` the stable ABI; newer versions than
+    there are data of need them. Without GIL the names of the DLLs follow from the version, and
+    their exports are unknown: an empty set.
     """
-    if version not in on_linux or (free_threaded and version < _FIRST_FREE_THREADED):
+    if free_threaded and version < _FIRST_FREE_THREADED:
         return None
     own, shared = _UNKNOWN, _UNKNOWN
     if not free_threaded:
@@ -67,24 +68,27 @@ def windows_interpreter(
     )
 
 
-def _own_exports(
-    version: tuple[int, int], on_linux: Mapping[tuple[int, int], frozenset[str]]
-) -> frozenset[str]:
-    known = _read("python3x.dll")
-    if version in known:
-        return known[version]
-    newest = max(known)
-    return on_linux[version] | (known[newest] - on_linux[newest])
+def _own_exports(version: Version, on_linux: Callable[[Version], frozenset[str]]) -> frozenset[str]:
+    groups = _content()["python3x.dll"]
+    newest = _find_newest(groups)
+    known = names_of(min(version, newest), groups)
+    return known if version <= newest else on_linux(version) | (known - on_linux(newest))
 
 
 def _stable_exports(
-    version: tuple[int, int], stable: Mapping[str, tuple[int, int]]
+    version: Version, stable: Callable[[], Mapping[str, Version]]
 ) -> frozenset[str]:
-    known = _read("python3.dll")
-    if version in known:
-        return known[version]
-    added = frozenset(name for name, since in stable.items() if since <= version)
-    return known[max(known)] | (added - _NOT_ON_WINDOWS)
+    groups = _content()["python3.dll"]
+    newest = _find_newest(groups)
+    known = names_of(min(version, newest), groups)
+    if version <= newest:
+        return known
+    added = frozenset(name for name, since in stable().items() if since <= version)
+    return known | (added - _NOT_ON_WINDOWS)
+
+
+def _find_newest(groups: Iterable[tuple[str, str]]) -> Version:
+    return max(parse_version(version) for versions, _ in groups for version in versions.split())
 
 
 @functools.cache
@@ -98,15 +102,10 @@ def _runtimes(architecture: str) -> Mapping[str, frozenset[str]]:
     }
 
 
-@functools.cache
-def _read(library: str) -> Mapping[tuple[int, int], frozenset[str]]:
-    exports: dict[tuple[int, int], set[str]] = {}
-    for versions, names in _content()[library]:
-        found = names.split()
-        for version in versions.split():
-            major, _, minor = version.partition(".")
-            exports.setdefault((int(major), int(minor)), set()).update(found)
-    return {version: frozenset(found) for version, found in exports.items()}
+def _known_versions(library: str) -> frozenset[tuple[int, int]]:
+    spelled = {version for versions, _ in _content()[library] for version in versions.split()}
+    numbers = (version.partition(".") for version in spelled)
+    return frozenset((int(major), int(minor)) for major, _, minor in numbers)
 
 
 @functools.cache

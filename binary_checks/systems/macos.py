@@ -11,7 +11,6 @@ it, nor the languages that Apple ships.
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Mapping
 from dataclasses import field
 
@@ -22,8 +21,6 @@ from binary_checks.systems.committed import read_committed
 Version = tuple[int, int]
 
 _UNVERSIONED = frozenset({""})
-_FRAMEWORK = re.compile(r"(.*/(?P<name>[^/]+)\.framework/)Versions/[^/]+/(?P=name)")
-_CURRENT = re.compile(r"(.*/(?P<name>[^/]+)\.framework/)Versions/Current/(?P=name)")
 _ALWAYS = (10, 0)
 
 
@@ -117,16 +114,23 @@ def _read_names() -> _Names:
         histories.update(dict.fromkeys(names.split("\n"), history))
     spellings = {name: name for name in histories}
     for name in histories:
-        if match := _FRAMEWORK.fullmatch(name):
-            spellings.setdefault(f"{match[1]}{match['name']}", name)
+        spellings.setdefault(_take_version(name)[0], name)
     spellings.update(content["aliases"])
     return _Names(histories=histories, spellings=spellings, exports=frozenset(content["exports"]))
 
 
 def _shorten(name: str) -> str:
     """Drop ``Versions/Current``, a link that every framework has."""
-    match = _CURRENT.fullmatch(name)
-    return f"{match[1]}{match['name']}" if match else name
+    shorter, version = _take_version(name)
+    return shorter if version == "Current" else name
+
+
+def _take_version(name: str) -> tuple[str, str]:
+    """Take the version out of ``/X.framework/Versions/A/X``; it is "" where the name is no such."""
+    parts = name.split("/")
+    if len(parts) < 5 or parts[-3] != "Versions" or parts[-4] != f"{parts[-1]}.framework":
+        return name, ""
+    return "/".join((*parts[:-3], parts[-1])), parts[-2]
 
 
 def _find_exports(name: str) -> _Exports | None:

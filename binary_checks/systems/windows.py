@@ -34,12 +34,9 @@ def windows_libraries(architecture: str) -> frozenset[str]:
 
     None of it for an architecture that is not x86_64, i686 or aarch64. API sets are no files.
     """
-    return frozenset(
-        name
-        for architectures, names in _content()["libraries"]
-        if architecture in architectures.split(" ")
-        for name in names.split(" ")
-    )
+    groups = _content()["libraries"]
+    found = (names.split(" ") for where, names in groups if architecture in where.split(" "))
+    return frozenset().union(*found)
 
 
 @functools.cache
