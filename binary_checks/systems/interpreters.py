@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from typing import Any
-from typing import Any
 
 from binary_checks.model.system import Interpreter
 from binary_checks.systems.committed import Version, names_of, parse_version, read_committed
@@ -28,26 +27,22 @@ def interpreter(
     """
     if system == "windows":
         return _find_windows_interpreter(version, free_threaded, architecture)
-    exports = None if free_threaded else _linux_exports(version)
-    if exports is None:
-        return None
-    return Interpreter(
-        implementation="cpython", version=version, free_threaded=False, exports=exports
-    )
-
-
-def interpreter_versions() -> tuple[tuple[int, int], ...]:
-    """List the versions of CPython that there is data about, oldest first."""
-    return tuple(sorted(map(_parse_version, _content()["versions"])))
+    return None if free_threaded else _find_interpreter(version)
 
 
 @functools.cache
-def stable_abi() -> Mapping[str, tuple[int, int]]:
+def interpreter_versions() -> tuple[Version, ...]:
+    """List the versions of CPython that there is data about, oldest first."""
+    return tuple(sorted(map(parse_version, _content()["versions"])))
+
+
+@functools.cache
+def stable_abi() -> Mapping[str, Version]:
     """List each symbol of CPython's stable ABI (abi3), with the Python that added it."""
     added = read_committed("stable_abi.json")["added"]
-    since: dict[str, tuple[int, int]] = {}
+    since: dict[str, Version] = {}
     for version, names in added.items():
-        since.update(dict.fromkeys(names.split(), _parse_version(version)))
+        since.update(dict.fromkeys(names.split(), parse_version(version)))
     return since
 
 

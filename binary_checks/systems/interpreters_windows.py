@@ -8,7 +8,7 @@ does and some twenty functions of Windows's own, and since 3.10 python3.dll is t
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from binary_checks.model.system import Interpreter
@@ -100,12 +100,6 @@ def _runtimes(architecture: str) -> Mapping[str, frozenset[str]]:
         for name, names in found
         if not (architecture == "i686" and name == _NOT_IN_32_BITS)
     }
-
-
-def _known_versions(library: str) -> frozenset[tuple[int, int]]:
-    spelled = {version for versions, _ in _content()[library] for version in versions.split()}
-    numbers = (version.partition(".") for version in spelled)
-    return frozenset((int(major), int(minor)) for major, _, minor in numbers)
 
 
 @functools.cache
