@@ -14,8 +14,9 @@ from typing import NamedTuple
 from binary_checks.packages.inflate import BrokenDataError
 from binary_checks.packages.python_code.places import Places, relative
 from binary_checks.packages.python_code.statements import Statements
+from binary_checks.packages.python_code.texts import without_texts
 from binary_checks.packages.python_code.values import Mark, TooMuchError, Values, Within
-from binary_checks.packages.sources import Loading, Source
+from binary_checks.packages.sources import LOADING, Loading, Source
 
 _LONGEST = 192 << 10  # bytes of a source that is parsed: that takes up to 1000 times as many
 _MOST_BYTES = 2 << 20  # of all sources of a package together
@@ -56,15 +57,21 @@ def _follow(source: Source, places: Places) -> _Found | None:
     """What a file adds and opens; None where it cannot be followed to its end."""
     code = Statements(source.path, places, _MOST_STEPS)
     try:
-        code.run_file(_parse(source))
+        text = source.read()
+        if not _speaks_only(source.path, text):
+            code.run_file(_parse(source.path, text))
     except _NOT_FOLLOWED:
         return None
     return _Found(code.added, code.opened)
 
 
-def _parse(source: Source) -> ast.Module:
-    text = source.read()
-    if source.path.endswith(".pth"):  # only these lines are run
+def _speaks_only(path: str, text: bytes) -> bool:
+    """Whether loading is mentioned in comments and docstrings alone: to parse takes far longer."""
+    return path.endswith(".py") and LOADING.is_in(text) and not LOADING.is_in(without_texts(text))
+
+
+def _parse(path: str, text: bytes) -> ast.Module:
+    if path.endswith(".pth"):  # only these lines are run
         text = b"\n".join(line for line in text.splitlines() if line.startswith(b"import"))
     if sys.version_info < (3, 11):
         _refuse_long_statements(text)
