@@ -2,10 +2,10 @@
 
 The standard one looks at every field of a class, and writes six methods as text and compiles them,
 which for our hundred classes was a third of what the command takes to start. Here a frozen class
-with slots shares five of them with all others; its ``__init__`` is compiled when it is first
-called, and what `dataclasses.fields` tells is found out when somebody asks: a run makes instances
-of a third of the classes. To the reader and the type checker it is the standard one, and other
-kinds of class are left to that.
+with slots shares five of them with all others; its ``__init__`` is compiled when it has been called
+some times, and what `dataclasses.fields` tells is found out when somebody asks: a run makes
+instances of a third of the classes, and many of a few. To the reader and the type checker it is the
+standard one, and other kinds of class are left to that.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 __all__ = ["dataclass"]
 
 _OURS: dict[str, bool] = {"frozen": True, "kw_only": True, "slots": True}
+_FEW = 8  # instances, for which it takes less time not to compile
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
@@ -92,12 +93,40 @@ def _is_hashed(field: Any) -> bool:
     return bool(field.compare if field.hash is None else field.hash)
 
 
-def _init_later(cls: type) -> Callable[..., None]:
-    def write_and_call(self: Any, **values: Any) -> None:
-        cls.__init__ = written = _write_init(cls)  # type: ignore[misc]
-        written(self, **values)
+def _init_later(cls: Any) -> Callable[..., None]:
+    """Set the attributes of the first instances one by one: of most classes a run makes no more."""
+    calls = 0
 
-    return write_and_call
+    def initialise(self: Any, **values: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > _FEW or not _fill(self, cls._declared, values):
+            cls.__init__ = written = _write_init(cls)
+            written(self, **values)
+
+    return initialise
+
+
+def _fill(made: Any, declared: dict[str, Any], values: dict[str, Any]) -> bool:
+    """False where something lacks or is too much, of which the compiled ``__init__`` tells."""
+    given = 0
+    for name, default in declared.items():
+        field = default if isinstance(default, dataclasses.Field) else None
+        if name in values and (field is None or field.init):
+            value = values[name]
+            given += 1
+        elif field is None:
+            value = default
+        elif field.default_factory is not dataclasses.MISSING:
+            value = field.default_factory()
+        else:
+            value = field.default
+        if value is dataclasses.MISSING:
+            return False
+        object.__setattr__(made, name, value)
+    if given == len(values) and hasattr(made, "__post_init__"):
+        made.__post_init__()
+    return given == len(values)
 
 
 def _write_init(cls: Any) -> Callable[..., None]:

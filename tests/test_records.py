@@ -110,6 +110,29 @@ def test_it_is_the_standard_one(action: Callable[[Any, Any, Any], Any]) -> None:
     assert _do(action, OURS) == _do(action, STANDARD)
 
 
+@pytest.mark.parametrize("before", [0, 50], ids=["the first", "one of many"])
+@pytest.mark.parametrize(
+    "action",
+    [
+        lambda v, f, s: repr(s(path="a", version=v(major=1, minor=2))),
+        lambda v, f, s: (f(path="a").rows, s(path="a").index),
+        lambda v, f, s: f(path="a").rows is f(path="a").rows,
+        lambda v, f, s: f(path=""),
+        lambda v, f, s: v(1),
+        lambda v, f, s: v(),
+        lambda v, f, s: v(major=1, patch=2),
+        lambda v, f, s: s(path="a", index={}),
+    ],
+)
+def test_every_instance_is_made_alike(action: Callable[[Any, Any, Any], Any], before: int) -> None:
+    ours, standard = _declare(records.dataclass), _declare(dataclasses.dataclass)
+    for version, file, library in (ours, standard):
+        for _ in range(before):
+            assert version(major=1).minor == 0
+            assert file(path="x").rows == library(path="y").rows
+    assert _do(action, ours) == _do(action, standard)
+
+
 def test_a_pickle_of_it_is_read() -> None:
     assert pickle.loads(pickle.dumps(Named(name="x", size=2))) == Named(name="x", size=2)
 

@@ -7,8 +7,6 @@ from collections.abc import Collection, Iterable
 from binary_checks.checks.symbol_texts import list_symbols
 from binary_checks.model import ElfFile, Linkage, NeededVersion, Policy, SystemLibrary
 
-_UNKNOWN: frozenset[str] = frozenset()
-
 
 def needed_of_system(library: ElfFile, linkage: Linkage) -> list[NeededVersion]:
     """The version nodes that libraries of the system must have."""
@@ -45,12 +43,15 @@ def _as_numbers(version: str) -> tuple[int, ...]:
 
 
 def find_newer(
-    system: SystemLibrary, names: Iterable[str], macos: tuple[int, int]
+    system: SystemLibrary, names: Collection[str], macos: tuple[int, int]
 ) -> dict[str, tuple[int, ...]]:
     """Those of the names that a library got after a macOS, and the macOS that had them first."""
-    versions = {name: system.symbols.get(name, _UNKNOWN) for name in names}
-    firsts = {each: _latest(each) for each in set(versions.values())}
-    return {name: firsts[each] for name, each in versions.items() if firsts[each] > macos}
+    known = system.symbols
+    newer = {each: _latest(each) for each in set(map(known.get, names)) if each}
+    newer = {each: first for each, first in newer.items() if first > macos}
+    if not newer:  # nearly always
+        return {}
+    return {name: newer[known[name]] for name in names if known.get(name) in newer}
 
 
 def _latest(versions: Collection[str]) -> tuple[int, ...]:
