@@ -97,12 +97,12 @@ def _init_later(cls: Any) -> Callable[..., None]:
     """Set the attributes of the first instances one by one: of most classes a run makes no more."""
     calls = 0
 
-    def initialise(self: Any, **values: Any) -> None:
+    def initialise(self: Any, *places: Any, **values: Any) -> None:
         nonlocal calls
         calls += 1
-        if calls > _FEW or not _fill(self, cls._declared, values):
+        if calls > _FEW or places or not _fill(self, cls._declared, values):
             cls.__init__ = written = _write_init(cls)
-            written(self, **values)
+            written(self, *places, **values)
 
     return initialise
 
