@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, field
+from dataclasses import asdict
 from enum import Enum
 from typing import Any
 
@@ -74,13 +74,19 @@ def _verdict(value: Mapping[str, Any]) -> Verdict:
     )
 
 
-@dataclass(kw_only=True, slots=True)
 class Ledger:
     """The entries of a run, as they come in."""
 
-    packages: tuple[str, ...] = ()  # node ids of the packages that the user named
-    required: frozenset[str] = frozenset()  # families given to --binary-require
-    entries: list[Entry] = field(default_factory=list)
+    def __init__(
+        self,
+        *,
+        packages: tuple[str, ...] = (),
+        required: frozenset[str] = frozenset(),
+        entries: Iterable[Entry] = (),
+    ) -> None:
+        self.packages = packages  # node ids of the packages that the user named
+        self.required = required  # families given to --binary-require
+        self.entries = list(entries)
 
     def add(self, entry: Entry) -> None:
         """Take in one entry."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import field
 from itertools import chain
 
 from binary_checks.check import check
@@ -12,7 +11,6 @@ from binary_checks.checks.unloaded_objects import find_unread
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Finding, Format, Kind, NotLooked, ObjectFile, Package, Problem
 from binary_checks.model.phrases import name_first
-from binary_checks.records import dataclass
 
 _NAMESPACE = r"_Z(?:T[VTISC]|GV|GR)?N[VKRO]*(\d+)"
 _NOBODYS = frozenset({"std", "__gnu_cxx", "__cxxabiv1", "__gnu_debug", "__gnu_parallel"})
@@ -20,12 +18,12 @@ _OTHER_LIBRARIES = ("libc++.", "msvcp1", "vcruntime1")
 _NEW, _OLD = "new (std::__cxx11::string)", "old (std::string as Ss)"
 
 
-@dataclass(kw_only=True, slots=True)
 class _Evidence:
     """The symbols of one namespace that tell of an ABI, by object."""
 
-    new: dict[str, list[str]] = field(default_factory=dict)
-    old: dict[str, list[str]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.new: dict[str, list[str]] = {}
+        self.old: dict[str, list[str]] = {}
 
     def count(self, new: bool) -> int:
         return sum(map(len, (self.new if new else self.old).values()))
