@@ -6,7 +6,7 @@ import tempfile
 from bisect import bisect_right
 from typing import IO
 
-_IN_MEMORY = 4 << 20  # bytes kept before they go to the file
+_IN_MEMORY = 16 << 20  # bytes kept before they go to the file
 
 
 class Kept:
