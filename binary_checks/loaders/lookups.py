@@ -29,18 +29,16 @@ def find_own_python_symbols(
     """
     images = tuple(images)
     objects = {item.path: item for image in images for item in image.objects}
-    asked = {
-        item.path: frozenset(filter(is_pythons, item.imports.names))
-        for item in filter(layout.is_own, objects.values())
-    }
-    wanted = frozenset[str]().union(*asked.values())
+    own = {path: item for path, item in objects.items() if layout.is_own(item)}
+    asked = frozenset[str]().union(*(item.imports.names for item in own.values()))
+    wanted = frozenset(filter(is_pythons, asked))
     offered = {path: names for path, i in objects.items() if (names := i.exports.among(wanted))}
     found: dict[str, set[str]] = {}
     for image in images if offered else ():
         defined = {name for item in image.objects for name in offered.get(item.path, ())}
         for item in image.objects if defined else ():
-            if own := defined & asked.get(item.path, frozenset()):
-                found.setdefault(item.path, set()).update(own)
+            if item.path in own and (names := item.imports.among(defined)):
+                found.setdefault(item.path, set()).update(names)
     return tuple((path, tuple(sorted(names))) for path, names in sorted(found.items()))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
 from binary_checks.model import Symbol, SymbolTable
-from binary_checks.objects.macho_binds import Bind
+from binary_checks.objects.macho_binds import Binds
 from binary_checks.objects.macho_names import decode_names, holds, join_names, library_of
 
 SELF = 0
@@ -27,14 +27,13 @@ class MachOImports(SymbolTable):
     """
 
     def __init__(
-        self, binds: Iterable[Bind], libraries: Mapping[int, str], exports: SymbolTable
+        self, binds: Iterable[Binds], libraries: Mapping[int, str], exports: SymbolTable
     ) -> None:
         names: dict[tuple[int, bool], list[bytes]] = {}
-        for name, ordinal, weak in binds:
+        for (ordinal, weak), group in (item for table in binds for item in table.items()):
             if ordinal != SELF:
-                names.setdefault((ordinal, weak), []).append(name)
-        for (ordinal, _), group in names.items():
-            library_of(group[0], ordinal, libraries)
+                library_of(group[0], ordinal, libraries)
+                names.setdefault((ordinal, weak), []).extend(group)
         self._libraries = libraries  # by ordinal
         self._texts = {key: join_names(dict.fromkeys(group)) for key, group in names.items()}
         self._exports = exports
@@ -48,7 +47,7 @@ class MachOImports(SymbolTable):
             if ordinal == WEAK_LOOKUP:
                 names -= self._exports.among(names)
             group = (self._libraries[ordinal], weak)
-            groups[group] = groups.get(group, frozenset()) | names
+            groups[group] = groups[group] | names if group in groups else names
         for library, weak in groups:
             if weak:
                 groups[library, weak] -= groups.get((library, False), frozenset())

@@ -16,7 +16,7 @@ def join_names(names: Iterable[bytes]) -> bytes:
 
 def decode_names(text: bytes) -> list[str]:
     """The names in such a piece."""
-    return decode(text.replace(b"\0_", b"\0")).split("\0")[1:-1]
+    return decode(text.replace(b"\0_", b"\0")[1:-1]).split("\0") if len(text) > 1 else []
 
 
 def holds(text: bytes, name: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from binary_checks.errors import MalformedError
-from binary_checks.objects.macho_binds import Bind
+from binary_checks.objects.macho_binds import Binds, group_binds
 from binary_checks.objects.macho_commands import Command
 from binary_checks.objects.macho_header import MH_TWOLEVEL, MachHeader, Slice
 from binary_checks.objects.macho_trie import WEAK_DEFINITION, Export
@@ -24,13 +24,11 @@ class _Entry(NamedTuple):
     description: int  # n_desc
 
 
-def read_nlist(
-    source: Slice, header: MachHeader, command: Command
-) -> tuple[list[Bind], list[Export]]:
+def read_nlist(source: Slice, header: MachHeader, command: Command) -> tuple[Binds, list[Export]]:
     """Imports and exports by LC_SYMTAB alone. Raises MalformedError."""
     entries = list(_read_entries(source, header, command))
     two_level = header.flags & MH_TWOLEVEL
-    binds = [
+    binds = group_binds(
         (
             entry.name,
             _ordinal(entry.description) if two_level else _EVERYWHERE,
@@ -38,7 +36,7 @@ def read_nlist(
         )
         for entry in entries
         if not entry.defined
-    ]
+    )
     exports = [
         (entry.name, WEAK_DEFINITION * bool(entry.description & _WEAK_DEFINITION), 0)
         for entry in entries

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from binary_checks.model import NO_SYMBOLS, Dependency, Symbol, Symbols, SymbolTable
-from binary_checks.objects.macho_binds import Bind, read_chained_imports, read_opcodes
+from binary_checks.objects.macho_binds import Binds, read_chained_imports, read_opcodes
 from binary_checks.objects.macho_commands import (
     LC_DYLD_CHAINED_FIXUPS,
     LC_DYLD_EXPORTS_TRIE,
@@ -63,14 +63,17 @@ def _read_exports(
 
 def _read_binds(
     source: Slice, header: MachHeader, opcodes: Command | None, fixups: Command | None
-) -> Iterator[Bind]:
+) -> list[Binds]:
+    found = []
     if opcodes is not None:
         # The weak table is left out: what only it names is there already, or may be missing.
         _, _, eager, eager_size, _, _, lazy, lazy_size, *_ = opcodes.unpack("10I")
-        yield from read_opcodes(source.read(eager, eager_size), lazy=False)
-        yield from read_opcodes(source.read(lazy, lazy_size), lazy=True)
+        found.append(read_opcodes(source.read(eager, eager_size), lazy=False))
+        found.append(read_opcodes(source.read(lazy, lazy_size), lazy=True))
     if fixups is not None:
-        yield from read_chained_imports(source.read(*fixups.unpack("II")), header.byte_order)
+        table = source.read(*fixups.unpack("II"))
+        found.append(read_chained_imports(table, header.byte_order))
+    return found
 
 
 def _read_symbol_table(
@@ -84,4 +87,4 @@ def _read_symbol_table(
     names = decode_names(join_names(name for name, _, _ in found))
     weak = (bool(flags & WEAK_DEFINITION) for _, flags, _ in found)
     exports = Symbols(Symbol(name=n, weak=w) for n, w in zip(names, weak, strict=True))
-    return MachOImports(binds, libraries, exports), exports
+    return MachOImports([binds], libraries, exports), exports

@@ -6,6 +6,7 @@ import pytest
 
 from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.model import NO_SYMBOLS, Symbol, Symbols
+from binary_checks.objects.macho_binds import group_binds
 from binary_checks.objects.macho_exports import MachOExports
 from binary_checks.objects.macho_imports import MachOImports
 from binary_checks.objects.macho_trie import Export, find_in_trie, read_export, walk_trie
@@ -119,7 +120,7 @@ def test_imports_are_grouped_by_whom_they_are_asked_of() -> None:
         (b"_PyList_New", -2, False), (b"_mine", 0, False),
         (b"_add", -3, False), (b"__Znwm", -3, True),
     ]  # fmt: skip
-    imports = MachOImports(binds, LIBRARIES, _exports())
+    imports = MachOImports([group_binds(binds)], LIBRARIES, _exports())
     assert imports.names == {"malloc", "later", "PyList_New", "_Znwm"}
     assert imports.strong == {LIBRARIES[1]: {"malloc"}, "": {"later", "PyList_New"}}
     assert imports.by_version == {
@@ -134,4 +135,4 @@ def test_imports_are_grouped_by_whom_they_are_asked_of() -> None:
 
 def test_an_import_of_a_dylib_that_is_not_there_is_malformed() -> None:
     with pytest.raises(MalformedError, match="_far is asked of dylib 4, there is none"):
-        MachOImports([(b"_far", 4, False)], LIBRARIES, NO_SYMBOLS)
+        MachOImports([{(4, False): [b"_far"]}], LIBRARIES, NO_SYMBOLS)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from binary_checks.errors import MalformedError
-from binary_checks.objects.macho_binds import read_opcodes
+from binary_checks.objects.macho_binds import read_chained_imports, read_opcodes
 from binary_checks.objects.macho_trie import walk_trie
 
 
@@ -24,7 +24,8 @@ def test_a_noisy_trie_ends(noise: bytes) -> None:
 @settings(max_examples=500, deadline=None)
 @given(st.binary(max_size=200), st.booleans())
 def test_noisy_opcodes_end(noise: bytes, lazy: bool) -> None:
-    _exhaust(read_opcodes(noise, lazy=lazy))
+    with suppress(MalformedError):
+        assert sum(map(len, read_opcodes(noise, lazy=lazy).values())) <= 200
 
 
 def _exhaust(items: Iterable[object]) -> None:
@@ -83,10 +84,54 @@ def test_opcodes_of_every_kind_are_read() -> None:
     opcodes = (
         b"\x20\x81\x01\x41_a\0\x51\x72\x08\x60\x01\x90\x3e\xb1\x11\x40_b\0\xc0\x02\x08\xa0\x08"
     )
-    found = list(read_opcodes(opcodes + b"\xd0\x03\xd1\0\xff", lazy=False))
-    assert found == [
-        (b"_a", 129, True), (b"_a", -2, True), (b"_b", 1, False),
-    ]  # fmt: skip
+    found = read_opcodes(opcodes + b"\xd0\x03\xd1\0\xff", lazy=False)
+    assert found == {(129, True): [b"_a"], (-2, True): [b"_a"], (1, False): [b"_b"]}
+
+
+_USUAL = st.sampled_from((
+    b"\x11\x40_a\0\x51\x72\x08\x90", b"\x41_b\0\x90\xb1\x90", b"\x80\x08\x90", b"\0",
+    b"\x20\x93\x01\x40_c\0\x72\x80\x01\x90", b"\x30\x40\0\xa0\x08", b"\x40_e\0",
+    b"\x3e\x40_d\0\xc0\x02\x08" + 250 * b"\x90\x72\x10",
+))  # fmt: skip
+_UNUSUAL = b"\x12\x51\x40_last\0\x90"  # for which all of the table is read step by step
+
+
+@given(st.lists(_USUAL), st.booleans())
+def test_opcodes_are_read_alike_at_once_and_step_by_step(runs: list[bytes], lazy: bool) -> None:
+    table = b"\x51" + b"".join(runs)
+    found = {key: names for key, names in read_opcodes(table, lazy=lazy).items() if names}
+    slowly = dict(read_opcodes(table + _UNUSUAL, lazy=lazy))
+    if lazy or b"\0" not in runs:
+        assert slowly[2, False].pop() == b"_last"
+    assert {key: names for key, names in slowly.items() if names} == found
+
+
+_NAMES = b"\0_a\0_bc\0\0_d\0"
+
+
+def _chain(form: int, byte_order: str, starts: list[int]) -> bytes:
+    layout, weak, before = {1: ("I", 8, 9), 2: ("Ii", 8, 9), 3: ("QQ", 16, 32)}[form]
+    entries = [(start << before | (start == 4) << weak | 3, 0)[: len(layout)] for start in starts]
+    imports = b"".join(struct.pack(byte_order + layout, *entry) for entry in entries)
+    head = (0, 28, 32, 32 + len(imports), len(starts), form, 0, 0)
+    return struct.pack(byte_order + "8I", *head) + imports + _NAMES
+
+
+@pytest.mark.parametrize("form", [1, 2, 3])
+@pytest.mark.parametrize("byte_order", "<>")
+def test_chained_imports_are_read_in_any_order(form: int, byte_order: str) -> None:
+    names = {1: b"_a", 4: b"_bc", 6: b"c", 8: b"", 9: b"_d"}
+    for starts in ([1, 4, 8, 9], [4, 8], [9, 1], [6, 4], [8, 8], [1, 8], [1], []):
+        table = _chain(form, byte_order, starts)
+        strong = [names[start] for start in starts if start != 4]
+        weak = [b"_bc"] if 4 in starts else []
+        found = read_chained_imports(table, byte_order)
+        assert found == {
+            key: group for key, group in {(3, False): strong, (3, True): weak}.items() if group
+        }
+    for starts in ([1, 4, 8, 9], [9, 1]):
+        with pytest.raises(MalformedError, match="a name of the chained fixups runs beyond"):
+            read_chained_imports(_chain(form, byte_order, starts)[:-1], byte_order)
 
 
 def test_a_reexport_from_wherever_it_is_has_a_negative_ordinal() -> None:
