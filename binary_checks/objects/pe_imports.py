@@ -69,9 +69,11 @@ class PeImports(PeSymbolTable):
         """By DLL the names that are asked of it: none may be missing."""
         names, found, start = self._all_names(), dict[str, frozenset[str]](), 0
         for library, end in zip(self._libraries, self._ends, strict=True):
-            found[library] = found.get(library, frozenset()).union(names[start:end])
+            if start < end:
+                group = frozenset(names[start:end])
+                found[library] = found[library] | group if library in found else group
             start = end
-        return {library: group for library, group in found.items() if group}
+        return found
 
     @property
     def by_version(self) -> Mapping[tuple[str, str], frozenset[str]]:

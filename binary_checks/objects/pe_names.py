@@ -68,7 +68,7 @@ class Names:
             while portion := [address - start for address in islice(left, fitting)]:
                 found = _cut(text, portion, longest)
                 names += found
-                budget -= sum(map(len, found))
+                budget -= len("".join(found))
                 if budget < 0:
                     longest, fitting = _SHORT, _PORTION
         return names
@@ -98,7 +98,7 @@ def _cut(text: str, places: Iterable[int], longest: int) -> list[str]:
     else:
         ends = ((start, find("\0", start, start + longest)) for start in places)
         names = [text[start : end if end >= 0 else start + longest] for start, end in ends]
-    if all(map(str.isascii, names)):  # as names are; the hints before them need not be
+    if "".join(names).isascii():  # as names are; the hints before them need not be
         return names
     return [decode(name.encode("latin-1")) for name in names]
 

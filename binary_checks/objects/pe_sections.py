@@ -27,7 +27,7 @@ _LONGEST_NAME = 4096
 class MappedImage:
     """The file's bytes by their address in memory, relative to the image base."""
 
-    __slots__ = ("_block", "_block_start", "_maps", "_source", "header")
+    __slots__ = ("_block", "_block_start", "_maps", "_source", "_texts", "_texts_start", "header")
 
     def __init__(self, source: ByteSource, header: PeHeader, sections: Iterable[Section]) -> None:
         self.header = header
@@ -35,6 +35,8 @@ class MappedImage:
         self._maps = tuple(_map(header, sections, source.size))
         self._block = b""
         self._block_start = 0
+        self._texts = b""
+        self._texts_start = 0
 
     def locate(self, address: int, what: str) -> tuple[int, int, int]:
         """File offset of an address, bytes of the file and of memory from there to the end."""
@@ -74,17 +76,19 @@ class MappedImage:
         return layout.unpack_from(self._block, start)
 
     def text(self, address: int, what: str) -> str:
-        """The zero-terminated name at an address."""
-        content = self.read_some(address, 256, what)
-        if b"\0" not in content:
-            content = self.read_some(address, _LONGEST_NAME, what)
-        end = content.find(b"\0")
+        """The zero-terminated name at an address; neighbours are read along."""
+        start = address - self._texts_start
+        end = self._texts.find(b"\0", start) if start >= 0 else -1
+        if end < 0:
+            self._texts = self.read_some(address, _LONGEST_NAME, what)
+            self._texts_start, start = address, 0
+            end = self._texts.find(b"\0")
         if end >= 0:
-            return decode(content[:end])
+            return decode(self._texts[start:end])
         _, available, memory = self.locate(address, what)
-        if len(content) < available or available == memory:
+        if len(self._texts) < available or available == memory:
             raise MalformedError(f"{what} at address {address:#x} has no end")
-        return decode(content)
+        return decode(self._texts)
 
 
 def decode(name: bytes) -> str:
