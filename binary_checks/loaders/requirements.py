@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from binary_checks.model import Distribution, Package, TargetSystem
-from binary_checks.model.requirements import applicable
+from binary_checks.model.requirements import applicable, names_required
 from binary_checks.records import dataclass
 
 if TYPE_CHECKING:
@@ -34,6 +34,10 @@ def sort_out(
     a one is left out, and told of unless another one of that name fits. What those given require
     in turn is required too: torch's libraries of CUDA come with what cuda-toolkit requires.
     """
+    requirements, others = tuple(requirements), tuple(others)
+    if not others:
+        missing = names_required(requirements, target)
+        return Beside(packages=(), missing=tuple(sorted(missing)), refused=())
     wanted = _by_name(applicable(requirements, target))
     packages: list[Package] = []
     refused: dict[str, list[str]] = {}
@@ -94,5 +98,5 @@ def fits(version: str, requirement: Requirement) -> bool:
     """Whether that version may be installed; a pre-release may, as somebody has given it."""
     try:
         return requirement.specifier.contains(Version(version), prereleases=True)
-    except InvalidVersion:
+    except ValueError:
         return True  # nothing is known against it

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import operator
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
+
+from packaging.utils import canonicalize_name
 
 from binary_checks.model.system import TargetSystem
 
@@ -22,24 +26,42 @@ _MACHINES: dict[str, dict[str, str]] = {
 }
 """What ``platform.machine()`` says there, where it is another word than ours."""
 
+_VERSION = r"(?:[<>]=?|[=!]=)[ \t]*[0-9]+(?:\.[0-9]+)*"
+_PLAIN = (
+    r"[ \t]*([a-zA-Z0-9](?:[a-zA-Z0-9._-]*[a-zA-Z0-9])?)[ \t]*"
+    rf"(?:{_VERSION}(?:[ \t]*,[ \t]*{_VERSION})*)?[ \t]*"
+)
+"""A requirement as most are: a name, and versions in numbers alone."""
+_PLAIN_COMPARISON = (
+    r"[ \t]*(extra|implementation_name|os_name|platform_(?:machine|python_implementation|system)"
+    r"|python_version|sys_platform)"
+    r"""[ \t]*([<>]=?|[=!]=)[ \t]*(["'])([a-zA-Z][a-zA-Z0-9_-]*|[0-9]{1,4}\.[0-9]{1,4})\3[ \t]*"""
+)
+_OPERATORS = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
 
 def read_requirement(text: str) -> Requirement | None:
     """Parse it; None where it is no requirement, of which the installer says what is wrong."""
-    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.requirements import Requirement
 
     try:
         return Requirement(text)
-    except (InvalidRequirement, RecursionError):  # thousands of parentheses
+    except (ValueError, RecursionError):  # thousands of digits, or parentheses
         return None
 
 
 def applies(requirement: Requirement, environment: Mapping[str, str]) -> bool:
     """Whether its marker is true there; one that means nothing (``extra > 'x'``) applies."""
-    from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
-
     try:
         return requirement.marker is None or requirement.marker.evaluate(dict(environment))
-    except (UndefinedComparison, UndefinedEnvironmentName, RecursionError):
+    except (ValueError, RecursionError):
         return True
 
 
@@ -51,6 +73,44 @@ def applicable(
     for requirement in map(read_requirement, texts):
         if requirement is not None and any(applies(requirement, each) for each in environments):
             yield requirement
+
+
+def names_required(texts: Iterable[str], target: TargetSystem) -> frozenset[str]:
+    """The names, normalised, of the requirements that hold on the target, without extras.
+
+    The grammar is asked only of what is not plain.
+    """
+    environment = environment_of(target)
+    names, others = set(), []
+    for text in texts:
+        head, marked, marker = text.partition(";")
+        holds = _holds(marker, environment) if marked else True
+        plain = re.fullmatch(_PLAIN, head)
+        if holds and plain:
+            names.add(canonicalize_name(plain[1]))
+        elif holds is not False or "@" in head:  # an address may have a semicolon
+            others.append(text)
+    return frozenset(names.union(canonicalize_name(i.name) for i in applicable(others, target)))
+
+
+def _holds(marker: str, environment: Mapping[str, str]) -> bool | None:
+    """Whether a marker is true; None where it is not plain."""
+    found = []
+    for part in marker.split(" and "):
+        match = re.fullmatch(_PLAIN_COMPARISON, part)
+        if match is None:
+            return None
+        word, sign, _, value = match.groups()
+        numeric = word == "python_version"
+        if numeric is not value[0].isdecimal() or not (numeric or sign in {"==", "!="}):
+            return None
+        mine, compare = environment[word], _OPERATORS[sign]
+        found.append(compare(_numbers(mine), _numbers(value)) if numeric else compare(mine, value))
+    return all(found)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
 
 
 def environment_of(target: TargetSystem, extra: str = "") -> dict[str, str]:

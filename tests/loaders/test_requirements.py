@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import pytest
+from packaging.utils import canonicalize_name
 
 from binary_checks.loaders import simulate
 from binary_checks.model import Linkage, Wheel
+from binary_checks.model.requirements import applicable, names_required
 from fixtures.linking import extension, library, target
 from fixtures.values import wheel
 
@@ -112,3 +114,37 @@ def test_what_is_needed_in_a_given_package_is_told_apart_from_the_packages_own()
     assert [(edge.path, edge.needed) for edge in linkage.edges_beside] == [
         ("wheel:torch:torch/libtorch.so", "libx.so.1")
     ]
+
+
+PLAIN = (
+    "Foo_bar>=1.2,<3 ; python_version >= '3.9' and python_version < \"3.10\"",
+    'a; python_version != "3.11"',
+    "b;sys_platform=='darwin'and extra == 't'",
+    "c; platform_machine != 'x86_64'",
+    "d",
+    "e[x]~=1.0; extra == 'test'",
+    "f.g==1 ; os_name == 'posix' and  implementation_name == 'cpython'",
+)
+OTHERS = (
+    "a;", "b>=1,", "c>=1,<", "d~=1", "e==1.*", "f=1", "g>1..2", "h_; os_name == 'posix'", "i j", "",
+    "k@https://x/;extra=='t'", "l @ https://x/;extra == 't'", "m @ https://x/ ; extra == 't'",
+    "n; extra == 't' or os_name == 'posix'", "o; extra == 't", "p; extra > 't'", "q; extra == ''",
+    "r; python_version > 'x'", "s; 'posix' == os_name", "t; os_name == 'a and b'", "u; extra!='t'",
+    "v; os_name == 'posix' and", "w (>=1); (os_name == 'nt') and extra == 't'", "x; extra=='9.9'",
+    "y; python_version < '" + "9" * 9999 + ".0'", "\u0661; os_name == 'nt'", "z\n; os_name == 'nt'",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", [*PLAIN, *OTHERS, *REQUIRES])
+@pytest.mark.parametrize("system", ["linux", "macos", "windows"])
+def test_names_are_told_without_the_grammar_as_with_it(text: str, system: str) -> None:
+    on = target(system=system, libc="glibc" if system == "linux" else "")
+    with_it = {canonicalize_name(item.name) for item in applicable((text,), on)}
+    assert names_required((text,), on) == with_it
+
+
+def test_the_grammar_is_not_asked_for_what_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr("binary_checks.model.requirements.read_requirement", asked.append)
+    assert names_required((*PLAIN, "a @ https://x/;os_name == 'nt'"), target()) == {"d", "f-g"}
+    assert asked == [PLAIN[2], "a @ https://x/;os_name == 'nt'"]
