@@ -141,7 +141,7 @@ class Layout(Generic[ObjectT]):
     def definers(self, names: frozenset[str], needer: ObjectT) -> Mapping[str, str]:
         """The first object of the layout that defines each symbol, where there is one."""
         found: dict[str, str] = {}
-        for item in (item for files in self._files.values() for item in files):
+        for item in (item for files in self._files.values() for item in files) if names else ():
             if len(found) == len(names):
                 break
             if self.fits(item, needer.architecture):

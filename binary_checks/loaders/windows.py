@@ -16,7 +16,7 @@ from binary_checks.model import Dependency, Kind, Package, PeFile, Rule, TargetS
 
 _API_SET = re.compile(r"(?:api|ext)-[a-z0-9-]+-l\d+-\d+-\d+(?:\.dll)?")
 # What every Python for Windows has beside its program; of which one CPython has, there are data.
-_ANY_PYTHONS = re.compile(r"vcruntime140(?:_1)?\.dll|libpypy3\.\d+-c\.dll|python3\d*t?\.dll")
+_ANY_PYTHONS = r"vcruntime140(?:_1)?\.dll|libpypy3\.\d+-c\.dll|python3\d*t?\.dll"
 _PREFIX = "../.."
 """Where python.exe is, seen from site-packages: ``<prefix>\\Lib\\site-packages``."""
 
@@ -41,17 +41,20 @@ class WindowsLoader:
             for path in each.preloaded
         }
         added = (*target.dll_directories, *(d for each in packages for d in each.dll_directories))
-        self._added = tuple(
-            Place(directory=directory, rule=Rule.ADDED_DIRECTORY)
-            for directory in dict.fromkeys(added)
+        self._others = (
+            Place(directory=_PREFIX, rule=Rule.APPLICATION),
+            *(Place(directory=each, rule=Rule.ADDED_DIRECTORY) for each in dict.fromkeys(added)),
         )
+        self._begun: dict[tuple[str, Kind], tuple[Place, ...]] = {}
 
     def begin(self, root: PeFile) -> tuple[Place, ...]:
         """The root's directory serves all that is loaded because of it; a program has no others."""
-        own = Place(directory=root.directory, rule=Rule.SIBLING)
-        if root.kind is Kind.EXECUTABLE:
-            return (own,)
-        return (own, Place(directory=_PREFIX, rule=Rule.APPLICATION), *self._added)
+        key = root.directory, root.kind
+        if key not in self._begun:
+            own = Place(directory=root.directory, rule=Rule.SIBLING)
+            others = () if root.kind is Kind.EXECUTABLE else self._others
+            self._begun[key] = (own, *others)
+        return self._begun[key]
 
     def hand_down(self, library: PeFile, handed: tuple[Place, ...]) -> tuple[Place, ...]:
         """The same for every need of one loading; what code opens by its path is one of its own."""
@@ -112,7 +115,7 @@ class WindowsLoader:
     def _is_pythons(self, name: str) -> bool:
         python = self.target.interpreter
         known = python.libraries if python else ()
-        return name in known or (not known and _ANY_PYTHONS.fullmatch(name) is not None)
+        return name in known or (not known and re.fullmatch(_ANY_PYTHONS, name) is not None)
 
     def _ask_system(self, library: PeFile, name: str, searched: Iterable[str]) -> End[PeFile]:
         own = tuple(directory for directory in searched if directory != _PREFIX)
