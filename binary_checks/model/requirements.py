@@ -61,7 +61,7 @@ def applies(requirement: Requirement, environment: Mapping[str, str]) -> bool:
     """Whether its marker is true there; one that means nothing (``extra > 'x'``) applies."""
     try:
         return requirement.marker is None or requirement.marker.evaluate(dict(environment))
-    except (ValueError, RecursionError):
+    except (KeyError, ValueError, RecursionError):  # no word of ours, or none to be compared
         return True
 
 

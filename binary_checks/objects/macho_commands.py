@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from struct import Struct
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from binary_checks.errors import MalformedError
-from binary_checks.objects.macho_header import MachHeader, Slice
+from binary_checks.objects.macho_header import MachHeader, Slice, compile_layout
 
 LC_SEGMENT: Final = 0x1
 LC_SYMTAB: Final = 0x2
@@ -56,7 +56,7 @@ class Command(NamedTuple):
 
     def unpack(self, layout: str) -> tuple[Any, ...]:
         """The fields that follow the head; raises MalformedError where the command is shorter."""
-        struct = Struct(self.byte_order + layout)
+        struct = compile_layout(self.byte_order + layout)
         if len(self.contents) < 8 + struct.size:
             raise MalformedError(
                 f"load command {self.type:#x} has only {len(self.contents)} bytes", self.offset
@@ -76,19 +76,19 @@ class Command(NamedTuple):
 class Commands:
     """The load commands of one slice, by type."""
 
-    __slots__ = ("_by_type", "_in_order")
+    __slots__ = ("_by_type",)
 
     def __init__(self, commands: Iterable[Command]) -> None:
-        self._in_order = tuple(commands)
         self._by_type: dict[int, list[Command]] = {}
-        for command in self._in_order:
+        for command in commands:
             self._by_type.setdefault(command.type, []).append(command)
 
     def find(self, *types: int) -> tuple[Command, ...]:
         """Those of any of the types, in the order of the file."""
         if len(types) == 1:
             return tuple(self._by_type.get(types[0], ()))
-        return tuple(command for command in self._in_order if command.type in types)
+        found = [command for each in types for command in self._by_type.get(each, ())]
+        return tuple(sorted(found, key=attrgetter("offset")))
 
     def first(self, *types: int) -> Command | None:
         """The first of any of the types; None when there is none."""

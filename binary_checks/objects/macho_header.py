@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -29,6 +30,10 @@ _HEADER_SIZE = {32: 28, 64: 32}
 _ARCHIVE = b"!<arch>\n"
 
 
+compile_layout = cache(Struct)
+"""All slices have the same few."""
+
+
 class MachHeader(NamedTuple):
     """What the Mach-O header says."""
 
@@ -48,7 +53,7 @@ class MachHeader(NamedTuple):
 
     def struct(self, layout: str) -> Struct:
         """A compiled structure in the file's byte order."""
-        return Struct(self.byte_order + layout)
+        return compile_layout(self.byte_order + layout)
 
 
 class Slice:
@@ -120,7 +125,7 @@ def read_header(source: Slice) -> MachHeader:
     bits, byte_order = THIN[start[:4]]
     if len(start) < _HEADER_SIZE[bits]:
         raise MalformedError("the file ends within the Mach-O header", len(start))
-    header = MachHeader(bits, byte_order, *Struct(byte_order + "6I").unpack_from(start, 4))
+    header = MachHeader(bits, byte_order, *compile_layout(byte_order + "6I").unpack_from(start, 4))
     end = header.commands_offset + header.commands_size
     if end > source.size:
         raise MalformedError(

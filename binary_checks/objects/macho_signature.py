@@ -52,6 +52,11 @@ class CodeDirectory(NamedTuple):
     page_size: int  # bytes; 0: all is one page
     hashes: bytes
 
+    @property
+    def step(self) -> int:
+        """From page to page."""
+        return self.page_size or max(self.limit, 1)
+
 
 def find_signature_faults(source: Slice, start: int, size: int) -> tuple[str, ...]:
     """What is wrong with the code signature at that place of the slice; () for nothing."""
@@ -103,7 +108,7 @@ def _choose(directories: Iterator[CodeDirectory]) -> CodeDirectory:
 
 def _verify(source: Slice, directory: CodeDirectory, signature_start: int) -> Iterator[str]:
     name, _, length = _HASHES[directory.hash_type]
-    limit, page_size = directory.limit, directory.page_size or max(directory.limit, 1)
+    limit, page_size = directory.limit, directory.step
     if limit > signature_start or (page_size < _SMALLEST_PAGE and directory.page_size):
         yield f"the code signature claims to cover {limit} bytes in pages of {page_size}"
         return
@@ -113,15 +118,15 @@ def _verify(source: Slice, directory: CodeDirectory, signature_start: int) -> It
     if pages * length != len(directory.hashes):
         yield f"the code signature has {len(directory.hashes) // length} hashes, not {pages}"
         return
-    seen = _hash_seen_pages(source, directory)
-    if seen == directory.hashes:
+    digests = _hash_seen_pages(source, directory) or _hash_all_pages(source, directory)
+    if digests == directory.hashes:
         return
-    wrong = list(_find_wrong_pages(source, directory, page_size, seen))
-    if wrong:
-        yield (
-            f"the code signature's {name} of {len(wrong)} of {pages} pages is wrong, "
-            f"first at byte {wrong[0] * page_size:#x}"
-        )
+    starts = range(0, len(digests), length)
+    wrong = [at for at in starts if digests[at : at + length] != directory.hashes[at : at + length]]
+    yield (
+        f"the code signature's {name} of {len(wrong)} of {pages} pages is wrong, "
+        f"first at byte {wrong[0] // length * page_size:#x}"
+    )
 
 
 def _hash_seen_pages(source: Slice, directory: CodeDirectory) -> bytes | None:
@@ -133,19 +138,11 @@ def _hash_seen_pages(source: Slice, directory: CodeDirectory) -> bytes | None:
     return scout.digests if same else None
 
 
-def _find_wrong_pages(
-    source: Slice, directory: CodeDirectory, page_size: int, seen: bytes | None
-) -> Iterator[int]:
+def _hash_all_pages(source: Slice, directory: CodeDirectory) -> bytes:
+    limit, page_size = directory.limit, directory.step
     _, hash_, length = _HASHES[directory.hash_type]
-    pages = _hash_large_pages if page_size > _CHUNK else _hash_pages
-    digests = (
-        (seen[place : place + length] for place in range(0, len(seen), length))
-        if seen is not None
-        else pages(source, directory.limit, page_size, hash_)
-    )
-    for number, digest in enumerate(digests):
-        if digest[:length] != directory.hashes[number * length : (number + 1) * length]:
-            yield number
+    hash_pages = _hash_large_pages if page_size > _CHUNK else _hash_pages
+    return b"".join([each[:length] for each in hash_pages(source, limit, page_size, hash_)])
 
 
 def _hash_pages(source: Slice, limit: int, page_size: int, hash_: _Hash) -> Iterator[bytes]:
