@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
 from enum import Enum
 from typing import Any
 
@@ -45,7 +44,7 @@ class Entry:
 
     def to_json(self) -> dict[str, Any]:
         """Plain dictionaries, lists, strings and numbers."""
-        return {**asdict(self), "outcome": self.outcome.value}
+        return {**_take_apart(self), "outcome": self.outcome.value}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Entry:
@@ -57,6 +56,15 @@ class Entry:
                 "verdict": value["verdict"] and _verdict(value["verdict"]),
             }
         )
+
+
+def _take_apart(value: Any) -> Any:
+    """As `dataclasses.asdict` would, which copies each text before it finds that it need not."""
+    if isinstance(value, tuple):
+        return tuple(map(_take_apart, value))
+    if isinstance(value, (Entry, Verdict, Accepted, Problem, NotLooked, Note)):
+        return {name: _take_apart(getattr(value, name)) for name in value.__slots__}
+    return value
 
 
 def _verdict(value: Mapping[str, Any]) -> Verdict:

@@ -218,7 +218,7 @@ def validate(profile: Profile, checks: Iterable[Check[Any]]) -> Profile:
         check_id: _convert_options(values, by_id[check_id].options, f"{where}: options.{check_id}")
         for check_id, values in profile.options.items()
     }
-    return replace(profile, options=options)
+    return replace(profile, options=options) if options else profile
 
 
 def _convert_options(

@@ -137,8 +137,6 @@ def _names_by_path(package: Package) -> dict[str, set[str]]:
 
 def _gather(package: Package, namespaces: Collection[str]) -> dict[str, _Evidence]:
     """The evidence in each namespace; only in the given ones, where there are any."""
-    from binary_checks.model.mangling import names_old_abi  # for the few names that may tell
-
     found: dict[str, _Evidence] = {}
     for path, names in _names_by_path(package).items():
         for name in sorted(names):
@@ -146,10 +144,16 @@ def _gather(package: Package, namespaces: Collection[str]) -> dict[str, _Evidenc
             namespace = _namespace_of(name)
             if not namespace or (namespaces and namespace not in namespaces):
                 continue
-            if new or names_old_abi(name):
+            if new or _names_old_abi(name):
                 evidence = found.setdefault(namespace, _Evidence())
                 (evidence.new if new else evidence.old).setdefault(path, []).append(name)
     return found
+
+
+def _names_old_abi(mangled: str) -> bool:
+    from binary_checks.model.mangling import names_old_abi  # of few packages a name may tell
+
+    return names_old_abi(mangled)
 
 
 def _namespace_of(mangled: str) -> str:
