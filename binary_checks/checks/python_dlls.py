@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 from packaging.tags import Tag
@@ -14,6 +15,7 @@ _STABLE = ("python3.dll", "python3t.dll")
 _INTERPRETER = r"(?P<name>cp|pp)(?P<major>\d)(?P<minor>\d*)"
 
 
+@functools.lru_cache(maxsize=4096)  # the objects of a package need the same few
 def is_python_dll(name: str) -> bool:
     """Whether a needed name is an interpreter's, a debug build's and MSYS2's among them."""
     return re.fullmatch(_PYTHON, name.lower()) is not None

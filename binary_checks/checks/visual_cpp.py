@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 from binary_checks.model import PeFile
@@ -21,11 +22,13 @@ _MICROSOFT = 14
 """The major version of Microsoft's linkers since 2015; MinGW's have 2."""
 
 
+@functools.lru_cache(maxsize=4096)  # the objects of a package need the same few
 def is_debug_runtime(name: str) -> bool:
     """Whether it is a DLL that comes with Visual Studio, and with nothing else."""
     return re.fullmatch(_DEBUG, name.lower()) is not None
 
 
+@functools.lru_cache(maxsize=4096)
 def is_redistributable(name: str) -> bool:
     """Whether it is a DLL of the runtime that CPython does not bring.
 

@@ -141,20 +141,18 @@ def load_order_dependent(linkage: Linkage, package: Package) -> Iterator[Finding
     yield from find_unloaded(linkage, package)
     found = owners(package)
     for edge in linkage.edges:
-        searched = spell_search(edge, found)
         strayed = bool(edge.elsewhere) and not edge.delayed and _lacks(edge, linkage)
         if strayed and not edge.unknown and not is_executable(edge, found):
-            sentence = (
-                f"needs {edge.needed} and does not find it by itself ({searched}): "
-                f"it loads only after {edge.elsewhere[0]} was loaded"
-            )
+            why = f"it loads only after {edge.elsewhere[0]} was loaded"
         elif _is_by_order(edge):
-            sentence = (
-                f"needs {edge.needed} and does not find it by itself ({searched}): it loads only "
-                f"because {edge.root}, when it is opened, loads {edge.resolved} before"
+            why = (
+                f"it loads only because {edge.root}, when it is opened, loads {edge.resolved} "
+                "before"
             )
         else:
             continue
+        searched = spell_search(edge, found)
+        sentence = f"needs {edge.needed} and does not find it by itself ({searched}): {why}"
         meant = linkage.format is Format.PE and not _is_module(edge.root or edge.path, package)
         yield (Note if meant else Problem)(path=edge.path, sentence=sentence)
 
@@ -177,10 +175,11 @@ def missing_search_directory(linkage: Linkage, package: Package) -> Iterator[Fin
     if linkage.format is Format.PE:
         raise NotApplicable("on Windows no object names directories")
     yield from find_unloaded(linkage, package)
-    known = directories(package)
-    for edge in linkage.edges:
+    lucky = [e for e in linkage.edges if _is_by_order(e) or (not e.resolved and e.elsewhere)]
+    known = directories(package) if lucky else ()
+    for edge in lucky:
         wrong = [directory for directory in edge.searched if directory not in known]
-        if wrong and (_is_by_order(edge) or (edge.resolved is None and edge.elsewhere)):
+        if wrong:
             sentence = (
                 f"looks for {edge.needed} in {spell_directories(wrong)}, which the package does "
                 f"not have; the library is {edge.resolved or edge.elsewhere[0]}"
