@@ -113,9 +113,9 @@ def searched(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
 
 
 def watchers(head: bytes, size: int, device: Scout | None) -> tuple[Scout, ...]:
-    """Whoever searches strings for names."""
+    """Whoever searches strings for names; what is kept whole is searched if it opens libraries."""
     del device
-    sections = _read_first_sections(head, size)
+    sections = _read_first_sections(head, size) if size > _NEARBY else ()
     return (find_name_scout(sections),) if sections else ()
 
 
