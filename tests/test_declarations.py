@@ -13,6 +13,7 @@ import pytest
 
 from binary_checks.check import FAMILIES, Check, find_checks
 from binary_checks.explanation import explain
+from binary_checks.model import Linkage, ObjectFile, Package, ProbeReport, TargetSystem
 
 CHECKS = find_checks()
 ROOT = Path(__file__).parents[1]
@@ -42,6 +43,8 @@ def test_a_check_belongs_to_a_family(check: Check[Any]) -> None:
 @each_check
 def test_a_check_says_what_it_runs_on_and_every_option_has_a_default(check: Check[Any]) -> None:
     assert check.subjects
+    for kind in (kind for kinds in check.facts for kind in kinds):
+        assert issubclass(kind, (Package, ObjectFile, Linkage, TargetSystem, ProbeReport))
     assert [] == [
         name for name, option in check.options.items() if option.default is Parameter.empty
     ]

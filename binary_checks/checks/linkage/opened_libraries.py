@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import NamedTuple
 
 from binary_checks.check import check
 from binary_checks.checks.python_dlls import is_python_dll
@@ -24,6 +23,7 @@ from binary_checks.model import (
     TargetSystem,
 )
 from binary_checks.model.phrases import name_first
+from binary_checks.records import dataclass
 
 _DRIVERS = (
     "libcuda.so*",
@@ -117,7 +117,8 @@ def _spell_nowhere(names: str, others: int, linkage: Linkage) -> str:
     return f"may open {names}{too}, which neither the package{given} {platform} provides"
 
 
-class _Provided(NamedTuple):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Provided:
     """What may be opened on the target."""
 
     names: Mapping[str, tuple[str, ...]]  # of the layout and the system, by their stems
@@ -130,7 +131,8 @@ class _Provided(NamedTuple):
         names: dict[str, tuple[str, ...]] = {}
         for name in sorted(linkage.names.union(system)):
             names[_stem(name)] = (*names.get(_stem(name), ()), name)
-        return cls(names, optional, linkage.format is Format.PE)
+        on_windows = linkage.format is Format.PE
+        return cls(names=names, optional=optional, on_windows=on_windows)
 
     def spell(self, name: str) -> str:
         return name.lower() if self.on_windows else name

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from typing import NamedTuple
+
+from binary_checks.records import dataclass
 
 _ARCHITECTURES = {
     "x86_64": ("x86_64",),
@@ -27,7 +28,8 @@ _FIRST_WITH_ARM64 = (11, 0)
 _LAST_BEFORE = (10, 16)  # what macOS 11 calls itself to programs that are older
 
 
-class MacTag(NamedTuple):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MacTag:
     """A platform tag of macOS, taken apart."""
 
     platform: str
@@ -54,7 +56,8 @@ def parse_mac_tag(platform: str) -> MacTag | None:
         return None
     if processor not in _ARCHITECTURES:
         return None
-    return MacTag(platform, (int(major), int(minor)), _ARCHITECTURES[processor])
+    version = int(major), int(minor)
+    return MacTag(platform=platform, version=version, architectures=_ARCHITECTURES[processor])
 
 
 def lowest_claims(platforms: Iterable[str]) -> dict[str, tuple[tuple[int, int], str]]:
