@@ -191,6 +191,8 @@ class _Process(Generic[ObjectT]):
     def _describe(
         self, library: ObjectT, names: frozenset[str], asked: str, edge: Edge | None
     ) -> Iterator[UnresolvedSymbol]:
+        if not names:
+            return
         elsewhere = self.loader.layout.definers(names, library)
         several = len(self.loader.target.architectures) > 1
         for name in sorted(names):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import field
+from itertools import chain
 
 from binary_checks.model.system import SystemLibrary
 from binary_checks.records import dataclass
@@ -74,11 +75,17 @@ def macos_library(name: str, version: Version) -> SystemLibrary | None:
     package that runs on 15.0 alone may need what came with 15. So a name that is missing here is in
     no macOS up to ``version``; of one that is here :func:`first_versions` says if it is too new.
     """
-    known = _find_exports(name)
-    if known is None or known.through < version:
+    known = macos_exports(name, version)
+    if known is None:
         return None
-    symbols = dict.fromkeys(known.since, _UNVERSIONED)
+    symbols = dict.fromkeys(chain.from_iterable(known.values()), _UNVERSIONED)
     return SystemLibrary(soname=name, symbols=symbols, versions=frozenset())
+
+
+def macos_exports(name: str, version: Version) -> Mapping[Version | None, tuple[str, ...]] | None:
+    """Find the same symbols by the macOS that was the first to have them."""
+    known = _find_exports(name)
+    return None if known is None or known.through < version else known.by_first
 
 
 def first_versions(library: str) -> Mapping[str, Version | None]:
@@ -88,7 +95,8 @@ def first_versions(library: str) -> Mapping[str, Version | None]:
     the first release of the newer one's year, so that no system is said to lack what it has.
     """
     known = _find_exports(library)
-    return {} if known is None else known.since
+    by_first = {} if known is None else known.by_first
+    return {symbol: first for first, symbols in by_first.items() for symbol in symbols}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,7 +109,7 @@ class _Names:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Exports:
     through: Version  # the newest macOS that the data cover
-    since: Mapping[str, Version | None] = field(hash=False)
+    by_first: Mapping[Version | None, tuple[str, ...]] = field(hash=False)
 
 
 @functools.cache
@@ -143,10 +151,11 @@ def _find_exports(name: str) -> _Exports | None:
 @functools.cache
 def _read_exports(name: str) -> _Exports:
     content = read_committed("macos", f"{name.rpartition('/')[2]}.json.gz")
-    since: dict[str, Version | None] = {}
-    for version, symbols in content["since"]:
-        since.update(dict.fromkeys(symbols.split("\n"), _parse(version) if version else None))
-    return _Exports(through=_parse(content["through"]), since=since)
+    by_first = {
+        _parse(version) if version else None: tuple(symbols.split("\n"))
+        for version, symbols in content["since"]
+    }
+    return _Exports(through=_parse(content["through"]), by_first=by_first)
 
 
 def _spell(version: Version) -> str:

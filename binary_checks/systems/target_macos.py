@@ -8,12 +8,7 @@ from collections.abc import Iterator, Mapping
 from packaging.tags import Tag
 
 from binary_checks.model import SystemLibrary, TargetSystem
-from binary_checks.systems.macos import (
-    first_versions,
-    macos_libraries,
-    macos_library,
-    partly_there,
-)
+from binary_checks.systems.macos import macos_exports, macos_libraries, partly_there
 from binary_checks.systems.python_tags import interpreter_of, spell_interpreter
 
 _MACOS = re.compile(r"macosx_(?P<major>\d+)_(?P<minor>\d+)_(?P<architecture>\w+)")
@@ -89,10 +84,11 @@ class _LibraryData(Mapping[str, SystemLibrary]):
 
 def _find_library(name: str, minimum: tuple[int, int]) -> SystemLibrary | None:
     """The library with the macOS that first had a symbol in the place of its version."""
-    found = macos_library(name, minimum)
-    if found is None:
+    known = macos_exports(name, minimum)
+    if known is None:
         return None
-    firsts = first_versions(name)
-    nodes = {v: frozenset({"{}.{}".format(*v)}) if v else _ANY for v in set(firsts.values())}
-    symbols = {symbol: nodes[first] for symbol, first in firsts.items()}
+    symbols: dict[str, frozenset[str]] = {}
+    for first, names in known.items():
+        node = frozenset({"{}.{}".format(*first)}) if first else _ANY
+        symbols.update(dict.fromkeys(names, node))
     return SystemLibrary(soname=name, symbols=symbols, versions=frozenset())
