@@ -41,18 +41,20 @@ _READERS = {
     Format.DEVICE: "device_files",
 }
 _BEGINNINGS = {
-    b"\x7fE": Format.ELF,
-    b"MZ": Format.PE,
-    b"\xfe\xed": Format.MACHO,
-    b"\xce\xfa": Format.MACHO,
-    b"\xcf\xfa": Format.MACHO,
-    b"\xca\xfe": Format.MACHO,
-    b"!<": Format.ARCHIVE,
-    b"\x50\xed": Format.DEVICE,
-    b"__": Format.DEVICE,
-    b"CC": Format.DEVICE,
+    b"\x7fELF": Format.ELF,
+    b"\xfe\xed\xfa\xce": Format.MACHO,
+    b"\xfe\xed\xfa\xcf": Format.MACHO,
+    b"\xce\xfa\xed\xfe": Format.MACHO,
+    b"\xcf\xfa\xed\xfe": Format.MACHO,
+    b"\xca\xfe\xba\xbe": Format.MACHO,
+    b"\xca\xfe\xba\xbf": Format.MACHO,
+    b"!<ar": Format.ARCHIVE,
+    b"\x50\xed\x55\xba": Format.DEVICE,
+    b"__CL": Format.DEVICE,
+    b"CCOB": Format.DEVICE,
 }
-"""By its first two bytes nearly every file is told to be no object, and no reader is asked."""
+"""By its first four bytes nearly every file is told to be no object, and no reader is loaded."""
+_PE = b"MZ"  # the one that two bytes announce
 
 
 @cache
@@ -63,7 +65,7 @@ def _reader(found: Format) -> _Reader:
 
 def recognise(head: bytes) -> Format | None:
     """The format that the first bytes (64 are enough) announce, None for anything else."""
-    found = _BEGINNINGS.get(head[:2])
+    found = Format.PE if head.startswith(_PE) else _BEGINNINGS.get(head[:4])
     return found if found and _reader(found).recognises(head) else None
 
 
