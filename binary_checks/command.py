@@ -40,10 +40,13 @@ _NOTHING = "name a package, for example dist/*.whl"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check the packages named, or print the facts of one; returns the exit status."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    if sys.stdout is None:  # closed by the caller
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
     try:
-        return inspect(arguments[1:]) if arguments[:1] == ["inspect"] else check(arguments)
+        status = inspect(arguments[1:]) if arguments[:1] == ["inspect"] else check(arguments)
+        sys.stdout.flush()
+        return status
     except (OSError, KeyboardInterrupt) as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else it breaks at exit
         if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):

@@ -238,3 +238,12 @@ def test_an_output_that_takes_nothing_is_one_line(tmp_path: Path, arguments: lis
     assert result.returncode == 2
     assert result.stderr.splitlines()[0].startswith("binary-checks: [Errno 28]")
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the shell closes them")
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_streams_that_the_caller_closed_change_no_verdict(tmp_path: Path, closed: str) -> None:
+    for status, path in ((0, healthy(tmp_path / "a")), (1, faulty(tmp_path / "b"))):
+        words = [sys.executable, "-m", "binary_checks", "--binary-static", str(path)]
+        run = subprocess.run(["sh", "-c", f'exec "$@" {closed}', "sh", *words], check=False)
+        assert run.returncode == status
