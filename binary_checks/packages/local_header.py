@@ -22,8 +22,8 @@ def find_data(ahead: bytes) -> int | None:
     """Say how far behind the local header, with which ``ahead`` begins, the member's data begin."""
     if len(ahead) < _LOCAL.size or not ahead.startswith(b"PK\3\4"):
         return None
-    name_length, extra_length = _LENGTHS.unpack_from(ahead, _LOCAL.size - _LENGTHS.size)
-    return _LOCAL.size + int(name_length) + int(extra_length)
+    lengths: tuple[int, int] = _LENGTHS.unpack_from(ahead, _LOCAL.size - _LENGTHS.size)
+    return _LOCAL.size + sum(lengths)
 
 
 def locate(
