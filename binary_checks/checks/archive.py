@@ -21,7 +21,8 @@ def unreadable_member(package: Package) -> Iterator[Finding]:
     """The archive contradicts itself about a member, or does not yield it.
 
     A wrong CRC-32, a local header that disagrees with the central directory, encryption, data
-    that do not inflate to the declared size, a text that cannot be decoded.
+    that do not inflate to the declared size, a text that cannot be decoded, an object under the
+    name of source code.
 
     Why: one tool unpacks something else than the next, or refuses; a package index rejects it.
     Fix: write the archive again with one that is sound; look for a broken upload or download.

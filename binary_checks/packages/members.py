@@ -22,6 +22,7 @@ from binary_checks.packages.inflate import (
     read_stream,
 )
 from binary_checks.packages.local_header import find_overlaps
+from binary_checks.packages.preview import SOURCE_CODE
 from binary_checks.packages.retention import MemorySource, RetainedSource, retain
 from binary_checks.packages.sources import Mention
 
@@ -107,6 +108,10 @@ def _describe(
     objects: tuple[Read, ...] = (),
     content: bytes | None = None,
 ) -> MemberReading:
+    faults = outcome.faults
+    if objects and entry.name.endswith(SOURCE_CODE):
+        found = objects[0].format.value
+        faults = (*faults, f"by its name it is source code, by its first bytes {found}")
     member = Member(
         path=task.place(entry.name),
         archive_name=entry.name,
@@ -114,7 +119,7 @@ def _describe(
         compressed_size=entry.compressed_size,
         mode=entry.mode,
         sha256=outcome.sha256,
-        faults=outcome.faults,
+        faults=faults,
     )
     return MemberReading(member, objects, content)
 

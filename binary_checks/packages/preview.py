@@ -10,6 +10,9 @@ from binary_checks.packages.file_bytes import FileBytes
 from binary_checks.packages.inflate import read_head
 from binary_checks.records import dataclass
 
+SOURCE_CODE = (".py", ".pyi", ".h", ".hpp", ".cuh")
+"""How most names end. In such members nobody looks for objects beforehand: who reads them all tells
+of an object among them, as a fault of the member."""
 _HEAD = 64  # bytes
 
 
@@ -23,6 +26,7 @@ class Preview:
 
 def find_formats(file: FileBytes, archive: Archive, reader: ObjectReader) -> frozenset[Format]:
     """Say which formats of object files occur among the members."""
-    heads = (read_head(file, entry, _HEAD) for entry in archive.entries if entry.size)
+    looked_at = (e for e in archive.entries if e.size and not e.name.endswith(SOURCE_CODE))
+    heads = (read_head(file, entry, _HEAD) for entry in looked_at)
     found = (reader.recognise(head) for head in heads if head)
     return frozenset(each for each in found if each is not None)

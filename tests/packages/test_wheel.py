@@ -162,6 +162,18 @@ def test_a_preview_names_the_formats_that_occur(tmp_path: Path) -> None:
     assert preview(pure, FakeReader()).formats == frozenset()
 
 
+@pytest.mark.parametrize("size", [4, 2_000_000])
+def test_an_object_under_the_name_of_source_code_is_told_by_who_reads_it(
+    tmp_path: Path, size: int
+) -> None:
+    built = build_wheel(tmp_path, members={"demo/a.py": b"\x7fELF".ljust(size)})
+    assert preview(built, FakeReader()).formats == frozenset()
+    package = read(built)
+    (member,) = (member for member in package.members if member.path == "demo/a.py")
+    assert member.faults == ("by its name it is source code, by its first bytes ELF",)
+    assert [each.path for each in package.objects] == ["demo/a.py"]
+
+
 def test_progress_ends_at_the_whole(tmp_path: Path) -> None:
     steps: list[tuple[int, int]] = []
     built = build_wheel(tmp_path, members={"demo/a": bytes(30_000_000), "demo/b": bytes(9_000_000)})
