@@ -66,7 +66,7 @@ _USUAL_RUN = rb"""
 _USUAL_LAZY_RUN = (
     rb"(?:[\x70-\x7f]%(number)b)? (%(ordinal)b? %(symbol)b) \x00 [\x90-\x9f] \x00* | .+"
 )
-_MARK = b"\x40\xff"  # a symbol that no table has
+_MARK = b"\x40" + b"\xff" * 10  # a symbol that no table has, nor is it part of a cut number
 _MOST_AT_ONCE = 1 << 22  # bytes
 
 
@@ -179,7 +179,8 @@ def _read_names(table: bytes, names: int, entries: array[int], before: int) -> I
     if 0 < len(entries) < _MOST_AT_ONCE >> 3:
         starts = [packed >> before for packed in entries]
         found = table[names + starts[0] :].split(b"\0", len(starts))[:-1]
-        if starts == list(accumulate((len(name) + 1 for name in found[:-1]), initial=starts[0])):
+        behind = accumulate((len(name) + 1 for name in found[:-1]), initial=starts[0])
+        if found and starts == list(behind):
             return found
     return _find_names(table, (names + (packed >> before) for packed in entries))
 

@@ -125,8 +125,11 @@ def _choose(trie: bytes, place: int, names: Sequence[bytes], way: _Way) -> tuple
 
 def read_export(trie: bytes, name: bytes, node: int) -> Export:
     """What the trie says of a name at its node. Raises MalformedError."""
-    _, place = read_uleb(trie, node)
-    return _read_export(trie, place, name)
+    try:
+        _, place = read_uleb(trie, node)
+        return _read_export(trie, place, name)
+    except IndexError:
+        raise MalformedError(_BEYOND) from None
 
 
 def _read_export(trie: bytes, place: int, name: bytes) -> Export:

@@ -100,6 +100,12 @@ def test_a_fault_in_the_trie_is_met_where_names_lead_to_it() -> None:
         _exports(cut).verify()
 
 
+def test_a_trie_may_end_within_what_it_says_of_a_name() -> None:
+    cut = b"\0\1_a\0\6" + b"\1\x88\x80"
+    with pytest.raises(Unavailable, match=r"cannot be told: .* its end"):
+        _exports(cut).find("a")
+
+
 def test_a_trie_that_goes_round_is_left_soon() -> None:
     for trie in (b"\0\1\0\0", b"\0\1a\0\0", b"\0\2\0\0\0\0"):
         with pytest.raises(Unavailable, match="goes round"):

@@ -74,7 +74,16 @@ def test_a_number_without_end_is_malformed() -> None:
         list(walk_trie(b"\x05"))
 
 
-@pytest.mark.parametrize("opcodes", [b"\x40name", b"\xa0", b"\xd5", b"\xe0"])
+_ODD = b"\x40" + b"\xff" * 10 + b"\0"  # a name that is as good as any
+
+
+@pytest.mark.parametrize(
+    "opcodes",
+    [
+        b"\x40name", b"\xa0", b"\xd5", b"\xe0",
+        b"\x40\xff\0\x90\xc0", b"\x40\xff\0\xc0", _ODD + b"\xc0", _ODD + b"\x90\xa0",
+    ],
+)  # fmt: skip
 def test_opcodes_that_are_none_are_malformed(opcodes: bytes) -> None:
     with pytest.raises(MalformedError):
         list(read_opcodes(opcodes, lazy=False))
@@ -129,7 +138,7 @@ def test_chained_imports_are_read_in_any_order(form: int, byte_order: str) -> No
         assert found == {
             key: group for key, group in {(3, False): strong, (3, True): weak}.items() if group
         }
-    for starts in ([1, 4, 8, 9], [9, 1]):
+    for starts in ([1, 4, 8, 9], [9, 1], [9], [99]):
         with pytest.raises(MalformedError, match="a name of the chained fixups runs beyond"):
             read_chained_imports(_chain(form, byte_order, starts)[:-1], byte_order)
 
