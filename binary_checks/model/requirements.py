@@ -28,8 +28,8 @@ _MACHINES: dict[str, dict[str, str]] = {
 
 _VERSION = r"(?:[<>]=?|[=!]=)[ \t]*[0-9]+(?:\.[0-9]+)*"
 _PLAIN = (
-    r"[ \t]*([a-zA-Z0-9](?:[a-zA-Z0-9._-]*[a-zA-Z0-9])?)[ \t]*"
-    rf"(?:{_VERSION}(?:[ \t]*,[ \t]*{_VERSION})*)?[ \t]*"
+    r"[ \t]*([a-zA-Z0-9](?:[a-zA-Z0-9._-]*[a-zA-Z0-9])?)"
+    rf"(?:[ \t]*{_VERSION}(?:[ \t]*,[ \t]*{_VERSION})*)?[ \t]*"
 )
 """A requirement as most are: a name, and versions in numbers alone."""
 _PLAIN_COMPARISON = (

@@ -143,6 +143,12 @@ def test_names_are_told_without_the_grammar_as_with_it(text: str, system: str) -
     assert names_required((text,), on) == with_it
 
 
+def test_no_requirement_takes_more_time_than_its_length() -> None:
+    gap = " " * 300_000
+    texts = (f"a{gap}!", f"a{gap}==1!", f"a==1{gap}!", f"a; os_name{gap}!", f"b{gap}")
+    assert names_required(texts, target()) == {"b"}
+
+
 def test_the_grammar_is_not_asked_for_what_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     monkeypatch.setattr("binary_checks.model.requirements.read_requirement", asked.append)
