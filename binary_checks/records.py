@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import operator
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ __all__ = ["dataclass"]
 
 _OURS: dict[str, bool] = {"frozen": True, "kw_only": True, "slots": True}
 _FEW = 8  # instances, for which it takes less time not to compile
+_ONE_AT_A_TIME = threading.RLock()  # the standard decorator changes the class that it looks at
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
@@ -78,8 +80,9 @@ class _Later:
         self._name = name
 
     def __get__(self, _: object, owner: type) -> Any:
-        made = self._make(owner)
-        setattr(owner, self._name, made)
+        with _ONE_AT_A_TIME:
+            made = self._make(owner)
+            setattr(owner, self._name, made)
         return made
 
 

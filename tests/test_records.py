@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
+import threading
 from collections.abc import Callable
 from dataclasses import field
 from typing import Any
@@ -131,6 +132,26 @@ def test_every_instance_is_made_alike(action: Callable[[Any, Any, Any], Any], be
             assert version(major=1).minor == 0
             assert file(path="x").rows == library(path="y").rows
     assert _do(action, ours) == _do(action, standard)
+
+
+def test_one_thread_after_the_other_looks_at_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    version, _, _ = _declare(records.dataclass)
+    looks, found = [], []
+    other = threading.Thread(target=lambda: found.append(dataclasses.fields(version)))
+    standard = dataclasses.dataclass
+
+    def look(**how: Any) -> Any:
+        looks.append(how)
+        if len(looks) == 1:
+            other.start()
+            other.join(0.2)  # it waits for us; else it would look too
+        return standard(**how)
+
+    monkeypatch.setattr(dataclasses, "dataclass", look)
+    assert version(major=1, label="a") == version(major=1, label="b")
+    other.join()
+    assert len(looks) == 1
+    assert found == [dataclasses.fields(version)]
 
 
 def test_a_pickle_of_it_is_read() -> None:
