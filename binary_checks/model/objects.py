@@ -220,7 +220,10 @@ class MalformedObject:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnreadObject:
-    """An object file of a format that this version does not read yet: never a pass."""
+    """An object file that this version does not read, through no fault of it: never a pass.
+
+    It is of another kind, or has more of something than is read.
+    """
 
     path: str
     format: Format

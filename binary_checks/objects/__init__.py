@@ -11,7 +11,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
-from binary_checks.errors import MalformedError
+from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.model import Format, MalformedObject, ObjectFile, UnreadObject
 from binary_checks.model.source import ByteSource, Scout
 
@@ -111,3 +111,5 @@ def read_objects(
         return tuple(_reader(found).read(path, source))
     except MalformedError as error:
         return (MalformedObject(path=path, format=found, offset=error.offset, reason=error.reason),)
+    except Unavailable as error:  # there is more of something than is read
+        return (UnreadObject(path=path, format=found, reason=str(error)),)

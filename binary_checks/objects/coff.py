@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from struct import Struct
 
 from binary_checks.model.source import ByteSource
+from binary_checks.objects.limits import refuse_more
 
 _FILE = Struct("<HHIIIHH")  # machine, sections, time, symbols: offset and count, optional, flags
 _BIG = Struct("<HHHHI16s16xIII")  # 0, 0xFFFF, version, machine, time, class, sections, symbols (2)
@@ -20,7 +21,7 @@ _LONGEST_NAME = 64
 def find_coff_sections(source: ByteSource) -> Iterator[tuple[str, int, int]]:
     """Name, offset and size of each section; nothing for what is no COFF object.
 
-    Raises MalformedError where they lie beyond the end.
+    Raises MalformedError where they lie beyond the end, Unavailable for too many.
     """
     if source.size < _FILE.size:
         return
@@ -33,7 +34,9 @@ def find_coff_sections(source: ByteSource) -> Iterator[tuple[str, int, int]]:
             return
     elif machine not in _MACHINES:
         return
-    table = source.read(start, min(count, _MOST_SECTIONS) * _SECTION.size)
+    if start + count * _SECTION.size <= source.size:  # else the source says so
+        refuse_more(count, _MOST_SECTIONS, "sections")
+    table = source.read(start, count * _SECTION.size)
     strings = symbols + symbol_count * symbol_size
     for name, size, offset in _SECTION.iter_unpack(table):
         if size and offset:

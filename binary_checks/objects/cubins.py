@@ -62,11 +62,13 @@ def _read_target(
 
 
 def _read_suffix(source: ByteSource, sections: tuple[Section, ...], number: int) -> str:
-    """What ptxas was told, "?" where that is not there or not of one mind."""
+    """What ptxas was told, "?" where that is not there, not of one mind, or too long to be read."""
     told: set[bytes] = set()
     for section in sections:
         if section.name == _NOTE and section.offset + section.size <= source.size:
-            note = source.read(section.offset, min(section.size, _LONGEST_NOTE))
+            if section.size > _LONGEST_NOTE:
+                return "?"
+            note = source.read(section.offset, section.size)
             told.update(_ARCHITECTURE.findall(note))
     if len(told) == 1 and (text := told.pop().decode()).rstrip("af") == str(number):
         return text.removeprefix(str(number))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from binary_checks.errors import MalformedError
+from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.model import Dependency, ElfFile, Format, Kind, UnreadObject
 from binary_checks.model.source import ByteSource, Scout
 from binary_checks.objects.cubins import read_cubin
@@ -67,9 +67,12 @@ from binary_checks.objects.elf_strings import find_name_scout, opens_libraries, 
 from binary_checks.objects.elf_symbols import read_symbols
 from binary_checks.objects.elf_versions import read_versions
 from binary_checks.objects.head import Head
+from binary_checks.objects.limits import refuse_more
 
 if TYPE_CHECKING:
     from binary_checks.objects.device_scout import DeviceScout
+
+_LONGEST_PATH = 4096  # bytes, PATH_MAX: the kernel runs nothing whose PT_INTERP is longer
 
 
 def recognises(head: bytes) -> bool:
@@ -91,7 +94,7 @@ def searched(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
     source = Head(head, size)
     try:
         segments = read_segments(source, read_header(source))
-    except MalformedError:
+    except (MalformedError, Unavailable):
         return ((0, size),)
     loads = [segment for segment in segments if segment.type == PT_LOAD]
     # It is mapped and no code of the host, though writable in libcudf.so; a linker that does not
@@ -106,12 +109,12 @@ def watchers(head: bytes, size: int, device: DeviceScout | None) -> tuple[Scout,
     try:
         header = read_header(source)
         return (find_name_scout(header, read_segments(source, header), device),)
-    except MalformedError:
+    except (MalformedError, Unavailable):
         return ()
 
 
 def read(path: str, source: ByteSource) -> tuple[ElfFile | UnreadObject, ...]:
-    """The one object of an ELF file. Raises MalformedError."""
+    """The one object of an ELF file. Raises MalformedError, or Unavailable for what is too long."""
     header = read_header(source)
     segments = read_segments(source, header)
     sections = read_sections(source, header)
@@ -146,7 +149,7 @@ def _read_loadable(
     sections: tuple[Section, ...],
     facts: dict[str, Any],
 ) -> ElfFile:
-    image = LoadedImage(source, header, segments)
+    image = LoadedImage(facts["path"], source, header, segments)
     dynamic = read_dynamic(image, segments)
     versions = read_versions(image, dynamic)
     imports, exports = read_symbols(image, dynamic, versions, sections)
@@ -225,5 +228,6 @@ def _read_interpreter(source: ByteSource, segments: Iterable[Segment]) -> str:
     segment = next((s for s in segments if s.type == PT_INTERP), None)
     if segment is None:
         return ""
-    contents = source.read(segment.offset, min(segment.file_size, 4096))  # PATH_MAX
+    refuse_more(segment.file_size, _LONGEST_PATH, "bytes in its PT_INTERP")
+    contents = source.read(segment.offset, segment.file_size)
     return decode(contents.partition(b"\0")[0])

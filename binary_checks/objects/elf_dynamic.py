@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from binary_checks.errors import MalformedError
+from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.objects.elf_segments import PT_DYNAMIC, LoadedImage, Segment
 
 DT_NEEDED: Final = 1
@@ -45,9 +45,9 @@ DF_1_PIE: Final = 0x08000000
 
 _MOST_ENTRIES = 1 << 16
 _MOST_STRINGS = 1 << 28
-"""Bytes of DT_STRTAB that are taken for real; the largest libraries have some ten million."""
+"""Bytes of DT_STRTAB that are read; the largest libraries have some ten million."""
 _LONGEST = 64 * 1024
-"""Bytes that a string of the dynamic string table may have and be read in full."""
+"""Bytes that a string of the dynamic string table may have and be read."""
 
 
 class Dynamic:
@@ -95,16 +95,18 @@ def decode(name: bytes) -> str:
 
 
 def read_dynamic(image: LoadedImage, segments: Iterable[Segment]) -> Dynamic:
-    """Read PT_DYNAMIC and its string table. Raises MalformedError."""
+    """Read PT_DYNAMIC and its string table.
+
+    Raises MalformedError, or Unavailable for more than is read.
+    """
     segment = next((s for s in segments if s.type == PT_DYNAMIC), None)
     if segment is None:
         return Dynamic()
     layout = image.header.struct("II" if image.header.bits == 32 else "QQ")
     length = segment.file_size - segment.file_size % layout.size
-    if length > _MOST_ENTRIES * layout.size:
-        raise MalformedError(f"PT_DYNAMIC has {length:#x} bytes", segment.offset)
+    table = image.read(segment.address, length, "PT_DYNAMIC", _MOST_ENTRIES * layout.size)
     entries = []
-    for tag, value in layout.iter_unpack(image.read(segment.address, length, "PT_DYNAMIC")):
+    for tag, value in layout.iter_unpack(table):
         if tag == 0:
             break
         entries.append((tag, value))
@@ -115,12 +117,11 @@ def read_dynamic(image: LoadedImage, segments: Iterable[Segment]) -> Dynamic:
 
 def _read_strings(image: LoadedImage, dynamic: Dynamic) -> bytes:
     size = dynamic.value(DT_STRSZ)
-    if size > _MOST_STRINGS:
-        raise MalformedError(f"DT_STRTAB has {size:#x} bytes")
-    strings = image.read(dynamic.value(DT_STRTAB), size, "DT_STRTAB")
+    strings = image.read(dynamic.value(DT_STRTAB), size, "DT_STRTAB", _MOST_STRINGS)
     if strings and strings[-1]:
         raise MalformedError("DT_STRTAB does not end with NUL")
     for start in range(0, size - _LONGEST + 1, _LONGEST):
         if strings.find(b"\0", start, start + _LONGEST) < 0:
-            raise MalformedError(f"DT_STRTAB holds a string of more than {_LONGEST} bytes")
+            reason = f"DT_STRTAB holds a string of more than {_LONGEST} bytes, none so long is read"
+            raise Unavailable(reason)
     return strings

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from binary_checks.errors import MalformedError
 from binary_checks.model.source import ByteSource
+from binary_checks.objects.limits import refuse_more
 
 ET_REL: Final = 1
 ET_EXEC: Final = 2
@@ -60,7 +61,10 @@ class ElfHeader(NamedTuple):
 
 
 def read_header(source: ByteSource) -> ElfHeader:
-    """Read and verify the ELF header and the extent of both tables. Raises MalformedError."""
+    """Read and verify the ELF header and the extent of both tables.
+
+    Raises MalformedError, or Unavailable where they are too long.
+    """
     start = source.read(0, min(64, source.size))
     if len(start) < 16 or start[:4] != MAGIC:
         raise MalformedError("the file ends within the ELF identification", len(start))
@@ -105,11 +109,10 @@ def _with_large_counts(source: ByteSource, header: ElfHeader) -> ElfHeader:
 
 def _verify_extent(header: ElfHeader, size: int) -> None:
     """Also bounds the memory that the tables will take."""
-    if header.segment_count > _MOST_SEGMENTS or header.section_count > _MOST_SECTIONS:
-        counts = f"{header.segment_count} program and {header.section_count} section headers"
-        raise MalformedError(f"the file claims {counts}", 16)
     for noun, end in (("program", header.segments_end), ("section", header.sections_end)):
         if end > size:
             raise MalformedError(
                 f"the {noun} headers end at byte {end:#x}, the file has {size:#x} bytes", size
             )
+    refuse_more(header.segment_count, _MOST_SEGMENTS, "program headers")
+    refuse_more(header.section_count, _MOST_SECTIONS, "section headers")

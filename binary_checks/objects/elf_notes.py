@@ -8,12 +8,13 @@ from typing import NamedTuple
 from binary_checks.model.source import ByteSource
 from binary_checks.objects.elf_header import ElfHeader
 from binary_checks.objects.elf_segments import PT_NOTE, Segment
+from binary_checks.objects.limits import refuse_more
 
 _NT_GNU_BUILD_ID = 3
 _NT_GNU_PROPERTY_TYPE_0 = 5
 _X86_ISA_1_NEEDED = 0xC0008002  # ..._USED (0xC0010002) states no requirement
 _ISA_LEVELS = ((8, "x86-64-v4"), (4, "x86-64-v3"), (2, "x86-64-v2"))
-_MOST = 1 << 20  # bytes of notes looked at; real ones have some hundred
+_MOST = 1 << 20  # bytes of notes that are read; real ones have some hundred
 
 
 class Notes(NamedTuple):
@@ -24,12 +25,13 @@ class Notes(NamedTuple):
 
 
 def read_notes(source: ByteSource, header: ElfHeader, segments: Iterable[Segment]) -> Notes:
-    """Read every PT_NOTE; the first note of a kind counts."""
+    """Read every PT_NOTE; the first note of a kind counts. Raises Unavailable for a long one."""
     build_id = isa_level = ""
     for segment in segments:
         if segment.type != PT_NOTE or not segment.file_size:
             continue
-        contents = source.read(segment.offset, min(segment.file_size, _MOST))
+        refuse_more(segment.file_size, _MOST, "bytes in a PT_NOTE")
+        contents = source.read(segment.offset, segment.file_size)
         for kind, description in _iterate(contents, header, segment.alignment):
             if kind == _NT_GNU_BUILD_ID and not build_id:
                 build_id = description.hex()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from binary_checks.errors import MalformedError
+from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.objects.elf_header import read_header
 from binary_checks.objects.elf_segments import (
     PF_W,
@@ -37,7 +37,7 @@ def find_ranges(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
     try:
         header = read_header(source)
         segments = read_segments(source, header)
-    except MalformedError:
+    except (MalformedError, Unavailable):
         return ((0, size),)
     loads = sorted((s for s in segments if s.type == PT_LOAD), key=lambda load: load.offset)
     tables = _find_tables(segments, loads)

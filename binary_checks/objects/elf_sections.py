@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from binary_checks.errors import MalformedError
 from binary_checks.model.source import ByteSource
 from binary_checks.objects.elf_header import ElfHeader
+from binary_checks.objects.limits import refuse_more
 from binary_checks.objects.ranges import merge
 
 SHT_PROGBITS: Final = 1
@@ -18,7 +19,7 @@ SHF_ALLOC: Final = 2
 SHF_EXECINSTR: Final = 4
 
 _MOST_NAMES = 1 << 26
-"""Bytes of section names that are taken for real."""
+"""Bytes of section names that are read; those of the largest libraries have some thousand."""
 
 
 class Section(NamedTuple):
@@ -33,7 +34,10 @@ class Section(NamedTuple):
 
 
 def read_sections(source: ByteSource, header: ElfHeader) -> tuple[Section, ...]:
-    """Read every section header, in order. Raises MalformedError where names lie outside."""
+    """Read every section header, in order.
+
+    Raises MalformedError where names lie outside, Unavailable where they are too long.
+    """
     start, end = header.sections_offset, header.sections_end
     if not header.section_count:
         return ()
@@ -50,8 +54,9 @@ def _read_names(source: ByteSource, header: ElfHeader, rows: tuple[tuple[int, ..
     _, kind, _, _, offset, size = rows[header.names_index][:6]
     if kind == SHT_NOBITS:
         return b""
-    if offset + size > source.size or size > _MOST_NAMES:
+    if offset + size > source.size:
         raise MalformedError("the sections' names lie beyond the end of the file", source.size)
+    refuse_more(size, _MOST_NAMES, "bytes of section names")
     return source.read(offset, size)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
-from binary_checks.errors import MalformedError
+from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.model.source import ByteSource
 from binary_checks.objects.elf_header import ElfHeader
 
@@ -71,9 +71,12 @@ def verify_extent(segments: Iterable[Segment], size: int) -> None:
 class LoadedImage:
     """The file's bytes by the address they are mapped at; what no segment holds is malformed."""
 
-    __slots__ = ("_block", "_block_start", "_loads", "_source", "header")
+    __slots__ = ("_block", "_block_start", "_loads", "_source", "header", "path")
 
-    def __init__(self, source: ByteSource, header: ElfHeader, segments: Iterable[Segment]) -> None:
+    def __init__(
+        self, path: str, source: ByteSource, header: ElfHeader, segments: Iterable[Segment]
+    ) -> None:
+        self.path = path
         self.header = header
         self._source = source
         self._loads = tuple(
@@ -92,8 +95,11 @@ class LoadedImage:
                 return offset + distance, size - distance
         raise MalformedError(f"{what} at address {address:#x} lies in no loaded segment")
 
-    def read(self, address: int, length: int, what: str) -> bytes:
-        """Exactly length bytes from the address on, all of them in one segment."""
+    def read(self, address: int, length: int, what: str, most: int = 0) -> bytes:
+        """Exactly length bytes from the address on, all of them in one segment.
+
+        Raises MalformedError, or Unavailable for more than ``most``, if that is not 0.
+        """
         if not length:
             return b""
         offset, available = self.locate(address, what)
@@ -101,6 +107,8 @@ class LoadedImage:
             raise MalformedError(
                 f"{what} has {length:#x} bytes, its segment only {available:#x} more", offset
             )
+        if 0 < most < length:
+            raise Unavailable(f"{what} has {length} bytes, no more than {most} are read")
         return self._source.read(offset, length)
 
     def unpack(self, layout: Struct, address: int, what: str) -> tuple[Any, ...]:

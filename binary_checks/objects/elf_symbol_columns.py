@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import compress
 
-from binary_checks.errors import MalformedError
+from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.objects.elf_dynamic import decode
 from binary_checks.objects.elf_segments import LoadedImage
 
@@ -19,7 +19,6 @@ _GLOBAL = bytes(info > 15 for info in range(256))  # st_info: any binding but ST
 _VISIBLE = bytes(other & 3 in (0, 3) for other in range(256))  # STV_DEFAULT, STV_PROTECTED
 
 _AT_ONCE = 32  # names, between two looks at how long they are together
-_CUT = 64  # bytes of each name once they are too long
 
 
 class DynamicSymbols:
@@ -29,6 +28,7 @@ class DynamicSymbols:
         "bindings",
         "by_index",
         "names",
+        "path",
         "sections",
         "strings",
         "versions",
@@ -45,6 +45,7 @@ class DynamicSymbols:
     ) -> None:
         order, wide = image.header.byte_order, image.header.bits == 64
         size = ENTRY_SIZE[image.header.bits]
+        self.path = image.path
         self.names = _column("I", table, order)[:: size // 4]  # st_name
         self.bindings = table[4 if wide else 12 :: size]  # st_info
         self.visibilities = table[5 if wide else 13 :: size]  # st_other
@@ -100,18 +101,20 @@ class DynamicSymbols:
         """The names of those symbols.
 
         Linkers merge common endings, so that a name may begin inside of another. All names of a
-        real file together are about as long as its strings; those made to explode are cut short.
+        real file together are about as long as its strings. Raises Unavailable for those made to
+        explode.
         """
-        strings, budget = self.strings, 2 * len(self.strings) + (1 << 20)
+        strings, most = self.strings, 2 * len(self.strings) + (1 << 20)
+        length = 0  # of all names
         slice_all = _slice_text if strings.isascii() else _slice_bytes
         starts = list(map(self.names.__getitem__, indices))
         names: list[str] = []
         for pieces in slice_all(strings, starts):
             names += pieces
-            budget -= sum(map(len, pieces))
-            if budget < 0:
-                names += (_slice_start(strings, start) for start in starts[len(names) :])
-                break
+            length += sum(map(len, pieces))
+            if length > most:
+                reason = f"have more than {most} bytes together, no more are read"
+                raise Unavailable(f"the names of the symbols of {self.path} {reason}")
         return names
 
 
@@ -129,10 +132,6 @@ def _slice_bytes(strings: bytes, starts: list[int]) -> Iterator[list[str]]:
     for at in range(0, len(starts), _AT_ONCE):
         block = starts[at : at + _AT_ONCE]
         yield [decode(strings[start : find(b"\0", start)]) for start in block]
-
-
-def _slice_start(strings: bytes, start: int) -> str:
-    return decode(strings[start : start + _CUT].partition(b"\0")[0])
 
 
 def _column(kind: str, table: bytes, byte_order: str) -> array[int]:

@@ -25,21 +25,20 @@ from binary_checks.objects.elf_segments import LoadedImage
 _EM_S390 = 22
 _EM_ALPHA = 0x9026
 _CHAIN_BLOCK = 4096
-_MOST: Final = 1 << 22  # the largest libraries have some hundred thousand
+_MOST_BUCKETS: Final = 1 << 22  # the largest libraries have some hundred thousand symbols
 
 
 def count_symbols(
     image: LoadedImage, dynamic: Dynamic, sections: Iterable[Section], entry_size: int
 ) -> int:
-    """How many entries DT_SYMTAB has. Raises MalformedError."""
+    """How many entries DT_SYMTAB has.
+
+    Raises MalformedError, or Unavailable for more buckets than are read.
+    """
     count = _from_gnu_hash(image, dynamic) or _from_sysv_hash(image, dynamic)
-    if not count:
-        count = max(
-            _from_sections(dynamic, sections, entry_size), _from_relocations(image, dynamic)
-        )
-    if count > _MOST:
-        raise MalformedError(f"{count} dynamic symbols")
-    return count
+    if count:
+        return count
+    return max(_from_sections(dynamic, sections, entry_size), _from_relocations(image, dynamic))
 
 
 def _from_gnu_hash(image: LoadedImage, dynamic: Dynamic) -> int:
@@ -53,11 +52,9 @@ def _from_gnu_hash(image: LoadedImage, dynamic: Dynamic) -> int:
     address, word = dynamic.value(DT_GNU_HASH), image.header.struct("I").size
     head = image.header.struct("IIII")
     bucket_count, first, bloom_size, _ = image.unpack(head, address, "DT_GNU_HASH")
-    if bucket_count > _MOST:
-        raise MalformedError(f"DT_GNU_HASH has {bucket_count} buckets")
     buckets = address + head.size + bloom_size * image.header.bits // 8
     chains = buckets + bucket_count * word
-    table = image.read(buckets, bucket_count * word, "DT_GNU_HASH")
+    table = image.read(buckets, bucket_count * word, "DT_GNU_HASH", _MOST_BUCKETS * word)
     last = max(_words(image, table), default=0)
     if last == 0:
         return 0

@@ -16,6 +16,7 @@ from binary_checks.objects.elf_symbol_count import count_symbols
 from binary_checks.objects.elf_versions import Versions
 
 _STB_WEAK = 2
+_MOST = 1 << 22  # symbols; the largest libraries have some hundred thousand
 
 
 class ElfSymbolTable(SymbolTable):
@@ -117,7 +118,7 @@ class ElfSymbolTable(SymbolTable):
 def read_symbols(
     image: LoadedImage, dynamic: Dynamic, versions: Versions, sections: Iterable[Section]
 ) -> tuple[SymbolTable, SymbolTable]:
-    """Imports and exports. Raises MalformedError."""
+    """Imports and exports. Raises MalformedError, or Unavailable for more than are read."""
     if DT_SYMTAB not in dynamic:
         return NO_SYMBOLS, NO_SYMBOLS
     size = ENTRY_SIZE[image.header.bits]
@@ -126,7 +127,7 @@ def read_symbols(
     count = count_symbols(image, dynamic, sections, size)
     if count < 2:  # entry 0 is no symbol
         return NO_SYMBOLS, NO_SYMBOLS
-    table = image.read(dynamic.value(DT_SYMTAB), count * size, "DT_SYMTAB")
+    table = image.read(dynamic.value(DT_SYMTAB), count * size, "DT_SYMTAB", _MOST * size)
     indices = b""
     if DT_VERSYM in dynamic:
         indices = image.read(dynamic.value(DT_VERSYM), count * 2, "DT_VERSYM")

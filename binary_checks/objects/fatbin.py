@@ -84,7 +84,7 @@ def walk_fatbin(start: int, end: int) -> ContainerWalk:
         )
         stop = end
     tally = Tally()
-    at = first
+    at, doubt = first, ""
     while at < stop:
         if at + _ENTRY.size > stop:
             reason = f"a container ends {stop - at} bytes behind the start of an entry"
@@ -101,12 +101,14 @@ def walk_fatbin(start: int, end: int) -> ContainerWalk:
             break
         if entry.kind == _GROUP_KIND and entry.version == _ENTRY_VERSION:
             length = min(entry.head_size, _LONGEST_HEAD)
-            _count_group((yield Ask(at, length)), entry, size, tally)
+            found = _count_group((yield Ask(at, length)), entry, size, tally)
+            if length < entry.head_size and not found:
+                doubt = f"a head of {entry.head_size} bytes, no more than {_LONGEST_HEAD} are read"
         else:
             _count(entry, size, entry.flags & _COMPRESSED or entry.unpacked_size, tally)
         at += size
     sums = tally.sums()
-    yield Container(start, sums, _doubt(sums))
+    yield Container(start, sums, doubt or _doubt(sums))
     # Where not even the first entry makes sense, the size in the head may be as wrong.
     known = at > first or not size_of_all
     return (stop if known else first), known
@@ -127,13 +129,14 @@ def _count(entry: _Entry, size: int, compressed: int, tally: Tally) -> None:
     tally.add(target, 1, size, 1 if compressed else 0)
 
 
-def _count_group(head: bytes, entry: _Entry, size: int, tally: Tally) -> None:
-    """Count the parts of an entry in which several are compressed together."""
+def _count_group(head: bytes, entry: _Entry, size: int, tally: Tally) -> int:
+    """Count the parts of an entry in which several are compressed together; returns how many."""
     parts = _read_group(head, entry.options)
     for part, share_of_size in zip(parts, share(size, (part.size for part in parts)), strict=True):
         _count(part, share_of_size, 1, tally)
     if not parts:
         _count(entry, size, entry.flags & _COMPRESSED or entry.unpacked_size, tally)
+    return len(parts)
 
 
 def _read_group(head: bytes, options: int) -> list[_Entry]:

@@ -83,6 +83,7 @@ def walk_bundle(start: int, end: int) -> ContainerWalk:
         yield Rest(start, reason)
         return at, False
     rows: list[_Row] = []
+    reason = ""
     for _ in range(count):
         if at + _ROW.size > end:
             break
@@ -90,13 +91,17 @@ def walk_bundle(start: int, end: int) -> ContainerWalk:
         at += _ROW.size
         if at + length > end or start + offset + size > end:
             break
-        triple = (yield Ask(at, min(length, _LONGEST_TRIPLE))) if length else b""
+        if length > _LONGEST_TRIPLE:
+            reason = f"a target of {length} letters, no more than {_LONGEST_TRIPLE} are read"
+            triple = b""
+        else:
+            triple = (yield Ask(at, length)) if length else b""
         at += length
         rows.append(_Row(offset, size, triple.decode("ascii", "replace")))
     if len(rows) < count:
-        reason = f"entry {len(rows) + 1} of a bundle reaches beyond the end"
-        yield DeviceFault(offset=start, reason=reason)
-    yield Container(start, _add_up(rows, [row.size for row in rows], 0))
+        fault = f"entry {len(rows) + 1} of a bundle reaches beyond the end"
+        yield DeviceFault(offset=start, reason=fault)
+    yield Container(start, _add_up(rows, [row.size for row in rows], 0), reason)
     return max([at, *(start + row.offset + row.size for row in rows)]), len(rows) == count
 
 

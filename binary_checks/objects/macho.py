@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from binary_checks.errors import MalformedError
+from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.model import Format, Kind, MachOFile, UnreadObject
 from binary_checks.model.source import ByteSource, Scout
 from binary_checks.objects.macho_commands import (
@@ -82,16 +82,21 @@ def watchers(head: bytes, size: int, device: Scout | None) -> tuple[Scout, ...]:
 
 
 def read(path: str, source: ByteSource) -> tuple[MachOFile | UnreadObject, ...]:
-    """The objects of a Mach-O file, one a slice. Raises MalformedError."""
+    """The objects of a Mach-O file, one a slice; what is too long is unread.
+
+    Raises MalformedError.
+    """
     return tuple(_read_slices(path, source))
 
 
 def _read_slices(path: str, source: ByteSource) -> Iterator[MachOFile | UnreadObject]:
     for item in read_slices(source):
+        place = f"slice for {item.architecture}: " if item.architecture else ""
         try:
             yield _read_slice(path, item)
+        except Unavailable as error:
+            yield UnreadObject(path=path, format=Format.MACHO, reason=f"{place}{error}")
         except MalformedError as error:
-            place = f"slice for {item.architecture}: " if item.architecture else ""
             raise MalformedError(place + error.reason, item.start + error.offset) from None
 
 

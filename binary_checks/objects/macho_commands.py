@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from binary_checks.errors import MalformedError
+from binary_checks.objects.limits import refuse_more
 from binary_checks.objects.macho_header import MachHeader, Slice, compile_layout
 
 LC_SEGMENT: Final = 0x1
@@ -43,7 +44,7 @@ LC_DYLD_EXPORTS_TRIE: Final = 0x33 | LC_REQ_DYLD
 LC_DYLD_CHAINED_FIXUPS: Final = 0x34 | LC_REQ_DYLD
 
 _MOST_BYTES = 16 << 20
-"""What all load commands may have together; those of the largest libraries have some ten KiB."""
+"""What is read of all load commands; those of the largest libraries have some ten KiB."""
 
 
 class Command(NamedTuple):
@@ -101,11 +102,15 @@ def decode(name: bytes) -> str:
 
 
 def read_commands(source: Slice, header: MachHeader) -> Commands:
-    """Read every load command; types that nobody knows are no fault. Raises MalformedError."""
+    """Read every load command; types that nobody knows are no fault.
+
+    Raises MalformedError, or Unavailable for more than are read.
+    """
     size = header.commands_size
-    if size > _MOST_BYTES or header.command_count * 8 > size:
+    if header.command_count * 8 > size:
         claim = f"{header.command_count} load commands in {size:#x} bytes"
         raise MalformedError(f"the file claims {claim}", 16)
+    refuse_more(size, _MOST_BYTES, "bytes of load commands")
     return Commands(_split(source.read(header.commands_offset, size), header))
 
 

@@ -45,7 +45,7 @@ class MachOExports(SymbolTable):
         self._found: set[str] = set()
 
     def verify(self) -> None:
-        """Read the whole trie. Raises MalformedError."""
+        """Read the whole trie. Raises MalformedError, or Unavailable for names that explode."""
         names = []
         for name, _, ordinal in walk_trie(self._trie):
             names.append(name)
@@ -60,7 +60,7 @@ class MachOExports(SymbolTable):
             if self._text is None:
                 try:
                     self.verify()
-                except MalformedError as error:
+                except (MalformedError, Unavailable) as error:
                     raise self._cannot_look(error) from None
             self._names = frozenset(decode_names(self._text or b""))
         return self._names
@@ -81,7 +81,7 @@ class MachOExports(SymbolTable):
         spelled = spell_all(names, plain=not self._trie.startswith(_UNDERSCORE_FIRST))
         try:
             return decode_names(join_names(name for name, _ in find_in_trie(self._trie, spelled)))
-        except MalformedError as error:
+        except (MalformedError, Unavailable) as error:
             raise self._cannot_look(error) from None
 
     def find(self, name: str) -> tuple[Symbol, ...]:
@@ -109,8 +109,9 @@ class MachOExports(SymbolTable):
                 library = library_of(name, ordinal, self._libraries) if ordinal else ""
                 (text,) = decode_names(join_names((name,)))
                 yield Symbol(name=text, library=library, weak=bool(flags & WEAK_DEFINITION))
-        except MalformedError as error:
+        except (MalformedError, Unavailable) as error:
             raise self._cannot_look(error) from None
 
-    def _cannot_look(self, error: MalformedError) -> Unavailable:
-        return Unavailable(f"what {self._path} exports cannot be told: {error.reason}")
+    def _cannot_look(self, error: MalformedError | Unavailable) -> Unavailable:
+        reason = error.reason if isinstance(error, MalformedError) else error
+        return Unavailable(f"what {self._path} exports cannot be told: {reason}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from binary_checks.errors import MalformedError
+from binary_checks.errors import MalformedError, Unavailable
+from binary_checks.objects.limits import refuse_more
 from binary_checks.objects.macho_binds import Binds, group_binds
 from binary_checks.objects.macho_commands import Command
 from binary_checks.objects.macho_header import MH_TWOLEVEL, MachHeader, Slice
@@ -25,7 +26,10 @@ class _Entry(NamedTuple):
 
 
 def read_nlist(source: Slice, header: MachHeader, command: Command) -> tuple[Binds, list[Export]]:
-    """Imports and exports by LC_SYMTAB alone. Raises MalformedError."""
+    """Imports and exports by LC_SYMTAB alone.
+
+    Raises MalformedError, or Unavailable for more than are read.
+    """
     entries = list(_read_entries(source, header, command))
     two_level = header.flags & MH_TWOLEVEL
     binds = group_binds(
@@ -54,18 +58,24 @@ def _ordinal(description: int) -> int:
 def _read_entries(source: Slice, header: MachHeader, command: Command) -> Iterator[_Entry]:
     """The external symbols."""
     start, count, names_start, names_size = command.unpack("4I")
-    if count > _MOST:
-        raise MalformedError(f"{count} symbols", command.offset)
+    refuse_more(count, _MOST, "symbols")
     layout = header.struct("IBBHQ" if header.bits == 64 else "IBBHI")
     names = source.read(names_start, names_size)
-    budget = 4 * names_size + (1 << 20)  # names may overlap
+    most, length = 4 * names_size + (1 << 20), 0  # names may overlap
     for place, kind, _, description, _ in layout.iter_unpack(
         source.read(start, count * layout.size)
     ):
         if kind & (_STAB | _PRIVATE) or not kind & _EXTERNAL:
             continue
         end = names.find(b"\0", place, place + _LONGEST)
-        budget -= end - place
-        if end < 0 or budget < 0:
+        if end < 0 and place + _LONGEST < names_size:
+            raise Unavailable(
+                f"a symbol's name has more than {_LONGEST} bytes, none so long is read"
+            )
+        if end < 0:
             raise MalformedError("a symbol's name runs beyond the string table", names_start)
+        length += end - place
+        if length > most:
+            reason = f"have more than {most} bytes together, no more are read"
+            raise Unavailable(f"the names of its symbols {reason}")
         yield _Entry(names[place:end], bool(kind & _TYPE), description)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from binary_checks.errors import MalformedError
+from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.objects.head import Head
 from binary_checks.objects.macho_commands import (
     LC_CODE_SIGNATURE,
@@ -31,7 +31,7 @@ def find_ranges(head: bytes, size: int) -> tuple[_Range, ...]:
     try:
         header, commands = read_first_commands(head, size)
         ranges = list(_find_tables(header, commands))
-    except MalformedError:
+    except (MalformedError, Unavailable):
         return ((0, size),)
     return merge((start, min(end, size)) for start, end in ranges)
 
@@ -42,7 +42,7 @@ def find_signed_pages(head: bytes, size: int) -> PageScout | None:
         _, commands = read_first_commands(head, size)
         signature = commands.first(LC_CODE_SIGNATURE)
         limit, length = signature.unpack("II") if signature else (0, 0)
-    except MalformedError:
+    except (MalformedError, Unavailable):
         return None
     return PageScout(limit, guess_page_size(limit, length)) if 0 < limit <= size else None
 

@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from binary_checks.errors import MalformedError
+from binary_checks.objects.limits import refuse_more
 from binary_checks.objects.macho_header import Slice
 from binary_checks.objects.macho_pages import PageScout
 from binary_checks.objects.scouts import find_scout
@@ -59,7 +60,10 @@ class CodeDirectory(NamedTuple):
 
 
 def find_signature_faults(source: Slice, start: int, size: int) -> tuple[str, ...]:
-    """What is wrong with the code signature at that place of the slice; () for nothing."""
+    """What is wrong with the code signature at that place of the slice; () for nothing.
+
+    Raises Unavailable for one of more parts than are read.
+    """
     try:
         directory = _choose(_read_directories(source.read(start, size)))
         return tuple(_verify(source, directory, start))
@@ -74,8 +78,7 @@ def _read_directories(signature: bytes) -> Iterator[CodeDirectory]:
     count = int.from_bytes(signature[8:12], "big")
     if magic != _SUPER_BLOB or length > len(signature) or 12 + 8 * count > length:
         raise MalformedError("the code signature is no complete SuperBlob")
-    if count > _MOST_BLOBS:
-        raise MalformedError(f"the code signature claims {count} parts")
+    refuse_more(count, _MOST_BLOBS, "parts in its code signature")
     for kind, place in _INDEX.iter_unpack(signature[12 : 12 + 8 * count]):
         if kind == _SLOT or _FIRST_ALTERNATE <= kind <= _LAST_ALTERNATE:
             yield _read_directory(signature[:length], place)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from binary_checks.errors import MalformedError
+from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.model import Dependency, OpenedNames
 from binary_checks.objects.macho_commands import LC_ID_DYLIB, Commands
 from binary_checks.objects.macho_header import MachHeader, Slice
@@ -21,7 +21,7 @@ def find_name_scout(head: bytes, size: int) -> NameScout | None:
     try:
         header, commands = read_first_commands(head, size)
         extents = tuple(find_strings(header, commands))
-    except MalformedError:
+    except (MalformedError, Unavailable):
         return None
     from binary_checks.objects.library_names import MACHO_NAMES
     from binary_checks.objects.opened_names import NameScout  # for large files

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from binary_checks.errors import MalformedError
+from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.objects.leb128 import read_uleb
 
 WEAK_DEFINITION: Final = 0x4
@@ -29,14 +29,14 @@ _BEYOND = "the exports trie runs beyond its end"
 
 
 def walk_trie(trie: bytes) -> Iterator[Export]:
-    """Every export. Raises MalformedError.
+    """Every export. Raises MalformedError, or Unavailable for names that explode.
 
     A node that two edges lead to may be part of a cycle, and no linker writes one.
     """
     if not trie:
         return
     visited = bytearray(len(trie))
-    budget = min(_REPETITION * len(trie), _MOST_OF_NAMES)
+    most, length = min(_REPETITION * len(trie), _MOST_OF_NAMES), 0  # of all names
     waiting = [(0, b"")]
     try:
         while waiting:
@@ -46,9 +46,13 @@ def walk_trie(trie: bytes) -> Iterator[Export]:
             visited[place] = 1
             size, place = read_uleb(trie, place)
             if size:
-                budget -= len(name)
-                if budget < 0 or len(name) > _LONGEST:
-                    raise MalformedError("the names of the exports trie explode")
+                length += len(name)
+                if len(name) > _LONGEST:
+                    reason = f"has more than {_LONGEST} bytes, none so long is read"
+                    raise Unavailable(f"a name of the exports trie {reason}")
+                if length > most:
+                    reason = f"have more than {most} bytes together, no more are read"
+                    raise Unavailable(f"the names of the exports trie {reason}")
                 yield _read_export(trie, place, name)
                 place += size
             count = trie[place]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from binary_checks.errors import MalformedError
+from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.model import Kind, PeFile
 from binary_checks.model.source import ByteSource, Scout
 from binary_checks.objects.device_sections import SHORT_SECTIONS, read_device_code
@@ -82,7 +82,7 @@ def retained(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
             return ((0, min(size, 64)),)
         header = read_header(source, signature)
         sections = read_sections(source, header._replace(strings_offset=0))
-    except MalformedError:
+    except (MalformedError, Unavailable):
         return ((0, size),)
     if header.directories[SECURITY][1] or size <= _NEARBY:
         return ((0, size),)
@@ -125,14 +125,14 @@ def _read_first_sections(head: bytes, size: int) -> tuple[Section, ...]:
     try:
         header = read_header(source, find_signature(source))
         return read_sections(source, header._replace(strings_offset=0))
-    except MalformedError:
+    except (MalformedError, Unavailable):
         return ()
 
 
 def read(path: str, source: ByteSource) -> tuple[PeFile, ...]:
     """The one object of a PE image; a DOS program or a text is no object.
 
-    Raises MalformedError.
+    Raises MalformedError, or Unavailable for what is too long.
     """
     signature = find_signature(source)
     if not signature:
@@ -157,7 +157,7 @@ def read(path: str, source: ByteSource) -> tuple[PeFile, ...]:
 def _read_loadable(
     source: ByteSource, header: PeHeader, sections: tuple[Section, ...], facts: dict[str, Any]
 ) -> PeFile:
-    image = MappedImage(source, header, sections)
+    image = MappedImage(facts["path"], source, header, sections)
     verify_directories(image)
     needed, imports = read_imports(image)
     name, exports = read_exports(image)

@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 from binary_checks.errors import MalformedError
 from binary_checks.model.source import ByteSource
+from binary_checks.objects.limits import refuse_more
 from binary_checks.objects.pe_header import CLR, DEBUG, LOAD_CONFIG
 from binary_checks.objects.pe_sections import MappedImage, decode
 
 _ENTRY = Struct("<12xIIII")  # type, size, address, offset in the file
 _CODEVIEW = 2
+_ENTRY_SIZE = 28
 _MOST_ENTRIES = 64
 _PATHS = {b"RSDS": 24, b"NB10": 16}  # where the path begins in either form of the record
 _LONGEST_RECORD = 4096
@@ -34,10 +36,15 @@ class LoadConfiguration(NamedTuple):
 
 
 def read_pdb(image: MappedImage, source: ByteSource) -> str:
-    """The path of the PDB file in the CodeView record; "" where there is none."""
+    """The path of the PDB file in the CodeView record; "" where there is none.
+
+    Raises MalformedError, or Unavailable for more than is read.
+    """
     start, size = image.header.directories[DEBUG]
-    for address in range(start, start + min(size, _MOST_ENTRIES * 28) - 27, 28):
-        kind, length, _, offset = _ENTRY.unpack(image.read(address, 28, "a debug entry"))
+    count = size // _ENTRY_SIZE
+    refuse_more(count, _MOST_ENTRIES, "debug entries")
+    for address in range(start, start + count * _ENTRY_SIZE, _ENTRY_SIZE):
+        kind, length, _, offset = _ENTRY.unpack(image.read(address, _ENTRY_SIZE, "a debug entry"))
         if kind != _CODEVIEW:
             continue
         if offset + length > source.size:
@@ -45,7 +52,10 @@ def read_pdb(image: MappedImage, source: ByteSource) -> str:
         record = source.read(offset, min(length, _LONGEST_RECORD))
         place = _PATHS.get(record[:4])
         if place is not None:
-            return decode(record[place:].partition(b"\0")[0])
+            path, end, _ = record[place:].partition(b"\0")
+            if not end:
+                refuse_more(length, _LONGEST_RECORD, "bytes in its CodeView record")
+            return decode(path)
     return ""
 
 

@@ -77,7 +77,7 @@ class PeExports(PeSymbolTable):
 def read_exports(image: MappedImage) -> tuple[str, SymbolTable]:
     """The name that the export directory gives the image, and its exports.
 
-    Raises MalformedError.
+    Raises MalformedError, or Unavailable for more than are read.
     """
     start, size = image.header.directories[EXPORT]
     if not start:
@@ -85,9 +85,8 @@ def read_exports(image: MappedImage) -> tuple[str, SymbolTable]:
     fields = image.unpack(_DIRECTORY, start, "the export directory")
     name, base, function_count, name_count, functions_at, names_at, indices_at = fields[4:]
     called = image.text(name, "the export directory's name") if name else ""
-    if function_count > _MOST or name_count > _MOST_NAMES:
-        counts = f"{function_count} exports and {name_count} names"
-        raise MalformedError(f"the export directory claims {counts}")
+    if function_count > _MOST:
+        raise MalformedError(f"the export directory claims {function_count} exports")
     functions = _read_column(image, "I", functions_at, function_count, "the export addresses")
     places = _read_column(image, "I", names_at, name_count, "the names of exports")
     short = _read_column(image, "H", indices_at, name_count, "the ordinals of exports")
@@ -117,7 +116,8 @@ def _drop_empty(
 def _read_column(image: MappedImage, kind: str, address: int, count: int, what: str) -> array[int]:
     """A table of 4 ("I") or 2 ("H") bytes an entry."""
     column = array(kind)
-    column.frombytes(image.read(address, count * column.itemsize, what))
+    size = column.itemsize
+    column.frombytes(image.read(address, count * size, what, _MOST_NAMES * size))
     if sys.byteorder == "big":
         column.byteswap()
     return column

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from binary_checks.errors import MalformedError
 from binary_checks.model.source import ByteSource
+from binary_checks.objects.limits import refuse_more
 
 MAGIC: Final = b"MZ"
 
@@ -24,8 +25,6 @@ DELAY_IMPORT: Final = 13
 CLR: Final = 14
 
 _DOS_HEADER = 64
-_LARGEST_STUB = 1 << 20
-"""Where the PE header may lie at most; real DOS stubs have some hundred bytes."""
 _FILE = Struct("<HHIIIHH")
 _SECTION = Struct("<8sIIIIIIHHI")
 _MOST_DIRECTORIES = 16
@@ -82,13 +81,16 @@ def find_signature(source: ByteSource) -> int:
     if source.size < _DOS_HEADER:
         return 0
     start = int.from_bytes(source.read(60, 4), "little")
-    if start > _LARGEST_STUB or start + 4 > source.size or source.read(start, 4) != b"PE\0\0":
+    if start + 4 > source.size or source.read(start, 4) != b"PE\0\0":
         return 0
     return start
 
 
 def read_header(source: ByteSource, signature: int) -> PeHeader:
-    """Read the file header, the optional header and the directories. Raises MalformedError."""
+    """Read the file header, the optional header and the directories.
+
+    Raises MalformedError, or Unavailable for too many sections.
+    """
     start = signature + 4
     _verify_end(start + _FILE.size, source.size, "the file header")
     fields = _FILE.unpack(source.read(start, _FILE.size))
@@ -110,9 +112,8 @@ def read_header(source: ByteSource, signature: int) -> PeHeader:
         start, start + optional_size, section_count,
         symbols_offset + symbol_count * _SYMBOL_SIZE if symbols_offset else 0,
     )  # fmt: skip
-    if section_count > _MOST_SECTIONS:
-        raise MalformedError(f"the file claims {section_count} sections", signature)
     _verify_end(header.sections_end, source.size, "the section headers")
+    refuse_more(section_count, _MOST_SECTIONS, "sections")
     return header
 
 

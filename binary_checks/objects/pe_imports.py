@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from struct import Struct
 from typing import NamedTuple
 
-from binary_checks.errors import MalformedError
+from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.model import NO_SYMBOLS, Dependency, Symbol, SymbolTable
 from binary_checks.objects.pe_header import DELAY_IMPORT, IMPORT
 from binary_checks.objects.pe_names import Names
@@ -102,7 +102,8 @@ class PeImports(PeSymbolTable):
 def read_imports(image: MappedImage) -> tuple[tuple[Dependency, ...], SymbolTable]:
     """The needed libraries, those of first use last, and what is imported of them.
 
-    A library that several descriptors name is needed once. Raises MalformedError.
+    A library that several descriptors name is needed once. Raises MalformedError, or Unavailable
+    for more than are read.
     """
     libraries = (*_read_eager(image), *_read_delayed(image))
     distinct = dict.fromkeys((item.name, item.delayed) for item in libraries)
@@ -149,7 +150,7 @@ def _walk(image: MappedImage, directory: int, layout: Struct) -> Iterator[int]:
     if not start:
         return
     yield from range(start, start + _MOST_LIBRARIES * layout.size, layout.size)
-    raise MalformedError(f"more than {_MOST_LIBRARIES} libraries are needed")
+    raise Unavailable(f"it needs more than {_MOST_LIBRARIES} libraries, no more are read")
 
 
 class _LookupTables:
@@ -172,7 +173,8 @@ class _LookupTables:
             end = _find_zero(self._rows, first)
             thunks.extend(self._take(self._rows[first:end], library))
             if len(thunks) > _MOST_SYMBOLS:
-                raise MalformedError(f"more than {_MOST_SYMBOLS} symbols are imported")
+                reason = f"it imports more than {_MOST_SYMBOLS} symbols, no more are read"
+                raise Unavailable(reason)
             address = 0 if end < len(self._rows) else self._go_on(library)
 
     def _find(self, address: int, library: Library) -> int:

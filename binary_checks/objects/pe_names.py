@@ -7,29 +7,28 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from operator import sub
 
-from binary_checks.errors import MalformedError
+from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.objects.pe_sections import MappedImage, decode
 
-_GAP = 1 << 16  # bytes between two names that are still read together; no name is longer
+_GAP = 1 << 16  # bytes between two names that are still read together; none that is longer is read
 _TAIL = 512
 _LONGEST_FORWARDER = 1024
-_SHORT = 64
 _MOST = 1 << 26  # bytes of names in one image: the largest libraries have some megabytes
-_PORTION = 256  # names
 
 
 class Names:
     """Zero-terminated names by address."""
 
-    __slots__ = ("_size", "_starts", "_texts")
+    __slots__ = ("_size", "_starts", "_texts", "_what")
 
     def __init__(
         self, image: MappedImage, addresses: Iterable[int], what: str, *, skip: int = 0
     ) -> None:
         """Read the names at those addresses, or ``skip`` bytes behind each.
 
-        Raises MalformedError where one is not there.
+        Raises MalformedError where one is not there, Unavailable where they are too long.
         """
+        self._what = f"{what} in {image.path}"  # for who asks later, and may not know of whom
         self._starts: list[int] = []  # what addresses count from, stretch by stretch
         self._texts: list[str] = []  # a character is a byte
         self._size = 0
@@ -47,10 +46,13 @@ class Names:
         if b"\0" not in tail:
             tail = image.read_some(last, _GAP, what)
         if b"\0" not in tail:
+            if len(tail) == _GAP:
+                raise _too_long(f"{what} at address {last:#x}", _GAP)
             raise MalformedError(f"{what} at address {last:#x} has no end in its section")
         self._size += last - first
         if self._size > _MOST:
-            raise MalformedError(f"{what} and others like it take more than {_MOST:#x} bytes")
+            reason = f"take {self._size} bytes, no more than {_MOST} are read"
+            raise Unavailable(f"{what} and others like it {reason}")
         piece = image.read(first, last - first, what) + tail[: tail.index(b"\0") + 1]
         return piece.decode("latin-1")
 
@@ -58,19 +60,20 @@ class Names:
         """The names at those addresses, in order.
 
         Names may overlap. All those of a real image together are about as long as the stretches
-        that hold them; an image made to explode is cut short.
+        that hold them. Raises Unavailable for an image made to explode.
         """
         names: list[str] = []
-        budget, longest = 4 * self._size + (1 << 20), _GAP
+        most = budget = 4 * self._size + (1 << 20)
         for stretch, group in self._group(addresses):
             text, start, left = self._texts[stretch], self._starts[stretch], iter(group)
-            fitting = 1 + max(budget, 0) // min(len(text), longest)  # whatever their lengths are
+            fitting = 1 + budget // min(len(text), _GAP)  # whatever their lengths are
             while portion := [address - start for address in islice(left, fitting)]:
-                found = _cut(text, portion, longest)
+                found = self._cut(text, portion, _GAP)
                 names += found
                 budget -= len("".join(found))
                 if budget < 0:
-                    longest, fitting = _SHORT, _PORTION
+                    reason = f"have more than {most} bytes together, no more are read"
+                    raise Unavailable(f"{self._what} and others like it {reason}")
         return names
 
     def _group(self, addresses: Iterable[int]) -> Iterable[tuple[int, Iterable[int]]]:
@@ -80,27 +83,32 @@ class Names:
         return groupby(addresses, self._find)
 
     def decode_one(self, address: int) -> str:
-        """The name at one address, cut short where it is absurd."""
+        """The name at one address. Raises Unavailable for one that is absurdly long."""
         stretch = self._find(address)
         start = address - self._starts[stretch]
-        return _cut(self._texts[stretch], [start], _LONGEST_FORWARDER)[0]
+        return self._cut(self._texts[stretch], [start], _LONGEST_FORWARDER)[0]
 
     def _find(self, address: int) -> int:
         """The stretch in which an address is."""
         return bisect_right(self._starts, address) - 1
 
+    def _cut(self, text: str, places: Iterable[int], longest: int) -> list[str]:
+        """The names at those places of a stretch. Raises Unavailable for a longer one."""
+        find = text.find
+        if len(text) <= longest:
+            names = [text[start : find("\0", start)] for start in places]
+        else:
+            ends = [(start, find("\0", start, start + longest)) for start in places]
+            if any(end < 0 for _, end in ends):
+                raise _too_long(self._what, longest)
+            names = [text[start:end] for start, end in ends]
+        if "".join(names).isascii():  # as names are; the hints before them need not be
+            return names
+        return [decode(name.encode("latin-1")) for name in names]
 
-def _cut(text: str, places: Iterable[int], longest: int) -> list[str]:
-    """The names at those places of a stretch."""
-    find = text.find
-    if len(text) <= longest:
-        names = [text[start : find("\0", start)] for start in places]
-    else:
-        ends = ((start, find("\0", start, start + longest)) for start in places)
-        names = [text[start : end if end >= 0 else start + longest] for start, end in ends]
-    if "".join(names).isascii():  # as names are; the hints before them need not be
-        return names
-    return [decode(name.encode("latin-1")) for name in names]
+
+def _too_long(what: str, longest: int) -> Unavailable:
+    return Unavailable(f"{what} has more than {longest} bytes, none so long is read")
 
 
 def _find_stretches(

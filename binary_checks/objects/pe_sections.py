@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from struct import Struct
 from typing import Any
 
-from binary_checks.errors import MalformedError
+from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.model.source import ByteSource
 from binary_checks.objects.pe_header import (
     IMAGE_SCN_CNT_INITIALIZED_DATA,
@@ -27,9 +27,14 @@ _LONGEST_NAME = 4096
 class MappedImage:
     """The file's bytes by their address in memory, relative to the image base."""
 
-    __slots__ = ("_block", "_block_start", "_maps", "_source", "_texts", "_texts_start", "header")
+    __slots__ = (
+        "_block", "_block_start", "_maps", "_source", "_texts", "_texts_start", "header", "path",
+    )  # fmt: skip
 
-    def __init__(self, source: ByteSource, header: PeHeader, sections: Iterable[Section]) -> None:
+    def __init__(
+        self, path: str, source: ByteSource, header: PeHeader, sections: Iterable[Section]
+    ) -> None:
+        self.path = path
         self.header = header
         self._source = source
         self._maps = tuple(_map(header, sections, source.size))
@@ -46,8 +51,11 @@ class MappedImage:
                 return offset + distance, max(size - distance, 0), memory - distance
         raise MalformedError(f"{what} at address {address:#x} lies in no section")
 
-    def read(self, address: int, length: int, what: str) -> bytes:
-        """Exactly length bytes from the address on, all of them in one section."""
+    def read(self, address: int, length: int, what: str, most: int = 0) -> bytes:
+        """Exactly length bytes from the address on, all of them in one section.
+
+        Raises MalformedError, or Unavailable for more than ``most``, if that is not 0.
+        """
         if not length:
             return b""
         offset, available, memory = self.locate(address, what)
@@ -57,6 +65,8 @@ class MappedImage:
             )
         if length > available + _PAGE:  # zeros that nobody wrote: no table is made of them
             raise MalformedError(f"{what} lies in memory that the file does not fill", offset)
+        if 0 < most < length:
+            raise Unavailable(f"{what}: of {length} bytes no more than {most} are read")
         content = self._source.read(offset, min(length, available)) if available else b""
         return content.ljust(length, b"\0")
 
@@ -76,7 +86,10 @@ class MappedImage:
         return layout.unpack_from(self._block, start)
 
     def text(self, address: int, what: str) -> str:
-        """The zero-terminated name at an address; neighbours are read along."""
+        """The zero-terminated name at an address; neighbours are read along.
+
+        Raises MalformedError, or Unavailable for one that is too long.
+        """
         start = address - self._texts_start
         end = self._texts.find(b"\0", start) if start >= 0 else -1
         if end < 0:
@@ -86,7 +99,10 @@ class MappedImage:
         if end >= 0:
             return decode(self._texts[start:end])
         _, available, memory = self.locate(address, what)
-        if len(self._texts) < available or available == memory:
+        if len(self._texts) < available:
+            reason = f"has more than {_LONGEST_NAME} bytes, none so long is read"
+            raise Unavailable(f"{what} at address {address:#x} {reason}")
+        if available == memory:
             raise MalformedError(f"{what} at address {address:#x} has no end")
         return decode(self._texts)
 

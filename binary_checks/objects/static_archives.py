@@ -12,8 +12,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from binary_checks.errors import MalformedError
-from binary_checks.model import DeviceFault, Format, Kind, StaticArchive, UnreadObject
+from binary_checks.errors import MalformedError, Unavailable
+from binary_checks.model import (
+    DeviceContainers,
+    DeviceFault,
+    Format,
+    Kind,
+    StaticArchive,
+    UnreadObject,
+)
 from binary_checks.model.source import ByteSource, Scout
 from binary_checks.objects import elf_header
 from binary_checks.objects.coff import find_coff_sections
@@ -100,6 +107,7 @@ def read(path: str, source: ByteSource) -> tuple[StaticArchive | UnreadObject, .
     """The archive, if it holds device code. Raises MalformedError."""
     extents: dict[Extent, str] = {}  # with the name of the member
     faults: list[DeviceFault] = []
+    unread: list[tuple[_Member, str]] = []  # with the reason
     for number, member in enumerate(_find_members(_Window(source))):
         if number >= _MOST_MEMBERS:
             reason = f"no more than {_MOST_MEMBERS} members of a static archive are read"
@@ -109,8 +117,12 @@ def read(path: str, source: ByteSource) -> tuple[StaticArchive | UnreadObject, .
         except MalformedError as error:
             reason = f"a member that cannot be read: {error.reason}"
             faults.append(DeviceFault(offset=member.start, reason=reason))
+        except Unavailable as error:
+            unread.append((member, f"the member {member.name} is left out: {error}"))
     if not extents:
-        reasons = (f"at offset {fault.offset}: {fault.reason}" for fault in faults[:1])
+        places = [(fault.offset, fault.reason) for fault in faults[:1]]
+        places += [(member.start, reason) for member, reason in unread[:1]]
+        reasons = (f"at offset {offset}: {reason}" for offset, reason in places[:1])
         return tuple(UnreadObject(path=path, format=Format.ARCHIVE, reason=r) for r in reasons)
     facts = read_device_code(source, extents)
     facts["device_faults"] = (*faults, *facts["device_faults"])
@@ -119,8 +131,14 @@ def read(path: str, source: ByteSource) -> tuple[StaticArchive | UnreadObject, .
     def name_at(offset: int) -> str:
         return extents[starts[max(bisect_right(starts, (offset, source.size)) - 1, 0)]]
 
-    facts["device_containers"] = tuple(
-        replace(group, member=name_at(group.offset)) for group in facts["device_containers"]
+    groups = facts["device_containers"]
+    count = sum(group.count for group in groups)
+    facts["device_containers"] = (
+        *(replace(group, member=name_at(group.offset)) for group in groups),
+        *(
+            DeviceContainers(first=count, offset=member.start, member=member.name, reason=reason)
+            for member, reason in unread
+        ),
     )
     archive = StaticArchive(
         path=path, kind=Kind.RELOCATABLE, architecture="", size=source.size, **facts

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from binary_checks.errors import Unavailable
 from binary_checks.model import ElfFile, MalformedObject, ObjectFile, UnreadObject
 from binary_checks.objects import read_objects
 from fixtures.build_elf import ElfSymbol, build_elf
@@ -146,15 +147,10 @@ def test_absurd_sizes_are_malformed_before_anything_is_read() -> None:
     huge = bytearray(BUILT["with section headers"])
     struct.pack_into("<H", huge, 60, 0)  # e_shnum: the number stands in section header 0
     struct.pack_into("<Q", huge, int.from_bytes(huge[40:48], "little") + 32, 1 << 40)
-    assert "claims" in _malformed(bytes(huge))
+    assert "the section headers end at byte" in _malformed(bytes(huge))
     buckets = bytearray(content)
     struct.pack_into("<I", buckets, _address(content, _DT_GNU_HASH), 0xFFFFFFFF)
-    assert "buckets" in _malformed(bytes(buckets))
-
-
-def test_an_absurd_string_is_malformed() -> None:
-    name = "n" * 200_000
-    assert "more than 65536 bytes" in _malformed(build_elf(needed=(name,)))
+    assert "DT_GNU_HASH has 0x3fffffffc bytes" in _malformed(bytes(buckets))
 
 
 def test_names_that_overlap_do_not_explode() -> None:
@@ -170,7 +166,8 @@ def test_names_that_overlap_do_not_explode() -> None:
     found = _read(bytes(content))
     assert isinstance(found, ElfFile)
     assert len(found.exports) == 2000
-    assert 1_000_000 < sum(map(len, found.exports.names)) < 4_000_000
+    with pytest.raises(Unavailable, match=r"symbols of a\.so have more than 1\d+ bytes together"):
+        list(found.exports)
 
 
 def test_a_library_without_a_dynamic_segment_is_malformed() -> None:

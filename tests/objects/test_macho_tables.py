@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from binary_checks.errors import MalformedError
+from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.objects.macho_binds import read_chained_imports, read_opcodes
 from binary_checks.objects.macho_trie import walk_trie
 
@@ -54,7 +54,7 @@ def test_a_deep_trie_is_walked_without_recursion() -> None:
     assert [len(name) for name, _, _ in found] == list(range(depth + 1))
 
 
-def test_names_that_explode_are_malformed() -> None:
+def test_names_that_explode_are_not_read() -> None:
     long = b"n" * 30_000
     leaf = b"\x02\0\0\x01a\0"
     start = len(long) + 6
@@ -63,8 +63,17 @@ def test_names_that_explode_are_malformed() -> None:
     for number in range(1, 3000):
         at = start + 9 * number
         trie += leaf + struct.pack("3B", 0x80 | at & 0x7F, 0x80 | at >> 7 & 0x7F, at >> 14)
-    with pytest.raises(MalformedError, match="explode"):
+    with pytest.raises(Unavailable, match=r"exports trie have more than \d+ bytes together"):
         list(walk_trie(trie))
+    long = b"n" * 70_000
+    with pytest.raises(Unavailable, match="a name of the exports trie has more than 65536 bytes"):
+        list(walk_trie(b"\0\x01" + long + b"\0" + b"\xf6\xa2\x04" + b"\x02\0\0\0"))
+
+
+def test_names_of_fixups_that_explode_are_not_read() -> None:
+    table = _chain(1, "<", [1] * 99)[: -len(_NAMES)] + b"\0" + b"n" * 999 + b"\0"
+    with pytest.raises(Unavailable, match=r"chained fixups have more than \d+ bytes together"):
+        read_chained_imports(table, "<")
 
 
 def test_a_number_without_end_is_malformed() -> None:

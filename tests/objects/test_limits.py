@@ -1,0 +1,273 @@
+"""What is more than we read is told as not read: no fault of the file, and no silence either."""
+
+from __future__ import annotations
+
+import struct
+from types import ModuleType
+
+import pytest
+
+from binary_checks.errors import Unavailable
+from binary_checks.model import DeviceContainers, MachOFile, PeFile, StaticArchive, UnreadObject
+from binary_checks.objects import (
+    coff,
+    cubins,
+    elf,
+    elf_dynamic,
+    elf_header,
+    elf_notes,
+    elf_sections,
+    elf_symbol_count,
+    elf_symbols,
+    fatbin,
+    hip_bundles,
+    macho_commands,
+    macho_nlist,
+    macho_signature,
+    macho_trie,
+    pe_debug,
+    pe_exports,
+    pe_header,
+    pe_names,
+    pe_sections,
+    read_objects,
+    retained,
+    scout,
+)
+from binary_checks.objects.macho_commands import LC_CODE_SIGNATURE, LC_SYMTAB
+from fixtures.build_elf import ElfSymbol, build_elf
+from fixtures.build_fatbin import archive, bundle, container, entry
+from fixtures.samples import read_fatbin_sample, read_macho_sample, read_pe_sample
+from tests.objects.byte_sources import Bytes
+from tests.objects.device_codes import entries, read_device
+from tests.objects.macho_bytes import patched, table
+
+ELF = build_elf(
+    kind="executable",
+    needed=("libc.so.6",),
+    imports=(ElfSymbol("memcpy", "GLIBC_2.14", "libc.so.6"),),
+    exports=(ElfSymbol("one"), ElfSymbol("two")),
+    build_id="0123456789",
+    interpreter="/lib64/ld-linux-x86-64.so.2",
+)
+
+
+def _unread(content: bytes) -> str:
+    (found,) = read_objects("demo/a", Bytes(content))
+    assert isinstance(found, UnreadObject), found
+    assert found.path == "demo/a"
+    return found.reason
+
+
+@pytest.mark.parametrize(
+    ("module", "limit", "most", "reason"),
+    [
+        (elf_header, "_MOST_SEGMENTS", 2, "program headers, no more than 2 are read"),
+        (elf_header, "_MOST_SECTIONS", 3, "section headers, no more than 3 are read"),
+        (elf_sections, "_MOST_NAMES", 9, "bytes of section names, no more than 9 are read"),
+        (elf_dynamic, "_MOST_ENTRIES", 2, "PT_DYNAMIC has"),
+        (elf_dynamic, "_MOST_ENTRIES", 2, "bytes, no more than 32 are read"),
+        (elf_dynamic, "_MOST_STRINGS", 7, "bytes, no more than 7 are read"),
+        (elf_dynamic, "_LONGEST", 5, "DT_STRTAB holds a string of more than 5 bytes, none so long"),
+        (elf_symbol_count, "_MOST_BUCKETS", 0.5, "DT_GNU_HASH has 4 bytes, no more than 2"),
+        (elf_symbols, "_MOST", 2, "DT_SYMTAB has 96 bytes, no more than 48 are read"),
+        (elf_notes, "_MOST", 8, "bytes in a PT_NOTE, no more than 8 are read"),
+        (elf, "_LONGEST_PATH", 4, "bytes in its PT_INTERP, no more than 4 are read"),
+    ],
+)
+def test_an_elf_file_with_more_than_we_read_is_unread(
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, limit: str, most: int, reason: str
+) -> None:
+    monkeypatch.setattr(module, limit, most)
+    assert reason in _unread(ELF)
+    assert retained(ELF, len(ELF))
+    scout(ELF, len(ELF))
+
+
+def test_a_string_of_absurd_length_is_not_read() -> None:
+    reason = "DT_STRTAB holds a string of more than 65536 bytes, none so long is read"
+    assert _unread(build_elf(needed=("n" * 200_000,))) == reason
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "most", "reason"),
+    [
+        ("forwarder.dll", (pe_header, "_MOST_SECTIONS"), 1, "sections, no more than 1 are read"),
+        ("forwarder.dll", (pe_exports, "_MOST_NAMES"), 1, "no more than 4 are read"),
+        ("forwarder.dll", (pe_sections, "_LONGEST_NAME"), 3, "none so long is read"),
+        ("delayed.dll", (pe_names, "_MOST"), 1, "bytes, no more than 1 are read"),
+        ("pdb.dll", (pe_debug, "_MOST_ENTRIES"), 0, "debug entries, no more than 0 are read"),
+        (
+            "pdb.dll",
+            (pe_debug, "_LONGEST_RECORD"),
+            26,
+            "bytes in its CodeView record, no more than",
+        ),
+    ],
+)
+def test_an_image_with_more_than_we_read_is_unread(
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    limit: tuple[ModuleType, str],
+    most: int,
+    reason: str,
+) -> None:
+    monkeypatch.setattr(*limit, most)
+    content = read_pe_sample(name)
+    assert reason in _unread(content)
+    assert retained(content, len(content))
+    scout(content, len(content))
+
+
+def test_a_long_name_of_an_import_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pe_names, "_GAP", 4)
+    monkeypatch.setattr(pe_names, "_TAIL", 2)
+    reason = _unread(read_pe_sample("delayed.dll"))
+    assert "has more than 4 bytes, none so long is read" in reason
+
+
+def test_an_image_may_lie_far_behind_its_dos_program() -> None:
+    content, stub = read_pe_sample("pdb.dll"), 2 << 20
+    (start,) = struct.unpack_from("<I", content, 60)
+    moved = bytearray(content.ljust(stub, b"\0") + content[start:4096])
+    struct.pack_into("<I", moved, 60, stub)
+    (found,) = read_objects("demo/a", Bytes(bytes(moved)))
+    (expected,) = read_objects("demo/a", Bytes(content))
+    assert isinstance(found, PeFile)
+    assert isinstance(expected, PeFile)
+    assert (found.pdb, found.needed) == (expected.pdb, expected.needed)
+    assert retained(bytes(moved[: 1 << 16]), len(moved)) == ((0, len(moved)),)
+
+
+def test_more_load_commands_than_we_read_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(macho_commands, "_MOST_BYTES", 100)
+    content = read_macho_sample("weak.so")
+    assert "bytes of load commands, no more than 100 are read" in _unread(content)
+    assert retained(content, len(content)) == ((0, len(content)),)
+    assert scout(content, len(content)) is None
+
+
+def test_of_a_fat_file_each_slice_is_unread_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = read_macho_sample("universal2.dylib")
+    sizes = []
+    for number in range(2):
+        (start,) = struct.unpack_from(">I", content, 16 + 20 * number)
+        sizes.append(struct.unpack_from("<I", content, start + 20)[0])
+    assert sizes[0] != sizes[1]
+    monkeypatch.setattr(macho_commands, "_MOST_BYTES", min(sizes))
+    found = read_objects("demo/a", Bytes(content))
+    assert {type(item) for item in found} == {MachOFile, UnreadObject}
+    (unread,) = (item.reason for item in found if isinstance(item, UnreadObject))
+    assert unread.startswith("slice for ")
+    assert f"it has {max(sizes)} bytes of load commands" in unread
+
+
+def test_more_parts_of_a_signature_than_we_read_are_no_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(macho_signature, "_MOST_BLOBS", 0)
+    reason = _unread(read_macho_sample("signed_arm64.dylib"))
+    assert reason == "it has 1 parts in its code signature, no more than 0 are read"
+
+
+@pytest.mark.parametrize(
+    ("limit", "most", "reason"),
+    [("_MOST", 0, "symbols, no more than 0"), ("_LONGEST", 2, "a symbol's name has more than 2")],
+)
+def test_more_of_a_symbol_table_than_we_read_is_not_read(
+    monkeypatch: pytest.MonkeyPatch, limit: str, most: int, reason: str
+) -> None:
+    monkeypatch.setattr(macho_nlist, limit, most)
+    source = macho_nlist.Slice(Bytes(_TABLE), 0, len(_TABLE))
+    with pytest.raises(Unavailable, match=reason):
+        macho_nlist.read_nlist(source, _HEADER, _COMMAND)
+
+
+def test_names_of_a_symbol_table_that_explode_are_not_read() -> None:
+    names = b"n" * 60_000 + b"\0"
+    content = struct.pack("<IBBHQ", 0, 0x0F, 1, 0, 0) * 30 + names
+    command = _COMMAND._replace(contents=struct.pack("<6I", 2, 24, 0, 30, 480, len(names)))
+    with pytest.raises(Unavailable, match=r"names of its symbols have more than \d+ bytes"):
+        macho_nlist.read_nlist(macho_nlist.Slice(Bytes(content), 0, len(content)), _HEADER, command)
+
+
+_TABLE = struct.pack("<IBBHQ", 0, 0x0F, 1, 0, 0) + b"_name\0"
+_COMMAND = macho_commands.Command(LC_SYMTAB, 0, struct.pack("<6I", 2, 24, 0, 1, 16, 6), "<")
+_HEADER = macho_nlist.MachHeader(64, "<", 0, 0, 6, 1, 24, 0)
+
+
+def test_what_a_trie_has_too_much_of_is_told_with_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(macho_trie, "_MOST_OF_NAMES", 1)
+    content = read_macho_sample("signed_arm64.dylib")
+    (found,) = read_objects("demo/a", Bytes(content))
+    assert isinstance(found, MachOFile)  # what is signed is read once somebody asks
+    with pytest.raises(Unavailable, match=r"what demo/a exports .* have more than 1 bytes"):
+        list(found.exports)
+    place, _ = table(content, LC_CODE_SIGNATURE)
+    assert "the exports trie have more than 1 bytes" in _unread(patched(content, place, "I", 0))
+
+
+def _big_object(sections: int, claimed: int) -> bytes:
+    kind = bytes.fromhex("c7a1bad1eebaa94baf20faf66aa4dcb8")
+    numbers = (0, 0xFFFF, 2, 0x8664, 0, kind, claimed, 0, 0)
+    return struct.pack("<HHHHI16s16xIII", *numbers) + bytes(40 * sections)
+
+
+CUDA = build_elf(kind="relocatable", sections={".nv_fatbin": container(entry(architecture=90))})
+
+
+def test_a_member_with_more_sections_than_we_read_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(coff, "_MOST_SECTIONS", 2)
+    reason = "the member big.obj is left out: it has 3 sections, no more than 2 are read"
+    alone = archive(big_obj=_big_object(3, 3))
+    assert _unread(alone) == f"at offset 68: {reason}"
+    found = read_device(archive(big_obj=_big_object(3, 3), one_o=CUDA))
+    assert isinstance(found, StaticArchive)
+    assert found.device_faults == ()
+    expected = DeviceContainers(first=1, offset=68, member="big.obj", reason=reason)
+    assert found.device_containers[1:] == (expected,)
+    assert entries(found) == {"sass sm_90": 1}
+
+
+def test_a_member_that_claims_more_sections_than_it_has_is_at_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(coff, "_MOST_SECTIONS", 2)
+    (fault,) = read_device(archive(big_obj=_big_object(1, 3), one_o=CUDA)).device_faults
+    assert fault.reason == "a member that cannot be read: a member of the archive ends before"
+
+
+def test_a_member_with_longer_names_than_we_read_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(elf_sections, "_MOST_NAMES", 9)
+    assert "the member one.o is left out: it has" in _unread(archive(one_o=CUDA))
+
+
+def test_a_target_with_a_longer_name_than_we_read_is_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hip_bundles, "_LONGEST_TRIPLE", 33)
+    found = read_device(bundle(["gfx90a", "gfx90a:sramecc+:xnack-"]))
+    assert entries(found) == {"amdgpu gfx90a": 1, "unknown": 1}
+    (group,) = found.device_containers
+    assert group.reason == "a target of 47 letters, no more than 33 are read"
+    assert found.device_faults == ()
+
+
+def test_a_group_with_a_longer_head_than_we_read_is_told_with_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fatbin, "_LONGEST_HEAD", 100)
+    (group,) = read_device(read_fatbin_sample("concatenated.fatbin")).device_containers
+    assert group.reason.startswith("a head of ")
+    assert group.reason.endswith(" bytes, no more than 100 are read")
+
+
+def test_a_note_that_is_longer_than_we_read_proves_no_suffix(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cubins, "_LONGEST_NOTE", 8)
+    assert entries(read_device(read_fatbin_sample("sm_90a.cubin"))) == {"sass sm_90?": 1}
