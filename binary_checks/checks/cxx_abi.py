@@ -12,7 +12,7 @@ from binary_checks.errors import NotApplicable
 from binary_checks.model import Finding, Format, Kind, NotLooked, ObjectFile, Package, Problem
 from binary_checks.model.phrases import name_first
 
-_NAMESPACE = r"_Z(?:T[VTISC]|GV|GR)?N[VKRO]*(\d+)"
+_NAMESPACE = r"_Z(?:T[VTISC]|GV|GR)?N[VKRO]*(\d{1,9})(?!\d)"
 _NOBODYS = frozenset({"std", "__gnu_cxx", "__cxxabiv1", "__gnu_debug", "__gnu_parallel"})
 _OTHER_LIBRARIES = ("libc++.", "msvcp1", "vcruntime1")
 _NEW, _OLD = "new (std::__cxx11::string)", "old (std::string as Ss)"

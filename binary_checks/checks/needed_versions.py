@@ -39,7 +39,7 @@ def _with_symbols(library: ElfFile, need: NeededVersion) -> str:
 
 def _as_numbers(version: str) -> tuple[int, ...]:
     numbers = version.partition("_")[2].split(".")
-    return tuple(int(part) if part.isdecimal() else 0 for part in numbers)
+    return tuple(int(part) if part.isdecimal() and len(part) < 10 else 0 for part in numbers)
 
 
 def find_newer(

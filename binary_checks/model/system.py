@@ -9,7 +9,7 @@ from dataclasses import field
 
 from binary_checks.records import dataclass
 
-_NUMERIC = r"(?a)\d+(?:\.\d+)*"
+_NUMERIC = r"(?a)\d{1,9}(?:\.\d{1,9})*"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

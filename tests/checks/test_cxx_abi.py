@@ -32,6 +32,7 @@ OLD = ("_ZN3c104oldfERKSs", "_ZN3c105old_fERKSsSt4listIiSaIiEE", "_ZN3c106listed
 NEUTRAL = (
     "_ZN3c104viewESt17basic_string_viewIcSt11char_traitsIcEE",
     "_ZN3c1012getSslSocketEv",
+    f"_ZN{'9' * 5000}c10{STRING}",
     "_ZN3c103vecESt6vectorIiSaIiEE",
     "_ZN3c104libcERKNSt3__112basic_stringIcNS0_11char_traitsIcEENS0_9allocatorIcEEEE",
     "printf",

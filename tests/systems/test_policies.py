@@ -53,6 +53,7 @@ def policy(**versions: frozenset[str]) -> Policy:
         ("OPENBLAS_0.3", None),
         ("libfoo", None),
         ("GLIBC_", False),
+        ("GLIBC_" + "9" * 5000, False),  # more digits than Python makes a number of
         ("GLIBC_٢.٢", False),  # digits, but none a linker writes
         ("", None),
     ],
