@@ -13,20 +13,18 @@ _RUNTIMES = ("openmp", "libcudart", "libstdc++", "libc++", "libtbb", "libmpi", "
 _HASH = r"[-.](?:[0-9a-f]{32}|[0-9a-f]{8})(?=[-.]|$)"
 _LIBRARY = r"\.(?:so(?:\.|$)|dylib$|dll$)"
 _NAMES = {
-    "openmp": r"(?:libgomp|libomp|libiomp|vcomp)[-.\d]",
-    "libcudart": r"(?:libcudart|cudart(?:32|64)?_)[-.\d]",
-    "libstdc++": r"libstdc\+\+[-.]",
-    "libc++": r"libc\+\+[-.\d]",
-    "libtbb": r"(?:lib)?tbb\d*[-.]",
-    "libmpi": r"libmpi[-.\d]",
-    "libpython": r"libpython\d",
+    "openmp": (("libgomp", "libomp", "libiomp", "vcomp"), r"[-.\d]"),
+    "libcudart": (("libcudart", "cudart_", "cudart32_", "cudart64_"), r"[-.\d]"),
+    "libstdc++": (("libstdc++",), r"[-.]"),
+    "libc++": (("libc++",), r"[-.\d]"),
+    "libtbb": (("libtbb", "tbb"), r"\d*[-.]"),
+    "libmpi": (("libmpi",), r"[-.\d]"),
+    "libpython": (("libpython",), r"\d"),
 }
-"""How the files of a runtime begin, on one system or another, without the hash of a graft."""
-_BEGINNINGS = (
-    *("libgomp", "libomp", "libiomp", "vcomp", "libcudart", "cudart", "libstdc++", "libc++"),
-    *("libtbb", "tbb", "libmpi", "libpython"),
-)
-"""The letters of all of these: hardly a file begins with them."""
+"""How the files of a runtime begin, on one system or another, and what follows, without the hash of
+a graft."""
+_BEGINNINGS = tuple(beginning for beginnings, _ in _NAMES.values() for beginning in beginnings)
+"""Hardly a file begins with one of them."""
 
 
 @check
@@ -62,7 +60,7 @@ def _count(loaded: Iterable[str]) -> dict[str, list[str]]:
             continue
         name = re.sub(_HASH, "", name)
         if re.search(_LIBRARY, name):
-            for runtime, beginning in _NAMES.items():
-                if re.match(beginning, name):
+            for runtime, (beginnings, rest) in _NAMES.items():
+                if any(re.match(re.escape(each) + rest, name) for each in beginnings):
                     copies.setdefault(runtime, []).append(path)
     return copies

@@ -22,7 +22,12 @@ def judge(*loaded: str) -> list[object]:
         ("a/.dylibs/libomp.dylib", "b/.dylibs/libgomp.1.dylib", "openmp"),
         ("a.libs/VCOMP140.dll", f"b.libs/libiomp5md-{'0f' * 16}.dll", "openmp"),
         ("a/cudart64_12.dll", "wheel:torch:torch/lib/cudart64_12.dll", "libcudart"),
+        ("a/cudart32_80.dll", "b/cudart_8.dll", "libcudart"),
         ("a/tbb12.dll", "b/tbb.dll", "libtbb"),
+        ("a.libs/libtbb-1a2b3c4d.so.12", "b/libtbb.so.2", "libtbb"),
+        ("a/libc++.1.dylib", "b/libc++.1.0.dylib", "libc++"),
+        ("a/libmpi.so.40", "b.libs/libmpi-1a2b3c4d.so.12", "libmpi"),
+        ("a/libpython3.11.so.1.0", "b/libpython3.12.dylib", "libpython"),
     ],
 )
 def test_two_copies_of_a_runtime_are_one_too_many(one: str, other: str, runtime: str) -> None:
