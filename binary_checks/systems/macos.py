@@ -13,15 +13,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import field
-from itertools import chain
 
-from binary_checks.model.system import SystemLibrary
 from binary_checks.records import dataclass
 from binary_checks.systems.committed import read_committed
 
 Version = tuple[int, int]
 
-_UNVERSIONED = frozenset({""})
 _ALWAYS = (10, 0)
 
 
@@ -68,35 +65,17 @@ def partly_there(version: Version) -> Mapping[str, str]:
     return found
 
 
-def macos_library(name: str, version: Version) -> SystemLibrary | None:
-    """Find what a library exports, and what it re-exports, joined over all macOS known.
-
-    None where there are no data, which is so of all but three, or none as new as ``version``: a
-    package that runs on 15.0 alone may need what came with 15. So a name that is missing here is in
-    no macOS up to ``version``; of one that is here :func:`first_versions` says if it is too new.
-    """
-    known = macos_exports(name, version)
-    if known is None:
-        return None
-    symbols = dict.fromkeys(chain.from_iterable(known.values()), _UNVERSIONED)
-    return SystemLibrary(soname=name, symbols=symbols, versions=frozenset())
-
-
 def macos_exports(name: str, version: Version) -> Mapping[Version | None, tuple[str, ...]] | None:
-    """Find the same symbols by the macOS that was the first to have them."""
+    """Find what a library exports, and what it re-exports, by the macOS that first had it.
+
+    It is joined over all macOS known: what is missing here is in no macOS up to ``version``. Under
+    None is what is older than the data. Where only two SDKs tell, it is the first release of the
+    newer one's year, so that no system is said to lack what it has. None in the place of all where
+    there are no data, which is so of all but three libraries, or none as new as ``version``: a
+    package that runs on 15.0 alone may need what came with 15.
+    """
     known = _find_exports(name)
     return None if known is None or known.through < version else known.by_first
-
-
-def first_versions(library: str) -> Mapping[str, Version | None]:
-    """Say which macOS was the first to have each symbol of a library.
-
-    None where that is not known: the symbol is older than the data. Where only two SDKs tell, it is
-    the first release of the newer one's year, so that no system is said to lack what it has.
-    """
-    known = _find_exports(library)
-    by_first = {} if known is None else known.by_first
-    return {symbol: first for first, symbols in by_first.items() for symbol in symbols}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from binary_checks.systems.macos import (
-    first_versions,
+    macos_exports,
     macos_libraries,
-    macos_library,
     macos_library_versions,
     partly_there,
 )
@@ -17,6 +18,13 @@ CXX = "/usr/lib/libc++.1.dylib"
 FRAMEWORKS = "/System/Library/Frameworks"
 ABI = "/usr/lib/libc++abi.dylib"
 CORE_FOUNDATION = f"{FRAMEWORKS}/CoreFoundation.framework/Versions/A/CoreFoundation"
+
+
+def _since(library: str, version: tuple[int, int]) -> Mapping[str, tuple[int, int] | None]:
+    """By symbol the macOS that was the first to have it."""
+    known = macos_exports(library, version)
+    assert known is not None
+    return {symbol: first for first, symbols in known.items() for symbol in symbols}
 
 
 @pytest.mark.parametrize(
@@ -58,8 +66,7 @@ def test_what_wheels_need_is_on_every_macos(name: str) -> None:
 def test_a_link_to_a_library_is_the_same_library(spelling: str, name: str) -> None:
     assert spelling in macos_libraries((11, 0))
     assert macos_library_versions(spelling) == macos_library_versions(name)
-    links, exports = macos_library(spelling, (11, 0)), macos_library(name, (11, 0))
-    assert links is exports is None or (links and links.symbols) == (exports and exports.symbols)
+    assert macos_exports(spelling, (11, 0)) == macos_exports(name, (11, 0))
 
 
 def test_a_framework_s_current_version_is_the_same_library() -> None:
@@ -132,55 +139,45 @@ def test_a_library_is_not_partly_there_for_a_package_that_is_new_enough() -> Non
 )
 def test_an_unknown_name_is_neither_there_nor_gone(name: str) -> None:
     assert macos_library_versions(name) is None
-    assert macos_library(name, (11, 0)) is None
-    assert first_versions(name).get("printf") is None
+    assert macos_exports(name, (11, 0)) is None
 
 
 def test_libsystem_exports_what_it_re_exports() -> None:
-    library = macos_library(SYSTEM, (11, 0))
-    assert library is not None
-    assert library.soname == SYSTEM
-    assert library.symbols["malloc"] == frozenset({""})
-    assert {"printf", "pthread_create", "dyld_stub_binder", "_tlv_bootstrap"} <= set(
-        library.symbols
-    )
-    assert {"fstat$INODE64", "dispatch_async", "exp", "_Block_copy"} <= set(library.symbols)
-    assert "__cxa_throw" not in library.symbols
+    symbols = _since(SYSTEM, (11, 0))
+    assert symbols["malloc"] is None
+    assert {"printf", "pthread_create", "dyld_stub_binder", "_tlv_bootstrap"} <= symbols.keys()
+    assert {"fstat$INODE64", "dispatch_async", "exp", "_Block_copy"} <= symbols.keys()
+    assert "__cxa_throw" not in symbols
 
 
 def test_libcxx_exports_its_abi_library_too() -> None:
-    library = macos_library(CXX, (10, 9))
-    assert library is not None
+    symbols = _since(CXX, (10, 9))
     assert {
         "__cxa_throw",
         "_Znwm",
         "_ZNSt3__112basic_stringIcNS_11char_traitsIcEENS_9allocatorIcEEED1Ev",
-    } <= set(library.symbols)
+    } <= symbols.keys()
 
 
 def test_libcxx_still_exports_what_llvm_took_off_its_list() -> None:
-    library = macos_library(CXX, (10, 9))
-    assert library is not None
-    assert {"_ZNSt3__16locale2id6__initEv", "_ZTIN10__cxxabiv117__class_type_infoE"} <= set(
-        library.symbols
-    )
+    symbols = _since(CXX, (10, 9))
+    assert {
+        "_ZNSt3__16locale2id6__initEv",
+        "_ZTIN10__cxxabiv117__class_type_infoE",
+    } <= symbols.keys()
 
 
 def test_libcxxabi_exports_what_exceptions_and_new_need() -> None:
-    library = macos_library(ABI, (11, 0))
-    assert library is not None
-    assert {"__cxa_throw", "__gxx_personality_v0", "_ZTISt9exception", "_Znwm"} <= set(
-        library.symbols
-    )
-    assert "_ZNSt3__112system_errorD1Ev" not in library.symbols
+    symbols = _since(ABI, (11, 0))
+    assert {"__cxa_throw", "__gxx_personality_v0", "_ZTISt9exception", "_Znwm"} <= symbols.keys()
+    assert "_ZNSt3__112system_errorD1Ev" not in symbols
 
 
 @pytest.mark.parametrize(
     "name", ["/usr/lib/libz.1.dylib", "/usr/lib/libobjc.A.dylib", CORE_FOUNDATION]
 )
 def test_what_other_libraries_export_is_not_known(name: str) -> None:
-    assert macos_library(name, (11, 0)) is None
-    assert first_versions(name).get("inflate") is None
+    assert macos_exports(name, (11, 0)) is None
 
 
 @pytest.mark.parametrize(
@@ -203,18 +200,19 @@ def test_what_other_libraries_export_is_not_known(name: str) -> None:
 def test_a_symbol_is_there_since_its_version(
     library: str, symbol: str, since: tuple[int, int]
 ) -> None:
-    assert first_versions(library).get(symbol) == since
+    assert _since(library, (11, 0))[symbol] == since
 
 
 def test_no_version_is_made_up() -> None:
-    assert first_versions(SYSTEM).get("malloc") is None
-    assert first_versions(SYSTEM).get("never_there") is None
+    symbols = _since(SYSTEM, (11, 0))
+    assert symbols["malloc"] is None
+    assert "never_there" not in symbols
     # Apple's header dates it to 10.10, but thread-local variables work since 10.7.
-    assert first_versions(SYSTEM).get("_tlv_bootstrap") is None
+    assert symbols["_tlv_bootstrap"] is None
 
 
 def test_exports_are_unknown_beyond_the_newest_list() -> None:
-    assert macos_library(CXX, (14, 0)) is not None
-    assert macos_library(CXX, (15, 0)) is None
-    assert macos_library(ABI, (15, 0)) is None
-    assert macos_library(SYSTEM, (27, 0)) is not None
+    assert macos_exports(CXX, (14, 0)) is not None
+    assert macos_exports(CXX, (15, 0)) is None
+    assert macos_exports(ABI, (15, 0)) is None
+    assert macos_exports(SYSTEM, (27, 0)) is not None
