@@ -13,7 +13,7 @@ _UNSIGNED = ("RECORD", "RECORD.jws", "RECORD.p7s")
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _HEXADECIMAL = len("sha256=") + 64
 """So long is the hash of a row that is not spelled as it should be."""
-_CLIMBING = frozenset({"", ".", ".."})
+_NO_NAMES = frozenset({"", ".", ".."})  # as components of a path
 
 
 @check
@@ -67,7 +67,7 @@ def escaping_member_name(package: Package) -> Iterator[Finding]:
     for member in package.members:
         name = member.archive_name
         parts = name.removesuffix("/").split("/")
-        if "\\" in name or ":" in name or not _CLIMBING.isdisjoint(parts):
+        if "\\" in name or ":" in name or not _NO_NAMES.isdisjoint(parts):
             for sentence in _judge_name(name, parts):
                 yield Problem(path=name, sentence=sentence)
 
