@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -94,6 +95,7 @@ def test_nothing_is_installed_beside_it(python: Path, required: str, said: str) 
     assert str(caught.value) == said
 
 
+@pytest.mark.skipif(os.name != "posix", reason="there is no /bin/true")
 def test_an_interpreter_that_does_not_answer_is_no_python() -> None:
     with pytest.raises(GatherError, match="no Python that runs here"):
         list_folders(Path("/bin/true"), timeout=60)
