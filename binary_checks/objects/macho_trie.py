@@ -24,7 +24,7 @@ _MOST_OF_NAMES = 1 << 28
 """Bytes of all names together; those of the largest libraries have some ten million."""
 _LONGEST = 64 * 1024
 _REPETITION = 256
-"""How often the trie's length all names may have; real ones stay below 20."""
+"""How often the trie's length all names may have; real ones stay below 40."""
 _BEYOND = "the exports trie runs beyond its end"
 
 
@@ -36,7 +36,8 @@ def walk_trie(trie: bytes) -> Iterator[Export]:
     if not trie:
         return
     visited = bytearray(len(trie))
-    most, length = min(_REPETITION * len(trie), _MOST_OF_NAMES), 0  # of all names
+    # Of all names and what they begin with: each edge copies the name of its node.
+    most, length = min(_REPETITION * len(trie), _MOST_OF_NAMES), 0
     waiting = [(0, b"")]
     try:
         while waiting:
@@ -45,18 +46,17 @@ def walk_trie(trie: bytes) -> Iterator[Export]:
                 raise MalformedError(f"two edges of the exports trie lead to its byte {place:#x}")
             visited[place] = 1
             size, place = read_uleb(trie, place)
+            count = trie[place + size]
+            length += (count + (size > 0)) * len(name)
+            if length > most:
+                reason = f"have more than {most} bytes together, no more are read"
+                raise Unavailable(f"the names of the exports trie {reason}")
             if size:
-                length += len(name)
                 if len(name) > _LONGEST:
                     reason = f"has more than {_LONGEST} bytes, none so long is read"
                     raise Unavailable(f"a name of the exports trie {reason}")
-                if length > most:
-                    reason = f"have more than {most} bytes together, no more are read"
-                    raise Unavailable(f"the names of the exports trie {reason}")
                 yield _read_export(trie, place, name)
-                place += size
-            count = trie[place]
-            place += 1
+            place += size + 1
             for _ in range(count):
                 end = trie.index(0, place)
                 label = trie[place:end]

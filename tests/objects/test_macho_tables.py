@@ -65,6 +65,9 @@ def test_names_that_explode_are_not_read() -> None:
         trie += leaf + struct.pack("3B", 0x80 | at & 0x7F, 0x80 | at >> 7 & 0x7F, at >> 14)
     with pytest.raises(Unavailable, match=r"exports trie have more than \d+ bytes together"):
         list(walk_trie(trie))
+    branches = b"".join(bytes([number]) + b"\0\x7f" for number in range(1, 255))
+    with pytest.raises(Unavailable, match=r"exports trie have more than \d+ bytes together"):
+        list(walk_trie(b"\0\x01" + long + b"\0" + place + b"\0\xfe" + branches))
     long = b"n" * 70_000
     with pytest.raises(Unavailable, match="a name of the exports trie has more than 65536 bytes"):
         list(walk_trie(b"\0\x01" + long + b"\0" + b"\xf6\xa2\x04" + b"\x02\0\0\0"))
