@@ -15,7 +15,7 @@ import pytest
 from packaging.tags import Tag
 
 from binary_checks.errors import PackageError
-from binary_checks.model import Format, Member, Wheel
+from binary_checks.model import Member, Wheel
 from binary_checks.packages import open_package, package_kind, preview, recognises
 from fixtures.build_wheel import OMIT, Entry, build_wheel
 from fixtures.fake_reader import FakeReader
@@ -152,26 +152,6 @@ def test_a_malformed_object_is_sorted_out(tmp_path: Path) -> None:
     package = read(built, FakeReader(asked=((150, 100),)))
     assert package.objects == ()
     assert [(item.path, item.offset) for item in package.malformed] == [("demo/a.so", 150)]
-
-
-def test_a_preview_names_the_formats_that_occur(tmp_path: Path) -> None:
-    with_object = build_wheel(tmp_path, members={"demo/a": ELF, "demo/b.py": ""})
-    assert preview(with_object, FakeReader()).formats == {Format.ELF}
-    assert preview(with_object, FakeReader()).kind is Wheel
-    pure = build_wheel(tmp_path, tags=("py3-none-any",), members={"demo/a.so": "text"})
-    assert preview(pure, FakeReader()).formats == frozenset()
-
-
-@pytest.mark.parametrize("size", [4, 2_000_000])
-def test_an_object_under_the_name_of_source_code_is_told_by_who_reads_it(
-    tmp_path: Path, size: int
-) -> None:
-    built = build_wheel(tmp_path, members={"demo/a.py": b"\x7fELF".ljust(size)})
-    assert preview(built, FakeReader()).formats == frozenset()
-    package = read(built)
-    (member,) = (member for member in package.members if member.path == "demo/a.py")
-    assert member.faults == ("by its name it is source code, by its first bytes ELF",)
-    assert [each.path for each in package.objects] == ["demo/a.py"]
 
 
 def test_progress_ends_at_the_whole(tmp_path: Path) -> None:
