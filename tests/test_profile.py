@@ -230,7 +230,7 @@ def test_waivers_are_picked_by_check_and_package() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a = " + "[" * 50_000, "not TOML: maximum recursion depth exceeded"),
+        ("a = " + "[" * 50_000, "not TOML: .*(recursion depth exceeded|nested more than)"),
         ("objects = " + "9" * 5_000, "not TOML: Exceeds the limit"),
         ("timeout = 0", "timeout: 0.0 is no span of seconds"),
         ("timeout = -inf", "timeout: -inf is no span of seconds"),
