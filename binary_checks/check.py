@@ -90,9 +90,8 @@ class Check(Generic[_P]):
         """The names of those that are given by place, and of those by keyword alone."""
         code = self._plain.__code__
         first, last = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
-        names, starred = code.co_varnames, 0
-        for flag in (inspect.CO_VARARGS, inspect.CO_VARKEYWORDS):
-            starred += bool(code.co_flags & flag)
+        names, flags = code.co_varnames, (inspect.CO_VARARGS, inspect.CO_VARKEYWORDS)
+        starred = sum(bool(code.co_flags & flag) for flag in flags)
         return (*names[:first], *names[last : last + starred]), names[first:last]
 
     @cached_property

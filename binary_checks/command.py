@@ -131,7 +131,7 @@ def _inspect(options: argparse.Namespace) -> None:
         else:
             from binary_checks.summary import write_summary
 
-            print("\n".join(write_summary(facts.get(Package))), flush=True)
+            print("\n".join(write_summary(facts.get(Package))))
     finally:
         shelf.close()
 
@@ -168,7 +168,6 @@ def _print_facts(facts: Facts, *, symbols: bool) -> None:
         print(f"binary-checks: without linkage: {error}", file=sys.stderr)
     for piece in write_facts(package, _sha256(facts.path), linkage, symbols=symbols):
         sys.stdout.write(piece)
-    sys.stdout.flush()
 
 
 def _sha256(path: Path) -> str:
