@@ -15,6 +15,10 @@ _ASIDE = frozenset(
     ["tests", "test", "testing", "docs", "doc", "examples", "example", "benchmarks", "scripts"]
 )
 
+_LONGEST = 4096
+"""Characters of a path. No system but Windows opens a longer one (PATH_MAX), and no import nests
+so deep: a name of 64,000 characters would be a module 32,000 packages down."""
+
 
 def find_import_names(wheel: Package, suffixes: Collection[str]) -> tuple[str, ...]:
     """The names by which the wheel is imported: packages and modules at the top level, sorted.
@@ -27,7 +31,7 @@ def find_import_names(wheel: Package, suffixes: Collection[str]) -> tuple[str, .
     paths = [
         PurePosixPath(member.path).parts
         for member in wheel.members
-        if not member.is_directory and member.path not in libraries
+        if not member.is_directory and len(member.path) < _LONGEST and member.path not in libraries
     ]
     names = set(_find_names(paths, tuple(suffixes)))
     names = {name for name in names if name not in _ASIDE} or names
@@ -45,23 +49,31 @@ def _find_libraries(wheel: Package) -> Iterator[str]:
             yield member.path
 
 
-def _find_names(
-    paths: Iterable[tuple[str, ...]], suffixes: tuple[str, ...], prefix: str = ""
-) -> Iterator[str]:
-    folders: dict[str, list[tuple[str, ...]]] = {}
-    for first, *rest in paths:
-        if rest:
-            folders.setdefault(first, []).append(tuple(rest))
-        # Below a namespace a loose module may as well be a script or an example.
-        elif not (prefix and first.endswith(".py")) and _is_plain(_module_name(first, suffixes)):
-            yield prefix + _module_name(first, suffixes)
-    for folder, inner in folders.items():
-        if not _is_plain(folder) or (prefix and folder in _ASIDE):
-            continue
-        if any(len(p) == 1 and _module_name(p[0], suffixes) == "__init__" for p in inner):
-            yield prefix + folder
-        else:
-            yield from _find_names(inner, suffixes, f"{prefix}{folder}.")
+def _find_names(paths: Iterable[tuple[str, ...]], suffixes: tuple[str, ...]) -> Iterator[str]:
+    pending = [("", 0, list(paths))]  # a prefix, how many parts of the paths it is, and the paths
+    while pending:
+        prefix, depth, inside = pending.pop()
+        folders: dict[str, list[tuple[str, ...]]] = {}
+        for parts in inside:
+            first = parts[depth]
+            if len(parts) > depth + 1:
+                folders.setdefault(first, []).append(parts)
+            # Below a namespace a loose module may as well be a script or an example.
+            elif not (prefix and first.endswith(".py")) and _is_plain(
+                _module_name(first, suffixes)
+            ):
+                yield prefix + _module_name(first, suffixes)
+        for folder, inner in folders.items():
+            if not _is_plain(folder) or (prefix and folder in _ASIDE):
+                continue
+            if any(_initialises(parts, depth + 1, suffixes) for parts in inner):
+                yield prefix + folder
+            else:
+                pending.append((f"{prefix}{folder}.", depth + 1, inner))
+
+
+def _initialises(parts: tuple[str, ...], depth: int, suffixes: tuple[str, ...]) -> bool:
+    return len(parts) == depth + 1 and _module_name(parts[depth], suffixes) == "__init__"
 
 
 def _module_name(file_name: str, suffixes: tuple[str, ...]) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import posixpath
 import re
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterable
 
 from binary_checks.model.objects import ElfFile, Kind, MachOFile, ObjectFile
 from binary_checks.model.packages import Package
@@ -94,18 +95,24 @@ def leaves_prefix(directory: str) -> bool:
     return directory == f"{PREFIX}/.." or directory.startswith(f"{PREFIX}/../")
 
 
-def directories(package: Package) -> frozenset[str]:
-    """The directories that the package has files in, itself or further down; "" is the top."""
-    paths = (item.path for items in (package.members, package.objects) for item in items)
-    folders = {path.rpartition("/")[0] for path in paths}
-    return frozenset(parent for folder in folders for parent in _with_parents(folder))
+class Directories:
+    """The directories that a package has files in, itself or further down; "" is the top.
+
+    They are never spelled out: the parents of one name of 64,000 letters would take a gigabyte.
+    """
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._folders = sorted({f"{path.rpartition('/')[0]}/" for path in paths})
+
+    def __contains__(self, directory: str) -> bool:
+        beginning = f"{directory}/" if directory else ""
+        place = bisect_left(self._folders, beginning)
+        return place < len(self._folders) and self._folders[place].startswith(beginning)
 
 
-def _with_parents(path: str) -> Iterator[str]:
-    yield path
-    while path:
-        path = path.rpartition("/")[0]
-        yield path
+def directories(package: Package) -> Directories:
+    """The directories that the package has files in."""
+    return Directories(item.path for items in (package.members, package.objects) for item in items)
 
 
 def path_tag(owner: ObjectFile) -> str:

@@ -81,3 +81,13 @@ def test_a_suffix_alone_makes_no_extension_module() -> None:
 def test_a_wheel_without_extension_modules_has_nothing_to_load() -> None:
     with pytest.raises(NotApplicable, match="no extension module"):
         find_extensions(wheel(objects=[elf_file("demo/libdep.so")]), SUFFIXES)
+
+
+def test_a_name_of_64000_characters_is_no_module() -> None:
+    deep = "a/" * 30_000 + "x.py"
+    assert names("demo/__init__.py", deep) == ("demo",)
+
+
+def test_packages_far_down_a_namespace_are_found() -> None:
+    far = "/".join(["a"] * 1500)
+    assert names(f"{far}/__init__.py") == (far.replace("/", "."),)

@@ -33,7 +33,7 @@ from binary_checks.model import (
     TargetSystem,
 )
 from binary_checks.model.extensions import is_extension
-from binary_checks.model.search_path import directories, expand, shorten
+from binary_checks.model.search_path import Directories, directories, expand, shorten
 
 _DRIVERS = (
     "nvcuda.dll",
@@ -176,7 +176,7 @@ def missing_search_directory(linkage: Linkage, package: Package) -> Iterator[Fin
         raise NotApplicable("on Windows no object names directories")
     yield from find_unloaded(linkage, package)
     lucky = [e for e in linkage.edges if _is_by_order(e) or (not e.resolved and e.elsewhere)]
-    known = directories(package) if lucky else ()
+    known = directories(package) if lucky else Directories(())
     for edge in lucky:
         wrong = [directory for directory in edge.searched if directory not in known]
         if wrong:
