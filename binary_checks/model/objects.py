@@ -30,6 +30,7 @@ class Kind(str, Enum):
     RELOCATABLE = "relocatable"  # ET_REL, MH_OBJECT, COFF: input for a linker, never loaded
     DEVICE = "device code"  # EM_CUDA, EM_AMDGPU, EM_BPF and others that no CPU of the tag runs
     DEBUG = "debug information"  # a .debug companion or dSYM: headers kept, contents gone
+    OTHER = "another kind"  # a core dump, a kernel's extension: no loader of libraries takes it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,6 +63,9 @@ class ObjectFile:
     opened: OpenedNames | None = (
         None  # of one that imports dlopen or LoadLibrary*; None: it has no such function
     )
+    refusals: tuple[str, ...] = ()
+    """Why the loader of its own system refuses it, or crashes, before any of its code runs: each
+    goes on from the path, "has SectionAlignment 0x3, which is no power of 2"."""
 
     @property
     def format(self) -> Format:

@@ -35,6 +35,9 @@ class ObjectReader(Protocol):
     def recognise(self, head: bytes) -> Format | None:
         """The format that the first bytes (64 are enough) announce, None for anything else."""
 
+    def announce(self, path: str, head: bytes) -> Format | None:
+        """That format, or the one which a loader expects of a file of that name."""
+
     def retained(self, head: bytes, size: int) -> tuple[tuple[int, int], ...]:
         """The ranges (start, end) of such a file that ``read_objects`` may ask for."""
 

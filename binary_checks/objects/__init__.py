@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Protocol, cast
 from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.model import Format, MalformedObject, ObjectFile, UnreadObject
 from binary_checks.model.source import ByteSource, Scout
+from binary_checks.objects.promised_formats import promised_format, refuse
 
 if TYPE_CHECKING:
     from binary_checks.objects.device_scout import DeviceScout
 
-__all__ = ["read_objects", "recognise", "retained", "scout"]
+__all__ = ["announce", "read_objects", "recognise", "retained", "scout"]
 
 _HEAD = 64
 
@@ -69,6 +70,11 @@ def recognise(head: bytes) -> Format | None:
     return found if found and _reader(found).recognises(head) else None
 
 
+def announce(path: str, head: bytes) -> Format | None:
+    """The format that a file's first bytes announce, or else the one that its name promises."""
+    return recognise(head) or promised_format(path, head)
+
+
 def retained(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
     """The ranges (start, end) that ``read_objects`` may ask for; a longer head makes them smaller.
 
@@ -103,10 +109,20 @@ def _find_device_scout(regions: tuple[tuple[int, int], ...], size: int) -> Devic
 def read_objects(
     path: str, source: ByteSource
 ) -> tuple[ObjectFile | MalformedObject | UnreadObject, ...]:
-    """Every object in the file (each slice of a fat one); never raises for what the bytes say."""
-    found = recognise(source.read(0, min(_HEAD, source.size)))
-    if found is None:
-        return ()
+    """Every object in the file (each slice of a fat one); never raises for what the bytes say.
+
+    A file that holds none under the name of a library is malformed: a loader will refuse it.
+    """
+    head = source.read(0, min(_HEAD, source.size))
+    found = recognise(head)
+    objects = _read(found, path, source) if found else ()
+    expected = None if objects else promised_format(path, head)
+    return (refuse(path, expected, head),) if expected else objects
+
+
+def _read(
+    found: Format, path: str, source: ByteSource
+) -> tuple[ObjectFile | MalformedObject | UnreadObject, ...]:
     try:
         return tuple(_reader(found).read(path, source))
     except MalformedError as error:

@@ -100,12 +100,9 @@ def _read_slices(path: str, source: ByteSource) -> Iterator[MachOFile | UnreadOb
             raise MalformedError(place + error.reason, item.start + error.offset) from None
 
 
-def _read_slice(path: str, source: Slice) -> MachOFile | UnreadObject:
+def _read_slice(path: str, source: Slice) -> MachOFile:
     header = read_header(source)
-    kind = _KINDS.get(header.type)
-    if kind is None:
-        reason = f"Mach-O type {header.type:#x} is no library, executable or relocatable file"
-        return UnreadObject(path=path, format=Format.MACHO, reason=reason)
+    kind = _KINDS.get(header.type, Kind.OTHER)
     commands = read_commands(source, header)
     facts: dict[str, Any] = {
         "path": path,
@@ -117,7 +114,7 @@ def _read_slice(path: str, source: Slice) -> MachOFile | UnreadObject:
     if kind is Kind.DEBUG:  # its segments tell where things lie in the stripped file
         return MachOFile(**facts, **read_identity(commands))
     verify_extent(commands, header.bits, source.size)
-    if kind is Kind.RELOCATABLE:
+    if kind in {Kind.RELOCATABLE, Kind.OTHER}:
         return MachOFile(**facts)
     return _read_loadable(source, header, commands, facts)
 

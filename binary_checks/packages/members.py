@@ -127,7 +127,7 @@ def _describe(
 def _read_small_object(
     task: Task, entry: Entry, content: bytes, outcome: Outcome
 ) -> tuple[Read, ...]:
-    found = task.reader.recognise(content[:HEAD])
+    found = task.reader.announce(entry.name, content[:HEAD])
     if found is None:
         return ()
     if not outcome.sha256:
@@ -183,7 +183,7 @@ def _read_large(task: Task, entry: Entry) -> MemberReading:
         if first:
             first = False
             head = piece[:HEAD]
-            found = task.reader.recognise(head)
+            found = task.reader.announce(entry.name, head)
             if found is not None:
                 again = partial(expand_again, task.file, entry)
                 source = retain(task.reader, piece[:_BEGINNING], entry.size, again)

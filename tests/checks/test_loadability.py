@@ -1,0 +1,54 @@
+"""What a loader refuses at once, and what is no library under the name of one."""
+
+from __future__ import annotations
+
+import pytest
+
+from binary_checks.checks.linkage.loadability import no_loader_takes_it, unloadable_object
+from binary_checks.model import Kind, ObjectFile, StaticArchive
+from fixtures.values import elf_file, macho_file, pe_file
+
+REFUSAL = "has SectionAlignment 0x3, which is no power of 2"
+
+
+def test_each_refusal_is_a_problem() -> None:
+    assert list(unloadable_object(pe_file(refusals=(REFUSAL,)))) == [REFUSAL]
+
+
+def test_what_no_loader_refuses_or_is_asked_for_is_quiet() -> None:
+    assert list(unloadable_object(pe_file())) == []
+    assert list(unloadable_object(pe_file(kind=Kind.DEBUG, refusals=(REFUSAL,)))) == []
+
+
+@pytest.mark.parametrize(
+    "library",
+    [
+        elf_file("demo/a.so", kind=Kind.RELOCATABLE),
+        elf_file("demo/a.so.1", kind=Kind.OTHER),
+        elf_file("demo/a.so", kind=Kind.DEBUG),
+        macho_file("demo/a.dylib", kind=Kind.EXECUTABLE),
+        macho_file("demo/a.so", kind=Kind.DEBUG),
+        pe_file("demo/a.PYD", kind=Kind.EXECUTABLE),
+        StaticArchive(path="demo/a.so"),
+    ],
+)
+def test_another_kind_under_the_name_of_a_library(library: ObjectFile) -> None:
+    (sentence,) = no_loader_takes_it(library)
+    assert "has the name of a library and is of the kind " in str(sentence)
+
+
+@pytest.mark.parametrize(
+    "library",
+    [
+        elf_file("demo/a.so"),
+        elf_file("demo/a.o", kind=Kind.RELOCATABLE),
+        elf_file("demo/kernel.so", kind=Kind.DEVICE),
+        elf_file("demo/.debug/a.so", kind=Kind.DEBUG),
+        elf_file("demo/libc.so.6", kind=Kind.EXECUTABLE),  # it has an interpreter, and prints
+        macho_file("demo/a.so.dSYM/Contents/Resources/DWARF/a.so", kind=Kind.DEBUG),
+        pe_file("demo/a.exe", kind=Kind.EXECUTABLE),
+        StaticArchive(path="demo/a.lib"),
+    ],
+)
+def test_a_library_or_another_name_is_quiet(library: ObjectFile) -> None:
+    assert list(no_loader_takes_it(library)) == []

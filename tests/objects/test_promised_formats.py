@@ -1,0 +1,66 @@
+"""A file under the name of a library that is no object at all is malformed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from binary_checks import objects
+from binary_checks.checks.hardening import malformed_object
+from binary_checks.model import Format, MalformedObject, Problem
+from binary_checks.packages import open_package
+from fixtures.build_wheel import build_wheel
+from tests.objects.byte_sources import Bytes
+
+DOS = b"MZ".ljust(200, b"\0")
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n"
+SCRIPT = b"/* GNU ld script */\nGROUP ( /lib/libc.so.6 AS_NEEDED ( ld.so ) )\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "format_", "reason"),
+    [
+        ("demo/a.dll", DOS, Format.PE, "begins with b'MZ"),
+        ("demo/a.pyd", b"", Format.PE, "it is empty"),
+        ("demo/A.DLL", POINTER, Format.PE, "begins with b'version https://'"),
+        ("demo/liba.so.1", POINTER, Format.ELF, "begins with b'version https://'"),
+        ("demo/liba.dylib", b"text", Format.MACHO, "begins with b'text'"),
+        ("demo/liba.so", b"!<arch>\n/               0", Format.ELF, "it is a static archive"),
+        ("demo/a.abi3.so", SCRIPT, Format.ELF, "begins with b'/* GNU ld script'"),
+        ("demo/a.cpython-311-x86_64-linux-gnu.so", b"", Format.ELF, "it is empty"),
+    ],
+)
+def test_what_a_loader_is_asked_to_open_and_is_no_object(
+    path: str, content: bytes, format_: Format, reason: str
+) -> None:
+    (found,) = objects.read_objects(path, Bytes(content))
+    assert isinstance(found, MalformedObject)
+    assert (found.format, found.offset) == (format_, 0)
+    assert reason in found.reason
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        ("demo/libc.so", SCRIPT),
+        ("demo/libncurses.so", b"INPUT(libncurses.so.6 -ltinfo)\n"),
+        ("demo/libSystem.dylib", b"--- !tapi-tbd\ntbd-version: 4\n"),
+        ("demo/liblater.so", b""),
+        ("demo/._plugin.dylib", b"\0\5\x16\7\0\2\0\0Mac OS X        "),
+        ("demo/a.so.txt", POINTER),
+        ("demo/a.exe", DOS),
+        ("demo/libso", POINTER),
+    ],
+)
+def test_what_only_linkers_or_nobody_opens(path: str, content: bytes) -> None:
+    assert objects.read_objects(path, Bytes(content)) == ()
+
+
+def test_a_wheel_with_such_a_file_is_not_fit(tmp_path: Path) -> None:
+    wheel = build_wheel(tmp_path, members={"demo/a.pyd": POINTER})
+    (problem,) = malformed_object(open_package(wheel, objects))
+    assert isinstance(problem, Problem)
+    assert problem.path == "demo/a.pyd"
+    fit = build_wheel(tmp_path, members={"demo/a.txt": POINTER})
+    assert list(malformed_object(open_package(fit, objects))) == []
