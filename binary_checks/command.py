@@ -6,6 +6,8 @@ import argparse
 import contextlib
 import hashlib
 import os
+import re
+import shlex
 import signal
 import sys
 from collections.abc import Sequence
@@ -15,6 +17,7 @@ from typing import NoReturn
 
 import pytest
 
+from binary_checks.deaf import DEAF
 from binary_checks.errors import BinaryChecksError, NotApplicable, ProfileError, Unavailable
 from binary_checks.facts import Facts, Settings, Shelf
 from binary_checks.model import Linkage, Package
@@ -96,6 +99,21 @@ class _OnlyPackages:
         """Go straight to what was named: a folder may hold thousands of other files."""
         folder: pytest.Collector = PackageFolder.from_parent(parent, path=path)
         return folder
+
+    def pytest_cmdline_main(self, config: pytest.Config) -> None:
+        """Start xdist's workers, which it has counted by now, as deaf as this process is.
+
+        ``python -c`` imports json and execnet out of the current folder.
+        """
+        if specs := config.getoption("tx", None):
+            config.option.tx = [_deafen(spec) for spec in specs]
+
+
+def _deafen(spec: str) -> str:
+    """A worker of xdist's on this host, by this interpreter; others are the user's own words."""
+    start = f"{shlex.quote(sys.executable)} {DEAF}"
+    local = re.fullmatch(r"(\d+\*)?popen", spec)
+    return f"{spec}//python={start}" if local else spec
 
 
 def inspect(arguments: Sequence[str]) -> int:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 from binary_checks.environments.foreign_tags import ForeignPython
-from binary_checks.environments.installers import make_installer_environment
+from binary_checks.environments.pip_command import PIP, has_pip, make_installer_environment
 from binary_checks.environments.processes import Ended, run_process
 from binary_checks.errors import GatherError
 
@@ -27,7 +25,7 @@ def download(requirements: Iterable[str], python: ForeignPython, folder: Path) -
 
     Raises GatherError, in one line, when an index has none that fits, or was not reached.
     """
-    if importlib.util.find_spec("pip") is None:
+    if not has_pip():
         raise GatherError("--binary-with-requirements needs pip beside binary_checks")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -36,7 +34,7 @@ def download(requirements: Iterable[str], python: ForeignPython, folder: Path) -
     options = ("--disable-pip-version-check", "--no-input", "--quiet", "--no-deps")
     ended = run_process(
         (
-            *(sys.executable, "-m", "pip", "download", *options, "--only-binary", ":all:"),
+            *(*PIP, "download", *options, "--only-binary", ":all:"),
             *(*python.options(), "--dest", str(folder), "--", *requirements),
         ),
         cwd=folder,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import os
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
+
+from binary_checks.environments.pip_command import PIP, has_pip, make_installer_environment
 
 _UV_VARIABLES = (
     "UV_DEFAULT_INDEX",
@@ -23,10 +23,14 @@ _SECTIONS = ("global", "install", ":env:")
 
 def read_pip_settings(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The settings that pip itself reports, by name ("index-url"); without pip, its variables."""
-    if importlib.util.find_spec("pip") is not None:
-        command = (sys.executable, "-m", "pip", "config", "list")
+    if has_pip():
         answer = subprocess.run(
-            command, env=dict(environ), capture_output=True, text=True, check=False, timeout=60
+            (*PIP, "config", "list"),
+            env=make_installer_environment(environ=environ),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
         )
         if answer.returncode == 0:
             return parse_pip_settings(answer.stdout)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import re
 import shutil
-import sys
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
@@ -18,12 +16,11 @@ from binary_checks.environments.index_settings import (
     translate_for_uv,
     translate_variables_for_uv,
 )
+from binary_checks.environments.pip_command import PIP, has_pip, make_installer_environment
 from binary_checks.environments.processes import run_process
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.records import dataclass
 
-# What would lead the installer, or what it builds, to something that lies on this machine.
-_LEAKS = ("PYTHON", "LD_", "DYLD_", "VIRTUAL_ENV", "CONDA_", "PIP_TARGET", "PIP_PREFIX", "PIP_USER")
 _OURS = re.compile(
     r"error sending request|dns error|name resolution|connection (?:refused|reset|broken|aborted)"
     r"|NewConnectionError|ConnectTimeout|ReadTimeout|timed out|SSLError|certificate|ProxyError"
@@ -72,10 +69,10 @@ def find_installer(python: Path, *, cwd: Path, timeout: float) -> Installer:
         if version.status == 0:
             return _make_uv(binary, version.stdout, python)
     options = ("--disable-pip-version-check", "--no-input", "--no-compile")
-    if importlib.util.find_spec("pip") is not None:
-        pip: tuple[str, ...] = (sys.executable, "-m", "pip", "--python", str(python))
+    if has_pip():
+        pip: tuple[str, ...] = (*PIP, "--python", str(python))
     else:
-        pip = (str(python), "-m", "pip")
+        pip = (str(python), "-I", "-m", "pip")
         ensure = (python, "-I", "-m", "ensurepip")
         done = run_process(ensure, cwd=cwd, env=environ, timeout=timeout)
         if done.status != 0:
@@ -91,8 +88,9 @@ def find_installer(python: Path, *, cwd: Path, timeout: float) -> Installer:
 
 
 def find_uv() -> str | None:
-    """Find uv on PATH, or as the package of that name beside us."""
-    if found := shutil.which("uv"):
+    """Find uv on PATH, or as the package of that name beside us; never in the current folder."""
+    found = shutil.which("uv")  # Windows looks in the current folder first: ".\\uv.EXE"
+    if found and Path(found).is_absolute():
         return found
     try:
         return str(importlib.import_module("uv").find_uv_bin())
@@ -117,12 +115,6 @@ def _make_uv(binary: str, version: str, python: Path) -> Installer:
         },
         without_sources={"UV_FIND_LINKS": "", "UV_INDEX": "", "UV_EXTRA_INDEX_URL": ""},
     )
-
-
-def make_installer_environment() -> dict[str, str]:
-    """The user's environment, for proxies and credentials, without what leads astray."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(_LEAKS)}
-    return {**kept, "NO_COLOR": "1", "LC_ALL": "C.UTF-8"}
 
 
 def install(

@@ -10,11 +10,8 @@ from types import TracebackType
 
 from binary_checks.environments.given_wheels import describe_given
 from binary_checks.environments.installed import Differences, compare
-from binary_checks.environments.installers import (
-    find_installer,
-    install,
-    make_installer_environment,
-)
+from binary_checks.environments.installers import find_installer, install
+from binary_checks.environments.pip_command import make_installer_environment
 from binary_checks.environments.processes import run_process
 from binary_checks.environments.target import TargetPython, identify, require_fit
 from binary_checks.errors import GatherError, Unavailable

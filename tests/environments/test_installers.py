@@ -14,8 +14,8 @@ from binary_checks.environments.installers import (
     blame,
     find_installer,
     find_uv,
-    make_installer_environment,
 )
+from binary_checks.environments.pip_command import make_installer_environment
 from binary_checks.environments.processes import Ended
 from binary_checks.errors import GatherError, Unavailable
 
@@ -111,7 +111,7 @@ def test_without_uv_and_pip_the_interpreters_own_pip_is_used(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(installers, "run_process", run_process)
     found = find_installer(Path("python"), cwd=tmp_path, timeout=1)
-    assert (found.name, found.command[:3]) == ("pip 24.0", ("python", "-m", "pip"))
+    assert (found.name, found.command[:4]) == ("pip 24.0", ("python", "-I", "-m", "pip"))
     assert "ensurepip" in commands[0]
 
 

@@ -1,0 +1,34 @@
+"""How the pip beside us is called, and the environment that installers get."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from binary_checks.deaf import DEAF
+
+# What would lead the installer, or what it builds, to something that lies on this machine.
+_LEAKS = ("PYTHON", "LD_", "DYLD_", "VIRTUAL_ENV", "CONDA_", "PIP_TARGET", "PIP_PREFIX", "PIP_USER")
+PIP = (sys.executable, DEAF, "-m", "pip")
+"""The pip beside us, deaf to a module of that name in the current folder."""
+
+
+def has_pip() -> bool:
+    """Whether there is one."""
+    return importlib.util.find_spec("pip") is not None
+
+
+def make_installer_environment(
+    private: Path | None = None, environ: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """The user's environment, for proxies and credentials, without what leads astray.
+
+    Whatever the installer leaves in the system's folder for temporary files comes into the private
+    one instead, which goes with us.
+    """
+    kept = {name: value for name, value in environ.items() if not name.startswith(_LEAKS)}
+    places = {} if private is None else dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(private))
+    return {**kept, **places, "NO_COLOR": "1", "LC_ALL": "C.UTF-8"}
