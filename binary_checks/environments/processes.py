@@ -14,9 +14,11 @@ import sys
 import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
 from pathlib import Path
 from typing import IO
 
+from binary_checks.environments.answers import Conversation, Heard
 from binary_checks.environments.native_stacks import take_native_stack
 from binary_checks.environments.windows_job import SUSPENDED, close_job, open_job
 from binary_checks.records import dataclass
@@ -34,6 +36,7 @@ class Ended:
     stdout: str = ""
     stderr: str = ""
     calls: tuple[str, ...] = ()  # native, innermost first, at the time limit, where it was asked
+    heard: Heard = field(default_factory=Heard)  # of a conversation
 
 
 class _Drain(threading.Thread):
@@ -58,18 +61,20 @@ class _Drain(threading.Thread):
         return bytes(self._head + self._tail).decode("utf-8", "replace")
 
 
-def run_process(
+def run_process(  # noqa: PLR0913 - what the process is given, and under what
     command: Sequence[str | Path],
     *,
     cwd: Path,
     env: Mapping[str, str],
     timeout: float,
     calls: bool = False,
+    talk: Conversation | None = None,
 ) -> Ended:
     """Run the command in a session of its own and kill what is left of it at the end.
 
     At the time limit a POSIX process is sent SIGABRT first, at which faulthandler shows its stacks;
-    with ``calls`` a debugger is asked for the native one before.
+    with ``calls`` a debugger is asked for the native one before. With ``talk`` standard input and
+    output are the conversation's.
     Raises OSError when the command cannot be started.
     """
     cookie = uuid.uuid4().hex
@@ -77,7 +82,7 @@ def run_process(
         [str(part) for part in command],
         cwd=cwd,
         env={**env, COOKIE: cookie},
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE if talk else subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
@@ -86,7 +91,11 @@ def run_process(
     job = open_job(process)
     assert process.stdout is not None
     assert process.stderr is not None
-    stdout, stderr = _Drain(process.stdout), _Drain(process.stderr)
+    stdout = None if talk else _Drain(process.stdout)
+    stderr = _Drain(process.stderr)
+    if talk is not None:
+        assert process.stdin is not None
+        talk.begin(process.stdin, process.stdout)
     try:
         status, stack = _wait(process, timeout, calls=calls)
     finally:
@@ -95,7 +104,13 @@ def run_process(
         _kill_escaped(cookie)
         process.kill()
         process.wait()
-    return Ended(status=status, stdout=stdout.text(), stderr=stderr.text(), calls=stack)
+    return Ended(
+        status=status,
+        stdout=stdout.text() if stdout else "",
+        stderr=stderr.text(),
+        calls=stack,
+        heard=talk.end(_GRACE) if talk else Heard(),
+    )
 
 
 def _wait(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import stat
 import tempfile
 from collections.abc import Mapping
 from dataclasses import field
@@ -13,13 +11,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from binary_checks.environments.answers import LOST, Conversation
 from binary_checks.environments.processes import Ended, name_crash, run_process
 from binary_checks.errors import GatherError
 from binary_checks.model import Outcome
 from binary_checks.records import dataclass
 
 _MEMORY = 16 * 1024**3  # bytes of private memory: torch imports in 1, numba in 1; a leak has no end
-_LONGEST_ANSWER = 16 << 20  # bytes
 _FATAL = re.compile(r"^Fatal Python error: .*", re.MULTILINE)
 _HEADINGS = ("Fatal Python error: ", "Windows fatal exception: ", "Timeout (")
 _FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+) in (?P<name>.+)$', re.MULTILINE)
@@ -27,10 +25,10 @@ _FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+) in (?P<name>.+)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProbeAnswer:
-    """What a probe wrote before it ended, and how it ended."""
+    """What a probe said before it ended, and how it ended."""
 
-    answer: Mapping[str, Any] = field(default_factory=dict)  # empty when it wrote nothing
-    outcome: Outcome = Outcome.OK  # OK, CRASHED, HUNG or EXITED (with another status than 0)
+    answer: Mapping[str, Any] = field(default_factory=dict)  # empty when it said nothing
+    outcome: Outcome = Outcome.OK  # OK, CRASHED, HUNG or EXITED (before the probe's own end)
     detail: str = ""  # signal name, seconds of the limit, exit status
     places: tuple[str, ...] = ()  # the Python lines that faulthandler saw it in, innermost first
     calls: tuple[str, ...] = ()  # the native functions that it hung in, innermost first
@@ -65,27 +63,25 @@ def run_probe(
         tempfile.TemporaryDirectory(prefix="binary_checks-", ignore_cleanup_errors=True) as private,
         resources.as_file(probes) as folder,
     ):
-        asked, answered, home, cwd = (
-            Path(private).resolve() / name for name in ("request", "answer", "home", "empty")
-        )
+        home, cwd = (Path(private).resolve() / name for name in ("home", "empty"))
         home.mkdir()
         cwd.mkdir()
         limits = {"CORE": 0} | ({"DATA": conditions.memory} if conditions.memory else {})
-        asked.write_text(
-            json.dumps({**request, "limits": limits, "stacks_after": max(timeout - 1, timeout / 2)})
-        )
+        stacks_after = max(timeout - 1, timeout / 2)
+        talk = Conversation({**request, "limits": limits, "stacks_after": stacks_after})
         command = (python, "-I", "-B", "-X", "faulthandler", folder / f"{script}.py")
         try:
             ended = run_process(
-                (*command, asked, answered),
+                command,
                 cwd=cwd,
                 env={**make_environment(home), **conditions.variables},
                 timeout=timeout,
                 calls=conditions.calls,
+                talk=talk,
             )
         except OSError as error:
             raise GatherError(f"{python}: cannot be run: {error.strerror or error}") from error
-        return _judge_end(ended, read_answer(answered), timeout)
+    return _judge_end(ended, timeout)
 
 
 def make_environment(home: Path) -> dict[str, str]:
@@ -104,22 +100,7 @@ def make_environment(home: Path) -> dict[str, str]:
     }
 
 
-def read_answer(path: Path) -> Mapping[str, Any]:
-    """Read what a probe wrote; empty when there is nothing, or nothing sound.
-
-    The package may have put there what it likes: a pipe that never ends, a nest that never closes.
-    """
-    try:
-        found = path.lstat()
-        if not stat.S_ISREG(found.st_mode) or found.st_size > _LONGEST_ANSWER:
-            return {}
-        answer = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return answer if isinstance(answer, dict) else {}
-
-
-def _judge_end(ended: Ended, answer: Mapping[str, Any], timeout: float) -> ProbeAnswer:
+def _judge_end(ended: Ended, timeout: float) -> ProbeAnswer:
     outcome, detail = Outcome.OK, ""
     aborted = _FATAL.search(ended.stderr) is not None
     if ended.status is None:
@@ -130,8 +111,12 @@ def _judge_end(ended: Ended, answer: Mapping[str, Any], timeout: float) -> Probe
         # abort() on Windows exits with 3; only faulthandler's text tells it from sys.exit(3).
         outcome = Outcome.CRASHED if aborted else Outcome.EXITED
         detail = f"exit status {ended.status}"
+        if ended.status == LOST and not ended.heard.finished:
+            detail = "it closed descriptors that are not its own"
+    elif not ended.heard.ended:
+        outcome, detail = Outcome.EXITED, "exit status 0"
     return ProbeAnswer(
-        answer=answer,
+        answer=ended.heard.answer,
         outcome=outcome,
         detail=detail,
         places=() if outcome is Outcome.OK else find_places(ended.stderr),

@@ -1,5 +1,6 @@
-"""Scripts for the target interpreter: ``python -I probe.py REQUEST.json ANSWER.json``.
+"""Scripts for the target interpreter: ``python -I probe.py``.
 
-Each imports the standard library alone, and as little of it as it can, so that a package which
-forgot an import of its own does not find it done. Python 3.8 and later.
+Each converses over its standard input and output (``process.py``; ``environments/answers.py`` is
+the other side). Each imports the standard library alone, and as little of it as it can, so that a
+package which forgot an import of its own does not find it done. Python 3.8 and later.
 """

@@ -20,9 +20,7 @@ def load_process() -> dict[str, Any]:
     return functions
 
 
-def ask(
-    request: dict[str, Any], process: dict[str, Any], record: Callable[[dict[str, Any]], None]
-) -> None:
+def ask(request: dict[str, Any], process: dict[str, Any], record: Any) -> None:
     """Do what is asked in turn, and record before each part which one it is."""
     name, describe, below = (
         request["module"],
@@ -41,17 +39,17 @@ def ask(
             exec(compile(request["snippet"], "snippet", "exec"), names)
         answer.update(read_figures(names))
     except SystemExit as error:
-        record(dict(answer, state="exited", detail="SystemExit(%r)" % (error.code,)))
+        record.finish(dict(answer, state="exited", detail="SystemExit(%r)" % (error.code,)))
         return
     except BaseException as error:
-        record(dict(answer, state="raised", detail=describe(error, below)))
+        record.finish(dict(answer, state="raised", detail=describe(error, below)))
         return
     for question in request.get("questions", ()):
         answer["stage"] = question
         record(answer)
         answer["answers"].append(evaluate(question, names, describe))
     answer.update(stage="", state="finished", libraries=process["list_mapped"]())
-    record(answer)
+    record.finish(answer)
 
 
 def read_figures(names: dict[str, Any]) -> dict[str, Any]:
@@ -87,4 +85,5 @@ def to_plain(value: Any) -> Any:
 
 if __name__ == "__main__":
     functions = load_process()
-    ask(functions["read_request"](), functions, functions["make_recorder"]())
+    recorder = functions["open_recorder"]()
+    ask(recorder.request, functions, recorder)

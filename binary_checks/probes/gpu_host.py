@@ -7,7 +7,6 @@ import os
 
 TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
 CAPABILITY_MAJOR, CAPABILITY_MINOR = 75, 76  # CUdevice_attribute
@@ -27,7 +26,7 @@ def load_process() -> dict[str, Any]:
     return functions
 
 
-def describe_host(process: dict[str, Any], record: Callable[[dict[str, Any]], None]) -> None:
+def describe_host(process: dict[str, Any], record: Any) -> None:
     """Record what is known, again before each call that a broken driver may not return from."""
     answer: dict[str, Any] = {"nodes": list_nodes(), "stage": "load"}
     record(answer)
@@ -45,7 +44,7 @@ def describe_host(process: dict[str, Any], record: Callable[[dict[str, Any]], No
         answer["stage"] = "nvmlInit"
         record(answer)
         ask_management("nvml.dll" if windows else "libnvidia-ml.so.1", answer)
-    record(dict(answer, stage=""))
+    record.finish(dict(answer, stage=""))
 
 
 def list_nodes() -> list[str]:
@@ -152,5 +151,4 @@ def ask_management(name: str, answer: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     functions = load_process()
-    functions["read_request"]()
-    describe_host(functions, functions["make_recorder"]())
+    describe_host(functions, functions["open_recorder"]())

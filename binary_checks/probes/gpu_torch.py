@@ -219,9 +219,7 @@ STEPS = (
 )  # fmt: skip
 
 
-def take_step(
-    request: dict[str, Any], process: dict[str, Any], record: Callable[[dict[str, Any]], None]
-) -> None:
+def take_step(request: dict[str, Any], process: dict[str, Any], record: Any) -> None:
     """Import torch, take the step that is asked for, and record how it ended."""
     name, device = request["step"], request.get("device", "cuda")
     answer: dict[str, Any] = {"stage": "import torch"}
@@ -235,16 +233,16 @@ def take_step(
         wait(torch, device if name != "device_assertion" else "cpu")
     except BaseException as error:
         described = process["describe_exception"](error, request["site_packages"])
-        record(dict(answer, state="raised", detail=described))
+        record.finish(dict(answer, state="raised", detail=described))
     else:
-        record(dict(answer, state="finished"))
+        record.finish(dict(answer, state="finished"))
 
 
 if __name__ == "__main__":
     functions = load_process()
-    asked = functions["read_request"]()
-    recorder = functions["make_recorder"]()
+    recorder = functions["open_recorder"]()
+    asked = recorder.request
     if asked.get("list"):
-        recorder({"steps": [each.__name__ for each in STEPS]})
+        recorder.finish({"steps": [each.__name__ for each in STEPS]})
     else:
         take_step(asked, functions, recorder)

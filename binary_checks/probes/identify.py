@@ -67,5 +67,5 @@ def list_tags(folder: str) -> list[str] | None:
 
 
 if __name__ == "__main__":
-    process = load_process()
-    process["make_recorder"]()(identify(process["read_request"]()))
+    recorder = load_process()["open_recorder"]()
+    recorder.finish(identify(recorder.request))

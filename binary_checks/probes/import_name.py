@@ -23,9 +23,7 @@ def load_process() -> dict[str, Any]:
     return functions
 
 
-def import_and_tell(
-    name: str, below: str, process: dict[str, Any], record: Callable[[dict[str, Any]], None]
-) -> None:
+def import_and_tell(name: str, below: str, process: dict[str, Any], record: Any) -> None:
     """Import the name and record what is known before and after."""
     record({"state": "importing"})
     before = os.getcwd()
@@ -35,7 +33,7 @@ def import_and_tell(
     answer["gil_enabled"] = None if gil_before is None else process["reenabled_gil"]()
     answer["extensions"] = list_extensions()
     answer["libraries"] = process["list_mapped"]()
-    record(answer)
+    record.finish(answer)
 
 
 def try_import(
@@ -119,5 +117,6 @@ def list_extensions() -> list[str]:
 
 if __name__ == "__main__":
     functions = load_process()
-    asked = functions["read_request"]()
-    import_and_tell(asked["name"], asked["site_packages"], functions, functions["make_recorder"]())
+    recorder = functions["open_recorder"]()
+    asked = recorder.request
+    import_and_tell(asked["name"], asked["site_packages"], functions, recorder)

@@ -33,7 +33,7 @@ def find_versions(names: list[str]) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    process = load_process()
-    names = process["read_request"]().get("names", [])
+    recorder = load_process()["open_recorder"]()
+    names = recorder.request.get("names", [])
     answer = {"folders": sys.path, "prefix": sys.prefix, "versions": find_versions(names)}
-    process["make_recorder"]()(answer)
+    recorder.finish(answer)

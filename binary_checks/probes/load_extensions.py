@@ -23,9 +23,7 @@ def load_process() -> dict[str, Any]:
     return functions
 
 
-def load_all(
-    asked: dict[str, Any], process: dict[str, Any], record: Callable[[dict[str, Any]], None]
-) -> None:
+def load_all(asked: dict[str, Any], process: dict[str, Any], record: Any) -> None:
     """Load each extension after its parent package, as an import by name would.
 
     ``answer["current"]`` names what is being touched: when this process dies, it is the culprit.
@@ -48,7 +46,7 @@ def load_all(
     answer["current"] = None
     answer["libraries"] = process["list_mapped"]()
     answer["finished"] = True
-    record(answer)
+    record.finish(answer)
 
 
 def watch_loader() -> set[str]:
@@ -127,4 +125,5 @@ def run_module(name: str, path: str) -> None:
 
 if __name__ == "__main__":
     functions = load_process()
-    load_all(functions["read_request"](), functions, functions["make_recorder"]())
+    recorder = functions["open_recorder"]()
+    load_all(recorder.request, functions, recorder)

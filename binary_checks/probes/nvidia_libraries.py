@@ -12,7 +12,6 @@ import re
 
 TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
 # By the stem of the file's name: the function that gives a part of the version (0, 1 or 2).
@@ -41,9 +40,7 @@ def load_process() -> dict[str, Any]:
     return functions
 
 
-def ask_libraries(
-    request: dict[str, Any], process: dict[str, Any], record: Callable[[dict[str, Any]], None]
-) -> None:
+def ask_libraries(request: dict[str, Any], process: dict[str, Any], record: Any) -> None:
     """Import the module, then record what is known of each library's version."""
     answer: dict[str, Any] = {"stage": "import " + request["module"], "versions": {}}
     record(answer)
@@ -58,7 +55,7 @@ def ask_libraries(
             tell(answer, library, "compiled", spell(value))
     except BaseException as error:
         described = process["describe_exception"](error, request["site_packages"])
-        record(dict(answer, state="raised", detail=described))
+        record.finish(dict(answer, state="raised", detail=described))
         return
     for path in process["list_mapped"]() or ():
         match = FILE_NAME.match(os.path.basename(path).lower())
@@ -69,7 +66,7 @@ def ask_libraries(
     for library, row in sorted(list_installed().items()):
         for where, version in row.items():
             tell(answer, library, where, version)
-    record(dict(answer, stage="", state="finished"))
+    record.finish(dict(answer, stage="", state="finished"))
 
 
 def tell(answer: dict[str, Any], library: str, where: str, version: str) -> None:
@@ -138,4 +135,5 @@ def name_library(match: re.Match[str]) -> str:
 
 if __name__ == "__main__":
     functions = load_process()
-    ask_libraries(functions["read_request"](), functions, functions["make_recorder"]())
+    recorder = functions["open_recorder"]()
+    ask_libraries(recorder.request, functions, recorder)

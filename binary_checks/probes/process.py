@@ -12,36 +12,89 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def read_request() -> dict[str, Any]:
-    """Read what is asked, and take on the limits that come with it."""
-    with open(sys.argv[1], encoding="utf-8") as file:
-        request: dict[str, Any] = json.load(file)
-    _limit_resources(request.get("limits", {}))
-    _keep_dialogs_away()
-    if os.name == "nt" and request.get("stacks_after"):
-        # Windows has no signal with which the parent could ask for the stacks.
-        import faulthandler
-
-        faulthandler.dump_traceback_later(request["stacks_after"])
-    return request
+LOST = 76  # the exit status when nobody can be told anything any more
 
 
-def make_recorder(
-    path: str | None = None, replace: Callable[[str, str], None] = os.replace
-) -> Callable[[dict[str, Any]], None]:
-    """Make the function that writes the answer known so far; a crash then loses only what follows.
+class Recorder:
+    """Tells the parent what is known, line by line, over descriptors that are nobody else's.
 
     What it needs is bound here, before any package can replace it.
     """
-    path = os.path.abspath(path or sys.argv[2])
-    encode, open_file = json.dumps, open
 
-    def record(answer: dict[str, Any]) -> None:
-        with open_file(path + ".new", "w", encoding="utf-8") as file:
-            file.write(encode(answer))
-        replace(path + ".new", path)
+    def __init__(self) -> None:
+        self._source, self._sink = os.dup(0), os.dup(1)
+        self._read, self._write, self._leave = os.read, os.write, os._exit
+        self._encode, self._getpid, self._pid = json.dumps, os.getpid, os.getpid()
+        self._unread, self._nonce = b"", ""
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for standard in (0, 1):
+            os.dup2(nothing, standard)
+        os.close(nothing)
+        self._token, _, request = self._hear().partition(" ")
+        self.request: dict[str, Any] = json.loads(request)
 
-    return record
+    def __call__(self, answer: dict[str, Any]) -> None:
+        """Tell the answer known so far; a crash then loses only what follows."""
+        self._say("known", self._encode(answer))
+
+    def finish(self, answer: dict[str, Any]) -> None:
+        """Tell the whole answer. The package's part is over: now the parent gives a nonce."""
+        self._say("over")
+        if self._getpid() == self._pid:
+            self._nonce = self._hear()
+            self._say("answer", self._nonce, self._encode(answer))
+
+    def end(self) -> None:
+        """Tell that the interpreter came to its own end."""
+        if self._nonce:
+            self._say("end", self._nonce)
+
+    def _say(self, *words: str) -> None:
+        if self._getpid() != self._pid:
+            return  # a child that the package forked goes on here, too: it is not the probe
+        # Something that ran before, at the start of the interpreter, may have left half a line.
+        rest = ("\n" + " ".join((self._token,) + words) + "\n").encode()
+        try:
+            while rest:
+                rest = rest[self._write(self._sink, rest) :]
+        except OSError:
+            self._leave(LOST)
+
+    def _hear(self) -> str:
+        while b"\n" not in self._unread:
+            try:
+                heard = self._read(self._source, 65536)
+            except OSError:
+                heard = b""
+            if not heard:
+                self._leave(LOST)
+            self._unread += heard
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line.decode().rstrip("\r")
+
+
+def open_recorder() -> Recorder:
+    """Read what is asked, and take on the limits that come with it."""
+    recorder = Recorder()
+    _limit_resources(recorder.request.get("limits", {}))
+    _keep_dialogs_away()
+    if os.name == "nt" and recorder.request.get("stacks_after"):
+        # Windows has no signal with which the parent could ask for the stacks.
+        import faulthandler
+
+        faulthandler.dump_traceback_later(recorder.request["stacks_after"])
+    _come_last(recorder.end)
+    return recorder
+
+
+def _come_last(function: Callable[[], None]) -> None:
+    """Have it called at the end of the interpreter, after all that a package registers later."""
+    known = "atexit" in sys.modules
+    import atexit
+
+    atexit.register(function)
+    if not known and sys.version_info >= (3, 10):  # before, what was registered goes with it
+        del sys.modules["atexit"]  # who forgot to import it shall not find it done
 
 
 def _limit_resources(limits: dict[str, int]) -> None:

@@ -38,7 +38,7 @@ def run_and_tell(
     code: str,
     below: str,
     describe: Callable[[BaseException, str], str],
-    record: Callable[[dict[str, Any]], None],
+    record: Any,
 ) -> None:
     """Run the snippet, and record what is known before and after."""
     record({"state": "running"})
@@ -49,7 +49,7 @@ def run_and_tell(
     finally:
         sys.stdout = own
     answer["printed"] = printed.getvalue()[:MOST]
-    record(answer)
+    record.finish(answer)
 
 
 def run_snippet(
@@ -63,13 +63,25 @@ def run_snippet(
     except Unavailable as reason:
         return {"state": "unavailable", "detail": " ".join(str(reason).split())}
     except SystemExit as error:
-        if error.code is None or error.code == 0:
+        if (error.code is None or error.code == 0) and not comes_from_import(error, below):
             return {"state": "ran"}
         detail = "SystemExit(%r)%s" % (error.code, find_line(error, lines))
         return {"state": "exited", "detail": detail}
     except BaseException as error:
         return {"state": "raised", "detail": describe(error, below) + find_line(error, lines)}
     return {"state": "ran"}
+
+
+def comes_from_import(error: BaseException, below: str) -> bool:
+    """Say whether a module of a package that is imported, not run, raised it as it was loaded."""
+    step, caller = error.__traceback__, ""
+    while step is not None:
+        code = step.tb_frame.f_code
+        own = code.co_name == "<module>" and code.co_filename.startswith(below + os.sep)
+        if own and "runpy" not in caller:
+            return True
+        step, caller = step.tb_next, code.co_filename
+    return False
 
 
 def find_line(error: BaseException, lines: list[str]) -> str:
@@ -87,11 +99,12 @@ def find_line(error: BaseException, lines: list[str]) -> str:
 
 if __name__ == "__main__":
     functions = load_process()
-    asked = functions["read_request"]()
+    recorder = functions["open_recorder"]()
+    asked = recorder.request
     sys.pycache_prefix, sys.dont_write_bytecode = asked["bytecode"], False
     run_and_tell(
         asked["code"],
         asked["site_packages"],
         functions["describe_exception"],
-        functions["make_recorder"](),
+        recorder,
     )

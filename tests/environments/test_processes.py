@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from importlib import resources
 from pathlib import Path
 
 import pytest
 
+from binary_checks.environments.answers import read_answer
 from binary_checks.environments.processes import Ended, name_crash, run_process
 from binary_checks.environments.run import (
     ProbeAnswer,
     find_places,
     make_environment,
-    read_answer,
     run_probe,
 )
 from binary_checks.errors import GatherError
 from binary_checks.model import Outcome
+from binary_checks.probes import process
 
 
 def python(code: str, folder: Path, timeout: float = 60) -> Ended:
@@ -78,8 +80,13 @@ def test_the_stack_of_a_crash_is_that_of_its_own_thread() -> None:
     assert find_places("nothing of the kind") == ()
 
 
+PROCESS = Path(process.__file__)
+
+
 def probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> ProbeAnswer:
-    (tmp_path / "mine.py").write_text(code)
+    shutil.copy(PROCESS, tmp_path)
+    opening = "functions = {}\nexec(open(__file__[:-7] + 'process.py').read(), functions)\n"
+    (tmp_path / "mine.py").write_text(f"{opening}recorder = functions['open_recorder']()\n{code}")
     monkeypatch.setattr(resources, "files", lambda package: tmp_path)
     return run_probe(Path(sys.executable), "mine", {"x": 1}, timeout=60)
 
@@ -88,9 +95,9 @@ def test_a_probe_runs_isolated_and_clean(tmp_path: Path, monkeypatch: pytest.Mon
     for name in ("PYTHONPATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "DYLD_LIBRARY_PATH", "SECRET"):
         monkeypatch.setenv(name, str(tmp_path))
     code = (
-        "import json, os, sys\n"
-        "json.dump({'names': sorted(os.environ), 'files': os.listdir(), 'path': sys.path,"
-        " 'flags': [sys.flags.isolated, sys.flags.dont_write_bytecode]}, open(sys.argv[2], 'w'))\n"
+        "import os, sys\n"
+        "recorder.finish({'names': sorted(os.environ), 'files': os.listdir(), 'path': sys.path,"
+        " 'flags': [sys.flags.isolated, sys.flags.dont_write_bytecode]})\n"
     )
     answer = probe(tmp_path, monkeypatch, code).answer
     assert (answer["files"], answer["flags"]) == ([], [1, 1])
@@ -102,23 +109,19 @@ def test_a_probe_runs_isolated_and_clean(tmp_path: Path, monkeypatch: pytest.Mon
 def test_what_was_written_before_a_crash_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code = "import os, sys\nopen(sys.argv[2], 'w').write('{\"known\": 1}')\nos.abort()\n"
+    code = "import os\nrecorder({'known': 1})\nos.abort()\n"
     result = probe(tmp_path, monkeypatch, code)
     assert (dict(result.answer), result.outcome) == ({"known": 1}, Outcome.CRASHED)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[1]", "\ufffd", "[" * 100_000, " " * (17 << 20)])
-def test_an_answer_that_is_none_is_empty(tmp_path: Path, text: str) -> None:
-    (tmp_path / "answer").write_text(text, encoding="utf-8")
-    assert read_answer(tmp_path / "answer") == {}
-    assert read_answer(tmp_path / "absent") == {}
+@pytest.mark.parametrize("text", ["", "{", "[1]", "\ufffd", "[" * 100_000])
+def test_an_answer_that_is_none_is_empty(text: str) -> None:
+    assert read_answer(text.encode()) == {}
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names are POSIX")
-def test_an_answer_that_is_a_pipe_or_a_link_is_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "answer").symlink_to("/dev/zero")
-    assert read_answer(tmp_path / "pipe") == read_answer(tmp_path / "answer") == {}
+def test_an_answer_without_end_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = probe(tmp_path, monkeypatch, "recorder.finish({'long': 'x' * (17 << 20)})\n")
+    assert (dict(result.answer), result.outcome) == ({}, Outcome.EXITED)
 
 
 def test_an_interpreter_that_is_not_there_is_said_so(tmp_path: Path) -> None:

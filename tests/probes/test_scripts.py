@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import shutil
 import subprocess
 import sys
@@ -16,7 +15,9 @@ from typing import Any
 import pytest
 
 from binary_checks.check import load_checks
+from binary_checks.environments.run import run_probe
 from binary_checks.environments.target import identify
+from binary_checks.model import Outcome
 
 FOLDER = Path(str(resources.files("binary_checks.probes")))
 SCRIPTS = sorted(path for path in FOLDER.glob("*.py") if path.name != "__init__.py")
@@ -97,12 +98,10 @@ def test_every_interpreter_at_hand_says_who_it_is(python: Path) -> None:
 def test_every_probe_runs_on_every_interpreter_at_hand(
     tmp_path: Path, python: Path, script: str, asked: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    request, answer = tmp_path / "request", tmp_path / "answer"
-    request.write_text(json.dumps({"site_packages": str(tmp_path), **asked}))
-    command = (python, "-I", FOLDER / f"{script}.py", request, answer)
-    subprocess.run(command, check=True, cwd=tmp_path)
-    found = json.loads(answer.read_text())
-    assert found | expected == found
+    request = {"site_packages": str(tmp_path), **asked}
+    result = run_probe(python, script, request, timeout=60)
+    assert (result.outcome, result.stderr) == (Outcome.OK, "")
+    assert dict(result.answer) | expected == dict(result.answer)
 
 
 @pytest.fixture
