@@ -95,6 +95,14 @@ def sweep(session: nox.Session) -> None:
     session.run("python", "fixtures/sweep/judge.py", folder, *rest)
 
 
+@nox.session
+def fuzz(session: nox.Session) -> None:
+    """Damage packages and hold us against real loaders: ``-- MINUTES [--wheels FOLDER]``."""
+    session.install("-e", ".[uv]", "pip", "jsonschema")
+    arguments = session.posargs or ["1"]
+    session.run("python", "-m", "fixtures.fuzz", *arguments)
+
+
 def marked(session: nox.Session, marker: str) -> None:
     """Run the tests of one marker; where there are none, say so and do not look green."""
     session.install("-e", ".[fast,test]", *group("oracles"))
