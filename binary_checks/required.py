@@ -7,7 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from packaging.requirements import Requirement
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.utils import (
+    InvalidWheelFilename,
+    canonicalize_name,
+    canonicalize_version,
+    parse_wheel_filename,
+)
 from packaging.version import Version
 
 from binary_checks import objects
@@ -16,6 +21,7 @@ from binary_checks.environments.foreign_tags import ForeignPython, describe_pyth
 from binary_checks.errors import GatherError, PackageError
 from binary_checks.loaders.requirements import find_required, fits
 from binary_checks.model import Distribution, Interpreter, Package, TargetSystem, Wheel
+from binary_checks.model.requirements import demand_names
 from binary_checks.packages import installed
 from binary_checks.packages.installed import Installation
 from binary_checks.records import dataclass
@@ -31,7 +37,7 @@ def fetch_required(
 
     What is downloaded lies in a folder of that folder, one a Python and platform, and is not
     downloaded again. Raises GatherError where the index fails or has no wheel that fits,
-    Unavailable for a wheel whose requirements cannot be fetched.
+    Unavailable for a wheel whose requirements cannot be fetched: above all those by URL.
     """
     known: dict[str, Package] = {canonicalize_name(item.name): item for item in (*given, wheel)}
     found: dict[Path, Package] = {}
@@ -86,9 +92,29 @@ class _Source:
     def get(self, asked: Mapping[str, list[Requirement]]) -> dict[str, tuple[Path, Package]]:
         """Download a wheel of each name that fits all that is asked of it, and open it."""
         spelled = [_spell(name, items) for name, items in sorted(asked.items())]
-        download(spelled, self.python, self.folder)
-        paths = {name: _newest(self.folder, name, items) for name, items in sorted(asked.items())}
-        return {name: (path, self.open_one(path)) for name, path in paths.items()}
+        broke = download(spelled, self.python, self.folder)
+        got: dict[str, tuple[Path, Package]] = {}
+        for name, items in sorted(asked.items()):
+            path = _newest(self.folder, name, items)
+            if path is None:
+                reason = broke or f"pip put no wheel of {name} where it was told to"
+                raise GatherError(f"requirements: {reason}")
+            got[name] = (path, self._open(path))
+        return got
+
+    def _open(self, path: Path) -> Package:
+        """Open what was downloaded, which must be what its file name says."""
+        package = self.open_one(path)
+        if isinstance(package, Wheel):
+            own = f"{package.header('Name')} {package.header('Version')}"
+            if _normalise(own) != _normalise(f"{package.name} {package.version}"):
+                raise GatherError(f"requirements: {path.name} from the index says that it is {own}")
+        return package
+
+
+def _normalise(label: str) -> str:
+    name, _, version = label.partition(" ")
+    return f"{canonicalize_name(name)} {canonicalize_version(version)}"
 
 
 def _name_interpreter(python: ForeignPython) -> Interpreter:
@@ -110,6 +136,7 @@ def _follow(
         opened = {name: package for name, (_, package) in got.items()}
         wanted = find_required(wheel.requires_dist, {**opened, **given}, target)
         asked = {name: items for name, items in wanted.items() if name not in given}
+        demand_names(item for items in asked.values() for item in items)
         lacking = {name: i for name, i in asked.items() if not _fits_all(opened.get(name), i)}
         if not lacking:
             return {path: package for name, (path, package) in got.items() if name in asked}
@@ -122,14 +149,16 @@ def _fits_all(package: Package | None, asked: Iterable[Requirement]) -> bool:
 
 
 def _spell(name: str, asked: Iterable[Requirement]) -> str:
-    """All that is asked of one name, as one requirement for pip."""
-    asked = tuple(asked)
-    if url := next((item.url for item in asked if item.url), None):
-        return f"{name} @ {url}"
-    return f"{name}{','.join(sorted({str(each) for item in asked for each in item.specifier}))}"
+    """All that is asked of one name, as one requirement for pip.
+
+    In parentheses it cannot end like an archive: pip takes ``x==1+a.zip`` for a file that is there.
+    The spaces end a version behind ``===``, to which old ones of pip count all but them.
+    """
+    versions = sorted({str(each) for item in asked for each in item.specifier})
+    return f"{name} ({' ,'.join(versions)} )" if versions else name
 
 
-def _newest(folder: Path, name: str, asked: Iterable[Requirement]) -> Path:
+def _newest(folder: Path, name: str, asked: Iterable[Requirement]) -> Path | None:
     """The wheel that pip chose: where a folder is used again there may be older ones."""
     asked = tuple(asked)
     fitting: list[tuple[Version, Path]] = []
@@ -140,6 +169,4 @@ def _newest(folder: Path, name: str, asked: Iterable[Requirement]) -> Path:
             continue
         if project == name and all(fits(str(version), item) for item in asked):
             fitting.append((version, path))
-    if not fitting:
-        raise GatherError(f"requirements: pip put no wheel of {name} where it was told to")
-    return max(fitting)[1]
+    return max(fitting)[1] if fitting else None

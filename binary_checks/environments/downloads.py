@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -17,13 +18,16 @@ _NOT_REACHED = re.compile(
     r"HTTP error|connection broken|name resolution|No space left",
     re.IGNORECASE,
 )
+_BROKE = "ERROR: Exception:\nTraceback"
 _ASKED = re.compile(r"ERROR: (?:Could not find a version that satisfies the requirement )(\S+)")
 
 
-def download(requirements: Iterable[str], python: ForeignPython, folder: Path) -> None:
+def download(requirements: Iterable[str], python: ForeignPython, folder: Path) -> str:
     """Put a wheel for each requirement into the folder, without what these require in turn.
 
-    Raises GatherError, in one line, when an index has none that fits, or was not reached.
+    Raises GatherError, in one line, when an index has none that fits, or was not reached. Where pip
+    broke, what it broke with: it may have done all by then. pip 23.2 looks last at requirements
+    that it cannot read.
     """
     if not has_pip():
         raise GatherError("--binary-with-requirements needs pip beside binary_checks")
@@ -32,19 +36,23 @@ def download(requirements: Iterable[str], python: ForeignPython, folder: Path) -
     except OSError as error:
         raise GatherError(f"requirements: {folder}: {error.strerror}") from None
     options = ("--disable-pip-version-check", "--no-input", "--quiet", "--no-deps")
-    ended = run_process(
-        (
-            *(*PIP, "download", *options, "--only-binary", ":all:"),
-            *(*python.options(), "--dest", str(folder), "--", *requirements),
-        ),
-        cwd=folder,
-        env=make_installer_environment(),
-        timeout=_LONGEST,
-    )
+    with tempfile.TemporaryDirectory(prefix="binary_checks-", ignore_cleanup_errors=True) as place:
+        ended = run_process(
+            (
+                *(*PIP, "download", *options, "--only-binary", ":all:"),
+                *(*python.options(), "--dest", str(folder), "--", *requirements),
+            ),
+            cwd=Path(),  # the user's, of which relative settings are; pip is deaf to it
+            env={**make_installer_environment(Path(place)), "GIT_ALLOW_PROTOCOL": "none"},
+            timeout=_LONGEST,
+        )
     if ended.status is None:
         raise GatherError(f"requirements: the download took longer than {_LONGEST:g} s")
-    if ended.status != 0:
-        raise GatherError(f"requirements: {_explain(ended, python)}")
+    if ended.status == 0:
+        return ""
+    if _BROKE in ended.stderr:
+        return ended.stderr.strip().rpartition("\n")[2]
+    raise GatherError(f"requirements: {_explain(ended, python)}")
 
 
 def _explain(ended: Ended, python: ForeignPython) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
+from binary_checks.errors import Unavailable
 from binary_checks.model.system import TargetSystem
 
 if TYPE_CHECKING:  # many packages require nothing, and the grammar takes its time to be imported
@@ -37,6 +38,8 @@ _PLAIN_COMPARISON = (
     r"|python_version|sys_platform)"
     r"""[ \t]*([<>]=?|[=!]=)[ \t]*(["'])([a-zA-Z][a-zA-Z0-9_-]*|[0-9]{1,4}\.[0-9]{1,4})\3[ \t]*"""
 )
+_VERSION_TEXT = r"[A-Za-z0-9.!+*_-]+"
+_LONGEST_PLACE = 200  # characters
 _OPERATORS = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -55,6 +58,27 @@ def read_requirement(text: str) -> Requirement | None:
         return Requirement(text)
     except (ValueError, RecursionError):  # thousands of digits, or parentheses
         return None
+
+
+def demand_names(requirements: Iterable[Requirement]) -> None:
+    """Raise Unavailable for a requirement that names no version of a project, but a place.
+
+    Whatever lies there would be built: a URL, a path, a repository. Behind ``===`` may stand
+    anything, and installers find paths in it.
+    """
+    for item in requirements:
+        if item.url is not None:
+            place = item.url if len(item.url) <= _LONGEST_PLACE else f"{item.url[:_LONGEST_PLACE]}…"
+            raise Unavailable(
+                f"{item.name} is required by URL ({place}), from where nothing is fetched; "
+                "give its wheel with --binary-with"
+            )
+        for each in item.specifier:
+            if not re.fullmatch(_VERSION_TEXT, each.version):
+                raise Unavailable(
+                    f"{item.name} is required in a version that is none "
+                    f"({str(each)[:_LONGEST_PLACE]}); give its wheel with --binary-with"
+                )
 
 
 def applies(requirement: Requirement, environment: Mapping[str, str]) -> bool:
