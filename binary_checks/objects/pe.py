@@ -15,13 +15,14 @@ from binary_checks.model import Kind, PeFile
 from binary_checks.model.source import ByteSource, Scout
 from binary_checks.objects.device_sections import SHORT_SECTIONS, read_device_code
 from binary_checks.objects.head import Head
+from binary_checks.objects.pe_addresses import find_address_faults
 from binary_checks.objects.pe_debug import (
     is_managed,
     read_load_configuration,
     read_pdb,
     verify_directories,
 )
-from binary_checks.objects.pe_exports import read_exports
+from binary_checks.objects.pe_exports import find_export_faults, read_exports
 from binary_checks.objects.pe_header import (
     CLR,
     DEBUG,
@@ -31,7 +32,9 @@ from binary_checks.objects.pe_header import (
     IMPORT,
     LOAD_CONFIG,
     MAGIC,
+    RELOCATIONS,
     SECURITY,
+    TLS,
     PeHeader,
     Section,
     find_signature,
@@ -39,7 +42,9 @@ from binary_checks.objects.pe_header import (
     read_sections,
     verify_extent,
 )
+from binary_checks.objects.pe_import_faults import find_import_faults
 from binary_checks.objects.pe_imports import read_imports
+from binary_checks.objects.pe_layout import find_layout_faults
 from binary_checks.objects.pe_machines import architecture_of
 from binary_checks.objects.pe_sections import (
     MappedImage,
@@ -62,6 +67,7 @@ _KEPT_OF_END = 1 << 16
 _KEPT_OF_STRINGS = 1 << 20
 """Bytes kept of the COFF string table, which may follow MinGW's sections and names some."""
 _HEAD = 4096
+_DIRECTORIES = (EXPORT, IMPORT, RELOCATIONS, DEBUG, TLS, LOAD_CONFIG, DELAY_IMPORT, CLR)
 
 
 def recognises(head: bytes) -> bool:
@@ -92,7 +98,7 @@ def retained(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
     for section in sections:
         end = section.offset + section.size
         kept.append((max(end - _KEPT_OF_END, section.offset), end))
-    for directory in (EXPORT, IMPORT, DEBUG, LOAD_CONFIG, DELAY_IMPORT, CLR):
+    for directory in _DIRECTORIES:
         kept.extend(_surround(header.directories[directory], sections))
     return complement([(0, size)], kept, size)
 
@@ -159,7 +165,7 @@ def _read_loadable(
 ) -> PeFile:
     image = MappedImage(facts["path"], source, header, sections)
     verify_directories(image)
-    needed, imports = read_imports(image)
+    needed, imports, libraries, ends = read_imports(image)
     name, exports = read_exports(image)
     load_configuration = read_load_configuration(image)
     known = (name, *(need.name for need in needed))
@@ -177,6 +183,12 @@ def _read_loadable(
         overlay=_measure_overlay(source, header, sections),
         signed=bool(header.directories[SECURITY][1]),
         signature_matches=signature_matches(source, header),
+        refusals=(
+            *find_layout_faults(header, sections),
+            *find_address_faults(image, sections),
+            *find_import_faults(image, libraries, ends, hybrid=load_configuration.hybrid),
+            *find_export_faults(exports, header.image_size),
+        ),
         **facts,
     )
 

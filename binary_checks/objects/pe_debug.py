@@ -24,7 +24,7 @@ _CHPE_METADATA = {32: 124, 64: 200}
 _COMIMAGE_FLAGS_ILONLY = 1
 _COMIMAGE_FLAGS_IL_LIBRARY = 4  # compiled ahead of time too (ReadyToRun), but not only
 
-_MAPPED = frozenset({0, 1, 2, 3, 5, 6, 9, 10, 12, 13, 14})
+MAPPED = frozenset({0, 1, 2, 3, 5, 6, 9, 10, 12, 13, 14})
 """Directories of the image itself: 4 lies outside, 7, 8, 11 and 15 are not what they say."""
 
 
@@ -88,7 +88,7 @@ def is_managed(image: MappedImage) -> bool:
 def verify_directories(image: MappedImage) -> None:
     """Raise MalformedError for a directory that lies in no section, or beyond its end."""
     for number, (start, size) in enumerate(image.header.directories):
-        if start and number in _MAPPED:
+        if start and number in MAPPED:
             what = f"directory {number}"
             _, _, memory = image.locate(start, what)
             if size > memory:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from struct import Struct
 
 from binary_checks.errors import MalformedError
@@ -49,6 +49,11 @@ class PeExports(PeSymbolTable):
 
     def __len__(self) -> int:
         return len(self._indices)
+
+    @property
+    def highest_address(self) -> int:
+        """The last address of the image that it exports."""
+        return max(self._functions, default=0)
 
     @property
     def forwarders(self) -> Mapping[str, str]:
@@ -101,6 +106,12 @@ def read_exports(image: MappedImage) -> tuple[str, SymbolTable]:
     inside = [address for address in functions if start <= address < start + size]
     forwarders = Names(image, inside, "the target of a forwarder")
     return called, PeExports(base, directory, functions, (places, indices), (texts, forwarders))
+
+
+def find_export_faults(exports: SymbolTable, image_size: int) -> Iterator[str]:
+    """Say which exports lead out of the image: whoever calls one dies."""
+    if isinstance(exports, PeExports) and (highest := exports.highest_address) >= image_size:
+        yield f"exports address {highest:#x}, its image has {image_size:#x} bytes"
 
 
 def _drop_empty(

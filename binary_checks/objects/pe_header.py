@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -11,18 +12,30 @@ from binary_checks.objects.limits import refuse_more
 
 MAGIC: Final = b"MZ"
 
+IMAGE_FILE_RELOCS_STRIPPED: Final = 0x1
+IMAGE_FILE_EXECUTABLE_IMAGE: Final = 0x2
 IMAGE_FILE_DLL: Final = 0x2000
 IMAGE_SCN_CNT_INITIALIZED_DATA: Final = 0x40
 IMAGE_SCN_MEM_EXECUTE: Final = 0x20000000
 IMAGE_SCN_MEM_WRITE: Final = 0x80000000
+IMAGE_SCN_MEM_ACCESS: Final = 0xE0000000  # to read, to write or to run
 
 EXPORT: Final = 0
 IMPORT: Final = 1
 SECURITY: Final = 4
+RELOCATIONS: Final = 5
 DEBUG: Final = 6
+TLS: Final = 9
 LOAD_CONFIG: Final = 10
+ADDRESSES: Final = 12
 DELAY_IMPORT: Final = 13
 CLR: Final = 14
+DIRECTORY_NAMES: Final = (
+    "exports", "imports", "resources", "exceptions", "signatures", "base relocations",
+    "debug information", "architecture", "the global pointer", "thread-local storage",
+    "the load configuration", "bound imports", "import addresses", "delay imports", ".NET",
+    "reserved use",
+)  # fmt: skip
 
 _DOS_HEADER = 64
 _FILE = Struct("<HHIIIHH")
@@ -31,10 +44,11 @@ _MOST_DIRECTORIES = 16
 _MOST_SECTIONS = 256  # real images have some dozens
 _SYMBOL_SIZE = 18
 
-# IMAGE_OPTIONAL_HEADER up to NumberOfRvaAndSizes: magic, linker (2), image base, alignments (2),
-# subsystem version (2), sizes of image and headers, subsystem, DLL characteristics, directories.
-_PE32 = Struct("<HBB 24x III 8x HH 4x II 4x HH 20x I".replace(" ", ""))
-_PE64 = Struct("<HBB 20x QII 8x HH 4x II 4x HH 36x I".replace(" ", ""))
+# IMAGE_OPTIONAL_HEADER up to NumberOfRvaAndSizes: magic, linker (2), entry point, image base,
+# alignments (2), subsystem version (2), sizes of image and headers, subsystem, DLL
+# characteristics, directories.
+_PE32 = Struct("<HBB 12x I 8x III 8x HH 4x II 4x HH 20x I".replace(" ", ""))
+_PE64 = Struct("<HBB 12x I 4x QII 8x HH 4x II 4x HH 36x I".replace(" ", ""))
 _LAYOUTS = {0x10B: (32, _PE32), 0x20B: (64, _PE64)}
 
 
@@ -47,15 +61,18 @@ class Section(NamedTuple):
     offset: int  # in the file
     size: int  # in the file; 0: nothing of it is there
     flags: int
+    declared_size: int  # in the file, also where the header names no place in it
 
 
 class PeHeader(NamedTuple):
     """What the headers say."""
 
+    signature: int  # where it lies in the file
     bits: int
     machine: int
     characteristics: int
     linker_version: tuple[int, int]
+    entry_point: int  # address; 0: there is none
     image_base: int
     section_alignment: int
     file_alignment: int
@@ -65,6 +82,8 @@ class PeHeader(NamedTuple):
     subsystem: int
     dll_characteristics: int
     directories: tuple[tuple[int, int], ...]  # (address, size), 16 of them; (0, 0) is absent
+    directory_count: int
+    uncounted_directories: tuple[int, ...]  # numbers of those that only the header's size admits
     optional_offset: int  # of the optional header
     sections_offset: int
     section_count: int
@@ -102,13 +121,14 @@ def read_header(source: ByteSource, signature: int) -> PeHeader:
     if not bits or len(optional) < layout.size:
         raise MalformedError(f"an optional header of {optional_size} bytes, not of PE32 or PE32+")
     (
-        _, linker, linker_minor, base, alignment, file_alignment, subsystem_version, minor,
+        _, linker, linker_minor, entry, base, alignment, file_alignment, subsystem_version, minor,
         image_size, headers_size, subsystem, dll_characteristics, count,
     ) = layout.unpack_from(optional)  # fmt: skip
     header = PeHeader(
-        bits, machine, characteristics, (linker, linker_minor), base, alignment, file_alignment,
-        (subsystem_version, minor), image_size, headers_size, subsystem, dll_characteristics,
-        _read_directories(optional[layout.size :], count),
+        signature, bits, machine, characteristics, (linker, linker_minor), entry, base, alignment,
+        file_alignment, (subsystem_version, minor), image_size, headers_size, subsystem,
+        dll_characteristics, _read_directories(optional[layout.size :], count), count,
+        tuple(_find_uncounted(optional[layout.size :], count)),
         start, start + optional_size, section_count,
         symbols_offset + symbol_count * _SYMBOL_SIZE if symbols_offset else 0,
     )  # fmt: skip
@@ -130,6 +150,13 @@ def _read_directories(table: bytes, count: int) -> tuple[tuple[int, int], ...]:
     return (*found, *[(0, 0)] * (_MOST_DIRECTORIES - count))
 
 
+def _find_uncounted(table: bytes, count: int) -> Iterator[int]:
+    """The directories behind those that are counted, which a loader never sees."""
+    for number in range(count, min(_MOST_DIRECTORIES, len(table) // 8)):
+        if any(table[number * 8 : number * 8 + 8]):
+            yield number
+
+
 def read_sections(source: ByteSource, header: PeHeader) -> tuple[Section, ...]:
     """Read every section header, in order. Raises MalformedError for a name that is not there."""
     start, end = header.sections_offset, header.sections_end
@@ -140,7 +167,7 @@ def read_sections(source: ByteSource, header: PeHeader) -> tuple[Section, ...]:
         spelled = _read_name(source, header, name.rstrip(b"\0"))
         # Without a place in the file it has no contents, whatever the size says (GNU ld's .bss).
         sections.append(
-            Section(spelled, address, virtual_size, offset, size if offset else 0, flags)
+            Section(spelled, address, virtual_size, offset, size if offset else 0, flags, size)
         )
     return tuple(sections)
 

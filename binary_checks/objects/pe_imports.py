@@ -16,8 +16,8 @@ from binary_checks.objects.pe_names import Names
 from binary_checks.objects.pe_sections import MappedImage
 from binary_checks.objects.pe_symbols import PeSymbolTable
 
-_DESCRIPTOR = Struct("<IIIII")  # lookup table, time, forwarder chain, name, address table
-_DELAYED = Struct("<IIIIIIII")  # attributes, name, module, addresses, names, bound, unload, time
+DESCRIPTOR = Struct("<IIIII")  # lookup table, time, forwarder chain, name, address table
+DELAYED = Struct("<IIIIIIII")  # attributes, name, module, addresses, names, bound, unload, time
 _RELATIVE = 1  # of a delayed one's attributes; without it addresses are absolute (Visual C++ 6)
 _BY_ORDINAL = 1 << 31  # as we keep it; in the file it is the highest bit of either width
 _MOST_LIBRARIES = 1 << 12
@@ -33,6 +33,7 @@ class Library(NamedTuple):
     delayed: bool
     lookup: int  # address of the table that names what is imported
     base: int  # what the table's addresses are relative to, beside the image base
+    addresses: int  # address of the table that the loader fills in
 
     @property
     def table(self) -> str:
@@ -99,8 +100,13 @@ class PeImports(PeSymbolTable):
         )
 
 
-def read_imports(image: MappedImage) -> tuple[tuple[Dependency, ...], SymbolTable]:
+Read = tuple[tuple[Dependency, ...], SymbolTable, tuple[Library, ...], tuple[int, ...]]
+
+
+def read_imports(image: MappedImage) -> Read:
     """The needed libraries, those of first use last, and what is imported of them.
+
+    With them come the descriptors, and where the symbols of each end among all.
 
     A library that several descriptors name is needed once. Raises MalformedError, or Unavailable
     for more than are read.
@@ -114,34 +120,38 @@ def read_imports(image: MappedImage) -> tuple[tuple[Dependency, ...], SymbolTabl
         tables.read(library, thunks)
         ends.append(len(thunks))
     if not thunks:
-        return needed, NO_SYMBOLS
+        return needed, NO_SYMBOLS, libraries, tuple(ends)
     named = (thunk for thunk in thunks if thunk < _BY_ORDINAL) if tables.numbered else thunks
     texts = Names(image, named, "the name of an import", skip=_HINT)
     names = tuple(item.name for item in libraries)
-    return needed, PeImports(names, tuple(ends), thunks, texts, numbered=tables.numbered)
+    imports = PeImports(names, tuple(ends), thunks, texts, numbered=tables.numbered)
+    return needed, imports, libraries, tuple(ends)
 
 
 def _read_eager(image: MappedImage) -> Iterator[Library]:
     """Every import descriptor, until one without name or addresses, as the loader has it."""
-    for address in _walk(image, IMPORT, _DESCRIPTOR):
-        lookup, _, _, name, addresses = image.unpack(_DESCRIPTOR, address, "an import descriptor")
+    for address in _walk(image, IMPORT, DESCRIPTOR):
+        lookup, _, _, name, addresses = image.unpack(DESCRIPTOR, address, "an import descriptor")
         if not name or not addresses:
             return
         # Old linkers (Borland's, Watcom's) write no lookup table: the other one says the same.
-        yield Library(image.text(name, "the name of a library"), False, lookup or addresses, 0)
+        yield Library(
+            image.text(name, "the name of a library"), False, lookup or addresses, 0, addresses
+        )
 
 
 def _read_delayed(image: MappedImage) -> Iterator[Library]:
     """Every delay-load descriptor, until one without name."""
-    for address in _walk(image, DELAY_IMPORT, _DELAYED):
-        attributes, name, _, _, lookup, *_ = image.unpack(
-            _DELAYED, address, "a delay-load descriptor"
+    for address in _walk(image, DELAY_IMPORT, DELAYED):
+        attributes, name, _, addresses, lookup, *_ = image.unpack(
+            DELAYED, address, "a delay-load descriptor"
         )
         if not name:
             return
         base = 0 if attributes & _RELATIVE else image.header.image_base
         text = image.text(name - base, "the name of a library")
-        yield Library(text, True, lookup - base if lookup else 0, base)
+        table = addresses - base
+        yield Library(text, True, lookup - base if lookup else 0, base, table)
 
 
 def _walk(image: MappedImage, directory: int, layout: Struct) -> Iterator[int]:
