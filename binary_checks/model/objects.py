@@ -101,6 +101,7 @@ class ElfFile(ObjectFile):
     symbol_versions: tuple[NeededVersion, ...] = ()  # DT_VERNEED
     defined_versions: tuple[str, ...] = ()  # DT_VERDEF without the base node
     interpreter: str = ""  # PT_INTERP
+    opens: bool = True  # with dlopen: it is neither ET_EXEC nor marked with DF_1_PIE
     executable_stack: bool = (
         False  # PT_GNU_STACK with PF_X, or no header where the default is executable
     )

@@ -10,14 +10,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from binary_checks.errors import MalformedError, Unavailable
-from binary_checks.model import Dependency, ElfFile, Format, Kind, UnreadObject
+from binary_checks.model import Dependency, ElfFile, Kind, UnreadObject
 from binary_checks.model.source import ByteSource, Scout
 from binary_checks.objects.cubins import read_cubin
 from binary_checks.objects.device_sections import SECTIONS, read_device_code
 from binary_checks.objects.elf_dynamic import (
     DF_1_NODEFLIB,
     DF_1_NOW,
-    DF_1_PIE,
     DF_BIND_NOW,
     DF_STATIC_TLS,
     DF_TEXTREL,
@@ -34,14 +33,12 @@ from binary_checks.objects.elf_dynamic import (
     decode,
     read_dynamic,
 )
-from binary_checks.objects.elf_header import ET_DYN, ET_EXEC, ET_REL, MAGIC, ElfHeader, read_header
-from binary_checks.objects.elf_machines import (
-    architecture_of,
-    assumes_executable_stack,
-    runs_on_a_host,
-)
+from binary_checks.objects.elf_header import ET_REL, MAGIC, ElfHeader, read_header
+from binary_checks.objects.elf_kinds import kind_of_loaded, kind_of_unloaded, may_be_opened
+from binary_checks.objects.elf_machines import architecture_of, assumes_executable_stack
 from binary_checks.objects.elf_notes import read_notes
 from binary_checks.objects.elf_ranges import find_ranges
+from binary_checks.objects.elf_refusals import find_refusals
 from binary_checks.objects.elf_sections import (
     Section,
     find_extents,
@@ -64,7 +61,7 @@ from binary_checks.objects.elf_segments import (
     verify_extent,
 )
 from binary_checks.objects.elf_strings import find_name_scout, opens_libraries, read_opened
-from binary_checks.objects.elf_symbols import read_symbols
+from binary_checks.objects.elf_symbols import read_symbols, read_table
 from binary_checks.objects.elf_versions import read_versions
 from binary_checks.objects.head import Head
 from binary_checks.objects.limits import refuse_more
@@ -118,9 +115,6 @@ def read(path: str, source: ByteSource) -> tuple[ElfFile | UnreadObject, ...]:
     header = read_header(source)
     segments = read_segments(source, header)
     sections = read_sections(source, header)
-    if header.type not in (ET_REL, ET_EXEC, ET_DYN):
-        reason = f"ELF type {header.type:#x} is no library, executable or relocatable file"
-        return (UnreadObject(path=path, format=Format.ELF, reason=reason),)
     debug = header.type != ET_REL and is_debug_companion(sections)
     if not debug:  # in a companion, segments tell where things lie in the stripped file
         verify_extent(segments, source.size)
@@ -134,11 +128,11 @@ def read(path: str, source: ByteSource) -> tuple[ElfFile | UnreadObject, ...]:
     }
     if debug:
         return (ElfFile(kind=Kind.DEBUG, **facts),)
-    if not runs_on_a_host(header):
+    unloaded = kind_of_unloaded(header)
+    if unloaded is Kind.DEVICE:
         facts |= read_cubin(source, header, sections)
-        return (ElfFile(kind=Kind.DEVICE, **facts),)
-    if header.type == ET_REL:
-        return (ElfFile(kind=Kind.RELOCATABLE, **facts),)
+    if unloaded is not None:
+        return (ElfFile(kind=unloaded, **facts),)
     return (_read_loadable(source, header, segments, sections, facts),)
 
 
@@ -152,14 +146,20 @@ def _read_loadable(
     image = LoadedImage(facts["path"], source, header, segments)
     dynamic = read_dynamic(image, segments)
     versions = read_versions(image, dynamic)
-    imports, exports = read_symbols(image, dynamic, versions, sections)
+    table = read_table(image, dynamic, sections)
+    imports, exports = read_symbols(image, dynamic, versions, table)
     notes = read_notes(source, header, segments)
     interpreter = _read_interpreter(source, segments)
-    kind = _kind_of(header, dynamic, interpreter)
-    if kind is Kind.SHARED and not dynamic:
-        raise MalformedError("a shared library without a dynamic segment")
+    kind = kind_of_loaded(header, dynamic, interpreter)
+    if not dynamic and (kind is Kind.SHARED or interpreter):
+        raise MalformedError("a dynamic object without a dynamic segment")
+    refusals: tuple[str, ...] = ()
+    if kind is Kind.SHARED or interpreter:  # no loader looks at a static program
+        refusals = (*find_refusals(image, segments, dynamic, table), *versions.faults)
     return ElfFile(
         kind=kind,
+        opens=may_be_opened(header, dynamic),
+        refusals=refusals,
         imports=imports,
         exports=exports,
         symbol_versions=versions.needed,
@@ -174,18 +174,6 @@ def _read_loadable(
         **_facts_of_segments(segments, facts["architecture"]),
         **facts,
     )
-
-
-def _kind_of(header: ElfHeader, dynamic: Dynamic, interpreter: str) -> Kind:
-    """Position-independent executables are ET_DYN too, and some libraries can be run.
-
-    libQt6Core.so.6 and glibc's own libc.so.6 have a PT_INTERP; a DT_SONAME tells them apart.
-    """
-    if header.type == ET_EXEC or dynamic.value(DT_FLAGS_1) & DF_1_PIE:
-        return Kind.EXECUTABLE
-    if interpreter and DT_SONAME not in dynamic:
-        return Kind.EXECUTABLE
-    return Kind.SHARED
 
 
 def _facts_of_dynamic(dynamic: Dynamic) -> dict[str, Any]:

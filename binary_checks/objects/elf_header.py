@@ -39,6 +39,8 @@ class ElfHeader(NamedTuple):
     sections_offset: int  # 0: the file has no section headers
     section_count: int
     names_index: int  # of the section that holds the sections' names
+    identification: bytes  # e_ident, of which a loader also looks at what follows class and order
+    version: int  # e_version
 
     @property
     def segments_end(self) -> int:
@@ -75,12 +77,12 @@ def read_header(source: ByteSource) -> ElfHeader:
     if len(start) < 16 + layout.size:
         raise MalformedError("the file ends within the ELF header", len(start))
     fields = layout.unpack_from(start, 16)
-    type_, machine, _, _, segments, sections, flags = fields[:7]
+    type_, machine, version, _, segments, sections, flags = fields[:7]
     _, segment_size, segment_count, section_size, section_count, names_index = fields[7:]
     header = ElfHeader(
         bits, byte_order, type_, machine, flags,
         segments if segment_count else 0, segment_count,
-        sections, section_count if sections else 0, names_index,
+        sections, section_count if sections else 0, names_index, start[:16], version,
     )  # fmt: skip
     if segment_count and segment_size != _SEGMENT_SIZE[bits]:
         raise MalformedError(f"program headers of {segment_size} bytes each", 16)

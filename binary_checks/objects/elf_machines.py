@@ -63,6 +63,11 @@ def runs_on_a_host(header: ElfHeader) -> bool:
     return (header.machine, header.bits, header.byte_order) in _ARCHITECTURES
 
 
+def is_known_device(header: ElfHeader) -> bool:
+    """Whether it is for a device whose files are known to lie in packages."""
+    return header.machine in _DEVICES
+
+
 def assumes_executable_stack(architecture: str) -> bool:
     """Whether a file without PT_GNU_STACK gets an executable stack."""
     return architecture in _EXECUTABLE_STACK_BY_DEFAULT

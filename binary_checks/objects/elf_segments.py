@@ -14,13 +14,16 @@ PT_LOAD: Final = 1
 PT_DYNAMIC: Final = 2
 PT_INTERP: Final = 3
 PT_NOTE: Final = 4
+PT_PHDR: Final = 6
 PT_TLS: Final = 7
 PT_GNU_EH_FRAME: Final = 0x6474E550
 PT_GNU_STACK: Final = 0x6474E551
 PT_GNU_RELRO: Final = 0x6474E552
+PT_GNU_PROPERTY: Final = 0x6474E553
 
 PF_X: Final = 1
 PF_W: Final = 2
+PF_R: Final = 4
 
 _BLOCK = 16 * 1024
 """What is read at once where a table's length is known only by walking it."""

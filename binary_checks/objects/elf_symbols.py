@@ -115,19 +115,24 @@ class ElfSymbolTable(SymbolTable):
             )
 
 
-def read_symbols(
-    image: LoadedImage, dynamic: Dynamic, versions: Versions, sections: Iterable[Section]
-) -> tuple[SymbolTable, SymbolTable]:
-    """Imports and exports. Raises MalformedError, or Unavailable for more than are read."""
+def read_table(image: LoadedImage, dynamic: Dynamic, sections: Iterable[Section]) -> bytes:
+    """DT_SYMTAB; empty where it has no symbols. Raises MalformedError, or Unavailable for more."""
     if DT_SYMTAB not in dynamic:
-        return NO_SYMBOLS, NO_SYMBOLS
+        return b""
     size = ENTRY_SIZE[image.header.bits]
     if dynamic.value(DT_SYMENT) != size:
         raise MalformedError(f"dynamic symbols of {dynamic.value(DT_SYMENT)} bytes each")
     count = count_symbols(image, dynamic, sections, size)
+    return image.read(dynamic.value(DT_SYMTAB), count * size, "DT_SYMTAB", _MOST * size)
+
+
+def read_symbols(
+    image: LoadedImage, dynamic: Dynamic, versions: Versions, table: bytes
+) -> tuple[SymbolTable, SymbolTable]:
+    """Imports and exports of a DT_SYMTAB. Raises MalformedError."""
+    count = len(table) // ENTRY_SIZE[image.header.bits]
     if count < 2:  # entry 0 is no symbol
         return NO_SYMBOLS, NO_SYMBOLS
-    table = image.read(dynamic.value(DT_SYMTAB), count * size, "DT_SYMTAB", _MOST * size)
     indices = b""
     if DT_VERSYM in dynamic:
         indices = image.read(dynamic.value(DT_VERSYM), count * 2, "DT_VERSYM")

@@ -14,6 +14,7 @@ from binary_checks.objects.elf_dynamic import (
     DT_VERNEEDNUM,
     Dynamic,
 )
+from binary_checks.objects.elf_hash_tables import hash_sysv
 from binary_checks.objects.elf_segments import LoadedImage
 
 _VER_FLG_BASE = 1
@@ -27,12 +28,14 @@ class Versions(NamedTuple):
     needed: tuple[NeededVersion, ...] = ()
     defined: tuple[str, ...] = ()
     by_index: dict[int, tuple[str, str]] = {}  # noqa: RUF012 - never changed; versym -> (library, node)
+    faults: tuple[str, ...] = ()  # records by which a loader finds no version, or another one
 
 
 def read_versions(image: LoadedImage, dynamic: Dynamic) -> Versions:
     """Read both tables. Raises MalformedError."""
-    needed = tuple(_read_needed(image, dynamic))
-    defined = tuple(_read_defined(image, dynamic))
+    faults: dict[str, None] = {}
+    needed = tuple(_read_needed(image, dynamic, faults))
+    defined = tuple(_read_defined(image, dynamic, faults))
     by_index = {index: (item.library, item.version) for index, item in needed}
     # The base node stands for the library itself: a symbol bound to it has no version.
     by_index |= {index: ("", "" if base else name) for index, name, base in defined}
@@ -40,36 +43,55 @@ def read_versions(image: LoadedImage, dynamic: Dynamic) -> Versions:
         needed=tuple(item for _, item in needed),
         defined=tuple(name for _, name, base in defined if not base),
         by_index=by_index,
+        faults=tuple(faults),
     )
 
 
-def _read_needed(image: LoadedImage, dynamic: Dynamic) -> Iterator[tuple[int, NeededVersion]]:
+def _read_needed(
+    image: LoadedImage, dynamic: Dynamic, faults: dict[str, None]
+) -> Iterator[tuple[int, NeededVersion]]:
     """Every Vernaux of every Verneed, with its version index."""
     need, auxiliary = image.header.struct("HHIII"), image.header.struct("IHHII")
     files = _chain(image, need, dynamic, (DT_VERNEED, DT_VERNEEDNUM), "DT_VERNEED")
     total = 0
-    for file_address, (_, count, file, first, _) in files:
+    for file_address, (revision, count, file, first, _) in files:
         library = dynamic.text(file)
+        faults.update(_judge_revision("Verneed", revision))
         total += count
         if total > _MOST:  # many records may share one chain: the product must stay bounded
             raise MalformedError(f"DT_VERNEED claims more than {_MOST} versions")
         for _, row in _follow(image, auxiliary, file_address + first, count, "a Vernaux"):
-            _, flags, index, name, _ = row
-            weak = bool(flags & _VER_FLG_WEAK)
-            yield (
-                index & 0x7FFF,
-                NeededVersion(library=library, version=dynamic.text(name), weak=weak),
-            )
+            hashed, flags, index, name, _ = row
+            weak, version = bool(flags & _VER_FLG_WEAK), dynamic.text(name)
+            faults.update(_judge_hash("needs", version, hashed))
+            yield index & 0x7FFF, NeededVersion(library=library, version=version, weak=weak)
 
 
-def _read_defined(image: LoadedImage, dynamic: Dynamic) -> Iterator[tuple[int, str, bool]]:
+def _read_defined(
+    image: LoadedImage, dynamic: Dynamic, faults: dict[str, None]
+) -> Iterator[tuple[int, str, bool]]:
     """Index, name and whether it is the base node, of every Verdef."""
     definition, auxiliary = image.header.struct("HHHHIII"), image.header.struct("II")
     nodes = _chain(image, definition, dynamic, (DT_VERDEF, DT_VERDEFNUM), "DT_VERDEF")
-    for address, (_, flags, index, _, _, first, _) in nodes:
+    for address, (revision, flags, index, _, hashed, first, _) in nodes:
         # The first Verdaux is the node's name; those after it are its parents.
-        name, _ = image.unpack(auxiliary, address + first, "a Verdaux")
-        yield index & 0x7FFF, dynamic.text(name), bool(flags & _VER_FLG_BASE)
+        place, _ = image.unpack(auxiliary, address + first, "a Verdaux")
+        name, is_base = dynamic.text(place), bool(flags & _VER_FLG_BASE)
+        faults.update(_judge_revision("Verdef", revision))
+        if not is_base:
+            faults.update(_judge_hash("defines", name, hashed))
+        yield index & 0x7FFF, name, is_base
+
+
+def _judge_revision(what: str, revision: int) -> Iterator[tuple[str, None]]:
+    if revision != 1:
+        yield f"has a {what} record of revision {revision}: glibc's loader knows only 1", None
+
+
+def _judge_hash(verb: str, version: str, hashed: int) -> Iterator[tuple[str, None]]:
+    """A loader compares the hashes before the names."""
+    if hashed != hash_sysv(version.encode("utf-8", "surrogateescape")):
+        yield f"{verb} version {version} under a wrong hash, by which no loader finds it", None
 
 
 def _chain(

@@ -26,6 +26,8 @@ def test_what_no_loader_refuses_or_is_asked_for_is_quiet() -> None:
         elf_file("demo/a.so", kind=Kind.RELOCATABLE),
         elf_file("demo/a.so.1", kind=Kind.OTHER),
         elf_file("demo/a.so", kind=Kind.DEBUG),
+        elf_file("demo/a.so", kind=Kind.EXECUTABLE, opens=False),  # ET_EXEC, or DF_1_PIE
+        elf_file("demo/a.cpython-311-x86_64-linux-gnu.so", kind=Kind.DEVICE),
         macho_file("demo/a.dylib", kind=Kind.EXECUTABLE),
         macho_file("demo/a.so", kind=Kind.DEBUG),
         pe_file("demo/a.PYD", kind=Kind.EXECUTABLE),

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from binary_checks import objects
-from binary_checks.model import Format, MalformedObject, UnreadObject
+from binary_checks.model import ElfFile, Format, Kind, MalformedObject
 from binary_checks.model.source import ObjectReader
 from binary_checks.objects.ranges import complement
 from fixtures.build_elf import build_elf
@@ -76,11 +76,12 @@ def test_what_is_no_object_yields_none() -> None:
     assert objects.retained(b"text", 4) == ()
 
 
-def test_a_core_dump_is_unread() -> None:
+def test_a_core_dump_is_of_a_kind_that_is_not_loaded() -> None:
     core = bytearray(build_elf())
     core[16] = 4
     (found,) = objects.read_objects("core", Bytes(bytes(core)))
-    assert isinstance(found, UnreadObject)
+    assert isinstance(found, ElfFile)
+    assert found.kind is Kind.OTHER
 
 
 def test_a_malformed_object_names_its_path_and_place() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from binary_checks.check import check
 from binary_checks.model import ElfFile, Finding, Kind, ObjectFile, StaticArchive
+from binary_checks.model.extensions import parse_extension_name
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
 _LIBRARY = re.compile(r"\.(?:pyd|dll|dylib|so(?:\.\d+)*)\Z", re.IGNORECASE)
@@ -47,7 +48,10 @@ def no_loader_takes_it(library: ObjectFile) -> Iterator[Finding]:
 def _is_meant_so(library: ObjectFile) -> bool:
     if library.kind is Kind.EXECUTABLE:
         # An ELF library may have an interpreter, as glibc's own that print their version do.
-        return isinstance(library, ElfFile)
+        return isinstance(library, ElfFile) and library.opens
     if library.kind is Kind.DEBUG:
         return bool(_FOR_DEBUGGERS.search(library.path))
-    return library.kind in {Kind.SHARED, Kind.DEVICE} and not isinstance(library, StaticArchive)
+    if library.kind is Kind.DEVICE:
+        name = parse_extension_name(library.path)
+        return name is None or not (name.version or name.stable)
+    return library.kind is Kind.SHARED and not isinstance(library, StaticArchive)

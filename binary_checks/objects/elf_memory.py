@@ -1,0 +1,57 @@
+"""What a loader maps of an ELF file: by address, which pages may be read, written and run."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+
+from binary_checks.objects.elf_segments import PF_R, PF_W, PF_X, PT_LOAD, Segment
+from binary_checks.objects.ranges import merge
+
+PAGE = 4096  # bytes of the smallest page of any architecture here: loaders protect whole ones
+
+Ranges = tuple[tuple[int, int], ...]
+
+
+class Memory:
+    """The pages of all PT_LOAD segments; ranges are (start, end), sorted, and do not touch."""
+
+    __slots__ = ("code", "mapped", "readable", "writable")
+
+    def __init__(self, segments: Iterable[Segment], *, text_is_written: bool) -> None:
+        loads = [s for s in segments if s.type == PT_LOAD and s.memory_size]
+        self.mapped = merge(map(_pages, loads))
+        self.readable = merge(_pages(load) for load in loads if load.flags & PF_R)
+        # Where DT_TEXTREL says so, all that is only read is made writable while it is relocated.
+        self.writable = merge(
+            _pages(load) for load in loads if text_is_written or load.flags & PF_W
+        )
+        self.code = merge(
+            (load.address, load.address + load.memory_size) for load in loads if load.flags & PF_X
+        )
+
+
+def _pages(load: Segment) -> tuple[int, int]:
+    end = load.address + load.memory_size
+    return load.address // PAGE * PAGE, -(-end // PAGE) * PAGE
+
+
+def holds(ranges: Ranges, start: int, size: int) -> bool:
+    """Whether one of the ranges holds so many bytes from there on."""
+    return any(first <= start and start + size <= end for first, end in ranges)
+
+
+def find_outside(ranges: Ranges, addresses: Sequence[int]) -> int | None:
+    """One of the addresses that lies in none of the ranges; None where there is no such."""
+    if not addresses:
+        return None
+    low, high = min(addresses), max(addresses)
+    if any(start <= low and high < end for start, end in ranges):
+        return None  # as nearly always, at the speed of C
+    ordered = sorted(addresses)
+    position = 0
+    for start, end in ranges:
+        if bisect_left(ordered, start) > position:
+            break
+        position = bisect_left(ordered, end)
+    return ordered[position] if position < len(ordered) else None

@@ -1,0 +1,121 @@
+"""Finds why a loader would refuse an ELF object, or crash over it, before any of its code runs.
+
+Every rule is one of glibc's or musl's loader: what they check, assert, or follow without a look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Final
+
+from binary_checks.errors import MalformedError
+from binary_checks.objects.elf_dynamic import (
+    DF_TEXTREL,
+    DT_FLAGS,
+    DT_TEXTREL,
+    Dynamic,
+)
+from binary_checks.objects.elf_dynamic_faults import judge_entries, judge_sizes
+from binary_checks.objects.elf_entry_faults import judge_arrays, judge_functions
+from binary_checks.objects.elf_hash_tables import read_hash_table
+from binary_checks.objects.elf_header import ET_EXEC
+from binary_checks.objects.elf_header_faults import judge_header, judge_segments
+from binary_checks.objects.elf_machines import architecture_of
+from binary_checks.objects.elf_memory import Memory
+from binary_checks.objects.elf_relocation_faults import (
+    judge_packed,
+    judge_relative_count,
+    judge_relocations,
+)
+from binary_checks.objects.elf_relocation_types import RELOCATION_TYPES, RelocationTypes
+from binary_checks.objects.elf_relocations import Relocations, read_relocations
+from binary_checks.objects.elf_segments import PT_TLS, LoadedImage, Segment
+from binary_checks.objects.elf_symbol_faults import (
+    SymbolColumns,
+    judge_imports,
+    judge_lookups,
+    judge_values,
+)
+
+_MOST: Final = 20
+"""Reasons that are given: one damaged address leads to many."""
+
+
+def find_refusals(
+    image: LoadedImage, segments: tuple[Segment, ...], dynamic: Dynamic, symbol_table: bytes
+) -> tuple[str, ...]:
+    """Why a loader refuses a dynamic object; each of the first reasons once."""
+    loading = _Loading(image, segments, dynamic, symbol_table)
+    found = (sentence for judge in loading.judges() for sentence in _hear(judge))
+    return tuple(islice(dict.fromkeys(found), _MOST))
+
+
+class _Loading:
+    """One object on its way into a process."""
+
+    def __init__(
+        self,
+        image: LoadedImage,
+        segments: tuple[Segment, ...],
+        dynamic: Dynamic,
+        symbol_table: bytes,
+    ) -> None:
+        header = image.header
+        written = DT_TEXTREL in dynamic or bool(dynamic.value(DT_FLAGS) & DF_TEXTREL)
+        self.image, self.segments, self.dynamic = image, segments, dynamic
+        self.memory = Memory(segments, text_is_written=written)
+        self.symbols = SymbolColumns(symbol_table, header.bits, header.byte_order)
+        self.types = RELOCATION_TYPES.get(architecture_of(header))
+
+    def judges(self) -> tuple[Callable[[], Iterable[str]], ...]:
+        """What looks at it, from the outside in."""
+        return (
+            lambda: judge_header(self.image.header),
+            lambda: judge_segments(self.segments, self.memory),
+            lambda: judge_entries(self.dynamic, self.memory),
+            self._judge_symbols,
+            self._judge_lookups,
+            self._judge_relocations,
+            lambda: judge_functions(self.dynamic, self.memory),
+        )
+
+    def _judge_symbols(self) -> Iterator[str]:
+        strings = self.dynamic.strings
+        yield from judge_values(self.symbols, strings, self.memory)
+        yield from judge_imports(self.symbols, strings)
+
+    def _judge_lookups(self) -> Iterator[str]:
+        if len(self.symbols):
+            table = read_hash_table(self.image, self.dynamic, len(self.symbols))
+            yield from judge_lookups(self.symbols, self.dynamic.strings, table)
+
+    def _judge_relocations(self) -> Iterator[str]:
+        types, header = self.types, self.image.header
+        if types is None:
+            return
+        yield from judge_sizes(self.dynamic, types, header.bits // 8)
+        relocations = read_relocations(self.image, self.dynamic, types)
+        for table in relocations.tables:
+            yield from self._judge_table(table, types)
+        yield from judge_packed(relocations.packed, self.memory)
+        if header.type != ET_EXEC:  # whose addresses need no relocation
+            yield from judge_arrays(
+                self.image, self.dynamic, self.memory, relocations, self.symbols
+            )
+
+    def _judge_table(self, table: Relocations, types: RelocationTypes) -> Iterator[str]:
+        thread = any(segment.type == PT_TLS and segment.memory_size for segment in self.segments)
+        yield from judge_relocations(
+            table, types, self.memory, self.symbols.types, has_thread_storage=thread
+        )
+        if table.name != "DT_JMPREL":
+            yield from judge_relative_count(table, self.dynamic, types)
+
+
+def _hear(judge: Callable[[], Iterable[str]]) -> Iterator[str]:
+    """The judge's sentences; a table that is not all there is one more."""
+    try:
+        yield from judge()
+    except MalformedError as error:
+        yield f"cannot be loaded: {error}"

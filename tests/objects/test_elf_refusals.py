@@ -1,0 +1,212 @@
+"""What glibc's loader refuses, or dies over, is told of each ELF object with one field damaged."""
+
+from __future__ import annotations
+
+import pytest
+
+from binary_checks.model import ElfFile, Kind
+from binary_checks.objects import read_objects
+from fixtures.build_elf import MACHINES, ElfSymbol, build_elf
+from fixtures.samples import FOLDER, read_sample
+from tests.objects.byte_sources import Bytes
+from tests.objects.elf_fields import (
+    Field,
+    get,
+    header,
+    identification,
+    put,
+    segment,
+    tag,
+    value,
+    within,
+)
+
+LOAD, DYNAMIC, INTERP, PHDR, TLS, RELRO = 1, 2, 3, 6, 7, 0x6474E552
+PLTRELSZ, PLTGOT, SYMTAB, RELA, RELASZ, RELAENT, PLTREL, JMPREL = 2, 3, 6, 7, 8, 9, 20, 23
+GNU_HASH, RELACOUNT, FLAGS_1 = 0x6FFFFEF5, 0x6FFFFFF9, 0x6FFFFFFB
+VERNEED, VERDEF = 0x6FFFFFFE, 0x6FFFFFFC
+UNUSED = 0x6FFFFD00  # a tag that no loader knows
+
+EXTENSION = read_sample("extension.cpython-311-x86_64-linux-gnu.so")  # from lld
+
+
+def _refusals(content: bytes, name: str = "a.so") -> tuple[str, ...]:
+    (found,) = read_objects(name, Bytes(content))
+    assert isinstance(found, ElfFile), found
+    return found.refusals
+
+
+@pytest.mark.parametrize("path", sorted((FOLDER / "elf").iterdir()), ids=lambda path: path.name)
+def test_what_compilers_write_is_not_refused(path: object) -> None:
+    assert _refusals(read_sample(path.name)) == ()
+
+
+@pytest.mark.parametrize(
+    "machine", [name for name, each in MACHINES.items() if each.code not in {190, 224, 247}]
+)
+@pytest.mark.parametrize("gnu_hash", [True, False])
+def test_no_architecture_is_refused(machine: str, gnu_hash: bool) -> None:
+    imports = (ElfSymbol("memcpy", "GLIBC_2.17", "libc.so.6"),)
+    exports = tuple(ElfSymbol(f"function{number}", "DEMO_1") for number in range(20))
+    content = build_elf(
+        machine=machine, imports=imports, exports=exports, needed=("libc.so.6",),
+        gnu_hash=gnu_hash, sysv_hash=not gnu_hash,
+    )  # fmt: skip
+    assert _refusals(content) == ()
+
+
+@pytest.mark.parametrize(
+    ("field", "new", "reason"),
+    [
+        (identification(7), 9, "EI_OSABI 9"),
+        (identification(8), 1, "EI_ABIVERSION 1"),
+        (identification(12), 1, "padding is not zero"),
+        (header("version"), 2, "e_version 0x2"),
+        (segment(LOAD, "align", 1), 0x800, "p_align 0x800"),
+        (segment(LOAD, "align", 1), 0x10000, "disagree by p_align 0x10000"),
+        (segment(LOAD, "vaddr", 1), 0x13B8, "lie differently within their pages"),
+        (segment(LOAD, "memsz", 1), 0x1060, "overlap or are out of order"),
+        (segment(LOAD, "memsz", 3), 1 << 40, "claims more than 64 GiB"),
+        (segment(LOAD, "flags", 0), 1, "where nothing is loaded that may be read"),
+        (segment(LOAD, "flags", 2), 4, "has a PT_DYNAMIC at 0x2410, where nothing writable"),
+        (segment(LOAD, "flags", 3), 4, "in DT_RELA, where nothing writable is loaded"),
+        (segment(LOAD, "type", 3), 0, "where nothing writable is loaded"),
+        (segment(PHDR, "vaddr"), 1 << 31, "has a PT_PHDR at 0x80000000"),
+        (segment(PHDR, "type"), DYNAMIC, "has 2 PT_DYNAMIC"),
+        (segment(RELRO, "memsz"), 1 << 31, "cannot be protected"),
+        (segment(RELRO, "vaddr"), 0x1410, "over its code"),
+        (tag(SYMTAB), UNUSED, "has no DT_SYMTAB"),
+        (tag(RELASZ), UNUSED, "has DT_RELA and no DT_RELASZ"),
+        (tag(JMPREL), UNUSED, "has DT_PLTRELSZ and no DT_JMPREL"),
+        (tag(PLTGOT), 25, "has DT_INIT_ARRAY and no DT_INIT_ARRAYSZ"),
+        (value(RELA), 1, "which no loader knows"),
+        (value(RELA), 1 << 40, "has DT_RELA at 0x10000000000"),
+        (value(RELASZ), 121, "has DT_RELASZ 121, no multiple of 24"),
+        (value(RELASZ), 120 + 24 * 200, "cannot be loaded: DT_RELA has"),
+        (value(RELAENT), 16, "has DT_RELAENT 16"),
+        (value(PLTREL), 17, "has DT_PLTREL 17, not 7"),
+        (value(PLTRELSZ), 49, "has DT_PLTRELSZ 49"),
+        (value(RELACOUNT), 6, "has DT_RELACOUNT 6, and DT_RELA has only 5 records"),
+        (tag(RELACOUNT), 12, "has DT_INIT 0x5, where no code is"),
+        (within(RELA, 8, "I"), 1, "not all of the first 5 records are relative"),
+        (within(RELA, 0, "Q"), 0x10, "has a relocation of 0x10 in DT_RELA, where nothing writable"),
+        (within(JMPREL, 8, "I"), 99, "type 0x63 in DT_JMPREL, which no loader knows"),
+        (within(JMPREL, 8, "I"), 36, "takes symbol 1 for thread-local"),
+        (within(JMPREL, 8, "I"), 37, "has a relocation in DT_JMPREL that calls 0x0"),
+        (within(JMPREL, 12, "I"), 4, "asks for symbol 4, of 4"),
+        (within(SYMTAB, 24, "I"), 0, "needs a symbol without a name (number 1)"),
+        (within(SYMTAB, 3 * 24 + 8, "Q"), 0x390, "has the function PyInit_extension at 0x390"),
+        (within(GNU_HASH, 8, "I"), 3, "has a DT_GNU_HASH whose Bloom filter has 3 words"),
+        (within(GNU_HASH, 12, "I"), 40, "shifts hashes of 32 bits by 40"),
+        (within(GNU_HASH, 16, "Q"), 0, "exports PyInit_extension, which a lookup"),
+        (within(GNU_HASH, 28, "I"), 1, "exports PyInit_extension, which a lookup"),
+    ],
+)  # fmt: skip
+def test_one_damaged_field_of_an_extension(field: Field, new: int, reason: str) -> None:
+    assert _refusals(EXTENSION) == ()
+    assert any(reason in sentence for sentence in _refusals(put(EXTENSION, field, new)))
+
+
+@pytest.mark.parametrize(
+    ("name", "new", "reason"),
+    [
+        ("align", 3, "has a PT_TLS with p_align 0x3"),
+        ("memsz", 0x80, "is larger in the file"),
+        ("vaddr", 0x9000, "has a PT_TLS at 0x9000, where nothing is loaded"),
+    ],
+)
+def test_storage_for_threads_that_cannot_be_set_up(name: str, new: int, reason: str) -> None:
+    threads = put(EXTENSION, segment(RELRO, "type"), TLS)
+    assert _refusals(threads) == ()
+    (sentence,) = _refusals(put(threads, segment(TLS, name), new))
+    assert reason in sentence
+
+
+def test_an_object_that_forbids_dlopen() -> None:
+    content = build_elf(dynamic_entries=[(FLAGS_1, 0x40)])
+    assert _refusals(content) == ("has DF_1_NOOPEN in its DT_FLAGS_1: dlopen refuses it",)
+
+
+@pytest.mark.parametrize(
+    ("machine", "flags", "reason"),
+    [("riscv64", 1, "double precision"), ("ppc64le", 1, "version 2"), ("loongarch64", 1, "double")],
+)
+def test_arguments_that_are_passed_in_another_way(machine: str, flags: int, reason: str) -> None:
+    (sentence,) = _refusals(build_elf(machine=machine, flags=flags))
+    assert sentence.startswith("has e_flags 0x1, and the loader takes only ")
+    assert reason in sentence
+
+
+VERSIONED = build_elf(
+    needed=("libc.so.6",),
+    imports=(ElfSymbol("memcpy", "GLIBC_2.14", "libc.so.6"),),
+    exports=(ElfSymbol("one", "DEMO_1"),),
+)
+
+
+@pytest.mark.parametrize(
+    ("field", "new", "reason"),
+    [
+        (within(VERNEED, 0, "H"), 2, "has a Verneed record of revision 2"),
+        (within(VERDEF, 0, "H"), 0, "has a Verdef record of revision 0"),
+        (within(VERNEED, 16, "I"), 1, "needs version GLIBC_2.14 under a wrong hash"),
+        (within(VERDEF, 28 + 8, "I"), 1, "defines version DEMO_1 under a wrong hash"),
+    ],
+)
+def test_versions_that_no_loader_finds(field: Field, new: int, reason: str) -> None:
+    assert _refusals(VERSIONED) == ()
+    (sentence,) = _refusals(put(VERSIONED, field, new))
+    assert sentence.startswith(reason)
+
+
+EIGHT = [ElfSymbol(f"function{number}") for number in range(8)]
+SYSV = build_elf(exports=EIGHT, gnu_hash=False, sysv_hash=True)
+HASH = 4
+
+
+@pytest.mark.parametrize(
+    ("field", "new", "reason"),
+    [
+        (within(HASH, 8, "I"), 9, "has a DT_HASH that leads to symbol 9, of 9"),
+        (within(HASH, 8, "I"), 0, ", which a lookup in its hash table does not find"),
+        (within(HASH, 0, "I"), 0, "has a DT_HASH without buckets"),
+    ],
+)
+def test_a_damaged_hash_table_of_the_old_kind(field: Field, new: int, reason: str) -> None:
+    assert _refusals(SYSV) == ()
+    (sentence,) = _refusals(put(SYSV, field, new))
+    assert reason in sentence
+
+
+def test_a_chain_that_comes_back_to_itself() -> None:
+    first = get(SYSV, within(HASH, 8, "I"))
+    (sentence,) = _refusals(put(SYSV, within(HASH, 16 + 4 * first, "I"), first))
+    assert "comes back to itself" in sentence
+
+
+def test_a_program_under_the_name_of_a_library_cannot_be_opened() -> None:
+    for kind in ("executable", "pie"):
+        (found,) = read_objects("a.so", Bytes(build_elf(kind=kind, interpreter="/lib64/ld.so")))
+        assert isinstance(found, ElfFile)
+        assert (found.kind, found.opens) == (Kind.EXECUTABLE, False)
+
+
+@pytest.mark.parametrize("number", [0, 4, 0xFF00])
+def test_a_type_that_no_loader_takes(number: int) -> None:
+    (found,) = read_objects("a.so", Bytes(put(EXTENSION, header("type"), number)))
+    assert isinstance(found, ElfFile)
+    assert found.kind is Kind.OTHER
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"), [(63, Kind.OTHER), (190, Kind.OTHER), (224, Kind.OTHER), (164, Kind.DEVICE)]
+)
+def test_a_machine_whose_files_look_otherwise(number: int, kind: Kind) -> None:
+    (found,) = read_objects("a.so", Bytes(put(EXTENSION, header("machine"), number)))
+    assert isinstance(found, ElfFile)
+    assert found.kind is kind
+
+
+def test_an_interpreter_without_a_dynamic_segment_is_malformed() -> None:
+    (found,) = read_objects("a.so", Bytes(put(EXTENSION, segment(DYNAMIC, "type"), INTERP)))
+    assert "without a dynamic segment" in found.reason
