@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from operator import itemgetter
 from typing import Any
 
 from binary_checks.loaders.image import Image, load
@@ -13,6 +12,7 @@ from binary_checks.loaders.loader import Loader
 from binary_checks.loaders.lookups import Lookups, find_own_python_symbols
 from binary_checks.loaders.requirements import sort_out
 from binary_checks.loaders.roots import Loadings, load_roots
+from binary_checks.loaders.searches import Answers
 from binary_checks.model import Edge, Format, Linkage, MissingVersion, Package, Rule, TargetSystem
 from binary_checks.records import dataclass
 
@@ -147,7 +147,7 @@ def _load(loader: Loader[Any], target: TargetSystem) -> tuple[Loadings[Any], ...
 
 def _load_strays(images: Iterable[Image[Any]], loader: Loader[Any]) -> tuple[Image[Any], ...]:
     """Load what others bring and no search finds: torch's libraries, which its import loads."""
-    edges = (edge for image in images for edge in image.edges if edge.resolved is None)
+    edges = (edge for image in images for edge in image.outside if edge.resolved is None)
     labels = _each_once(edge.elsewhere[0] for edge in edges if edge.elsewhere)
     found = (loader.layout.labelled(label) for label in labels if label.startswith("wheel:"))
     return tuple(load(item, loader) for item in found if item is not None)
@@ -158,19 +158,26 @@ def _merge(images: Iterable[Image[Any]], layout: Layout[Any], *, own: bool) -> t
 
     Or of each object that is not its own.
     """
-    merged: dict[tuple[str, str, str], tuple[Edge, str]] = {}
+    merged: dict[tuple[str, str], dict[str, Edge]] = {}
+    seen: set[Answers] = set()
     for image in images:
-        for edge in image.edges:
-            if own is bool(layout.origins.get(edge.path)):
+        for item, answers in zip(image.objects, image.answers, strict=True):
+            if answers in seen or own is not layout.is_own(item):
                 continue
-            key = (edge.path, edge.architecture, edge.needed)
-            known = merged.get(key)
-            if known is None or (edge is not known[0] and _badness(edge) > _badness(known[0])):
-                merged[key] = edge, image.root.path
-    return tuple(
-        replace(edge, path=layout.label(edge.path), root=root)
-        for _, (edge, root) in sorted(merged.items(), key=itemgetter(0))
-    )
+            seen.add(answers)
+            edges = merged.setdefault((item.path, item.architecture), {})
+            for edge in answers.edges:
+                known = edges.get(edge.needed)
+                if known is None or _badness(edge) > _badness(known):
+                    edges[edge.needed] = _place(edge, layout.label(edge.path), image.root.path)
+    return tuple(merged[key][name] for key in sorted(merged) for name in sorted(merged[key]))
+
+
+def _place(edge: Edge, label: str, root: str) -> Edge:
+    """The edge as linkages have it; there may be a million of them, and most are so already."""
+    if edge.path == label and edge.root == root:
+        return edge
+    return replace(edge, path=label, root=root)
 
 
 def _badness(edge: Edge) -> int:

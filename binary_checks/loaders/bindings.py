@@ -68,7 +68,12 @@ class _Process(Generic[ObjectT]):
         self.unexplored: list[UnexploredSymbols] = []
         self.granted: dict[tuple[str, str, str], int] = {}
         self._objects = {loader.layout.label(item.path): item for item in image.objects}
-        self._edges = {(edge.path, edge.needed): edge for edge in image.edges}
+        pairs = zip(image.objects, image.answers, strict=True)
+        self._answers = {item.path: answers for item, answers in pairs}
+
+    def _edge(self, item: ObjectT, needed: str) -> Edge | None:
+        answers = self._answers.get(item.path)
+        return answers.by_name.get(needed) if answers else None
 
     def judge(self, library: ObjectT, asked: str) -> Iterator[UnresolvedSymbol]:
         """The symbols that a library asks of another, or of all, and that are not there."""
@@ -76,7 +81,7 @@ class _Process(Generic[ObjectT]):
         if not asked:
             yield from self._look_everywhere(library, names)
             return
-        edge = self._edges.get((library.path, asked))
+        edge = self._edge(library, asked)
         if edge is not None and edge.resolved is None:
             return  # the whole library is missing, or may be: that is told once
         if edge is not None and self._is_settled(edge):
@@ -127,7 +132,7 @@ class _Process(Generic[ObjectT]):
         """Ask an object, and then the libraries that it re-exports."""
         left = _Left(self.exports.lacking(item, names, self.loader.begin(self.image.root)))
         for need in item.needed if left.names else ():
-            edge = self._edges.get((item.path, need.name))
+            edge = self._edge(item, need.name)
             if not need.reexported or edge is None or edge.resolved in above:
                 continue
             label = edge.resolved or ""
@@ -176,7 +181,7 @@ class _Process(Generic[ObjectT]):
     @cached_property
     def _blindness(self) -> str:
         """Why a symbol may be defined where nobody can look; "" when all is known."""
-        for edge in self.image.edges:
+        for edge in self.image.outside:
             if edge.resolved is None and not edge.weak and not edge.delayed:
                 return f"{edge.needed} is not found"
         preloaded = self.loader.preloaded()

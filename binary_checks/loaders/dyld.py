@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from binary_checks.loaders.layout import Conventions, Layout
-from binary_checks.loaders.loader import End, Found, Searches
+from binary_checks.loaders.loader import End
 from binary_checks.loaders.places import Place
-from binary_checks.model import Dependency, Kind, MachOFile, Package, Rule, TargetSystem
+from binary_checks.loaders.searches import Searches
+from binary_checks.model import Kind, MachOFile, Package, Rule, TargetSystem
 from binary_checks.model.search_path import PREFIX, expand_load_path, normalise
 
 _RPATH = "@rpath/"
@@ -35,7 +36,7 @@ class Dyld:
             package, others, kind=MachOFile, conventions=Conventions(name=leaf_name)
         )
         self.target = target
-        self._searches = Searches(self.layout)
+        self.searches = Searches(self)
 
     def begin(self, root: MachOFile) -> tuple[Place, ...]:
         """Where the program lies, which ``@executable_path`` names; for Python no package."""
@@ -55,15 +56,22 @@ class Dyld:
         )
         return (*own, *handed)
 
-    def find(
-        self, library: MachOFile, need: Dependency, handed: tuple[Place, ...]
-    ) -> Found[MachOFile]:
+    def search(self, library: MachOFile, handed: tuple[Place, ...]) -> tuple[Place, ...]:
+        """All run paths that were handed down to it, its own among them."""
+        del library
+        return handed
+
+    def find(self, library: MachOFile, name: str, places: tuple[Place, ...]) -> End[MachOFile]:
         """What a load command means in an image with those run paths."""
-        known = self._searches.recall(library, need, handed)
-        if known is not None:
-            return known
-        end = self._look_for(library, need.name, handed)
-        return self._searches.remember(library, need, handed, end)
+        if name.startswith(_RPATH):
+            return self._search(library, name.removeprefix(_RPATH), places)
+        place = expand_load_path(name, library.directory, places[-1].directory)
+        if place is not None:
+            at_program = name.startswith("@executable_path")
+            rule = Rule.EXECUTABLE_PATH if at_program else Rule.LOADER_PATH
+            found = self._open(library, place, rule)
+            return found or self._python(name) or End(searched=(_parent(place),))
+        return self._ask_system(name)
 
     def called(self, name: str) -> str:
         """The name, but for one that is a place: of such, dyld asks by its path alone."""
@@ -87,17 +95,6 @@ class Dyld:
         """Nothing: what a library re-exports is among its own exports."""
         del name
         return ()
-
-    def _look_for(self, library: MachOFile, name: str, handed: tuple[Place, ...]) -> End[MachOFile]:
-        if name.startswith(_RPATH):
-            return self._search(library, name.removeprefix(_RPATH), handed)
-        place = expand_load_path(name, library.directory, handed[-1].directory)
-        if place is not None:
-            at_program = name.startswith("@executable_path")
-            rule = Rule.EXECUTABLE_PATH if at_program else Rule.LOADER_PATH
-            found = self._open(library, place, rule)
-            return found or self._python(name) or End(searched=(_parent(place),))
-        return self._ask_system(name)
 
     def _search(self, library: MachOFile, rest: str, handed: tuple[Place, ...]) -> End[MachOFile]:
         """Put each run path of the load chain in the place of ``@rpath``."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 
 from binary_checks.loaders.layout import Layout
-from binary_checks.loaders.loader import End, Found, Searches
+from binary_checks.loaders.loader import End
 from binary_checks.loaders.places import Place
 from binary_checks.loaders.rules import LoaderRules
-from binary_checks.model import Dependency, ElfFile, Package, Rule, TargetSystem
+from binary_checks.loaders.searches import Searches
+from binary_checks.model import ElfFile, Package, Rule, TargetSystem
 from binary_checks.model.search_path import expand
 
 _LIBPYTHON = re.compile(r"libpython3(?:\.(?P<minor>\d+)(?P<flags>[a-z]*))?\.so(?:\.1\.0)?")
@@ -26,7 +27,7 @@ class ElfLoader:
     ) -> None:
         self.layout = Layout(package, others, kind=ElfFile)
         self.target, self.rules = target, rules
-        self._searches = Searches(self.layout)
+        self.searches = Searches(self)
 
     def begin(self, root: ElfFile) -> tuple[Place, ...]:
         """Nothing: every search path belongs to an object."""
@@ -37,36 +38,12 @@ class ElfLoader:
         """What reaches a library's needs."""
         return self.rules.hand_down(library, handed)
 
-    def find(self, library: ElfFile, need: Dependency, handed: tuple[Place, ...]) -> Found[ElfFile]:
-        """What a needed name means to a library with those RPATHs handed down to it."""
-        known = self._searches.recall(library, need, handed)
-        if known is not None:
-            return known
-        end = self._look_for(library, need.name, self.rules.search(library, handed))
-        return self._searches.remember(library, need, handed, end)
+    def search(self, library: ElfFile, handed: tuple[Place, ...]) -> tuple[Place, ...]:
+        """Its RUNPATH, or the RPATHs handed down to it."""
+        return self.rules.search(library, handed)
 
-    def called(self, name: str) -> str:
-        """The needed name as it is."""
-        return name
-
-    def answers_to(self, library: ElfFile, requested: str) -> frozenset[str]:
-        """The needed names that the library satisfies once it is loaded."""
-        return self.rules.names_of(library, requested)
-
-    def preloaded(self) -> dict[str, str]:
-        """The C library, and what else every Python has loaded."""
-        return {name: f"system:{name}" for name in self.rules.preloaded(self.target.libraries)}
-
-    def presumes(self, name: str, library: str) -> bool:
-        """Nothing: of what a policy lists there are data, or it is not known."""
-        del name, library
-        return False
-
-    def brings(self, name: str) -> tuple[str, ...]:
-        """What a library of the system has with it."""
-        return self.rules.brings(name, self.target.libraries)
-
-    def _look_for(self, library: ElfFile, name: str, places: tuple[Place, ...]) -> End[ElfFile]:
+    def find(self, library: ElfFile, name: str, places: tuple[Place, ...]) -> End[ElfFile]:
+        """What a needed name means to a library that looks there."""
         if self.rules.answers_itself(name):
             return End(resolved=f"system:{name}", rule=Rule.SYSTEM)
         if "/" in name:
@@ -89,6 +66,27 @@ class ElfLoader:
             if files and not self.rules.SKIPS_FOREIGN_FILES:
                 return End(searched=tuple(searched))
         return self._ask_system(library, name, tuple(searched))
+
+    def called(self, name: str) -> str:
+        """The needed name as it is."""
+        return name
+
+    def answers_to(self, library: ElfFile, requested: str) -> frozenset[str]:
+        """The needed names that the library satisfies once it is loaded."""
+        return self.rules.names_of(library, requested)
+
+    def preloaded(self) -> dict[str, str]:
+        """The C library, and what else every Python has loaded."""
+        return {name: f"system:{name}" for name in self.rules.preloaded(self.target.libraries)}
+
+    def presumes(self, name: str, library: str) -> bool:
+        """Nothing: of what a policy lists there are data, or it is not known."""
+        del name, library
+        return False
+
+    def brings(self, name: str) -> tuple[str, ...]:
+        """What a library of the system has with it."""
+        return self.rules.brings(name, self.target.libraries)
 
     def _open(self, library: ElfFile, name: str) -> End[ElfFile]:
         """Take a needed name with a slash as a path: from $ORIGIN, else from the user's cwd."""

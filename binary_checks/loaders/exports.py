@@ -7,7 +7,7 @@ from typing import Generic
 
 from binary_checks.loaders.loader import Loader, ObjectT
 from binary_checks.loaders.places import Place
-from binary_checks.model import Dependency, PeFile
+from binary_checks.model import PeFile
 
 
 class Exports(Generic[ObjectT]):
@@ -74,9 +74,9 @@ class Exports(Generic[ObjectT]):
             self._leads[key] = True  # to itself, at last
             library, _, function = forwarder.rpartition(".")
             file_name = library if library.lower().endswith(".dll") else f"{library}.dll"
-            found = self._loader.find(item, Dependency(name=file_name), handed)
+            found = self._loader.find(item, file_name, self._loader.search(item, handed))
             if found.library is None:
-                leads = found.edge.resolved is not None or bool(found.edge.unknown)
+                leads = found.resolved is not None or bool(found.unknown)
             else:
                 leads = not self.lacking(found.library, frozenset({function}), handed)
             self._leads[key] = leads

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Generic
 
-from binary_checks.loaders.loader import Found, Loader, ObjectT
+from binary_checks.loaders.loader import Loader, ObjectT
 from binary_checks.loaders.places import Place
-from binary_checks.model import Dependency, Edge, Kind, Rule
+from binary_checks.loaders.searches import Answers
+from binary_checks.model import Edge, Kind, Rule
 from binary_checks.records import dataclass
 
 
@@ -18,9 +21,19 @@ class Image(Generic[ObjectT]):
 
     root: ObjectT
     objects: tuple[ObjectT, ...]  # in load order, the root first
-    edges: tuple[Edge, ...]  # of all of them, also of packages beside the judged one; no roots
+    answers: tuple[Answers, ...]  # of each of them, also of packages beside the judged one
     system: tuple[str, ...]  # libraries of the system that are in scope
     unread: tuple[str, ...]  # files that were found and of which nothing is known
+
+    @property
+    def edges(self) -> Iterator[Edge]:
+        """All needs of all objects, in the order in which they were looked for."""
+        return (edge for answers in self.answers for edge in answers.edges)
+
+    @property
+    def outside(self) -> Iterator[Edge]:
+        """Those of the edges that lead to no object of the layout."""
+        return (edge for answers in self.answers for edge in answers.outside)
 
     @property
     def python(self) -> bool:
@@ -38,46 +51,67 @@ class _Process(Generic[ObjectT]):
 
     def __init__(self, root: ObjectT, loader: Loader[ObjectT]) -> None:
         self.root, self.loader = root, loader
-        # By the name that it is asked for: what has it.
-        self.loaded = dict(loader.preloaded()) if root.kind is Kind.SHARED else {}
-        named = (label.partition(":") for label in self.loaded.values())
-        self.system = [name for origin, _, name in named if origin == "system"]
+        self.loaded: dict[str, str] = {}  # by the name that it is asked for: what has it
+        self.bits = 0  # the same, as `Searches.bit` tells it
+        self.system: list[str] = []
         self.objects: dict[str, ObjectT] = {}
         self.unread: list[str] = []
-        self.edges: list[Edge] = []
+        self.answers: list[Answers] = []
         self.queue: deque[tuple[ObjectT, tuple[Place, ...]]] = deque()
 
     def run(self) -> Image[ObjectT]:
+        if self.root.kind is Kind.SHARED:
+            self.begin_as_python()
         self.add(self.root, "", self.loader.begin(self.root))
         while self.queue:
-            library, handed = self.queue.popleft()
-            for need in _each_once(library):
-                self.edges.append(self.satisfy(library, need, handed))
+            self.answers.append(self.satisfy(*self.queue.popleft()))
         brought = (other for name in self.system for other in self.loader.brings(name))
         return Image(
             root=self.root,
             objects=tuple(self.objects.values()),
-            edges=tuple(self.edges),
+            answers=tuple(self.answers),
             system=tuple(dict.fromkeys((*self.system, *brought))),
             unread=tuple(dict.fromkeys(self.unread)),
         )
+
+    def begin_as_python(self) -> None:
+        for name, label in self.loader.preloaded().items():
+            self.call(name, label)
+            origin, _, library = label.partition(":")
+            if origin == "system":
+                self.system.append(library)
+
+    def call(self, name: str, label: str) -> None:
+        """Let what is loaded go by a name, unless something else does."""
+        if self.loaded.setdefault(name, label) is label:
+            self.bits |= self.loader.searches.bit(name, label)
 
     def add(self, library: ObjectT, requested: str, handed: tuple[Place, ...]) -> None:
         """Map a library; it is searched for its own needs after those mapped before it."""
         self.objects[library.path] = library
         self.queue.append((library, self.loader.hand_down(library, handed)))
         for name in self.loader.answers_to(library, requested):
-            self.loaded.setdefault(name, self.loader.layout.label(library.path))
+            self.call(name, self.loader.layout.label(library.path))
 
-    def satisfy(self, library: ObjectT, need: Dependency, handed: tuple[Place, ...]) -> Edge:
-        """Find, and if need be load, what a need means."""
-        found = self.loader.find(library, need, handed)
-        edge, name = found.edge, self.loader.called(need.name)
+    def satisfy(self, library: ObjectT, handed: tuple[Place, ...]) -> Answers:
+        """Find, and if need be load, what the needs of a library mean."""
+        search = self.loader.searches.needs_of(library, handed, self.root.path)
+        if search.loaded is not None and not search.loaded & ~self.bits:
+            return search.answers  # all of it is loaded already, as nearly always
+        usual = search.answers.edges
+        ends = zip(usual, search.names, search.libraries, strict=True)
+        edges = tuple(self.meet(*end, handed) for end in ends)
+        return search.answers if all(map(operator.is_, edges, usual)) else Answers(edges)
+
+    def meet(
+        self, edge: Edge, name: str, library: ObjectT | None, handed: tuple[Place, ...]
+    ) -> Edge:
+        """Take what a search found, or what has that name already."""
         loaded = self.loaded.get(name)
-        if need.delayed:
+        if edge.delayed:
             return edge
         if loaded is None:
-            self.take(found, name, handed)
+            self.take(edge, name, library, handed)
         elif loaded != edge.resolved:
             return replace(
                 edge,
@@ -89,25 +123,18 @@ class _Process(Generic[ObjectT]):
             )
         return edge
 
-    def take(self, found: Found[ObjectT], name: str, handed: tuple[Place, ...]) -> None:
-        resolved = found.edge.resolved
-        if resolved is None:
+    def take(
+        self, edge: Edge, name: str, library: ObjectT | None, handed: tuple[Place, ...]
+    ) -> None:
+        if edge.resolved is None:
             return
         if name:
-            self.loaded[name] = resolved
-        origin, _, system = resolved.partition(":")
-        if found.library is not None:
-            if found.library.path not in self.objects:
-                self.add(found.library, found.edge.needed, handed)
+            self.call(name, edge.resolved)
+        origin, _, system = edge.resolved.partition(":")
+        if library is not None:
+            if library.path not in self.objects:
+                self.add(library, edge.needed, handed)
         elif origin == "system":
             self.system.append(system)
         elif origin != "python":
-            self.unread.append(resolved)
-
-
-def _each_once(library: ObjectT) -> tuple[Dependency, ...]:
-    """Each needed name once: a need at load counts before one at the first call."""
-    needs: dict[str, Dependency] = {}
-    for need in sorted(library.needed, key=lambda need: need.delayed):
-        needs.setdefault(need.name, need)
-    return tuple(needs.values())
+            self.unread.append(edge.resolved)

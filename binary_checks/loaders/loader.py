@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from binary_checks.loaders.layout import Layout
 from binary_checks.loaders.places import Place
-from binary_checks.model import Dependency, Edge, ObjectFile, Rule, TargetSystem
+from binary_checks.model import ObjectFile, Rule, TargetSystem
 from binary_checks.records import dataclass
+
+if TYPE_CHECKING:
+    from binary_checks.loaders.searches import Searches
 
 ObjectT = TypeVar("ObjectT", bound=ObjectFile)
 
@@ -23,14 +26,6 @@ class End(Generic[ObjectT]):
     library: ObjectT | None = None
     unknown: str = ""  # why it cannot be said whether the library is there
     partly: str = ""  # which of the promised systems alone have it
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Found(Generic[ObjectT]):
-    """What one need comes to, as if nothing had been loaded before."""
-
-    edge: Edge  # without a root: any process may ask
-    library: ObjectT | None = None
 
 
 class Loader(Protocol[ObjectT]):
@@ -50,8 +45,11 @@ class Loader(Protocol[ObjectT]):
     def hand_down(self, library: ObjectT, handed: tuple[Place, ...]) -> tuple[Place, ...]:
         """The places for a library's needs and its descendants', those for itself being given."""
 
-    def find(self, library: ObjectT, need: Dependency, handed: tuple[Place, ...]) -> Found[ObjectT]:
-        """What a need means to a library with those places."""
+    def search(self, library: ObjectT, handed: tuple[Place, ...]) -> tuple[Place, ...]:
+        """The places in which a library's own needs are looked for."""
+
+    def find(self, library: ObjectT, name: str, places: tuple[Place, ...]) -> End[ObjectT]:
+        """What a needed name means to a library with those places."""
 
     def called(self, name: str) -> str:
         """How a needed name is asked for among what is loaded; "" if by its place alone."""
@@ -68,43 +66,6 @@ class Loader(Protocol[ObjectT]):
     def brings(self, name: str) -> Iterable[str]:
         """What a library of the system has with it wherever it comes from."""
 
-
-class Searches(Generic[ObjectT]):
-    """Remembers the end of each search: it depends on the places alone, not on the process."""
-
-    def __init__(self, layout: Layout[ObjectT]) -> None:
-        self._layout = layout
-        self._known: dict[tuple[str, str, Dependency, tuple[Place, ...]], Found[ObjectT]] = {}
-
-    def recall(
-        self, library: ObjectT, need: Dependency, handed: tuple[Place, ...]
-    ) -> Found[ObjectT] | None:
-        """What the same search found before."""
-        return self._known.get((library.path, library.architecture, need, handed))
-
-    def remember(
-        self,
-        library: ObjectT,
-        need: Dependency,
-        handed: tuple[Place, ...],
-        end: End[ObjectT],
-    ) -> Found[ObjectT]:
-        """Make an edge of where the search ended."""
-        layout = self._layout
-        edge = Edge(
-            path=library.path,
-            architecture=library.architecture,
-            needed=need.name,
-            resolved=end.resolved,
-            rule=end.rule,
-            searched=end.searched,
-            leaves_package=any(map(layout.may_be_shared, end.searched)),
-            elsewhere=() if end.resolved else layout.elsewhere(need.name, library),
-            weak=need.weak,
-            delayed=need.delayed,
-            unknown=end.unknown,
-            partly=end.partly,
-        )
-        found = Found(edge=edge, library=end.library)
-        self._known[library.path, library.architecture, need, handed] = found
-        return found
+    @property
+    def searches(self) -> Searches[ObjectT]:
+        """What was looked for already."""

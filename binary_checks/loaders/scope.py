@@ -8,7 +8,8 @@ from functools import cached_property
 from binary_checks.loaders.driver_symbols import is_driver, may_define
 from binary_checks.loaders.elf import ElfLoader
 from binary_checks.loaders.image import Image
-from binary_checks.model import Edge, ElfFile, ObjectFile, Symbol, TargetSystem
+from binary_checks.loaders.searches import Answers
+from binary_checks.model import ElfFile, ObjectFile, Symbol, TargetSystem
 
 _SYSTEM = "system:"
 _NONE: frozenset[str] = frozenset()
@@ -41,48 +42,66 @@ class Scope:
         self.image, self.loader, self.system = image, loader, system
         self.target, self.rules = loader.target, loader.rules
         self.objects = {loader.layout.label(item.path): item for item in image.objects}
-        self._edges: dict[str, list[Edge]] = {}
-        for edge in image.edges:
-            self._edges.setdefault(edge.path, []).append(edge)
+        pairs = zip(image.objects, image.answers, strict=True)
+        self._answers = {item.path: answers for item, answers in pairs}
 
-    def edges(self, library: ElfFile) -> Iterable[Edge]:
-        """The needs of one of the objects."""
-        return self._edges.get(library.path, ())
+    def answers_to(self, library: ElfFile) -> Answers:
+        """What the needs of one of the objects come to."""
+        return self._answers[library.path]
 
-    def closure(self, library: ElfFile) -> tuple[tuple[ElfFile, ...], tuple[str, ...]]:
-        """What a library needs, directly or not: itself and other objects, and system libraries."""
-        found, system = {library.path: library}, dict.fromkeys(self._preloaded())
-        queue = [library]
-        for item in queue:
-            for edge in self.edges(item):
-                other = self.objects.get(edge.resolved or "")
-                if other is not None and other.path not in found:
-                    found[other.path] = other
-                    queue.append(other)
-                elif edge.resolved and edge.resolved.startswith(_SYSTEM):
-                    name = edge.resolved.removeprefix(_SYSTEM)
-                    system.update(dict.fromkeys((name, *self.loader.brings(name))))
-        return tuple(found.values()), tuple(system)
+    def closure(self, library: ElfFile) -> Iterator[ElfFile]:
+        """A library, what it needs, what that needs and so on, each object once, nearest first.
 
-    def _preloaded(self) -> tuple[str, ...]:
-        return self.rules.preloaded(self.target.libraries) if self.image.python else ()
+        What is further away is looked for only when somebody asks for it.
+        """
+        layer, seen = [library], {self.loader.layout.label(library.path)}
+        while layer:
+            yield from layer
+            labels: list[str] = []
+            for item in layer:
+                fresh = set(self.answers_to(item).inside) - seen
+                seen |= fresh
+                labels.extend(fresh)
+            layer = [self.objects[label] for label in labels if label in self.objects]
 
-    def remaining(
-        self, names: frozenset[str], objects: Iterable[ElfFile], system: Iterable[str]
-    ) -> frozenset[str]:
-        """Those of the names that neither these objects, nor these libraries, nor Python define."""
-        names -= self.system.names(frozenset(system))
-        if self.image.python and self.target.interpreter:
-            names -= self.target.interpreter.exports
-        for item in objects:
-            if not names:
+    def leftover(self, names: frozenset[str], objects: Iterable[ElfFile]) -> frozenset[str]:
+        """Those of the names that neither these objects define, nor what each needs of the system.
+
+        And neither does Python.
+        """
+        preloaded = self.rules.preloaded(self.target.libraries) if self.image.python else ()
+        left = set(self._not_of_python(names - self.system.names(frozenset(preloaded))))
+        for item in objects if left else ():
+            left -= item.exports.among(left)
+            if system := self._system_of(item):
+                left -= self.system.names(system).intersection(left)
+            if not left:
                 break
-            names -= item.exports.names
-        return names
+        return frozenset(left)
+
+    def _system_of(self, library: ElfFile) -> frozenset[str]:
+        """What an object needs of the system, and what comes with that."""
+        outside = self.answers_to(library).outside
+        labels = [e.resolved for e in outside if e.resolved and e.resolved.startswith(_SYSTEM)]
+        names = [label.removeprefix(_SYSTEM) for label in labels]
+        return frozenset(names).union(*map(self.loader.brings, names))
+
+    def _not_of_python(self, names: frozenset[str]) -> frozenset[str]:
+        python = self.target.interpreter if self.image.python else None
+        return names - python.exports if python else names
+
+    def remaining(self, names: frozenset[str]) -> frozenset[str]:
+        """Those of the names that nothing in the process defines."""
+        left = set(self._not_of_python(names - self.system.names(frozenset(self.image.system))))
+        for item in self.image.objects if left else ():
+            left -= item.exports.among(left)
+            if not left:
+                break
+        return frozenset(left)
 
     def of_driver(self, names: frozenset[str]) -> dict[str, frozenset[str]]:
         """Those of the names that NVIDIA's driver defines, by the library of it that is needed."""
-        edges = self.image.edges if names else ()
+        edges = self.image.outside if names else ()
         outside = {e.needed for e in edges if (e.resolved or _SYSTEM).startswith(_SYSTEM)}
         return {name: may_define(name, names) for name in outside if is_driver(name)}
 
@@ -101,7 +120,7 @@ class Scope:
     @cached_property
     def blindness(self) -> str:
         """Why a symbol may be defined where nobody can look; "" when all of the scope is known."""
-        for edge in self.image.edges:
+        for edge in self.image.outside:
             if is_driver(edge.needed):
                 continue
             if edge.resolved is None:
@@ -126,7 +145,7 @@ def mismatched(library: ElfFile, scope: Scope) -> Iterator[tuple[str, str, ElfFi
 
     What a library of the system lacks is judged by the version nodes it has.
     """
-    for edge in scope.edges(library):
+    for edge in scope.answers_to(library).edges:
         provider = scope.objects.get(edge.resolved or "")
         if provider is None:
             continue

@@ -9,12 +9,8 @@ from binary_checks.loaders.elf import ElfLoader
 from binary_checks.loaders.image import Image
 from binary_checks.loaders.layout import Layout
 from binary_checks.loaders.lookups import Lookups, is_pythons
-from binary_checks.loaders.scope import (
-    Scope,
-    SystemSymbols,
-    mismatched,
-    strong,
-)
+from binary_checks.loaders.scope import Scope, SystemSymbols, mismatched, strong
+from binary_checks.loaders.searches import Answers
 from binary_checks.model import ElfFile, UnexploredSymbols, UnresolvedSymbol
 from binary_checks.records import dataclass
 
@@ -22,20 +18,23 @@ from binary_checks.records import dataclass
 def look_up(images: Iterable[Image[ElfFile]], loader: ElfLoader) -> Lookups:
     """Look up every strong undefined symbol of the package, in every process that loads it."""
     layout, system = loader.layout, SystemSymbols(loader.target)
-    scopes = tuple(Scope(image, loader, system) for image in images)
-    own = _OwnClosures(scopes)
+    images = tuple(images)
+    own = _OwnClosures(images)
     unresolved: dict[tuple[str, str, str], UnresolvedSymbol] = {}
     unexplored: dict[str, UnexploredSymbols] = {}
     granted: dict[str, set[tuple[str, str]]] = {}
-    for scope in scopes:
-        for library in filter(layout.is_own, scope.image.objects):
+    for image in images:
+        scope = Scope(image, loader, system)
+        for library in filter(layout.is_own, image.objects):
             own_left = own.leftover(library, scope)
             left = own_left.names
+            if not left and not own_left.mismatched:
+                continue
             known = unexplored.get(library.path)
             if known and known.count >= len(left) and scope.blindness:
                 left = frozenset()  # this process cannot tell more than another one has
             elif left:
-                left = scope.remaining(left, scope.image.objects, scope.image.system)
+                left = scope.remaining(left)
                 for name, theirs in scope.of_driver(left).items():
                     granted.setdefault(name, set()).update((library.path, each) for each in theirs)
                     left -= theirs
@@ -68,34 +67,38 @@ class _Leftover:
 class _OwnClosures:
     """What each object lacks within its own closure: nearly always nothing, in every process."""
 
-    def __init__(self, scopes: tuple[Scope, ...]) -> None:
+    def __init__(self, images: Iterable[Image[ElfFile]]) -> None:
         self._known: dict[tuple[str, bool], _Leftover] = {}
-        self._varying = frozenset(_find_varying(scopes))
+        self._varying = frozenset(_find_varying(images))
 
     def leftover(self, library: ElfFile, scope: Scope) -> _Leftover:
         """Its undefined symbols that nothing it needs defines."""
         key = (library.path, scope.image.python)
         if key in self._known:
             return self._known[key]
-        objects, system = scope.closure(library)
-        names = scope.remaining(library.imports.names, objects, system)
+        names = scope.leftover(library.imports.names, scope.closure(library))
         versioned = scope.rules.CHECKS_VERSIONS and library.symbol_versions
         found = _Leftover(
             names=strong(library, names),
             mismatched=tuple(mismatched(library, scope)) if versioned else (),
         )
-        if self._varying.isdisjoint(item.path for item in objects):
+        if self._is_constant(scope.closure(library)):
             self._known[key] = found
         return found
 
+    def _is_constant(self, objects: Iterable[ElfFile]) -> bool:
+        """Whether each process has the same of them."""
+        return not self._varying or self._varying.isdisjoint(item.path for item in objects)
 
-def _find_varying(scopes: Iterable[Scope]) -> Iterator[str]:
+
+def _find_varying(images: Iterable[Image[ElfFile]]) -> Iterator[str]:
     """The objects that do not get the same libraries in every process."""
-    seen: dict[tuple[str, str], str | None] = {}
-    for scope in scopes:
-        for edge in scope.image.edges:
-            if seen.setdefault((edge.path, edge.needed), edge.resolved) != edge.resolved:
-                yield edge.path
+    seen: dict[str, Answers] = {}
+    for image in images:
+        for item, answers in zip(image.objects, image.answers, strict=True):
+            first = seen.setdefault(item.path, answers)
+            if first is not answers and first.resolved != answers.resolved:
+                yield item.path
 
 
 def _out_of_sight(names: frozenset[str], scope: Scope) -> tuple[frozenset[str], str]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from binary_checks.loaders.image import Image
 from binary_checks.loaders.layout import Layout
+from binary_checks.loaders.searches import Answers
 from binary_checks.model import Edge, ElfFile, MissingVersion, NeededVersion, TargetSystem
 
 
@@ -16,17 +17,20 @@ def find_missing_versions(
     """Every needed version node, weak ones apart, that its library lacks in some process."""
     found: dict[tuple[str, str, str], MissingVersion] = {}
     judged: set[tuple[str, str | None]] = set()
+    seen: set[Answers] = set()
     for image in images:
         objects = {layout.label(item.path): item for item in image.objects}
-        by_path = {item.path: item for item in image.objects}
-        for edge in image.edges:
-            library = by_path[edge.path]
-            if (edge.path, edge.resolved) in judged or not layout.is_own(library):
+        for library, answers in zip(image.objects, image.answers, strict=True):
+            if answers in seen or not library.symbol_versions or not layout.is_own(library):
                 continue
-            judged.add((edge.path, edge.resolved))
-            for item in _missing_of(library, edge, objects.get(edge.resolved or ""), target):
-                key = (item.path, item.library, item.version)
-                found.setdefault(key, replace(item, root=image.root.path))
+            seen.add(answers)
+            for edge in answers.edges:
+                if (edge.path, edge.resolved) in judged:
+                    continue
+                judged.add((edge.path, edge.resolved))
+                for item in _missing_of(library, edge, objects.get(edge.resolved or ""), target):
+                    key = (item.path, item.library, item.version)
+                    found.setdefault(key, replace(item, root=image.root.path))
     return tuple(found[key] for key in sorted(found))
 
 

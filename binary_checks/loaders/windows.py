@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterable
 
 from binary_checks.loaders.layout import Conventions, Layout
-from binary_checks.loaders.loader import End, Found, Searches
+from binary_checks.loaders.loader import End
 from binary_checks.loaders.places import Place
-from binary_checks.model import Dependency, Kind, Package, PeFile, Rule, TargetSystem
+from binary_checks.loaders.searches import Searches
+from binary_checks.model import Kind, Package, PeFile, Rule, TargetSystem
 
 _API_SET = re.compile(r"(?:api|ext)-[a-z0-9-]+-l\d+-\d+-\d+(?:\.dll)?")
 # What every Python for Windows has beside its program; of which one CPython has, there are data.
@@ -32,7 +33,7 @@ class WindowsLoader:
             conventions=Conventions(name=spell_dll_name, by_file=True, path=str.lower, fits=fits),
         )
         self.target = target
-        self._searches = Searches(self.layout)
+        self.searches = Searches(self)
         packages = (package, *others)
         self._deciding = tuple(path for each in packages for path in each.loading_code)
         self._opened = {
@@ -60,13 +61,14 @@ class WindowsLoader:
         """The same for every need of one loading; what code opens by its path is one of its own."""
         return self.begin(library) if library.path in self._opened.values() else handed
 
-    def find(self, library: PeFile, need: Dependency, handed: tuple[Place, ...]) -> Found[PeFile]:
+    def search(self, library: PeFile, handed: tuple[Place, ...]) -> tuple[Place, ...]:
+        """The directories of the process."""
+        del library
+        return handed
+
+    def find(self, library: PeFile, name: str, places: tuple[Place, ...]) -> End[PeFile]:
         """What an import descriptor means in a process with those directories."""
-        known = self._searches.recall(library, need, handed)
-        if known is not None:
-            return known
-        end = self._look_for(library, spell_dll_name(need.name), handed)
-        return self._searches.remember(library, need, handed, end)
+        return self._look_for(library, spell_dll_name(name), places)
 
     def called(self, name: str) -> str:
         """The base name: one that is loaded is not looked for again."""

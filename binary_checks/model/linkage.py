@@ -118,11 +118,11 @@ class Linkage:
     )
 
     def __post_init__(self) -> None:
-        by_object: dict[tuple[str, str], tuple[Edge, ...]] = {}
+        by_object: dict[tuple[str, str], list[Edge]] = {}
         for edge in self.edges:
-            key = (edge.path, edge.architecture)
-            by_object[key] = (*by_object.get(key, ()), edge)
-        object.__setattr__(self, "_by_object", by_object)
+            by_object.setdefault((edge.path, edge.architecture), []).append(edge)
+        edges_of = {key: tuple(edges) for key, edges in by_object.items()}
+        object.__setattr__(self, "_by_object", edges_of)
 
     def edges_of(self, path: str, architecture: str) -> tuple[Edge, ...]:
         """The needs of one object, in the order of ``edges``; none where no root reaches it."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from binary_checks.errors import MalformedError, Unavailable
-from binary_checks.model import Dependency, ElfFile, Kind, UnreadObject
+from binary_checks.model import ElfFile, Kind, UnreadObject
 from binary_checks.model.source import ByteSource, Scout
 from binary_checks.objects.cubins import read_cubin
 from binary_checks.objects.device_sections import SECTIONS, read_device_code
@@ -65,6 +65,7 @@ from binary_checks.objects.elf_symbols import read_symbols, read_table
 from binary_checks.objects.elf_versions import read_versions
 from binary_checks.objects.head import Head
 from binary_checks.objects.limits import refuse_more
+from binary_checks.objects.needs import make_dependency
 
 if TYPE_CHECKING:
     from binary_checks.objects.device_scout import DeviceScout
@@ -180,7 +181,7 @@ def _facts_of_dynamic(dynamic: Dynamic) -> dict[str, Any]:
     flags, flags_1 = dynamic.value(DT_FLAGS), dynamic.value(DT_FLAGS_1)
     return {
         "name": dynamic.string(DT_SONAME),
-        "needed": tuple(Dependency(name=name) for name in dynamic.texts(DT_NEEDED)),
+        "needed": tuple(make_dependency(name=name) for name in dynamic.texts(DT_NEEDED)),
         "rpath": dynamic.search_path(DT_RPATH),
         "runpath": dynamic.search_path(DT_RUNPATH),
         "bind_now": bool(DT_BIND_NOW in dynamic or flags & DF_BIND_NOW or flags_1 & DF_1_NOW),

@@ -24,6 +24,7 @@ from binary_checks.objects.macho_commands import (
     Command,
     Commands,
 )
+from binary_checks.objects.needs import make_dependency
 
 DYLIBS: Final = (
     LC_LOAD_DYLIB,
@@ -71,7 +72,7 @@ def _read_dylib(command: Command) -> Dependency:
     if marker == _USE_MARKER and name == _USE_SIZE:
         # A fourth flag delays the initialisers of a dylib, which is loaded at once all the same.
         (*_, flags) = command.unpack("5I")
-    return Dependency(
+    return make_dependency(
         name=command.text(name),
         weak=command.type == LC_LOAD_WEAK_DYLIB or bool(flags & _WEAK),
         delayed=command.type == LC_LAZY_LOAD_DYLIB,

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.model import NO_SYMBOLS, Dependency, Symbol, SymbolTable
+from binary_checks.objects.needs import make_dependency
 from binary_checks.objects.pe_header import DELAY_IMPORT, IMPORT
 from binary_checks.objects.pe_names import Names
 from binary_checks.objects.pe_sections import MappedImage
@@ -113,7 +114,7 @@ def read_imports(image: MappedImage) -> Read:
     """
     libraries = (*_read_eager(image), *_read_delayed(image))
     distinct = dict.fromkeys((item.name, item.delayed) for item in libraries)
-    needed = tuple(Dependency(name=name, delayed=delayed) for name, delayed in distinct)
+    needed = tuple(make_dependency(name=name, delayed=delayed) for name, delayed in distinct)
     tables = _LookupTables(image)
     thunks, ends = array(tables.kind), []
     for library in libraries:
