@@ -10,8 +10,9 @@ import re
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import resources
+from itertools import islice
 from pathlib import Path
 from typing import NoReturn
 
@@ -20,8 +21,10 @@ import pytest
 from binary_checks.deaf import DEAF
 from binary_checks.errors import BinaryChecksError, NotApplicable, ProfileError, Unavailable
 from binary_checks.facts import Facts, Settings, Shelf
+from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
 from binary_checks.model import Linkage, Package
 from binary_checks.packages import recognises
+from binary_checks.plugin.failures import misused
 from binary_checks.plugin.folders import PackageFolder
 from binary_checks.profile import find_profile, load_profile
 from binary_checks.subject import Subject
@@ -53,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, KeyboardInterrupt) as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else it breaks at exit
         if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
-            print(f"binary-checks: {error}", file=sys.stderr)  # a full disk behind stdout
+            _complain(f"{error}")  # a full disk behind stdout
         return int(pytest.ExitCode.INTERRUPTED)
 
 
@@ -63,7 +66,7 @@ def check(arguments: Sequence[str]) -> int:
         os.environ.pop(name, None)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     if not arguments:
-        print(f"binary-checks: {_NOTHING}", file=sys.stderr)
+        _complain(_NOTHING)
         return int(pytest.ExitCode.USAGE_ERROR)
     ini = resources.files("binary_checks") / "binary-checks.ini"
     own = ["-p", "binary_checks.plugin", "-p", "no:cacheprovider"]
@@ -90,9 +93,10 @@ class _OnlyPackages:
         for argument in session.config.args:
             name = argument.split("::", 1)[0]
             if Path(name).is_dir():
-                raise pytest.UsageError(f"{name}: a folder; name its packages: {name}/*.whl")
-            if Path(name).exists() and not recognises(Path(name)):
-                raise pytest.UsageError(f"{name}: not a package file")
+                raise misused(f"{name}: a folder; name its packages: {name}/*.whl")
+            if not recognises(Path(name)):
+                found = "not a package file" if Path(name).exists() else "no such file"
+                raise misused(f"{name}: {found}")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collect_directory(self, path: Path, parent: pytest.Collector) -> pytest.Collector:
@@ -122,10 +126,10 @@ def inspect(arguments: Sequence[str]) -> int:
     try:
         _inspect(_inspect_options().parse_args(arguments))
     except ProfileError as error:
-        print(f"binary-checks: {error}", file=sys.stderr)
+        _complain(str(error))
         code = pytest.ExitCode.USAGE_ERROR
     except BinaryChecksError as error:
-        print(f"binary-checks: {error}", file=sys.stderr)
+        _complain(str(error))
         code = pytest.ExitCode.TESTS_FAILED
     return int(code)
 
@@ -149,9 +153,20 @@ def _inspect(options: argparse.Namespace) -> None:
         else:
             from binary_checks.summary import write_summary
 
-            print("\n".join(write_summary(facts.get(Package))))
+            _print_summary(write_summary(facts.get(Package)))
     finally:
         shelf.close()
+
+
+def _complain(text: str) -> None:
+    print(cut(one_line(f"binary-checks: {text}")), file=sys.stderr)
+
+
+def _print_summary(lines: Iterator[str]) -> None:
+    for line in islice(lines, MOST_OF_A_RUN):
+        print(cut(one_line(line)))
+    if hidden := sum(1 for _ in lines):
+        print(f"and {hidden:,} more lines; --json has all facts")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -183,7 +198,7 @@ def _print_facts(facts: Facts, *, symbols: bool) -> None:
     except NotApplicable:
         pass
     except Unavailable as error:
-        print(f"binary-checks: without linkage: {error}", file=sys.stderr)
+        _complain(f"without linkage: {error}")
     for piece in write_facts(package, _sha256(facts.path), linkage, symbols=symbols):
         sys.stdout.write(piece)
 

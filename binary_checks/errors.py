@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-
-def one_line(text: str) -> str:
-    """The text with escapes for what could break the line or drive the terminal.
-
-    Names come out of hostile archives, and out of the command line.
-    """
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
-        for char in text.encode("utf-8", "backslashreplace").decode("utf-8")
-    )
+from binary_checks.lines import one_line
 
 
 class BinaryChecksError(Exception):

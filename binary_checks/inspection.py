@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, fields
 from enum import Enum
@@ -18,6 +19,12 @@ from binary_checks.model import (
     hash_record,
 )
 from binary_checks.restoration import LEFT_OUT, SCHEMA, WRITER
+
+_COMMANDS = re.compile(
+    "[:#](?=[:#])|(?:(?<=section_start)|(?<=section_end)|(?<=travis_fold)|(?<=travis_time)):",
+    re.IGNORECASE,
+)
+"""The letters without which a command of `binary_checks.lines` is none."""
 
 
 def write_facts(
@@ -50,7 +57,12 @@ def _table(name: str, rows: Iterable[dict[str, Any]], end: str = ",") -> Iterato
 
 
 def _dump(value: object) -> str:
-    return json.dumps(value, sort_keys=True, ensure_ascii=True)
+    """JSON in ASCII, in which nothing commands a build service whose log it ends in.
+
+    Outside of texts JSON has none of these, and inside of them an escape says the same.
+    """
+    text = json.dumps(value, sort_keys=True, ensure_ascii=True)
+    return _COMMANDS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _rows(rows: Iterable[dict[str, Any]]) -> Iterator[str]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
-from binary_checks.errors import one_line
+from binary_checks.lines import MOST, MOST_OF_A_RUN, cut, one_line
 from binary_checks.model import Note, NotLooked, Problem
 from binary_checks.records import dataclass
 from binary_checks.verdict import Accepted, Verdict, problem_line
+
+_Finding = TypeVar("_Finding", Problem, NotLooked, Note)
 
 
 class Outcome(str, Enum):
@@ -59,10 +61,12 @@ class Entry:
 
 
 def _take_apart(value: Any) -> Any:
-    """As `dataclasses.asdict` would, which copies each text before it finds that it need not."""
+    """As `dataclasses.asdict` would, but of 100,000 findings without a dictionary each."""
     if isinstance(value, tuple):
         return tuple(map(_take_apart, value))
-    if isinstance(value, (Entry, Verdict, Accepted, Problem, NotLooked, Note)):
+    if isinstance(value, (Accepted, Problem, NotLooked, Note)):
+        return tuple(_take_apart(getattr(value, name)) for name in value.__slots__)
+    if isinstance(value, (Entry, Verdict)):
         return {name: _take_apart(getattr(value, name)) for name in value.__slots__}
     return value
 
@@ -71,15 +75,27 @@ def _verdict(value: Mapping[str, Any]) -> Verdict:
     return Verdict(
         **{
             **value,
-            "problems": tuple(Problem(**item) for item in value["problems"]),
+            "problems": tuple(_together(Problem, value["problems"])),
             "accepted": tuple(
-                Accepted(problem=Problem(**item["problem"]), reason=item["reason"])
-                for item in value["accepted"]
+                Accepted(problem=problem, reason=reason)
+                for problem, (_, reason) in zip(
+                    _together(Problem, [problem for problem, _ in value["accepted"]]),
+                    value["accepted"],
+                    strict=True,
+                )
             ),
-            "not_looked": tuple(NotLooked(**item) for item in value["not_looked"]),
-            "notes": tuple(Note(**item) for item in value["notes"]),
+            "not_looked": tuple(_together(NotLooked, value["not_looked"])),
+            "notes": tuple(_together(Note, value["notes"])),
         }
     )
+
+
+def _together(kind: type[_Finding], rows: Iterable[tuple[Any, ...]]) -> Iterator[_Finding]:
+    """Findings again, which share the sentences that came over one by one."""
+    known: dict[Any, Any] = {}
+    for row in rows:
+        shared = (known.setdefault(part, part) for part in row)
+        yield kind(**dict(zip(kind.__slots__, shared, strict=True)))
 
 
 class Ledger:
@@ -148,9 +164,8 @@ class Ledger:
                 key = (Outcome.NOT_LOOKED.value, gap(entry.verdict))
                 told.setdefault(key, []).append(entry)
         gaps: list[str] = []
-        shared: dict[
-            tuple[str, str], list[str]
-        ] = {}  # what does not apply is no gap: a line a family
+        # What does not apply is no gap: a line a family.
+        shared: dict[tuple[str, str], list[str]] = {}
         for (outcome, reason), entries in sorted(told.items()):
             whose, families = self._whose(entries), ", ".join(sorted({e.family for e in entries}))
             if outcome == Outcome.NOT_APPLICABLE.value:
@@ -159,7 +174,9 @@ class Ledger:
                 gaps.append(f"{outcome}: {whose}{reason} ({families})")
         for (whose, families), reasons in shared.items():
             yield f"{Outcome.NOT_APPLICABLE.value}: {whose}{'; '.join(reasons)} ({families})"
-        yield from gaps
+        yield from gaps[:MOST_OF_A_RUN]
+        if more := len(gaps[MOST_OF_A_RUN:]):
+            yield f"{Outcome.NOT_LOOKED.value}: and {more:,} reasons more"
 
     def _whose(self, entries: Iterable[Entry]) -> str:
         """The package that a line is about, where the run has several."""
@@ -170,10 +187,13 @@ class Ledger:
 
     def _notes(self) -> Iterator[str]:
         verdicts = [entry.verdict for entry in self.entries if entry.verdict]
-        lines = {
-            problem_line("note", each.package, note) for each in verdicts for note in each.notes
-        }
-        yield from sorted(lines)
+        lines = sorted(
+            {problem_line("note", v.package, note) for v in verdicts for note in v.notes[:MOST]}
+        )
+        yield from map(cut, lines[:MOST_OF_A_RUN])
+        hidden = sum(len(each.notes[MOST:]) for each in verdicts) + len(lines[MOST_OF_A_RUN:])
+        if hidden:
+            yield f"note: and {hidden:,} more, in the report (--binary-sarif FILE)"
 
 
 _ROW_HEADINGS = (
@@ -203,9 +223,9 @@ def gap(verdict: Verdict | None) -> str:
     if verdict is None or not verdict.not_looked:
         return ""
     first = verdict.not_looked[0]
-    where = f"{one_line(first.path)}: " if first.path else ""
+    where = f"{first.path}: " if first.path else ""
     more = len(verdict.not_looked) - 1
-    return f"{where}{one_line(first.sentence)}" + (f" (and {more} more)" if more else "")
+    return cut(one_line(f"{where}{first.sentence}")) + (f" (and {more} more)" if more else "")
 
 
 def _nothing_verified(node: str, entries: list[Entry]) -> Iterator[str]:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from binary_checks.check import Check
-from binary_checks.errors import BinaryChecksError, CheckError, NotApplicable, Unavailable, one_line
+from binary_checks.errors import BinaryChecksError, CheckError, NotApplicable, Unavailable
 from binary_checks.facts import Facts
+from binary_checks.lines import one_line
 from binary_checks.model import (
     DeviceFile,
     ElfFile,
@@ -81,7 +82,7 @@ class Verdict:
 def problem_line(check_id: str, package_file_name: str, problem: Problem | NotLooked | Note) -> str:
     """``check-id: package-file-name: path: sentence``, without the path where there is none."""
     parts = (check_id, package_file_name, problem.path, problem.sentence)
-    return ": ".join(one_line(part) for part in parts if part)
+    return one_line(": ".join(part for part in parts if part))
 
 
 def applicable_formats(check: Check[Any]) -> frozenset[Format] | None:

@@ -35,7 +35,7 @@ def hash_record(dist_info: str, rows: Iterable[RecordRow]) -> str:
         for path, row in _place(dist_info, rows)
         if not is_installers(dist_info, path, row.hash)
     )
-    return hashlib.sha256("\n".join(landed).encode("utf-8", "surrogateescape")).hexdigest()
+    return hashlib.sha256("\n".join(landed).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def decode_hash(signature: str) -> str:

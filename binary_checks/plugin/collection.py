@@ -10,7 +10,7 @@ import pytest
 
 from binary_checks.check import FAMILIES
 from binary_checks.plugin.items import CheckItem, PackageFile
-from binary_checks.plugin.reporting import Scribe
+from binary_checks.plugin.scribe import SCRIBE, Scribe
 from binary_checks.plugin.session import SESSION, open_session
 
 
@@ -67,7 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for family, subject in FAMILIES.items():
         config.addinivalue_line("markers", f"{family}: {subject}")
     config.stash[SESSION] = session = open_session(config)
-    config.pluginmanager.register(Scribe(session.ledger), "binary_checks_scribe")
+    config.pluginmanager.register(Scribe(config, session.ledger), SCRIBE)
     _spell_nodes_as_they_are(config, frozenset(session.packages.values()))
     for family in sorted({check.family for check in session.checks} - set(FAMILIES)):
         config.addinivalue_line("markers", f"{family}: checks of the project's own")

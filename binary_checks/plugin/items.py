@@ -13,19 +13,23 @@ from _pytest._code.code import ExceptionChainRepr
 
 from binary_checks.check import Check
 from binary_checks.errors import (
-    BinaryChecksError,
     CheckError,
     GatherError,
     NotApplicable,
     PackageError,
     Unavailable,
-    one_line,
 )
 from binary_checks.explanation import advice
 from binary_checks.facts import Facts
 from binary_checks.ledger import Entry, Outcome, gap
+from binary_checks.lines import cut, one_line
 from binary_checks.model import Package, Problem
-from binary_checks.plugin.failures import ProblemsAccepted, ProblemsFound, plain_lines
+from binary_checks.plugin.failures import (
+    ProblemsAccepted,
+    ProblemsFound,
+    describe,
+    plain_failure,
+)
 from binary_checks.plugin.progress import progress_line
 from binary_checks.plugin.session import SESSION, UNREADABLE, Session
 from binary_checks.verdict import Case, Verdict, applicable_formats, judge, prepare, problem_line
@@ -83,24 +87,20 @@ class PackageItem(pytest.Item):
         return self.config.stash[SESSION]
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """The package file, and the check."""
-        return self.path, 0, self.name
+        """The package file, as it may be shown, and the check."""
+        return Path(one_line(str(self.path))), 0, self.name
 
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Problems as they are, one line each; anything else as pytest shows it.
+    def repr_failure(
+        self,
+        excinfo: pytest.ExceptionInfo[BaseException],
+        style: Any = None,  # noqa: ARG002 - in no style is text from a package shown as it is
+    ) -> Any:
+        """How it is shown."""
+        return self.plain_failure(excinfo.value)
 
-        With ``--full-trace`` whoever wrote a check that broke sees where it did.
-        """
-        return self.plain_failure(excinfo.value) or super().repr_failure(excinfo, style)
-
-    def plain_failure(self, error: BaseException) -> ExceptionChainRepr | None:
-        """How it is shown when it is no surprise: as lines that are complete by themselves."""
-        if isinstance(error, ProblemsFound):
-            return plain_lines(str(error), self.path.name)
-        if isinstance(error, BinaryChecksError) and not self.config.option.fulltrace:
-            line = problem_line(self.name, self.path.name, Problem(sentence=str(error)))
-            return plain_lines(line, self.path.name)
-        return None
+    def plain_failure(self, error: BaseException) -> ExceptionChainRepr:
+        """With ``--full-trace`` whoever wrote a check that broke sees where it did."""
+        return plain_failure(error, self.name, self.path.name, traces=self.config.option.fulltrace)
 
     def note(
         self,
@@ -135,7 +135,8 @@ class UnreadablePackage(PackageItem):
     def runtest(self) -> None:
         """Fail with the reason."""
         self.note(Outcome.FAILED, "contents", verdict=_unreadable(self.path.name, self.reason))
-        raise ProblemsFound(problem_line(UNREADABLE, self.path.name, Problem(sentence=self.reason)))
+        line = problem_line(UNREADABLE, self.path.name, Problem(sentence=self.reason))
+        raise ProblemsFound(cut(line))
 
 
 def _unreadable(package_file_name: str, reason: str) -> Verdict:
@@ -193,7 +194,7 @@ class CheckItem(PackageItem):
         self.state.unreadable.add(self.path)
         verdict = _unreadable(self.path.name, reason)
         self.note(Outcome.FAILED, self.check.family, verdict=verdict)
-        (self.failure,) = verdict.lines()
+        self.failure = describe(verdict, ())
 
     def runtest(self) -> None:
         """Judge the facts."""
@@ -207,18 +208,16 @@ class CheckItem(PackageItem):
         except CheckError as error:
             self.note(Outcome.ERROR, self.check.family, reason=str(error))
             raise
-        accepted = f"{len(verdict.accepted)} accepted"
         if verdict.problems:
             self.note(Outcome.FAILED, self.check.family, verdict=verdict)
-            lines = [*verdict.lines(), *([accepted] if verdict.accepted else [])]
-            raise ProblemsFound("\n".join([*lines, *advice(self.check)]))
+            raise ProblemsFound(describe(verdict, advice(self.check)))
         if verdict.not_looked:
             self._not_looked(self._gap(verdict), verdict)
             raise ProblemsFound(self.failure)
         if verdict.accepted:
             self.note(Outcome.ACCEPTED, self.check.family, verdict=verdict)
-            reasons = dict.fromkeys(item.reason for item in verdict.accepted)
-            raise ProblemsAccepted(f"{accepted}: {'; '.join(reasons)}")
+            reasons = "; ".join(dict.fromkeys(item.reason for item in verdict.accepted))
+            raise ProblemsAccepted(one_line(f"{len(verdict.accepted):,} accepted: {reasons}"))
         self.note(Outcome.PASSED, self.check.family, verdict=verdict)
 
     def _gap(self, verdict: Verdict) -> str:
@@ -235,8 +234,8 @@ class CheckItem(PackageItem):
         known = verdict or _nothing_seen(self.check, self.path.name)
         verdict = replace(known, problems=(Problem(sentence=sentence),))
         self.note(Outcome.FAILED, self.check.family, reason=reason, verdict=verdict)
-        (self.failure,) = verdict.lines()
+        self.failure = describe(verdict, ())
 
     def _skip(self, outcome: Outcome, reason: str, verdict: Verdict | None = None) -> NoReturn:
         self.note(outcome, self.check.family, reason=reason, verdict=verdict)
-        pytest.skip(f"{outcome.value}: {reason}")
+        pytest.skip(cut(one_line(f"{outcome.value}: {reason}")))

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from binary_checks.facts import Progress
+from binary_checks.lines import one_line
 
 PATIENCE = 1.0  # seconds of silence before the first line
 
@@ -18,6 +19,7 @@ def progress_line(config: pytest.Config, name: str) -> Progress | None:
         return None
     started = time.monotonic()
     shown = -1
+    name = one_line(name)
 
     def show(done: int, total: int) -> None:
         nonlocal shown

@@ -12,14 +12,11 @@ import pytest
 from binary_checks import __version__
 from binary_checks.errors import GatherError
 from binary_checks.explanation import explain
-from binary_checks.ledger import Entry, Ledger
-from binary_checks.plugin.failures import ProblemsAccepted
+from binary_checks.lines import one_line
+from binary_checks.plugin.failures import ProblemsAccepted, misused
 from binary_checks.plugin.items import PackageItem
+from binary_checks.plugin.scribe import ENTRY, SCRIBE, Scribe
 from binary_checks.plugin.session import SESSION, no_such_check, profile_and_checks
-
-ENTRY = "binary_checks_entry"
-"""The report attribute that carries an entry from a worker to the controller."""
-
 
 _MISUSED = pytest.ExitCode.USAGE_ERROR
 _ENDED = (
@@ -37,7 +34,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
         return None
     checks = {check.id: check for check in profile_and_checks(config)[1]}
     if name not in checks:
-        raise pytest.UsageError(no_such_check(name, checks))
+        raise misused(no_such_check(name, checks))
     sys.stdout.write(explain(checks[name]))
     return int(pytest.ExitCode.OK)
 
@@ -48,7 +45,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     if not session.packages:
         return None
     run = "static checks only" if config.option.binary_static else str(session.settings.python)
-    return f"binary_checks: {__version__}, profile {session.profile.source}, {run}"
+    return one_line(f"binary_checks: {__version__}, profile {session.profile.source}, {run}")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -64,26 +61,13 @@ def pytest_runtest_makereport(
         report.wasxfail = str(call.excinfo.value)
     if call.excinfo and call.when != "call" and not report.skipped:
         # Only what runtest raises is shown by repr_failure.
-        report.longrepr = item.plain_failure(call.excinfo.value) or report.longrepr
+        report.longrepr = item.plain_failure(call.excinfo.value)
     if report.skipped and isinstance(report.longrepr, tuple):
         # Not where in our code the skip was raised, but which package it is about.
         report.longrepr = (item.package_node, 1, report.longrepr[2])
     if item.entry is not None and (call.when == "call" or not report.passed):
         setattr(report, ENTRY, item.entry.to_json())
     return report
-
-
-class Scribe:
-    """Keeps the ledger of the run, wherever all reports arrive."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self.ledger = ledger
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take in what an item noted."""
-        entry = getattr(report, ENTRY, None)
-        if entry is not None:
-            self.ledger.add(Entry.from_json(entry))
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
@@ -106,13 +90,13 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
         path = config.invocation_params.dir / config.option.binary_sarif
         try:
-            sarif.write(Path(path), state.ledger, state.checks)
+            sarif.write(Path(path), state.ledger, state.checks, state.places)
         except GatherError as error:
-            state.complaints.append(f"--binary-sarif: {error}")
+            state.complaints.append(one_line(f"--binary-sarif: {error}"))
     stopped = exitstatus not in _ENDED or session.shouldfail or session.shouldstop
     if config.option.collectonly or stopped:
         return  # it is too early to complain of what was not done
-    state.complaints.extend(state.ledger.complaints())
+    state.complaints.extend(map(one_line, state.ledger.complaints()))
     _complain_in_junit(config, state.complaints)
     if state.complaints and exitstatus != pytest.ExitCode.TESTS_FAILED:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -142,7 +126,10 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     terminalreporter.write_sep("=", "binary_checks")
     if state.ledger.entries:
         for line in state.ledger.summary():
-            terminalreporter.write_line(line)
+            terminalreporter.write_line(one_line(line))
+    scribe = config.pluginmanager.get_plugin(SCRIBE)
+    for line in scribe.closing_lines() if isinstance(scribe, Scribe) else ():
+        terminalreporter.write_line(one_line(line))
     if config.option.binary_static:
         terminalreporter.write_line("runtime checks were left out (--binary-static)")
     for line in state.complaints:

@@ -13,9 +13,11 @@ import pytest
 
 from binary_checks import packages
 from binary_checks.check import Check, demand_sound, find_checks, load_checks
-from binary_checks.errors import ProfileError, one_line
+from binary_checks.errors import ProfileError
 from binary_checks.facts import Facts, Settings, Shelf
 from binary_checks.ledger import Ledger
+from binary_checks.lines import one_line
+from binary_checks.plugin.failures import misused
 from binary_checks.plugin.subjects import (
     INSTALLED,
     find_files,
@@ -32,6 +34,7 @@ class Session:
     """The packages the user named, what is expected of them, and what is known so far."""
 
     packages: dict[Path, str]  # named package -> node id
+    places: dict[str, str]  # node id -> what it is in the characters of the file's name
     subjects: dict[Path, Subject]
     selected: dict[Path, frozenset[str]]  # checks asked for of an installed package; none is all
     settings: Settings
@@ -69,8 +72,9 @@ def open_session(config: pytest.Config) -> Session:
     files = find_files(config)
     python = _demand_python(config)
     subjects = find_subjects(config, files, installed, python)
-    named = node_ids(files, folder)
-    named.update((path, path.name) for path in subjects if path not in named)
+    ids = node_ids(files, folder)
+    ids.update((path, path.name) for path in subjects if path not in ids)
+    named = show_ids(ids)
     profile = Profile()
     checks: tuple[Check[Any], ...] = ()
     if named:
@@ -81,6 +85,7 @@ def open_session(config: pytest.Config) -> Session:
         _demand_checks(_spell(installed), every, checks)
     return Session(
         packages=named,
+        places={named[path]: place for path, place in ids.items()},
         subjects=subjects,
         selected={folder / f"{INSTALLED}{name}": asked for name, asked in installed.items()},
         checks=checks,
@@ -94,7 +99,7 @@ def _demand_python(config: pytest.Config) -> Path:
     name = config.option.binary_python
     python = _existing(config.invocation_params.dir, name or sys.executable)
     if python.is_dir() or not os.access(python, os.X_OK):
-        raise pytest.UsageError(f"--binary-python {name}: no program to run")
+        raise misused(f"--binary-python {name}: no program to run")
     return python
 
 
@@ -107,7 +112,7 @@ def _stock_shelf(config: pytest.Config) -> Shelf:
     kept = option.binary_requirements_folder
     place = None if kept is None else Path(os.path.normpath(folder / kept))
     if place is not None and place.exists() and not place.is_dir():
-        raise pytest.UsageError(f"--binary-requirements-folder {kept}: not a folder")
+        raise misused(f"--binary-requirements-folder {kept}: not a folder")
     return Shelf(
         (_given(folder, name) for name in option.binary_with),
         fetches=option.binary_with_requirements or place is not None,
@@ -118,14 +123,14 @@ def _stock_shelf(config: pytest.Config) -> Shelf:
 def _existing(folder: Path, name: str) -> Path:
     path = Path(os.path.normpath(folder / name))
     if not path.exists():
-        raise pytest.UsageError(f"no such file or folder: {name}")
+        raise misused(f"no such file or folder: {name}")
     return path
 
 
 def _given(folder: Path, name: str) -> Path:
     path = _existing(folder, name)
     if not path.is_dir() and not packages.recognises(path):
-        raise pytest.UsageError(f"--binary-with {name}: neither a package file nor a folder")
+        raise misused(f"--binary-with {name}: neither a package file nor a folder")
     return path
 
 
@@ -134,7 +139,7 @@ def _demand_families(names: Iterable[str], checks: Iterable[Check[Any]]) -> None
     for name in names:
         if name not in families:
             known = ", ".join(families)
-            raise pytest.UsageError(f"--binary-require {name}: no such family; there are {known}")
+            raise misused(f"--binary-require {name}: no such family; there are {known}")
 
 
 def _demand_checks(
@@ -147,8 +152,8 @@ def _demand_checks(
         if name in ("", UNREADABLE) or name in running or not _is_named(package):
             continue
         if name in known:
-            raise pytest.UsageError(f"{name}: off; a profile may enable it, or give it an option")
-        raise pytest.UsageError(no_such_check(name, known))
+            raise misused(f"{name}: off; a profile may enable it, or give it an option")
+        raise misused(no_such_check(name, known))
 
 
 def _is_named(argument: str) -> bool:
@@ -161,7 +166,7 @@ def no_such_check(name: str, known: Iterable[str]) -> str:
 
     close = get_close_matches(name, known, n=3)
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
-    return one_line(f"no check is called {name!r}{hint}")
+    return f"no check is called {name!r}{hint}"
 
 
 def profile_and_checks(config: pytest.Config) -> tuple[Profile, tuple[Check[Any], ...]]:
@@ -179,7 +184,7 @@ def profile_and_checks(config: pytest.Config) -> tuple[Profile, tuple[Check[Any]
             demand_sound(check)
         return validate(profile, every), every
     except ProfileError as error:
-        raise pytest.UsageError(str(error)) from None
+        raise misused(str(error)) from None
 
 
 def _is_conftest(plugin: object) -> bool:
@@ -201,6 +206,17 @@ def node_ids(paths: Sequence[Path], folder: Path) -> dict[Path, str]:
     """
     inside = {p: p.relative_to(folder).as_posix() for p in paths if p.is_relative_to(folder)}
     return {path: inside.get(path) or _short_name(path, paths) for path in paths}
+
+
+def show_ids(ids: Mapping[Path, str]) -> dict[Path, str]:
+    """The same in characters that may be shown, for pytest shows them everywhere."""
+    shown: dict[str, Path] = {}
+    for path, node in ids.items():
+        spelled = one_line(node)
+        while spelled in shown:  # two names that are alike once they may be shown
+            spelled += "'"
+        shown[spelled] = path
+    return {path: node for node, path in shown.items()}
 
 
 def _short_name(path: Path, paths: Iterable[Path]) -> str:

@@ -11,7 +11,8 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from binary_checks import packages
-from binary_checks.errors import BinaryChecksError, PackageError, ProfileError, one_line
+from binary_checks.errors import BinaryChecksError, PackageError, ProfileError
+from binary_checks.plugin.failures import misused
 from binary_checks.subject import Subject, describe
 
 if TYPE_CHECKING:
@@ -46,14 +47,36 @@ def take_installed(config: pytest.Config) -> dict[str, frozenset[str]]:
 def find_files(config: pytest.Config) -> tuple[Path, ...]:
     """Every argument that is a package; absolute, links not resolved, as pytest spells paths."""
     folder = config.invocation_params.dir
+    for argument in config.args:
+        _demand_nameable(folder, argument)
     paths = (Path(os.path.normpath(folder / arg.split("::", 1)[0])) for arg in config.args)
     named = tuple(dict.fromkeys(path for path in paths if packages.recognises(path)))
     for path in named:
         if not path.is_file():
             found = "a folder" if path.is_dir() else "no regular file"
             found = found if path.exists() else "no such file"
-            raise pytest.UsageError(one_line(f"{path.name}: {found}"))
+            raise misused(f"{path.name}: {found}")
     return named
+
+
+def _demand_nameable(folder: Path, argument: str) -> None:
+    """Refuse a package whose file's name pytest takes for something else, or cannot pass on."""
+    name = argument.split("::", 1)[0]
+    if "::" in argument and packages.recognises(Path(argument)) and (folder / argument).exists():
+        raise misused(f"{argument}: pytest takes '::' in a file's name for a test: rename it")
+    if packages.recognises(Path(name)):
+        if "[" in name:
+            raise misused(f"{name}: pytest takes '[' in a file's name for a parameter: rename it")
+        if not _is_text(name):
+            raise misused(f"{name}: the file's name is no text (UTF-8): rename it")
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in name
 
 
 def find_subjects(
@@ -72,9 +95,9 @@ def find_subjects(
 
             subjects = _spread(restore(folder / name), subjects)
     except (ProfileError, PackageError) as error:
-        raise pytest.UsageError(str(error)) from None
+        raise misused(str(error)) from None
     except BinaryChecksError as error:
-        raise pytest.UsageError(f"--binary-python: {error}") from None
+        raise misused(f"--binary-python: {error}") from None
     return {subject.path: subject for subject in subjects}
 
 
