@@ -44,6 +44,7 @@ class Settings:
     profile: Profile = field(default_factory=Profile)
     python: Path  # the interpreter that runtime checks run in
     beside: tuple[Path, ...] = ()  # wheels, or folders of wheels, that stand for Requires-Dist
+    builds: bool = False  # whether an installer may build sdists, and follow requirements by URL
 
 
 class Shelf:
@@ -233,4 +234,5 @@ class Facts:
             python=self.settings.python,
             beside=self._shelf.given,
             timeout=self.settings.profile.timeout,
+            builds=self.settings.builds,
         )

@@ -27,6 +27,7 @@ from binary_checks.packages.installed import Installation
 from binary_checks.records import dataclass
 
 _MOST_ROUNDS = 50
+_ADVICE = "nothing is fetched from there: give its wheel with --binary-with"
 Open = Callable[[Path], Package]
 
 
@@ -136,7 +137,7 @@ def _follow(
         opened = {name: package for name, (_, package) in got.items()}
         wanted = find_required(wheel.requires_dist, {**opened, **given}, target)
         asked = {name: items for name, items in wanted.items() if name not in given}
-        demand_names(item for items in asked.values() for item in items)
+        demand_names((item for items in asked.values() for item in items), _ADVICE)
         lacking = {name: i for name, i in asked.items() if not _fits_all(opened.get(name), i)}
         if not lacking:
             return {path: package for name, (path, package) in got.items() if name in asked}

@@ -35,10 +35,11 @@ class Trial:
         python: Path,
         beside: tuple[Path, ...],
         timeout: float,
+        builds: bool = False,
     ) -> None:
         self._timeout = timeout
         opened: Callable[..., environments.Environment] = (
-            partial(environments.open_environment, package, with_=beside)
+            partial(environments.open_environment, package, with_=beside, builds=builds)
             if isinstance(package, Wheel)
             else partial(environments.open_existing, package)
         )

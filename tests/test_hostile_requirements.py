@@ -96,8 +96,8 @@ def test_a_requirement_by_url_is_never_fetched(
     index: PackageIndex, tmp_path: Path, mark: Path, kind: str
 ) -> None:
     url = PLACES[kind].format(**lay_out(tmp_path, index, mark))
-    sentence = f"evil is required by URL ({url}), from where nothing is fetched; "
-    assert refusal(tmp_path, f"evil @ {url}") == f"{sentence}give its wheel with --binary-with"
+    advice = "nothing is fetched from there: give its wheel with --binary-with"
+    assert refusal(tmp_path, f"evil @ {url}") == f"evil is required by URL ({url}); {advice}"
     assert (index.asked, mark.exists()) == ([], False)
 
 
@@ -212,9 +212,7 @@ def test_a_version_that_is_a_path_is_refused(
     lay_out(tmp_path, index, mark)
     monkeypatch.chdir(tmp_path)
     text = version.format(str(tmp_path).lstrip("/"))
-    assert refusal(tmp_path, f"evil {text}").startswith(
-        f"evil is required in a version that is none ({text})"
-    )
+    assert refusal(tmp_path, f"evil {text}").startswith(f"evil is required in no version ({text})")
     assert (index.asked, mark.exists()) == ([], False)
 
 

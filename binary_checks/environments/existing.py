@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from packaging.markers import default_environment
-
 from binary_checks.environments.run import run_probe
 from binary_checks.environments.target import TargetPython, identify
 from binary_checks.environments.venv import Environment
@@ -79,15 +77,14 @@ def find_beside(requires: Iterable[str], target: TargetPython, *, timeout: float
 
     Raises Unavailable for what is not there, or not in a version that will do.
     """
-    version = {"python_version": target.version.rpartition(".")[0], "extra": ""}
-    here = {**default_environment(), **version, "python_full_version": target.version}
+    here = target.markers
     wanted = [(text, read_requirement(text)) for text in requires]
     names = tuple(item.name for _, item in wanted if item is not None)
     found = list_folders(target.executable, timeout=timeout, names=names).versions
     for text, item in wanted:
         if item is None:
             raise Unavailable(f"{text!r} is no requirement")
-        if applies(item, {name: str(value) for name, value in here.items()}):
+        if applies(item, here):
             installed = found.get(item.name)
             if installed is None:
                 raise Unavailable(f"{text} is not installed beside the package, and nothing is")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+import zipfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from email import message_from_bytes
 from pathlib import Path
 
 from packaging.tags import Tag
@@ -11,6 +15,8 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import Version
 
 from binary_checks.errors import Unavailable
+
+_LONGEST = 16 << 20  # bytes of METADATA
 
 
 def describe_given(
@@ -35,6 +41,27 @@ def describe_given(
         constraints.write_text("\n".join([*pins, ""]), encoding="utf-8")
         options += ["--constraint", str(constraints)]
     return tuple(options)
+
+
+def list_requirements(paths: Iterable[Path]) -> Iterator[str]:
+    """The Requires-Dist of each wheel that is given as a file, of any extra.
+
+    Those of a folder count for installers like an index's. What cannot be read they refuse.
+    """
+    for path in paths:
+        if path.suffix == ".whl" and path.is_file():
+            with contextlib.suppress(OSError, ValueError, zipfile.BadZipFile, RuntimeError):
+                yield from _read_requirements(path)
+
+
+def _read_requirements(path: Path) -> list[str]:
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            if re.fullmatch(r"[^/]+\.dist-info/METADATA", name):
+                with archive.open(name) as file:
+                    headers = message_from_bytes(file.read(_LONGEST)).get_all("Requires-Dist")
+                return [str(each) for each in headers or ()]
+    return []
 
 
 def pin_versions(file_names: Iterable[str], tags: frozenset[Tag]) -> Iterator[str]:

@@ -1,48 +1,28 @@
-"""Installs wheels with uv, or with pip where there is no uv, and says whose fault a failure is."""
+"""Installs wheels with uv, or with pip where there is no uv; nothing is built unless allowed."""
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
-import re
 import shutil
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
 from dataclasses import field
+from importlib import resources
 from pathlib import Path
 
+from binary_checks.environments.complaints import blame
 from binary_checks.environments.index_settings import (
     is_true,
     read_pip_settings,
     translate_for_uv,
     translate_variables_for_uv,
 )
-from binary_checks.environments.pip_command import PIP, has_pip, make_installer_environment
+from binary_checks.environments.pip_command import PIP, make_installer_environment
 from binary_checks.environments.processes import run_process
-from binary_checks.errors import GatherError, Unavailable
+from binary_checks.errors import GatherError
 from binary_checks.records import dataclass
-
-_OURS = re.compile(
-    r"error sending request|dns error|name resolution|connection (?:refused|reset|broken|aborted)"
-    r"|NewConnectionError|ConnectTimeout|ReadTimeout|timed out|SSLError|certificate|ProxyError"
-    r"|HTTP status (?:client|server) error|HTTP error|failed to (?:fetch|download)"
-    r"|no space left|permission denied|read-only file system|cannot allocate memory"
-    r"|failed to build|failed to read `--find-links`",
-    re.IGNORECASE,
-)
-_NOT_GIVEN = re.compile(
-    r"was not found in the provided package locations|there (?:is|are) no versions? of"
-    r"|could not find a version that satisfies|no matching distribution|no solution found",
-    re.IGNORECASE,
-)
-# How uv says that settings of the user's, in whatever file, left it no index.
-_NO_INDEX = re.compile(
-    r"index lookups were disabled|network was disabled|in the provided package locations"
-)
-# The crosses, box lines and arrows that uv draws, and colours.
-_DRAWING = re.compile(r"[\u00d7\u2500-\u257f\u25b6]+|\x1b\[[0-9;]*m")
-
-# Paths of a folder that uv unpacked into, another one each time.
-_PRIVATE = re.compile(r"[^\s`'\"]*[\\/]\.tmp\w+[\\/]")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,36 +33,59 @@ class Installer:
     command: tuple[str, ...]  # up to and including "install"
     no_index: tuple[str, ...]  # options that shut out all of the user's sources
     has_index: bool = True  # whether the user's own settings leave it one
+    logging: tuple[str, ...] = ()  # the option for a file in which it says what it leaves out
     sources: tuple[str, ...] = ()  # options for the user's sources, where it does not read them
     variables: Mapping[str, str] = field(default_factory=dict)
     without_sources: Mapping[str, str] = field(default_factory=dict)  # variables beside no_index
 
 
-def find_installer(python: Path, *, cwd: Path, timeout: float) -> Installer:
+def find_installer(python: Path, *, cwd: Path, timeout: float, builds: bool = False) -> Installer:
     """Find uv, else a pip of ours, else put the interpreter's own pip into the environment.
 
+    Without ``builds`` it builds nothing, and follows no requirement by URL that a package has.
     Raises GatherError when there is none of the three.
     """
     environ = make_installer_environment()
     if (binary := find_uv()) is not None:
         version = run_process((binary, "--version"), cwd=cwd, env=environ, timeout=timeout)
         if version.status == 0:
-            return _make_uv(binary, version.stdout, python)
+            return _make_uv(binary, version.stdout, python, builds=builds)
+    for pip in _find_pips(python, cwd=cwd, timeout=timeout, builds=builds):
+        version = run_process((*pip, "--version"), cwd=cwd, env=environ, timeout=timeout)
+        if version.status == 0:
+            return _make_pip(pip, version.stdout, builds=builds)
+    raise GatherError(f"there is neither uv nor a pip that runs on {python}")
+
+
+def _find_pips(
+    python: Path, *, cwd: Path, timeout: float, builds: bool
+) -> Iterator[tuple[str, ...]]:
+    """Say how ours is called, then the interpreter's own; it is made when it is asked for."""
+    start = (str(python), "-I")
+    held = (*start, str(resources.files("binary_checks.environments") / "held_pip.py"))
+    spec = importlib.util.find_spec("pip")
+    if spec is not None and spec.origin is not None:
+        yield (*PIP, "--python", str(python)) if builds else (*held, _folder_of(spec.origin))
+    done = run_process(
+        (*start, "-m", "ensurepip"), cwd=cwd, env=make_installer_environment(), timeout=timeout
+    )
+    if done.status == 0:
+        yield (*start, "-m", "pip") if builds else (*held, "")
+
+
+def _folder_of(pip: str) -> str:
+    return str(Path(pip).parents[1])
+
+
+def _make_pip(pip: tuple[str, ...], version: str, *, builds: bool) -> Installer:
     options = ("--disable-pip-version-check", "--no-input", "--no-compile")
-    if has_pip():
-        pip: tuple[str, ...] = (*PIP, "--python", str(python))
-    else:
-        pip = (str(python), "-I", "-m", "pip")
-        ensure = (python, "-I", "-m", "ensurepip")
-        done = run_process(ensure, cwd=cwd, env=environ, timeout=timeout)
-        if done.status != 0:
-            raise GatherError(f"there is neither uv nor pip, and {python} brings no ensurepip")
-    version = run_process((*pip, "--version"), cwd=cwd, env=environ, timeout=timeout)
+    wheels_only = () if builds else ("--only-binary", ":all:")
     return Installer(
-        name=" ".join(version.stdout.split()[:2]) or "pip",
-        command=(*pip, "install", *options),
+        name=" ".join(version.split()[:2]) or "pip",
+        command=(*pip, "install", *options, *wheels_only),
         no_index=("--no-index",),
         has_index=not is_true(read_pip_settings().get("no-index", "")),
+        logging=("--log",),
         without_sources={"PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": ""},
     )
 
@@ -98,14 +101,15 @@ def find_uv() -> str | None:
         return None
 
 
-def _make_uv(binary: str, version: str, python: Path) -> Installer:
+def _make_uv(binary: str, version: str, python: Path, *, builds: bool) -> Installer:
     settings = read_pip_settings()
     sources = translate_for_uv(settings, os.environ)
     # A hard link would share the file with uv's cache and every other environment.
     options = ("--link-mode", "copy", "--no-progress", "--no-compile-bytecode")
+    wheels_only = () if builds else ("--no-build",)
     return Installer(
         name=" ".join(version.split()[:2]),
-        command=(binary, "pip", "install", "--python", str(python), *options),
+        command=(binary, "pip", "install", "--python", str(python), *options, *wheels_only),
         no_index=("--no-config", "--no-index"),
         has_index="--no-index" not in sources and not is_true(os.environ.get("UV_OFFLINE", "")),
         sources=sources,
@@ -128,37 +132,18 @@ def install(
     """
     sources = installer.sources if index else installer.no_index
     variables = {**installer.variables, **({} if index else installer.without_sources)}
-    ended = run_process(
-        (*installer.command, *sources, *requirements),
-        cwd=cwd,
-        env={**make_installer_environment(), **variables},
-        timeout=timeout,
-    )
-    if ended.status == 0:
-        return ""
-    if ended.status is None:
-        raise GatherError(f"installation took longer than {timeout:g} s")
-    return blame(ended.stderr or ended.stdout, index=index and installer.has_index)
-
-
-def blame(output: str, *, index: bool) -> str:
-    """Return an installer's complaint in one line when the package is to blame, else raise.
-
-    ``index`` says whether the installer had one to ask.
-    """
-    line = _say_in_one_line(output)
-    if _OURS.search(output):
-        raise GatherError(f"installation broke: {line}")
-    if (not index or _NO_INDEX.search(output)) and _NOT_GIVEN.search(output):
-        raise Unavailable(f"a requirement is not among the wheels given: {line}")
-    return line
-
-
-def _say_in_one_line(output: str) -> str:
-    """The lines that say something, pip's ``ERROR:`` lines when there are some, joined."""
-    lines = [" ".join(_DRAWING.sub(" ", line).split()) for line in output.splitlines()]
-    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
-    chosen = errors or [
-        line for line in lines if line and not line.startswith(("Using ", "Resolved ", "hint:"))
-    ]
-    return _PRIVATE.sub("", " ".join(chosen))[:1000] or "the installer failed without a word"
+    with tempfile.TemporaryDirectory(dir=cwd.parent, ignore_cleanup_errors=True) as private:
+        log = Path(private, "log")
+        logging = (*installer.logging, str(log)) if installer.logging else ()
+        ended = run_process(
+            (*installer.command, *logging, *sources, *requirements),
+            cwd=cwd,
+            env={**make_installer_environment(Path(private)), **variables},
+            timeout=timeout,
+        )
+        if ended.status == 0:
+            return ""
+        if ended.status is None:
+            raise GatherError(f"installation took longer than {timeout:g} s")
+        said = log.read_text("utf-8", "replace") if log.exists() else ""
+    return blame(ended.stderr or ended.stdout, index=index and installer.has_index, log=said)

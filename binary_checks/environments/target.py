@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import packaging
+from packaging.markers import default_environment
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import Tag, compatible_tags, cpython_tags, parse_tag, platform_tags
 
@@ -38,6 +39,13 @@ class TargetPython:
     def name(self) -> str:
         """How reports name it: "CPython 3.13.0 free-threaded"."""
         return f"{self.implementation} {self.version}{' free-threaded' * self.free_threaded}"
+
+    @property
+    def markers(self) -> dict[str, str]:
+        """The values of environment markers there, without extras."""
+        here = {name: str(value) for name, value in default_environment().items()}
+        version = {"python_version": self.version.rpartition(".")[0], "extra": ""}
+        return {**here, **version, "python_full_version": self.version}
 
     @property
     def site_packages(self) -> Path:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 
-from binary_checks.environments.given_wheels import describe_given
+from packaging.requirements import Requirement
+
+from binary_checks.environments.given_wheels import describe_given, list_requirements
 from binary_checks.environments.installed import Differences, compare
 from binary_checks.environments.installers import find_installer, install
 from binary_checks.environments.pip_command import make_installer_environment
@@ -16,6 +19,7 @@ from binary_checks.environments.processes import run_process
 from binary_checks.environments.target import TargetPython, identify, require_fit
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import Distribution, InstallReport, Wheel
+from binary_checks.model.requirements import applies, demand_names, read_requirement
 from binary_checks.records import dataclass
 
 
@@ -26,6 +30,7 @@ class Sources:
     with_: tuple[Path, ...] = ()  # wheels and folders of wheels that the user gave
     index: bool = True  # whatever the user's installer is set to, too
     requires: tuple[str, ...] = ()  # what the package itself does not require
+    builds: bool = False  # whether sdists are built, and requirements by URL followed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,23 +93,27 @@ def open_environment(  # noqa: PLR0913 - one question of the user's each
     timeout: float,
     index: bool = True,
     requires: tuple[str, ...] = (),
+    builds: bool = False,
 ) -> Environment:
     """Make a fresh environment of that interpreter and install the wheel with its requirements.
 
     ``with_`` are wheels, or folders of wheels, that the user gives beside the package; without
     ``index`` they are the only source. ``requires`` are requirements that the package has not
-    itself. ``timeout`` bounds each step, in seconds. A wheel that the installer refuses still
-    gives an environment, with the reason in its report.
+    itself. Without ``builds`` nothing is built, and no requirement by URL followed. ``timeout``
+    bounds each step, in seconds. A wheel that the installer refuses still gives an environment,
+    with the reason in its report.
 
     Raises Unavailable when the wheel does not fit the interpreter or a requirement was not given,
     GatherError when the interpreter, the network or the machine broke.
     """
     folder = tempfile.TemporaryDirectory(prefix="binary_checks-", ignore_cleanup_errors=True)
-    sources = Sources(with_=with_, index=index, requires=requires)
+    sources = Sources(with_=with_, index=index, requires=requires, builds=builds)
     try:
         root = Path(folder.name).resolve()
         target = identify(_make_venv(python, root, timeout), timeout=timeout)
         require_fit(wheel, target)
+        if not builds:
+            demand_wheels(wheel, sources, target)
         report = _install(wheel, target, root, sources, timeout)
     except BaseException:
         folder.cleanup()
@@ -132,11 +141,33 @@ def _make_venv(python: Path, root: Path, timeout: float) -> Path:
     return made
 
 
+def demand_wheels(wheel: Wheel, sources: Sources, target: TargetPython) -> None:
+    """Raise Unavailable where a package at hand requires another by URL.
+
+    An installer follows what is required by a file that it is given: uv by URL, pip in any case.
+    """
+    own = _read_all((*wheel.requires_dist, *sources.requires))
+    given = _read_all(list_requirements(sources.with_))
+    extras = {"", *(extra for item in (*own, *given) for extra in item.extras)}
+    held = [item for item in own if applies(item, target.markers)]
+    held += [
+        item
+        for item in given
+        if any(applies(item, {**target.markers, "extra": extra}) for extra in extras)
+    ]
+    demand_names(held, "--binary-allow-builds alone follows that, and builds what is there")
+
+
+def _read_all(texts: Iterable[str]) -> list[Requirement]:
+    return [item for item in map(read_requirement, texts) if item is not None]
+
+
 def _install(
     wheel: Wheel, target: TargetPython, root: Path, sources: Sources, timeout: float
 ) -> InstallReport:
     cwd = root / "empty"
-    installer = find_installer(target.executable, cwd=cwd, timeout=timeout)
+    builds = sources.builds
+    installer = find_installer(target.executable, cwd=cwd, timeout=timeout, builds=builds)
     requirements = describe_given(sources.with_, target.tags, root / "constraints.txt")
     path = wheel.path.resolve()
     try:

@@ -60,25 +60,20 @@ def read_requirement(text: str) -> Requirement | None:
         return None
 
 
-def demand_names(requirements: Iterable[Requirement]) -> None:
+def demand_names(requirements: Iterable[Requirement], advice: str) -> None:
     """Raise Unavailable for a requirement that names no version of a project, but a place.
 
     Whatever lies there would be built: a URL, a path, a repository. Behind ``===`` may stand
-    anything, and installers find paths in it.
+    anything, and installers find paths in it. The advice says what to do.
     """
     for item in requirements:
         if item.url is not None:
             place = item.url if len(item.url) <= _LONGEST_PLACE else f"{item.url[:_LONGEST_PLACE]}…"
-            raise Unavailable(
-                f"{item.name} is required by URL ({place}), from where nothing is fetched; "
-                "give its wheel with --binary-with"
-            )
+            raise Unavailable(f"{item.name} is required by URL ({place}); {advice}")
         for each in item.specifier:
             if not re.fullmatch(_VERSION_TEXT, each.version):
-                raise Unavailable(
-                    f"{item.name} is required in a version that is none "
-                    f"({str(each)[:_LONGEST_PLACE]}); give its wheel with --binary-with"
-                )
+                text = str(each)[:_LONGEST_PLACE]
+                raise Unavailable(f"{item.name} is required in no version ({text}); {advice}")
 
 
 def applies(requirement: Requirement, environment: Mapping[str, str]) -> bool:

@@ -21,6 +21,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--binary-static", action="store_true", help="inspect only: install and run nothing")
     add("--binary-python", metavar="PATH", help="interpreter for the runtime checks")
     add(
+        "--binary-allow-builds",
+        action="store_true",
+        help="let the installer build what has no wheel, and follow requirements by URL: this runs "
+        "their code with your rights",
+    )
+    add(
         "--binary-with",
         metavar="PATH",
         action="append",

@@ -89,7 +89,7 @@ def open_session(config: pytest.Config) -> Session:
         subjects=subjects,
         selected={folder / f"{INSTALLED}{name}": asked for name, asked in installed.items()},
         checks=checks,
-        settings=Settings(profile=profile, python=python),
+        settings=Settings(profile=profile, python=python, builds=option.binary_allow_builds),
         shelf=_stock_shelf(config),
         ledger=Ledger(packages=tuple(named.values()), required=frozenset(option.binary_require)),
     )

@@ -1,0 +1,67 @@
+"""Runs pip in the interpreter that executes this file, and follows no requirement by URL.
+
+pip has no option for that, and ``--only-binary`` does not hold for them: whatever a Requires-Dist
+of any package leads to is fetched, and built. Executed by its path: FOLDER ARGUMENTS, the folder
+being the one that holds pip, "" for the interpreter's own.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from importlib.machinery import PathFinder
+
+TYPE_CHECKING = False  # not typing's: any interpreter since 3.8 may run this
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+    from typing import Any
+
+NAME = "install_req_from_req_string"  # since pip 18
+REFUSED = "refused: "
+"""What the line begins with that says which requirement was not followed."""
+
+
+class PipFinder:
+    """Finds pip in a folder of which nothing else is to be found."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def find_spec(self, name: str, *_: Any) -> ModuleSpec | None:
+        """As the import system asks."""
+        return PathFinder.find_spec(name, [self._folder]) if name == "pip" else None
+
+
+def hold_pip() -> None:
+    """Take the place of the function that turns a Requires-Dist into something to install."""
+    from pip._internal.req import constructors
+
+    read: Any = getattr(constructors, NAME, None)
+
+    def held(text: str, comes_from: Any = None, *rest: Any, **named: Any) -> Any:
+        if getattr(found := read(text, comes_from, *rest, **named), "link", None) is not None:
+            leave(f"{getattr(comes_from, 'name', None) or 'a package'} requires {text}")
+        return found
+
+    setattr(constructors, NAME, held)
+    from pip._internal.cli import req_command
+
+    if read is None or getattr(req_command, NAME, None) is not held:
+        leave("this pip cannot be kept from following requirements by URL")
+
+
+def leave(reason: str) -> None:
+    """Say why and end, before pip does anything more."""
+    sys.stderr.write(f"\n{REFUSED}{reason}\n")
+    sys.stderr.flush()
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    _, folder, *arguments = sys.argv
+    if folder:
+        sys.meta_path.insert(0, PipFinder(folder))
+    hold_pip()
+    sys.argv = ["pip", *arguments]
+    runpy.run_module("pip", run_name="__main__", alter_sys=True)
