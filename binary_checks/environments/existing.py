@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from binary_checks.environments.run import run_probe
+from binary_checks.environments.run import Conditions, run_probe
 from binary_checks.environments.target import TargetPython, identify
 from binary_checks.environments.venv import Environment
 from binary_checks.errors import GatherError, Unavailable
@@ -23,16 +23,26 @@ class Folders:
     search: tuple[Path, ...]
     prefix: Path
     versions: Mapping[str, str]  # of the distributions asked for, those that are installed
+    unread: tuple[str, ...] = ()  # files *.pth that may add folders, by code that was not run
 
 
-def list_folders(python: Path, *, timeout: float, names: tuple[str, ...] = ()) -> Folders:
+def list_folders(
+    python: Path, *, timeout: float, names: tuple[str, ...] = (), site: bool = True
+) -> Folders:
     """Ask an interpreter, about distributions of these names too.
 
+    Without ``site`` nothing runs there but the interpreter itself: no ``.pth``, no sitecustomize.
     Raises GatherError when it does not answer.
     """
-    result = run_probe(python, "list_folders", {"names": names}, timeout=timeout)
+    result = run_probe(
+        python,
+        "list_folders",
+        {"names": names},
+        timeout=timeout,
+        conditions=Conditions(site=site),
+    )
     folders, prefix = result.answer.get("folders"), result.answer.get("prefix")
-    versions = result.answer.get("versions")
+    versions, unread = result.answer.get("versions"), result.answer.get("unread")
     if result.outcome is not Outcome.OK or not isinstance(prefix, str):
         last = result.stderr.strip().rpartition("\n")[2]
         reason = last or " ".join((result.outcome.value, result.detail))
@@ -41,6 +51,7 @@ def list_folders(python: Path, *, timeout: float, names: tuple[str, ...] = ()) -
         search=tuple(_paths(folders)),
         prefix=Path(prefix),
         versions=versions if isinstance(versions, dict) else {},
+        unread=tuple(map(str, unread)) if isinstance(unread, list) else (),
     )
 
 

@@ -42,6 +42,7 @@ class Conditions:
     variables: Mapping[str, str] = field(default_factory=dict)  # added to the clean environment
     memory: int = _MEMORY  # private bytes that it may have; 0: as many as there are
     calls: bool = False  # whether a debugger is asked for the native stack of a hang
+    site: bool = True  # without it nothing runs that is installed: no .pth, no sitecustomize
 
 
 def run_probe(
@@ -69,7 +70,8 @@ def run_probe(
         limits = {"CORE": 0} | ({"DATA": conditions.memory} if conditions.memory else {})
         stacks_after = max(timeout - 1, timeout / 2)
         talk = Conversation({**request, "limits": limits, "stacks_after": stacks_after})
-        command = (python, "-I", "-B", "-X", "faulthandler", folder / f"{script}.py")
+        alone = () if conditions.site else ("-S",)
+        command = (python, "-I", *alone, "-B", "-X", "faulthandler", folder / f"{script}.py")
         try:
             ended = run_process(
                 command,

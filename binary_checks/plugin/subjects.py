@@ -89,7 +89,8 @@ def find_subjects(
     folder = config.invocation_params.dir
     subjects = [Subject(path=path) for path in files]
     try:
-        subjects += _find_installed(folder, tuple(names), python)
+        static = config.option.binary_static
+        subjects += _find_installed(folder, tuple(names), python, static=static)
         for name in dict.fromkeys(config.option.binary_facts):
             from binary_checks.restoration import restore
 
@@ -101,18 +102,33 @@ def find_subjects(
     return {subject.path: subject for subject in subjects}
 
 
-def _find_installed(folder: Path, names: tuple[str, ...], python: Path) -> Iterable[Subject]:
+def _find_installed(
+    folder: Path, names: tuple[str, ...], python: Path, *, static: bool
+) -> Iterable[Subject]:
+    """Find each by reading alone; where that is not enough, unless static, as an import would."""
     if not names:
         return
     from binary_checks import environments
     from binary_checks.packages.installed import find_installation
 
-    folders = environments.list_folders(python, timeout=_PATIENCE)
+    read = environments.list_folders(python, timeout=_PATIENCE, site=False)
     for name in names:
-        found = find_installation(name, folders.search, folders.prefix)
+        found = find_installation(name, read.search, read.prefix)
+        if found is None and read.unread and not static:
+            run = environments.list_folders(python, timeout=_PATIENCE)
+            found = find_installation(name, run.search, run.prefix)
         if found is None:
-            raise ProfileError(f"--binary-installed {name}: not installed for {python}")
+            lost = _say_what_is_lost(read.unread) if static else ""
+            raise ProfileError(f"--binary-installed {name}: not installed for {python}{lost}")
         yield Subject(path=folder / f"{INSTALLED}{name}", installation=found)
+
+
+def _say_what_is_lost(unread: tuple[str, ...]) -> str:
+    """That code in .pth files may say more, as editable installs and coverage put it there."""
+    if not unread:
+        return ""
+    few = ", ".join(unread[:3]) + ", …" * (len(unread) > 3)
+    return f", unless code of {few} adds its folder, which static mode does not run"
 
 
 def _spread(statement: Statement, subjects: list[Subject]) -> list[Subject]:
