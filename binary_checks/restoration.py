@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -58,6 +59,7 @@ _OBJECTS: dict[str, type[ObjectFile]] = {
     "device code": DeviceFile,
 }
 _WITH_SYMBOLS = (ElfFile, MachOFile, PeFile)
+_DIGEST = re.compile("[0-9a-f]{64}")
 _EDGE = ("path", "architecture", "needed", "resolved", "rule")
 
 
@@ -95,6 +97,7 @@ class _Rows:
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self.number = 0
+        self.closing = "],"  # how the last table ended: all but one are followed by another
 
     def next(self) -> str:
         """The next line without its end; "" behind the last."""
@@ -108,12 +111,19 @@ class _Rows:
             raise OddityError(f"line {self.number}: not ASCII, as inspect writes it") from None
 
     def until_end(self, parse: Callable[[Any], Any]) -> Iterator[Any]:
-        """Decode each row of a table."""
+        """Decode each row of a table; commas stand between rows and nowhere else, as in JSON."""
+        follows = None  # whether the row before says that there is another
         while not (line := self.next()).startswith("]"):
+            if follows is False:
+                raise OddityError(f"line {self.number}: no comma before it")
+            follows = line.endswith(",")
             try:
                 yield parse(read_json(line.removesuffix(",")))
             except OddityError as error:
                 raise OddityError(f"line {self.number}: {error}") from None
+        if follows:
+            raise OddityError(f"line {self.number}: no row follows the comma")
+        self.closing = line
 
 
 def _restore(rows: _Rows) -> Statement:
@@ -124,9 +134,11 @@ def _restore(rows: _Rows) -> Statement:
     parsers = _make_parsers(symbols=heads["symbols"])
     while (line := rows.next()) != "}":
         name = next((name for name in _TABLES if line == f'"{name}": ['), None)
-        if name is None or tables[name] is not None:
+        if name is None or tables[name] is not None or rows.closing != "],":
             raise OddityError(f"line {rows.number}: no table that is known, or one that was read")
         tables[name] = tuple(rows.until_end(parsers[name]))
+    if rows.closing != "]":
+        raise OddityError(f"line {rows.number}: a comma before the end, or no table")
     if rows.next():
         raise OddityError(f"line {rows.number}: something follows the end")
     for name in _TABLES:
@@ -139,6 +151,8 @@ def _read_heads(rows: _Rows) -> dict[str, Any]:
     heads: dict[str, Any] = {}
     for name in _HEADS:
         line = rows.next()
+        if not line.endswith(","):
+            raise OddityError(f"line {rows.number}: no comma at its end")
         try:
             heads.update(demand_keys(read_json(f"{{{line.removesuffix(',')}}}"), (name,), (name,)))
         except OddityError as error:
@@ -157,10 +171,17 @@ def _make_parsers(*, symbols: bool) -> dict[str, Callable[[Any], Any]]:
         "object_files": lambda row: _restore_object(row, symbols=symbols),
         "malformed_objects": record_decoder(MalformedObject),
         "unread_objects": record_decoder(UnreadObject),
-        "members": record_decoder(Member),
+        "members": _restore_member,
         "record": record_decoder(RecordRow),
         "linkage": lambda row: demand_keys(row, _EDGE, _EDGE) and None,  # simulated anew
     }
+
+
+def _restore_member(row: Any) -> Member:
+    member: Member = record_decoder(Member)(row)
+    if member.sha256 and not _DIGEST.fullmatch(member.sha256):
+        raise OddityError("sha256: not the 64 hexadecimal digits of a digest")
+    return member
 
 
 def _restore_object(row: Any, *, symbols: bool) -> ObjectFile:

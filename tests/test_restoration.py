@@ -133,6 +133,14 @@ def swap(old: str, new: str) -> Change:
         (lambda text: text[: len(text) // 2], "cut off"),
         (lambda text: text.replace(",\n", ", "), "line 2"),
         (lambda text: text + "{}\n", "something follows"),
+        (swap('"symbols": true,', '"symbols": true'), "line 4: no comma at its end"),
+        (swap("},\n{", "}\n{"), "no comma before it"),
+        (swap("}\n],", "},\n],"), "no row follows the comma"),
+        (swap("]\n}", "],\n}"), "a comma before the end"),
+        (
+            lambda text: text.replace('"sha256": "', '"sha256": "x'),
+            "sha256: not the 64 hexadecimal digits",
+        ),
         (lambda text: text.replace("demo/m.so", "dömo/m.so"), "not ASCII"),
     ],
 )
