@@ -66,6 +66,8 @@ class ObjectFile:
     refusals: tuple[str, ...] = ()
     """Why the loader of its own system refuses it, or crashes, before any of its code runs: each
     goes on from the path, "has SectionAlignment 0x3, which is no power of 2"."""
+    doubts: tuple[str, ...] = ()
+    """Why nobody can say yet whether it does: what only later loaders may know."""
 
     @property
     def format(self) -> Format:

@@ -39,6 +39,7 @@ from binary_checks.objects.elf_machines import architecture_of, assumes_executab
 from binary_checks.objects.elf_notes import read_notes
 from binary_checks.objects.elf_ranges import find_ranges
 from binary_checks.objects.elf_refusals import find_refusals
+from binary_checks.objects.elf_relocation_faults import Doubt
 from binary_checks.objects.elf_sections import (
     Section,
     find_extents,
@@ -64,7 +65,6 @@ from binary_checks.objects.elf_strings import find_name_scout, opens_libraries, 
 from binary_checks.objects.elf_symbols import read_symbols, read_table
 from binary_checks.objects.elf_versions import read_versions
 from binary_checks.objects.head import Head
-from binary_checks.objects.limits import refuse_more
 from binary_checks.objects.needs import make_dependency
 
 if TYPE_CHECKING:
@@ -154,13 +154,14 @@ def _read_loadable(
     kind = kind_of_loaded(header, dynamic, interpreter)
     if not dynamic and (kind is Kind.SHARED or interpreter):
         raise MalformedError("a dynamic object without a dynamic segment")
-    refusals: tuple[str, ...] = ()
+    found: tuple[str, ...] = ()
     if kind is Kind.SHARED or interpreter:  # no loader looks at a static program
-        refusals = (*find_refusals(image, segments, dynamic, table), *versions.faults)
+        found = (*find_refusals(image, segments, dynamic, table), *versions.faults)
     return ElfFile(
         kind=kind,
         opens=may_be_opened(header, dynamic),
-        refusals=refusals,
+        refusals=tuple(each for each in found if not isinstance(each, Doubt)),
+        doubts=tuple(str(each) for each in found if isinstance(each, Doubt)),
         imports=imports,
         exports=exports,
         symbol_versions=versions.needed,
@@ -217,6 +218,7 @@ def _read_interpreter(source: ByteSource, segments: Iterable[Segment]) -> str:
     segment = next((s for s in segments if s.type == PT_INTERP), None)
     if segment is None:
         return ""
-    refuse_more(segment.file_size, _LONGEST_PATH, "bytes in its PT_INTERP")
+    if segment.file_size > _LONGEST_PATH:
+        raise MalformedError(f"a PT_INTERP of {segment.file_size} bytes, longer than any path")
     contents = source.read(segment.offset, segment.file_size)
     return decode(contents.partition(b"\0")[0])

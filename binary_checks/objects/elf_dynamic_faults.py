@@ -29,7 +29,9 @@ from binary_checks.objects.elf_dynamic import (
     DT_STRTAB,
     DT_SYMTAB,
     DT_VERDEF,
+    DT_VERDEFNUM,
     DT_VERNEED,
+    DT_VERNEEDNUM,
     DT_VERSYM,
     Dynamic,
 )
@@ -57,6 +59,8 @@ _TOGETHER: Final = (
     {"DT_REL": DT_REL, "DT_RELSZ": DT_RELSZ, "DT_RELENT": DT_RELENT},
     {"DT_RELR": DT_RELR, "DT_RELRSZ": DT_RELRSZ, "DT_RELRENT": DT_RELRENT},
     {"DT_JMPREL": DT_JMPREL, "DT_PLTRELSZ": DT_PLTRELSZ, "DT_PLTREL": DT_PLTREL},
+    {"DT_VERNEED": DT_VERNEED, "DT_VERNEEDNUM": DT_VERNEEDNUM},
+    {"DT_VERDEF": DT_VERDEF, "DT_VERDEFNUM": DT_VERDEFNUM},
     {"DT_INIT_ARRAY": DT_INIT_ARRAY, "DT_INIT_ARRAYSZ": DT_INIT_ARRAYSZ},
     {"DT_FINI_ARRAY": DT_FINI_ARRAY, "DT_FINI_ARRAYSZ": DT_FINI_ARRAYSZ},
 )
@@ -73,6 +77,8 @@ def judge_entries(dynamic: Dynamic, memory: Memory) -> Iterator[str]:
         if missing and len(missing) < len(group):
             there = next(name for name in group if name not in missing)
             yield f"has {there} and no {missing[0]}, which loaders read unasked: the process dies"
+    if DT_VERSYM not in dynamic and (DT_VERNEED in dynamic or DT_VERDEF in dynamic):
+        yield "has tables of versions and no DT_VERSYM, which glibc's loader reads unasked: it dies"
     for name, tag in _TABLES.items():
         address = dynamic.value(tag)
         if tag in dynamic and not holds(memory.readable, address, 1) and _counts(dynamic, tag):

@@ -18,7 +18,14 @@ class Memory:
 
     __slots__ = ("code", "mapped", "readable", "writable")
 
-    def __init__(self, segments: Iterable[Segment], *, text_is_written: bool) -> None:
+    def __init__(
+        self,
+        segments: Iterable[Segment],
+        tables: Iterable[tuple[int, int]],
+        *,
+        text_is_written: bool,
+    ) -> None:
+        """Tables are where no code is although a segment with code holds them."""
         loads = [s for s in segments if s.type == PT_LOAD and s.memory_size]
         self.mapped = merge(map(_pages, loads))
         self.readable = merge(_pages(load) for load in loads if load.flags & PF_R)
@@ -26,9 +33,23 @@ class Memory:
         self.writable = merge(
             _pages(load) for load in loads if text_is_written or load.flags & PF_W
         )
-        self.code = merge(
-            (load.address, load.address + load.memory_size) for load in loads if load.flags & PF_X
+        code = merge(
+            (load.address, load.address + load.file_size) for load in loads if load.flags & PF_X
         )
+        self.code = _subtract(code, merge(tables))
+
+
+def _subtract(ranges: Ranges, holes: Ranges) -> Ranges:
+    """What is left of the ranges without the holes."""
+    left = list(ranges)
+    for start, end in holes:
+        left = [
+            piece
+            for first, last in left
+            for piece in ((first, min(last, start)), (max(first, end), last))
+            if piece[0] < piece[1]
+        ]
+    return tuple(left)
 
 
 def _pages(load: Segment) -> tuple[int, int]:

@@ -13,7 +13,20 @@ from binary_checks.errors import MalformedError
 from binary_checks.objects.elf_dynamic import (
     DF_TEXTREL,
     DT_FLAGS,
+    DT_JMPREL,
+    DT_NEEDED,
+    DT_PLTRELSZ,
+    DT_REL,
+    DT_RELA,
+    DT_RELACOUNT,
+    DT_RELASZ,
+    DT_RELCOUNT,
+    DT_RELSZ,
+    DT_STRSZ,
+    DT_STRTAB,
+    DT_SYMTAB,
     DT_TEXTREL,
+    DT_VERSYM,
     Dynamic,
 )
 from binary_checks.objects.elf_dynamic_faults import judge_entries, judge_sizes
@@ -21,23 +34,26 @@ from binary_checks.objects.elf_entry_faults import judge_arrays, judge_functions
 from binary_checks.objects.elf_hash_tables import read_hash_table
 from binary_checks.objects.elf_header import ET_EXEC
 from binary_checks.objects.elf_header_faults import judge_header, judge_segments
+from binary_checks.objects.elf_kinds import may_be_opened
+from binary_checks.objects.elf_lookup_faults import judge_lookups
 from binary_checks.objects.elf_machines import architecture_of
 from binary_checks.objects.elf_memory import Memory
 from binary_checks.objects.elf_relocation_faults import (
+    Traits,
     judge_packed,
     judge_relative_count,
     judge_relocations,
 )
 from binary_checks.objects.elf_relocation_types import RELOCATION_TYPES, RelocationTypes
 from binary_checks.objects.elf_relocations import Relocations, read_relocations
-from binary_checks.objects.elf_segments import PT_TLS, LoadedImage, Segment
+from binary_checks.objects.elf_segments import PT_LOAD, PT_TLS, LoadedImage, Segment
 from binary_checks.objects.elf_symbol_faults import (
     SymbolColumns,
-    judge_imports,
-    judge_lookups,
+    judge_symbols,
     judge_values,
 )
 
+_MUSL: Final = "libc.musl-"
 _MOST: Final = 20
 """Reasons that are given: one damaged address leads to many."""
 
@@ -45,7 +61,10 @@ _MOST: Final = 20
 def find_refusals(
     image: LoadedImage, segments: tuple[Segment, ...], dynamic: Dynamic, symbol_table: bytes
 ) -> tuple[str, ...]:
-    """Why a loader refuses a dynamic object; each of the first reasons once."""
+    """Why a loader refuses a dynamic object; each of the first reasons once.
+
+    A Doubt among them is none: nobody can say yet.
+    """
     loading = _Loading(image, segments, dynamic, symbol_table)
     found = (sentence for judge in loading.judges() for sentence in _hear(judge))
     return tuple(islice(dict.fromkeys(found), _MOST))
@@ -63,16 +82,19 @@ class _Loading:
     ) -> None:
         header = image.header
         written = DT_TEXTREL in dynamic or bool(dynamic.value(DT_FLAGS) & DF_TEXTREL)
+        tables = _list_tables(image, segments, dynamic, len(symbol_table))
         self.image, self.segments, self.dynamic = image, segments, dynamic
-        self.memory = Memory(segments, text_is_written=written)
+        self.memory = Memory(segments, tables, text_is_written=written)
         self.symbols = SymbolColumns(symbol_table, header.bits, header.byte_order)
         self.types = RELOCATION_TYPES.get(architecture_of(header))
+        self.is_program = not may_be_opened(header, dynamic)
+        # musl asserts less than glibc, and asks less of the headers.
+        self.for_musl = any(name.startswith(_MUSL) for name in dynamic.texts(DT_NEEDED))
 
     def judges(self) -> tuple[Callable[[], Iterable[str]], ...]:
         """What looks at it, from the outside in."""
         return (
-            lambda: judge_header(self.image.header),
-            lambda: judge_segments(self.segments, self.memory),
+            self._judge_headers,
             lambda: judge_entries(self.dynamic, self.memory),
             self._judge_symbols,
             self._judge_lookups,
@@ -80,10 +102,18 @@ class _Loading:
             lambda: judge_functions(self.dynamic, self.memory),
         )
 
+    def _judge_headers(self) -> Iterator[str]:
+        if self.is_program:  # the kernel loads it, which asks for little
+            return
+        if not self.for_musl:
+            yield from judge_header(self.image.header)
+        yield from judge_segments(self.segments, self.memory)
+
     def _judge_symbols(self) -> Iterator[str]:
-        strings = self.dynamic.strings
-        yield from judge_values(self.symbols, strings, self.memory)
-        yield from judge_imports(self.symbols, strings)
+        if len(self.symbols):
+            strings = self.dynamic.strings
+            yield from judge_values(self.symbols, strings, self.memory)
+            yield from judge_symbols(self.symbols, strings, is_program=self.is_program)
 
     def _judge_lookups(self) -> Iterator[str]:
         if len(self.symbols):
@@ -94,7 +124,10 @@ class _Loading:
         types, header = self.types, self.image.header
         if types is None:
             return
-        yield from judge_sizes(self.dynamic, types, header.bits // 8)
+        if self.for_musl:
+            types = types._replace(known=types.known - {types.indirect})
+        else:
+            yield from judge_sizes(self.dynamic, types, header.bits // 8)
         relocations = read_relocations(self.image, self.dynamic, types)
         for table in relocations.tables:
             yield from self._judge_table(table, types)
@@ -106,11 +139,32 @@ class _Loading:
 
     def _judge_table(self, table: Relocations, types: RelocationTypes) -> Iterator[str]:
         thread = any(segment.type == PT_TLS and segment.memory_size for segment in self.segments)
-        yield from judge_relocations(
-            table, types, self.memory, self.symbols.types, has_thread_storage=thread
-        )
+        traits = Traits(types, self.symbols.types, thread, self.is_program)
+        relative = 0
         if table.name != "DT_JMPREL":
+            tag = DT_RELACOUNT if types.addends else DT_RELCOUNT
+            relative = min(self.dynamic.value(tag), len(table))
             yield from judge_relative_count(table, self.dynamic, types)
+        yield from judge_relocations(table, relative, traits, self.memory)
+
+
+def _list_tables(
+    image: LoadedImage, segments: Iterable[Segment], dynamic: Dynamic, symbol_bytes: int
+) -> Iterator[tuple[int, int]]:
+    """Where headers and tables are in memory."""
+    for load in segments:
+        if load.type == PT_LOAD and not load.offset:
+            yield load.address, load.address + (64 if image.header.bits == 64 else 52)
+            break
+    for tag, size in (
+        (DT_SYMTAB, symbol_bytes),
+        (DT_STRTAB, dynamic.value(DT_STRSZ)),
+        (DT_RELA, dynamic.value(DT_RELASZ)),
+        (DT_REL, dynamic.value(DT_RELSZ)),
+        (DT_JMPREL, dynamic.value(DT_PLTRELSZ)),
+        (DT_VERSYM, symbol_bytes // 24 * 2),
+    ):
+        yield dynamic.value(tag), dynamic.value(tag) + size
 
 
 def _hear(judge: Callable[[], Iterable[str]]) -> Iterator[str]:

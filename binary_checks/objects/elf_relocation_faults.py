@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from itertools import compress
-from typing import Final
+from typing import Final, NamedTuple
 
 from binary_checks.objects.elf_dynamic import DT_RELACOUNT, DT_RELCOUNT, Dynamic
 from binary_checks.objects.elf_memory import Memory, find_outside
@@ -15,35 +15,69 @@ from binary_checks.objects.elf_relocations import Relocations, find_extremes
 STT_TLS: Final = 6
 
 
+class Doubt(str):
+    """A sentence about something that later loaders may take."""
+
+    __slots__ = ()
+
+
+class Traits(NamedTuple):
+    """What relocations must fit beside the memory that they write."""
+
+    types: RelocationTypes
+    symbol_types: Sequence[int]  # of all dynamic symbols
+    has_thread_storage: bool  # a PT_TLS
+    is_program: bool
+
+
 def judge_relocations(
-    table: Relocations,
-    types: RelocationTypes,
-    memory: Memory,
-    symbol_types: Sequence[int],
-    *,
-    has_thread_storage: bool,
+    table: Relocations, relative: int, traits: Traits, memory: Memory
 ) -> Iterator[str]:
-    """What a loader stops at in one table. The types are those of all dynamic symbols."""
+    """What a loader stops at in one table, of which the first records are relative."""
     if not table:
         return
+    types, count = traits.types, len(traits.symbol_types)
     found = set(table.types)
-    for number in sorted(found - types.known)[:1]:
-        yield f"has a relocation of type {number:#x} in {table.name}, which no loader knows"
+    yield from _judge_types(table.name, found, traits)
     place = find_outside(memory.writable, _places(table))
     if place is not None:
         yield f"has a relocation of {place:#x} in {table.name}, where nothing writable is loaded"
-    if max(table.symbols) >= max(len(symbol_types), 1):
-        yield (
-            f"has a relocation in {table.name} that asks for symbol {max(table.symbols)}, "
-            f"of {len(symbol_types)}"
-        )
-    elif found & types.thread:
-        yield from _judge_thread(table, types, symbol_types, has_thread_storage)
+    highest = max(table.symbols)
+    if highest >= max(count, 1):
+        yield f"has a relocation in {table.name} that asks for symbol {highest}, of {count}"
+        return
+    yield from _judge_symbols(table, relative, types)
+    if found & types.thread:
+        yield from _judge_thread(table, traits)
     if types.indirect in found and table.addends is not None:
         called = [a for t, a in zip(table.types, table.addends, strict=True) if t == types.indirect]
         wrong = find_outside(memory.code, called)
         if wrong is not None:
             yield f"has a relocation in {table.name} that calls {wrong:#x}, where no code is"
+
+
+def _judge_types(name: str, found: set[int], traits: Traits) -> Iterator[str]:
+    types = traits.types
+    for number in sorted(found - types.known)[:1]:
+        if types.grows and max(types.known) < number < 2 * max(types.known):
+            yield Doubt(f"relocations of type {number:#x} in {name} are newer than those known")
+        else:
+            yield f"has a relocation of type {number:#x} in {name}, which no loader knows"
+    for number in sorted(found & types.programs)[:1]:
+        if not traits.is_program:
+            yield f"has a relocation of type {number:#x} in {name}, which is for programs alone"
+
+
+def _judge_symbols(table: Relocations, relative: int, types: RelocationTypes) -> Iterator[str]:
+    """Relative ones have no symbol; what takes a symbol's address has one."""
+    rest = zip(table.types[relative:], map(bool, table.symbols[relative:]), strict=True)
+    pairs = set(rest)
+    if relative:
+        pairs.add((types.relative, any(table.symbols[:relative])))
+    if not pairs.isdisjoint({(types.relative, True), (types.indirect, True)}):
+        yield f"has a relative relocation in {table.name} that names a symbol"
+    if any((number, False) in pairs for number in types.slots):
+        yield f"has a relocation in {table.name} of a symbol's address that names no symbol"
 
 
 def _places(table: Relocations) -> array[int]:
@@ -53,21 +87,16 @@ def _places(table: Relocations) -> array[int]:
     return array(table.offsets.typecode, compress(table.offsets, table.types))
 
 
-def _judge_thread(
-    table: Relocations,
-    types: RelocationTypes,
-    symbol_types: Sequence[int],
-    has_thread_storage: bool,
-) -> Iterator[str]:
-    chosen = [kind in types.thread for kind in table.types]
+def _judge_thread(table: Relocations, traits: Traits) -> Iterator[str]:
+    chosen = [kind in traits.types.thread for kind in table.types]
     for symbol in set(compress(table.symbols, chosen)):
-        if symbol and symbol_types[symbol] != STT_TLS:
+        if symbol and traits.symbol_types[symbol] != STT_TLS:
             yield (
                 f"has a relocation in {table.name} that takes symbol {symbol} for thread-local, "
                 "which it is not"
             )
             return
-        if not symbol and not has_thread_storage:
+        if not symbol and not traits.has_thread_storage:
             yield f"has a relocation in {table.name} of its own PT_TLS, which it has not"
             return
 

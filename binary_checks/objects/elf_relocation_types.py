@@ -13,6 +13,9 @@ class RelocationTypes(NamedTuple):
     indirect: int  # R_*_IRELATIVE: what the function at the load address plus the addend returns
     symbolic: int  # R_*_64, R_*_ABS32: a symbol's address plus the addend
     thread: frozenset[int]  # those that need thread-local storage
+    slots: frozenset[int]  # R_*_GLOB_DAT and R_*_JUMP_SLOT: a symbol's address
+    programs: frozenset[int]  # R_*_COPY, and those too narrow for a library's addresses
+    grows: bool = False  # the ABI is young: later loaders know more
     addends: bool = True  # records are Elf_Rela; else Elf_Rel, with the addend in the place itself
 
 
@@ -29,6 +32,8 @@ RELOCATION_TYPES: Final = {
         indirect=37,
         symbolic=1,
         thread=_numbers(16, 17, 18, 36),
+        slots=_numbers(6, 7),
+        programs=_numbers(2, 5, 10),
     ),
     "i686": RelocationTypes(
         known=_numbers(range(3), range(5, 9), 14, range(35, 39), 41, 42),
@@ -37,6 +42,8 @@ RELOCATION_TYPES: Final = {
         symbolic=1,
         thread=_numbers(14, 35, 36, 37, 41),
         addends=False,
+        slots=_numbers(6, 7),
+        programs=_numbers(5),
     ),
     "aarch64": RelocationTypes(
         known=_numbers(0, 256, 257, 258, range(1024, 1033)),
@@ -44,6 +51,9 @@ RELOCATION_TYPES: Final = {
         indirect=1032,
         symbolic=257,
         thread=_numbers(range(1028, 1032)),
+        slots=_numbers(1025, 1026),
+        programs=_numbers(1024),
+        grows=True,
     ),
     "armv7l": RelocationTypes(
         known=_numbers(range(4), 13, range(17, 24), 160),
@@ -52,6 +62,8 @@ RELOCATION_TYPES: Final = {
         symbolic=2,
         thread=_numbers(13, 17, 18, 19),
         addends=False,
+        slots=_numbers(21, 22),
+        programs=_numbers(20),
     ),
     "ppc64le": RelocationTypes(
         known=_numbers(
@@ -61,6 +73,8 @@ RELOCATION_TYPES: Final = {
         indirect=248,
         symbolic=38,
         thread=_numbers(68, range(69, 79), range(95, 107), 112, 113),
+        slots=_numbers(20, 21),
+        programs=_numbers(19),
     ),
     "s390x": RelocationTypes(
         known=_numbers(range(6), range(9, 13), range(16, 20), 22, 23, 54, 55, 56, 61),
@@ -68,6 +82,8 @@ RELOCATION_TYPES: Final = {
         indirect=61,
         symbolic=22,
         thread=_numbers(54, 55, 56),
+        slots=_numbers(10, 11),
+        programs=_numbers(9),
     ),
     "riscv64": RelocationTypes(
         known=_numbers(range(13), 58),
@@ -75,6 +91,9 @@ RELOCATION_TYPES: Final = {
         indirect=58,
         symbolic=2,
         thread=_numbers(range(6, 13)),
+        slots=_numbers(5),
+        programs=_numbers(4),
+        grows=True,
     ),
     "loongarch64": RelocationTypes(
         known=_numbers(range(15)),
@@ -82,6 +101,9 @@ RELOCATION_TYPES: Final = {
         indirect=12,
         symbolic=2,
         thread=_numbers(range(6, 12), 13, 14),
+        slots=_numbers(5),
+        programs=_numbers(4),
+        grows=True,
     ),
 }
 """Of other architectures relocations are not judged."""

@@ -1,4 +1,4 @@
-"""Judges dynamic symbols as a loader meets them: found by name, and code where they are called."""
+"""Judges dynamic symbols as a loader meets them: asked of others, or code that is called."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ from collections.abc import Iterator
 from itertools import compress
 from typing import Final
 
-from binary_checks.objects.elf_hash_tables import GnuHash, SysvHash
 from binary_checks.objects.elf_memory import Memory, find_outside
 from binary_checks.objects.elf_relocations import column
 from binary_checks.objects.elf_symbol_columns import ENTRY_SIZE
 
-_STB_GLOBAL: Final = 1
+_STV_INTERNAL, _STV_HIDDEN = 1, 2
+_BINDINGS: Final = frozenset({0, 1, 2, 10})  # STB_LOCAL, _GLOBAL, _WEAK, _GNU_UNIQUE
+_TYPES: Final = frozenset({0, 1, 2, 5, 6, 10})  # of what a lookup finds: do_lookup_x of glibc
 _STT_FUNC, _STT_GNU_IFUNC = 2, 10
 _FUNCTION: Final = bytes(info & 15 in (_STT_FUNC, _STT_GNU_IFUNC) for info in range(256))
 _SHN_LORESERVE: Final = 0xFF00
-_LOOKED_UP: Final = 1000
-"""Names that are looked up in the hash table; of more, so many evenly from all of them."""
-_INIT: Final = b"\0PyInit"  # what CPython looks up itself, also PyInitU_
 
 
 class SymbolColumns:
@@ -48,50 +46,40 @@ def judge_values(symbols: SymbolColumns, strings: bytes, memory: Memory) -> Iter
     wrong = find_outside(memory.code, addresses)
     if wrong is not None:
         index = symbols.values.index(wrong)
-        name = _name_at(strings, symbols.names[index]).decode("utf-8", "backslashreplace")
+        name = name_at(strings, symbols.names[index]).decode("utf-8", "backslashreplace")
         yield f"has the function {name} at {wrong:#x}, where no code is"
 
 
-def judge_imports(symbols: SymbolColumns, strings: bytes) -> Iterator[str]:
-    """Symbols that it asks others for, and that have no name."""
-    for index, section in enumerate(symbols.sections):
-        asked = not section and symbols.bindings[index] == _STB_GLOBAL
-        if asked and not strings[symbols.names[index]]:
-            yield f"needs a symbol without a name (number {index}), which no library has"
+def judge_symbols(symbols: SymbolColumns, strings: bytes, *, is_program: bool) -> Iterator[str]:
+    """Entries of DT_SYMTAB by which a loader finds nothing, or the wrong thing."""
+    if symbols.names[0] or symbols.bindings[0] or symbols.sections[0] or symbols.values[0]:
+        yield "has a symbol number 0 that is not empty: relocations without a symbol name it"
+    kinds = set(zip(symbols.bindings[1:], symbols.types[1:], strict=True))
+    if any(binding not in _BINDINGS for binding, _ in kinds):
+        yield "has a dynamic symbol whose binding no loader knows"
+    elif any(binding and kind not in _TYPES for binding, kind in kinds):
+        yield "has a dynamic symbol of a type that no lookup finds"
+    for index in range(1, len(symbols)):
+        section, binding = symbols.sections[index], symbols.bindings[index]
+        if binding and not strings[symbols.names[index]]:
+            yield f"has a dynamic symbol without a name (number {index}), which no lookup finds"
+            return
+        if not section and (fault := _judge_undefined(symbols, index, is_program=is_program)):
+            name = name_at(strings, symbols.names[index]).decode("utf-8", "backslashreplace")
+            yield f"needs {name} of others, and its entry in DT_SYMTAB {fault}"
             return
 
 
-def judge_lookups(
-    symbols: SymbolColumns, strings: bytes, table: GnuHash | SysvHash
-) -> Iterator[str]:
-    """Exported names that the hash table does not lead to, so that nobody finds them."""
-    faults = list(table.faults())
-    yield from faults
-    if faults:
-        return
-    for index in _choose(symbols, strings):
-        name = _name_at(strings, symbols.names[index])
-        if not table.finds(name, index):
-            text = name.decode("utf-8", "backslashreplace")
-            yield f"exports {text}, which a lookup in its hash table does not find"
-            return
+def _judge_undefined(symbols: SymbolColumns, index: int, *, is_program: bool) -> str:
+    """Why a loader takes a symbol for its own that it has not; "" where it does not."""
+    if not symbols.bindings[index]:
+        return "is local" if symbols.names[index] else ""
+    if symbols.visibilities[index] & 3 in (_STV_INTERNAL, _STV_HIDDEN):
+        return "is hidden"
+    # A program's may have the address of its own stub, at which all others then find it.
+    return "" if is_program or not symbols.values[index] else "has an address"
 
 
-def _choose(symbols: SymbolColumns, strings: bytes) -> Iterator[int]:
-    """Which exported symbols are looked up: PyInit_* always."""
-    exported = [
-        index
-        for index, section in enumerate(symbols.sections)
-        if section and symbols.bindings[index] and symbols.names[index]
-    ]
-    yield from exported[:: len(exported) // _LOOKED_UP + 1]
-    if len(exported) > _LOOKED_UP:
-        start = strings.find(_INIT)
-        while start >= 0:
-            if start + 1 in symbols.names:
-                yield symbols.names.index(start + 1)
-            start = strings.find(_INIT, start + 1)
-
-
-def _name_at(strings: bytes, offset: int) -> bytes:
+def name_at(strings: bytes, offset: int) -> bytes:
+    """The string that begins there."""
     return strings[offset : strings.index(b"\0", offset)]

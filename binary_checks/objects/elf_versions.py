@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from binary_checks.errors import MalformedError
 from binary_checks.model import NeededVersion
 from binary_checks.objects.elf_dynamic import (
+    DT_NEEDED,
     DT_VERDEF,
     DT_VERDEFNUM,
     DT_VERNEED,
@@ -53,10 +54,15 @@ def _read_needed(
     """Every Vernaux of every Verneed, with its version index."""
     need, auxiliary = image.header.struct("HHIII"), image.header.struct("IHHII")
     files = _chain(image, need, dynamic, (DT_VERNEED, DT_VERNEEDNUM), "DT_VERNEED")
-    total = 0
+    known, total = frozenset(dynamic.texts(DT_NEEDED)), 0
     for file_address, (revision, count, file, first, _) in files:
         library = dynamic.text(file)
         faults.update(_judge_revision("Verneed", revision))
+        if library not in known:
+            faults[
+                f"needs versions of {library}, which is not among its DT_NEEDED: glibc's loader "
+                "ends the process where nothing else has loaded it"
+            ] = None
         total += count
         if total > _MOST:  # many records may share one chain: the product must stay bounded
             raise MalformedError(f"DT_VERNEED claims more than {_MOST} versions")
@@ -113,4 +119,6 @@ def _follow(
         yield address, fields
         if remaining and not fields[-1]:
             raise MalformedError(f"{what} ends {remaining} entries before its count")
+        if not remaining and fields[-1]:  # glibc's loader follows them, whatever the count says
+            raise MalformedError(f"{what} goes on behind its count")
         address += fields[-1]

@@ -24,7 +24,7 @@ from tests.objects.elf_fields import (
 LOAD, DYNAMIC, INTERP, PHDR, TLS, RELRO = 1, 2, 3, 6, 7, 0x6474E552
 PLTRELSZ, PLTGOT, SYMTAB, RELA, RELASZ, RELAENT, PLTREL, JMPREL = 2, 3, 6, 7, 8, 9, 20, 23
 GNU_HASH, RELACOUNT, FLAGS_1 = 0x6FFFFEF5, 0x6FFFFFF9, 0x6FFFFFFB
-VERNEED, VERDEF = 0x6FFFFFFE, 0x6FFFFFFC
+VERSYM, VERNEED, VERDEF = 0x6FFFFFF0, 0x6FFFFFFE, 0x6FFFFFFC
 UNUSED = 0x6FFFFD00  # a tag that no loader knows
 
 EXTENSION = read_sample("extension.cpython-311-x86_64-linux-gnu.so")  # from lld
@@ -94,7 +94,17 @@ def test_no_architecture_is_refused(machine: str, gnu_hash: bool) -> None:
         (within(JMPREL, 8, "I"), 36, "takes symbol 1 for thread-local"),
         (within(JMPREL, 8, "I"), 37, "has a relocation in DT_JMPREL that calls 0x0"),
         (within(JMPREL, 12, "I"), 4, "asks for symbol 4, of 4"),
-        (within(SYMTAB, 24, "I"), 0, "needs a symbol without a name (number 1)"),
+        (within(JMPREL, 12, "I"), 0, "of a symbol's address that names no symbol"),
+        (within(JMPREL, 8, "I"), 8, "has a relative relocation in DT_JMPREL that names a symbol"),
+        (within(JMPREL, 8, "I"), 5, "type 0x5 in DT_JMPREL, which is for programs alone"),
+        (within(SYMTAB, 4, "B"), 0x10, "has a symbol number 0 that is not empty"),
+        (within(SYMTAB, 24 + 4, "B"), 0x02, "needs PyModule_Create2 of others, and its entry in"),
+        (within(SYMTAB, 24 + 5, "B"), 2, "its entry in DT_SYMTAB is hidden"),
+        (within(SYMTAB, 24 + 8, "Q"), 0x13B0, "its entry in DT_SYMTAB has an address"),
+        (within(SYMTAB, 24 + 4, "B"), 0x92, "a dynamic symbol whose binding no loader knows"),
+        (within(SYMTAB, 24 + 4, "B"), 0x13, "a dynamic symbol of a type that no lookup finds"),
+        (within(SYMTAB, 3 * 24 + 8, "Q"), 0x10, "has the function PyInit_extension at 0x10"),
+        (within(SYMTAB, 24, "I"), 0, "has a dynamic symbol without a name (number 1)"),
         (within(SYMTAB, 3 * 24 + 8, "Q"), 0x390, "has the function PyInit_extension at 0x390"),
         (within(GNU_HASH, 8, "I"), 3, "has a DT_GNU_HASH whose Bloom filter has 3 words"),
         (within(GNU_HASH, 12, "I"), 40, "shifts hashes of 32 bits by 40"),
@@ -151,6 +161,8 @@ VERSIONED = build_elf(
         (within(VERDEF, 0, "H"), 0, "has a Verdef record of revision 0"),
         (within(VERNEED, 16, "I"), 1, "needs version GLIBC_2.14 under a wrong hash"),
         (within(VERDEF, 28 + 8, "I"), 1, "defines version DEMO_1 under a wrong hash"),
+        (within(VERNEED, 4, "I"), 0, "needs versions of , which is not among its DT_NEEDED"),
+        (tag(VERSYM), UNUSED, "has tables of versions and no DT_VERSYM"),
     ],
 )
 def test_versions_that_no_loader_finds(field: Field, new: int, reason: str) -> None:
@@ -160,6 +172,13 @@ def test_versions_that_no_loader_finds(field: Field, new: int, reason: str) -> N
 
 
 EIGHT = [ElfSymbol(f"function{number}") for number in range(8)]
+
+
+def test_a_chain_of_versions_that_goes_on_behind_its_count_is_malformed() -> None:
+    (found,) = read_objects("a.so", Bytes(put(VERSIONED, within(VERNEED, 16 + 12, "I"), 16)))
+    assert "a Vernaux goes on behind its count" in found.reason
+
+
 SYSV = build_elf(exports=EIGHT, gnu_hash=False, sysv_hash=True)
 HASH = 4
 
@@ -210,3 +229,32 @@ def test_a_machine_whose_files_look_otherwise(number: int, kind: Kind) -> None:
 def test_an_interpreter_without_a_dynamic_segment_is_malformed() -> None:
     (found,) = read_objects("a.so", Bytes(put(EXTENSION, segment(DYNAMIC, "type"), INTERP)))
     assert "without a dynamic segment" in found.reason
+
+
+def test_a_path_of_an_interpreter_that_is_too_long_is_malformed() -> None:
+    content = build_elf(kind="executable", interpreter="/" * 4096)
+    (found,) = read_objects("demo", Bytes(content))
+    assert "a PT_INTERP of 4097 bytes" in found.reason
+
+
+def test_headers_of_a_program_are_the_kernels_affair() -> None:
+    program = build_elf(
+        kind="pie", interpreter="/lib64/ld-linux-x86-64.so.2", needed=("libc.so.6",)
+    )
+    app_image = program[:8] + b"AI\x02" + program[11:]
+    assert _refusals(put(app_image, header("version"), 2)) == ()
+
+
+def test_the_loader_of_musl_asks_less_of_headers_and_knows_no_indirect_functions() -> None:
+    content = build_elf(needed=("libc.musl-x86_64.so.1",), imports=(ElfSymbol("memcpy"),))
+    assert _refusals(put(content, identification(7), 9)) == ()
+    (sentence, *_) = _refusals(put(content, within(RELA, 8, "I"), 37))
+    assert sentence == "has a relocation of type 0x25 in DT_RELA, which no loader knows"
+
+
+def test_a_relocation_that_is_newer_than_those_known_is_not_judged() -> None:
+    content = build_elf(machine="riscv64", imports=(ElfSymbol("memcpy"),))
+    (found,) = read_objects("a.so", Bytes(put(content, within(RELA, 8, "I"), 65)))
+    assert isinstance(found, ElfFile)
+    assert found.refusals == ()
+    assert found.doubts == ("relocations of type 0x41 in DT_RELA are newer than those known",)

@@ -12,7 +12,6 @@ from binary_checks.model import DeviceContainers, MachOFile, PeFile, StaticArchi
 from binary_checks.objects import (
     coff,
     cubins,
-    elf,
     elf_dynamic,
     elf_header,
     elf_notes,
@@ -72,7 +71,6 @@ def _unread(content: bytes) -> str:
         (elf_symbol_count, "_MOST_BUCKETS", 0.5, "DT_GNU_HASH has 4 bytes, no more than 2"),
         (elf_symbols, "_MOST", 2, "DT_SYMTAB has 96 bytes, no more than 48 are read"),
         (elf_notes, "_MOST", 8, "bytes in a PT_NOTE, no more than 8 are read"),
-        (elf, "_LONGEST_PATH", 4, "bytes in its PT_INTERP, no more than 4 are read"),
     ],
 )
 def test_an_elf_file_with_more_than_we_read_is_unread(

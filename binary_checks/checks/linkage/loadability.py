@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from binary_checks.check import check
-from binary_checks.model import ElfFile, Finding, Kind, ObjectFile, StaticArchive
+from binary_checks.model import ElfFile, Finding, Kind, NotLooked, ObjectFile, StaticArchive
 from binary_checks.model.extensions import parse_extension_name
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
@@ -27,6 +27,8 @@ def unloadable_object(library: ObjectFile) -> Iterator[Finding]:
     """
     if library.kind in _LOADED:
         yield from library.refusals
+        for sentence in library.doubts:
+            yield NotLooked(path=library.path, sentence=sentence)
 
 
 @check
