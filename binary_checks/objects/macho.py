@@ -6,7 +6,7 @@ truncated file is malformed, never empty.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from binary_checks.errors import MalformedError, Unavailable
@@ -15,12 +15,15 @@ from binary_checks.model.source import ByteSource, Scout
 from binary_checks.objects.macho_commands import (
     LC_CODE_SIGNATURE,
     LC_DYLD_CHAINED_FIXUPS,
+    LC_DYLD_INFO,
+    LC_DYLD_INFO_ONLY,
     Commands,
     read_commands,
 )
 from binary_checks.objects.macho_dylibs import read_identity, read_needed, read_systems
 from binary_checks.objects.macho_exports import MachOExports
 from binary_checks.objects.macho_extent import verify_extent
+from binary_checks.objects.macho_fixups import find_fixup_faults
 from binary_checks.objects.macho_header import (
     FAT,
     MH_BUNDLE,
@@ -35,11 +38,16 @@ from binary_checks.objects.macho_header import (
     read_header,
     read_slices,
 )
+from binary_checks.objects.macho_imports import MachOImports
+from binary_checks.objects.macho_layout import find_layout_faults
 from binary_checks.objects.macho_machines import architecture_of
+from binary_checks.objects.macho_opcodes import find_opcode_faults
 from binary_checks.objects.macho_ranges import find_ranges, find_signed_pages
+from binary_checks.objects.macho_segments import Segment, read_segments
 from binary_checks.objects.macho_signature import find_signature_faults
 from binary_checks.objects.macho_strings import find_name_scout, read_opened
 from binary_checks.objects.macho_symbols import read_symbols
+from binary_checks.objects.macho_undefined import find_lost
 
 _OLDEST_JAVA = 45
 """Java class files begin as fat ones do; where those count slices, they have a version."""
@@ -123,11 +131,17 @@ def _read_loadable(
     source: Slice, header: MachHeader, commands: Commands, facts: dict[str, Any]
 ) -> MachOFile:
     needed = read_needed(commands)
+    segments = read_segments(header, commands)
     signature = commands.first(LC_CODE_SIGNATURE)
     faults = find_signature_faults(source, *signature.unpack("II")) if signature else ()
     imports, exports = read_symbols(facts["path"], source, header, commands, needed)
-    if isinstance(exports, MachOExports) and (faults or signature is None):
-        exports.verify()  # of a file that is signed and intact, the linker wrote it
+    refusals = [*find_layout_faults(header, commands, segments)]
+    if faults or signature is None:  # of a file that is signed and intact, the linker wrote them
+        if isinstance(exports, MachOExports):
+            exports.verify()
+        refusals += _find_table_faults(source, header, commands, segments)
+        if isinstance(imports, MachOImports):
+            refusals += find_lost(source, header, commands, imports.spelled)
     return MachOFile(
         needed=needed,
         imports=imports,
@@ -140,6 +154,22 @@ def _read_loadable(
         chained_fixups=commands.first(LC_DYLD_CHAINED_FIXUPS) is not None,
         signed=signature is not None,
         signature_faults=faults,
+        refusals=tuple(refusals),
         **read_identity(commands),
         **facts,
     )
+
+
+def _find_table_faults(
+    source: Slice, header: MachHeader, commands: Commands, segments: Sequence[Segment]
+) -> Iterator[str]:
+    opcodes = commands.first(LC_DYLD_INFO, LC_DYLD_INFO_ONLY)
+    if opcodes is not None:
+        fields = opcodes.unpack("8I")
+        pairs = zip(fields[::2], fields[1::2], strict=True)
+        tables = [source.read(start, size) for start, size in pairs]
+        yield from find_opcode_faults(tables, segments, header.bits)
+    fixups = commands.first(LC_DYLD_CHAINED_FIXUPS)
+    if fixups is not None:
+        table = source.read(*fixups.unpack("II"))
+        yield from find_fixup_faults(source, header, table, segments)

@@ -20,11 +20,13 @@ LC_UUID: Final = 0x1B
 LC_CODE_SIGNATURE: Final = 0x1D
 LC_SEGMENT_SPLIT_INFO: Final = 0x1E
 LC_LAZY_LOAD_DYLIB: Final = 0x20
+LC_ENCRYPTION_INFO: Final = 0x21
 LC_VERSION_MIN_MACOSX: Final = 0x24
 LC_VERSION_MIN_IPHONEOS: Final = 0x25
 LC_FUNCTION_STARTS: Final = 0x26
 LC_DATA_IN_CODE: Final = 0x29
 LC_DYLIB_CODE_SIGN_DRS: Final = 0x2B
+LC_ENCRYPTION_INFO_64: Final = 0x2C
 LC_LINKER_OPTIMIZATION_HINT: Final = 0x2E
 LC_VERSION_MIN_TVOS: Final = 0x2F
 LC_VERSION_MIN_WATCHOS: Final = 0x30
@@ -42,6 +44,17 @@ LC_DYLD_INFO_ONLY: Final = 0x22 | LC_REQ_DYLD
 LC_LOAD_UPWARD_DYLIB: Final = 0x23 | LC_REQ_DYLD
 LC_DYLD_EXPORTS_TRIE: Final = 0x33 | LC_REQ_DYLD
 LC_DYLD_CHAINED_FIXUPS: Final = 0x34 | LC_REQ_DYLD
+
+REQUIRED: Final = frozenset(
+    LC_REQ_DYLD | number for number in (0x18, 0x1C, 0x1F, 0x22, 0x23, 0x28, 0x33, 0x34, 0x35)
+)
+"""The commands with that flag that dyld knows; it refuses a file with any other."""
+VERSIONS: Final = (
+    LC_VERSION_MIN_MACOSX,
+    LC_VERSION_MIN_IPHONEOS,
+    LC_VERSION_MIN_TVOS,
+    LC_VERSION_MIN_WATCHOS,
+)
 
 _MOST_BYTES = 16 << 20
 """What is read of all load commands; those of the largest libraries have some ten KiB."""
@@ -90,6 +103,10 @@ class Commands:
             return tuple(self._by_type.get(types[0], ()))
         found = [command for each in types for command in self._by_type.get(each, ())]
         return tuple(sorted(found, key=attrgetter("offset")))
+
+    def find_all(self) -> tuple[Command, ...]:
+        """Every command, in the order of the file."""
+        return self.find(*self._by_type)
 
     def first(self, *types: int) -> Command | None:
         """The first of any of the types; None when there is none."""

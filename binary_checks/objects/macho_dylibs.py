@@ -37,6 +37,7 @@ DYLIBS: Final = (
 
 _USE_MARKER = 0x1A741800  # in place of a timestamp: the newer command, with flags
 _USE_SIZE = 28
+_NAME = 24  # bytes: where it may begin at the earliest
 _WEAK, _REEXPORT, _UPWARD = 1, 2, 4
 
 _PLATFORMS = {
@@ -72,6 +73,9 @@ def _read_dylib(command: Command) -> Dependency:
     if marker == _USE_MARKER and name == _USE_SIZE:
         # A fourth flag delays the initialisers of a dylib, which is loaded at once all the same.
         (*_, flags) = command.unpack("5I")
+    if name < _NAME:
+        reason = f"the name of load command {command.type:#x} begins within its fields"
+        raise MalformedError(reason, command.offset)
     return make_dependency(
         name=command.text(name),
         weak=command.type == LC_LOAD_WEAK_DYLIB or bool(flags & _WEAK),

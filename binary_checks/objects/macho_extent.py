@@ -67,6 +67,11 @@ def _list_extents(commands: Commands, bits: int) -> Iterator[_Extent]:
         if length > memory:
             raise MalformedError(f"{what} is larger in the file than in memory", command.offset)
         yield what, start, length
+    yield from list_linkedit(commands, bits)
+
+
+def list_linkedit(commands: Commands, bits: int) -> Iterator[_Extent]:
+    """What and where everything is that linkers put into __LINKEDIT."""
     for command in commands.find(*LINKEDIT_DATA):
         yield f"the table of load command {command.type:#x}", *command.unpack("II")
     for command in commands.find(LC_DYLD_INFO, LC_DYLD_INFO_ONLY):

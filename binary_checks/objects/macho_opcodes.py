@@ -1,0 +1,163 @@
+"""Runs the opcodes of LC_DYLD_INFO as dyld does, for where they would write.
+
+dyld refuses a rebase or a bind outside of the segment that its opcode names; a damaged table may
+also end early, and lose what the symbol table still lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from binary_checks.errors import MalformedError
+from binary_checks.objects.leb128 import read_uleb
+from binary_checks.objects.macho_segments import Segment
+
+# The upper half of an opcode, of rebases and of binds.
+_DONE, _TYPE, _PLACE, _ADD, _ADD_SCALED, _TIMES = range(6)
+_TIMES_ULEB, _THEN_ADD, _TIMES_SKIPPING = 6, 7, 8
+_REBASES_WITH_NUMBER = frozenset({_PLACE, _ADD, _TIMES_ULEB, _THEN_ADD, _TIMES_SKIPPING})
+_ORDINAL_ULEB, _SYMBOL, _BIND_TYPE, _ADDEND, _BIND_PLACE, _BIND_ADD = 2, 4, 5, 6, 7, 8
+_BIND, _BIND_THEN_ADD, _BIND_THEN_ADD_SCALED, _BIND_SKIPPING, _THREADED = range(9, 14)
+_BINDS_WITH_NUMBER = frozenset(
+    {_ORDINAL_ULEB, _ADDEND, _BIND_PLACE, _BIND_ADD, _BIND_THEN_ADD, _BIND_SKIPPING}
+)
+_TYPES = range(1, 4)
+
+
+class _Cursor:
+    """Where the next pointer would be written."""
+
+    def __init__(self, segments: Sequence[Segment], pointer: int, what: str) -> None:
+        self._segments = segments
+        self._pointer = pointer
+        self._what = what
+        self._mask = (1 << 8 * pointer) - 1
+        self._memory = -1  # bytes of the segment; -1: none was named
+        self._offset = 0
+
+    def move_to(self, number: int, offset: int) -> None:
+        if number >= len(self._segments):
+            count = len(self._segments)
+            raise MalformedError(f"{self._what} names segment {number} of {count}")
+        self._memory, self._offset = self._segments[number].memory, offset
+
+    def add(self, distance: int) -> None:
+        self._offset = self._offset + distance & self._mask
+
+    def write(self, count: int = 1, skip: int = 0) -> None:
+        """Write so many pointers, each behind the one before and so many bytes more."""
+        step = self._pointer + skip & self._mask
+        end = self._offset + (count - 1) * step + self._pointer
+        if count and not 0 <= self._offset < end <= self._memory:
+            where = f"at {self._offset:#x} to {end:#x} of a segment of {self._memory:#x} bytes"
+            raise MalformedError(f"{self._what} writes {where}")
+        self._offset = self._offset + count * step & self._mask
+
+
+def find_opcode_faults(
+    tables: Sequence[bytes], segments: Sequence[Segment], bits: int
+) -> Iterator[str]:
+    """Say where the tables of LC_DYLD_INFO lead out of the file: rebases, binds, weak, lazy.
+
+    Each fault goes on from the path.
+    """
+    pointer = bits // 8
+    names = ("a rebase", "a bind", "a weak bind", "a lazy bind")
+    for number, (name, table) in enumerate(zip(names, tables, strict=True)):
+        cursor = _Cursor(segments, pointer, name)
+        try:
+            if number == 0:
+                _run_rebases(table, cursor, pointer)
+            else:
+                _run_binds(table, cursor, pointer, name, lazy=number == 3)
+        except MalformedError as error:
+            yield f"has opcodes of which {error.reason}"
+        except IndexError:
+            yield f"has opcodes of which {name} runs beyond their end"
+
+
+def _run_rebases(table: bytes, cursor: _Cursor, pointer: int) -> None:
+    place, end = 0, len(table)
+    while place < end:
+        operation, immediate = table[place] >> 4, table[place] & 0xF
+        place += 1
+        if operation == _DONE:
+            return _demand_end(table, place, "a rebase")
+        if operation in _REBASES_WITH_NUMBER:
+            value, place = read_uleb(table, place)
+            skip = 0
+            if operation == _TIMES_SKIPPING:
+                skip, place = read_uleb(table, place)
+            _rebase(cursor, operation, immediate, value, skip)
+        elif operation == _TYPE:
+            _demand_type(immediate, "a rebase")
+        elif operation == _ADD_SCALED:
+            cursor.add(immediate * pointer)
+        elif operation == _TIMES:
+            cursor.write(immediate)
+        else:
+            raise MalformedError(f"a rebase is {table[place - 1]:#04x}, which is no opcode")
+    return None
+
+
+def _rebase(cursor: _Cursor, operation: int, immediate: int, value: int, skip: int) -> None:
+    if operation == _PLACE:
+        cursor.move_to(immediate, value)
+    elif operation == _ADD:
+        cursor.add(value)
+    elif operation == _THEN_ADD:
+        cursor.write()
+        cursor.add(value)
+    else:
+        cursor.write(value, skip)
+
+
+def _run_binds(table: bytes, cursor: _Cursor, pointer: int, name: str, *, lazy: bool) -> None:
+    place, end = 0, len(table)
+    while place < end:
+        operation, immediate = table[place] >> 4, table[place] & 0xF
+        place += 1
+        if operation == _SYMBOL:
+            found = table.find(0, place)
+            place = found + 1 if found >= 0 else end
+        elif operation in _BINDS_WITH_NUMBER:
+            value, place = read_uleb(table, place)
+            skip = 0
+            if operation == _BIND_SKIPPING:
+                skip, place = read_uleb(table, place)
+            _bind(cursor, operation, immediate, value, skip)
+        elif operation in {_BIND, _BIND_THEN_ADD_SCALED}:
+            cursor.write()
+            cursor.add(immediate * pointer if operation == _BIND_THEN_ADD_SCALED else 0)
+        elif operation == _BIND_TYPE:
+            _demand_type(immediate, name)
+        elif operation == _DONE and not lazy:
+            return _demand_end(table, place, name)
+        elif operation == _THREADED:  # arm64e's: the places are chained in the segments
+            return None
+        elif operation > _THREADED:
+            raise MalformedError(f"{name} is {table[place - 1]:#04x}, which is no opcode")
+    return None
+
+
+def _bind(cursor: _Cursor, operation: int, immediate: int, value: int, skip: int) -> None:
+    if operation == _BIND_PLACE:
+        cursor.move_to(immediate, value)
+    elif operation == _BIND_ADD:
+        cursor.add(value)
+    elif operation == _BIND_THEN_ADD:
+        cursor.write()
+        cursor.add(value)
+    elif operation == _BIND_SKIPPING:
+        cursor.write(value, skip)
+
+
+def _demand_end(table: bytes, place: int, name: str) -> None:
+    """Linkers fill up with zeros behind the last opcode."""
+    if left := len(table[place:].lstrip(b"\0")):
+        raise MalformedError(f"{name} ends the table, {left} bytes before its end")
+
+
+def _demand_type(kind: int, name: str) -> None:
+    if kind not in _TYPES:
+        raise MalformedError(f"{name} is of type {kind}, which dyld does not know")
