@@ -54,6 +54,8 @@ class Profile:
     timeout: float = 300.0  # seconds for one probe process
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by check id, by name
     known_problems: tuple[KnownProblem, ...] = ()
+    shipped: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # options, if it extends
+    left_out: tuple[str, ...] = ()  # parts of it that are code, where nothing of it may run
 
     def selects(self, check: Check[Any]) -> bool:
         """Whether the check runs: on by default or asked for, and not disabled."""
@@ -96,7 +98,8 @@ def _load(name_or_path: str, folder: Path, above: tuple[Path, ...]) -> Profile:
             raise ProfileError(
                 f"profile {name_or_path!r}: neither a shipped profile nor a .toml file"
             )
-        return _profile(_parse(shipped.read_bytes(), name_or_path), name_or_path, Path(), above)
+        profile = _profile(_parse(shipped.read_bytes(), name_or_path), name_or_path, Path(), above)
+        return replace(profile, shipped=profile.options)
     path = folder / name_or_path
     if path.resolve() in above:
         raise ProfileError(f"profile {name_or_path}: extends itself")
@@ -167,6 +170,7 @@ def _profile(
         dll_directories=base.dll_directories + values.get("dll_directories", ()),
         timeout=values.get("timeout", base.timeout),
         options=_merge(base.options, values.get("options", {}), source),
+        shipped=base.shipped,
         known_problems=base.known_problems
         + tuple(
             _known_problem(row, f"profile {source}: known_problems[{index}]")

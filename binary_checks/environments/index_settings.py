@@ -6,6 +6,7 @@ import ast
 import os
 import subprocess
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from binary_checks.environments.pip_command import PIP, has_pip, make_installer_environment
 
@@ -82,10 +83,15 @@ def _translate(settings: Mapping[str, str]) -> Iterator[str]:
         ("trusted-host", "--allow-insecure-host"),
     ):
         for value in settings.get(name, "").split():
-            yield from (option, value)
+            yield from (option, make_absolute(value) if name == "find-links" else value)
     if settings.get("extra-index-url"):
         # pip takes the best version of all indexes, uv by itself that of the first.
         yield from ("--index-strategy", "unsafe-best-match")
+
+
+def make_absolute(place: str) -> str:
+    """The place of links that is meant, wherever the installer runs: a URL, or a path of ours."""
+    return place if "://" in place else str(Path(place).absolute())
 
 
 def translate_variables_for_uv(
@@ -93,8 +99,10 @@ def translate_variables_for_uv(
 ) -> dict[str, str]:
     """Say what uv reads from variables alone, where the user has not set them."""
     names = {"cert": "SSL_CERT_FILE", "client-cert": "SSL_CLIENT_CERT", "proxy": "ALL_PROXY"}
-    return {
+    links = ",".join(map(make_absolute, filter(None, environ.get("UV_FIND_LINKS", "").split(","))))
+    found = {
         variable: settings[name]
         for name, variable in names.items()
         if settings.get(name) and not environ.get(variable)
     }
+    return {**found, "UV_FIND_LINKS": links} if links else found

@@ -35,6 +35,7 @@ class Installer:
     has_index: bool = True  # whether the user's own settings leave it one
     logging: tuple[str, ...] = ()  # the option for a file in which it says what it leaves out
     sources: tuple[str, ...] = ()  # options for the user's sources, where it does not read them
+    folder: Path | None = None  # it runs there, where it is deaf to it: settings may be relative
     variables: Mapping[str, str] = field(default_factory=dict)
     without_sources: Mapping[str, str] = field(default_factory=dict)  # variables beside no_index
 
@@ -86,6 +87,7 @@ def _make_pip(pip: tuple[str, ...], version: str, *, builds: bool) -> Installer:
         no_index=("--no-index",),
         has_index=not is_true(read_pip_settings().get("no-index", "")),
         logging=("--log",),
+        folder=Path.cwd(),
         without_sources={"PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": ""},
     )
 
@@ -137,7 +139,7 @@ def install(
         logging = (*installer.logging, str(log)) if installer.logging else ()
         ended = run_process(
             (*installer.command, *logging, *sources, *requirements),
-            cwd=cwd,
+            cwd=installer.folder or cwd,
             env={**make_installer_environment(Path(private)), **variables},
             timeout=timeout,
         )

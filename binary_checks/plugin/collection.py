@@ -11,7 +11,7 @@ import pytest
 from binary_checks.check import FAMILIES
 from binary_checks.plugin.items import CheckItem, PackageFile
 from binary_checks.plugin.scribe import SCRIBE, Scribe
-from binary_checks.plugin.session import SESSION, open_session
+from binary_checks.plugin.session import DEAF_INI, SESSION, open_session
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -65,6 +65,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="fail when a check of the family could not look (repeatable)",
     )
     add("--binary-sarif", metavar="FILE", help="write the problems as SARIF 2.1.0")
+    parser.addini(DEAF_INI, "run no code of a profile that was found, not named", "bool", False)
     add("--explain", metavar="CHECK", help="say what a check is about, then exit")
 
 

@@ -12,11 +12,12 @@ import pytest
 from binary_checks import __version__
 from binary_checks.errors import GatherError
 from binary_checks.explanation import explain
+from binary_checks.found_profile import announce, say_left_out
 from binary_checks.lines import one_line
 from binary_checks.plugin.failures import ProblemsAccepted, misused
 from binary_checks.plugin.items import PackageItem
 from binary_checks.plugin.scribe import ENTRY, SCRIBE, Scribe
-from binary_checks.plugin.session import SESSION, no_such_check, profile_and_checks
+from binary_checks.plugin.session import DEAF_INI, SESSION, no_such_check, profile_and_checks
 
 _MISUSED = pytest.ExitCode.USAGE_ERROR
 _ENDED = (
@@ -39,13 +40,16 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     return int(pytest.ExitCode.OK)
 
 
-def pytest_report_header(config: pytest.Config) -> str | None:
+def pytest_report_header(config: pytest.Config) -> list[str]:
     """Name the profile, and the interpreter that packages run in."""
     session = config.stash[SESSION]
     if not session.packages:
-        return None
+        return []
     run = "static checks only" if config.option.binary_static else str(session.settings.python)
-    return one_line(f"binary_checks: {__version__}, profile {session.profile.source}, {run}")
+    lines = [f"binary_checks: {__version__}, profile {session.profile.source}, {run}"]
+    if config.option.binary_profile is None and config.getini(DEAF_INI):
+        lines += announce(session.profile)
+    return [one_line(line) for line in lines]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -132,5 +136,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
         terminalreporter.write_line(one_line(line))
     if config.option.binary_static:
         terminalreporter.write_line("runtime checks were left out (--binary-static)")
+    if state.profile.left_out:
+        terminalreporter.write_line(one_line(say_left_out(state.profile)))
     for line in state.complaints:
         terminalreporter.write_line(line, red=True, bold=True)

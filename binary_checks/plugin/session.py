@@ -15,6 +15,7 @@ from binary_checks import packages
 from binary_checks.check import Check, demand_sound, find_checks, load_checks
 from binary_checks.errors import ProfileError
 from binary_checks.facts import Facts, Settings, Shelf
+from binary_checks.found_profile import leave_out_code
 from binary_checks.ledger import Ledger
 from binary_checks.lines import one_line
 from binary_checks.plugin.failures import misused
@@ -58,6 +59,8 @@ class Session:
 
 
 SESSION = pytest.StashKey[Session]()
+DEAF_INI = "binary_deaf"
+"""Set in the ini file of the command: nothing runs that was found in the current folder."""
 UNREADABLE = "unreadable-package"
 """The one item of a package that cannot be read."""
 
@@ -177,9 +180,11 @@ def profile_and_checks(config: pytest.Config) -> tuple[Profile, tuple[Check[Any]
     name = config.option.binary_profile
     try:
         profile = find_profile(config.invocation_params.dir) if name is None else load_profile(name)
+        deaf = name is None and config.getini(DEAF_INI)
         modules = [plugin for plugin in config.pluginmanager.get_plugins() if _is_conftest(plugin)]
-        modules += [_load_own_checks(path) for path in profile.checks]
+        modules += [] if deaf else [_load_own_checks(path) for path in profile.checks]
         every = find_checks(modules)
+        profile = leave_out_code(profile, every) if deaf else profile
         for check in every:
             demand_sound(check)
         return validate(profile, every), every

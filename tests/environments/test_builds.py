@@ -36,7 +36,6 @@ def index(
         monkeypatch.setenv(name, str(tmp_path / "cache"))
     with serve_index() as served:
         monkeypatch.setenv("PIP_INDEX_URL", f"{served.url}/simple")
-        monkeypatch.setenv("UV_DEFAULT_INDEX", f"{served.url}/simple")
         yield served
 
 
@@ -146,6 +145,22 @@ def test_a_url_behind_a_marker_that_is_false_does_not_matter(
 ) -> None:
     requires = ("evil @ file:///x ; python_version < '3'", "evil @ file:///x ; extra == 'x'")
     with install(tmp_path, *requires) as environment:
+        assert environment.install_report.error == ""
+
+
+@pytest.mark.parametrize("setting", ["PIP_FIND_LINKS", "UV_FIND_LINKS"])
+def test_relative_settings_are_of_the_users_folder(
+    index: PackageIndex, tmp_path: Path, setting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel(tmp_path / "links", "other")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PIP_FIND_LINKS", "links")
+    if setting == "UV_FIND_LINKS":
+        monkeypatch.setenv(setting, "links,")
+        monkeypatch.setenv(
+            "UV_NO_INDEX", "1"
+        )  # where it has settings of its own, pip's do not hold
+    with install(tmp_path, "other") as environment:
         assert environment.install_report.error == ""
 
 
