@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from binary_checks.objects.elf_dynamic import (
@@ -84,10 +84,19 @@ class _Slots:
         packed = unpack_between(relocations.packed, self.word, self.start, self.end)
         found: dict[int, int | None] = {place: self._content(place) for place in packed}
         for table in relocations.tables:
-            for row, place in enumerate(table.offsets):
-                if self.start <= place < self.end:
-                    found[place] = self._target(table, row, relocations.types, symbols)
+            if len(found) < len(self.contents):
+                for row in self._find_rows(table):
+                    found[table.offsets[row]] = self._target(table, row, relocations.types, symbols)
         return found
+
+    def _find_rows(self, table: Relocations) -> Sequence[int]:
+        """The records that write there: nearly always one behind the other."""
+        places = array(table.offsets.typecode, range(self.start, self.end, self.word))
+        at = table.offsets.tobytes().find(places[:1].tobytes())
+        first, rest = divmod(at, self.word)
+        if at >= 0 and not rest and table.offsets[first : first + len(places)] == places:
+            return range(first, first + len(places))
+        return [row for row, place in enumerate(table.offsets) if self.start <= place < self.end]
 
     def _content(self, place: int) -> int:
         return self.contents[(place - self.start) // self.word]

@@ -11,6 +11,7 @@ from binary_checks.objects.elf_relocations import column
 from binary_checks.objects.elf_segments import LoadedImage
 
 _MOST_BYTES = 1 << 28  # of one table
+_WALKED = 50  # chains of a table that has more
 _WIDE = (22, 0x9026)  # EM_S390 and EM_ALPHA: words of 8 bytes in DT_HASH, against the gABI
 
 
@@ -59,6 +60,25 @@ class GnuHash:
         end = self.first + len(self.chains)
         if self.buckets and max(self.buckets) >= max(end, 1):
             yield f"has a DT_GNU_HASH with a bucket at symbol {max(self.buckets)}, of {end}"
+        elif any(self.buckets) and not self._agrees():
+            yield "has a DT_GNU_HASH with a chain that is not in its bucket: names in it are lost"
+
+    def _agrees(self) -> bool:
+        """Whether what is in a chain belongs into its bucket; of many buckets, in some."""
+        step = len(self.buckets) // _WALKED + 1
+        return all(map(self._is_sound, range(0, len(self.buckets), step)))
+
+    def _is_sound(self, bucket: int) -> bool:
+        count, position = len(self.buckets), self.buckets[bucket] - self.first
+        if position < -self.first + 1:
+            return True  # an empty one
+        for value in self.chains[max(position, 0) :]:
+            # The lowest bit of a hash is lost: it marks the end of a chain.
+            if bucket not in {value % count, (value ^ 1) % count}:
+                return False
+            if value & 1:
+                return True
+        return False
 
     def finds(self, name: bytes, symbol: int) -> bool:
         """Whether the lookup of its name comes to the symbol."""

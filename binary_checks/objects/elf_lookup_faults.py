@@ -8,8 +8,9 @@ from typing import Final
 from binary_checks.objects.elf_hash_tables import GnuHash, SysvHash
 from binary_checks.objects.elf_symbol_faults import SymbolColumns, name_at
 
-_LOOKED_UP: Final = 1000
+_LOOKED_UP: Final = 20
 """Names that are looked up in the hash table; of more, so many evenly from all of them."""
+_NOT_LOCAL: Final = bytes(map(bool, range(256)))
 _INIT: Final = b"\0PyInit"  # what CPython looks up itself, also PyInitU_
 
 
@@ -33,11 +34,9 @@ def judge_lookups(
 
 def _choose(symbols: SymbolColumns, strings: bytes, hashed: int) -> Iterator[int]:
     """Which symbols are looked up: those that a table must have, PyInit_* always."""
-    exported = [
-        index
-        for index, section in enumerate(symbols.sections)
-        if index >= hashed or (section and symbols.bindings[index])
-    ]
+    nonlocal_ = symbols.bindings.translate(_NOT_LOCAL)
+    must = bytes(min(hashed, len(symbols))).ljust(len(symbols), b"\1")
+    exported = sorted({*symbols.choose(symbols.defined, nonlocal_), *symbols.choose(must)})
     yield from exported[:: len(exported) // _LOOKED_UP + 1]
     if len(exported) > _LOOKED_UP:
         start = strings.find(_INIT)

@@ -88,7 +88,7 @@ def _places(table: Relocations) -> array[int]:
 
 
 def _judge_thread(table: Relocations, traits: Traits) -> Iterator[str]:
-    chosen = [kind in traits.types.thread for kind in table.types]
+    chosen = map(traits.types.thread.__contains__, table.types)
     for symbol in set(compress(table.symbols, chosen)):
         if symbol and traits.symbol_types[symbol] != STT_TLS:
             yield (

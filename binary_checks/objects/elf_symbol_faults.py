@@ -2,48 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import compress
+from operator import not_
 from typing import Final
 
 from binary_checks.objects.elf_memory import Memory, find_outside
 from binary_checks.objects.elf_relocations import column
 from binary_checks.objects.elf_symbol_columns import ENTRY_SIZE
 
-_STV_INTERNAL, _STV_HIDDEN = 1, 2
+_ZERO: Final = bytes(number == 0 for number in range(256))
+_UNSEEN: Final = bytes(other & 3 in (1, 2) for other in range(256))  # STV_INTERNAL, STV_HIDDEN
 _BINDINGS: Final = frozenset({0, 1, 2, 10})  # STB_LOCAL, _GLOBAL, _WEAK, _GNU_UNIQUE
 _TYPES: Final = frozenset({0, 1, 2, 5, 6, 10})  # of what a lookup finds: do_lookup_x of glibc
+_BINDING_OF: Final = bytes(info >> 4 for info in range(256))
+_TYPE_OF: Final = bytes(info & 15 for info in range(256))
 _STT_FUNC, _STT_GNU_IFUNC = 2, 10
 _FUNCTION: Final = bytes(info & 15 in (_STT_FUNC, _STT_GNU_IFUNC) for info in range(256))
 _SHN_LORESERVE: Final = 0xFF00
 
 
 class SymbolColumns:
-    """The columns of DT_SYMTAB that a loader follows."""
+    """The columns of DT_SYMTAB that a loader follows; a large library has a million symbols."""
 
-    __slots__ = ("bindings", "names", "sections", "types", "values", "visibilities")
+    __slots__ = (
+        "bindings",
+        "defined",
+        "names",
+        "sections",
+        "types",
+        "undefined",
+        "values",
+        "views",
+    )
 
     def __init__(self, table: bytes, bits: int, byte_order: str) -> None:
         wide, size = bits == 64, ENTRY_SIZE[bits]
         self.names = column("I", table, byte_order)[:: size // 4]
         information = table[4 if wide else 12 :: size]
-        self.bindings = information.translate(bytes(info >> 4 for info in range(256)))
-        self.types = information.translate(bytes(info & 15 for info in range(256)))
-        self.visibilities = table[5 if wide else 13 :: size]
+        self.bindings = information.translate(_BINDING_OF)
+        self.types = information.translate(_TYPE_OF)
+        self.views = table[5 if wide else 13 :: size]  # st_other, with the visibility
         self.sections = column("H", table, byte_order)[3 if wide else 7 :: size // 2]
         words = column("Q" if wide else "I", table, byte_order)
         self.values = words[1 :: size // (8 if wide else 4)]
+        self.undefined = bytes(map(not_, self.sections))  # 1 for each that is
+        self.defined = self.undefined.translate(_ZERO)
 
     def __len__(self) -> int:
         return len(self.names)
 
+    def choose(self, *masks: bytes) -> list[int]:
+        """The numbers of the symbols for which no mask is 0."""
+        return list(compress(range(len(self)), _join(masks)))
+
+
+def _join(masks: Iterable[bytes]) -> bytes:
+    """1 wherever all masks, of 0 and 1, have it; at the speed of C."""
+    first, *others = masks
+    joined = int.from_bytes(first, "little")
+    for mask in others:
+        joined &= int.from_bytes(mask, "little")
+    return joined.to_bytes(len(first), "little")
+
 
 def judge_values(symbols: SymbolColumns, strings: bytes, memory: Memory) -> Iterator[str]:
     """Functions that it defines where no code is."""
-    functions = symbols.types.translate(_FUNCTION)
-    rows = compress(zip(symbols.values, symbols.sections, strict=True), functions)
-    addresses = [value for value, section in rows if 0 < section < _SHN_LORESERVE]
-    wrong = find_outside(memory.code, addresses)
+    functions = _join((symbols.types.translate(_FUNCTION), symbols.defined))
+    if max(compress(symbols.sections, functions), default=0) >= _SHN_LORESERVE:
+        ordinary = bytes(section < _SHN_LORESERVE for section in symbols.sections)
+        functions = _join((functions, ordinary))
+    wrong = find_outside(memory.code, list(compress(symbols.values, functions)))
     if wrong is not None:
         index = symbols.values.index(wrong)
         name = name_at(strings, symbols.names[index]).decode("utf-8", "backslashreplace")
@@ -59,25 +88,23 @@ def judge_symbols(symbols: SymbolColumns, strings: bytes, *, is_program: bool) -
         yield "has a dynamic symbol whose binding no loader knows"
     elif any(binding and kind not in _TYPES for binding, kind in kinds):
         yield "has a dynamic symbol of a type that no lookup finds"
-    for index in range(1, len(symbols)):
-        section, binding = symbols.sections[index], symbols.bindings[index]
-        if binding and not strings[symbols.names[index]]:
-            yield f"has a dynamic symbol without a name (number {index}), which no lookup finds"
-            return
-        if not section and (fault := _judge_undefined(symbols, index, is_program=is_program)):
+    if 0 in map(strings.__getitem__, compress(symbols.names, symbols.bindings)):
+        yield "has a dynamic symbol without a name, which no lookup finds"
+    for mask, fault in _find_undefined(symbols, is_program=is_program):
+        for index in symbols.choose(symbols.undefined, mask)[:1]:
             name = name_at(strings, symbols.names[index]).decode("utf-8", "backslashreplace")
             yield f"needs {name} of others, and its entry in DT_SYMTAB {fault}"
-            return
 
 
-def _judge_undefined(symbols: SymbolColumns, index: int, *, is_program: bool) -> str:
-    """Why a loader takes a symbol for its own that it has not; "" where it does not."""
-    if not symbols.bindings[index]:
-        return "is local" if symbols.names[index] else ""
-    if symbols.visibilities[index] & 3 in (_STV_INTERNAL, _STV_HIDDEN):
-        return "is hidden"
+def _find_undefined(symbols: SymbolColumns, *, is_program: bool) -> Iterator[tuple[bytes, str]]:
+    """Why a loader takes symbols for its own that it has not, and which."""
+    if symbols.bindings.find(0, 1) >= 0:
+        named = bytes(map(bool, symbols.names))
+        yield _join((symbols.bindings.translate(_ZERO), named)), "is local"
+    yield symbols.views.translate(_UNSEEN), "is hidden"
     # A program's may have the address of its own stub, at which all others then find it.
-    return "" if is_program or not symbols.values[index] else "has an address"
+    if not is_program and any(compress(symbols.values, symbols.undefined)):
+        yield bytes(map(bool, symbols.values)), "has an address"
 
 
 def name_at(strings: bytes, offset: int) -> bytes:
