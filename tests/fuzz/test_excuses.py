@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from fixtures.fuzz.neutral import neutralise_macho, neutralise_pe
+from fixtures.fuzz.readers import Readers
+from fixtures.fuzz.wine_oracle import begins_in_code
+from fixtures.samples import read_macho_sample, read_pe_sample
+
+PE, MACHO = read_pe_sample("plain.dll"), read_macho_sample("plain.dylib")
+HEADER = struct.unpack_from("<I", PE, 60)[0]
+
+
+def damage(content: bytes, offset: int, value: int) -> bytes:
+    return content[:offset] + struct.pack("<I", value) + content[offset + 4 :]
+
+
+@pytest.mark.parametrize("offset", [HEADER + 12, HEADER + 24 + 112 + 8 * 6])
+def test_symbols_and_debug_information_are_no_loader_s(offset: int) -> None:
+    assert neutralise_pe(damage(PE, offset, 0x7000)) == neutralise_pe(PE)
+
+
+def test_the_import_directory_is_a_loader_s() -> None:
+    damaged = damage(PE, HEADER + 24 + 112 + 8, 0x7000)
+    assert neutralise_pe(damaged) != neutralise_pe(PE)
+
+
+def test_relocations_of_sections_are_a_linker_s() -> None:
+    first = MACHO.index(b"__text")
+    assert neutralise_macho(damage(MACHO, first + 56, 0x7000)) == neutralise_macho(MACHO)
+    assert neutralise_macho(damage(MACHO, first + 48, 0x7000)) != neutralise_macho(MACHO)
+
+
+def test_what_is_left_is_still_read() -> None:
+    for name, program, content in (
+        ("PE", "llvm-readobj", neutralise_pe(PE)),
+        ("MachO", "llvm-objdump", neutralise_macho(MACHO)),
+    ):
+        readers = Readers(name, program, ["--private-headers"] if name == "MachO" else ["-h"])
+        assert readers.read(content) == ""
+        readers.close()
+
+
+@pytest.mark.parametrize("cut", [0, 30, 62, 100, 200])
+def test_what_is_cut_is_left_as_it_is(cut: int) -> None:
+    assert len(neutralise_pe(PE[:cut])) == cut
+    assert len(neutralise_macho(MACHO[:cut])) == cut
+
+
+def test_an_entry_point_lies_in_code_or_not() -> None:
+    assert begins_in_code(damage(PE, HEADER + 40, 0x1000))
+    assert not begins_in_code(damage(PE, HEADER + 40, 0x10))
