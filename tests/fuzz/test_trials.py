@@ -130,7 +130,7 @@ def test_a_kept_find_makes_its_mutant_again(tmp_path: Path) -> None:
         said="second is not 0",
         number=3,
     )
-    document = read(write(find, SEED, tmp_path))
+    (document,) = read(write(find, SEED, tmp_path))
     assert rebuild(document, SEED.content) == bytes(8) + b"\7" + bytes(3)
     assert document["fields"] == "second 0x0 -> 0x7"
 
