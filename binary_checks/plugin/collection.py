@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Find the packages that the user named, and what is expected of them."""
     for family, subject in FAMILIES.items():
         config.addinivalue_line("markers", f"{family}: {subject}")
+    if config.getini(DEAF_INI):
+        # xdist's workers say what they run on, for which platform starts a program: uname -p.
+        vars(platform.uname()).setdefault("processor", "")
     config.stash[SESSION] = session = open_session(config)
     config.pluginmanager.register(Scribe(config, session.ledger), SCRIBE)
     _spell_nodes_as_they_are(config, frozenset(session.packages.values()))
