@@ -144,7 +144,10 @@ def _inspect(options: argparse.Namespace) -> None:
     settings = Settings(profile=profile, python=Path(sys.executable))
     kept = None if options.kept is None else Path(options.kept)
     shelf = Shelf(
-        map(Path, options.beside), fetches=options.fetches or kept is not None, folder=kept
+        map(Path, options.beside),
+        fetches=options.fetches or kept is not None,
+        folder=kept,
+        limit_factor=profile.limit_factor,
     )
     facts = Facts(Subject(path=Path(options.package)), settings, shelf)
     try:

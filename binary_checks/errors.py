@@ -40,6 +40,13 @@ class Unavailable(BinaryChecksError):
     """There is something to look at, but it cannot be looked at here; never a pass."""
 
 
+class TooLarge(Unavailable):
+    """There is more of something than we read: a limit of ours hides the rest, which is a failure.
+
+    Else a package could hide its faults behind ten million symbols.
+    """
+
+
 class CheckError(BinaryChecksError):
     """A check broke, or says what no check can say; the fault of whoever wrote it."""
 

@@ -55,7 +55,12 @@ class Shelf:
     """
 
     def __init__(
-        self, paths: Iterable[Path], *, fetches: bool = False, folder: Path | None = None
+        self,
+        paths: Iterable[Path],
+        *,
+        fetches: bool = False,
+        folder: Path | None = None,
+        limit_factor: int = 1,
     ) -> None:
         self.given = tuple(paths)  # folders as folders: an installer takes from them what it wants
         self.paths = tuple(_wheels_in(self.given))
@@ -63,6 +68,7 @@ class Shelf:
         self._folder = folder and folder.absolute()
         self._private: tempfile.TemporaryDirectory[str] | None = None
         self._opened: dict[Path, Package] = {}
+        self._reader = objects.Raised(limit_factor)
 
     def others(self, than: Path) -> tuple[Package, ...]:
         """Every package on the shelf except that one. Raises GatherError."""
@@ -93,7 +99,7 @@ class Shelf:
     def _open(self, path: Path) -> Package:
         if path not in self._opened:
             try:
-                self._opened[path] = packages.open_package(path, objects)
+                self._opened[path] = packages.open_package(path, self._reader)
             except PackageError as error:  # the judged package is not to blame
                 raise GatherError(f"given beside the package: {error}") from None
         return self._opened[path]
@@ -114,6 +120,7 @@ class Facts:
         self._subject = subject
         self.settings = settings
         self._shelf = shelf
+        self._reader = objects.Raised(settings.profile.limit_factor)
         self._progress = progress
         self._remembered: dict[object, Any] = {}
         self._gatherers: dict[type, Callable[[], Any]] = {
@@ -181,7 +188,7 @@ class Facts:
         self._remembered.clear()
 
     def _read_package(self) -> Package:
-        return self._subject.open(self._progress)
+        return self._subject.open(self._progress, self._reader)
 
     def _name_target(self) -> TargetSystem:
         profile = self.settings.profile
@@ -196,7 +203,7 @@ class Facts:
         elif self._subject.installation is not None:
             from binary_checks.required import find_around
 
-            around = find_around(package, self._subject.installation, target, others)
+            around = find_around(package, self._subject.installation, target, others, self._reader)
             # What is not there is lacking: nobody is to give it besides.
             others, requirements = (*others, *around), ()
         return loaders.simulate(package, target, others=others, requirements=requirements)

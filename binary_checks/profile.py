@@ -18,6 +18,8 @@ from binary_checks.model import Problem
 from binary_checks.records import dataclass
 from binary_checks.toml_values import convert, reject_unknown
 
+_LARGEST_FACTOR = 1024
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KnownProblem:
@@ -52,6 +54,7 @@ class Profile:
     system_libraries: frozenset[str] = frozenset()  # what users have besides the policy's
     dll_directories: tuple[str, ...] = ()  # where the package's code has Windows look for DLLs
     timeout: float = 300.0  # seconds for one probe process
+    limit_factor: int = 1  # so many times as much of an object file is read as usual
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by check id, by name
     known_problems: tuple[KnownProblem, ...] = ()
     shipped: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # options, if it extends
@@ -150,6 +153,7 @@ def _profile(
         "system_libraries": tuple[str, ...],
         "dll_directories": tuple[str, ...],
         "timeout": float,
+        "limit_factor": int,
         "options": dict,
         "known_problems": list,
     }
@@ -159,6 +163,8 @@ def _profile(
     }
     if not 0 < values.get("timeout", 1) < 1e6:  # a wait has its limits, too
         raise ProfileError(f"profile {source}: timeout: {values['timeout']} is no span of seconds")
+    if not 1 <= values.get("limit_factor", 1) <= _LARGEST_FACTOR:
+        raise ProfileError(f"profile {source}: limit_factor: not from 1 to {_LARGEST_FACTOR}")
     base = _load(values["extends"], folder, above) if "extends" in values else Profile()
     return Profile(
         source=source,
@@ -169,6 +175,7 @@ def _profile(
         system_libraries=base.system_libraries | frozenset(values.get("system_libraries", ())),
         dll_directories=base.dll_directories + values.get("dll_directories", ()),
         timeout=values.get("timeout", base.timeout),
+        limit_factor=values.get("limit_factor", base.limit_factor),
         options=_merge(base.options, values.get("options", {}), source),
         shipped=base.shipped,
         known_problems=base.known_problems

@@ -15,13 +15,13 @@ from packaging.utils import (
 )
 from packaging.version import Version
 
-from binary_checks import objects
 from binary_checks.environments.downloads import download
 from binary_checks.environments.foreign_tags import ForeignPython, describe_python
 from binary_checks.errors import GatherError, PackageError
 from binary_checks.loaders.requirements import find_required, fits
 from binary_checks.model import Distribution, Interpreter, Package, TargetSystem, Wheel
 from binary_checks.model.requirements import demand_names
+from binary_checks.model.source import ObjectReader
 from binary_checks.packages import installed
 from binary_checks.packages.installed import Installation
 from binary_checks.records import dataclass
@@ -56,6 +56,7 @@ def find_around(
     installation: Installation,
     target: TargetSystem,
     given: Iterable[Package],
+    reader: ObjectReader,
 ) -> tuple[Package, ...]:
     """Read what an installed package requires, directly or not, and what lies in its own folder.
 
@@ -70,14 +71,14 @@ def find_around(
         lacking = sorted(wanted.keys() - known.keys() - found.keys())
         if not lacking:
             return tuple(there.values())
-        found.update((name, _open_beside(name, installation)) for name in lacking)
+        found.update((name, _open_beside(name, installation, reader)) for name in lacking)
 
 
-def _open_beside(name: str, installation: Installation) -> Package | None:
+def _open_beside(name: str, installation: Installation, reader: ObjectReader) -> Package | None:
     folder = installation.dist_info.parent
     try:
         found = installed.find_installation(name, (folder,), installation.prefix)
-        return found and installed.open_beside(found, objects)
+        return found and installed.open_beside(found, reader)
     except PackageError:
         return None
 

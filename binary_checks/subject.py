@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from binary_checks import objects, packages
 from binary_checks.errors import GatherError
 from binary_checks.model import Distribution, Format, InstalledPackage, Package
+from binary_checks.model.source import ObjectReader
 from binary_checks.packages import Preview, Progress
 from binary_checks.records import dataclass
 
@@ -39,16 +40,16 @@ class Subject:
             formats=_formats(self.stated),
         )
 
-    def open(self, progress: Progress | None = None) -> Package:
+    def open(self, progress: Progress | None = None, reader: ObjectReader = objects) -> Package:
         """Read it, or as much of it as was not stated. Raises PackageError."""
         if self.installation is None:
             if self.stated is None:
-                return packages.open_package(self.path, objects, progress)
+                return packages.open_package(self.path, reader, progress)
             return replace(self.stated, path=self.path)
         from binary_checks.packages import installed
 
         if self.stated is None:
-            return installed.open_package(self.installation, objects, progress)
+            return installed.open_package(self.installation, reader, progress)
         return replace(
             installed.survey(self.installation),
             objects=self.stated.objects,

@@ -9,36 +9,20 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from binary_checks.check import Check
-from binary_checks.errors import BinaryChecksError, CheckError, NotApplicable, Unavailable
-from binary_checks.facts import Facts
+from binary_checks.cases import Case
+from binary_checks.errors import BinaryChecksError, CheckError, TooLarge, Unavailable
 from binary_checks.lines import one_line
 from binary_checks.model import (
-    DeviceFile,
-    ElfFile,
     Finding,
-    Format,
-    MachOFile,
-    MalformedObject,
     Note,
     NotLooked,
     ObjectFile,
-    Package,
-    PeFile,
     Problem,
-    StaticArchive,
-    UnreadObject,
 )
 from binary_checks.profile import KnownProblem, Profile
 from binary_checks.records import dataclass
 
-FORMATS: dict[type, Format] = {
-    ElfFile: Format.ELF,
-    MachOFile: Format.MACHO,
-    PeFile: Format.PE,
-    StaticArchive: Format.ARCHIVE,
-    DeviceFile: Format.DEVICE,
-}
+_RAISE = "raise limit_factor in the profile, or accept it there"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,18 +31,6 @@ class Accepted:
 
     problem: Problem
     reason: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Case:
-    """A check with everything that it needs to judge one package."""
-
-    check: Check[Any]
-    package_file_name: str
-    names: tuple[str, ...] = ()  # by which a profile may know the package beside
-    subjects: tuple[Any, ...]  # what it is called on, one after the other
-    evidence: tuple[Any, ...]  # the later positional arguments, the same for every subject
-    unread: tuple[NotLooked, ...] = ()  # objects that it should have seen and could not
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,80 +57,20 @@ def problem_line(check_id: str, package_file_name: str, problem: Problem | NotLo
     return one_line(": ".join(part for part in parts if part))
 
 
-def applicable_formats(check: Check[Any]) -> frozenset[Format] | None:
-    """The formats of which one must occur for the check to be collected; None for any package."""
-    if not check.judges_objects:
-        return None
-    if ObjectFile in check.subjects:
-        return frozenset(Format)
-    return frozenset(FORMATS[kind] for kind in check.subjects)
-
-
-def prepare(check: Check[Any], facts: Facts) -> Case:
-    """Gather what the check asks for.
-
-    Raises NotApplicable, Unavailable, PackageError or GatherError.
-    """
-    if check.judges_objects:
-        package = facts.get(Package)
-        subjects: tuple[Any, ...] = _subjects(check, package)
-        unread = _unread(check, package)
-    else:
-        subjects, unread = (_first_of(check.subjects, facts),), ()
-    evidence = tuple(_first_of(kinds, facts) for kinds in check.facts[1:])
-    return Case(
-        check=check,
-        package_file_name=facts.path.name,
-        names=facts.wheel_names,
-        subjects=subjects,
-        evidence=evidence,
-        unread=unread,
-    )
-
-
-def _subjects(check: Check[Any], package: Package) -> tuple[ObjectFile, ...]:
-    subjects = tuple(item for item in package.objects if isinstance(item, check.subjects))
-    unread = _unread(check, package)
-    if not subjects and unread:
-        raise Unavailable(f"none of {len(unread)} objects could be read: {unread[0].sentence}")
-    if not subjects:
-        formats = applicable_formats(check) or frozenset()
-        raise NotApplicable(f"no {' or '.join(sorted(formats))} object in the package")
-    return subjects
-
-
-def _unread(check: Check[Any], package: Package) -> tuple[NotLooked, ...]:
-    formats = applicable_formats(check) or frozenset()
-    unreadable: tuple[MalformedObject | UnreadObject, ...] = (*package.malformed, *package.unread)
-    return tuple(
-        NotLooked(path=item.path, sentence=item.reason)
-        for item in unreadable
-        if item.format in formats
-    )
-
-
-def _first_of(kinds: tuple[type, ...], facts: Facts) -> Any:
-    """The first of the accepted classes that the package has a fact of."""
-    for kind in kinds[:-1]:
-        try:
-            return facts.get(kind)
-        except NotApplicable:
-            continue
-    return facts.get(kinds[-1])
-
-
 def judge(case: Case, profile: Profile, today: date) -> Verdict:
     """Call the check on every subject and sort its findings; never stops at the first.
 
     Raises CheckError when the check breaks, or yields something else than findings.
     """
-    problems: set[Problem] = set()
-    not_looked: set[NotLooked] = set(case.unread)
+    problems = {_too_large(each) for each in case.unread if each.too_large}
+    not_looked = {each for each in case.unread if not each.too_large}
     notes: set[Note] = set()
     options = profile.options.get(case.check.id, {})
     for subject in case.subjects:
         for finding in _ask(case, subject, options):
-            if isinstance(finding, NotLooked):
+            if isinstance(finding, NotLooked) and finding.too_large:
+                problems.add(_too_large(finding))
+            elif isinstance(finding, NotLooked):
                 not_looked.add(finding)
             elif isinstance(finding, Note):
                 notes.add(finding)
@@ -180,6 +92,12 @@ def judge(case: Case, profile: Profile, today: date) -> Verdict:
     )
 
 
+def _too_large(hidden: NotLooked) -> Problem:
+    """What a limit of ours hides is a problem: behind ten million symbols lay four faults."""
+    sentence = f"too large to inspect: {hidden.sentence}; {_RAISE}"
+    return Problem(path=hidden.path, sentence=sentence)
+
+
 def _ask(
     case: Case, subject: Any, options: Mapping[str, Any]
 ) -> Iterator[Problem | NotLooked | Note]:
@@ -194,7 +112,8 @@ def _ask(
                 raise CheckError(f"the check yields {finding!r:.80}, which is no finding")
             yield _complete(finding, path)
     except Unavailable as error:  # of one object the symbols may not be known
-        yield NotLooked(path=_encodable(path), sentence=str(error))
+        too_large = isinstance(error, TooLarge)
+        yield NotLooked(path=_encodable(path), sentence=str(error), too_large=too_large)
     except BinaryChecksError:
         raise
     except (Exception, SystemExit) as error:

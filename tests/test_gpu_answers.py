@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from binary_checks.cases import prepare
 from binary_checks.check import find_checks
 from binary_checks.environments import run
 from binary_checks.environments.processes import Ended
@@ -24,7 +25,7 @@ from binary_checks.model import NotLooked
 from binary_checks.packages.installed import Installation
 from binary_checks.profile import load_profile, validate
 from binary_checks.subject import Subject
-from binary_checks.verdict import Verdict, judge, prepare, problem_line
+from binary_checks.verdict import Verdict, judge, problem_line
 from fixtures.build_wheel import build_wheel
 from fixtures.gpu.answers import SOUND, StandIn, change
 from fixtures.installation import install_by_hand

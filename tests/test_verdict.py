@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from binary_checks.cases import Case, applicable_formats, prepare
 from binary_checks.check import Check, check
-from binary_checks.errors import CheckError, NotApplicable, Unavailable
+from binary_checks.errors import CheckError, NotApplicable, TooLarge, Unavailable
 from binary_checks.model import (
     CondaPackage,
     ElfFile,
@@ -28,14 +29,7 @@ from binary_checks.model import (
     Wheel,
 )
 from binary_checks.profile import KnownProblem, Profile
-from binary_checks.verdict import (
-    Case,
-    Verdict,
-    applicable_formats,
-    judge,
-    prepare,
-    problem_line,
-)
+from binary_checks.verdict import Verdict, judge, problem_line
 from fixtures.values import elf_file, wheel
 
 TODAY = date(2026, 6, 1)
@@ -251,3 +245,34 @@ def test_findings_may_be_a_list_and_hold_half_a_character() -> None:
 
     problem = verdict_on(mine, PACKAGE).problems[0]
     assert problem.sentence == "half \\ud800"
+
+
+def test_what_a_limit_hides_is_a_problem_that_a_profile_may_accept() -> None:
+    hidden = UnreadObject(path="demo/a.so", format=Format.ELF, reason="long", too_large=True)
+    facts = GivenFacts(wheel(objects=[elf_file()], unread=[hidden]))
+    (problem,) = judge(prepare(absolute_path, facts), Profile(), TODAY).problems
+    assert problem.path == "demo/a.so"
+    assert problem.sentence.startswith("too large to inspect: long; raise limit_factor")
+    known = KnownProblem(check="absolute-path", reason="ours", match="too large to inspect")
+    verdict = judge(prepare(absolute_path, facts), Profile(known_problems=(known,)), TODAY)
+    assert not verdict.problems
+    assert len(verdict.accepted) == 1
+
+
+def test_what_no_reader_could_read_without_a_limit_is_no_problem() -> None:
+    unread = UnreadObject(path="demo/a.so", format=Format.ELF, reason="of another kind")
+    facts = GivenFacts(wheel(objects=[elf_file()], unread=[unread]))
+    verdict = judge(prepare(absolute_path, facts), Profile(), TODAY)
+    assert not verdict.problems
+    assert [each.sentence for each in verdict.not_looked] == ["of another kind"]
+
+
+def test_a_limit_that_a_check_meets_itself_is_a_problem() -> None:
+    @check
+    def too_long(library: ElfFile) -> Iterator[str]:
+        raise TooLarge(f"{library.path} has no end")
+        yield ""
+
+    case = prepare(too_long, GivenFacts(wheel(objects=[elf_file()])))
+    (problem,) = judge(case, Profile(), TODAY).problems
+    assert "too large to inspect" in problem.sentence

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from packaging.tags import Tag, parse_tag
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from binary_checks.check import check
+from binary_checks.checks.unloaded_objects import could_not_look
 from binary_checks.model import (
     Finding,
     Kind,
@@ -227,4 +229,5 @@ def _unread(package: Wheel) -> Iterator[MalformedObject | UnreadObject]:
 
 
 def _not_looked(item: MalformedObject | UnreadObject) -> NotLooked:
-    return NotLooked(path=item.path, sentence=f"{item.format.value} not read: {item.reason}")
+    found = could_not_look(item)
+    return replace(found, sentence=f"{item.format.value} not read: {item.reason}")

@@ -34,7 +34,13 @@ def find_unread(
     if not (unread or found):
         raise NotApplicable(absent)
     for item in unread:
-        yield NotLooked(path=item.path, sentence=item.reason)
+        yield could_not_look(item)
+
+
+def could_not_look(item: MalformedObject | UnreadObject) -> NotLooked:
+    """Say of one object why nobody could read it."""
+    too_large = isinstance(item, UnreadObject) and item.too_large
+    return NotLooked(path=item.path, sentence=item.reason, too_large=too_large)
 
 
 def find_unloaded(linkage: Linkage, package: Package) -> Iterator[NotLooked]:

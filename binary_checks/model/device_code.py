@@ -55,6 +55,7 @@ class DeviceContainers:
     offset: int = 0  # of the first, bytes from the start of the file
     member: str = ""  # of a static archive, which has the first
     reason: str = ""  # why the targets are not known, or not all
+    too_large: bool = False  # that is so because there is more of something than is read
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,10 +15,14 @@ class Problem:
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
 class NotLooked:
-    """One place where a check could not look, and why: never a pass."""
+    """One place where a check could not look, and why: never a pass.
+
+    What is ``too_large`` for us to look at is a problem.
+    """
 
     path: str = ""
     sentence: str
+    too_large: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)

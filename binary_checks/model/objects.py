@@ -235,3 +235,4 @@ class UnreadObject:
     path: str
     format: Format
     reason: str
+    too_large: bool = False  # it has more of something than is read

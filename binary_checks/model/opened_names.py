@@ -14,3 +14,4 @@ class OpenedNames:
 
     names: tuple[str, ...] = ()  # sorted, without its own and those that it needs
     unread: str = ""  # why not all of the data were searched; "" where they were
+    too_large: bool = False  # that is so because there is more of something than is read

@@ -11,15 +11,16 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
-from binary_checks.errors import MalformedError, Unavailable
+from binary_checks.errors import MalformedError, TooLarge, Unavailable
 from binary_checks.model import Format, MalformedObject, ObjectFile, UnreadObject
 from binary_checks.model.source import ByteSource, Scout
+from binary_checks.objects.limits import raised_by
 from binary_checks.objects.promised_formats import promised_format, refuse
 
 if TYPE_CHECKING:
     from binary_checks.objects.device_scout import DeviceScout
 
-__all__ = ["announce", "read_objects", "recognise", "retained", "scout"]
+__all__ = ["Raised", "announce", "read_objects", "recognise", "retained", "scout"]
 
 _HEAD = 64
 
@@ -128,4 +129,30 @@ def _read(
     except MalformedError as error:
         return (MalformedObject(path=path, format=found, offset=error.offset, reason=error.reason),)
     except Unavailable as error:  # there is more of something than is read
-        return (UnreadObject(path=path, format=found, reason=str(error)),)
+        too_large = isinstance(error, TooLarge)
+        return (UnreadObject(path=path, format=found, reason=str(error), too_large=too_large),)
+
+
+class Raised:
+    """An ObjectReader that reads so many times as much of a file as this module does."""
+
+    def __init__(self, factor: int) -> None:
+        self._factor = factor
+        self.recognise, self.announce = recognise, announce
+
+    def retained(self, head: bytes, size: int) -> tuple[tuple[int, int], ...]:
+        """The ranges (start, end) that ``read_objects`` may ask for."""
+        with raised_by(self._factor):
+            return retained(head, size)
+
+    def scout(self, head: bytes, size: int) -> Scout | None:
+        """Whoever finds what the first bytes do not tell of."""
+        with raised_by(self._factor):
+            return scout(head, size)
+
+    def read_objects(
+        self, path: str, source: ByteSource
+    ) -> tuple[ObjectFile | MalformedObject | UnreadObject, ...]:
+        """Every object in the file."""
+        with raised_by(self._factor):
+            return read_objects(path, source)

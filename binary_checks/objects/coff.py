@@ -21,7 +21,7 @@ _LONGEST_NAME = 64
 def find_coff_sections(source: ByteSource) -> Iterator[tuple[str, int, int]]:
     """Name, offset and size of each section; nothing for what is no COFF object.
 
-    Raises MalformedError where they lie beyond the end, Unavailable for too many.
+    Raises MalformedError where they lie beyond the end, TooLarge for too many.
     """
     if source.size < _FILE.size:
         return

@@ -24,6 +24,7 @@ from binary_checks.objects.device_walk import (
     Target,
     Walk,
 )
+from binary_checks.objects.limits import raised
 
 SECTIONS: Final = (".nv_fatbin", "__nv_relfatbin", ".hip_fatbin")
 """CUDA, relocatable CUDA and HIP: where compilers put code for the GPU."""
@@ -121,7 +122,8 @@ class _Reading:
     def __init__(self) -> None:
         self._tally = Tally()
         self._faults: list[DeviceFault] = []
-        self._sets: dict[tuple[Targets, str], tuple[int, int, int]] = {}  # count, first, offset
+        # To count, first and offset.
+        self._sets: dict[tuple[Targets, str, bool], tuple[int, int, int]] = {}
         self._count = 0
 
     def add(self, found: Container | Rest | DeviceFault) -> None:
@@ -131,13 +133,14 @@ class _Reading:
                 self._faults.append(found)
             return
         if isinstance(found, Rest):
-            self._sets[(), found.reason] = (0, self._count, found.offset)
+            self._sets[(), found.reason, found.too_large] = (0, self._count, found.offset)
             return
         for each in found.sums:
             self._tally.add(*each)
-        key = (tuple(each.target for each in found.sums), found.reason)
+        key = (tuple(each.target for each in found.sums), found.reason, found.too_large)
         if len(self._sets) >= _MOST_SETS and key not in self._sets:
-            key = ((), f"no more than {_MOST_SETS} sets of targets are told apart")
+            reason = f"no more than {_MOST_SETS} sets of targets are told apart"
+            key = ((), reason, True)
         count, first, offset = self._sets.get(key, (0, self._count, found.offset))
         self._sets[key] = (count + 1, first, offset)
         self._count += 1
@@ -165,8 +168,9 @@ class _Reading:
                     first=first,
                     offset=offset,
                     reason=reason,
+                    too_large=too_large,
                 )
-                for (targets, reason), (count, first, offset) in self._sets.items()
+                for (targets, reason, too_large), (count, first, offset) in self._sets.items()
             ),
             "device_faults": tuple(self._faults),
         }
@@ -176,7 +180,7 @@ def _follow_all(
     source: ByteSource, extents: Iterable[Extent]
 ) -> Iterator[Container | Rest | DeviceFault]:
     """What walks through the parts find, with the bytes that they ask for."""
-    left = _MOST_ASKED
+    left = most = raised(_MOST_ASKED)
     for start, end in extents:
         walk = walk_device_code(start, end)
         try:
@@ -187,8 +191,8 @@ def _follow_all(
                     step = next(walk)
                     continue
                 if not left:
-                    reason = f"no more than {_MOST_ASKED} heads of device code are read of a file"
-                    yield Rest(step.offset, reason)
+                    reason = f"no more than {most} heads of device code are read of a file"
+                    yield Rest(step.offset, reason, too_large=True)
                     return
                 left -= 1
                 step = walk.send(source.read(*step))

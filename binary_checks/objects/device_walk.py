@@ -40,6 +40,7 @@ class Container(NamedTuple):
     offset: int
     sums: tuple[Sum, ...]  # sorted by target, each once
     reason: str = ""  # why its targets are not known, or not all
+    too_large: bool = False  # for it has more of something than is read
 
 
 class Rest(NamedTuple):
@@ -47,6 +48,7 @@ class Rest(NamedTuple):
 
     offset: int  # from the start of the file, up to the end of the device code
     reason: str
+    too_large: bool = False  # for there is more of something than is read
 
 
 NEAR: Final = 64

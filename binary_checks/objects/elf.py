@@ -112,7 +112,7 @@ def watchers(head: bytes, size: int, device: DeviceScout | None) -> tuple[Scout,
 
 
 def read(path: str, source: ByteSource) -> tuple[ElfFile | UnreadObject, ...]:
-    """The one object of an ELF file. Raises MalformedError, or Unavailable for what is too long."""
+    """The one object of an ELF file. Raises MalformedError, or TooLarge for what is too long."""
     header = read_header(source)
     segments = read_segments(source, header)
     sections = read_sections(source, header)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from binary_checks.errors import MalformedError, Unavailable
+from binary_checks.errors import MalformedError, TooLarge
 from binary_checks.objects.elf_segments import PT_DYNAMIC, LoadedImage, Segment
 
 DT_NEEDED: Final = 1
@@ -110,7 +110,7 @@ def decode(name: bytes) -> str:
 def read_dynamic(image: LoadedImage, segments: Iterable[Segment]) -> Dynamic:
     """Read PT_DYNAMIC and its string table.
 
-    Raises MalformedError, or Unavailable for more than is read.
+    Raises MalformedError, or TooLarge for more than is read.
     """
     segment = next((s for s in segments if s.type == PT_DYNAMIC), None)
     if segment is None:
@@ -136,5 +136,5 @@ def _read_strings(image: LoadedImage, dynamic: Dynamic) -> bytes:
     for start in range(0, size - _LONGEST + 1, _LONGEST):
         if strings.find(b"\0", start, start + _LONGEST) < 0:
             reason = f"DT_STRTAB holds a string of more than {_LONGEST} bytes, none so long is read"
-            raise Unavailable(reason)
+            raise TooLarge(reason)
     return strings

@@ -65,7 +65,7 @@ class ElfHeader(NamedTuple):
 def read_header(source: ByteSource) -> ElfHeader:
     """Read and verify the ELF header and the extent of both tables.
 
-    Raises MalformedError, or Unavailable where they are too long.
+    Raises MalformedError, or TooLarge where they are too long.
     """
     start = source.read(0, min(64, source.size))
     if len(start) < 16 or start[:4] != MAGIC:

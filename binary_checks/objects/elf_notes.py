@@ -25,7 +25,7 @@ class Notes(NamedTuple):
 
 
 def read_notes(source: ByteSource, header: ElfHeader, segments: Iterable[Segment]) -> Notes:
-    """Read every PT_NOTE; the first note of a kind counts. Raises Unavailable for a long one."""
+    """Read every PT_NOTE; the first note of a kind counts. Raises TooLarge for a long one."""
     build_id = isa_level = ""
     for segment in segments:
         if segment.type != PT_NOTE or not segment.file_size:

@@ -67,7 +67,7 @@ def column(kind: str, content: bytes, byte_order: str) -> array[int]:
 def read_relocations(
     image: LoadedImage, dynamic: Dynamic, types: RelocationTypes
 ) -> RelocationTables:
-    """Read the tables that a loader goes through. Raises MalformedError, or Unavailable."""
+    """Read the tables that a loader goes through. Raises MalformedError, or TooLarge."""
     tables = tuple(_read_tables(image, dynamic, types))
     wide = image.header.bits == 64
     content = b""

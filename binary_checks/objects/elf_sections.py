@@ -36,7 +36,7 @@ class Section(NamedTuple):
 def read_sections(source: ByteSource, header: ElfHeader) -> tuple[Section, ...]:
     """Read every section header, in order.
 
-    Raises MalformedError where names lie outside, Unavailable where they are too long.
+    Raises MalformedError where names lie outside, TooLarge where they are too long.
     """
     start, end = header.sections_offset, header.sections_end
     if not header.section_count:

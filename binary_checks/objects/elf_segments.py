@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
-from binary_checks.errors import MalformedError, Unavailable
+from binary_checks.errors import MalformedError, TooLarge
 from binary_checks.model.source import ByteSource
 from binary_checks.objects.elf_header import ElfHeader
+from binary_checks.objects.limits import raised
 
 PT_LOAD: Final = 1
 PT_DYNAMIC: Final = 2
@@ -101,7 +102,7 @@ class LoadedImage:
     def read(self, address: int, length: int, what: str, most: int = 0) -> bytes:
         """Exactly length bytes from the address on, all of them in one segment.
 
-        Raises MalformedError, or Unavailable for more than ``most``, if that is not 0.
+        Raises MalformedError, or TooLarge for more than ``most``, if that is not 0.
         """
         if not length:
             return b""
@@ -110,8 +111,8 @@ class LoadedImage:
             raise MalformedError(
                 f"{what} has {length:#x} bytes, its segment only {available:#x} more", offset
             )
-        if 0 < most < length:
-            raise Unavailable(f"{what} has {length} bytes, no more than {most} are read")
+        if 0 < (most := raised(most)) < length:
+            raise TooLarge(f"{what} has {length} bytes, no more than {most} are read")
         return self._source.read(offset, length)
 
     def unpack(self, layout: Struct, address: int, what: str) -> tuple[Any, ...]:

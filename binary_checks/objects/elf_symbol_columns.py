@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import compress
 
-from binary_checks.errors import MalformedError, Unavailable
+from binary_checks.errors import MalformedError, TooLarge
 from binary_checks.objects.elf_dynamic import decode
 from binary_checks.objects.elf_segments import LoadedImage
 
@@ -101,7 +101,7 @@ class DynamicSymbols:
         """The names of those symbols.
 
         Linkers merge common endings, so that a name may begin inside of another. All names of a
-        real file together are about as long as its strings. Raises Unavailable for those made to
+        real file together are about as long as its strings. Raises TooLarge for those made to
         explode.
         """
         strings, most = self.strings, 2 * len(self.strings) + (1 << 20)
@@ -114,7 +114,7 @@ class DynamicSymbols:
             length += sum(map(len, pieces))
             if length > most:
                 reason = f"have more than {most} bytes together, no more are read"
-                raise Unavailable(f"the names of the symbols of {self.path} {reason}")
+                raise TooLarge(f"the names of the symbols of {self.path} {reason}")
         return names
 
 

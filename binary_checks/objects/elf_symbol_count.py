@@ -33,7 +33,7 @@ def count_symbols(
 ) -> int:
     """How many entries DT_SYMTAB has.
 
-    Raises MalformedError, or Unavailable for more buckets than are read.
+    Raises MalformedError, or TooLarge for more buckets than are read.
     """
     count = _from_gnu_hash(image, dynamic) or _from_sysv_hash(image, dynamic)
     if count:

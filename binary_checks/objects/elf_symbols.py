@@ -116,7 +116,7 @@ class ElfSymbolTable(SymbolTable):
 
 
 def read_table(image: LoadedImage, dynamic: Dynamic, sections: Iterable[Section]) -> bytes:
-    """DT_SYMTAB; empty where it has no symbols. Raises MalformedError, or Unavailable for more."""
+    """DT_SYMTAB; empty where it has no symbols. Raises MalformedError, or TooLarge for more."""
     if DT_SYMTAB not in dynamic:
         return b""
     size = ENTRY_SIZE[image.header.bits]

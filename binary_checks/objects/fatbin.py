@@ -108,7 +108,7 @@ def walk_fatbin(start: int, end: int) -> ContainerWalk:
             _count(entry, size, entry.flags & _COMPRESSED or entry.unpacked_size, tally)
         at += size
     sums = tally.sums()
-    yield Container(start, sums, doubt or _doubt(sums))
+    yield Container(start, sums, doubt or _doubt(sums), too_large=bool(doubt))
     # Where not even the first entry makes sense, the size in the head may be as wrong.
     known = at > first or not size_of_all
     return (stop if known else first), known

@@ -80,7 +80,7 @@ def walk_bundle(start: int, end: int) -> ContainerWalk:
         return at, False
     if count > _MOST_ROWS:
         reason = f"a bundle has {count} code objects, no more than {_MOST_ROWS} are read"
-        yield Rest(start, reason)
+        yield Rest(start, reason, too_large=True)
         return at, False
     rows: list[_Row] = []
     reason = ""
@@ -101,7 +101,8 @@ def walk_bundle(start: int, end: int) -> ContainerWalk:
     if len(rows) < count:
         fault = f"entry {len(rows) + 1} of a bundle reaches beyond the end"
         yield DeviceFault(offset=start, reason=fault)
-    yield Container(start, _add_up(rows, [row.size for row in rows], 0), reason)
+    sums = _add_up(rows, [row.size for row in rows], 0)
+    yield Container(start, sums, reason, too_large=bool(reason))
     return max([at, *(start + row.offset + row.size for row in rows)]), len(rows) == count
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from binary_checks.errors import MalformedError, Unavailable
+from binary_checks.errors import MalformedError, TooLarge, Unavailable
 from binary_checks.model import Format, Kind, MachOFile, UnreadObject
 from binary_checks.model.source import ByteSource, Scout
 from binary_checks.objects.macho_commands import (
@@ -103,7 +103,8 @@ def _read_slices(path: str, source: ByteSource) -> Iterator[MachOFile | UnreadOb
         try:
             yield _read_slice(path, item)
         except Unavailable as error:
-            yield UnreadObject(path=path, format=Format.MACHO, reason=f"{place}{error}")
+            reason, too_large = f"{place}{error}", isinstance(error, TooLarge)
+            yield UnreadObject(path=path, format=Format.MACHO, reason=reason, too_large=too_large)
         except MalformedError as error:
             raise MalformedError(place + error.reason, item.start + error.offset) from None
 

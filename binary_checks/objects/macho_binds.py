@@ -11,7 +11,7 @@ from functools import cache
 from itertools import accumulate
 from struct import Struct
 
-from binary_checks.errors import MalformedError, Unavailable
+from binary_checks.errors import MalformedError, TooLarge
 from binary_checks.objects.leb128 import read_uleb
 
 Bind = tuple[bytes, int, bool]
@@ -140,7 +140,7 @@ _IMPORTS = {1: ("I", 1, 8, 9), 2: ("I", 2, 8, 9), 3: ("Q", 2, 16, 32)}
 def read_chained_imports(table: bytes, byte_order: str) -> Binds:
     """Every import of LC_DYLD_CHAINED_FIXUPS: a loader looks up all of them.
 
-    Raises MalformedError, or Unavailable for names that explode.
+    Raises MalformedError, or TooLarge for names that explode.
     """
     head = Struct(f"{byte_order}7I")
     if len(table) < head.size:
@@ -194,5 +194,5 @@ def _find_names(table: bytes, starts: Iterable[int]) -> Iterator[bytes]:
         length += stop - start
         if length > most:
             reason = f"have more than {most} bytes together, no more are read"
-            raise Unavailable(f"the names of the chained fixups {reason}")
+            raise TooLarge(f"the names of the chained fixups {reason}")
         yield table[start:stop]

@@ -121,7 +121,7 @@ def decode(name: bytes) -> str:
 def read_commands(source: Slice, header: MachHeader) -> Commands:
     """Read every load command; types that nobody knows are no fault.
 
-    Raises MalformedError, or Unavailable for more than are read.
+    Raises MalformedError, or TooLarge for more than are read.
     """
     size = header.commands_size
     if header.command_count * 8 > size:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from binary_checks.errors import MalformedError, Unavailable
+from binary_checks.errors import MalformedError, TooLarge, Unavailable
 from binary_checks.model import Symbol, SymbolTable
+from binary_checks.objects.limits import raised
 from binary_checks.objects.macho_names import (
     decode_names,
     join_names,
@@ -41,13 +42,14 @@ class MachOExports(SymbolTable):
         self._libraries = libraries  # by ordinal
         self._text: bytes | None = None  # all names, once they were read
         self._names: frozenset[str] | None = None
+        self._factor = raised(1)
         self._asked: set[str] = set()  # among all; of these it has
         self._found: set[str] = set()
 
     def verify(self) -> None:
-        """Read the whole trie. Raises MalformedError, or Unavailable for names that explode."""
+        """Read the whole trie. Raises MalformedError, or TooLarge for names that explode."""
         names = []
-        for name, _, ordinal in walk_trie(self._trie):
+        for name, _, ordinal in walk_trie(self._trie, self._factor):
             names.append(name)
             if ordinal:
                 library_of(name, ordinal, self._libraries)
@@ -95,7 +97,7 @@ class MachOExports(SymbolTable):
         return isinstance(name, str) and bool(self.among((name,)))
 
     def __iter__(self) -> Iterator[Symbol]:
-        return self._make_symbols(walk_trie(self._trie))
+        return self._make_symbols(walk_trie(self._trie, self._factor))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -114,4 +116,5 @@ class MachOExports(SymbolTable):
 
     def _cannot_look(self, error: MalformedError | Unavailable) -> Unavailable:
         reason = error.reason if isinstance(error, MalformedError) else error
-        return Unavailable(f"what {self._path} exports cannot be told: {reason}")
+        kind = TooLarge if isinstance(error, TooLarge) else Unavailable
+        return kind(f"what {self._path} exports cannot be told: {reason}")

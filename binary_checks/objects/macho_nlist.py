@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from binary_checks.errors import MalformedError, Unavailable
+from binary_checks.errors import MalformedError, TooLarge
 from binary_checks.objects.limits import refuse_more
 from binary_checks.objects.macho_binds import Binds, group_binds
 from binary_checks.objects.macho_commands import Command
@@ -28,7 +28,7 @@ class _Entry(NamedTuple):
 def read_nlist(source: Slice, header: MachHeader, command: Command) -> tuple[Binds, list[Export]]:
     """Imports and exports by LC_SYMTAB alone.
 
-    Raises MalformedError, or Unavailable for more than are read.
+    Raises MalformedError, or TooLarge for more than are read.
     """
     entries = list(_read_entries(source, header, command))
     two_level = header.flags & MH_TWOLEVEL
@@ -69,13 +69,11 @@ def _read_entries(source: Slice, header: MachHeader, command: Command) -> Iterat
             continue
         end = names.find(b"\0", place, place + _LONGEST)
         if end < 0 and place + _LONGEST < names_size:
-            raise Unavailable(
-                f"a symbol's name has more than {_LONGEST} bytes, none so long is read"
-            )
+            raise TooLarge(f"a symbol's name has more than {_LONGEST} bytes, none so long is read")
         if end < 0:
             raise MalformedError("a symbol's name runs beyond the string table", names_start)
         length += end - place
         if length > most:
             reason = f"have more than {most} bytes together, no more are read"
-            raise Unavailable(f"the names of its symbols {reason}")
+            raise TooLarge(f"the names of its symbols {reason}")
         yield _Entry(names[place:end], bool(kind & _TYPE), description)

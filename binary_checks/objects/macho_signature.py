@@ -62,7 +62,7 @@ class CodeDirectory(NamedTuple):
 def find_signature_faults(source: Slice, start: int, size: int) -> tuple[str, ...]:
     """What is wrong with the code signature at that place of the slice; () for nothing.
 
-    Raises Unavailable for one of more parts than are read.
+    Raises TooLarge for one of more parts than are read.
     """
     try:
         directory = _choose(_read_directories(source.read(start, size)))

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from binary_checks.errors import MalformedError, Unavailable
+from binary_checks.errors import MalformedError, TooLarge
 from binary_checks.objects.leb128 import read_uleb
 
 WEAK_DEFINITION: Final = 0x4
@@ -28,8 +28,8 @@ _REPETITION = 256
 _BEYOND = "the exports trie runs beyond its end"
 
 
-def walk_trie(trie: bytes) -> Iterator[Export]:
-    """Every export. Raises MalformedError, or Unavailable for names that explode.
+def walk_trie(trie: bytes, factor: int = 1) -> Iterator[Export]:
+    """Every export. Raises MalformedError, or TooLarge for names that explode.
 
     A node that two edges lead to may be part of a cycle, and no linker writes one.
     """
@@ -37,7 +37,7 @@ def walk_trie(trie: bytes) -> Iterator[Export]:
         return
     visited = bytearray(len(trie))
     # Of all names and what they begin with: each edge copies the name of its node.
-    most, length = min(_REPETITION * len(trie), _MOST_OF_NAMES), 0
+    most, length = min(_REPETITION * len(trie), _MOST_OF_NAMES * factor), 0
     waiting = [(0, b"")]
     try:
         while waiting:
@@ -50,11 +50,11 @@ def walk_trie(trie: bytes) -> Iterator[Export]:
             length += (count + (size > 0)) * len(name)
             if length > most:
                 reason = f"have more than {most} bytes together, no more are read"
-                raise Unavailable(f"the names of the exports trie {reason}")
+                raise TooLarge(f"the names of the exports trie {reason}")
             if size:
                 if len(name) > _LONGEST:
                     reason = f"has more than {_LONGEST} bytes, none so long is read"
-                    raise Unavailable(f"a name of the exports trie {reason}")
+                    raise TooLarge(f"a name of the exports trie {reason}")
                 yield _read_export(trie, place, name)
             place += size + 1
             for _ in range(count):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from binary_checks.model import OpenedNames
 from binary_checks.model.source import ByteSource
 from binary_checks.objects.library_names import LONGEST, Spelling, read_name
+from binary_checks.objects.limits import raised
 from binary_checks.objects.ranges import intersect, merge
 from binary_checks.objects.scouts import find_scout
 
@@ -76,6 +77,7 @@ class NameScout:
         self._found: dict[str, list[int]] = {}  # names by their places
         self._places = 0
         self._stopped = ""  # why nothing more is searched
+        self._factor = raised(1)
 
     def see(self, piece: bytes) -> Iterable[tuple[int, bytes]]:
         """Take the next piece of the file, of which nothing is worth keeping."""
@@ -115,7 +117,9 @@ class NameScout:
         done = merge([*self._searched, *self._device_code])
         left = _measure(wanted) - _measure(intersect(wanted, done))
         unread = f"{left} bytes of its read-only data were not searched" if left else ""
-        return OpenedNames(names=names, unread=self._stopped or unread)
+        return OpenedNames(
+            names=names, unread=self._stopped or unread, too_large=bool(self._stopped)
+        )
 
     def _take(self, piece: bytes, offset: int, begin: int, end: int) -> None:
         """Search what of a piece lies in an extent, from ``begin`` to ``end``."""
@@ -177,16 +181,17 @@ class NameScout:
             if place >= stop - offset or self._stopped:
                 return
             self._places += 1
-            if self._places > _MOST_PLACES:
-                self._stopped = f"it has more than {_MOST_PLACES} places that look like names"
+            if self._places > _MOST_PLACES * self._factor:
+                most = _MOST_PLACES * self._factor
+                self._stopped = f"it has more than {most} places that look like names"
                 return
             name = read_name(window, place, self._spelling)
             if name:
                 self._add(name, place + offset)
 
     def _add(self, name: str, place: int) -> None:
-        if name not in self._found and len(self._found) >= _MOST_NAMES:
-            self._stopped = f"it has more than {_MOST_NAMES} names"
+        if name not in self._found and len(self._found) >= _MOST_NAMES * self._factor:
+            self._stopped = f"it has more than {_MOST_NAMES * self._factor} names"
             return
         self._found.setdefault(name, []).append(place)
 

@@ -138,7 +138,7 @@ def _read_first_sections(head: bytes, size: int) -> tuple[Section, ...]:
 def read(path: str, source: ByteSource) -> tuple[PeFile, ...]:
     """The one object of a PE image; a DOS program or a text is no object.
 
-    Raises MalformedError, or Unavailable for what is too long.
+    Raises MalformedError, or TooLarge for what is too long.
     """
     signature = find_signature(source)
     if not signature:

@@ -38,7 +38,7 @@ class LoadConfiguration(NamedTuple):
 def read_pdb(image: MappedImage, source: ByteSource) -> str:
     """The path of the PDB file in the CodeView record; "" where there is none.
 
-    Raises MalformedError, or Unavailable for more than is read.
+    Raises MalformedError, or TooLarge for more than is read.
     """
     start, size = image.header.directories[DEBUG]
     count = size // _ENTRY_SIZE

@@ -82,7 +82,7 @@ class PeExports(PeSymbolTable):
 def read_exports(image: MappedImage) -> tuple[str, SymbolTable]:
     """The name that the export directory gives the image, and its exports.
 
-    Raises MalformedError, or Unavailable for more than are read.
+    Raises MalformedError, or TooLarge for more than are read.
     """
     start, size = image.header.directories[EXPORT]
     if not start:

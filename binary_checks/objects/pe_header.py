@@ -108,7 +108,7 @@ def find_signature(source: ByteSource) -> int:
 def read_header(source: ByteSource, signature: int) -> PeHeader:
     """Read the file header, the optional header and the directories.
 
-    Raises MalformedError, or Unavailable for too many sections.
+    Raises MalformedError, or TooLarge for too many sections.
     """
     start = signature + 4
     _verify_end(start + _FILE.size, source.size, "the file header")

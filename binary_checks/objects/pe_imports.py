@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping
 from struct import Struct
 from typing import NamedTuple
 
-from binary_checks.errors import MalformedError, Unavailable
+from binary_checks.errors import MalformedError, TooLarge
 from binary_checks.model import NO_SYMBOLS, Dependency, Symbol, SymbolTable
+from binary_checks.objects.limits import raised
 from binary_checks.objects.needs import make_dependency
 from binary_checks.objects.pe_header import DELAY_IMPORT, IMPORT
 from binary_checks.objects.pe_names import Names
@@ -109,7 +110,7 @@ def read_imports(image: MappedImage) -> Read:
 
     With them come the descriptors, and where the symbols of each end among all.
 
-    A library that several descriptors name is needed once. Raises MalformedError, or Unavailable
+    A library that several descriptors name is needed once. Raises MalformedError, or TooLarge
     for more than are read.
     """
     libraries = (*_read_eager(image), *_read_delayed(image))
@@ -160,8 +161,9 @@ def _walk(image: MappedImage, directory: int, layout: Struct) -> Iterator[int]:
     start, _ = image.header.directories[directory]
     if not start:
         return
-    yield from range(start, start + _MOST_LIBRARIES * layout.size, layout.size)
-    raise Unavailable(f"it needs more than {_MOST_LIBRARIES} libraries, no more are read")
+    most = raised(_MOST_LIBRARIES)
+    yield from range(start, start + most * layout.size, layout.size)
+    raise TooLarge(f"it needs more than {most} libraries, no more are read")
 
 
 class _LookupTables:
@@ -183,9 +185,8 @@ class _LookupTables:
             first = self._find(address, library)
             end = _find_zero(self._rows, first)
             thunks.extend(self._take(self._rows[first:end], library))
-            if len(thunks) > _MOST_SYMBOLS:
-                reason = f"it imports more than {_MOST_SYMBOLS} symbols, no more are read"
-                raise Unavailable(reason)
+            if len(thunks) > (most := raised(_MOST_SYMBOLS)):
+                raise TooLarge(f"it imports more than {most} symbols, no more are read")
             address = 0 if end < len(self._rows) else self._go_on(library)
 
     def _find(self, address: int, library: Library) -> int:

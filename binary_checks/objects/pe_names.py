@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from operator import sub
 
-from binary_checks.errors import MalformedError, Unavailable
+from binary_checks.errors import MalformedError, TooLarge
+from binary_checks.objects.limits import raised
 from binary_checks.objects.pe_sections import MappedImage, decode
 
 _GAP = 1 << 16  # bytes between two names that are still read together; none that is longer is read
@@ -26,7 +27,7 @@ class Names:
     ) -> None:
         """Read the names at those addresses, or ``skip`` bytes behind each.
 
-        Raises MalformedError where one is not there, Unavailable where they are too long.
+        Raises MalformedError where one is not there, TooLarge where they are too long.
         """
         self._what = f"{what} in {image.path}"  # for who asks later, and may not know of whom
         self._starts: list[int] = []  # what addresses count from, stretch by stretch
@@ -50,9 +51,9 @@ class Names:
                 raise _too_long(f"{what} at address {last:#x}", _GAP)
             raise MalformedError(f"{what} at address {last:#x} has no end in its section")
         self._size += last - first
-        if self._size > _MOST:
-            reason = f"take {self._size} bytes, no more than {_MOST} are read"
-            raise Unavailable(f"{what} and others like it {reason}")
+        if self._size > (most := raised(_MOST)):
+            reason = f"take {self._size} bytes, no more than {most} are read"
+            raise TooLarge(f"{what} and others like it {reason}")
         piece = image.read(first, last - first, what) + tail[: tail.index(b"\0") + 1]
         return piece.decode("latin-1")
 
@@ -60,7 +61,7 @@ class Names:
         """The names at those addresses, in order.
 
         Names may overlap. All those of a real image together are about as long as the stretches
-        that hold them. Raises Unavailable for an image made to explode.
+        that hold them. Raises TooLarge for an image made to explode.
         """
         names: list[str] = []
         most = budget = 4 * self._size + (1 << 20)
@@ -73,7 +74,7 @@ class Names:
                 budget -= len("".join(found))
                 if budget < 0:
                     reason = f"have more than {most} bytes together, no more are read"
-                    raise Unavailable(f"{self._what} and others like it {reason}")
+                    raise TooLarge(f"{self._what} and others like it {reason}")
         return names
 
     def _group(self, addresses: Iterable[int]) -> Iterable[tuple[int, Iterable[int]]]:
@@ -83,7 +84,7 @@ class Names:
         return groupby(addresses, self._find)
 
     def decode_one(self, address: int) -> str:
-        """The name at one address. Raises Unavailable for one that is absurdly long."""
+        """The name at one address. Raises TooLarge for one that is absurdly long."""
         stretch = self._find(address)
         start = address - self._starts[stretch]
         return self._cut(self._texts[stretch], [start], _LONGEST_FORWARDER)[0]
@@ -93,7 +94,7 @@ class Names:
         return bisect_right(self._starts, address) - 1
 
     def _cut(self, text: str, places: Iterable[int], longest: int) -> list[str]:
-        """The names at those places of a stretch. Raises Unavailable for a longer one."""
+        """The names at those places of a stretch. Raises TooLarge for a longer one."""
         find = text.find
         if len(text) <= longest:
             names = [text[start : find("\0", start)] for start in places]
@@ -107,8 +108,8 @@ class Names:
         return [decode(name.encode("latin-1")) for name in names]
 
 
-def _too_long(what: str, longest: int) -> Unavailable:
-    return Unavailable(f"{what} has more than {longest} bytes, none so long is read")
+def _too_long(what: str, longest: int) -> TooLarge:
+    return TooLarge(f"{what} has more than {longest} bytes, none so long is read")
 
 
 def _find_stretches(

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from struct import Struct
 from typing import Any
 
-from binary_checks.errors import MalformedError, Unavailable
+from binary_checks.errors import MalformedError, TooLarge
 from binary_checks.model.source import ByteSource
+from binary_checks.objects.limits import raised
 from binary_checks.objects.pe_header import (
     IMAGE_SCN_CNT_INITIALIZED_DATA,
     IMAGE_SCN_MEM_EXECUTE,
@@ -54,7 +55,7 @@ class MappedImage:
     def read(self, address: int, length: int, what: str, most: int = 0) -> bytes:
         """Exactly length bytes from the address on, all of them in one section.
 
-        Raises MalformedError, or Unavailable for more than ``most``, if that is not 0.
+        Raises MalformedError, or TooLarge for more than ``most``, if that is not 0.
         """
         if not length:
             return b""
@@ -65,8 +66,8 @@ class MappedImage:
             )
         if length > available + _PAGE:  # zeros that nobody wrote: no table is made of them
             raise MalformedError(f"{what} lies in memory that the file does not fill", offset)
-        if 0 < most < length:
-            raise Unavailable(f"{what}: of {length} bytes no more than {most} are read")
+        if 0 < (most := raised(most)) < length:
+            raise TooLarge(f"{what}: of {length} bytes no more than {most} are read")
         content = self._source.read(offset, min(length, available)) if available else b""
         return content.ljust(length, b"\0")
 
@@ -88,7 +89,7 @@ class MappedImage:
     def text(self, address: int, what: str) -> str:
         """The zero-terminated name at an address; neighbours are read along.
 
-        Raises MalformedError, or Unavailable for one that is too long.
+        Raises MalformedError, or TooLarge for one that is too long.
         """
         start = address - self._texts_start
         end = self._texts.find(b"\0", start) if start >= 0 else -1
@@ -101,7 +102,7 @@ class MappedImage:
         _, available, memory = self.locate(address, what)
         if len(self._texts) < available:
             reason = f"has more than {_LONGEST_NAME} bytes, none so long is read"
-            raise Unavailable(f"{what} at address {address:#x} {reason}")
+            raise TooLarge(f"{what} at address {address:#x} {reason}")
         if available == memory:
             raise MalformedError(f"{what} at address {address:#x} has no end")
         return decode(self._texts)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from binary_checks.errors import MalformedError, Unavailable
+from binary_checks.errors import MalformedError, TooLarge, Unavailable
 from binary_checks.model import (
     DeviceContainers,
     DeviceFault,
@@ -31,6 +31,7 @@ from binary_checks.objects.device_sections import (
     read_device_code,
 )
 from binary_checks.objects.elf_sections import find_extents, read_sections
+from binary_checks.objects.limits import raised
 
 MAGIC: Final = b"!<arch>\n"
 _HEAD = 60  # name, time, owner, group and mode, then the size in 10 digits, then "`\n"
@@ -109,9 +110,8 @@ def read(path: str, source: ByteSource) -> tuple[StaticArchive | UnreadObject, .
     faults: list[DeviceFault] = []
     unread: list[tuple[_Member, str]] = []  # with the reason
     for number, member in enumerate(_find_members(_Window(source))):
-        if number >= _MOST_MEMBERS:
-            reason = f"no more than {_MOST_MEMBERS} members of a static archive are read"
-            return (UnreadObject(path=path, format=Format.ARCHIVE, reason=reason),)
+        if number >= (most := raised(_MOST_MEMBERS)):
+            raise TooLarge(f"no more than {most} members of a static archive are read")
         try:
             extents.update(dict.fromkeys(_find_extents(member), member.name))
         except MalformedError as error:
@@ -123,7 +123,10 @@ def read(path: str, source: ByteSource) -> tuple[StaticArchive | UnreadObject, .
         places = [(fault.offset, fault.reason) for fault in faults[:1]]
         places += [(member.start, reason) for member, reason in unread[:1]]
         reasons = (f"at offset {offset}: {reason}" for offset, reason in places[:1])
-        return tuple(UnreadObject(path=path, format=Format.ARCHIVE, reason=r) for r in reasons)
+        return tuple(
+            UnreadObject(path=path, format=Format.ARCHIVE, reason=reason, too_large=not faults)
+            for reason in reasons
+        )
     facts = read_device_code(source, extents)
     facts["device_faults"] = (*faults, *facts["device_faults"])
     starts = sorted(extents)
@@ -136,7 +139,13 @@ def read(path: str, source: ByteSource) -> tuple[StaticArchive | UnreadObject, .
     facts["device_containers"] = (
         *(replace(group, member=name_at(group.offset)) for group in groups),
         *(
-            DeviceContainers(first=count, offset=member.start, member=member.name, reason=reason)
+            DeviceContainers(
+                first=count,
+                offset=member.start,
+                member=member.name,
+                reason=reason,
+                too_large=True,
+            )
             for member, reason in unread
         ),
     )

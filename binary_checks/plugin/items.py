@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import pytest
 from _pytest._code.code import ExceptionChainRepr
 
+from binary_checks.cases import Case, applicable_formats, prepare
 from binary_checks.check import Check
 from binary_checks.errors import (
     CheckError,
@@ -32,7 +33,7 @@ from binary_checks.plugin.failures import (
 )
 from binary_checks.plugin.progress import progress_line
 from binary_checks.plugin.session import SESSION, UNREADABLE, Session
-from binary_checks.verdict import Case, Verdict, applicable_formats, judge, prepare, problem_line
+from binary_checks.verdict import Verdict, judge, problem_line
 
 
 class PackageFile(pytest.File):

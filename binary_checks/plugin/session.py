@@ -93,7 +93,7 @@ def open_session(config: pytest.Config) -> Session:
         selected={folder / f"{INSTALLED}{name}": asked for name, asked in installed.items()},
         checks=checks,
         settings=Settings(profile=profile, python=python, builds=option.binary_allow_builds),
-        shelf=_stock_shelf(config),
+        shelf=_stock_shelf(config, profile.limit_factor),
         ledger=Ledger(packages=tuple(named.values()), required=frozenset(option.binary_require)),
     )
 
@@ -110,7 +110,7 @@ def _spell(installed: Mapping[str, Iterable[str]]) -> list[str]:
     return [f"{INSTALLED}{name}::{check}" for name, asked in installed.items() for check in asked]
 
 
-def _stock_shelf(config: pytest.Config) -> Shelf:
+def _stock_shelf(config: pytest.Config, limit_factor: int) -> Shelf:
     option, folder = config.option, config.invocation_params.dir
     kept = option.binary_requirements_folder
     place = None if kept is None else Path(os.path.normpath(folder / kept))
@@ -120,6 +120,7 @@ def _stock_shelf(config: pytest.Config) -> Shelf:
         (_given(folder, name) for name in option.binary_with),
         fetches=option.binary_with_requirements or place is not None,
         folder=place,
+        limit_factor=limit_factor,
     )
 
 

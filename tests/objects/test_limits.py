@@ -54,6 +54,7 @@ ELF = build_elf(
 def _unread(content: bytes) -> str:
     (found,) = read_objects("demo/a", Bytes(content))
     assert isinstance(found, UnreadObject), found
+    assert found.too_large
     assert found.path == "demo/a"
     return found.reason
 
@@ -224,7 +225,7 @@ def test_a_member_with_more_sections_than_we_read_is_left_out(
     found = read_device(archive(big_obj=_big_object(3, 3), one_o=CUDA))
     assert isinstance(found, StaticArchive)
     assert found.device_faults == ()
-    expected = DeviceContainers(first=1, offset=68, member="big.obj", reason=reason)
+    expected = DeviceContainers(first=1, offset=68, member="big.obj", reason=reason, too_large=True)
     assert found.device_containers[1:] == (expected,)
     assert entries(found) == {"sass sm_90": 1}
 

@@ -79,7 +79,7 @@ def tell_doubt(item: Carrier, concerned: Iterable[DeviceContainers]) -> Iterator
 def tell_gaps(item: Carrier, concerned: Iterable[DeviceContainers]) -> Iterator[NotLooked]:
     """The same but for what is the file's own fault."""
     for group in filter(is_doubtful, concerned):
-        yield NotLooked(path=item.path, sentence=_tell_gap(group))
+        yield NotLooked(path=item.path, sentence=_tell_gap(group), too_large=group.too_large)
 
 
 def _tell_gap(group: DeviceContainers) -> str:
