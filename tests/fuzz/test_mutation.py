@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from fixtures.fuzz.elf_fields import find_fields
-from fixtures.fuzz.mutation import list_singles, make_mutant, odd_values
+from fixtures.fuzz.mutation import count_singles, make_mutant, odd_values
 from fixtures.fuzz.seeds import Edit, Field, Seed, apply, compare
 from fixtures.samples import read_sample
 
@@ -21,9 +21,9 @@ def test_the_same_number_makes_the_same_mutant() -> None:
 
 
 def test_even_numbers_go_through_every_field_and_value() -> None:
-    singles = list_singles(SEED)
-    damages = {make_mutant(SEED, 2 * number).damage for number in range(len(singles))}
-    assert len(damages) == len(singles)
+    most = count_singles(SEED)
+    damages = {make_mutant(SEED, 2 * number).damage for number in range(most)}
+    assert len(damages) == most > 10_000
     assert "e_machine: 0x3e -> 0x0" in damages
     assert "segment 0 p_vaddr: 0x40 -> 0xffffffffffffffff" in damages
 
