@@ -5,6 +5,7 @@ from __future__ import annotations
 from binary_checks.model import UnresolvedSymbol
 from binary_checks.model.phrases import name_first
 
+_SYSTEM = "system:"
 _LONGEST = 60  # characters of a symbol in a sentence
 
 
@@ -29,8 +30,9 @@ def spell_undefined(items: list[UnresolvedSymbol], *, expected: bool) -> str:
     who = "the file" if first.root == first.path else first.root
     sentence = f"has {count_undefined(len(names))} ({list_symbols(names)}): "
     if first.provider:
-        advice = "bundle the library that it was linked with"
-        return f"{sentence}{first.provider} has {them} in another version only; {advice}"
+        system, name = first.provider.startswith(_SYSTEM), first.provider.removeprefix(_SYSTEM)
+        advice = "build it again" if system else "bundle the library that it was linked with"
+        return f"{sentence}{name} has {them} in another version only; {advice}"
     if not first.elsewhere:
         advice = "link it with the library that does"
         return f"{sentence}nothing that {who} loads defines {them}; {advice}"

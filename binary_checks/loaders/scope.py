@@ -21,6 +21,7 @@ class SystemSymbols:
     def __init__(self, target: TargetSystem) -> None:
         self._data = target.library_data
         self._names: dict[frozenset[str], frozenset[str]] = {}
+        self._without: dict[tuple[str, str], frozenset[str]] = {}
 
     def names(self, sonames: frozenset[str]) -> frozenset[str]:
         """All that these libraries export together, as far as there is export data."""
@@ -33,6 +34,16 @@ class SystemSymbols:
         """Whether a library exports that symbol in that version."""
         data = self._data.get(soname)
         return data is not None and version in data.symbols.get(name, ())
+
+    def without(self, soname: str, version: str) -> frozenset[str]:
+        """The names that a library exports in other versions only; none of what is not known."""
+        key = (soname, version)
+        if key not in self._without:
+            data = self._data.get(soname)
+            known = data.symbols.items() if data and version in data.versions else ()
+            wanted = {version, ""}
+            self._without[key] = frozenset(n for n, nodes in known if wanted.isdisjoint(nodes))
+        return self._without[key]
 
 
 class Scope:
@@ -140,22 +151,25 @@ def strong(library: ObjectFile, names: Iterable[str]) -> frozenset[str]:
     )
 
 
-def mismatched(library: ElfFile, scope: Scope) -> Iterator[tuple[str, str, ElfFile]]:
-    """The name and version of each reference whose library has the name, but in no such version.
-
-    What a library of the system lacks is judged by the version nodes it has.
-    """
+def mismatched(library: ElfFile, scope: Scope) -> Iterator[tuple[str, str, str]]:
+    """Each reference whose library has the name, but in no such version: name, version, label."""
     for edge in scope.answers_to(library).edges:
-        provider = scope.objects.get(edge.resolved or "")
-        if provider is None:
+        label = edge.resolved or ""
+        if label not in scope.objects and not label.startswith(_SYSTEM):
             continue
         for (asked, version), names in library.imports.by_version.items():
-            if asked != edge.needed:
-                continue
-            lacking = names - provider.exports.by_version.get(("", version), _NONE)
-            for name in lacking & provider.exports.names if lacking else ():
+            for name in _lacking(names, version, label, scope) if asked == edge.needed else ():
                 if any(_asks(symbol, version, asked) for symbol in library.imports.find(name)):
-                    yield name, version, provider
+                    yield name, version, label
+
+
+def _lacking(names: frozenset[str], version: str, label: str, scope: Scope) -> Iterable[str]:
+    """Those of the names that a library has, and not in this version."""
+    provider = scope.objects.get(label)
+    if provider is None:
+        return names & scope.system.without(label.removeprefix(_SYSTEM), version)
+    lacking = names - provider.exports.by_version.get(("", version), _NONE)
+    return lacking & provider.exports.names if lacking else ()
 
 
 def _asks(symbol: Symbol, version: str, library: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from operator import itemgetter
 
 from binary_checks.loaders.elf import ElfLoader
 from binary_checks.loaders.image import Image
@@ -45,7 +44,7 @@ def look_up(images: Iterable[Image[ElfFile]], loader: ElfLoader) -> Lookups:
                 )
             found = (
                 *_describe(library, left - hidden, scope, layout),
-                *_describe_mismatched(library, own_left.mismatched, scope, layout),
+                *_describe_mismatched(library, own_left.mismatched, scope),
             )
             for item in found:
                 unresolved.setdefault((item.path, item.name, item.version), item)
@@ -61,7 +60,7 @@ class _Leftover:
     """What an object's own closure does not satisfy."""
 
     names: frozenset[str]  # undefined, and not weak
-    mismatched: tuple[tuple[str, str, ElfFile], ...]  # name, version, the library without it
+    mismatched: tuple[tuple[str, str, str], ...]  # name, version, the library without it
 
 
 class _OwnClosures:
@@ -131,17 +130,17 @@ def _describe(
 
 def _describe_mismatched(
     library: ElfFile,
-    found: Iterable[tuple[str, str, ElfFile]],
+    found: Iterable[tuple[str, str, str]],
     scope: Scope,
-    layout: Layout[ElfFile],
 ) -> Iterator[UnresolvedSymbol]:
-    for name, version, provider in sorted(found, key=itemgetter(0, 1)):
+    for name, version, label in sorted(found):
         if not scope.answers(name, version):
+            provider = scope.objects.get(label)
             yield UnresolvedSymbol(
                 path=library.path,
                 name=name,
                 version=version,
-                library=provider.name,
+                library=provider.name if provider else label.partition(":")[2],
                 root=scope.image.root.path,
-                provider=layout.label(provider.path),
+                provider=label,
             )

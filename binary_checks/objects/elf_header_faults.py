@@ -26,6 +26,7 @@ _EM_ARM: Final = 40
 _ARM_OS_ABIS = (64, 97)  # ELFOSABI_ARM_AEABI, ELFOSABI_ARM
 _NEWEST_ABI_VERSION: Final = 3  # LIBC_ABI_ABSOLUTE
 _LARGEST: Final = 1 << 36  # bytes of memory; the largest libraries take some GiB
+_LARGEST_ALIGNMENT: Final = 1 << 30  # the largest pages that processors have
 _LARGEST_TLS: Final = 1 << 32
 _LARGEST_TLS_ALIGNMENT: Final = 1 << 20
 _NAMES = {PT_PHDR: "PT_PHDR", PT_NOTE: "PT_NOTE", PT_GNU_PROPERTY: "PT_GNU_PROPERTY"}
@@ -55,7 +56,9 @@ def judge_header(header: ElfHeader) -> Iterator[str]:
         yield f"has e_flags {header.flags:#x}, and the loader takes only {meaning}"
 
 
-def judge_segments(segments: tuple[Segment, ...], memory: Memory) -> Iterator[str]:
+def judge_segments(
+    header: ElfHeader, segments: tuple[Segment, ...], memory: Memory
+) -> Iterator[str]:
     """What the loader refuses in the program headers, or crashes over."""
     loads = [segment for segment in segments if segment.type == PT_LOAD]
     if not loads:
@@ -68,6 +71,21 @@ def judge_segments(segments: tuple[Segment, ...], memory: Memory) -> Iterator[st
             )
     yield from _judge_order(loads)
     yield from _judge_others(segments, memory)
+    yield from _judge_table(header, segments, loads)
+
+
+def _judge_table(
+    header: ElfHeader, segments: tuple[Segment, ...], loads: list[Segment]
+) -> Iterator[str]:
+    """PT_PHDR, by which a loader finds the program headers once they are in memory."""
+    found = {
+        segment.address - load.address + load.offset
+        for segment in segments
+        for load in loads
+        if segment.type == PT_PHDR and 0 <= segment.address - load.address < load.memory_size
+    }
+    if found and header.segments_offset not in found:
+        yield "has a PT_PHDR that leads to something else than its program headers"
 
 
 def _judge_load(load: Segment) -> Iterator[str]:
@@ -78,6 +96,8 @@ def _judge_load(load: Segment) -> Iterator[str]:
         )
     elif load.alignment and (load.alignment % PAGE or load.alignment & load.alignment - 1):
         yield f"with p_align {load.alignment:#x}, no power of two from {PAGE:#x} on"
+    elif load.alignment > _LARGEST_ALIGNMENT:
+        yield f"with p_align {load.alignment:#x}, for which there is no room in memory"
     elif load.alignment and (load.address - load.offset) % load.alignment:
         yield (
             f"at address {load.address:#x} and offset {load.offset:#x}, which disagree by p_align "

@@ -33,7 +33,7 @@ def _is_device_code(header: ElfHeader) -> bool:
         return header.type != ET_DYN
     if header.machine == EM_AMDGPU:
         return header.type != ET_DYN or header.identification[7] in _AMDGPU_OS_ABIS
-    return is_known_device(header) or header.type not in (ET_EXEC, ET_DYN)
+    return is_known_device(header)
 
 
 def kind_of_loaded(header: ElfHeader, dynamic: Dynamic, interpreter: str) -> Kind:

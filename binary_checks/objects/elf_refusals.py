@@ -107,7 +107,7 @@ class _Loading:
             return
         if not self.for_musl:
             yield from judge_header(self.image.header)
-        yield from judge_segments(self.segments, self.memory)
+        yield from judge_segments(self.image.header, self.segments, self.memory)
 
     def _judge_symbols(self) -> Iterator[str]:
         if len(self.symbols):
@@ -125,7 +125,7 @@ class _Loading:
         if types is None:
             return
         if self.for_musl:
-            types = types._replace(known=types.known - {types.indirect})
+            types = types._replace(known=types.known - types.unknown_to_musl)
         else:
             yield from judge_sizes(self.dynamic, types, header.bits // 8)
         relocations = read_relocations(self.image, self.dynamic, types)

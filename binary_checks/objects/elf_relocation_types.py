@@ -15,6 +15,7 @@ class RelocationTypes(NamedTuple):
     thread: frozenset[int]  # those that need thread-local storage
     slots: frozenset[int]  # R_*_GLOB_DAT and R_*_JUMP_SLOT: a symbol's address
     programs: frozenset[int]  # R_*_COPY, and those too narrow for a library's addresses
+    unknown_to_musl: frozenset[int]
     grows: bool = False  # the ABI is young: later loaders know more
     addends: bool = True  # records are Elf_Rela; else Elf_Rel, with the addend in the place itself
 
@@ -34,6 +35,7 @@ RELOCATION_TYPES: Final = {
         thread=_numbers(16, 17, 18, 36),
         slots=_numbers(6, 7),
         programs=_numbers(2, 5, 10),
+        unknown_to_musl=_numbers(10, 32, 33, 37, 38),
     ),
     "i686": RelocationTypes(
         known=_numbers(range(3), range(5, 9), 14, range(35, 39), 41, 42),
@@ -44,6 +46,7 @@ RELOCATION_TYPES: Final = {
         addends=False,
         slots=_numbers(6, 7),
         programs=_numbers(5),
+        unknown_to_musl=_numbers(38, 42),
     ),
     "aarch64": RelocationTypes(
         known=_numbers(0, 256, 257, 258, range(1024, 1033)),
@@ -53,6 +56,7 @@ RELOCATION_TYPES: Final = {
         thread=_numbers(range(1028, 1032)),
         slots=_numbers(1025, 1026),
         programs=_numbers(1024),
+        unknown_to_musl=_numbers(1032),
         grows=True,
     ),
     "armv7l": RelocationTypes(
@@ -64,6 +68,7 @@ RELOCATION_TYPES: Final = {
         addends=False,
         slots=_numbers(21, 22),
         programs=_numbers(20),
+        unknown_to_musl=_numbers(160),
     ),
     "ppc64le": RelocationTypes(
         known=_numbers(
@@ -75,6 +80,7 @@ RELOCATION_TYPES: Final = {
         thread=_numbers(68, range(69, 79), range(95, 107), 112, 113),
         slots=_numbers(20, 21),
         programs=_numbers(19),
+        unknown_to_musl=_numbers(247, 248),
     ),
     "s390x": RelocationTypes(
         known=_numbers(range(6), range(9, 13), range(16, 20), 22, 23, 54, 55, 56, 61),
@@ -84,6 +90,7 @@ RELOCATION_TYPES: Final = {
         thread=_numbers(54, 55, 56),
         slots=_numbers(10, 11),
         programs=_numbers(9),
+        unknown_to_musl=_numbers(61),
     ),
     "riscv64": RelocationTypes(
         known=_numbers(range(13), 58),
@@ -93,6 +100,7 @@ RELOCATION_TYPES: Final = {
         thread=_numbers(range(6, 13)),
         slots=_numbers(5),
         programs=_numbers(4),
+        unknown_to_musl=_numbers(58),
         grows=True,
     ),
     "loongarch64": RelocationTypes(
@@ -103,6 +111,7 @@ RELOCATION_TYPES: Final = {
         thread=_numbers(range(6, 12), 13, 14),
         slots=_numbers(5),
         programs=_numbers(4),
+        unknown_to_musl=_numbers(12),
         grows=True,
     ),
 }

@@ -153,6 +153,11 @@ def undefined(*names: str, **fields: str) -> tuple[UnresolvedSymbol, ...]:
             "nothing that demo/b.so loads defines it; link it with the library that does",
         ),
         (
+            undefined("f", version="GLIBC_2.4", provider="system:libc.so.6"),
+            "has 1 undefined symbol (f@GLIBC_2.4): libc.so.6 has it in another version only; "
+            "build it again",
+        ),
+        (
             undefined("f", version="V2", provider="demo/liba.so"),
             "has 1 undefined symbol (f@V2): demo/liba.so has it in another version only; "
             "bundle the library that it was linked with",

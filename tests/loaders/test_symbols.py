@@ -159,3 +159,22 @@ def test_musl_knows_no_versions() -> None:
         on=target(libc="musl"),
     )
     assert linkage.unresolved == linkage.missing_versions == ()
+
+
+@pytest.mark.parametrize(
+    ("version", "undefined"), [("GLIBC_2.2.5", []), ("GLIBC_2.14", ["malloc"])]
+)
+def test_a_version_that_the_system_has_for_other_symbols_only(
+    version: str, undefined: list[str]
+) -> None:
+    """Which a damaged DT_VERSYM asks for: ld.so refuses it for an undefined symbol."""
+    versions = (NeededVersion(library="libc.so.6", version=version),)
+    linkage = link(
+        extension(
+            "libc.so.6",
+            imports=needs("malloc", version, "libc.so.6"),
+            symbol_versions=versions,
+        )
+    )
+    assert [item.name for item in linkage.unresolved] == undefined
+    assert {item.provider for item in linkage.unresolved} <= {"system:libc.so.6"}
