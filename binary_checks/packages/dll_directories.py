@@ -3,112 +3,101 @@
 from __future__ import annotations
 
 import ast
-import sys
-import tokenize
-from collections.abc import Iterable
-from io import BytesIO
-from itertools import pairwise
-from pathlib import PureWindowsPath
+import ntpath
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from binary_checks.packages.inflate import BrokenDataError
+from binary_checks.packages.python_code.folding import Folder
+from binary_checks.packages.python_code.names import Names
+from binary_checks.packages.python_code.parsing import Budget, LeftAloneError, parse
 from binary_checks.packages.python_code.places import Places, relative
-from binary_checks.packages.python_code.statements import Statements
-from binary_checks.packages.python_code.texts import without_texts
-from binary_checks.packages.python_code.values import Mark, TooMuchError, Values, Within
-from binary_checks.packages.sources import LOADING, Loading, Source
+from binary_checks.packages.python_code.texts import SOMETHING, UNKNOWN, Texts
+from binary_checks.packages.sources import Loading, Source
 
 _LONGEST = 192 << 10  # bytes of a source that is parsed: that takes up to 1000 times as many
 _MOST_BYTES = 2 << 20  # of all sources of a package together
 _MOST_FILES = 400
-_MOST_STEPS = 100_000  # in one file
-_MOST_TOKENS = 20_000  # of one statement, where a parser may break off the process
-_NOT_FOLLOWED = (
-    SyntaxError, ValueError, RecursionError, MemoryError, TooMuchError, BrokenDataError,
-)  # fmt: skip
-_TOLD = (str, PureWindowsPath, Mark, type(None))
+_MOST_COST = 25_000_000  # of all of them; the 26 of torch 2.15 cost 3.6 million
+
+_ADDS = frozenset({"add_dll_directory", "AddDllDirectory"})
+_LIBRARY = "LoadLibrary LoadLibraryA LoadLibraryW LoadLibraryEx LoadLibraryExA LoadLibraryExW"
+_OPENS = frozenset({"CDLL", "WinDLL", "OleDLL", "PyDLL", "dlopen", *_LIBRARY.split()})
+_MAY_OPEN = "load_library"  # torch.ops has such a function, and so have many that open nothing
 
 
 class _Found(NamedTuple):
-    added: Values
-    opened: Values
+    added: Texts
+    opened: Texts
 
 
 def find_loading(sources: Iterable[Source], paths: Iterable[str]) -> Loading:
-    """Follow each source, those of the outermost packages first, as long as there are not too many.
+    """Read each source, those of the outermost packages first, as long as the budget lasts.
 
     ``paths`` are those of all files of the package.
     """
-    places = Places(paths)
+    budget = Budget(_MOST_COST)
+    places = Places(paths, budget)
     found: dict[str, _Found | None] = {}
     total = 0
     for source in sorted(sources, key=lambda each: (each.path.count("/"), each.path)):
         fits = source.size <= _LONGEST and total + source.size <= _MOST_BYTES
+        fits = fits and len(found) < _MOST_FILES
         total += source.size if fits else 0
-        found[source.path] = _follow(source, places) if fits and len(found) < _MOST_FILES else None
-    followed = [each for each in found.values() if each]
-    directories = {path for each in followed for path in _find_directories(each.added)}
+        found[source.path] = _follow(source, places, budget) if fits else None
+    followed = [each for each in found.values() if each is not None]
+    added = {relative(text) for each in followed for text in each.added if UNKNOWN not in text}
+    opened = {places.file(text) for each in followed for text in each.opened if UNKNOWN not in text}
+    directories = {path for path in added if path is not None}
     deciding = (path for path, each in found.items() if _decides(each, directories))
-    opened = {place for each in followed for value in each.opened if (place := _own(value, places))}
-    return Loading(tuple(sorted(directories)), tuple(sorted(deciding)), tuple(sorted(opened)))
+    preloaded = (path for path in opened if path is not None)
+    return Loading(tuple(sorted(directories)), tuple(sorted(deciding)), tuple(sorted(preloaded)))
 
 
-def _follow(source: Source, places: Places) -> _Found | None:
-    """What a file adds and opens; None where it cannot be followed to its end."""
-    code = Statements(source.path, places, _MOST_STEPS)
+def _follow(source: Source, places: Places, budget: Budget) -> _Found | None:
+    """What a file adds and opens; None where it is left alone."""
     try:
-        text = source.read()
-        if not _speaks_only(source.path, text):
-            code.run_file(_parse(source.path, text))
-    except _NOT_FOLLOWED:
+        budget.pay(source.size)
+        names = Names(parse(_read(source)), budget)
+        folder = Folder(source.path, names, places, budget)
+        added, opened = set[str](), set[str]()
+        for name, texts in _list_loads(names, folder):
+            if name == _MAY_OPEN:
+                opened |= {text for text in texts if UNKNOWN not in text}
+            else:
+                (added if name in _ADDS else opened).update(texts)
+    except (LeftAloneError, BrokenDataError, OSError):
         return None
-    return _Found(code.added, code.opened)
+    return _Found(frozenset(added), frozenset(opened))
 
 
-def _speaks_only(path: str, text: bytes) -> bool:
-    """Whether loading is mentioned in comments and docstrings alone: to parse takes far longer."""
-    return path.endswith(".py") and LOADING.is_in(text) and not LOADING.is_in(without_texts(text))
+def _read(source: Source) -> bytes:
+    content = source.read()
+    if not source.path.endswith(".pth"):
+        return content
+    # Of these files Python runs only such lines.
+    return b"\n".join(line for line in content.splitlines() if line.startswith(b"import"))
 
 
-def _parse(path: str, text: bytes) -> ast.Module:
-    if path.endswith(".pth"):  # only these lines are run
-        text = b"\n".join(line for line in text.splitlines() if line.startswith(b"import"))
-    if sys.version_info < (3, 11):
-        _refuse_long_statements(text)
-    return ast.parse(text)
-
-
-def _refuse_long_statements(text: bytes) -> None:
-    """Raise ValueError where Python 3.10 could overflow its stack: ``a.b.b.b`` without end."""
-    ends = [0]
-    try:
-        for number, token in enumerate(tokenize.tokenize(BytesIO(text).readline)):
-            if token.type == tokenize.NEWLINE:
-                ends.append(number)
-        ends.append(number)
-    except tokenize.TokenError as error:
-        raise ValueError(error) from None
-    if any(end - start > _MOST_TOKENS for start, end in pairwise(ends)):
-        raise ValueError(_MOST_TOKENS)
-
-
-def _find_directories(added: Values) -> Iterable[str]:
-    for value in added:
-        if isinstance(value, (str, PureWindowsPath)) and value != "":
-            path = relative(value)
-            if path is not None:
-                yield path
+def _list_loads(names: Names, folder: Folder) -> Iterator[tuple[str, Texts]]:
+    """Each call that loads something, and its argument; what is not called may get anything."""
+    for node, scope in names.calls:
+        name = folder.full_name(node.func, scope).rpartition(".")[2]
+        given = (*node.args, *(each.value for each in node.keywords))
+        if name in {*_ADDS, *_OPENS, _MAY_OPEN} and given:
+            yield name, folder.fold(given[0], scope)
+        elif name == "getattr":
+            names_of = (each.value for each in given if isinstance(each, ast.Constant))
+            yield from ((each, SOMETHING) for each in names_of if each in _ADDS | _OPENS)
+    for each in names.named:
+        name = each.attr if isinstance(each, ast.Attribute) else each.id
+        if name in _ADDS | _OPENS and each not in names.used:
+            yield name, SOMETHING
 
 
 def _decides(found: _Found | None, directories: set[str]) -> bool:
     """Whether only running the file tells what it adds or opens."""
-    if found is None or not all(isinstance(value, _TOLD) for value in found.added):
+    if found is None or any(UNKNOWN in text for text in found.added):
         return True
-    if Mark.UNKNOWN in found.added | found.opened:
-        return True
-    folders = {relative(value.directory) for value in found.opened if isinstance(value, Within)}
-    return not folders <= {*directories, None}
-
-
-def _own(value: object, places: Places) -> str | None:
-    return places.file(str(value)) if isinstance(value, (str, PureWindowsPath)) else None
+    folders = {ntpath.dirname(text) for text in found.opened if UNKNOWN in text}
+    return any(UNKNOWN in each or relative(each) not in directories for each in folders)

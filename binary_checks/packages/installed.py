@@ -20,6 +20,7 @@ from binary_checks.packages import sources, wheel_texts
 from binary_checks.packages.installed_files import (
     FileReading,
     Place,
+    mentions,
     peek,
     read_file,
     read_objects,
@@ -222,12 +223,12 @@ def _find_loading(
 
     members = [reading.member for reading in readings]
     site = installation.dist_info.parent
-    found = (
+    mentioning = (
         sources.Source(member.path, member.size, (site / member.path).read_bytes)
         for member in members
         if member.sha256 and sources.is_source(member.path)
+        if mentions(site / member.path, sources.LOADING)
     )
-    mentioning = (each for each in found if sources.LOADING.is_in(each.read()))
     return find_loading(mentioning, (member.path for member in members))
 
 

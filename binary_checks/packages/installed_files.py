@@ -15,6 +15,7 @@ from binary_checks.model.record import decode_hash
 from binary_checks.model.source import ObjectReader
 from binary_checks.packages.file_bytes import FileBytes, open_bytes
 from binary_checks.packages.retention import check_extent
+from binary_checks.packages.sources import Mention
 
 _HEAD = 64  # bytes
 _BLOCK = 1 << 20
@@ -140,6 +141,17 @@ def _hash(file: FileBytes) -> str:
         digest.update(block)
         offset += len(block)
     return digest.hexdigest()
+
+
+def mentions(path: Path, mention: Mention) -> bool:
+    """Whether a file mentions it, of whatever size it is."""
+    search, offset = mention.search(), 0
+    with open_bytes(path) as file:
+        while block := file.read(offset, _BLOCK):
+            if search(block):
+                return True
+            offset += len(block)
+    return False
 
 
 class _FileSource:

@@ -159,16 +159,7 @@ def _make_search(task: Task, entry: Entry) -> Callable[[bytes], bool] | None:
     """Make a function that takes a member piece by piece and says whether it was found yet."""
     if task.sought is None or entry.name not in task.sought.names:
         return None
-    mention = task.sought.mention
-    found, tail = False, b""
-
-    def search(piece: bytes) -> bool:
-        nonlocal found, tail
-        found = found or mention.is_in(tail + piece)
-        tail = piece[-32:]
-        return found
-
-    return search
+    return task.sought.mention.search()
 
 
 def _read_large(task: Task, entry: Entry) -> MemberReading:

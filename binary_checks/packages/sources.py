@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple
 
+_LONGEST = 32  # bytes of a mention
 _SUFFIXES = (".py", ".pth")
 _TESTS = frozenset({"test", "tests", "testing", "conftest.py"})  # what users never import
 
@@ -15,7 +16,7 @@ class Mention:
     """What code says that does a certain thing: expressions, compiled when they are used."""
 
     def __init__(self, *hints: bytes, pattern: bytes) -> None:
-        """Wherever ``pattern`` is, which is of at most 32 bytes, is one of the ``hints``.
+        """Wherever ``pattern`` is, which is short, is one of the ``hints``.
 
         Each of these begins with one known letter, so that most code is passed over in no time.
         """
@@ -30,6 +31,18 @@ class Mention:
         """Whether it is in that piece of code."""
         hinted = any(search(code) for search in self._searches)
         return hinted and re.search(self._pattern, code) is not None
+
+    def search(self) -> Callable[[bytes], bool]:
+        """A function that takes code piece by piece and says whether it was in it yet."""
+        found, tail = False, b""
+
+        def take(piece: bytes) -> bool:
+            nonlocal found, tail
+            code = tail + piece
+            found, tail = found or self.is_in(code), code[-_LONGEST:]
+            return found
+
+        return take
 
 
 _ADDS = rb"add_dll_directory|AddDllDirectory"

@@ -1,4 +1,4 @@
-"""Which of its DLLs a package's code opens itself, and what hostile code costs."""
+"""Which of its DLLs a package's code opens itself."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ def follow(code: str | bytes, *files: str, path: str = "demo/__init__.py") -> Lo
     [
         "import ctypes, os\nctypes.CDLL(os.path.join(os.path.dirname(__file__), 'lib', 'A.dll'))",
         "from ctypes import WinDLL\nimport pathlib\nWinDLL(pathlib.Path(__path__[0]) / 'lib/a')",
-        "import torch\ntorch.ops.load_library(__file__.replace('__init__.py', 'lib/a.dll'))",
+        "import torch\ntorch.ops.load_library(f'{__path__[0]}/lib/a.dll')",
+        "from ctypes import *\nCDLL(__path__[0] + '/lib/a.dll')",
+        "import glob, os, ctypes\n"
+        "for each in glob.glob(os.path.join(os.path.dirname(__file__), 'lib', '*.dll')):\n"
+        "    ctypes.WinDLL(os.path.abspath(each))",
         "import ctypes\nfrom pathlib import Path\n"
         "for each in (Path(__file__).parent / 'lib').glob('*.dll'):\n"
         "    ctypes.windll.kernel32.LoadLibraryExW(ctypes.c_wchar_p(str(each)), None, 8)",
-        "import cffi, os\nhere = os.path.dirname(__file__)\n"
-        "for name in os.listdir(os.path.join(here, 'lib')):\n"
-        "    cffi.FFI().dlopen(os.path.join(here, 'lib', name))",
     ],
 )
 def test_a_library_that_is_opened_by_its_path_is_loaded(code: str) -> None:
@@ -61,39 +62,6 @@ def test_some_file_of_a_directory_is_known_only_where_that_is_searched_anyway() 
 def test_of_a_pth_file_the_imports_are_run() -> None:
     lines = "import os, sys; os.add_dll_directory(sys.prefix + '/bin')\nos.add_dll_directory(x)\n"
     assert follow(lines, path="demo.pth") == Loading(dll_directories=("../../bin",))
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        b"os.add_dll_directory(\0)",
-        b"\xff\xfe add_dll_directory",
-        b"# coding: no-such-codec\nimport os\n",
-        b"def add_dll_directory(:",
-        b"x" + b".b" * 100_000,
-        b"x" + b"()" * 100_000,
-        b"+".join([b"a"] * 100_000),
-        b"-" * 200_000 + b"1",
-        b"(" * 200_000,
-        b"if x: 0\n" + b"elif x: 0\n" * 20_000,
-        ADD.encode() + b"#" * (300 << 10),
-        b"i = 'a'\nwhile i: i = i + 'a' if len(i) else f(i)\n" * 6_000,
-        b"def f(): return [f() for x in f() for y in f()]\nf()\n" * 5_000,
-        b"".join(b" " * n + b"if x:\n" for n in range(90)) + b" " * 90 + b"x = 1\n" * 2_000,
-        b"a = 'x'\n" + b"a = a.replace('x', 'x' * 9).replace('', a) + a\n" * 5_000,
-        b"a = '{:>9999999999}'.format(1)\nb = '%9999999999d' % 1\nc = 'a' * 10 ** 12\n",
-    ],
-    ids=lambda code: code[:16].decode(errors="replace"),
-)
-def test_hostile_code_costs_little(code: bytes) -> None:
-    """It ends, and is told or not; what it says is never run."""
-    assert follow(code).dll_directories == ()
-
-
-def test_code_without_end_is_left_open() -> None:
-    endless = "import os\nx = 0\ndef f(n):\n" + "    f(n); x = [n] + x\n" * 200
-    calls = endless + "for i in range(9):\n" + "    f(i)\n" * 3_000
-    assert follow(calls + ADD).loading_code == ("demo/__init__.py",)
 
 
 def test_only_so_many_files_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
