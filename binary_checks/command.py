@@ -6,8 +6,6 @@ import argparse
 import contextlib
 import hashlib
 import os
-import re
-import shlex
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,14 +16,12 @@ from typing import NoReturn
 
 import pytest
 
-from binary_checks.deaf import DEAF
 from binary_checks.errors import BinaryChecksError, NotApplicable, ProfileError, Unavailable
 from binary_checks.facts import Facts, Settings, Shelf
 from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
 from binary_checks.model import Linkage, Package
 from binary_checks.packages import recognises
-from binary_checks.plugin.failures import misused
-from binary_checks.plugin.folders import PackageFolder
+from binary_checks.plugin.alone import NOTHING
 from binary_checks.profile import find_profile, load_profile
 from binary_checks.subject import Subject
 
@@ -40,7 +36,6 @@ _XDIST = (
     *("--tx", "--px", "--rsync", "-h", "--help"),
 )
 """How options begin that are pytest-xdist's, or may be, which takes its time to be imported."""
-_NOTHING = "name a package, for example dist/*.whl"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,10 +61,11 @@ def check(arguments: Sequence[str]) -> int:
         os.environ.pop(name, None)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     if not arguments:
-        _complain(_NOTHING)
+        _complain(NOTHING)
         return int(pytest.ExitCode.USAGE_ERROR)
     ini = resources.files("binary_checks") / "binary-checks.ini"
-    own = ["-p", "binary_checks.plugin", "-p", "no:cacheprovider"]
+    own = ["-p", "binary_checks.plugin", "-p", "binary_checks.plugin.alone"]
+    own += ["-p", "no:cacheprovider"]
     if any(argument.startswith(_XDIST) for argument in arguments):
         own += ["-p", "xdist.plugin"]
     unneeded = [part for name in UNNEEDED for part in ("-p", f"no:{name}")]
@@ -77,47 +73,7 @@ def check(arguments: Sequence[str]) -> int:
     with contextlib.suppress(ValueError):  # in a thread nobody can
         # Else a cancelled job leaves environments, and imports that never end, behind.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-    plugins = [_OnlyPackages()]
-    return int(pytest.main([*own, *unneeded, *place, *arguments], plugins=plugins))
-
-
-class _OnlyPackages:
-    """Keeps pytest from running the tests of the current folder, and from looking around in it."""
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collection(self, session: pytest.Session) -> None:
-        """Refuse to look for something by oneself, and to take anything else for a package."""
-        named = session.config.args_source is pytest.Config.ArgsSource.ARGS
-        if not named and not session.config.option.binary_installed:
-            raise pytest.UsageError(_NOTHING)
-        for argument in session.config.args:
-            name = argument.split("::", 1)[0]
-            if Path(name).is_dir():
-                raise misused(f"{name}: a folder; name its packages: {name}/*.whl")
-            if not recognises(Path(name)):
-                found = "not a package file" if Path(name).exists() else "no such file"
-                raise misused(f"{name}: {found}")
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collect_directory(self, path: Path, parent: pytest.Collector) -> pytest.Collector:
-        """Go straight to what was named: a folder may hold thousands of other files."""
-        folder: pytest.Collector = PackageFolder.from_parent(parent, path=path)
-        return folder
-
-    def pytest_cmdline_main(self, config: pytest.Config) -> None:
-        """Start xdist's workers, which it has counted by now, as deaf as this process is.
-
-        ``python -c`` imports json and execnet out of the current folder.
-        """
-        if specs := config.getoption("tx", None):
-            config.option.tx = [_deafen(spec) for spec in specs]
-
-
-def _deafen(spec: str) -> str:
-    """A worker of xdist's on this host, by this interpreter; others are the user's own words."""
-    start = f"{shlex.quote(sys.executable)} {DEAF}"
-    local = re.fullmatch(r"(\d+\*)?popen", spec)
-    return f"{spec}//python={start}" if local else spec
+    return int(pytest.main([*own, *unneeded, *place, *arguments]))
 
 
 def inspect(arguments: Sequence[str]) -> int:

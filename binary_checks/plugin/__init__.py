@@ -2,7 +2,6 @@
 
 from binary_checks.plugin.collection import (
     pytest_addoption,
-    pytest_collect_file,
     pytest_collection_modifyitems,
     pytest_configure,
     pytest_make_collect_report,
@@ -21,7 +20,6 @@ from binary_checks.plugin.reporting import (
 __all__ = [
     "pytest_addoption",
     "pytest_cmdline_main",
-    "pytest_collect_file",
     "pytest_collection_modifyitems",
     "pytest_configure",
     "pytest_make_collect_report",

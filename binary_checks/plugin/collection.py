@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Generator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from binary_checks.check import FAMILIES
+from binary_checks.plugin.failures import misused
 from binary_checks.plugin.items import CheckItem, PackageFile
 from binary_checks.plugin.scribe import SCRIBE, Scribe
-from binary_checks.plugin.session import DEAF_INI, SESSION, open_session
+from binary_checks.plugin.session import DEAF_INI, SESSION, UNREADABLE, open_session
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -107,38 +107,39 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         session.shelf.close()
 
 
-def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect a package that the user named; one met while walking a folder is left alone."""
-    node = parent.config.stash[SESSION].packages.get(file_path)
-    if node is None:
-        return None
-    collector: pytest.Collector = PackageFile.from_parent(parent, path=file_path, nodeid=node)
-    return collector
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Collect installed packages, which lie at no path that pytest could be given."""
+    """Collect the packages that the user named; one met while walking a folder is left alone."""
     report = yield
     if isinstance(collector, pytest.Session):
-        state = collector.config.stash[SESSION]
-        for path, subject in state.subjects.items():
-            if subject.installation is not None:
-                node = state.packages[path]
-                report.result.append(PackageFile.from_parent(collector, path=path, nodeid=node))
+        for path, node in collector.config.stash[SESSION].packages.items():
+            report.result.append(PackageFile.from_parent(collector, path=path, nodeid=node))
+    elif isinstance(collector, PackageFile):
+        _demand_asked(collector, {node.name for node in report.result})
     return report
+
+
+def _demand_asked(package: PackageFile, names: set[str]) -> None:
+    """Refuse ``x.whl::name`` where the package has no such item; one that is broken has one."""
+    asked = package.config.stash[SESSION].selected.get(package.path, frozenset())
+    if UNREADABLE not in names and (missing := sorted(asked - names)):
+        raise misused(f"not found: {package.nodeid}::{missing[0]}: it does not apply")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With ``--binary-static`` leave out everything that installs or runs the package."""
     if not config.option.binary_static:
         return
-    runtime = [i for i in items if isinstance(i, CheckItem) and i.check.runs_package]
+    runtime = [item for item in items if _runs_package(item)]
     if runtime:
-        items[:] = [item for item in items if item not in runtime]
+        items[:] = [item for item in items if not _runs_package(item)]
         config.hook.pytest_deselected(items=runtime)
+
+
+def _runs_package(item: pytest.Item) -> bool:
+    return isinstance(item, CheckItem) and item.check.runs_package
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -146,6 +147,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Keep a package on one worker, where its facts are gathered once, also without ``--dist``."""
     if config.getvalue("dist") != "load" or not config.stash[SESSION].packages:
         return None
-    from xdist.scheduler import LoadFileScheduling
+    from binary_checks.plugin.scheduling import PackageScheduling  # xdist takes its time
 
-    return LoadFileScheduling(config, log)
+    return PackageScheduling(config, log)

@@ -25,6 +25,7 @@ from binary_checks.facts import Facts
 from binary_checks.ledger import Entry, Outcome, gap
 from binary_checks.lines import cut, one_line
 from binary_checks.model import Package, Problem
+from binary_checks.packages import Preview
 from binary_checks.plugin.failures import (
     ProblemsAccepted,
     ProblemsFound,
@@ -49,11 +50,9 @@ class PackageFile(pytest.File):
             reason = _say_once(self.path.name, error)
             yield UnreadablePackage.from_parent(self, name=UNREADABLE, reason=reason)
             return
+        asked = session.selected.get(self.path)
         for check in session.checks:
-            formats = applicable_formats(check)
-            if not _is_asked_for(check, session.selected.get(self.path)):
-                continue
-            if _fits(check, preview.kind) and (formats is None or formats & preview.formats):
+            if (not asked or check.id in asked) and _fits(check, preview):
                 yield CheckItem.from_parent(self, name=check.id, check=check)
 
 
@@ -62,19 +61,19 @@ def _say_once(package_file_name: str, error: PackageError) -> str:
     return str(error).removeprefix(one_line(f"{package_file_name}: "))
 
 
-def _is_asked_for(check: Check[Any], names: frozenset[str] | None) -> bool:
-    return not names or check.id in names
-
-
-def _fits(check: Check[Any], kind: type[Package]) -> bool:
+def _fits(check: Check[Any], preview: Preview) -> bool:
     kinds = [subject for subject in check.subjects if issubclass(subject, Package)]
-    return not kinds or any(issubclass(kind, subject) for subject in kinds)
+    formats = applicable_formats(check)
+    right = not kinds or any(issubclass(preview.kind, subject) for subject in kinds)
+    return right and (formats is None or bool(formats & preview.formats))
 
 
 class PackageItem(pytest.Item):
     """What the items of a package share."""
 
     entry: Entry | None = None  # what the run's ledger is told, once it is known
+    at_once = False  # gathering and judging are one step, and nobody calls setup
+    gathering = False  # an error is one of gathering
 
     @property
     def package_node(self) -> str:
@@ -167,6 +166,7 @@ class CheckItem(PackageItem):
 
     def setup(self) -> None:
         """Gather the facts: skips when there is nothing to look at, errs when gathering broke."""
+        self.gathering = True
         try:
             self.case = prepare(self.check, self._facts())
         except NotApplicable as error:
@@ -199,6 +199,9 @@ class CheckItem(PackageItem):
 
     def runtest(self) -> None:
         """Judge the facts."""
+        if self.at_once:
+            self.setup()
+        self.gathering = False
         if self.failure:
             raise ProblemsFound(self.failure)
         assert self.case is not None

@@ -75,8 +75,14 @@ def pytest_runtest_makereport(
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Forget a package's facts after its last check: memory and disk hold one package at a time."""
-    if isinstance(item, PackageItem) and (nextitem is None or nextitem.path != item.path):
+    """Forget a package's facts after its last check."""
+    if isinstance(item, PackageItem):
+        forget_facts(item, nextitem)
+
+
+def forget_facts(item: PackageItem, nextitem: pytest.Item | None) -> None:
+    """Do so unless the next item needs them: memory and disk hold one package at a time."""
+    if nextitem is None or nextitem.path != item.path:
         facts = item.state.facts.pop(item.path, None)
         if facts is not None:
             facts.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
@@ -21,8 +22,8 @@ from binary_checks.lines import one_line
 from binary_checks.plugin.failures import misused
 from binary_checks.plugin.subjects import (
     INSTALLED,
-    find_files,
     find_subjects,
+    take_files,
     take_installed,
 )
 from binary_checks.profile import Profile, find_profile, load_profile, validate
@@ -37,7 +38,7 @@ class Session:
     packages: dict[Path, str]  # named package -> node id
     places: dict[str, str]  # node id -> what it is in the characters of the file's name
     subjects: dict[Path, Subject]
-    selected: dict[Path, frozenset[str]]  # checks asked for of an installed package; none is all
+    selected: dict[Path, frozenset[str]]  # checks asked for of a package; none is all
     settings: Settings
     shelf: Shelf
     ledger: Ledger
@@ -50,12 +51,6 @@ class Session:
     def profile(self) -> Profile:
         """What the project expects."""
         return self.settings.profile
-
-    def ways_from(self, folder: Path) -> tuple[Path, ...]:
-        """What in that folder is a named file, or a folder in which one lies."""
-        files = (path for path, subject in self.subjects.items() if subject.installation is None)
-        below = (path.relative_to(folder) for path in files if path.is_relative_to(folder))
-        return tuple(dict.fromkeys(folder / path.parts[0] for path in below))
 
 
 SESSION = pytest.StashKey[Session]()
@@ -72,10 +67,11 @@ def open_session(config: pytest.Config) -> Session:
     """
     option, folder = config.option, config.invocation_params.dir
     installed = take_installed(config)
-    files = find_files(config)
+    files = take_files(config)
     python = _demand_python(config)
     subjects = find_subjects(config, files, installed, python)
-    ids = node_ids(files, folder)
+    selected = {folder / f"{INSTALLED}{name}": asked for name, asked in installed.items()} | files
+    ids = node_ids(tuple(files), folder)
     ids.update((path, path.name) for path in subjects if path not in ids)
     named = show_ids(ids)
     profile = Profile()
@@ -84,13 +80,12 @@ def open_session(config: pytest.Config) -> Session:
         profile, every = profile_and_checks(config)
         checks = tuple(check for check in every if profile.selects(check))
         _demand_families(option.binary_require, every)
-        _demand_checks(config.args, every, checks)
-        _demand_checks(_spell(installed), every, checks)
+        _demand_checks(frozenset[str]().union(*selected.values()), every, checks)
     return Session(
         packages=named,
         places={named[path]: place for path, place in ids.items()},
         subjects=subjects,
-        selected={folder / f"{INSTALLED}{name}": asked for name, asked in installed.items()},
+        selected=selected,
         checks=checks,
         settings=Settings(profile=profile, python=python, builds=option.binary_allow_builds),
         shelf=_stock_shelf(config, profile.limit_factor),
@@ -104,10 +99,6 @@ def _demand_python(config: pytest.Config) -> Path:
     if python.is_dir() or not os.access(python, os.X_OK):
         raise misused(f"--binary-python {name}: no program to run")
     return python
-
-
-def _spell(installed: Mapping[str, Iterable[str]]) -> list[str]:
-    return [f"{INSTALLED}{name}::{check}" for name, asked in installed.items() for check in asked]
 
 
 def _stock_shelf(config: pytest.Config, limit_factor: int) -> Shelf:
@@ -147,21 +138,16 @@ def _demand_families(names: Iterable[str], checks: Iterable[Check[Any]]) -> None
 
 
 def _demand_checks(
-    arguments: Iterable[str], every: Iterable[Check[Any]], selected: Iterable[Check[Any]]
+    names: Iterable[str], every: Iterable[Check[Any]], selected: Iterable[Check[Any]]
 ) -> None:
     """Refuse ``x.whl::name`` where no check of that name runs, in better words than pytest's."""
     known, running = {check.id for check in every}, {check.id for check in selected}
-    for argument in arguments:
-        package, _, name = argument.partition("::")
-        if name in ("", UNREADABLE) or name in running or not _is_named(package):
+    for name in sorted(names):
+        if name == UNREADABLE or name in running:
             continue
         if name in known:
             raise misused(f"{name}: off; a profile may enable it, or give it an option")
         raise misused(no_such_check(name, known))
-
-
-def _is_named(argument: str) -> bool:
-    return argument.startswith(INSTALLED) or packages.recognises(Path(argument))
 
 
 def no_such_check(name: str, known: Iterable[str]) -> str:
@@ -211,7 +197,12 @@ def node_ids(paths: Sequence[Path], folder: Path) -> dict[Path, str]:
     Relative to the folder when below it, else the file name, lengthened by parents until unique.
     """
     inside = {p: p.relative_to(folder).as_posix() for p in paths if p.is_relative_to(folder)}
-    return {path: inside.get(path) or _short_name(path, paths) for path in paths}
+    names = Counter(path.name for path in paths)
+    rivals = [path for path in paths if names[path.name] > 1]
+    return {
+        path: inside.get(path) or (_short_name(path, rivals) if names[path.name] > 1 else path.name)
+        for path in paths
+    }
 
 
 def show_ids(ids: Mapping[Path, str]) -> dict[Path, str]:

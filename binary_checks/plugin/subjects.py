@@ -22,41 +22,63 @@ INSTALLED = "installed:"
 _PATIENCE = 60.0  # seconds in which an interpreter must have started
 
 
-def take_installed(config: pytest.Config) -> dict[str, frozenset[str]]:
-    """The names of installed packages, and which checks were asked for of each; none is all.
+Asked = dict[str, frozenset[str]]
+"""Which checks were asked for of each package; none is all."""
+
+
+def take_installed(config: pytest.Config) -> Asked:
+    """The names of installed packages, and which checks were asked for of each.
 
     They are taken out of pytest's arguments, which would look for such files, and where nothing
     else was named there is nothing else to collect.
     """
     option = [f"{INSTALLED}{name}" for name in config.option.binary_installed]
     arguments = [argument for argument in config.args if argument.startswith(INSTALLED)]
-    found: dict[str, frozenset[str]] = {}
+    found: Asked = {}
     for argument in dict.fromkeys((*option, *arguments)):
         name, _, check = argument.removeprefix(INSTALLED).partition("::")
-        name = canonicalize_name(name)
-        wanted = frozenset([check]) if check else frozenset()
-        known = found.get(name)
-        # Asked for as a whole and by a check too, it is asked for as a whole.
-        found[name] = wanted if known is None else (known | wanted if known and wanted else known)
+        _ask(found, canonicalize_name(name), check)
     if found:
         named = config.args_source is pytest.Config.ArgsSource.ARGS
         config.args = [each for each in config.args if named and each not in arguments]
     return found
 
 
-def find_files(config: pytest.Config) -> tuple[Path, ...]:
-    """Every argument that is a package; absolute, links not resolved, as pytest spells paths."""
+def _ask(found: Asked, package: str, check: str) -> None:
+    """Asked for as a whole and by a check too, it is asked for as a whole."""
+    known = found.get(package, frozenset([check]))
+    found[package] = known | {check} if check and known else frozenset()
+
+
+def take_files(config: pytest.Config) -> dict[Path, frozenset[str]]:
+    """Every package file that was named, and which checks were asked for of it.
+
+    Paths are absolute, links not resolved, as pytest spells them. They are taken out of pytest's
+    arguments: for each of a thousand it would list their folder, and make nodes of all in it, anew.
+    """
     folder = config.invocation_params.dir
+    found: Asked = {}
+    others = []
     for argument in config.args:
         _demand_nameable(folder, argument)
-    paths = (Path(os.path.normpath(folder / arg.split("::", 1)[0])) for arg in config.args)
-    named = tuple(dict.fromkeys(path for path in paths if packages.recognises(path)))
-    for path in named:
+        name, _, check = argument.partition("::")
+        if packages.recognises(Path(name)):
+            _ask(found, os.path.normpath(folder / name), check)
+        else:
+            others.append(argument)
+    if found:
+        config.args = others
+    files = {Path(name): checks for name, checks in found.items()}
+    _demand_files(files)
+    return files
+
+
+def _demand_files(paths: Iterable[Path]) -> None:
+    for path in paths:
         if not path.is_file():
             found = "a folder" if path.is_dir() else "no regular file"
             found = found if path.exists() else "no such file"
             raise misused(f"{path.name}: {found}")
-    return named
 
 
 def _demand_nameable(folder: Path, argument: str) -> None:

@@ -63,6 +63,21 @@ def test_two_packages_of_one_name_outside_the_root_do_not_merge(
     assert f"two/{NAME}::absolute-search-path" in text
 
 
+def test_a_check_that_does_not_apply_is_a_usage_error(pytester: pytest.Pytester, run: Run) -> None:
+    healthy(pytester.path)
+    result = run(f"{NAME}::duplicate-rpath")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert f"ERROR: not found: {NAME}::duplicate-rpath: it does not apply" in result.errlines
+
+
+def test_packages_come_with_other_tests_and_once(pytester: pytest.Pytester, run: Run) -> None:
+    healthy(pytester.path)
+    pytester.makepyfile(test_other="def test_other(): pass")
+    result = run(NAME, ".", NAME, "test_other.py", "-v", "-k", "test_other or absolute-search-path")
+    assert result.ret == pytest.ExitCode.OK
+    result.assert_outcomes(passed=2, deselected=result.parseoutcomes()["deselected"])
+
+
 def test_a_package_stays_on_one_worker(pytester: pytest.Pytester, run: Run) -> None:
     one, two = healthy(pytester.path / "one"), healthy(pytester.path / "two")
     result = run(one, two, "-n", "2", "-v")

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from binary_checks.command import main
-from fixtures.build_wheel import build_wheel
+from binary_checks.plugin.sharing import FEW
+from fixtures.build_wheel import Entry, build_wheel
 from fixtures.samples import read_macho_sample
 from tests.plugin.conftest import EXTENSION, faulty, healthy
 
@@ -49,10 +50,15 @@ def test_it_is_deaf_to_the_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("workers", [["-n", "2"], ["-n2"], ["--numprocesses=2"], ["--dist", "no"]])
 def test_options_of_xdist_bring_it(tmp_path: Path, workers: list[str]) -> None:
-    packages = [healthy(tmp_path / name) for name in ("one", "two")]
+    large = os.urandom(FEW // 2)
+    packages = [
+        healthy(tmp_path / n, extra_entries=[Entry(n, large, compression="stored")])
+        for n in ("one", "two")
+    ]
     result = command(tmp_path, "--binary-static", *workers, *packages)
-    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.returncode == 1, result.stdout + result.stderr
     assert (" workers [" in result.stdout) == ("no" not in workers), result.stdout
+    assert "in one process" not in result.stdout
 
 
 def test_it_goes_straight_to_packages_wherever_they_lie(tmp_path: Path) -> None:

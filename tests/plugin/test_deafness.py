@@ -58,7 +58,10 @@ def test_the_marks_would_show(hostile: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "workers",
-    [[], ["-n", "2"], ["-n1"], ["--tx", "popen", "--dist", "load"], ["--tx=2*popen", "-d"]],
+    [
+        *([], ["-n", "2"], ["-n", "2", "--dist", "load"], ["-n1", "-d"]),
+        *(["--tx", "popen", "--dist", "load"], ["--tx=2*popen", "-d"]),
+    ],
     ids=" ".join,
 )
 def test_static_checks_run_nothing_of_it(hostile: Path, tmp_path: Path, workers: list[str]) -> None:

@@ -1,0 +1,100 @@
+"""What differs where pytest runs for the ``binary-checks`` command, in xdist's workers too.
+
+The command names this module to pytest with ``-p``, which workers are told as well.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binary_checks.deaf import DEAF
+from binary_checks.packages import recognises
+from binary_checks.plugin.failures import misused
+from binary_checks.plugin.items import PackageItem
+from binary_checks.plugin.reporting import forget_facts
+from binary_checks.plugin.session import SESSION
+from binary_checks.plugin.sharing import is_worth_sharing
+
+NOTHING = "name a package, for example dist/*.whl"
+_NOT_SHARED = pytest.StashKey[int]()  # workers that were asked for
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Refuse to look for something by oneself, and to take anything else for a package."""
+    config = session.config
+    named = config.args_source is pytest.Config.ArgsSource.ARGS
+    if not named and not config.stash[SESSION].packages:
+        raise pytest.UsageError(NOTHING)
+    for argument in config.args:
+        name = argument.split("::", 1)[0]
+        if Path(name).is_dir():
+            raise misused(f"{name}: a folder; name its packages: {name}/*.whl")
+        if not recognises(Path(name)):
+            found = "not a package file" if Path(name).exists() else "no such file"
+            raise misused(f"{name}: {found}")
+
+
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Start xdist's workers, which it has counted by now, as deaf as this process is, or none.
+
+    ``python -c`` imports json and execnet out of the current folder.
+    """
+    specs = config.getoption("tx", None)
+    if specs and is_worth_sharing(config):
+        config.option.tx = [_deafen(spec) for spec in specs]
+    elif specs:
+        config.option.tx, config.option.dist = [], "no"
+        config.stash[_NOT_SHARED] = len(specs)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Tell where workers were asked for in vain."""
+    if count := config.stash.get(_NOT_SHARED, 0):
+        told = f"in one process: the packages are too small to be shared by {count} (-n)"
+        terminalreporter.write_line(f"{told}; --dist load shares them nevertheless")
+
+
+def _deafen(spec: str) -> str:
+    """A worker of xdist's on this host, by this interpreter; others are the user's own words."""
+    start = f"{shlex.quote(sys.executable)} {DEAF}"
+    local = re.fullmatch(r"(\d+\*)?popen", spec)
+    return f"{spec}//python={start}" if local else spec
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Gather and judge in one step with one report, where pytest has three of each.
+
+    Most checks of a small package are skipped, in less time than their reports would take.
+    """
+    if not isinstance(item, PackageItem):
+        return None
+    hook, here = item.ihook, not hasattr(item.config, "workerinput")
+    if here:
+        hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    hook.pytest_runtest_logreport(report=_run(item))
+    stops = item.session.shouldfail or item.session.shouldstop
+    forget_facts(item, None if stops else nextitem)
+    if here:
+        hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
+def _run(item: PackageItem) -> pytest.TestReport:
+    item.at_once = True
+    ends = (pytest.exit.Exception, KeyboardInterrupt)
+    call = pytest.CallInfo.from_call(
+        lambda: item.ihook.pytest_runtest_call(item=item), when="call", reraise=ends
+    )
+    if call.excinfo and item.gathering:
+        call.when = "setup"
+    report: pytest.TestReport = item.ihook.pytest_runtest_makereport(item=item, call=call)
+    report.keywords = {}  # of the item, its package and so on: nobody is here who would ask
+    return report

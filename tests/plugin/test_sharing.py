@@ -1,0 +1,58 @@
+"""How many processes judge the packages, and how they tell of it: what is found does not change."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+from tests.plugin.conftest import faulty, healthy
+from tests.plugin.test_command import command
+
+
+def test_small_packages_stay_in_one_process_and_it_says_so(tmp_path: Path) -> None:
+    packages = [healthy(tmp_path / name) for name in ("one", "two")]
+    result = command(tmp_path, "--binary-static", "-n", "2", *packages)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert " workers [" not in result.stdout
+    assert (
+        "in one process: the packages are too small to be shared by 2 (-n); "
+        "--dist load shares them nevertheless" in result.stdout
+    )
+
+
+def test_small_packages_are_shared_where_it_is_asked_for(tmp_path: Path) -> None:
+    packages = [healthy(tmp_path / name) for name in "abcdef"]
+    packages.append(faulty(tmp_path / "g"))
+    alone = command(tmp_path, "--binary-static", *packages)
+    shared = command(tmp_path, "--binary-static", "-n2", "--dist=load", *packages)
+    assert (alone.returncode, shared.returncode) == (1, 1)
+    assert " workers [" in shared.stdout
+    failed = f"FAILED g/{packages[-1].name}::absolute-search-path"
+    assert failed in shared.stdout
+    assert failed in alone.stdout
+    counted = re.compile(r"(\d+ failed, \d+ passed, \d+ skipped)")
+    assert counted.findall(alone.stdout) == counted.findall(shared.stdout) != []
+
+
+def test_one_report_of_an_item_says_what_three_do_under_pytest(tmp_path: Path) -> None:
+    package = faulty(tmp_path, tags=("cp311-cp311-manylinux_2_17_x86_64",))
+    (tmp_path / "profile.toml").write_text(
+        '[[known_problems]]\ncheck = "executable-stack"\nreason = "unused"\n'
+    )
+    own = ["--binary-static", "--binary-profile=profile.toml", "-rA", package.name]
+    command(tmp_path, *own, "--junitxml=command.xml")
+    plain = [sys.executable, "-m", "pytest", "-p", "binary_checks.plugin", "-p", "no:binary_checks"]
+    subprocess.run([*plain, *own, "--junitxml=pytest.xml"], cwd=tmp_path, check=False)
+    cases = [
+        {
+            (case.get("name"), *((child.tag, child.get("message")) for child in case))
+            for case in ElementTree.parse(tmp_path / name).iter("testcase")
+        }
+        for name in ("command.xml", "pytest.xml")
+    ]
+    assert cases[0] == cases[1]
+    tags = {child[0] for case in cases[0] for child in case[1:]}
+    assert tags == {"failure", "skipped"}
