@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -20,6 +21,9 @@ SEED = Seed(name="seed", content=bytes(16), fields=(Field("first", 0, 4), Field(
 
 class Careless:
     """Never finds anything, and its oracle refuses what is not 0 in the second field."""
+
+    def __init__(self) -> None:
+        self.asked = Counter({"the second field": 7})
 
     def problems(self, seed: Seed, content: bytes) -> frozenset[str]:
         if content[:4] == b"\xff\xff\xff\xff":
@@ -53,6 +57,12 @@ def test_an_injected_silent_pass_is_counted_and_made_small() -> None:
     assert all(sum(len(edit.content) for edit in find.edits) == 1 for find in silent)
     assert all(8 <= find.edits[0].offset < 12 for find in silent)
     assert silent[0].fields.startswith("second 0x0 -> ")
+
+
+def test_it_is_known_how_often_who_was_asked() -> None:
+    trials = run_trials(1)
+    assert trials.take_news()[0]["toy", "asked", "the second field"] == 7
+    assert trials.take_news()[0]["toy", "asked", "the second field"] == 0
 
 
 def test_an_exception_of_ours_is_counted_and_located() -> None:
@@ -155,13 +165,17 @@ def test_the_table_has_a_row_a_target_and_one_for_all() -> None:
             ("elf", "red, refused", ""): 1500,
             ("elf", "explained", "its own code ran"): 3,
             ("pe", "red, not asked", ""): 4,
+            ("pe", "asked", "wine"): 9,
         }
     )
     _, _, elf, pe, every = write_table(tally).splitlines()
     assert elf == "| elf | 1,505 | 0 | 0 | 0 | 2 | 3 | 1,505 | 1,500 | 0 | 0 |"
     assert pe == "| pe | 4 | 0 | 0 | 0 | 0 | 0 | 0 | 4 | 0 | 4 |"
     assert every.startswith("| all | 1,509 |")
-    assert write_excuses(tally) == "- elf: 3 its own code ran"
+    assert write_excuses(tally).splitlines() == [
+        "- pe: 9 questions to wine",
+        "- elf: 3 explained: its own code ran",
+    ]
 
 
 def test_finds_are_listed_by_what_was_damaged() -> None:
