@@ -44,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
+    _leave_out_the_folder()
     try:
         status = inspect(arguments[1:]) if arguments[:1] == ["inspect"] else check(arguments)
         sys.stdout.flush()
@@ -53,6 +54,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
             _complain(f"{error}")  # a full disk behind stdout
         return int(pytest.ExitCode.INTERRUPTED)
+
+
+def _leave_out_the_folder() -> None:
+    """Let nobody look for programs in the current folder: pip asks rustc and uname who they are.
+
+    Windows looks there first, POSIX where a part of PATH is empty or relative.
+    """
+    parts = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    kept = [part for part in parts if Path(part).is_absolute()]
+    # An empty one means the current folder, too.
+    os.environ["PATH"] = os.pathsep.join(kept or ["/usr/bin", "/bin"])
+    os.environ["NODEFAULTCURRENTDIRECTORYINEXEPATH"] = "1"  # heeded by shutil since Python 3.12
 
 
 def check(arguments: Sequence[str]) -> int:

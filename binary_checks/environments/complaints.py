@@ -55,6 +55,8 @@ def blame(output: str, *, index: bool, log: str = "") -> str:
     ``index`` says whether the installer had one to ask; ``log`` is what pip wrote for itself.
     """
     line = _say_in_one_line(output)
+    # uv breaks its lines at the width of a terminal, wherever that falls.
+    output = f"{output}\n{' '.join(_DRAWING.sub(' ', output).split())}"
     if found := _BY_URL.search(output):
         held = found["held"] or line
         raise Unavailable(f"a package requires another by URL, {_FOLLOWS}: {held}")

@@ -8,7 +8,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from binary_checks.environments.foreign_tags import ForeignPython
-from binary_checks.environments.pip_command import PIP, has_pip, make_installer_environment
+from binary_checks.environments.pip_command import (
+    PIP,
+    choose_folder,
+    has_pip,
+    make_installer_environment,
+)
 from binary_checks.environments.processes import Ended, run_process
 from binary_checks.errors import GatherError
 
@@ -42,7 +47,7 @@ def download(requirements: Iterable[str], python: ForeignPython, folder: Path) -
                 *(*PIP, "download", *options, "--only-binary", ":all:"),
                 *(*python.options(), "--dest", str(folder), "--", *requirements),
             ),
-            cwd=Path(),  # the user's, of which relative settings are; pip is deaf to it
+            cwd=choose_folder(Path(place)),
             env={**make_installer_environment(Path(place)), "GIT_ALLOW_PROTOCOL": "none"},
             timeout=_LONGEST,
         )

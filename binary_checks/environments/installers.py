@@ -19,7 +19,7 @@ from binary_checks.environments.index_settings import (
     translate_for_uv,
     translate_variables_for_uv,
 )
-from binary_checks.environments.pip_command import PIP, make_installer_environment
+from binary_checks.environments.pip_command import PIP, choose_folder, make_installer_environment
 from binary_checks.environments.processes import run_process
 from binary_checks.errors import GatherError
 from binary_checks.records import dataclass
@@ -35,7 +35,7 @@ class Installer:
     has_index: bool = True  # whether the user's own settings leave it one
     logging: tuple[str, ...] = ()  # the option for a file in which it says what it leaves out
     sources: tuple[str, ...] = ()  # options for the user's sources, where it does not read them
-    folder: Path | None = None  # it runs there, where it is deaf to it: settings may be relative
+    relative: bool = False  # whether settings that it reads may be relative to the user's folder
     variables: Mapping[str, str] = field(default_factory=dict)
     without_sources: Mapping[str, str] = field(default_factory=dict)  # variables beside no_index
 
@@ -87,7 +87,7 @@ def _make_pip(pip: tuple[str, ...], version: str, *, builds: bool) -> Installer:
         no_index=("--no-index",),
         has_index=not is_true(read_pip_settings().get("no-index", "")),
         logging=("--log",),
-        folder=Path.cwd(),
+        relative=True,
         without_sources={"PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": ""},
     )
 
@@ -139,7 +139,7 @@ def install(
         logging = (*installer.logging, str(log)) if installer.logging else ()
         ended = run_process(
             (*installer.command, *logging, *sources, *requirements),
-            cwd=installer.folder or cwd,
+            cwd=choose_folder(cwd) if installer.relative else cwd,
             env={**make_installer_environment(Path(private)), **variables},
             timeout=timeout,
         )

@@ -21,6 +21,14 @@ def has_pip() -> bool:
     return importlib.util.find_spec("pip") is not None
 
 
+def choose_folder(neutral: Path) -> Path:
+    """Where pip runs: in the user's folder, to which it is deaf and relative settings belong.
+
+    On Windows programs are looked for there first, and pip asks rustc which one it is.
+    """
+    return Path() if os.name == "posix" else neutral
+
+
 def make_installer_environment(
     private: Path | None = None, environ: Mapping[str, str] = os.environ
 ) -> dict[str, str]:

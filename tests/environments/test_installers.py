@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,22 @@ def test_pip_has_no_index_where_the_user_says_so(
         monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setenv("PIP_NO_INDEX", value)
     assert find_installer(Path("python"), cwd=tmp_path, timeout=1).has_index is has_index
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ("URL dependencies must be expressed as direct requirements or constraints.", "by URL"),
+        ("Building source distributions for `evil` is disabled", "has no wheel"),
+        ("because building from source is disabled for all packages", "has no wheel"),
+    ],
+)
+def test_where_uv_breaks_its_lines_does_not_matter(said: str, sentence: str, width: int) -> None:
+    text = f"  cause: Because of this and that and `evil`. {said} More is said, too."
+    output = "\n    \u2502 ".join(textwrap.wrap(text, width))
+    with pytest.raises(Unavailable, match=sentence):
+        blame(output, index=True)
 
 
 def test_a_full_disk_is_not_the_packages_fault() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from binary_checks.deaf import DEAF
 from binary_checks.environments import index_settings, installers, pip_command
+from fixtures.package_index import serve_index
 from tests.plugin.conftest import healthy
 
 SHADOWS = (
@@ -111,6 +112,21 @@ def test_an_installer_in_the_folder_is_not_found(
     monkeypatch.setenv("PATH", place)
     monkeypatch.setitem(sys.modules, "uv", None)
     assert installers.find_uv() is None
+
+
+@pytest.mark.skipif(os.name != "posix", reason="scripts are POSIX")
+def test_no_program_is_looked_for_in_the_folder(hostile: Path, tmp_path: Path) -> None:
+    """pip says to the index which rustc and which system it has."""
+    pytest.importorskip("pip", reason="no pip here")
+    for name in ("rustc", "uname", "lsb_release", "git", "uv", "gdb", "bwrap"):
+        (hostile / name).write_text(f"#!/bin/sh\necho {name} >> {tmp_path / 'marks'}\n")
+        (hostile / name).chmod(0o755)
+    wheel = healthy(hostile, requires=("none-such",))
+    with serve_index() as index:
+        settings = {"PIP_INDEX_URL": f"{index.url}/simple", "PIP_CONFIG_FILE": os.devnull}
+        command(hostile, "--binary-with-requirements", wheel, **settings, PATH=".::bin")
+        assert index.asked
+    assert marks(tmp_path) == ""
 
 
 def test_pip_keeps_the_folder_that_relative_settings_are_of(
