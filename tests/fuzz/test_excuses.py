@@ -33,6 +33,13 @@ def test_relocations_of_sections_are_a_linker_s() -> None:
     assert neutralise_macho(damage(MACHO, first + 48, 0x7000)) != neutralise_macho(MACHO)
 
 
+def test_commands_that_dyld_passes_over_are_told_from_those_that_it_reads() -> None:
+    uuid = MACHO.index(struct.pack("<II", 0x1B, 24))
+    note, routines = damage(MACHO, uuid, 0x31), damage(MACHO, uuid, 0x1A)
+    assert neutralise_macho(note)[uuid] == 0x7F
+    assert neutralise_macho(routines)[uuid] == 0x1A
+
+
 def test_what_is_left_is_still_read() -> None:
     for name, program, content in (
         ("PE", "llvm-readobj", neutralise_pe(PE)),
