@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import FrameType
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from binary_checks.packages import dll_directories
@@ -206,6 +206,7 @@ STATEMENTS = st.builds(
 )  # fmt: skip
 
 
+@settings(max_examples=200, deadline=None)
 @given(st.lists(STATEMENTS, max_size=12).map("\n".join) | st.text() | st.binary())
 def test_no_code_breaks_the_reader_or_takes_long(code: str | bytes) -> None:
     text = code if isinstance(code, bytes) else code.encode(errors="surrogatepass")

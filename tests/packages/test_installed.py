@@ -144,6 +144,16 @@ def test_code_that_adds_directories_on_windows_is_followed(tmp_path: Path) -> No
     assert package.dll_directories == ("demo/lib",)
 
 
+def test_code_too_long_to_be_read_is_searched_for_a_mention(tmp_path: Path) -> None:
+    members = {
+        "demo/__init__.py": "#" * ((1 << 20) - 9) + "\nos.add_dll_directory(x)\n",
+        "demo/other.py": "#" * (2 << 20),
+    }
+    built = build_wheel(tmp_path, members=members, tags=["cp311-cp311-win_amd64"])
+    package = read(install_by_hand(built, tmp_path / "env"))
+    assert package.loading_code == ("demo/__init__.py",)
+
+
 def test_the_first_folder_that_has_it_counts(tmp_path: Path) -> None:
     one, two = (
         install_by_hand(HEALTHY_WHEEL, tmp_path / name).dist_info.parent for name in ("one", "two")

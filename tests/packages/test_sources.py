@@ -34,3 +34,12 @@ def test_libraries_that_are_opened_are_mentioned(code: bytes) -> None:
 def test_what_is_only_similar_is_no_mention(code: bytes) -> None:
     assert not LOADING.is_in(code)
     assert not ADDING.is_in(code)
+
+
+@pytest.mark.parametrize("size", [1, 7, 31, 32, 33, 1000])
+def test_a_mention_is_found_in_pieces_of_any_size(size: int) -> None:
+    code = b"x = 1\n" * 20 + b"kernel32.LoadLibraryExW(name, None, 8)"
+    take = LOADING.search()
+    found = [take(code[start : start + size]) for start in range(0, len(code), size)]
+    assert found[-1]
+    assert found == sorted(found)
