@@ -18,6 +18,8 @@ from binary_checks.model import Finding, Linkage, ObjectFile, Package, ProbeRepo
 from binary_checks.records import dataclass
 
 _P = ParamSpec("_P")
+Pattern = typing.NewType("Pattern", str)
+"""The type of an option that is a regular expression: one that is none is the profile's fault."""
 
 _OWN = "binary_checks.checks"
 FAMILIES = {

@@ -96,14 +96,17 @@ def find_profile(folder: Path) -> Profile:
 def _load(name_or_path: str, folder: Path, above: tuple[Path, ...]) -> Profile:
     """Read a profile named in a profile of that folder, below the profiles that extend it."""
     if "/" not in name_or_path and not name_or_path.endswith(".toml"):
-        shipped = resources.files("binary_checks") / "profiles" / f"{name_or_path}.toml"
-        if not shipped.is_file():
+        profiles = (resources.files("binary_checks") / "profiles").iterdir()
+        shipped = next((each for each in profiles if each.name == f"{name_or_path}.toml"), None)
+        if shipped is None:
             raise ProfileError(
                 f"profile {name_or_path!r}: neither a shipped profile nor a .toml file"
             )
         profile = _profile(_parse(shipped.read_bytes(), name_or_path), name_or_path, Path(), above)
         return replace(profile, shipped=profile.options)
     path = folder / name_or_path
+    if "\0" in name_or_path:
+        raise ProfileError(f"profile {name_or_path}: no path: it holds a NUL")
     if path.resolve() in above:
         raise ProfileError(f"profile {name_or_path}: extends itself")
     table = _read(path, name_or_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -9,7 +10,12 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
 
+from binary_checks.check import Pattern
 from binary_checks.errors import ProfileError
+from binary_checks.lines import cut
+
+_BITS = 64
+"""TOML has no larger numbers, and Python makes no float or decimal digits of one without end."""
 
 
 def reject_unknown(given: Iterable[str], known: Mapping[str, Any], where: str, noun: str) -> None:
@@ -26,6 +32,10 @@ def convert(value: Any, annotation: Any, where: str) -> Any:
 
     Tables keep their order. Raises ProfileError for a value of another type.
     """
+    if type(value) is int and value.bit_length() >= _BITS:
+        raise ProfileError(f"{where}: a number of more than {_BITS} bits")
+    if annotation is Pattern:
+        return _pattern(value, where)
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
         annotation = next(kind for kind in arguments if kind is not type(None))
@@ -42,5 +52,21 @@ def convert(value: Any, annotation: Any, where: str) -> Any:
             expected, expected.__name__
         )
         article = "an" if noun[0] in "aeiou" else "a"
-        raise ProfileError(f"{where}: {value!r} is not {article} {noun}")
+        raise ProfileError(f"{where}: {_show(value)} is not {article} {noun}")
     return value
+
+
+def _pattern(value: Any, where: str) -> Pattern:
+    text: str = convert(value, str, where)
+    try:
+        re.compile(text)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ProfileError(f"{where}: {_show(text)} is no regular expression: {error}") from None
+    return Pattern(text)
+
+
+def _show(value: Any) -> str:
+    try:
+        return cut(repr(value), 100)
+    except (ValueError, RecursionError):  # it has a number of thousands of digits, or no end
+        return f"a {type(value).__name__}"

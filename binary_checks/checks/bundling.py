@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from binary_checks.check import check
+from binary_checks.check import Pattern, check
 from binary_checks.checks.unloaded_objects import find_unloaded
 from binary_checks.model import ElfFile, Finding, Kind, Linkage, Package, PeFile, Problem
 
 # Parts of libc, and the libraries of a driver, which fit the one kernel they came with.
-_NEVER_BUNDLED = (
+_NEVER_BUNDLED = Pattern(
     r"lib(?:c|m|pthread|dl|rt|util|resolv|anl)[-.][\w.-]*|ld(?:64|-linux.*|-musl.*)?\.so\.\d|"
     r"libc\.musl-.*|lib(?:cuda|nvidia-ml)[-.][\w.-]*so[\w.-]*"
 )
-_NEVER_BUNDLED_DLLS = r"(?:nvcuda|nvml)\.dll"
+_NEVER_BUNDLED_DLLS = Pattern(r"(?:nvcuda|nvml)\.dll")
 _HASH = r"-(?:[0-9a-f]{32}|[0-9a-f]{8})(?=[.-])"
 
 
@@ -22,8 +22,8 @@ _HASH = r"-(?:[0-9a-f]{32}|[0-9a-f]{8})(?=[.-])"
 def forbidden_bundled_library(
     library: ElfFile | PeFile,
     *,
-    forbidden: str = _NEVER_BUNDLED,
-    forbidden_dlls: str = _NEVER_BUNDLED_DLLS,
+    forbidden: Pattern = _NEVER_BUNDLED,
+    forbidden_dlls: Pattern = _NEVER_BUNDLED_DLLS,
 ) -> Iterator[Finding]:
     """A library that must come from the user's system lies in the package.
 

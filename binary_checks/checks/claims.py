@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from binary_checks.model.requirements import read_requirement
 
@@ -27,6 +27,6 @@ def same_version(said: str, meant: str) -> bool:
     """Compare as versions; what has no local label agrees with any (``1.0`` with ``1.0+cpu``)."""
     try:
         mine, theirs = Version(said), Version(meant)
-    except InvalidVersion:
+    except ValueError:  # none, or one of thousands of digits
         return said == meant
     return mine == theirs or (mine.local is None and mine == Version(theirs.public))

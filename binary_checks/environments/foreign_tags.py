@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Iterator
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.specifiers import SpecifierSet
 
 from binary_checks.errors import Unavailable
 from binary_checks.model import TargetSystem, Wheel
@@ -80,12 +80,12 @@ def _find_python(wheel: Wheel) -> tuple[tuple[int, int], bool]:
 
 def _find_allowed(wheel: Wheel, lowest: tuple[int, int]) -> tuple[int, int]:
     """The first version from the lowest on that Requires-Python allows, else the lowest."""
+    later = ((lowest[0], minor) for minor in range(lowest[1], _NEWEST_PYTHON))
     try:
         allowed = SpecifierSet(wheel.header("Requires-Python"))
-    except InvalidSpecifier:
+        return next((v for v in later if allowed.contains("{}.{}.99".format(*v))), lowest)
+    except ValueError:  # no specifier, or one of thousands of digits
         return lowest
-    later = ((lowest[0], minor) for minor in range(lowest[1], _NEWEST_PYTHON))
-    return next((v for v in later if allowed.contains("{}.{}.99".format(*v))), lowest)
 
 
 def _list_platforms(target: TargetSystem) -> Iterator[str]:

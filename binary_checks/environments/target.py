@@ -7,7 +7,7 @@ from pathlib import Path
 
 import packaging
 from packaging.markers import default_environment
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.specifiers import SpecifierSet
 from packaging.tags import Tag, compatible_tags, cpython_tags, parse_tag, platform_tags
 
 from binary_checks.environments.run import run_probe
@@ -120,7 +120,7 @@ def require_fit(wheel: Wheel, target: TargetPython) -> None:
     wanted = wheel.header("Requires-Python")
     try:
         fits = not wanted or SpecifierSet(wanted).contains(target.version, prereleases=True)
-    except InvalidSpecifier:
+    except ValueError:  # none, or one of thousands of digits
         return  # the installer says what is wrong with it
     if not fits:
         raise Unavailable(f"the wheel requires Python {wanted}, the interpreter is {target.name}")

@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta, timezone
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
-from binary_checks.check import check
+from binary_checks.check import Pattern, check
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Finding, NotLooked, Problem, Wheel
+
+_ANY_TAG = Pattern("")
 
 
 @check(enabled=False)
@@ -40,7 +42,7 @@ def stale_nightly(package: Wheel, *, days: int = 3) -> Iterator[Finding]:
 def _development_number(version: str) -> int | None:
     try:
         return Version(version).dev
-    except InvalidVersion:
+    except ValueError:  # none, or one of thousands of digits
         return None
 
 
@@ -52,7 +54,9 @@ def _read_date(number: int) -> date | None:
 
 
 @check(enabled=False)
-def unexpected_version_label(package: Wheel, *, expected: str | None = None) -> Iterator[Finding]:
+def unexpected_version_label(
+    package: Wheel, *, expected: Pattern | None = None
+) -> Iterator[Finding]:
     """The local label of the version (``+cpu``, ``+cu132``) is not the channel's.
 
     ``expected`` is a regular expression on the whole label, "" where there must be none.
@@ -71,7 +75,7 @@ def unexpected_version_label(package: Wheel, *, expected: str | None = None) -> 
 
 
 @check(enabled=False)
-def unexpected_tag(package: Wheel, *, expected: str = "") -> Iterator[Finding]:
+def unexpected_tag(package: Wheel, *, expected: Pattern = _ANY_TAG) -> Iterator[Finding]:
     """A tag of the wheel is none that the project publishes for.
 
     ``expected`` is a regular expression on a whole tag, such as ``cp312-cp312-win_amd64``; a
