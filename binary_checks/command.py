@@ -31,6 +31,8 @@ UNNEEDED = (
     "warnings",
 )
 """Plugins of pytest's own that have nothing to say about packages, or bring fixtures alone."""
+_LONGEST = 4096
+"""Characters of an argument: PATH_MAX of Linux."""
 _XDIST = (
     *("-n", "--num", "-d", "--dist", "--max", "--loadscope", "--no-loadscope", "--testrun"),
     *("--tx", "--px", "--rsync", "-h", "--help"),
@@ -45,6 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if getattr(sys, name) is None:  # closed by the caller
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
     _leave_out_the_folder()
+    if refusal := next(map(_refuse, filter(_refuse, arguments)), ""):
+        _complain(refusal)
+        return int(pytest.ExitCode.USAGE_ERROR)
     try:
         status = inspect(arguments[1:]) if arguments[:1] == ["inspect"] else check(arguments)
         sys.stdout.flush()
@@ -54,6 +59,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
             _complain(f"{error}")  # a full disk behind stdout
         return int(pytest.ExitCode.INTERRUPTED)
+
+
+def _refuse(argument: str) -> str:
+    """Say what is wrong with an argument that pytest would repeat as it is; "" for nothing."""
+    if len(argument) > _LONGEST:
+        return f"an argument of {len(argument):,} characters: {argument}"
+    if one_line(argument) == argument or recognises(Path(argument.split("::", 1)[0])):
+        return ""
+    return f"an argument with what terminals or build services obey: {argument}"
 
 
 def _leave_out_the_folder() -> None:
@@ -106,8 +120,12 @@ def inspect(arguments: Sequence[str]) -> int:
 def _inspect(options: argparse.Namespace) -> None:
     for name in (options.package, *options.beside):
         path = Path(name)
-        folder = name is not options.package and path.is_dir()
-        if not folder and not (recognises(path) and path.is_file()):
+        try:
+            folder = name is not options.package and path.is_dir()
+            found = folder or (recognises(path) and path.is_file())
+        except OSError as error:  # too long a name
+            raise ProfileError(f"{name}: {error.strerror}") from None
+        if not found:
             raise ProfileError(f"{name}: not a package file")
     profile = find_profile(Path.cwd()) if options.profile is None else load_profile(options.profile)
     settings = Settings(profile=profile, python=Path(sys.executable))

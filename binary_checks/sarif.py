@@ -35,7 +35,7 @@ def write(
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(pieces(ledger, checks, places or {}))
-    except (OSError, ValueError) as error:  # a ValueError for a path with a NUL
+    except (OSError, ValueError, RecursionError) as error:  # a path with a NUL, or without end
         reason = error.strerror if isinstance(error, OSError) else error
         raise GatherError(f"{path}: cannot be written: {reason}") from None
 

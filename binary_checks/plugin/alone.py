@@ -34,11 +34,18 @@ def pytest_collection(session: pytest.Session) -> None:
         raise pytest.UsageError(NOTHING)
     for argument in config.args:
         name = argument.split("::", 1)[0]
-        if Path(name).is_dir():
-            raise misused(f"{name}: a folder; name its packages: {name}/*.whl")
-        if not recognises(Path(name)):
-            found = "not a package file" if Path(name).exists() else "no such file"
-            raise misused(f"{name}: {found}")
+        try:
+            _demand_package(name)
+        except OSError as error:  # too long a name
+            raise misused(f"{name}: {error.strerror}") from None
+
+
+def _demand_package(name: str) -> None:
+    if Path(name).is_dir():
+        raise misused(f"{name}: a folder; name its packages: {name}/*.whl")
+    if not recognises(Path(name)):
+        found = "not a package file" if Path(name).exists() else "no such file"
+        raise misused(f"{name}: {found}")
 
 
 def pytest_cmdline_main(config: pytest.Config) -> None:

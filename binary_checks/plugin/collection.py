@@ -77,7 +77,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getini(DEAF_INI):
         # xdist's workers say what they run on, for which platform starts a program: uname -p.
         vars(platform.uname()).setdefault("processor", "")
-    config.stash[SESSION] = session = open_session(config)
+    try:
+        config.stash[SESSION] = session = open_session(config)
+    except OSError as error:  # of a path that an option names: too long, or not to be looked into
+        raise misused(f"{error.filename}: {error.strerror}") from None
     config.pluginmanager.register(Scribe(config, session.ledger), SCRIBE)
     _spell_nodes_as_they_are(config, frozenset(session.packages.values()))
     for family in sorted({check.family for check in session.checks} - set(FAMILIES)):

@@ -13,7 +13,7 @@ from binary_checks import __version__
 from binary_checks.errors import GatherError
 from binary_checks.explanation import explain
 from binary_checks.found_profile import announce, say_left_out
-from binary_checks.lines import one_line
+from binary_checks.lines import cut, one_line
 from binary_checks.plugin.failures import ProblemsAccepted, misused
 from binary_checks.plugin.items import PackageItem
 from binary_checks.plugin.scribe import ENTRY, SCRIBE, Scribe
@@ -102,7 +102,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         try:
             sarif.write(Path(path), state.ledger, state.checks, state.places)
         except GatherError as error:
-            state.complaints.append(one_line(f"--binary-sarif: {error}"))
+            state.complaints.append(cut(one_line(f"--binary-sarif: {error}")))
     stopped = exitstatus not in _ENDED or session.shouldfail or session.shouldstop
     if config.option.collectonly or stopped:
         return  # it is too early to complain of what was not done

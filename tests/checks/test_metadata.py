@@ -234,3 +234,9 @@ def test_an_unread_extension_is_judged_by_its_name() -> None:
     )
     findings = list(foreign_extension_suffix(wheel(malformed=(broken,), unread=(UNREAD,))))
     assert [type(finding) for finding in findings] == [Problem, NotLooked]
+
+
+def test_a_version_of_thousands_of_digits_is_one_that_disagrees() -> None:
+    package = wheel(metadata=(("Name", "demo"), ("Version", "9" * 5_000)))
+    found = list(name_and_version_disagree(package))
+    assert any("names version" in str(each) for each in found)

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tests.plugin.conftest import Run, healthy
+from tests.test_lines import assert_harmless
 
 NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
 IMPORTS = "from binary_checks import check\nfrom binary_checks.model import Wheel\n\n@check\n"
@@ -108,3 +109,74 @@ def test_sarif_that_cannot_be_written_is_one_line_and_never_green(
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["--binary-sarif: * cannot be written: *"])
     assert "Traceback" not in result.stdout.str() + result.stderr.str()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--binary-profile", "a" * 5_000),
+        ("--binary-profile", "a" * 300),
+        ("--binary-python", "a" * 300),
+        ("--binary-with", f"{'a/' * 2_000}x.whl"),
+        ("--binary-require", "a" * 4_000),
+        ("--binary-requirements-folder", "a" * 300),
+        ("--binary-facts", "a" * 300),
+        ("--binary-sarif", "a/" * 3_000),
+        ("--explain", "a" * 4_000),
+        ("-k", "\x1b[31m\n::error::x"),
+        ("--junit-xml=\x1b[31m\n##vso[task.complete]x",),
+        ("a" * 300 + ".whl",),
+        (f"{NAME}::{'a' * 300}",),
+        ("--nonsense\x1b[31m",),
+        ("inspect", "a" * 300 + ".whl"),
+        ("inspect", NAME, "--binary-profile", "a" * 300),
+        ("inspect", NAME, "--binary-with", "a" * 300),
+        ("inspect", NAME, "--\u202e::error::"),
+    ],
+    ids=str,
+)
+def test_whatever_an_argument_is_it_is_refused_in_one_line(
+    pytester: pytest.Pytester, arguments: tuple[str, ...]
+) -> None:
+    healthy(pytester.path)
+    named = () if any(each.startswith(NAME) for each in arguments) else (NAME,)
+    result = pytester.run(sys.executable, "-m", "binary_checks", *arguments, *named)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    told = [line for line in (*result.outlines, *result.errlines) if ": " in line]
+    (line,) = (line for line in told if line.startswith(("ERROR: ", "binary-checks: ")))
+    assert len(line) <= 520
+    assert_harmless(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        r'extends = "a\u0000b.toml"',
+        f'extends = "{"a" * 5_000}"',
+        f'extends = "{"a" * 5_000}.toml"',
+        "timeout = 1" + "0" * 400,
+        "timeout = 0x" + "f" * 5_000,
+        "objects = 0x" + "f" * 5_000,
+        "enable = [0x" + "f" * 5_000 + "]",
+        "objects = " + "9" * 5_000,
+        r'enable = ["\u001b::error::"]',
+        '"\\u202e##[group]" = 1',
+        '[options.unexpected-tag]\nexpected = "("',
+        f'[options.unexpected-tag]\nexpected = "{"(" * 2_000}"',
+        f'[[known_problems]]\ncheck = "{"a" * 5_000}"\nreason = "r"',
+    ],
+    ids=lambda line: line[:40],
+)
+def test_whatever_a_profile_says_it_is_refused_in_one_line(
+    pytester: pytest.Pytester, line: str
+) -> None:
+    healthy(pytester.path)
+    (pytester.path / "own.toml").write_text(f"{line}\n")
+    result = pytester.run(
+        sys.executable, "-m", "binary_checks", "--binary-profile", "own.toml", NAME
+    )
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    (told,) = (each for each in result.errlines if each)
+    assert told.startswith("ERROR: profile ")
+    assert len(told) <= 520
+    assert_harmless(told)
