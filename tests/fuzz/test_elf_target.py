@@ -48,6 +48,8 @@ def test_the_loader_is_asked_about_files_that_it_could_load(target: Target) -> N
         (Answer(kind="died", text="11 open ld.so:r-xp+0x10 nowhere:---- loader 0x8"), False),
         (Answer(kind="ended", text="7 open "), True),
         (Answer(kind="ended", text="127 open Inconsistency detected by ld.so"), False),
+        (Answer(kind="refused", text="x.so: cannot map zero-fill pages"), True),
+        (Answer(kind="refused", text="x.so: cannot allocate memory in static TLS block"), False),
         (Answer(kind="hung", text="open ld.so:r-xp+0x10 nowhere:---- loader (nil)"), False),
         (Answer(kind="refused", text="x.so: undefined symbol: own"), False),
     ],
