@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import struct
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from binary_checks.errors import PackageError
 from binary_checks.packages.file_bytes import FileBytes
+from binary_checks.packages.header_faults import (
+    NEWEST_VERSION,
+    SPECIAL_FLAGS,
+    UTF8,
+    judge_extra,
+    judge_kind,
+)
 
 MAXIMUM_ENTRIES = 150_000  # ansible has 40,000; where each is wrong, it costs two kilobytes
 MAXIMUM_SIZE = 64 << 30  # bytes, of all members together once inflated
@@ -15,8 +23,7 @@ _MAXIMUM_DIRECTORY = 32 << 20  # bytes; as many entries with names of 120 bytes
 _END = struct.Struct("<4s4H2IH")
 _END64 = struct.Struct("<4sQ2H2I4Q")
 _LOCATOR64 = struct.Struct("<4sIQI")
-_CENTRAL = struct.Struct("<8x2H4x3I3H4x2I")  # without versions, time, disk, inner attributes
-_UTF8 = 0x800
+_CENTRAL = struct.Struct("<6x3H4x3I4H2x2I")  # without its maker, time, inner attributes
 _FULL = 0xFFFFFFFF  # "look into the ZIP64 field"
 
 
@@ -41,6 +48,12 @@ class Archive(NamedTuple):
     entries: tuple[Entry, ...]
     faults: tuple[str, ...]
     directory_offset: int  # where the entries' own bytes end
+    boundaries: tuple[int, ...] = ()  # where entries begin, in rising order, and the directory
+
+    def limit_of(self, entry: Entry) -> int:
+        """Where an entry has to end: where the next one begins, or the directory."""
+        following = bisect_right(self.boundaries, entry.offset)
+        return self.boundaries[following] if following < len(self.boundaries) else -1
 
 
 class _End(NamedTuple):
@@ -72,7 +85,10 @@ def read_archive(file: FileBytes) -> Archive:
             f"{file.path.name}: its members claim {total} bytes,"
             f" more than {MAXIMUM_SIZE} are not read"
         )
-    return Archive(entries, faults, start)
+    boundaries = (*sorted(entry.offset for entry in entries), start)
+    if boundaries[0] > shift:
+        faults = (f"{boundaries[0] - shift} bytes stand before its first member", *faults)
+    return Archive(entries, faults, start, boundaries)
 
 
 def _find_end(file: FileBytes) -> tuple[_End, tuple[str, ...]]:
@@ -83,18 +99,29 @@ def _find_end(file: FileBytes) -> tuple[_End, tuple[str, ...]]:
     while (place := tail.rfind(b"PK\5\6", 0, place)) >= 0:
         rest = len(tail) - place - _END.size
         if rest >= 0:
-            _, disk, first_disk, _, count, size, offset, comment = _END.unpack_from(tail, place)
+            _, disk, first_disk, here, count, size, offset, comment = _END.unpack_from(tail, place)
             if comment <= rest:
                 break
     else:
         reason = "truncated" if file.read(0, 4) == b"PK\3\4" else "not a zip archive"
         raise PackageError(f"{file.path.name}: {reason}: it has no end-of-central-directory record")
     faults = (f"{rest - comment} bytes follow the end of the archive",) if comment < rest else ()
+    if here != count:
+        faults = (f"its end counts {here} members in this file and {count} in all", *faults)
     end64 = _find_end64(file, base + place)
+    if end64 is not None and not _agree(end64, (count, size, offset)):
+        faults = ("its end and its ZIP64 end disagree on where the directory is", *faults)
     end = end64 or _End(count, size, offset, base + place)
     if end64 is None and (disk or first_disk):
         raise PackageError(f"{file.path.name}: part of an archive that spans several files")
     return end, faults
+
+
+def _agree(end: _End, common: tuple[int, int, int]) -> bool:
+    """Whether the common record has what the ZIP64 one has, or refers to that."""
+    wide = (end.entries, end.size, end.offset)
+    full = (0xFFFF, _FULL, _FULL)
+    return all(it in {that, most} for it, that, most in zip(common, wide, full, strict=True))
 
 
 def _find_end64(file: FileBytes, place: int) -> _End | None:
@@ -121,11 +148,11 @@ def _read_entries(file: FileBytes, end: _End, start: int, shift: int) -> Iterato
                 f" (at byte {start + at:#x})"
             )
         fields = _CENTRAL.unpack_from(directory, at)
-        name_end = at + _CENTRAL.size + fields[5]
-        extra_end = name_end + fields[6]
+        name_end = at + _CENTRAL.size + fields[6]
+        extra_end = name_end + fields[7]
         raw_name = directory[at + _CENTRAL.size : name_end]
         yield _make_entry(fields, raw_name, directory[name_end:extra_end], shift)
-        at = extra_end + fields[7]
+        at = extra_end + fields[8]
     if at != len(directory):
         raise PackageError(
             f"{file.path.name}: its central directory has {len(directory)} bytes,"
@@ -134,8 +161,16 @@ def _read_entries(file: FileBytes, end: _End, start: int, shift: int) -> Iterato
 
 
 def _make_entry(fields: tuple[int, ...], raw_name: bytes, extra: bytes, shift: int) -> Entry:
-    flags, method, crc, packed, size, _, _, _, attributes, offset = fields
+    version, flags, method, crc, packed, size, _, _, _, disk, attributes, offset = fields
     name, faults = decode_name(raw_name, flags)
+    if extra or disk or version > NEWEST_VERSION or flags & SPECIAL_FLAGS:
+        faults = (
+            *faults,
+            *judge_kind(version, flags),
+            *judge_extra(extra, raw_name, " in the central directory"),
+        )
+        if disk:
+            faults = (*faults, f"it lies in part {disk + 1} of an archive that spans several files")
     if _FULL in (packed, size, offset):
         wide = find_zip64(extra)
         wanted = [value == _FULL for value in (size, packed, offset)]
@@ -154,15 +189,16 @@ def _make_entry(fields: tuple[int, ...], raw_name: bytes, extra: bytes, shift: i
 
 def decode_name(raw_name: bytes, flags: int) -> tuple[str, tuple[str, ...]]:
     """Read a member's name, which is UTF-8 where bit 11 of the flags says so, else CP437."""
+    faults = ("its name holds a NUL byte",) if b"\0" in raw_name else ()
     if raw_name.isascii():
-        faults = ("its name holds a NUL byte",) if b"\0" in raw_name else ()
         return raw_name.decode("ascii"), faults
-    if not flags & _UTF8:
-        return raw_name.decode("cp437"), ()
+    if not flags & UTF8:
+        spelled = "its name is neither ASCII nor marked as UTF-8: tools read it differently"
+        return raw_name.decode("cp437"), (*faults, spelled)
     try:
-        return raw_name.decode(), ()
+        return raw_name.decode(), faults
     except UnicodeDecodeError:
-        return raw_name.decode(errors="backslashreplace"), ("its name is not valid UTF-8",)
+        return raw_name.decode(errors="backslashreplace"), (*faults, "its name is not valid UTF-8")
 
 
 def find_zip64(extra: bytes) -> tuple[int, ...] | None:

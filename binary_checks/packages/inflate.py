@@ -39,11 +39,11 @@ class BrokenDataError(Exception):
     """The compressed bytes do not inflate to what was declared."""
 
 
-def read_small(file: FileBytes, entry: Entry) -> tuple[bytes, Outcome]:
-    """Read a member of at most WHOLE bytes, header and data in one go."""
+def read_small(file: FileBytes, entry: Entry, limit: int = -1) -> tuple[bytes, Outcome]:
+    """Read a member of at most WHOLE bytes, header and data in one go; where it has to end."""
     length = GUESS + len(entry.raw_name) + entry.compressed_size
     ahead = file.read(entry.offset, length)
-    start, faults = locate(file, entry, ahead)
+    start, faults = locate(file, entry, ahead, limit=limit)
     if start is None:
         return b"", Outcome(faults=(*entry.faults, *faults))
     begin = start - entry.offset
@@ -71,9 +71,11 @@ def _expand_small(packed: bytes, entry: Entry) -> Iterable[bytes]:
     return _expand(iter((packed,)), entry, entry.size + 1)
 
 
-def read_stream(file: FileBytes, entry: Entry, consume: Callable[[bytes], None]) -> Outcome:
+def read_stream(
+    file: FileBytes, entry: Entry, consume: Callable[[bytes], None], limit: int = -1
+) -> Outcome:
     """Inflate a member piece by piece into ``consume``, with its CRC-32 and SHA-256."""
-    start, faults = locate(file, entry)
+    start, faults = locate(file, entry, limit=limit)
     known = (*entry.faults, *faults)
     if start is None:
         return Outcome(faults=known)

@@ -7,11 +7,19 @@ from collections.abc import Iterable, Iterator
 
 from binary_checks.packages.archive import Archive, Entry, decode_name, find_zip64
 from binary_checks.packages.file_bytes import FileBytes
+from binary_checks.packages.header_faults import (
+    DESCRIPTOR,
+    NEWEST_VERSION,
+    judge_descriptor,
+    judge_extra,
+    judge_kind,
+)
 
 _LOCAL = struct.Struct("<4s5H3I2H")
 _LENGTHS = struct.Struct("<2H")  # its last two fields
 _FULL = 0xFFFFFFFF
-_ENCRYPTED, _DESCRIPTOR = 1, 8
+_ENCRYPTED = 1
+_LONGEST_DESCRIPTOR = 24  # bytes
 STORED, DEFLATED = 0, 8
 # RFC 1951: a match of 258 bytes takes two bits at least, so 1032 is the end of it.
 _MAXIMUM_RATIO = 1032
@@ -27,18 +35,19 @@ def find_data(ahead: bytes) -> int | None:
 
 
 def locate(
-    file: FileBytes, entry: Entry, ahead: bytes | None = None
+    file: FileBytes, entry: Entry, ahead: bytes | None = None, *, limit: int = -1
 ) -> tuple[int | None, tuple[str, ...]]:
     """Find the offset of a member's compressed bytes, None where they must not be read.
 
     The faults say what is wrong with its headers. ``ahead`` are the file's bytes from the local
-    header on, where the caller has them already.
+    header on, where the caller has them already; ``limit`` is where it has to end, if that is
+    known.
     """
     head = file.read(entry.offset, _LOCAL.size) if ahead is None else ahead
     if len(head) < _LOCAL.size or not head.startswith(b"PK\3\4"):
         return None, (f"its local header is not there (at byte {entry.offset:#x})",)
-    _, _, flags, method, _, _, crc, packed, size, name_length, extra_length = _LOCAL.unpack_from(
-        head
+    _, version, flags, method, _, _, crc, packed, size, name_length, extra_length = (
+        _LOCAL.unpack_from(head)
     )
     variable = name_length + extra_length
     rest = head[_LOCAL.size : _LOCAL.size + variable]
@@ -47,13 +56,17 @@ def locate(
     start = entry.offset + _LOCAL.size + variable
     sums = (crc, packed, size)
     same = entry[2:7] == (flags, method, *sums) and entry.raw_name == rest[:name_length]
-    if same and _is_plain(entry) and start + packed <= file.size:
+    ends = (limit < 0 and start + packed <= file.size) or start + packed == limit
+    if same and ends and _is_plain(entry) and version <= NEWEST_VERSION and not extra_length:
         return start, ()
     faults = (
         *_compare_names(entry, rest[:name_length], flags),
+        *(_judge_local(entry, version, flags, rest[name_length:])),
         *_compare_methods(entry, method, flags),
-        *_compare_sums(entry, sums, rest[name_length:], bool(flags & _DESCRIPTOR)),
+        *_compare_sums(entry, sums, rest[name_length:], bool(flags & DESCRIPTOR)),
     )
+    if limit >= 0 and start + entry.compressed_size <= file.size:
+        faults = (*faults, *_judge_end(file, entry, start + entry.compressed_size, limit))
     refusals = tuple(_refuse(entry))
     if start + entry.compressed_size > file.size:
         refusals = (*refusals, "its data reach beyond the end of the file")
@@ -63,8 +76,33 @@ def locate(
 def _is_plain(entry: Entry) -> bool:
     """Whether nothing is special about it, as about nearly all of thousands."""
     _, _, flags, method, _, packed, size, *_ = entry
-    common = method == DEFLATED and not flags & _ENCRYPTED
+    common = method == DEFLATED and not flags & (_ENCRYPTED | DESCRIPTOR)
     return common and packed < _FULL and size < _FULL and size <= packed * _MAXIMUM_RATIO
+
+
+def _judge_local(entry: Entry, version: int, flags: int, extra: bytes) -> Iterator[str]:
+    """Say what the local header has that no installer reads, beside what the directory has."""
+    where = " in its local header"
+    yield from judge_kind(version, flags & ~entry.flags, where)
+    yield from judge_extra(extra, entry.raw_name, where)
+    if (flags ^ entry.flags) & DESCRIPTOR:
+        yield "its local header and the central directory disagree on a data descriptor"
+
+
+def _judge_end(file: FileBytes, entry: Entry, end: int, limit: int) -> Iterator[str]:
+    """The next member has to begin where one ends, with no bytes between that nobody names."""
+    if entry.flags & DESCRIPTOR and end <= limit:
+        between = file.read(end, min(limit - end, _LONGEST_DESCRIPTOR))
+        sums = (entry.crc, entry.compressed_size, entry.size)
+        length, faults = judge_descriptor(between, sums)
+        yield from faults
+        if faults:
+            return
+        end += length
+    if end > limit:
+        yield f"its bytes reach {end - limit} into what follows it"
+    elif end < limit:
+        yield f"{limit - end} bytes behind it belong to no member"
 
 
 def _compare_names(entry: Entry, raw_name: bytes, flags: int) -> Iterator[str]:

@@ -90,7 +90,7 @@ def _read_member(task: Task, entry: Entry, refusal: str | None) -> MemberReading
     if refusal is not None:
         return _describe(task, entry, Outcome(faults=(*entry.faults, refusal)))
     if max(entry.size, entry.compressed_size) <= WHOLE:
-        content, outcome = read_small(task.file, entry)
+        content, outcome = read_small(task.file, entry, task.archive.limit_of(entry))
         objects = _read_small_object(task, entry, content, outcome)
         wanted = content if entry.name in task.kept and outcome.sha256 else None
         reading = _describe(task, entry, outcome, objects, wanted)
@@ -143,7 +143,8 @@ def _leave_unread(task: Task, entry: Entry, found: Format, outcome: Outcome) -> 
 
 def _read_kept(task: Task, entry: Entry, most: int) -> MemberReading:
     pieces: list[bytes] = []
-    outcome = read_stream(task.file, entry, pieces.append if entry.size <= most else _drop)
+    consume = pieces.append if entry.size <= most else _drop
+    outcome = read_stream(task.file, entry, consume, task.archive.limit_of(entry))
     if entry.size > most:
         too_large = f"it has {entry.size} bytes, more than {most} are not read"
         outcome = Outcome(outcome.sha256, (*outcome.faults, too_large))
@@ -185,7 +186,7 @@ def _read_large(task: Task, entry: Entry) -> MemberReading:
 
     path = task.place(entry.name)
     try:
-        outcome = read_stream(task.file, entry, consume)
+        outcome = read_stream(task.file, entry, consume, task.archive.limit_of(entry))
         if source is None or found is None:
             mentions = search is not None and search(b"")
             return _describe(task, entry, outcome)._replace(mentions=mentions)
