@@ -5,6 +5,7 @@ from __future__ import annotations
 import binascii
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 
 from binary_checks.check import check
 from binary_checks.model import Finding, Member, NotLooked, Package, Problem, RecordRow, Wheel
@@ -13,6 +14,7 @@ _UNSIGNED = ("RECORD", "RECORD.jws", "RECORD.p7s")
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _HEXADECIMAL = len("sha256=") + 64
 """So long is the hash of a row that is not spelled as it should be."""
+_SCHEMES = frozenset({"purelib", "platlib", "headers", "scripts", "data"})
 _NO_NAMES = frozenset({"", ".", ".."})  # as components of a path
 
 
@@ -83,6 +85,30 @@ def _judge_name(name: str, parts: list[str]) -> Iterator[str]:
         yield "its name climbs with .."
     elif "." in parts or "" in parts:
         yield "its name has an empty or . component"
+
+
+@check
+def uninstallable_member(package: Wheel) -> Iterator[Finding]:
+    """A member has a place to which no installer can put it.
+
+    A file where other members need a folder, or one in a part of ``*.data`` that is none of
+    ``purelib``, ``platlib``, ``headers``, ``scripts`` and ``data``.
+
+    Why: pip and uv break off, and leave nothing or half of the package behind.
+    Fix: look for the step of the build that adds the file.
+    """
+    files = {m.archive_name for m in package.members if m.archive_name[-1:] != "/"}
+    # With the lowest character for a slash, what lies below a name comes right behind it.
+    ordered = sorted(m.archive_name.replace("/", "\0") for m in package.members)
+    for name, following in pairwise(ordered):
+        if following.startswith(f"{name}\0") and (path := name.replace("\0", "/")) in files:
+            yield Problem(path=path, sentence="is a file, and a folder of other members")
+    data = package.dist_info.removesuffix(".dist-info") + ".data"
+    for name in sorted(files):
+        if name.startswith(f"{data}/"):
+            part, slash, _ = name.removeprefix(f"{data}/").partition("/")
+            if not slash or part not in _SCHEMES:
+                yield Problem(path=name, sentence=f"lies in no part of {data} that installers know")
 
 
 @check

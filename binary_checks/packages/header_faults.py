@@ -37,7 +37,10 @@ def judge_kind(version: int, flags: int, where: str = "") -> Iterator[str]:
 
 
 def judge_extra(extra: bytes, raw_name: bytes, where: str) -> Iterator[str]:
-    """Say where the extra field is no list of fields, or gives another name."""
+    """Say where the extra field is no list of fields, or gives another name.
+
+    Fewer than four bytes behind the last field are what zipalign fills up with.
+    """
     at = 0
     while at + 4 <= len(extra):
         kind, length = struct.unpack_from("<HH", extra, at)
@@ -50,22 +53,18 @@ def judge_extra(extra: bytes, raw_name: bytes, where: str) -> Iterator[str]:
             name = extra[at - length + _UNICODE_HEAD.size : at]
             if crc == zlib.crc32(raw_name) and name != raw_name:
                 yield f"its extra field calls it {name.decode(errors='backslashreplace')!r}{where}"
-    if at < len(extra):
-        yield f"{len(extra) - at} bytes follow its extra fields{where}"
 
 
-def judge_descriptor(
-    between: bytes, sums: tuple[int, int, int], *, most: int = 24
-) -> tuple[int, tuple[str, ...]]:
-    """How long the data descriptor is with which these bytes begin, and what is wrong with it.
+def measure_descriptor(between: bytes, sums: tuple[int, int, int]) -> int | None:
+    """How long the data descriptor is with which these bytes begin, None where it is none.
 
     ``sums`` are CRC-32, compressed size and size as the central directory has them. The signature
     may be left out, and the sizes have 4 or 8 bytes each.
     """
     for length, layout in _DESCRIPTORS.items():
         signed = length % 8 == 0
-        if length > min(len(between), most) or signed != between.startswith(_SIGNATURE):
+        if length > len(between) or signed != between.startswith(_SIGNATURE):
             continue
         if struct.unpack_from(layout, between) == sums:
-            return length, ()
-    return 0, ("what follows its data is no data descriptor with its CRC-32 and sizes",)
+            return length
+    return None

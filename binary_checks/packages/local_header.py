@@ -10,16 +10,16 @@ from binary_checks.packages.file_bytes import FileBytes
 from binary_checks.packages.header_faults import (
     DESCRIPTOR,
     NEWEST_VERSION,
-    judge_descriptor,
     judge_extra,
     judge_kind,
+    measure_descriptor,
 )
 
 _LOCAL = struct.Struct("<4s5H3I2H")
 _LENGTHS = struct.Struct("<2H")  # its last two fields
 _FULL = 0xFFFFFFFF
 _ENCRYPTED = 1
-_LONGEST_DESCRIPTOR = 24  # bytes
+_MOST_BETWEEN = 4096  # bytes that are looked at behind a member's data
 STORED, DEFLATED = 0, 8
 # RFC 1951: a match of 258 bytes takes two bits at least, so 1032 is the end of it.
 _MAXIMUM_RATIO = 1032
@@ -91,18 +91,19 @@ def _judge_local(entry: Entry, version: int, flags: int, extra: bytes) -> Iterat
 
 def _judge_end(file: FileBytes, entry: Entry, end: int, limit: int) -> Iterator[str]:
     """The next member has to begin where one ends, with no bytes between that nobody names."""
-    if entry.flags & DESCRIPTOR and end <= limit:
-        between = file.read(end, min(limit - end, _LONGEST_DESCRIPTOR))
-        sums = (entry.crc, entry.compressed_size, entry.size)
-        length, faults = judge_descriptor(between, sums)
-        yield from faults
-        if faults:
-            return
-        end += length
     if end > limit:
         yield f"its bytes reach {end - limit} into what follows it"
-    elif end < limit:
-        yield f"{limit - end} bytes behind it belong to no member"
+        return
+    between = file.read(end, min(limit - end, _MOST_BETWEEN))
+    if entry.flags & DESCRIPTOR and between:
+        sums = (entry.crc, entry.compressed_size, entry.size)
+        length = measure_descriptor(between, sums)
+        if length is None:
+            yield "what follows its data is no data descriptor with its CRC-32 and sizes"
+            return
+        between = between[length:]
+    if between.strip(b"\0"):  # with zeros some tools align what follows
+        yield f"{limit - end} bytes behind its data belong to no member"
 
 
 def _compare_names(entry: Entry, raw_name: bytes, flags: int) -> Iterator[str]:
