@@ -29,7 +29,7 @@ from binary_checks.objects.macho_commands import (
     Commands,
 )
 from binary_checks.objects.macho_extent import list_linkedit
-from binary_checks.objects.macho_header import MH_DYLIB, MachHeader
+from binary_checks.objects.macho_header import MH_BUNDLE, MH_DYLIB, MachHeader
 from binary_checks.objects.macho_machines import CPU_64_BITS
 from binary_checks.objects.macho_segments import Segment
 
@@ -38,6 +38,11 @@ _PERMISSIONS = 7
 _READ, _WRITE, _RUN = 1, 2, 4
 _BIG_ENDIAN = frozenset({0x12, 0x01000012})  # PowerPC
 _LITTLE_ENDIAN = frozenset({0x7, 0x01000007, 0xC, 0x0100000C, 0x0200000C})
+_LIBRARIES = frozenset({MH_DYLIB, MH_BUNDLE})
+# LC_SYMSEG, fixed VM libraries, LC_IDENT, LC_PREPAGE, the dynamic linker's own name.
+_OBSOLETE = frozenset({0x3, 0x6, 0x7, 0x8, 0x9, 0xA, 0xF})
+# Threads, the dynamic linker that is asked for, its environment, the entry point.
+_OF_PROGRAMS = frozenset({0x4, 0x5, 0xE, 0x27, 0x80000028})
 _ENCRYPTED = frozenset({LC_ENCRYPTION_INFO, LC_ENCRYPTION_INFO_64})
 _address_of, _size_of = attrgetter("address"), attrgetter("size")
 _ONCE = {
@@ -87,6 +92,10 @@ def _judge_commands(header: MachHeader, commands: Commands) -> Iterator[str]:
             yield f"has load command {command.type:#x}, which dyld must know and does not"
         if command.type in _ENCRYPTED and command.unpack("3I")[2]:
             yield "is encrypted (LC_ENCRYPTION_INFO)"
+        if command.type in _OBSOLETE or (
+            command.type in _OF_PROGRAMS and header.type in _LIBRARIES
+        ):
+            yield f"has load command {command.type:#x}, which no such file has"
     if end != header.commands_offset + header.commands_size:
         counted = f"has {header.command_count} load commands, which end at byte {end:#x}"
         yield f"{counted}, not at {header.commands_offset + header.commands_size:#x} as it claims"

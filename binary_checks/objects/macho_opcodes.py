@@ -32,26 +32,39 @@ class _Cursor:
         self._pointer = pointer
         self._what = what
         self._mask = (1 << 8 * pointer) - 1
-        self._memory = -1  # bytes of the segment; -1: none was named
+        self._sections: tuple[range, ...] | None = None  # of the segment that was named
+        self._known = tuple(_list_sections(segment) for segment in segments)
         self._offset = 0
 
     def move_to(self, number: int, offset: int) -> None:
         if number >= len(self._segments):
             count = len(self._segments)
             raise MalformedError(f"{self._what} names segment {number} of {count}")
-        self._memory, self._offset = self._segments[number].memory, offset
+        self._sections, self._offset = self._known[number], offset
 
     def add(self, distance: int) -> None:
         self._offset = self._offset + distance & self._mask
 
     def write(self, count: int = 1, skip: int = 0) -> None:
         """Write so many pointers, each behind the one before and so many bytes more."""
+        if self._sections is None:
+            raise MalformedError(f"{self._what} writes before any segment was named")
+        if not count:
+            return
         step = self._pointer + skip & self._mask
-        end = self._offset + (count - 1) * step + self._pointer
-        if count and not 0 <= self._offset < end <= self._memory:
-            where = f"at {self._offset:#x} to {end:#x} of a segment of {self._memory:#x} bytes"
-            raise MalformedError(f"{self._what} writes {where}")
-        self._offset = self._offset + count * step & self._mask
+        last = self._offset + (count - 1) * step
+        for start in {self._offset, last}:
+            if not any(
+                start in room and start + self._pointer - 1 in room for room in self._sections
+            ):
+                raise MalformedError(f"{self._what} writes at {start:#x}, where no section is")
+        self._offset = last + step & self._mask
+
+
+def _list_sections(segment: Segment) -> tuple[range, ...]:
+    """Where the sections are, counted from the start of the segment."""
+    places = ((item.address - segment.address, item.size) for item in segment.sections)
+    return tuple(range(start, start + size) for start, size in places)
 
 
 def find_opcode_faults(

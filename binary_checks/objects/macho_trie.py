@@ -11,6 +11,8 @@ from binary_checks.objects.leb128 import read_uleb
 
 WEAK_DEFINITION: Final = 0x4
 REEXPORT: Final = 0x8
+_KIND, _ABSOLUTE = 3, 2  # regular, thread-local, absolute
+_RESOLVER = 0x10
 
 Export = tuple[bytes, int, int]
 """Name, flags, and the ordinal of the dylib that a re-export forwards to, negative as of binds."""
@@ -64,6 +66,39 @@ def walk_trie(trie: bytes, factor: int = 1) -> Iterator[Export]:
                 waiting.append((child, name + label))
     except (IndexError, ValueError):
         raise MalformedError(_BEYOND) from None
+
+
+def judge_trie(trie: bytes) -> Iterator[str]:
+    """Say what is wrong with nodes that a walk passes over: sizes, kinds, and ends without export.
+
+    It follows ``walk_trie``, which knows that the trie can be walked. Each goes on from the path.
+    """
+    waiting = [0] if trie else []
+    while waiting:
+        node = waiting.pop()
+        size, place = read_uleb(trie, node)
+        count = trie[place + size]
+        if size:
+            yield from _judge_export(trie, node, place, place + size)
+        elif not count and node:
+            yield f"has a node of its exports trie (at {node:#x}) that leads to no export"
+        place += size + 1
+        for _ in range(count):
+            child, place = read_uleb(trie, trie.index(0, place) + 1)
+            waiting.append(child)
+
+
+def _judge_export(trie: bytes, node: int, place: int, end: int) -> Iterator[str]:
+    flags, place = read_uleb(trie, place)
+    if flags & _KIND > _ABSOLUTE:
+        yield f"has an export of kind {flags & _KIND} (at {node:#x} of the trie)"
+    _, place = read_uleb(trie, place)
+    if flags & REEXPORT:
+        place = trie.index(0, place) + 1
+    elif flags & _RESOLVER:
+        _, place = read_uleb(trie, place)
+    if place != end:
+        yield f"has an export that ends at {place:#x} of the trie, not at {end:#x} as it says"
 
 
 def find_in_trie(trie: bytes, names: Sequence[bytes]) -> Iterator[tuple[bytes, int]]:

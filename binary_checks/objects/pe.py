@@ -42,7 +42,7 @@ from binary_checks.objects.pe_header import (
     read_sections,
     verify_extent,
 )
-from binary_checks.objects.pe_import_faults import find_import_faults
+from binary_checks.objects.pe_import_faults import find_import_faults, find_name_faults
 from binary_checks.objects.pe_imports import read_imports
 from binary_checks.objects.pe_layout import find_layout_faults
 from binary_checks.objects.pe_machines import architecture_of
@@ -187,7 +187,8 @@ def _read_loadable(
             *find_layout_faults(header, sections),
             *find_address_faults(image, sections),
             *find_import_faults(image, libraries, ends, hybrid=load_configuration.hybrid),
-            *find_export_faults(exports, header.image_size),
+            *find_name_faults(imports, header),
+            *find_export_faults(exports, header),
         ),
         **facts,
     )

@@ -9,7 +9,7 @@ from struct import Struct
 
 from binary_checks.errors import MalformedError
 from binary_checks.model import NO_SYMBOLS, Symbol, SymbolTable
-from binary_checks.objects.pe_header import EXPORT
+from binary_checks.objects.pe_header import EXPORT, PeHeader
 from binary_checks.objects.pe_names import Names
 from binary_checks.objects.pe_sections import MappedImage
 from binary_checks.objects.pe_symbols import PeSymbolTable
@@ -54,6 +54,11 @@ class PeExports(PeSymbolTable):
     def highest_address(self) -> int:
         """The last address of the image that it exports."""
         return max(self._functions, default=0)
+
+    @property
+    def lowest_name(self) -> int:
+        """The first address of a name; far away where there is none."""
+        return min(self._places, default=1 << 32)
 
     @property
     def forwarders(self) -> Mapping[str, str]:
@@ -108,10 +113,14 @@ def read_exports(image: MappedImage) -> tuple[str, SymbolTable]:
     return called, PeExports(base, directory, functions, (places, indices), (texts, forwarders))
 
 
-def find_export_faults(exports: SymbolTable, image_size: int) -> Iterator[str]:
+def find_export_faults(exports: SymbolTable, header: PeHeader) -> Iterator[str]:
     """Say which exports lead out of the image: whoever calls one dies."""
-    if isinstance(exports, PeExports) and (highest := exports.highest_address) >= image_size:
-        yield f"exports address {highest:#x}, its image has {image_size:#x} bytes"
+    if not isinstance(exports, PeExports):
+        return
+    if (highest := exports.highest_address) >= header.image_size:
+        yield f"exports address {highest:#x}, its image has {header.image_size:#x} bytes"
+    if (lowest := exports.lowest_name) < header.sections_end:
+        yield f"has the name of an export at address {lowest:#x}, in its headers"
 
 
 def _drop_empty(

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from binary_checks.errors import MalformedError
-from binary_checks.objects.pe_header import ADDRESSES, DELAY_IMPORT, IMPORT
-from binary_checks.objects.pe_imports import DELAYED, DESCRIPTOR, Library
+from binary_checks.model import SymbolTable
+from binary_checks.objects.pe_header import ADDRESSES, DELAY_IMPORT, IMPORT, PeHeader
+from binary_checks.objects.pe_imports import DELAYED, DESCRIPTOR, Library, PeImports
 from binary_checks.objects.pe_sections import MappedImage
 
 _ALIGNMENT = 4
@@ -32,6 +33,12 @@ def find_import_faults(
     if start and size and not hybrid and (count := _count_pointers(image, start, size)) > eager:
         listed = f"has {count} import addresses, its tables name {eager}"
         yield f"{listed}: nothing fills in the others"
+
+
+def find_name_faults(imports: SymbolTable, header: PeHeader) -> Iterator[str]:
+    """Say where names would lie in the headers, which is where damaged tables lead."""
+    if isinstance(imports, PeImports) and (lowest := imports.lowest_name) < header.sections_end:
+        yield f"has the name of an import at address {lowest:#x}, in its headers"
 
 
 def _count_pointers(image: MappedImage, start: int, size: int) -> int:

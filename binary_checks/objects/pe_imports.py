@@ -68,6 +68,11 @@ class PeImports(PeSymbolTable):
         return len(self._thunks)
 
     @property
+    def lowest_name(self) -> int:
+        """The first address of a name, behind which are all ordinals as they are kept."""
+        return min(self._thunks)
+
+    @property
     def strong(self) -> Mapping[str, frozenset[str]]:
         """By DLL the names that are asked of it: none may be missing."""
         names, found, start = self._all_names(), dict[str, frozenset[str]](), 0

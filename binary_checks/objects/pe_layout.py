@@ -22,6 +22,7 @@ from binary_checks.objects.pe_header import (
 _PAGE, _SECTOR = 0x1000, 0x200
 _LARGEST_FILE_ALIGNMENT = 0x10000
 _LARGEST_IMAGE = 0x77000000  # bytes; the kernel's MM_SIZE_OF_LARGEST_IMAGE
+_DIRECTORIES = len(DIRECTORY_NAMES)
 _BASE_STEP = 0x10000
 _FORCE_INTEGRITY = 0x80
 _BITS = {
@@ -56,6 +57,8 @@ def _judge_header(header: PeHeader) -> Iterator[str]:
         yield f"has ImageBase {header.image_base:#x}, which is no multiple of {_BASE_STEP:#x}"
     if header.dll_characteristics & _FORCE_INTEGRITY and not header.directories[SECURITY][1]:
         yield "asks for a check of its signature (FORCE_INTEGRITY) and has none"
+    if header.directory_count > _DIRECTORIES:
+        yield f"counts {header.directory_count} directories, of which there are {_DIRECTORIES}"
     fixed = IMAGE_FILE_DLL | IMAGE_FILE_RELOCS_STRIPPED
     if header.characteristics & fixed == fixed:
         yield f"loads at address {header.image_base:#x} alone: its base relocations were stripped"

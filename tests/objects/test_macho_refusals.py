@@ -126,8 +126,9 @@ def test_an_encrypted_file() -> None:
     ("number", "changed", "fault"),
     [
         (0, b"\x11\x29\x00", "a rebase names segment 9 of 3"),
-        (0, b"\x11\x21\xff\xff\x03\x51", "a rebase writes at 0xffff to 0x10007"),
-        (0, b"\x11\x21\x00\x80\xff\xff\x03\x51", ""),
+        (0, b"\x11\x21\xff\xff\x03\x51", "a rebase writes at 0xffff, where no section is"),
+        (0, b"\x11\x21\x00\x80\xff\xff\x03\x51", "a rebase writes at"),
+        (0, b"\x11\x51", "a rebase writes before any segment was named"),
         (0, b"\x19", "a rebase is of type 9"),
         (0, b"\xf0", "a rebase is 0xf0, which is no opcode"),
         (0, b"\x00", "a rebase ends the table"),
@@ -151,6 +152,27 @@ def test_a_symbol_that_lost_its_bind() -> None:
     assert size
     lost = patched(WEAK, start, f"{size}s", b"")
     assert "undefined and has no bind for it" in refusals(lost)
+
+
+@pytest.mark.parametrize(
+    ("changed", "fault"),
+    [
+        (b"\x04\x00\x00\x00\x00", "has an export that ends at"),
+        (b"\x02\x03\x00\x00", "has an export of kind 3 (at 0x0 of the trie)"),
+        (b"\x00\x01a\x00\x05\x00\x00", "(at 0x5) that leads to no export"),
+        (b"\x00\x01a\x00\x05\x02\x00\x08\x00", ""),
+    ],
+)
+def test_nodes_of_the_exports_trie(changed: bytes, fault: str) -> None:
+    start, size = opcodes(WEAK, 4)
+    said = refusals(patched(WEAK, start, f"{size}s", changed))
+    assert fault in said if fault else said == ""
+
+
+@pytest.mark.parametrize("kind", [0x3, 0xE, 0x80000028])
+def test_commands_that_no_library_has(kind: int) -> None:
+    changed = patched(WEAK, place_of(WEAK, LC_UUID), "I", kind)
+    assert f"has load command {kind:#x}, which no such file has" in refusals(changed)
 
 
 def starts(content: bytes) -> int:

@@ -83,6 +83,7 @@ def test_no_sample_is_refused(name: str) -> None:
         (MACHINE, 0x014C, "is for machine 0x14c and has a header of 64 bits"),
         (IMAGE_BASE, 0x180001000, "ImageBase 0x180001000, which is no multiple of 0x10000"),
         (DLL_CHARACTERISTICS, 0x1E0, "FORCE_INTEGRITY"),
+        (DIRECTORY_COUNT, 17, "counts 17 directories, of which there are 16"),
         (DIRECTORY_COUNT, 5, "a directory of base relocations behind the 5 that it counts"),
         (SECTION_ALIGNMENT, 3, "SectionAlignment 0x3, which is no power of 2"),
         (SECTION_ALIGNMENT, 0, "SectionAlignment 0x0, which is no power of 2"),
@@ -170,6 +171,18 @@ def test_descriptors_of_imports(word: int, value: int, fault: str) -> None:
 def test_imports_that_are_gone_leave_their_addresses() -> None:
     content = patched("delayed.dll", (directory(IMPORT), 0))
     assert "its tables name 0: nothing fills in the others" in refusals(content)
+
+
+def test_names_in_the_headers() -> None:
+    content = bytearray(read_pe_sample("plain.dll"))
+    start = int.from_bytes(content[60:64], "little")
+    exports, _, imports = struct.unpack_from("<3I", content, start + DIRECTORIES)
+    (names,) = struct.unpack_from("<I", content, offset_of(bytes(content), exports) + 32)
+    (lookups,) = struct.unpack_from("<I", content, offset_of(bytes(content), imports))
+    struct.pack_into("<I", content, offset_of(bytes(content), names), 0x10)
+    struct.pack_into("<Q", content, offset_of(bytes(content), lookups), 0x12)
+    assert "has the name of an export at address 0x10, in its headers" in refusals(bytes(content))
+    assert "has the name of an import at address 0x12, in its headers" in refusals(bytes(content))
 
 
 def test_an_export_beyond_the_image() -> None:
