@@ -30,9 +30,11 @@ def spell_undefined(items: list[UnresolvedSymbol], *, expected: bool) -> str:
     who = "the file" if first.root == first.path else first.root
     sentence = f"has {count_undefined(len(names))} ({list_symbols(names)}): "
     if first.provider:
-        system, name = first.provider.startswith(_SYSTEM), first.provider.removeprefix(_SYSTEM)
-        advice = "build it again" if system else "bundle the library that it was linked with"
-        return f"{sentence}{name} has {them} in another version only; {advice}"
+        if first.provider.startswith(_SYSTEM):
+            name = first.provider.removeprefix(_SYSTEM)
+            return f"{sentence}{name} never had {them} in that version; build it again"
+        advice = "bundle the library that it was linked with"
+        return f"{sentence}{first.provider} has {them} in another version only; {advice}"
     if not first.elsewhere:
         advice = "link it with the library that does"
         return f"{sentence}nothing that {who} loads defines {them}; {advice}"

@@ -12,6 +12,7 @@ from binary_checks.loaders.searches import Answers
 from binary_checks.model import ElfFile, ObjectFile, Symbol, TargetSystem
 
 _SYSTEM = "system:"
+_PRIVATE = "GLIBC_PRIVATE"  # what it has changes from release to release
 _NONE: frozenset[str] = frozenset()
 
 
@@ -21,7 +22,7 @@ class SystemSymbols:
     def __init__(self, target: TargetSystem) -> None:
         self._data = target.library_data
         self._names: dict[frozenset[str], frozenset[str]] = {}
-        self._without: dict[tuple[str, str], frozenset[str]] = {}
+        self._in_version: dict[tuple[str, str], frozenset[str] | None] = {}
 
     def names(self, sonames: frozenset[str]) -> frozenset[str]:
         """All that these libraries export together, as far as there is export data."""
@@ -35,15 +36,17 @@ class SystemSymbols:
         data = self._data.get(soname)
         return data is not None and version in data.symbols.get(name, ())
 
-    def without(self, soname: str, version: str) -> frozenset[str]:
-        """The names that a library exports in other versions only; none of what is not known."""
+    def in_version(self, soname: str, version: str) -> frozenset[str] | None:
+        """The names that a library exports in a version or in none; None where it is not known."""
         key = (soname, version)
-        if key not in self._without:
-            data = self._data.get(soname)
-            known = data.symbols.items() if data and version in data.versions else ()
-            wanted = {version, ""}
-            self._without[key] = frozenset(n for n, nodes in known if wanted.isdisjoint(nodes))
-        return self._without[key]
+        if key not in self._in_version:
+            data, names = self._data.get(soname), None
+            if data and version in data.versions and version != _PRIVATE:
+                wanted = {version, ""}
+                known = data.symbols.items()
+                names = frozenset(name for name, nodes in known if not wanted.isdisjoint(nodes))
+            self._in_version[key] = names
+        return self._in_version[key]
 
 
 class Scope:
@@ -167,7 +170,8 @@ def _lacking(names: frozenset[str], version: str, label: str, scope: Scope) -> I
     """Those of the names that a library has, and not in this version."""
     provider = scope.objects.get(label)
     if provider is None:
-        return names & scope.system.without(label.removeprefix(_SYSTEM), version)
+        exported = scope.system.in_version(label.removeprefix(_SYSTEM), version)
+        return _NONE if exported is None else names - exported
     lacking = names - provider.exports.by_version.get(("", version), _NONE)
     return lacking & provider.exports.names if lacking else ()
 

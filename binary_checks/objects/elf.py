@@ -38,7 +38,7 @@ from binary_checks.objects.elf_kinds import kind_of_loaded, kind_of_unloaded, ma
 from binary_checks.objects.elf_machines import architecture_of, assumes_executable_stack
 from binary_checks.objects.elf_notes import read_notes
 from binary_checks.objects.elf_ranges import find_ranges
-from binary_checks.objects.elf_refusals import find_refusals
+from binary_checks.objects.elf_refusals import Parsed, find_refusals
 from binary_checks.objects.elf_relocation_faults import Doubt
 from binary_checks.objects.elf_sections import (
     Section,
@@ -156,7 +156,7 @@ def _read_loadable(
         raise MalformedError("a dynamic object without a dynamic segment")
     found: tuple[str, ...] = ()
     if kind is Kind.SHARED or interpreter:  # no loader looks at a static program
-        found = (*find_refusals(image, segments, dynamic, table), *versions.faults)
+        found = find_refusals(image, Parsed(segments, sections, dynamic, versions, table))
     return ElfFile(
         kind=kind,
         opens=may_be_opened(header, dynamic),

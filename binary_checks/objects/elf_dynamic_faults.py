@@ -94,14 +94,16 @@ def _counts(dynamic: Dynamic, tag: int) -> bool:
     return tag not in sizes or dynamic.value(sizes[tag]) > 0
 
 
-def judge_sizes(dynamic: Dynamic, types: RelocationTypes, word: int) -> Iterator[str]:
-    """Sizes of relocation records, which glibc asserts, and of their tables."""
+def judge_sizes(
+    dynamic: Dynamic, types: RelocationTypes, word: int, *, for_musl: bool
+) -> Iterator[str]:
+    """Sizes of relocation records, which glibc asserts and musl does not ask, and of tables."""
     kind = DT_RELA if types.addends else DT_REL
     size = word * (3 if types.addends else 2)
     if DT_PLTREL in dynamic and dynamic.value(DT_PLTREL) != kind:
         yield (
             f"has DT_PLTREL {dynamic.value(DT_PLTREL)}, not {kind} "
-            f"({'DT_RELA' if types.addends else 'DT_REL'}): glibc's loader ends the process"
+            f"({'DT_RELA' if types.addends else 'DT_REL'}), and loaders read other records"
         )
     own = (
         ("DT_RELA", DT_RELA, DT_RELASZ, DT_RELAENT)
@@ -112,7 +114,8 @@ def judge_sizes(dynamic: Dynamic, types: RelocationTypes, word: int) -> Iterator
         (*own, size),
         ("DT_RELR", DT_RELR, DT_RELRSZ, DT_RELRENT, word),
     ):
-        if table in dynamic and each in dynamic and dynamic.value(each) != wanted:
+        asserted = not for_musl and table in dynamic and each in dynamic
+        if asserted and dynamic.value(each) != wanted:
             yield (
                 f"has {name}ENT {dynamic.value(each)}, and records have {wanted} bytes: glibc's "
                 "loader ends the process"

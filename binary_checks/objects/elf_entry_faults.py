@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from binary_checks.objects.elf_dynamic import (
@@ -23,6 +23,7 @@ from binary_checks.objects.elf_relocations import (
     column,
     unpack_between,
 )
+from binary_checks.objects.elf_sections import Section
 from binary_checks.objects.elf_segments import LoadedImage
 
 _MOST = 1 << 26  # bytes of an array of initialisers
@@ -39,12 +40,17 @@ class Addresses(Protocol):
     sections: array[int]  # 0: defined elsewhere
 
 
-def judge_functions(dynamic: Dynamic, memory: Memory) -> Iterator[str]:
-    """DT_INIT and DT_FINI."""
-    for name, tag in (("DT_INIT", DT_INIT), ("DT_FINI", DT_FINI)):
+def judge_functions(dynamic: Dynamic, memory: Memory, sections: Iterable[Section]) -> Iterator[str]:
+    """DT_INIT and DT_FINI, which are nearly always sections of that name, from their start on."""
+    for name, tag in ((".init", DT_INIT), (".fini", DT_FINI)):
         address = dynamic.value(tag)
-        if tag in dynamic and find_outside(memory.code, [address]) is not None:
-            yield f"has {name} {address:#x}, where no code is: a loader calls it"
+        if tag not in dynamic:
+            continue
+        entry = f"has DT_{name[1:].upper()} {address:#x}"
+        if find_outside(memory.code, [address]) is not None:
+            yield f"{entry}, where no code is: a loader calls it"
+        elif any(each.name == name and 0 < address - each.address < each.size for each in sections):
+            yield f"{entry}, in the middle of {name}: a loader calls it"
 
 
 def judge_arrays(

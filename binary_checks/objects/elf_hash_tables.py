@@ -72,7 +72,8 @@ class GnuHash:
         count, position = len(self.buckets), self.buckets[bucket] - self.first
         if position < -self.first + 1:
             return True  # an empty one
-        for value in self.chains[max(position, 0) :]:
+        for place in range(max(position, 0), len(self.chains)):
+            value = self.chains[place]
             # The lowest bit of a hash is lost: it marks the end of a chain.
             if bucket not in {value % count, (value ^ 1) % count}:
                 return False

@@ -140,9 +140,11 @@ def _judge_others(segments: tuple[Segment, ...], memory: Memory) -> Iterator[str
         yield f"has {len(dynamics)} PT_DYNAMIC, of which loaders and tools take different ones"
     for segment in dynamics:
         # glibc writes addresses into it, before 2.35 whatever its flags say.
-        kept = segment.flags & PF_W and segment.memory_size
-        if kept and not holds(memory.writable, segment.address, segment.memory_size):
+        place = (segment.address, segment.memory_size)
+        if segment.flags & PF_W and not holds(memory.written, *place):
             yield f"has a PT_DYNAMIC at {segment.address:#x}, where nothing writable is loaded"
+        elif not holds(memory.readable, *place):
+            yield f"has a PT_DYNAMIC at {segment.address:#x}, where nothing is loaded"
 
 
 def _judge_relro(segment: Segment, memory: Memory) -> Iterator[str]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import compress
 from typing import Final
 
 from binary_checks.objects.elf_hash_tables import GnuHash, SysvHash
-from binary_checks.objects.elf_symbol_faults import SymbolColumns, name_at
+from binary_checks.objects.elf_symbol_faults import SymbolColumns, join, name_at
 
+_ALL: Final = 100  # names that are all looked up in a hash table
 _LOOKED_UP: Final = 20
-"""Names that are looked up in the hash table; of more, so many evenly from all of them."""
+"""Names that are looked up in a larger one, evenly from all of them."""
 _NOT_LOCAL: Final = bytes(map(bool, range(256)))
 _INIT: Final = b"\0PyInit"  # what CPython looks up itself, also PyInitU_
 
@@ -34,11 +36,11 @@ def judge_lookups(
 
 def _choose(symbols: SymbolColumns, strings: bytes, hashed: int) -> Iterator[int]:
     """Which symbols are looked up: those that a table must have, PyInit_* always."""
-    nonlocal_ = symbols.bindings.translate(_NOT_LOCAL)
-    must = bytes(min(hashed, len(symbols))).ljust(len(symbols), b"\1")
-    exported = sorted({*symbols.choose(symbols.defined, nonlocal_), *symbols.choose(must)})
-    yield from exported[:: len(exported) // _LOOKED_UP + 1]
-    if len(exported) > _LOOKED_UP:
+    must = join(symbols.defined, symbols.bindings.translate(_NOT_LOCAL))[:hashed]
+    must = must.ljust(len(symbols), b"\1")
+    exported = list(compress(range(len(symbols)), must))
+    yield from exported if len(exported) <= _ALL else exported[:: len(exported) // _LOOKED_UP]
+    if len(exported) > _ALL:
         start = strings.find(_INIT)
         while start >= 0:
             if start + 1 in symbols.names:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from binary_checks.errors import MalformedError
 from binary_checks.objects.elf_dynamic import (
@@ -45,27 +45,38 @@ from binary_checks.objects.elf_relocation_faults import (
     judge_relocations,
 )
 from binary_checks.objects.elf_relocation_types import RELOCATION_TYPES, RelocationTypes
-from binary_checks.objects.elf_relocations import Relocations, read_relocations
+from binary_checks.objects.elf_relocations import Relocations, column, read_relocations
+from binary_checks.objects.elf_sections import Section
 from binary_checks.objects.elf_segments import PT_LOAD, PT_TLS, LoadedImage, Segment
 from binary_checks.objects.elf_symbol_faults import (
     SymbolColumns,
     judge_symbols,
     judge_values,
+    judge_versions,
 )
+from binary_checks.objects.elf_versions import Versions
 
 _MUSL: Final = "libc.musl-"
 _MOST: Final = 20
 """Reasons that are given: one damaged address leads to many."""
 
 
-def find_refusals(
-    image: LoadedImage, segments: tuple[Segment, ...], dynamic: Dynamic, symbol_table: bytes
-) -> tuple[str, ...]:
+class Parsed(NamedTuple):
+    """What has been read of an object."""
+
+    segments: tuple[Segment, ...]
+    sections: tuple[Section, ...]
+    dynamic: Dynamic
+    versions: Versions
+    symbol_table: bytes
+
+
+def find_refusals(image: LoadedImage, parsed: Parsed) -> tuple[str, ...]:
     """Why a loader refuses a dynamic object; each of the first reasons once.
 
     A Doubt among them is none: nobody can say yet.
     """
-    loading = _Loading(image, segments, dynamic, symbol_table)
+    loading = _Loading(image, parsed)
     found = (sentence for judge in loading.judges() for sentence in _hear(judge))
     return tuple(islice(dict.fromkeys(found), _MOST))
 
@@ -73,17 +84,13 @@ def find_refusals(
 class _Loading:
     """One object on its way into a process."""
 
-    def __init__(
-        self,
-        image: LoadedImage,
-        segments: tuple[Segment, ...],
-        dynamic: Dynamic,
-        symbol_table: bytes,
-    ) -> None:
-        header = image.header
+    def __init__(self, image: LoadedImage, parsed: Parsed) -> None:
+        header, dynamic = image.header, parsed.dynamic
+        segments, symbol_table = parsed.segments, parsed.symbol_table
         written = DT_TEXTREL in dynamic or bool(dynamic.value(DT_FLAGS) & DF_TEXTREL)
         tables = _list_tables(image, segments, dynamic, len(symbol_table))
-        self.image, self.segments, self.dynamic = image, segments, dynamic
+        self.image, self.parsed = image, parsed
+        self.segments, self.dynamic = segments, dynamic
         self.memory = Memory(segments, tables, text_is_written=written)
         self.symbols = SymbolColumns(symbol_table, header.bits, header.byte_order)
         self.types = RELOCATION_TYPES.get(architecture_of(header))
@@ -99,7 +106,8 @@ class _Loading:
             self._judge_symbols,
             self._judge_lookups,
             self._judge_relocations,
-            lambda: judge_functions(self.dynamic, self.memory),
+            self._judge_functions,
+            lambda: self.parsed.versions.faults,
         )
 
     def _judge_headers(self) -> Iterator[str]:
@@ -114,6 +122,11 @@ class _Loading:
             strings = self.dynamic.strings
             yield from judge_values(self.symbols, strings, self.memory)
             yield from judge_symbols(self.symbols, strings, is_program=self.is_program)
+            own = self.parsed.versions.own
+            if own and DT_VERSYM in self.dynamic:
+                size, order = 2 * len(self.symbols), self.image.header.byte_order
+                table = self.image.read(self.dynamic.value(DT_VERSYM), size, "DT_VERSYM")
+                yield from judge_versions(self.symbols, strings, column("H", table, order), own)
 
     def _judge_lookups(self) -> Iterator[str]:
         if len(self.symbols):
@@ -126,8 +139,7 @@ class _Loading:
             return
         if self.for_musl:
             types = types._replace(known=types.known - types.unknown_to_musl)
-        else:
-            yield from judge_sizes(self.dynamic, types, header.bits // 8)
+        yield from judge_sizes(self.dynamic, types, header.bits // 8, for_musl=self.for_musl)
         relocations = read_relocations(self.image, self.dynamic, types)
         for table in relocations.tables:
             yield from self._judge_table(table, types)
@@ -136,6 +148,12 @@ class _Loading:
             yield from judge_arrays(
                 self.image, self.dynamic, self.memory, relocations, self.symbols
             )
+
+    def _judge_functions(self) -> Iterator[str]:
+        # Elsewhere stubs come before DT_INIT (ppc64le), or its lowest bit means another mode (ARM).
+        plain = architecture_of(self.image.header) in {"x86_64", "i686"}
+        sections = self.parsed.sections if plain else ()
+        return judge_functions(self.dynamic, self.memory, sections)
 
     def _judge_table(self, table: Relocations, types: RelocationTypes) -> Iterator[str]:
         thread = any(segment.type == PT_TLS and segment.memory_size for segment in self.segments)

@@ -70,10 +70,11 @@ def _judge_types(name: str, found: set[int], traits: Traits) -> Iterator[str]:
 
 def _judge_symbols(table: Relocations, relative: int, types: RelocationTypes) -> Iterator[str]:
     """Relative ones have no symbol; what takes a symbol's address has one."""
-    rest = zip(table.types[relative:], map(bool, table.symbols[relative:]), strict=True)
-    pairs = set(rest)
-    if relative:
-        pairs.add((types.relative, any(table.symbols[:relative])))
+    kinds, names = table.types[relative:], table.symbols[relative:]
+    pairs = {(types.relative, True)} if relative and any(table.symbols[:relative]) else set()
+    # Nearly always all relative ones come first, and all others have a symbol.
+    if 0 in names or not {types.relative, types.indirect}.isdisjoint(kinds):
+        pairs.update(zip(kinds, map(bool, names), strict=True))
     if not pairs.isdisjoint({(types.relative, True), (types.indirect, True)}):
         yield f"has a relative relocation in {table.name} that names a symbol"
     if any((number, False) in pairs for number in types.slots):

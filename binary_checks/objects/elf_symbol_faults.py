@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from array import array
+from collections.abc import Iterator
 from itertools import compress
 from operator import not_
 from typing import Final
 
 from binary_checks.objects.elf_memory import Memory, find_outside
 from binary_checks.objects.elf_relocations import column
-from binary_checks.objects.elf_symbol_columns import ENTRY_SIZE
+from binary_checks.objects.elf_symbol_columns import ENTRY_SIZE, HIDDEN
 
 _ZERO: Final = bytes(number == 0 for number in range(256))
 _UNSEEN: Final = bytes(other & 3 in (1, 2) for other in range(256))  # STV_INTERNAL, STV_HIDDEN
@@ -28,6 +29,7 @@ class SymbolColumns:
     __slots__ = (
         "bindings",
         "defined",
+        "information",
         "names",
         "sections",
         "types",
@@ -40,6 +42,7 @@ class SymbolColumns:
         wide, size = bits == 64, ENTRY_SIZE[bits]
         self.names = column("I", table, byte_order)[:: size // 4]
         information = table[4 if wide else 12 :: size]
+        self.information = information
         self.bindings = information.translate(_BINDING_OF)
         self.types = information.translate(_TYPE_OF)
         self.views = table[5 if wide else 13 :: size]  # st_other, with the visibility
@@ -52,12 +55,8 @@ class SymbolColumns:
     def __len__(self) -> int:
         return len(self.names)
 
-    def choose(self, *masks: bytes) -> list[int]:
-        """The numbers of the symbols for which no mask is 0."""
-        return list(compress(range(len(self)), _join(masks)))
 
-
-def _join(masks: Iterable[bytes]) -> bytes:
+def join(*masks: bytes) -> bytes:
     """1 wherever all masks, of 0 and 1, have it; at the speed of C."""
     first, *others = masks
     joined = int.from_bytes(first, "little")
@@ -68,10 +67,10 @@ def _join(masks: Iterable[bytes]) -> bytes:
 
 def judge_values(symbols: SymbolColumns, strings: bytes, memory: Memory) -> Iterator[str]:
     """Functions that it defines where no code is."""
-    functions = _join((symbols.types.translate(_FUNCTION), symbols.defined))
-    if max(compress(symbols.sections, functions), default=0) >= _SHN_LORESERVE:
+    functions = join(symbols.types.translate(_FUNCTION), symbols.defined)
+    if max(symbols.sections) >= _SHN_LORESERVE:
         ordinary = bytes(section < _SHN_LORESERVE for section in symbols.sections)
-        functions = _join((functions, ordinary))
+        functions = join(functions, ordinary)
     wrong = find_outside(memory.code, list(compress(symbols.values, functions)))
     if wrong is not None:
         index = symbols.values.index(wrong)
@@ -83,7 +82,7 @@ def judge_symbols(symbols: SymbolColumns, strings: bytes, *, is_program: bool) -
     """Entries of DT_SYMTAB by which a loader finds nothing, or the wrong thing."""
     if symbols.names[0] or symbols.bindings[0] or symbols.sections[0] or symbols.values[0]:
         yield "has a symbol number 0 that is not empty: relocations without a symbol name it"
-    kinds = set(zip(symbols.bindings[1:], symbols.types[1:], strict=True))
+    kinds = {(each >> 4, each & 15) for each in set(symbols.information[1:])}
     if any(binding not in _BINDINGS for binding, _ in kinds):
         yield "has a dynamic symbol whose binding no loader knows"
     elif any(binding and kind not in _TYPES for binding, kind in kinds):
@@ -91,7 +90,8 @@ def judge_symbols(symbols: SymbolColumns, strings: bytes, *, is_program: bool) -
     if 0 in map(strings.__getitem__, compress(symbols.names, symbols.bindings)):
         yield "has a dynamic symbol without a name, which no lookup finds"
     for mask, fault in _find_undefined(symbols, is_program=is_program):
-        for index in symbols.choose(symbols.undefined, mask)[:1]:
+        index = join(symbols.undefined, mask).find(1)
+        if index >= 0:
             name = name_at(strings, symbols.names[index]).decode("utf-8", "backslashreplace")
             yield f"needs {name} of others, and its entry in DT_SYMTAB {fault}"
 
@@ -100,11 +100,23 @@ def _find_undefined(symbols: SymbolColumns, *, is_program: bool) -> Iterator[tup
     """Why a loader takes symbols for its own that it has not, and which."""
     if symbols.bindings.find(0, 1) >= 0:
         named = bytes(map(bool, symbols.names))
-        yield _join((symbols.bindings.translate(_ZERO), named)), "is local"
+        yield join(symbols.bindings.translate(_ZERO), named), "is local"
     yield symbols.views.translate(_UNSEEN), "is hidden"
     # A program's may have the address of its own stub, at which all others then find it.
     if not is_program and any(compress(symbols.values, symbols.undefined)):
         yield bytes(map(bool, symbols.values)), "has an address"
+
+
+def judge_versions(
+    symbols: SymbolColumns, strings: bytes, indices: array[int], own: frozenset[int]
+) -> Iterator[str]:
+    """Symbols that it asks of others in a version that only it defines."""
+    for number in own & {index & ~HIDDEN for index in compress(indices, symbols.undefined)}:
+        place = next(
+            i for i, u in enumerate(symbols.undefined) if u and indices[i] & ~HIDDEN == number
+        )
+        name = name_at(strings, symbols.names[place]).decode("utf-8", "backslashreplace")
+        yield f"needs {name} of others in a version that it defines itself: no loader finds it"
 
 
 def name_at(strings: bytes, offset: int) -> bytes:

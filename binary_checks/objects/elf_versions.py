@@ -29,6 +29,7 @@ class Versions(NamedTuple):
     needed: tuple[NeededVersion, ...] = ()
     defined: tuple[str, ...] = ()
     by_index: dict[int, tuple[str, str]] = {}  # noqa: RUF012 - never changed; versym -> (library, node)
+    own: frozenset[int] = frozenset()  # the indices of what it defines itself
     faults: tuple[str, ...] = ()  # records by which a loader finds no version, or another one
 
 
@@ -44,6 +45,7 @@ def read_versions(image: LoadedImage, dynamic: Dynamic) -> Versions:
         needed=tuple(item for _, item in needed),
         defined=tuple(name for _, name, base in defined if not base),
         by_index=by_index,
+        own=frozenset(index for index, _, base in defined if not base),
         faults=tuple(faults),
     )
 

@@ -154,7 +154,7 @@ def undefined(*names: str, **fields: str) -> tuple[UnresolvedSymbol, ...]:
         ),
         (
             undefined("f", version="GLIBC_2.4", provider="system:libc.so.6"),
-            "has 1 undefined symbol (f@GLIBC_2.4): libc.so.6 has it in another version only; "
+            "has 1 undefined symbol (f@GLIBC_2.4): libc.so.6 never had it in that version; "
             "build it again",
         ),
         (

@@ -178,3 +178,19 @@ def test_a_version_that_the_system_has_for_other_symbols_only(
     )
     assert [item.name for item in linkage.unresolved] == undefined
     assert {item.provider for item in linkage.unresolved} <= {"system:libc.so.6"}
+
+
+def test_a_name_that_the_system_never_had_is_undefined_even_beside_a_missing_library() -> None:
+    """Nothing but libc has its versions: the missing library cannot define it either."""
+    versions = (NeededVersion(library="libc.so.6", version="GLIBC_2.14"),)
+    linkage = link(
+        extension(
+            "libc.so.6",
+            "libgone.so",
+            imports=needs("memcp?", "GLIBC_2.14", "libc.so.6"),
+            symbol_versions=versions,
+        )
+    )
+    assert [(item.name, item.provider) for item in linkage.unresolved] == [
+        ("memcp?", "system:libc.so.6")
+    ]

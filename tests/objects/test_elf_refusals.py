@@ -69,6 +69,7 @@ def test_no_architecture_is_refused(machine: str, gnu_hash: bool) -> None:
         (segment(LOAD, "memsz", 3), 1 << 40, "claims more than 64 GiB"),
         (segment(LOAD, "flags", 0), 1, "where nothing is loaded that may be read"),
         (segment(LOAD, "flags", 2), 4, "has a PT_DYNAMIC at 0x2410, where nothing writable"),
+        (segment(LOAD, "flags", 2), 0, "has a PT_DYNAMIC at 0x2410, where nothing writable"),
         (segment(LOAD, "flags", 3), 4, "in DT_RELA, where nothing writable is loaded"),
         (segment(LOAD, "type", 3), 0, "where nothing writable is loaded"),
         (segment(PHDR, "vaddr"), 1 << 31, "has a PT_PHDR at 0x80000000"),
@@ -164,6 +165,7 @@ VERSIONED = build_elf(
         (within(VERNEED, 16, "I"), 1, "needs version GLIBC_2.14 under a wrong hash"),
         (within(VERDEF, 28 + 8, "I"), 1, "defines version DEMO_1 under a wrong hash"),
         (within(VERNEED, 4, "I"), 0, "needs versions of , which is not among its DT_NEEDED"),
+        (within(VERSYM, 2, "H"), 2, "needs memcpy of others in a version that it defines itself"),
         (tag(VERSYM), UNUSED, "has tables of versions and no DT_VERSYM"),
     ],
 )
@@ -238,6 +240,16 @@ def test_a_path_of_an_interpreter_that_is_too_long_is_malformed() -> None:
     content = build_elf(kind="executable", interpreter="/" * 4096)
     (found,) = read_objects("demo", Bytes(content))
     assert "a PT_INTERP of 4097 bytes" in found.reason
+
+
+def test_an_initialiser_in_the_middle_of_its_section() -> None:
+    content = read_sample("extension.cpython-311-x86_64-linux-gnu.so").replace(
+        b".text\0", b".init\0"
+    )
+    initialised = put(content, tag(RELACOUNT), 12)  # DT_INIT
+    assert _refusals(put(initialised, value(12), 0x13B0)) == ()
+    (sentence,) = _refusals(put(initialised, value(12), 0x13B4))
+    assert sentence == "has DT_INIT 0x13b4, in the middle of .init: a loader calls it"
 
 
 def test_headers_of_a_program_are_the_kernels_affair() -> None:
