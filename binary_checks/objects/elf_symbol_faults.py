@@ -87,7 +87,10 @@ def judge_symbols(symbols: SymbolColumns, strings: bytes, *, is_program: bool) -
         yield "has a dynamic symbol whose binding no loader knows"
     elif any(binding and kind not in _TYPES for binding, kind in kinds):
         yield "has a dynamic symbol of a type that no lookup finds"
-    if 0 in map(strings.__getitem__, compress(symbols.names, symbols.bindings)):
+    named = list(compress(symbols.names, symbols.bindings))
+    if max(named, default=0) >= len(strings):
+        yield "has a dynamic symbol whose name lies outside of DT_STRTAB"
+    elif 0 in map(strings.__getitem__, named):
         yield "has a dynamic symbol without a name, which no lookup finds"
     for mask, fault in _find_undefined(symbols, is_program=is_program):
         index = join(symbols.undefined, mask).find(1)
@@ -121,4 +124,5 @@ def judge_versions(
 
 def name_at(strings: bytes, offset: int) -> bytes:
     """The string that begins there."""
-    return strings[offset : strings.index(b"\0", offset)]
+    end = strings.find(b"\0", offset)
+    return strings[offset : end if end >= 0 else len(strings)]
