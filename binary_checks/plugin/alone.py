@@ -16,8 +16,8 @@ import pytest
 from binary_checks.deaf import DEAF
 from binary_checks.packages import recognises
 from binary_checks.plugin.failures import misused
-from binary_checks.plugin.items import PackageItem
-from binary_checks.plugin.reporting import forget_facts
+from binary_checks.plugin.items import CheckItem, PackageItem
+from binary_checks.plugin.reporting import forget
 from binary_checks.plugin.session import SESSION
 from binary_checks.plugin.sharing import is_worth_sharing
 
@@ -88,20 +88,20 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     hook.pytest_runtest_logreport(report=_run(item))
     stops = item.session.shouldfail or item.session.shouldstop
-    forget_facts(item, None if stops else nextitem)
+    forget(item, None if stops else nextitem)
     if here:
         hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
 
 
 def _run(item: PackageItem) -> pytest.TestReport:
-    item.at_once = True
+    item.state.at_once = True
     ends = (pytest.exit.Exception, KeyboardInterrupt)
     call = pytest.CallInfo.from_call(
         lambda: item.ihook.pytest_runtest_call(item=item), when="call", reraise=ends
     )
-    if call.excinfo and item.gathering:
-        call.when = "setup"
+    if call.excinfo and isinstance(item, CheckItem) and item.case is None and not item.failure:
+        call.when = "setup"  # it was not gathered what there is to be judged
     report: pytest.TestReport = item.ihook.pytest_runtest_makereport(item=item, call=call)
     report.keywords = {}  # of the item, its package and so on: nobody is here who would ask
     return report

@@ -72,8 +72,11 @@ class PackageItem(pytest.Item):
     """What the items of a package share."""
 
     entry: Entry | None = None  # what the run's ledger is told, once it is known
-    at_once = False  # gathering and judging are one step, and nobody calls setup
-    gathering = False  # an error is one of gathering
+
+    def forget(self) -> None:
+        """Let go of what it judged: the items of a thousand packages stay until the end."""
+        for name in ("entry", "case", "failure"):
+            vars(self).pop(name, None)
 
     @property
     def package_node(self) -> str:
@@ -166,7 +169,6 @@ class CheckItem(PackageItem):
 
     def setup(self) -> None:
         """Gather the facts: skips when there is nothing to look at, errs when gathering broke."""
-        self.gathering = True
         try:
             self.case = prepare(self.check, self._facts())
         except NotApplicable as error:
@@ -199,9 +201,8 @@ class CheckItem(PackageItem):
 
     def runtest(self) -> None:
         """Judge the facts."""
-        if self.at_once:
+        if self.state.at_once:
             self.setup()
-        self.gathering = False
         if self.failure:
             raise ProblemsFound(self.failure)
         assert self.case is not None

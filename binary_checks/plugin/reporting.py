@@ -77,11 +77,15 @@ def pytest_runtest_makereport(
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Forget a package's facts after its last check."""
     if isinstance(item, PackageItem):
-        forget_facts(item, nextitem)
+        forget(item, nextitem)
 
 
-def forget_facts(item: PackageItem, nextitem: pytest.Item | None) -> None:
-    """Do so unless the next item needs them: memory and disk hold one package at a time."""
+def forget(item: PackageItem, nextitem: pytest.Item | None) -> None:
+    """Let go of what an item judged, and of the facts behind the last one of a package.
+
+    Memory and disk hold one package at a time.
+    """
+    item.forget()
     if nextitem is None or nextitem.path != item.path:
         facts = item.state.facts.pop(item.path, None)
         if facts is not None:

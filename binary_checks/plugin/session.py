@@ -43,6 +43,7 @@ class Session:
     shelf: Shelf
     ledger: Ledger
     checks: tuple[Check[Any], ...] = ()  # those that the profile selects
+    at_once: bool = False  # an item gathers and judges in one step: nobody calls its setup
     facts: dict[Path, Facts] = field(default_factory=dict)
     unreadable: set[Path] = field(default_factory=set)  # packages of which that was said already
     complaints: list[str] = field(default_factory=list)  # of the whole run, once it has ended
