@@ -30,8 +30,7 @@ def find_own_python_symbols(
     images = tuple(images)
     objects = {item.path: item for image in images for item in image.objects}
     own = {path: item for path, item in objects.items() if layout.is_own(item)}
-    asked = frozenset[str]().union(*(item.imports.names for item in own.values()))
-    wanted = frozenset(filter(is_pythons, asked))
+    wanted = {name for item in own.values() for name in item.imports.names if is_pythons(name)}
     offered = {path: names for path, i in objects.items() if (names := i.exports.among(wanted))}
     found: dict[str, set[str]] = {}
     for image in images if offered else ():

@@ -6,6 +6,7 @@ import sys
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import compress
+from typing import Any, Literal
 
 from binary_checks.errors import MalformedError, TooLarge
 from binary_checks.objects.elf_dynamic import decode
@@ -46,11 +47,14 @@ class DynamicSymbols:
         order, wide = image.header.byte_order, image.header.bits == 64
         size = ENTRY_SIZE[image.header.bits]
         self.path = image.path
-        self.names = _column("I", table, order)[:: size // 4]  # st_name
+        self.names = _column("I", table, order, slice(0, None, size // 4))  # st_name
         self.bindings = table[4 if wide else 12 :: size]  # st_info
         self.visibilities = table[5 if wide else 13 :: size]  # st_other
-        self.sections = _column("H", table, order)[3 if wide else 7 :: size // 2]  # st_shndx
-        self.versions = _column("H", versions, order)  # empty: the object has no versions
+        where = slice(3 if wide else 7, None, size // 2)
+        self.sections = _column("H", table, order, where)  # st_shndx
+        self.versions = _column(
+            "H", versions, order, slice(None)
+        )  # empty: the object has no versions
         self.strings = strings
         self.by_index = by_index
 
@@ -134,9 +138,12 @@ def _slice_bytes(strings: bytes, starts: list[int]) -> Iterator[list[str]]:
         yield [decode(strings[start : find(b"\0", start)]) for start in block]
 
 
-def _column(kind: str, table: bytes, byte_order: str) -> array[int]:
-    """The bytes as machine integers, 4 ("I") or 2 ("H") bytes each."""
-    column = array(kind, table)
+def _column(
+    kind: Literal["I", "H"], table: bytes, byte_order: str, where: slice[Any, Any, Any]
+) -> array[int]:
+    """Some of the table's machine integers, of 4 ("I") or 2 ("H") bytes; the others are no copy."""
+    whole = memoryview(table).cast(kind)
+    column = array(kind, whole[where].tobytes())
     if (byte_order == "<") != (sys.byteorder == "little"):
         column.byteswap()
     return column
