@@ -81,7 +81,10 @@ def picture(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Measure our CPU time, wall time and memory beside others': ``-- --wheels FOLDER``."""
+    """Measure our CPU time, wall time and memory beside others': ``-- --wheels FOLDER``.
+
+    ``-- --load`` measures wheels that are generated to ask for a lot instead.
+    """
     session.install(*group("bench"))
     session.run("python", "-m", "fixtures.bench", *session.posargs)
 
