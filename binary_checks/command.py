@@ -16,12 +16,14 @@ from typing import NoReturn
 
 import pytest
 
+from binary_checks import withheld
 from binary_checks.errors import BinaryChecksError, NotApplicable, ProfileError, Unavailable
 from binary_checks.facts import Facts, Settings, Shelf
 from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
 from binary_checks.model import Linkage, Package
 from binary_checks.packages import recognises
 from binary_checks.plugin.alone import NOTHING
+from binary_checks.plugin.sandboxing import StartsAnew
 from binary_checks.profile import find_profile, load_profile
 from binary_checks.subject import Subject
 
@@ -42,6 +44,9 @@ _XDIST = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check the packages named, or print the facts of one; returns the exit status."""
+    if arguments is None:
+        withheld.take_back()
+    alone = arguments is None
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller
@@ -51,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain(refusal)
         return int(pytest.ExitCode.USAGE_ERROR)
     try:
-        status = inspect(arguments[1:]) if arguments[:1] == ["inspect"] else check(arguments)
+        status = _run(arguments, alone=alone)
         sys.stdout.flush()
         return status
     except (OSError, KeyboardInterrupt) as error:
@@ -82,8 +87,17 @@ def _leave_out_the_folder() -> None:
     os.environ["NODEFAULTCURRENTDIRECTORYINEXEPATH"] = "1"  # heeded by shutil since Python 3.12
 
 
-def check(arguments: Sequence[str]) -> int:
-    """Run pytest in this process on nothing but the given arguments."""
+def _run(arguments: Sequence[str], *, alone: bool) -> int:
+    if arguments[:1] == ["inspect"]:
+        return inspect(arguments[1:])
+    return check(arguments, alone=alone)
+
+
+def check(arguments: Sequence[str], *, alone: bool = False) -> int:
+    """Run pytest in this process on nothing but the given arguments.
+
+    ``alone`` in it, it may start anew.
+    """
     for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
         os.environ.pop(name, None)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
@@ -100,7 +114,8 @@ def check(arguments: Sequence[str]) -> int:
     with contextlib.suppress(ValueError):  # in a thread nobody can
         # Else a cancelled job leaves environments, and imports that never end, behind.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-    return int(pytest.main([*own, *unneeded, *place, *arguments]))
+    plugins = [StartsAnew()] if alone else []
+    return int(pytest.main([*own, *unneeded, *place, *arguments], plugins=plugins))
 
 
 def inspect(arguments: Sequence[str]) -> int:

@@ -29,6 +29,7 @@ from binary_checks.records import dataclass
 from binary_checks.subject import Subject
 
 if TYPE_CHECKING:
+    from binary_checks.environments import Sandbox
     from binary_checks.trial import Trial
 
 _Fact = TypeVar("_Fact")
@@ -43,6 +44,7 @@ class Settings:
 
     profile: Profile = field(default_factory=Profile)
     python: Path  # the interpreter that runtime checks run in
+    sandbox: Sandbox | None = None  # what keeps them from the rest; None: nothing
     beside: tuple[Path, ...] = ()  # wheels, or folders of wheels, that stand for Requires-Dist
     builds: bool = False  # whether an installer may build sdists, and follow requirements by URL
 
@@ -224,7 +226,7 @@ class Facts:
 
         options = self.settings.profile.options
         environments.read_work(options)
-        environments.demand_gpu(self.settings.python)
+        environments.demand_gpu(self.settings.python, sandbox=self.settings.sandbox)
         return self._try_out().use_gpu(options)
 
     def _try_out(self) -> Trial:
@@ -242,4 +244,5 @@ class Facts:
             beside=self._shelf.given,
             timeout=self.settings.profile.timeout,
             builds=self.settings.builds,
+            sandbox=self.settings.sandbox,
         )

@@ -55,6 +55,7 @@ class Profile:
     dll_directories: tuple[str, ...] = ()  # where the package's code has Windows look for DLLs
     timeout: float = 300.0  # seconds for one probe process
     limit_factor: int = 1  # so many times as much of an object file is read as usual
+    network: bool = False  # whether probes in a sandbox reach the network
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by check id, by name
     known_problems: tuple[KnownProblem, ...] = ()
     shipped: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # options, if it extends
@@ -157,6 +158,7 @@ def _profile(
         "dll_directories": tuple[str, ...],
         "timeout": float,
         "limit_factor": int,
+        "network": bool,
         "options": dict,
         "known_problems": list,
     }
@@ -179,6 +181,7 @@ def _profile(
         dll_directories=base.dll_directories + values.get("dll_directories", ()),
         timeout=values.get("timeout", base.timeout),
         limit_factor=values.get("limit_factor", base.limit_factor),
+        network=values.get("network", base.network),
         options=_merge(base.options, values.get("options", {}), source),
         shipped=base.shipped,
         known_problems=base.known_problems

@@ -28,13 +28,14 @@ class Trial:
     interpreter, the network or the machine broke; so do the probes.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one question of the user's each
         self,
         package: Wheel | InstalledPackage,
         *,
         python: Path,
         beside: tuple[Path, ...],
         timeout: float,
+        sandbox: environments.Sandbox | None = None,
         builds: bool = False,
     ) -> None:
         self._timeout = timeout
@@ -43,7 +44,7 @@ class Trial:
             if isinstance(package, Wheel)
             else partial(environments.open_existing, package)
         )
-        self._open = partial(opened, python=python, timeout=timeout)
+        self._open = partial(opened, python=python, timeout=timeout, sandbox=sandbox)
         self._environment = self._open()
 
     def install(self) -> InstallReport:

@@ -27,6 +27,7 @@ def describe_end(step: Step) -> str:
         Outcome.LOADER_ERROR: f"is refused by the loader: {step.detail}",
         Outcome.CRASHED: f"crashes: {step.detail}",
         Outcome.HUNG: f"does not end: {step.detail}",
+        Outcome.STOPPED: f"is stopped: {step.detail}",
         Outcome.EXITED: f"ends the process: {step.detail}",
         Outcome.OK: "succeeds",
     }[step.outcome]

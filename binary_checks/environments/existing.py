@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import unquote
 
 from binary_checks.environments.run import Conditions, run_probe
+from binary_checks.environments.sandbox import Sandbox
 from binary_checks.environments.target import TargetPython, identify
 from binary_checks.environments.venv import Environment
 from binary_checks.errors import GatherError, Unavailable
@@ -27,7 +30,12 @@ class Folders:
 
 
 def list_folders(
-    python: Path, *, timeout: float, names: tuple[str, ...] = (), site: bool = True
+    python: Path,
+    *,
+    timeout: float,
+    names: tuple[str, ...] = (),
+    site: bool = True,
+    sandbox: Sandbox | None = None,
 ) -> Folders:
     """Ask an interpreter, about distributions of these names too.
 
@@ -39,6 +47,7 @@ def list_folders(
         "list_folders",
         {"names": names},
         timeout=timeout,
+        sandbox=sandbox,
         conditions=Conditions(site=site),
     )
     folders, prefix = result.answer.get("folders"), result.answer.get("prefix")
@@ -61,7 +70,12 @@ def _paths(folders: object) -> Iterable[Path]:
 
 
 def open_existing(
-    package: InstalledPackage, *, python: Path, timeout: float, requires: tuple[str, ...] = ()
+    package: InstalledPackage,
+    *,
+    python: Path,
+    timeout: float,
+    requires: tuple[str, ...] = (),
+    sandbox: Sandbox | None = None,
 ) -> Environment:
     """The environment of that interpreter, in which the package lies; closing it removes nothing.
 
@@ -69,8 +83,9 @@ def open_existing(
     when something more would have to be installed, GatherError when the interpreter does not
     answer.
     """
-    target = identify(python, timeout=timeout)
-    beside = tuple(find_beside(requires, target, timeout=timeout)) if requires else ()
+    sandbox = sandbox or Sandbox()
+    target = identify(python, timeout=timeout, sandbox=sandbox)
+    beside = tuple(find_beside(requires, target, timeout=timeout, sandbox=sandbox))
     site = str(package.path.parent)
     # Not every package lies where the interpreter would install one: Debian has two places.
     target = replace(target, paths={**target.paths, "platlib": site})
@@ -80,18 +95,45 @@ def open_existing(
         install_report=InstallReport(python=target.name),
         folder=tempfile.TemporaryDirectory(prefix="binary_checks-", ignore_cleanup_errors=True),
         beside=beside,
+        sandbox=sandbox,
+        visible=(package.path.parent, *find_sources(package.path.parent)),
     )
 
 
-def find_beside(requires: Iterable[str], target: TargetPython, *, timeout: float) -> Iterator[str]:
+def find_sources(site: Path) -> Iterator[Path]:
+    """Find the folders elsewhere that packages installed for development are imported from."""
+    for path in sorted(site.glob("*.pth")):
+        for line in _read(path).splitlines():
+            if line.strip() and not line.startswith(("#", "import ", "import\t")):
+                yield site / line.strip()
+    for path in sorted(site.glob("*.dist-info/direct_url.json")):
+        url = re.search(r'"file://([^"]+)"', _read(path))
+        if url and '"editable"' in _read(path):
+            yield Path(unquote(url[1]))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def find_beside(
+    requires: Iterable[str], target: TargetPython, *, timeout: float, sandbox: Sandbox | None = None
+) -> Iterator[str]:
     """Find what is required among what is installed for that interpreter: "numpy 2.4.6" each.
 
     Raises Unavailable for what is not there, or not in a version that will do.
     """
+    requires = tuple(requires)
+    if not requires:
+        return
     here = target.markers
     wanted = [(text, read_requirement(text)) for text in requires]
     names = tuple(item.name for _, item in wanted if item is not None)
-    found = list_folders(target.executable, timeout=timeout, names=names).versions
+    python = target.executable
+    found = list_folders(python, timeout=timeout, names=names, sandbox=sandbox).versions
     for text, item in wanted:
         if item is None:
             raise Unavailable(f"{text!r} is no requirement")

@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from binary_checks.environments.imports import describe_end, last_lines, place_all
-from binary_checks.environments.run import ProbeAnswer, run_probe
+from binary_checks.environments.run import ProbeAnswer
 from binary_checks.environments.venv import Environment
 from binary_checks.errors import GatherError
 from binary_checks.model import ExtensionReport, Outcome, Step
@@ -101,11 +101,10 @@ def _run(
     environment: Environment, paths: tuple[str, ...], progress: _Progress, timeout: float
 ) -> ProbeAnswer:
     request = {
-        "site_packages": str(environment.site_packages),
         "extensions": [_describe(path) for path in paths],
         "broken_parents": sorted(progress.broken_parents),
     }
-    return run_probe(environment.python, "load_extensions", request, timeout=timeout)
+    return environment.run_probe("load_extensions", request, timeout=timeout)
 
 
 def _describe(path: str) -> dict[str, str]:

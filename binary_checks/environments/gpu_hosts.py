@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from binary_checks.environments.run import Conditions, ProbeAnswer, run_probe
+from binary_checks.environments.sandbox import Sandbox
 from binary_checks.model import GpuDevice, GpuHost, Outcome
 
 ABSENT = "no NVIDIA driver on this host"
@@ -20,11 +22,22 @@ _TIMEOUT = 60.0  # seconds for the driver's own start: ten on hosts with many de
 
 
 def describe_host(
-    python: Path, variables: Mapping[str, str], *, timeout: float = _TIMEOUT
+    python: Path,
+    variables: Mapping[str, str],
+    *,
+    timeout: float = _TIMEOUT,
+    sandbox: Sandbox | None = None,
+    conditions: Conditions | None = None,
 ) -> GpuHost:
     """Ask the driver in a process of that interpreter, which needs no package for it."""
-    limit, conditions = min(timeout, _TIMEOUT), Conditions(variables=variables)
-    result = run_probe(python, "gpu_host", {}, timeout=limit, conditions=conditions)
+    result = run_probe(
+        python,
+        "gpu_host",
+        {},
+        timeout=min(timeout, _TIMEOUT),
+        sandbox=sandbox,
+        conditions=replace(conditions or Conditions(), variables=variables),
+    )
     return read_host(result, variables)
 
 
@@ -87,6 +100,7 @@ def _describe_death(result: ProbeAnswer) -> str:
     how = {
         Outcome.HUNG: f"does not end within {result.detail}",
         Outcome.CRASHED: f"crashes with {result.detail}",
+        Outcome.STOPPED: f"is stopped, because {result.detail},",
     }.get(result.outcome, f"ends the process: {result.detail or 'exit status 0'}")
     return f"the NVIDIA driver {how} at its start ({stage})"
 

@@ -15,7 +15,8 @@ from binary_checks.environments.gpu_hosts import (
     find_old_driver,
 )
 from binary_checks.environments.nvidia_versions import read_versions
-from binary_checks.environments.run import Conditions, ProbeAnswer, run_probe
+from binary_checks.environments.run import Conditions, ProbeAnswer
+from binary_checks.environments.sandbox import Sandbox
 from binary_checks.environments.venv import Environment
 from binary_checks.environments.without_gpu import read_step
 from binary_checks.errors import GatherError, NotApplicable, ProfileError, Unavailable
@@ -61,9 +62,10 @@ def read_work(options: Mapping[str, Mapping[str, Any]]) -> Work:
     )
 
 
-def demand_gpu(python: Path) -> GpuHost:
+def demand_gpu(python: Path, *, sandbox: Sandbox | None = None) -> GpuHost:
     """Describe the host. Raises Unavailable, with the reason, where no GPU can be used."""
-    host = describe_host(python, choose_variables(os.environ))
+    variables, conditions = choose_variables(os.environ), Conditions(gpu=True)
+    host = describe_host(python, variables, sandbox=sandbox, conditions=conditions)
     if host.problem:
         raise Unavailable(host.problem)
     return host
@@ -76,7 +78,7 @@ def use_gpu(environment: Environment, work: Work, *, timeout: float) -> GpuRepor
     is too old for the package, and NotApplicable when it says that it is not built for CUDA.
     """
     environment.require_installed()
-    host = demand_gpu(environment.python)
+    host = demand_gpu(environment.python, sandbox=environment.sandbox)
     bench = _Bench(environment=environment, variables=choose_variables(os.environ), timeout=timeout)
     answers = bench.ask(work.module, (work.version, work.architectures))
     if work.version in answers and not answers[work.version]:
@@ -113,13 +115,10 @@ class _Bench:
     timeout: float
 
     def run(self, script: str, request: Mapping[str, object]) -> ProbeAnswer:
-        return run_probe(
-            self.environment.python,
-            script,
-            {**request, "site_packages": str(self.environment.site_packages)},
-            timeout=self.timeout,
-            # What a driver maps for its devices is as large as they are: no bound on memory.
-            conditions=Conditions(variables=self.variables, memory=0, calls=True),
+        # What a driver maps for its devices is as large as they are: no bound on a process's own.
+        conditions = Conditions(variables=self.variables, memory=0, calls=True, gpu=True)
+        return self.environment.run_probe(
+            script, request, timeout=self.timeout, conditions=conditions
         )
 
     def ask(self, module: str, questions: tuple[str, ...]) -> dict[str, Any]:

@@ -7,13 +7,19 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from binary_checks.environments.gpu_hosts import HIDDEN, describe_host
+from binary_checks.environments.sandbox import Sandbox
 from binary_checks.model import GpuHost
 
 _DRIVERS = ("libcuda.so.1", "libcuda.so", "libnvidia-ml.so.1", "libnvidia-ml.so")
 
 
 def hide_driver(
-    python: Path, folder: Path, *, timeout: float, variables: Mapping[str, str] = HIDDEN
+    python: Path,
+    folder: Path,
+    *,
+    timeout: float,
+    variables: Mapping[str, str] = HIDDEN,
+    sandbox: Sandbox | None = None,
 ) -> tuple[Mapping[str, str], GpuHost]:
     """Give the variables that hide the host's driver, and what of it is seen all the same.
 
@@ -21,7 +27,7 @@ def hide_driver(
     what the loader comes to and refuses: everything that opens the driver by its name, as CUDA's
     runtime does, fails as it does where there is none. Other systems have no such way.
     """
-    host = describe_host(python, variables, timeout=timeout)
+    host = describe_host(python, variables, timeout=timeout, sandbox=sandbox)
     if not host.library or sys.platform != "linux":
         return variables, host
     folder.mkdir(exist_ok=True)
@@ -29,4 +35,4 @@ def hide_driver(
         (folder / name).touch()
     paths = (str(folder), variables.get("LD_LIBRARY_PATH", ""))
     hidden = {**variables, "LD_LIBRARY_PATH": ":".join(filter(None, paths))}
-    return hidden, describe_host(python, hidden, timeout=timeout)
+    return hidden, describe_host(python, hidden, timeout=timeout, sandbox=sandbox)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from binary_checks.environments.installed import hash_file
-from binary_checks.environments.run import ProbeAnswer, run_probe
+from binary_checks.environments.run import ProbeAnswer
 from binary_checks.environments.venv import Environment
 from binary_checks.errors import GatherError
 from binary_checks.model import ImportReport, Outcome, Step
@@ -34,8 +34,7 @@ def import_names(environment: Environment, names: Iterable[str], *, timeout: flo
 
 
 def _import(environment: Environment, name: str, timeout: float) -> Step:
-    request = {"name": name, "site_packages": str(environment.site_packages)}
-    result = run_probe(environment.python, "import_name", request, timeout=timeout)
+    result = environment.run_probe("import_name", {"name": name}, timeout=timeout)
     return read_step(name, result, environment)
 
 

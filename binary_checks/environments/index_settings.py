@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import os
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from binary_checks.environments.pip_command import PIP, has_pip, make_installer_environment
+from binary_checks.withheld import user_environment
 
 _UV_VARIABLES = (
     "UV_DEFAULT_INDEX",
@@ -22,8 +22,9 @@ _UV_VARIABLES = (
 _SECTIONS = ("global", "install", ":env:")
 
 
-def read_pip_settings(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+def read_pip_settings(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """The settings that pip itself reports, by name ("index-url"); without pip, its variables."""
+    environ = user_environment() if environ is None else environ
     if has_pip():
         answer = subprocess.run(
             (*PIP, "config", "list"),

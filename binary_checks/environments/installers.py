@@ -23,6 +23,7 @@ from binary_checks.environments.pip_command import PIP, choose_folder, make_inst
 from binary_checks.environments.processes import run_process
 from binary_checks.errors import GatherError
 from binary_checks.records import dataclass
+from binary_checks.withheld import user_environment
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,8 +105,8 @@ def find_uv() -> str | None:
 
 
 def _make_uv(binary: str, version: str, python: Path, *, builds: bool) -> Installer:
-    settings = read_pip_settings()
-    sources = translate_for_uv(settings, os.environ)
+    settings, environ = read_pip_settings(), user_environment()
+    sources = translate_for_uv(settings, environ)
     # A hard link would share the file with uv's cache and every other environment.
     options = ("--link-mode", "copy", "--no-progress", "--no-compile-bytecode")
     wheels_only = () if builds else ("--no-build",)
@@ -113,10 +114,10 @@ def _make_uv(binary: str, version: str, python: Path, *, builds: bool) -> Instal
         name=" ".join(version.split()[:2]),
         command=(binary, "pip", "install", "--python", str(python), *options, *wheels_only),
         no_index=("--no-config", "--no-index"),
-        has_index="--no-index" not in sources and not is_true(os.environ.get("UV_OFFLINE", "")),
+        has_index="--no-index" not in sources and not is_true(environ.get("UV_OFFLINE", "")),
         sources=sources,
         variables={
-            **translate_variables_for_uv(settings, os.environ),
+            **translate_variables_for_uv(settings, environ),
             "UV_PYTHON_DOWNLOADS": "never",
         },
         without_sources={"UV_FIND_LINKS": "", "UV_INDEX": "", "UV_EXTRA_INDEX_URL": ""},

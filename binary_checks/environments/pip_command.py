@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from binary_checks.deaf import DEAF
+from binary_checks.withheld import user_environment
 
 # What would lead the installer, or what it builds, to something that lies on this machine.
 _LEAKS = ("PYTHON", "LD_", "DYLD_", "VIRTUAL_ENV", "CONDA_", "PIP_TARGET", "PIP_PREFIX", "PIP_USER")
@@ -30,13 +31,14 @@ def choose_folder(neutral: Path) -> Path:
 
 
 def make_installer_environment(
-    private: Path | None = None, environ: Mapping[str, str] = os.environ
+    private: Path | None = None, environ: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """The user's environment, for proxies and credentials, without what leads astray.
 
     Whatever the installer leaves in the system's folder for temporary files comes into the private
     one instead, which goes with us.
     """
+    environ = user_environment() if environ is None else environ
     kept = {name: value for name, value in environ.items() if not name.startswith(_LEAKS)}
     places = {} if private is None else dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(private))
     return {**kept, **places, "NO_COLOR": "1", "LC_ALL": "C.UTF-8"}

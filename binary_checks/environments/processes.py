@@ -15,11 +15,15 @@ import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
+from functools import partial
 from pathlib import Path
 from typing import IO
 
 from binary_checks.environments.answers import Conversation, Heard
+from binary_checks.environments.budgets import Budget, Watcher
+from binary_checks.environments.control_groups import open_group
 from binary_checks.environments.native_stacks import take_native_stack
+from binary_checks.environments.process_tree import find_below, kill_below
 from binary_checks.environments.windows_job import SUSPENDED, close_job, open_job
 from binary_checks.records import dataclass
 
@@ -37,6 +41,18 @@ class Ended:
     stderr: str = ""
     calls: tuple[str, ...] = ()  # native, innermost first, at the time limit, where it was asked
     heard: Heard = field(default_factory=Heard)  # of a conversation
+    exceeded: str = ""  # of what it took too much, as the end of a sentence
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Watch:
+    """What is looked at while a command runs that something else was started for."""
+
+    depth: int = 0  # how far below what was started the command itself runs
+    whole: bool = False  # whether all ends with what was started, as a process namespace does
+    budget: Budget = field(default_factory=Budget)
+    folders: tuple[Path, ...] = ()  # whose size counts
+    inside: tuple[Path, ...] = ()  # of the command's own mounts, whose files count
 
 
 class _Drain(threading.Thread):
@@ -69,12 +85,13 @@ def run_process(  # noqa: PLR0913 - what the process is given, and under what
     timeout: float,
     calls: bool = False,
     talk: Conversation | None = None,
+    watch: Watch | None = None,
 ) -> Ended:
     """Run the command in a session of its own and kill what is left of it at the end.
 
     At the time limit a POSIX process is sent SIGABRT first, at which faulthandler shows its stacks;
     with ``calls`` a debugger is asked for the native one before. With ``talk`` standard input and
-    output are the conversation's.
+    output are the conversation's; with ``watch`` all of them together have a budget.
     Raises OSError when the command cannot be started.
     """
     cookie = uuid.uuid4().hex
@@ -89,6 +106,9 @@ def run_process(  # noqa: PLR0913 - what the process is given, and under what
         creationflags=SUSPENDED,
     )
     job = open_job(process)
+    group = open_group(watch.budget.tasks) if watch else None
+    if group:
+        group.add(process.pid)
     assert process.stdout is not None
     assert process.stderr is not None
     stdout = None if talk else _Drain(process.stdout)
@@ -96,31 +116,53 @@ def run_process(  # noqa: PLR0913 - what the process is given, and under what
     if talk is not None:
         assert process.stdin is not None
         talk.begin(process.stdin, process.stdout)
+    watcher = _open_watcher(process, watch) if watch else None
     try:
-        status, stack = _wait(process, timeout, calls=calls)
+        status, stack = _wait(process, timeout, calls=calls, depth=watch.depth if watch else 0)
     finally:
+        if watcher:
+            watcher.stop()
+        _kill_tree(process, whole=bool(watch and watch.whole))
         _kill_session(process.pid)
         close_job(job)
         _kill_escaped(cookie)
         process.kill()
         process.wait()
+        if group:
+            group.close()
     return Ended(
         status=status,
         stdout=stdout.text() if stdout else "",
         stderr=stderr.text(),
         calls=stack,
         heard=talk.end(_GRACE) if talk else Heard(),
+        exceeded=watcher.exceeded if watcher else "",
     )
 
 
+def _open_watcher(process: subprocess.Popen[bytes], watch: Watch) -> Watcher:
+    end = partial(_kill_tree, process, whole=watch.whole)
+    return Watcher(process.pid, watch.budget, watch.folders, watch.inside, end)
+
+
+def _kill_tree(process: subprocess.Popen[bytes], *, whole: bool) -> None:
+    """Kill a process that still runs, and what it started: of a bomb, nobody is met one by one."""
+    if process.poll() is None:
+        if not whole:
+            kill_below(process.pid)
+        process.kill()
+
+
 def _wait(
-    process: subprocess.Popen[bytes], timeout: float, *, calls: bool
+    process: subprocess.Popen[bytes], timeout: float, *, calls: bool, depth: int
 ) -> tuple[int | None, tuple[str, ...]]:
     with contextlib.suppress(subprocess.TimeoutExpired):
         return process.wait(timeout), ()
-    stack = take_native_stack(process.pid) if calls else ()
+    pid = find_below(process.pid, depth)
+    stack = take_native_stack(pid) if calls else ()
     if os.name == "posix":
-        process.send_signal(signal.SIGABRT)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGABRT)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(_GRACE)
     return None, stack

@@ -6,17 +6,22 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from binary_checks.environments.answers import LOST, Conversation
+from binary_checks.environments.budgets import Budget, bound_forks
+from binary_checks.environments.confinement import Limits
 from binary_checks.environments.processes import Ended, name_crash, run_process
+from binary_checks.environments.sandbox import Sandbox
+from binary_checks.environments.visible import find_visible
 from binary_checks.errors import GatherError
 from binary_checks.model import Outcome
 from binary_checks.records import dataclass
 
+_OPTIONS = ("-I", "-B", "-X", "faulthandler")
 _MEMORY = 16 * 1024**3  # bytes of private memory: torch imports in 1, numba in 1; a leak has no end
 _FATAL = re.compile(r"^Fatal Python error: .*", re.MULTILINE)
 _HEADINGS = ("Fatal Python error: ", "Windows fatal exception: ", "Timeout (")
@@ -43,14 +48,18 @@ class Conditions:
     memory: int = _MEMORY  # private bytes that it may have; 0: as many as there are
     calls: bool = False  # whether a debugger is asked for the native stack of a hang
     site: bool = True  # without it nothing runs that is installed: no .pth, no sitecustomize
+    visible: tuple[Path, ...] = ()  # what it reads beside the interpreter's own files
+    writable: tuple[Path, ...] = ()  # folders that it shares with other probes
+    gpu: bool = False  # whether the host's devices are its own, too
 
 
-def run_probe(
+def run_probe(  # noqa: PLR0913 - what is run, and under what
     python: Path,
     script: str,
     request: Mapping[str, object],
     *,
     timeout: float,
+    sandbox: Sandbox | None = None,
     conditions: Conditions | None = None,
 ) -> ProbeAnswer:
     """Run ``probes/<script>.py`` with the request, in a clean environment and an empty folder.
@@ -58,7 +67,9 @@ def run_probe(
     However badly the process ends, that is an answer; GatherError says that it could not be
     started.
     """
-    conditions = conditions or Conditions()
+    conditions, sandbox = conditions or Conditions(), sandbox or Sandbox()
+    if not os.access(python, os.X_OK):
+        raise GatherError(f"{python}: cannot be run: there is no such program")
     probes = resources.files("binary_checks.probes")
     with (
         tempfile.TemporaryDirectory(prefix="binary_checks-", ignore_cleanup_errors=True) as private,
@@ -67,23 +78,52 @@ def run_probe(
         home, cwd = (Path(private).resolve() / name for name in ("home", "empty"))
         home.mkdir()
         cwd.mkdir()
-        limits = {"CORE": 0} | ({"DATA": conditions.memory} if conditions.memory else {})
-        stacks_after = max(timeout - 1, timeout / 2)
-        talk = Conversation({**request, "limits": limits, "stacks_after": stacks_after})
+        variables = {**make_environment(home), **conditions.variables}
         alone = () if conditions.site else ("-S",)
-        command = (python, "-I", *alone, "-B", "-X", "faulthandler", folder / f"{script}.py")
+        command = (str(python), *alone, *_OPTIONS, str(folder / f"{script}.py"))
+        limits = _make_limits(python, sandbox, conditions, home.parent, folder)
+        argv, watch = sandbox.start(command, limits)
         try:
             ended = run_process(
-                command,
+                argv,
                 cwd=cwd,
-                env={**make_environment(home), **conditions.variables},
+                env=variables,
                 timeout=timeout,
                 calls=conditions.calls,
-                talk=talk,
+                talk=Conversation({**request, **_limit(conditions, sandbox.budget, timeout)}),
+                watch=watch,
             )
         except OSError as error:
             raise GatherError(f"{python}: cannot be run: {error.strerror or error}") from error
-    return _judge_end(ended, timeout)
+    return _judge_end(replace(ended, status=sandbox.read_status(ended.status)), timeout)
+
+
+def _limit(conditions: Conditions, budget: Budget, timeout: float) -> dict[str, object]:
+    """Say what the probe is to take on itself."""
+    limits = {"CORE": 0, "FSIZE": budget.disk, "DATA": conditions.memory, **bound_forks(budget)}
+    return {
+        "limits": {name: most for name, most in limits.items() if most or name == "CORE"},
+        "stacks_after": max(timeout - 1, timeout / 2),
+    }
+
+
+def _make_limits(
+    python: Path, sandbox: Sandbox, conditions: Conditions, private: Path, probes: Path
+) -> Limits:
+    """Say what a confined probe sees, with the folders that its environment leads the loader to."""
+    led = conditions.variables.get("LD_LIBRARY_PATH", "").split(":")
+    return Limits(
+        visible=(
+            *(find_visible(python) if sandbox.holds else ()),
+            *(probes, *conditions.visible, *map(Path, filter(None, led))),
+        ),
+        writable=conditions.writable,
+        private=private,
+        folders=(private, private / "home", private / "empty"),
+        disk=sandbox.budget.disk,
+        network=sandbox.network,
+        gpu=conditions.gpu,
+    )
 
 
 def make_environment(home: Path) -> dict[str, str]:
@@ -105,7 +145,9 @@ def make_environment(home: Path) -> dict[str, str]:
 def _judge_end(ended: Ended, timeout: float) -> ProbeAnswer:
     outcome, detail = Outcome.OK, ""
     aborted = _FATAL.search(ended.stderr) is not None
-    if ended.status is None:
+    if ended.exceeded:
+        outcome, detail = Outcome.STOPPED, ended.exceeded
+    elif ended.status is None:
         outcome, detail = Outcome.HUNG, f"{timeout:g} s"
     elif crash := name_crash(ended.status):
         outcome, detail = Outcome.CRASHED, crash

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from binary_checks.environments.imports import describe_end, last_lines
-from binary_checks.environments.run import ProbeAnswer, run_probe
+from binary_checks.environments.run import Conditions, ProbeAnswer
 from binary_checks.environments.target import TargetPython
 from binary_checks.environments.venv import Environment
 from binary_checks.errors import GatherError
@@ -62,13 +62,12 @@ def name_system(target: TargetPython) -> str:
 
 
 def _run(environment: Environment, name: str, code: str, timeout: float) -> SnippetRun:
-    request = {
-        "code": code,
-        "site_packages": str(environment.site_packages),
-        # Compiled once for all of them: twenty imports of torch take a minute less.
-        "bytecode": str(Path(environment.folder.name, "bytecode")),
-    }
-    result = run_probe(environment.python, "run_snippet", request, timeout=timeout)
+    # Compiled once for all of them: twenty imports of torch take a minute less.
+    bytecode = Path(environment.folder.name, "bytecode")
+    bytecode.mkdir(exist_ok=True)
+    request = {"code": code, "bytecode": str(bytecode)}
+    conditions = Conditions(writable=(bytecode,))
+    result = environment.run_probe("run_snippet", request, timeout=timeout, conditions=conditions)
     return read_run(name, result, environment)
 
 

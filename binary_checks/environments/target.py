@@ -10,7 +10,8 @@ from packaging.markers import default_environment
 from packaging.specifiers import SpecifierSet
 from packaging.tags import Tag, compatible_tags, cpython_tags, parse_tag, platform_tags
 
-from binary_checks.environments.run import run_probe
+from binary_checks.environments.run import Conditions, run_probe
+from binary_checks.environments.sandbox import Sandbox
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import Outcome, Wheel
 from binary_checks.records import dataclass
@@ -53,14 +54,21 @@ class TargetPython:
         return Path(self.paths["platlib"])
 
 
-def identify(python: Path, *, timeout: float) -> TargetPython:
+def identify(python: Path, *, timeout: float, sandbox: Sandbox | None = None) -> TargetPython:
     """Ask an interpreter who it is.
 
     Raises GatherError when it does not answer: then it is no Python that probes can run in.
     """
     # The packaging installed here computes the tags there: its own libc and ABI decide.
     folder = Path(packaging.__file__).parent
-    result = run_probe(python, "identify", {"packaging": str(folder)}, timeout=timeout)
+    result = run_probe(
+        python,
+        "identify",
+        {"packaging": str(folder)},
+        timeout=timeout,
+        sandbox=sandbox,
+        conditions=Conditions(visible=(folder,)),
+    )
     if result.outcome is not Outcome.OK or not result.answer:
         last = result.stderr.strip().rpartition("\n")[2]
         reason = last or " ".join((result.outcome.value, result.detail))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import field, replace
 from pathlib import Path
 from types import TracebackType
 
@@ -16,6 +17,8 @@ from binary_checks.environments.installed import Differences, compare
 from binary_checks.environments.installers import find_installer, install
 from binary_checks.environments.pip_command import make_installer_environment
 from binary_checks.environments.processes import run_process
+from binary_checks.environments.run import Conditions, ProbeAnswer, run_probe
+from binary_checks.environments.sandbox import Sandbox
 from binary_checks.environments.target import TargetPython, identify, require_fit
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import Distribution, InstallReport, Wheel
@@ -41,6 +44,8 @@ class Environment:
     target: TargetPython
     install_report: InstallReport
     folder: tempfile.TemporaryDirectory[str]
+    sandbox: Sandbox = field(default_factory=Sandbox)
+    visible: tuple[Path, ...] = ()  # what probes read that lies outside of the interpreter's prefix
     beside: tuple[str, ...] = ()  # what was asked for and taken as it is installed: "numpy 2.4.6"
 
     @property
@@ -57,6 +62,25 @@ class Environment:
         """Raise Unavailable when the package was refused: then there is nothing to run."""
         if self.install_report.error:
             raise Unavailable(f"it could not be installed: {self.install_report.error}")
+
+    def run_probe(
+        self,
+        script: str,
+        request: Mapping[str, object],
+        *,
+        timeout: float,
+        conditions: Conditions | None = None,
+    ) -> ProbeAnswer:
+        """Run a probe here; every request says where the package lies."""
+        conditions = conditions or Conditions()
+        return run_probe(
+            self.python,
+            script,
+            {**request, "site_packages": str(self.site_packages)},
+            timeout=timeout,
+            sandbox=self.sandbox,
+            conditions=replace(conditions, visible=(*conditions.visible, *self.visible)),
+        )
 
     def scrub(self, text: str) -> str:
         """Write paths of this environment relative to site-packages, and leave no temporary one."""
@@ -94,6 +118,7 @@ def open_environment(  # noqa: PLR0913 - one question of the user's each
     index: bool = True,
     requires: tuple[str, ...] = (),
     builds: bool = False,
+    sandbox: Sandbox | None = None,
 ) -> Environment:
     """Make a fresh environment of that interpreter and install the wheel with its requirements.
 
@@ -110,7 +135,7 @@ def open_environment(  # noqa: PLR0913 - one question of the user's each
     sources = Sources(with_=with_, index=index, requires=requires, builds=builds)
     try:
         root = Path(folder.name).resolve()
-        target = identify(_make_venv(python, root, timeout), timeout=timeout)
+        target = identify(_make_venv(python, root, timeout), timeout=timeout, sandbox=sandbox)
         require_fit(wheel, target)
         if not builds:
             demand_wheels(wheel, sources, target)
@@ -118,7 +143,13 @@ def open_environment(  # noqa: PLR0913 - one question of the user's each
     except BaseException:
         folder.cleanup()
         raise
-    return Environment(wheel=wheel, target=target, install_report=report, folder=folder)
+    return Environment(
+        wheel=wheel,
+        target=target,
+        install_report=report,
+        folder=folder,
+        sandbox=sandbox or Sandbox(),
+    )
 
 
 def _make_venv(python: Path, root: Path, timeout: float) -> Path:

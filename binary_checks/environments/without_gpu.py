@@ -14,7 +14,7 @@ from binary_checks.environments.hidden_drivers import hide_driver
 from binary_checks.environments.imports import describe_end, last_lines, place_all
 from binary_checks.environments.native_stacks import describe_lack
 from binary_checks.environments.nvidia_versions import read_versions
-from binary_checks.environments.run import Conditions, ProbeAnswer, run_probe
+from binary_checks.environments.run import Conditions, ProbeAnswer
 from binary_checks.environments.snippets import name_system
 from binary_checks.environments.venv import Environment
 from binary_checks.errors import GatherError, NotApplicable
@@ -82,7 +82,8 @@ def ask_without_gpu(
     """
     environment.require_installed()
     decoys = Path(environment.folder.name, "without-driver")
-    variables, host = hide_driver(environment.python, decoys, timeout=timeout)
+    python, sandbox = environment.python, environment.sandbox
+    variables, host = hide_driver(python, decoys, timeout=timeout, sandbox=sandbox)
     run = partial(
         _run, questions.module, environment=environment, variables=variables, timeout=timeout
     )
@@ -119,11 +120,9 @@ def _run(
     timeout: float,
     **request: object,
 ) -> ProbeAnswer:
-    place = {"module": module, "site_packages": str(environment.site_packages)}
     conditions = Conditions(variables=variables, calls=True)
-    return run_probe(
-        environment.python, script, {**place, **request}, timeout=timeout, conditions=conditions
-    )
+    request["module"] = module
+    return environment.run_probe(script, request, timeout=timeout, conditions=conditions)
 
 
 def _is_without_cuda(report: CudaReport, version: str) -> bool:

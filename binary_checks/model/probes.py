@@ -15,6 +15,7 @@ class Outcome(str, Enum):
     LOADER_ERROR = "loader error"  # the dynamic loader refused
     CRASHED = "crashed"  # killed by a signal
     HUNG = "hung"  # killed at its time limit
+    STOPPED = "stopped"  # killed at another limit: of processes, memory or disk
     EXITED = "exited"  # left by itself, with a status or too early
 
 

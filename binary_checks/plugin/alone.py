@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 
+from binary_checks import withheld
 from binary_checks.deaf import DEAF
 from binary_checks.packages import recognises
 from binary_checks.plugin.failures import misused
 from binary_checks.plugin.items import CheckItem, PackageItem
 from binary_checks.plugin.reporting import forget
+from binary_checks.plugin.sandboxing import WITHHELD
 from binary_checks.plugin.session import SESSION
 from binary_checks.plugin.sharing import is_worth_sharing
 
@@ -59,6 +61,12 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     elif specs:
         config.option.tx, config.option.dist = [], "no"
         config.stash[_NOT_SHARED] = len(specs)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Hand what is withheld to a worker of xdist's, which installs packages too."""
+    node.workerinput[WITHHELD] = withheld.list_held()
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

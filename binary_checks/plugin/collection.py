@@ -65,6 +65,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=[],
         help="fail when a check of the family could not look (repeatable)",
     )
+    add(
+        "--binary-sandbox",
+        choices=("auto", "off", "require"),
+        default="auto",
+        help="run packages confined where that can be done (auto), never (off), or else nothing",
+    )
     add("--binary-sarif", metavar="FILE", help="write the problems as SARIF 2.1.0")
     parser.addini(DEAF_INI, "run no code of a profile that was found, not named", "bool", False)
     add("--explain", metavar="CHECK", help="say what a check is about, then exit")

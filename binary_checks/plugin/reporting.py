@@ -45,7 +45,10 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     session = config.stash[SESSION]
     if not session.packages:
         return []
-    run = "static checks only" if config.option.binary_static else str(session.settings.python)
+    settings = session.settings
+    sandbox = settings.sandbox.describe() if settings.sandbox else "not sandboxed"
+    static = config.option.binary_static
+    run = "static checks only" if static else f"{settings.python}, {sandbox}"
     lines = [f"binary_checks: {__version__}, profile {session.profile.source}, {run}"]
     if config.option.binary_profile is None and config.getini(DEAF_INI):
         lines += announce(session.profile)

@@ -20,6 +20,7 @@ from binary_checks.found_profile import leave_out_code
 from binary_checks.ledger import Ledger
 from binary_checks.lines import one_line
 from binary_checks.plugin.failures import misused
+from binary_checks.plugin.sandboxing import choose_sandbox
 from binary_checks.plugin.subjects import (
     INSTALLED,
     find_subjects,
@@ -70,25 +71,29 @@ def open_session(config: pytest.Config) -> Session:
     installed = take_installed(config)
     files = take_files(config)
     python = _demand_python(config)
-    subjects = find_subjects(config, files, installed, python)
     selected = {folder / f"{INSTALLED}{name}": asked for name, asked in installed.items()} | files
-    ids = node_ids(tuple(files), folder)
-    ids.update((path, path.name) for path in subjects if path not in ids)
-    named = show_ids(ids)
     profile = Profile()
     checks: tuple[Check[Any], ...] = ()
-    if named:
+    sandbox = None
+    if files or installed:
         profile, every = profile_and_checks(config)
         checks = tuple(check for check in every if profile.selects(check))
         _demand_families(option.binary_require, every)
         _demand_checks(frozenset[str]().union(*selected.values()), every, checks)
+        sandbox = choose_sandbox(config, profile)
+    subjects = find_subjects(config, files, installed, python, sandbox)
+    ids = node_ids(tuple(files), folder)
+    ids.update((path, path.name) for path in subjects if path not in ids)
+    named = show_ids(ids)
     return Session(
         packages=named,
         places={named[path]: place for path, place in ids.items()},
         subjects=subjects,
         selected=selected,
         checks=checks,
-        settings=Settings(profile=profile, python=python, builds=option.binary_allow_builds),
+        settings=Settings(
+            profile=profile, python=python, sandbox=sandbox, builds=option.binary_allow_builds
+        ),
         shelf=_stock_shelf(config, profile.limit_factor),
         ledger=Ledger(packages=tuple(named.values()), required=frozenset(option.binary_require)),
     )

@@ -16,6 +16,7 @@ from binary_checks.plugin.failures import misused
 from binary_checks.subject import Subject, describe
 
 if TYPE_CHECKING:
+    from binary_checks.environments import Sandbox
     from binary_checks.restoration import Statement
 
 INSTALLED = "installed:"
@@ -102,7 +103,11 @@ def _is_text(name: str) -> bool:
 
 
 def find_subjects(
-    config: pytest.Config, files: Iterable[Path], names: Iterable[str], python: Path
+    config: pytest.Config,
+    files: Iterable[Path],
+    names: Iterable[str],
+    python: Path,
+    sandbox: Sandbox | None,
 ) -> dict[Path, Subject]:
     """Every package named, with the facts that were given of it.
 
@@ -112,7 +117,7 @@ def find_subjects(
     subjects = [Subject(path=path) for path in files]
     try:
         static = config.option.binary_static
-        subjects += _find_installed(folder, tuple(names), python, static=static)
+        subjects += _find_installed(folder, tuple(names), python, sandbox, static=static)
         for name in dict.fromkeys(config.option.binary_facts):
             from binary_checks.restoration import restore
 
@@ -125,7 +130,12 @@ def find_subjects(
 
 
 def _find_installed(
-    folder: Path, names: tuple[str, ...], python: Path, *, static: bool
+    folder: Path,
+    names: tuple[str, ...],
+    python: Path,
+    sandbox: Sandbox | None,
+    *,
+    static: bool,
 ) -> Iterable[Subject]:
     """Find each by reading alone; where that is not enough, unless static, as an import would."""
     if not names:
@@ -137,7 +147,7 @@ def _find_installed(
     for name in names:
         found = find_installation(name, read.search, read.prefix)
         if found is None and read.unread and not static:
-            run = environments.list_folders(python, timeout=_PATIENCE)
+            run = environments.list_folders(python, timeout=_PATIENCE, sandbox=sandbox)
             found = find_installation(name, run.search, run.prefix)
         if found is None:
             lost = _say_what_is_lost(read.unread) if static else ""

@@ -99,6 +99,12 @@ def _come_last(function: Callable[[], None]) -> None:
 
 def _limit_resources(limits: dict[str, int]) -> None:
     """Set soft and hard limits by name ("CORE": 0), where the system has them and lets us."""
+    if sys.platform.startswith("linux"):
+        try:
+            with open("/proc/self/oom_score_adj", "w") as file:
+                file.write("1000")  # where memory runs out all the same, nobody else is to die
+        except OSError:
+            pass
     try:
         import resource
     except ImportError:

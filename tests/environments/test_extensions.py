@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.environments import extensions
+from binary_checks.environments import venv
 from binary_checks.environments.extensions import load_extensions
 from binary_checks.environments.names import find_extensions
 from binary_checks.environments.run import ProbeAnswer
@@ -96,7 +96,7 @@ def load_scripted(
 ) -> ExtensionReport:
     """Load with a probe that dies as told: by path, and whether it is alone in its process."""
 
-    def run_probe(python: Path, script: str, request: Any, *, timeout: float) -> ProbeAnswer:
+    def run_probe(python: Path, script: str, request: Any, **_: Any) -> ProbeAnswer:
         asked = [row["path"] for row in request["extensions"]]
         done: list[Row] = []
         for path in asked:
@@ -108,7 +108,7 @@ def load_scripted(
         end = deaths.get(("", len(asked) == 1), Outcome.OK)
         return ProbeAnswer(answer={"done": done, "finished": True}, outcome=end, detail="SIGBUS")
 
-    monkeypatch.setattr(extensions, "run_probe", run_probe)
+    monkeypatch.setattr(venv, "run_probe", run_probe)
     return load_extensions(environment, paths, timeout=60)
 
 

@@ -19,7 +19,7 @@ from binary_checks.environments.without_gpu import Questions, ask_without_gpu
 from binary_checks.errors import GatherError
 from binary_checks.model import Outcome
 from fixtures.build_wheel import build_wheel
-from fixtures.environments import PURE, open_offline
+from fixtures.environments import PURE, demand_sandbox, open_offline
 
 posix = pytest.mark.skipif(
     os.name != "posix", reason="Windows neither forks nor replaces a process"
@@ -78,11 +78,15 @@ MODULES = {
 }
 
 
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
+@pytest.fixture(scope="module", params=["auto", "off"])
+def environment(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Environment]:
+    sandbox = demand_sandbox(request.param)
     members = {f"{name}.py": text for name, text in MODULES.items()}
     folder = tmp_path_factory.mktemp("forged")
-    with open_offline(build_wheel(folder, name="forged", tags=PURE, members=members)) as opened:
+    wheel = build_wheel(folder, name="forged", tags=PURE, members=members)
+    with open_offline(wheel, sandbox=sandbox) as opened:
         yield opened
 
 

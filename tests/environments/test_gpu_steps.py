@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.environments import gpu_hosts, gpu_steps
+from binary_checks.environments import gpu_hosts, gpu_steps, venv
 from binary_checks.environments.gpu_steps import Work, read_work, use_gpu
 from binary_checks.environments.run import ProbeAnswer
 from binary_checks.environments.venv import Environment
@@ -55,7 +55,7 @@ class StandIn:
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> Any:
     def put_in(**answers: str | ProbeAnswer) -> StandIn:
         made = StandIn(**answers)
-        for module in (gpu_steps, gpu_hosts):
+        for module in (venv, gpu_hosts):
             monkeypatch.setattr(module, "run_probe", made.run)
         return made
 

@@ -211,7 +211,7 @@ def test_a_cancelled_run_leaves_nothing_behind(tmp_path: Path, number: int) -> N
     private = tmp_path / "private"
     private.mkdir()
     with subprocess.Popen(
-        [sys.executable, "-m", "binary_checks", f"{path}::import-fails"],
+        [sys.executable, "-m", "binary_checks", f"{path}::import-fails", "--binary-sandbox", "off"],
         cwd=tmp_path,
         env={**os.environ, "TMPDIR": str(private)},
         stdout=subprocess.DEVNULL,

@@ -20,7 +20,7 @@ from fixtures.installation import find_site, install_by_hand
 from tests.plugin.conftest import Run
 
 ROOT = Path(__file__).parents[2]
-STAGE = ("-m", "gpu", "--binary-require", "gpu", "-rs", "-p", "stand_in")
+STAGE = ("-m", "gpu", "--binary-require", "gpu", "-rs", "-p", "stand_in", "--binary-sandbox", "off")
 PLUGIN = """
 import json, os, sys
 sys.path.insert(0, {root!r})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import shutil
 import subprocess
 import sys
 from importlib import resources
@@ -18,21 +17,11 @@ from binary_checks.check import load_checks
 from binary_checks.environments.run import run_probe
 from binary_checks.environments.target import identify
 from binary_checks.model import Outcome
+from fixtures.environments import find_interpreters
 
 FOLDER = Path(str(resources.files("binary_checks.probes")))
 SCRIPTS = sorted(path for path in FOLDER.glob("*.py") if path.name != "__init__.py")
 each_script = pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
-
-
-def find_interpreters() -> list[Path]:
-    """Every CPython since 3.8 that is at hand, one a minor version."""
-    found = {}
-    for minor in range(8, 17):
-        kept = sorted(Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python"))
-        named = shutil.which(f"python3.{minor}")
-        for path in [*kept, *([Path(named)] if named and ".pyenv/shims" not in named else [])][:1]:
-            found[minor] = path
-    return list(found.values()) or [Path(sys.executable)]
 
 
 @each_script

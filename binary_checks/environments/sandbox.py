@@ -1,0 +1,111 @@
+"""Which sandbox holds on this host, if any, and how a probe is started in it or without one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import field, replace
+from functools import lru_cache
+from pathlib import Path
+
+from binary_checks.environments.budgets import Budget
+from binary_checks.environments.confinement import MEMORY, Limits, confine
+from binary_checks.environments.processes import Watch
+from binary_checks.environments.visible import find_visible
+from binary_checks.errors import GatherError, Unavailable
+from binary_checks.records import dataclass
+
+MODES = ("auto", "off", "require")
+_PATIENCE = 60.0  # seconds in which a confined interpreter must have started
+# It has a process namespace of its own, and sees no process of the host.
+_PROOF = "import os; print(sum(map(str.isdecimal, os.listdir('/proc'))) < 5 and os.getpid() < 5)"
+_SUPERVISOR = Path(__file__).parents[1] / "probes" / "supervisor.py"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sandbox:
+    """What keeps a probe from the user's files, processes and network."""
+
+    program: str = ""  # bubblewrap's path; "": there is none
+    reason: str = "it was not asked for"  # why there is none
+    network: bool = False  # whether probes reach it
+    budget: Budget = field(default_factory=Budget)
+
+    def describe(self) -> str:
+        """How the header of a report says it."""
+        if not self.holds:
+            return f"not sandboxed: {self.reason}; a package may do what this user may"
+        return f"sandboxed by bubblewrap{' with the network' * self.network}"
+
+    @property
+    def holds(self) -> bool:
+        """Whether there is one."""
+        return bool(self.program)
+
+    def start(self, command: tuple[str, ...], limits: Limits) -> tuple[tuple[str, ...], Watch]:
+        """Return what is to be started for the command, and how that is watched."""
+        if self.holds:
+            # Below bubblewrap and its own first process; where the host's files are, they count.
+            watch = Watch(
+                depth=2,
+                whole=True,
+                budget=self.budget,
+                folders=limits.writable,
+                inside=(*MEMORY, limits.private),
+            )
+            return confine(command, replace(limits, program=self.program)), watch
+        watch = Watch(budget=self.budget, folders=(limits.private, *limits.writable))
+        if os.name == "posix" and sys.executable:
+            supervised = (sys.executable, "-I", "-S", str(_SUPERVISOR), *command)
+            return supervised, replace(watch, depth=1)
+        return command, watch
+
+    def read_status(self, status: int | None) -> int | None:
+        """Read a status as subprocess gives it of the command: bubblewrap's is a shell's."""
+        return 128 - status if self.holds and status and 128 < status < 160 else status
+
+
+def choose_sandbox(mode: str, *, network: bool = False) -> Sandbox:
+    """Choose by ``--binary-sandbox``: the one that holds, or none.
+
+    Raises Unavailable when one is required and none holds.
+    """
+    if mode == "off":
+        return Sandbox(reason="--binary-sandbox off", network=network)
+    program = shutil.which("bwrap") or ""
+    reason = _try(program) if program else _describe_lack()
+    if reason and mode == "require":
+        raise Unavailable(f"no sandbox holds here: {reason}")
+    return Sandbox(program="" if reason else program, reason=reason, network=network)
+
+
+def _describe_lack() -> str:
+    if sys.platform != "linux":
+        return "there is none for this system"
+    return "bwrap is not on PATH; install bubblewrap"
+
+
+@lru_cache
+def _try(program: str) -> str:
+    """Start a confined interpreter; "" or why it did not hold, in one line."""
+    python = Path(sys.executable)
+    try:
+        limits = Limits(program=program, visible=find_visible(python))
+        done = subprocess.run(
+            confine((str(python), "-I", "-S", "-c", _PROOF), limits),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env={"LC_ALL": "C.UTF-8"},
+            timeout=_PATIENCE,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"bwrap started nothing within {_PATIENCE:g} s"
+    except (OSError, GatherError) as error:
+        return " ".join(str(error).split())
+    if done.returncode == 0 and done.stdout == "True\n":
+        return ""
+    return done.stderr.strip().partition("\n")[0] or f"bwrap ended with {done.returncode}"

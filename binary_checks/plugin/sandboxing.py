@@ -1,0 +1,47 @@
+"""What packages run in during one run, and what they could find outside of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from binary_checks import withheld
+from binary_checks.errors import Unavailable
+from binary_checks.plugin.failures import misused
+from binary_checks.profile import Profile
+
+if TYPE_CHECKING:
+    from binary_checks.environments import Sandbox
+
+WITHHELD = "binary_checks_withheld"
+"""What a worker of xdist's is handed under: the variables that its own environment lacks."""
+
+
+class StartsAnew:
+    """Registered where the whole process is ours: it may become another, with less to be read."""
+
+
+def _is_ours(config: pytest.Config) -> bool:
+    return any(isinstance(each, StartsAnew) for each in config.pluginmanager.get_plugins())
+
+
+def choose_sandbox(config: pytest.Config, profile: Profile) -> Sandbox | None:
+    """Choose what packages run in, before anything of one runs; None where nothing does.
+
+    Raises pytest.UsageError with one line where one is required and none holds.
+    """
+    if config.option.binary_static:
+        return None
+    from binary_checks import environments
+
+    given = getattr(config, "workerinput", {}).get(WITHHELD)
+    withheld.hold(given or {})
+    try:
+        mode = config.option.binary_sandbox
+        sandbox = environments.choose_sandbox(mode, network=profile.network)
+        if not sandbox.holds and _is_ours(config):
+            withheld.start_anew()
+        return sandbox
+    except Unavailable as error:
+        raise misused(f"--binary-sandbox require: {error}") from None

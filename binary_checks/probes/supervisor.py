@@ -1,0 +1,97 @@
+"""Stands between us and a probe where there is no sandbox: ``python -I -S supervisor.py COMMAND``.
+
+It is the parent that a package may signal, and on Linux the one to which every orphan comes, by
+whatever sessions and forks it left: none outlives the probe. It ends as the command does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+
+SET_DEATH_SIGNAL, SET_CHILD_SUBREAPER = 1, 36  # prctl(2)
+_IGNORED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGPIPE")
+
+
+def supervise(command: list[str]) -> int:
+    """Run the command, end what it leaves, and return its status as os.wait gives it."""
+    control(SET_CHILD_SUBREAPER, 1)
+    control(SET_DEATH_SIGNAL, signal.SIGKILL)
+    child = os.fork()
+    if child == 0:
+        control(SET_DEATH_SIGNAL, signal.SIGKILL)
+        try:
+            os.execv(command[0], command)
+        except OSError as error:
+            os.write(2, f"{command[0]}: cannot be run: {error.strerror}\n".encode())
+            os._exit(127)
+    for name in _IGNORED:
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(nothing, standard)
+    status = wait_for(child)
+    end_orphans()
+    return status
+
+
+def control(option: int, value: int) -> None:
+    """Call prctl, where the system is Linux and this Python can."""
+    if sys.platform == "linux":
+        with contextlib.suppress(ImportError, OSError, AttributeError):
+            import ctypes
+
+            ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def wait_for(child: int) -> int:
+    """Wait for the child, and for every orphan that ends before it."""
+    while True:
+        ended, status = os.wait()
+        if ended == child:
+            return status
+
+
+def end_orphans() -> None:
+    """Kill the children that are left, and those of theirs that come up, until there is none."""
+    while True:
+        for pid in list_children():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        try:
+            os.wait()
+        except ChildProcessError:
+            return
+
+
+def list_children() -> list[int]:
+    """List our own children, as /proc shows them."""
+    found = []
+    for name in os.listdir("/proc") if sys.platform == "linux" else ():
+        if name.isdecimal():
+            with contextlib.suppress(OSError, IndexError, ValueError):
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    parent = int(file.read().rpartition(b")")[2].split()[1])
+                if parent == os.getpid():
+                    found.append(int(name))
+    return found
+
+
+def leave(status: int) -> None:
+    """End as the command did, by the same signal."""
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        with contextlib.suppress(ImportError, ValueError, OSError):
+            import resource
+
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        with contextlib.suppress(OSError):
+            signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+    os._exit(os.WEXITSTATUS(status))
+
+
+if __name__ == "__main__":
+    leave(supervise(sys.argv[1:]))
