@@ -84,7 +84,8 @@ def _judge_table(
         for load in loads
         if segment.type == PT_PHDR and 0 <= segment.address - load.address < load.memory_size
     }
-    if found and header.segments_offset not in found:
+    is_there = any(segment.type == PT_PHDR for segment in segments)
+    if is_there and header.segments_offset not in found:
         yield "has a PT_PHDR that leads to something else than its program headers"
 
 

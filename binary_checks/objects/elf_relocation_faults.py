@@ -26,6 +26,7 @@ class Traits(NamedTuple):
 
     types: RelocationTypes
     symbol_types: Sequence[int]  # of all dynamic symbols
+    unsure: bytes  # 1 for each dynamic symbol that may stay undefined
     has_thread_storage: bool  # a PT_TLS
     is_program: bool
 
@@ -49,6 +50,10 @@ def judge_relocations(
     yield from _judge_symbols(table, relative, types)
     if found & types.thread:
         yield from _judge_thread(table, traits)
+    if found & types.sizes:
+        sized = compress(table.symbols, map(types.sizes.__contains__, table.types))
+        if any(traits.unsure[symbol] for symbol in sized):
+            yield f"has a relocation in {table.name} of the size of a symbol that may be missing"
     if types.indirect in found and table.addends is not None:
         called = [a for t, a in zip(table.types, table.addends, strict=True) if t == types.indirect]
         wrong = find_outside(memory.code, called)

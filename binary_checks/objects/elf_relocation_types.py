@@ -17,6 +17,7 @@ class RelocationTypes(NamedTuple):
     programs: frozenset[int]  # R_*_COPY, and those too narrow for a library's addresses
     unknown_to_musl: frozenset[int]
     grows: bool = False  # the ABI is young: later loaders know more
+    sizes: frozenset[int] = frozenset()  # R_*_SIZE: a symbol's size, of one that must be there
     addends: bool = True  # records are Elf_Rela; else Elf_Rel, with the addend in the place itself
 
 
@@ -36,6 +37,7 @@ RELOCATION_TYPES: Final = {
         slots=_numbers(6, 7),
         programs=_numbers(2, 5, 10),
         unknown_to_musl=_numbers(10, 32, 33, 37, 38),
+        sizes=_numbers(32, 33),
     ),
     "i686": RelocationTypes(
         known=_numbers(range(3), range(5, 9), 14, range(35, 39), 41, 42),
@@ -47,6 +49,7 @@ RELOCATION_TYPES: Final = {
         slots=_numbers(6, 7),
         programs=_numbers(5),
         unknown_to_musl=_numbers(38, 42),
+        sizes=_numbers(38),
     ),
     "aarch64": RelocationTypes(
         known=_numbers(0, 256, 257, 258, range(1024, 1033)),

@@ -268,6 +268,13 @@ def test_the_loader_of_musl_asks_less_of_headers_and_knows_no_indirect_functions
         assert sentence == f"has a relocation of type {number:#x} in DT_RELA, which no loader knows"
 
 
+def test_the_size_of_a_symbol_that_may_be_missing() -> None:
+    content = build_elf(imports=(ElfSymbol("__gmon_start__", weak=True),))
+    assert _refusals(content) == ()
+    (sentence,) = _refusals(put(content, within(RELA, 8, "I"), 32))
+    assert sentence.endswith("in DT_RELA of the size of a symbol that may be missing")
+
+
 def test_a_relocation_that_is_newer_than_those_known_is_not_judged() -> None:
     content = build_elf(machine="riscv64", imports=(ElfSymbol("memcpy"),))
     (found,) = read_objects("a.so", Bytes(put(content, within(RELA, 8, "I"), 65)))
