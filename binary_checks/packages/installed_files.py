@@ -56,9 +56,9 @@ def read_text(path: Path, most: int) -> bytes | None:
 
 def peek(place: Place, row: RecordRow) -> bytes:
     """The first bytes of a file, none where it cannot be read."""
-    path = place.find(row)
     try:
-        with open_bytes(path or Path()) as file:
+        path, _ = _look(place, row)
+        with open_bytes(path) as file:
             return file.read(0, _HEAD)
     except PackageError:
         return b""
@@ -97,7 +97,7 @@ def read_objects(place: Place, row: RecordRow, reader: ObjectReader) -> FileRead
 
 
 def _look(place: Place, row: RecordRow) -> tuple[Path, os.stat_result]:
-    path = place.find(row)
+    path = None if "\0" in row.path else place.find(row)
     if path is None:
         raise PackageError("it lies outside the environment and is not looked at")
     try:

@@ -177,3 +177,12 @@ def test_an_egg_has_no_record(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
     with pytest.raises(PackageError, match=f"without a RECORD .{name}"):
         find_installation("demo", [tmp_path], tmp_path)
+
+
+@pytest.mark.parametrize("path", ["demo/\0x.so", "a" * 5_000, f"{'a/' * 5_000}x.so", "C:\\x.so"])
+def test_a_row_that_no_file_can_have_is_a_fault(tmp_path: Path, path: str) -> None:
+    installation = install_by_hand(
+        healthy(tmp_path), tmp_path / "env", rows=(f"{path},sha256=x,4",)
+    )
+    assert path in faults(read(installation))
+    assert installed.preview(installation, objects).formats == {Format.ELF}
