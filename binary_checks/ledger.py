@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
@@ -61,40 +62,40 @@ class Entry:
 
 
 def _take_apart(value: Any) -> Any:
-    """As `dataclasses.asdict` would, but of 100,000 findings without a dictionary each."""
+    """A dictionary, with one text for all findings of a kind: there may be 100,000 of them."""
     if isinstance(value, tuple):
-        return tuple(map(_take_apart, value))
-    if isinstance(value, (Accepted, Problem, NotLooked, Note)):
-        return tuple(_take_apart(getattr(value, name)) for name in value.__slots__)
+        return json.dumps([_row(each) for each in value])
     if isinstance(value, (Entry, Verdict)):
         return {name: _take_apart(getattr(value, name)) for name in value.__slots__}
     return value
+
+
+def _row(finding: Accepted | Problem | NotLooked | Note) -> list[Any]:
+    if isinstance(finding, Accepted):
+        return [*_row(finding.problem), finding.reason]
+    return [getattr(finding, name) for name in finding.__slots__]
 
 
 def _verdict(value: Mapping[str, Any]) -> Verdict:
     return Verdict(
         **{
             **value,
-            "problems": tuple(_together(Problem, value["problems"])),
+            "problems": tuple(_together(Problem, json.loads(value["problems"]))),
             "accepted": tuple(
-                Accepted(problem=problem, reason=reason)
-                for problem, (_, reason) in zip(
-                    _together(Problem, [problem for problem, _ in value["accepted"]]),
-                    value["accepted"],
-                    strict=True,
-                )
+                Accepted(problem=Problem(path=path, sentence=sentence), reason=reason)
+                for path, sentence, reason in json.loads(value["accepted"])
             ),
-            "not_looked": tuple(_together(NotLooked, value["not_looked"])),
-            "notes": tuple(_together(Note, value["notes"])),
+            "not_looked": tuple(_together(NotLooked, json.loads(value["not_looked"]))),
+            "notes": tuple(_together(Note, json.loads(value["notes"]))),
         }
     )
 
 
-def _together(kind: type[_Finding], rows: Iterable[tuple[Any, ...]]) -> Iterator[_Finding]:
+def _together(kind: type[_Finding], rows: list[list[Any]]) -> Iterator[_Finding]:
     """Findings again, which share the sentences that came over one by one."""
     known: dict[Any, Any] = {}
-    for row in rows:
-        shared = (known.setdefault(part, part) for part in row)
+    for path, *others in rows:
+        shared = (path, *(known.setdefault(part, part) for part in others))
         yield kind(**dict(zip(kind.__slots__, shared, strict=True)))
 
 
