@@ -97,7 +97,11 @@ def test_a_wheel_is_taken_where_there_are_sources_too(
     assert not mark.exists()
 
 
-PLACES = ("{tree}", "{index}/files/evil-1.0.tar.gz", "git+{tree}", "https://127.0.0.1:9/evil.zip")
+PLACES = (
+    *("{tree}", "{index}/files/evil-1.0.tar.gz"),
+    pytest.param("git+{tree}", marks=pytest.mark.slow),
+    pytest.param("https://127.0.0.1:9/evil.zip", marks=pytest.mark.slow),
+)
 
 
 @pytest.mark.parametrize("place", PLACES)
