@@ -207,10 +207,10 @@ def list_writes(calls: list[Call]) -> set[str]:
 
 def list_descendants(calls: list[Call], pid: int) -> set[int]:
     """The process, and all that it and its children started."""
+    parents = {call.result: call.pid for call in calls if call.name in _STARTING}
     found = {pid}
-    for call in calls:  # in the order of time
-        if call.pid in found and call.name in _STARTING:
-            found.add(call.result)
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more  # a child may act before its parent is told of it
     return found
 
 
