@@ -82,7 +82,8 @@ def run_probe(  # noqa: PLR0913 - what is run, and under what
         alone = () if conditions.site else ("-S",)
         command = (str(python), *alone, *_OPTIONS, str(folder / f"{script}.py"))
         limits = _make_limits(python, sandbox, conditions, home.parent, folder)
-        argv, watch = sandbox.start(command, limits)
+        # Without site nothing runs but the interpreter, which needs nobody that looks after it.
+        argv, watch = sandbox.start(command, limits) if conditions.site else (command, None)
         try:
             ended = run_process(
                 argv,
