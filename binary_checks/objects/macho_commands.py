@@ -15,6 +15,7 @@ LC_SYMTAB: Final = 0x2
 LC_DYSYMTAB: Final = 0xB
 LC_LOAD_DYLIB: Final = 0xC
 LC_ID_DYLIB: Final = 0xD
+LC_LOAD_DYLINKER: Final = 0xE
 LC_SEGMENT_64: Final = 0x19
 LC_UUID: Final = 0x1B
 LC_CODE_SIGNATURE: Final = 0x1D

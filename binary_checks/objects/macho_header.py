@@ -27,6 +27,7 @@ THIN: Final = {
 }
 FAT: Final = {b"\xca\xfe\xba\xbe": Struct(">5I"), b"\xca\xfe\xba\xbf": Struct(">2I2QI4x")}
 _HEADER_SIZE = {32: 28, 64: 32}
+_HIGHEST_ALIGNMENT = 15  # bits
 _ARCHIVE = b"!<arch>\n"
 
 
@@ -95,7 +96,7 @@ def _read_fat(source: ByteSource, layout: Struct) -> Iterator[Slice]:
         raise MalformedError("the file ends within the fat header", source.size)
     names = set()
     rows = layout.iter_unpack(source.read(8, count * layout.size))
-    for number, (cpu_type, cpu_subtype, start, size, _) in enumerate(rows):
+    for number, (cpu_type, cpu_subtype, start, size, alignment) in enumerate(rows):
         name = architecture_of(cpu_type, cpu_subtype)
         if start + size > source.size or start < 8 + count * layout.size:
             place = f"from byte {start:#x} to {start + size:#x}"
@@ -103,6 +104,9 @@ def _read_fat(source: ByteSource, layout: Struct) -> Iterator[Slice]:
                 f"the slice for {name} lies {place}, the file has {source.size:#x} bytes",
                 8 + number * layout.size,
             )
+        if alignment > _HIGHEST_ALIGNMENT:
+            reason = f"the slice for {name} is aligned to 2**{alignment} bytes"
+            raise MalformedError(reason, 8 + number * layout.size)
         if name in names:
             raise MalformedError(f"two slices for {name}", 8 + number * layout.size)
         names.add(name)

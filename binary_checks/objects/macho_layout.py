@@ -21,6 +21,7 @@ from binary_checks.objects.macho_commands import (
     LC_ENCRYPTION_INFO,
     LC_ENCRYPTION_INFO_64,
     LC_ID_DYLIB,
+    LC_LOAD_DYLINKER,
     LC_REQ_DYLD,
     LC_SYMTAB,
     LC_UUID,
@@ -90,6 +91,8 @@ def _judge_commands(header: MachHeader, commands: Commands) -> Iterator[str]:
             yield f"has load command {command.type:#x} of {size} bytes, no multiple of {step}"
         if command.type & LC_REQ_DYLD and command.type not in REQUIRED:
             yield f"has load command {command.type:#x}, which dyld must know and does not"
+        if command.type == LC_LOAD_DYLINKER and not 12 <= command.unpack("I")[0] < size:
+            yield "asks for a dynamic linker whose name does not lie in its load command"
         if command.type in _ENCRYPTED and command.unpack("3I")[2]:
             yield "is encrypted (LC_ENCRYPTION_INFO)"
         if command.type in _OBSOLETE or (
@@ -99,6 +102,15 @@ def _judge_commands(header: MachHeader, commands: Commands) -> Iterator[str]:
     if end != header.commands_offset + header.commands_size:
         counted = f"has {header.command_count} load commands, which end at byte {end:#x}"
         yield f"{counted}, not at {header.commands_offset + header.commands_size:#x} as it claims"
+    for command in commands.find(LC_BUILD_VERSION):
+        *_, tools = command.unpack("4I")
+        if 24 + 8 * tools != len(command.contents):
+            yield f"has LC_BUILD_VERSION of {len(command.contents)} bytes for {tools} tools"
+    yield from _judge_counts(header, commands)
+
+
+def _judge_counts(header: MachHeader, commands: Commands) -> Iterator[str]:
+    """Some commands are there once, or in dylibs alone."""
     for kind, name in _ONCE.items():
         if (count := len(commands.find(kind))) > 1:
             yield f"has {count} load commands {name}, of which there may be one"
@@ -110,10 +122,6 @@ def _judge_commands(header: MachHeader, commands: Commands) -> Iterator[str]:
             if header.type == MH_DYLIB
             else ("has LC_ID_DYLIB and is no dylib")
         )
-    for command in commands.find(LC_BUILD_VERSION):
-        *_, tools = command.unpack("4I")
-        if 24 + 8 * tools != len(command.contents):
-            yield f"has LC_BUILD_VERSION of {len(command.contents)} bytes for {tools} tools"
 
 
 def _judge_segment(header: MachHeader, segment: Segment) -> Iterator[str]:
@@ -127,14 +135,20 @@ def _judge_segment(header: MachHeader, segment: Segment) -> Iterator[str]:
         yield f"{what} {place}, which begins no page"
     if segment.protection & ~_PERMISSIONS:
         yield f"{what} with permissions {segment.protection:#x}, which no page can have"
+    yield from _judge_sections(segment)
+
+
+def _judge_sections(segment: Segment) -> Iterator[str]:
     end = segment.address + segment.memory
     for section in segment.sections:
         stop = section.address + section.size
         if section.size and not segment.address <= section.address <= stop <= end:
             yield f"has section {section.name} at {section.address:#x}, not in {segment.name}"
-        elif section.size and section.is_filled and segment.size:
+        elif section.size and section.is_filled:
             wanted = segment.offset + section.address - segment.address
-            if section.offset != wanted:
+            if section.offset + section.size > segment.offset + segment.size:
+                yield f"has section {section.name} beyond what {segment.name} has in the file"
+            elif section.offset != wanted:
                 place = f"at byte {section.offset:#x} of the file, not at {wanted:#x}"
                 yield f"has section {section.name} of {segment.name} {place}"
         if section.relocations:
@@ -153,6 +167,10 @@ def _judge_order(segments: Sequence[Segment]) -> Iterator[str]:
         if one.address + one.memory > other.address:
             yield f"has segments {one.name} and {other.name} that overlap in memory"
     in_file = sorted((s for s in segments if s.size), key=attrgetter("offset"))
+    end = in_file[-1].offset + in_file[-1].size if in_file else 0
+    for item in segments:
+        if not item.size and item.offset > end:
+            yield f"has segment {item.name} at byte {item.offset:#x}, behind all others"
     for one, other in pairwise(in_file):
         if one.offset + one.size > other.offset:
             yield f"has segments {one.name} and {other.name} that overlap in the file"

@@ -21,6 +21,7 @@ _BIND, _BIND_THEN_ADD, _BIND_THEN_ADD_SCALED, _BIND_SKIPPING, _THREADED = range(
 _BINDS_WITH_NUMBER = frozenset(
     {_ORDINAL_ULEB, _ADDEND, _BIND_PLACE, _BIND_ADD, _BIND_THEN_ADD, _BIND_SKIPPING}
 )
+_NOT_LAZY = frozenset({_BIND_THEN_ADD, _BIND_THEN_ADD_SCALED, _BIND_SKIPPING, _THREADED})
 _TYPES = range(1, 4)
 
 
@@ -130,6 +131,8 @@ def _run_binds(table: bytes, cursor: _Cursor, pointer: int, name: str, *, lazy: 
     while place < end:
         operation, immediate = table[place] >> 4, table[place] & 0xF
         place += 1
+        if lazy and operation in _NOT_LAZY:
+            raise MalformedError(f"{name} is {table[place - 1]:#04x}, which binds at once")
         if operation == _SYMBOL:
             found = table.find(0, place)
             place = found + 1 if found >= 0 else end

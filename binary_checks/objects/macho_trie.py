@@ -80,7 +80,7 @@ def judge_trie(trie: bytes) -> Iterator[str]:
         count = trie[place + size]
         if size:
             yield from _judge_export(trie, node, place, place + size)
-        elif not count and node:
+        elif not count and (node or any(trie)):  # all zeros: nothing is exported
             yield f"has a node of its exports trie (at {node:#x}) that leads to no export"
         place += size + 1
         for _ in range(count):

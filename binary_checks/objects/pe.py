@@ -17,12 +17,13 @@ from binary_checks.objects.device_sections import SHORT_SECTIONS, read_device_co
 from binary_checks.objects.head import Head
 from binary_checks.objects.pe_addresses import find_address_faults
 from binary_checks.objects.pe_debug import (
+    find_configuration_faults,
     is_managed,
     read_load_configuration,
     read_pdb,
     verify_directories,
 )
-from binary_checks.objects.pe_exports import find_export_faults, read_exports
+from binary_checks.objects.pe_exports import find_export_faults, find_hollow_tables, read_exports
 from binary_checks.objects.pe_header import (
     CLR,
     DEBUG,
@@ -189,6 +190,8 @@ def _read_loadable(
             *find_import_faults(image, libraries, ends, hybrid=load_configuration.hybrid),
             *find_name_faults(imports, header),
             *find_export_faults(exports, header),
+            *find_hollow_tables(image),
+            *find_configuration_faults(image),
         ),
         **facts,
     )

@@ -70,9 +70,15 @@ def _judge_directories(image: MappedImage, sections: Sequence[Section]) -> Itera
     directories = image.header.directories
     hidden = find_inaccessible(sections)
     for number, (start, size) in enumerate(directories):
-        if not start or not size or number not in MAPPED:
+        if not start or number not in MAPPED:
+            continue
+        if not size:
+            yield f"has a directory of {DIRECTORY_NAMES[number]} without a size"
             continue
         name = DIRECTORY_NAMES[number]
+        if start < image.header.headers_size:
+            yield f"has its directory of {name} at address {start:#x}, in its headers"
+            continue
         _, available, _ = image.locate(start, f"the directory of {name}")
         if available < size:
             yield f"has its directory of {name} in memory that the file does not fill"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
@@ -20,6 +21,10 @@ _LONGEST_RECORD = 4096
 _FLAGS = Struct("<H")
 _POINTER = {32: Struct("<I"), 64: Struct("<Q")}
 _DEPENDENT_LOAD_FLAGS = {32: 54, 64: 78}  # places in IMAGE_LOAD_CONFIG_DIRECTORY
+_ADDRESSES = {
+    32: {"cookie": 60, "exception handlers": 64, "guard check": 72, "guard table": 80},
+    64: {"cookie": 88, "exception handlers": 96, "guard check": 112, "guard table": 128},
+}
 _CHPE_METADATA = {32: 124, 64: 200}
 _COMIMAGE_FLAGS_ILONLY = 1
 _COMIMAGE_FLAGS_IL_LIBRARY = 4  # compiled ahead of time too (ReadyToRun), but not only
@@ -74,6 +79,22 @@ def read_load_configuration(image: MappedImage) -> LoadConfiguration:
         address = start + _CHPE_METADATA[bits]
         (pointer,) = image.unpack(_POINTER[bits], address, "the load configuration")
     return LoadConfiguration(flags, bool(pointer))
+
+
+def find_configuration_faults(image: MappedImage) -> Iterator[str]:
+    """Say which addresses in the load configuration lead out of the image: each has to."""
+    start, _ = image.header.directories[LOAD_CONFIG]
+    if not start:
+        return
+    header = image.header
+    length = int.from_bytes(image.read(start, 4, "the load configuration"), "little")
+    pointer = _POINTER[header.bits]
+    for name, place in _ADDRESSES[header.bits].items():
+        if place + pointer.size > length:
+            return
+        (address,) = image.unpack(pointer, start + place, "the load configuration")
+        if address and not 0 <= address - header.image_base < header.image_size:
+            yield f"has the {name} of its load configuration at {address:#x}, beyond the image"
 
 
 def is_managed(image: MappedImage) -> bool:

@@ -119,8 +119,21 @@ def find_export_faults(exports: SymbolTable, header: PeHeader) -> Iterator[str]:
         return
     if (highest := exports.highest_address) >= header.image_size:
         yield f"exports address {highest:#x}, its image has {header.image_size:#x} bytes"
-    if (lowest := exports.lowest_name) < header.sections_end:
+    if (lowest := exports.lowest_name) < header.headers_size:
         yield f"has the name of an export at address {lowest:#x}, in its headers"
+
+
+def find_hollow_tables(image: MappedImage) -> Iterator[str]:
+    """Say which tables of exports lie in memory that the file does not fill."""
+    start, _ = image.header.directories[EXPORT]
+    if not start:
+        return
+    fields = image.unpack(_DIRECTORY, start, "the export directory")
+    functions, names, *places = fields[6:]
+    sizes = (4 * functions, 4 * names, 2 * names)
+    for what, place, size in zip(("addresses", "names", "ordinals"), places, sizes, strict=True):
+        if size and image.locate(place, f"the {what} of exports")[1] < size:
+            yield f"has the {what} of its exports in memory that the file does not fill"
 
 
 def _drop_empty(

@@ -37,7 +37,7 @@ def find_import_faults(
 
 def find_name_faults(imports: SymbolTable, header: PeHeader) -> Iterator[str]:
     """Say where names would lie in the headers, which is where damaged tables lead."""
-    if isinstance(imports, PeImports) and (lowest := imports.lowest_name) < header.sections_end:
+    if isinstance(imports, PeImports) and (lowest := imports.lowest_name) < header.headers_size:
         yield f"has the name of an import at address {lowest:#x}, in its headers"
 
 

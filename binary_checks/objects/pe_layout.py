@@ -112,6 +112,9 @@ def _judge_places(header: PeHeader, sections: Sequence[Section]) -> Iterator[str
             return  # all that follow would be misplaced too
         if not size:
             yield f"has a section {section.name!r} without a size"
+        if section.size and section.offset % _SECTOR:
+            start = f"at byte {section.offset:#x}, no multiple of {_SECTOR:#x}"
+            yield f"has its section {section.name!r} {start}"
         place = _round_up(place + size, step)
     if place > _round_up(header.image_size, step):
         yield f"has SizeOfImage {header.image_size:#x}, its sections end at {place:#x}"

@@ -16,6 +16,7 @@ from binary_checks.objects.macho_commands import (
     LC_FUNCTION_STARTS,
     LC_ID_DYLIB,
     LC_LOAD_DYLIB,
+    LC_LOAD_DYLINKER,
     LC_SEGMENT_64,
     LC_SYMTAB,
     LC_UUID,
@@ -76,6 +77,7 @@ def test_no_sample_is_refused(name: str) -> None:
         (segment(WEAK, b"__DATA") + 40, 0x0, "and __DATA that overlap in the file"),
         (segment(WEAK, b"__DATA") + 28, 0xFFFFFFFF, "not in __DATA"),
         (segment(WEAK, b"__DATA") + 32, 0x7, "segment __DATA is larger in the file"),
+        (segment(WEAK, b"__DATA") + 48, 0x0, "beyond what __DATA has in the file"),
         (segment(WEAK, b"__DATA") + 72 + 16, 0x41414141, "in __DATA"),
         (segment(WEAK, b"__DATA") + 72 + 40, 0x11, "that overlap in __DATA"),
         (segment(WEAK, b"__DATA") + 72 + 48, 0x1800, "not at 0x1000"),
@@ -133,6 +135,7 @@ def test_an_encrypted_file() -> None:
         (0, b"\xf0", "a rebase is 0xf0, which is no opcode"),
         (0, b"\x00", "a rebase ends the table"),
         (1, b"\x00", "a bind ends the table"),
+        (3, b"\xb0", "a lazy bind is 0xb0, which binds at once"),
     ],
 )
 def test_opcodes_that_lead_nowhere(number: int, changed: bytes, fault: str) -> None:
@@ -159,6 +162,7 @@ def test_a_symbol_that_lost_its_bind() -> None:
     [
         (b"\x04\x00\x00\x00\x00", "has an export that ends at"),
         (b"\x02\x03\x00\x00", "has an export of kind 3 (at 0x0 of the trie)"),
+        (b"\x00\x00a\x00", "(at 0x0) that leads to no export"),
         (b"\x00\x01a\x00\x05\x00\x00", "(at 0x5) that leads to no export"),
         (b"\x00\x01a\x00\x05\x02\x00\x08\x00", ""),
     ],
@@ -217,6 +221,22 @@ def test_more_chains_than_segments() -> None:
     (first,) = struct.unpack_from("<I", CHAINED, place + 4)
     changed = patched(CHAINED, place + first, "I", 99)
     assert "has chained fixups of 99 segments" in refusals(changed)
+
+
+def test_a_program_asks_for_its_dynamic_linker() -> None:
+    program = read_macho_sample("program")
+    changed = patched(program, place_of(program, LC_LOAD_DYLINKER) + 8, "I", 0x99)
+    assert "asks for a dynamic linker whose name does not lie" in refusals(changed)
+    far = patched(program, segment(program, b"__PAGEZERO") + 40, "Q", 1 << 40)
+    assert "has segment __PAGEZERO at byte 0x10000000000, behind all others" in refusals(far)
+
+
+def test_a_slice_that_is_aligned_to_more_than_there_is() -> None:
+    content = bytearray(read_macho_sample("universal2.dylib"))
+    struct.pack_into(">I", content, 8 + 16, 16)
+    (found,) = read_objects("a.so", Bytes(bytes(content)))
+    assert isinstance(found, MalformedObject)
+    assert "is aligned to 2**16 bytes" in found.reason
 
 
 def test_another_kind_of_file_is_no_library() -> None:

@@ -104,7 +104,9 @@ def test_no_sample_is_refused(name: str) -> None:
         (section(1, 36), 0, "in section '.rdata', which cannot be read"),
         (ENTRY, 0x2000, "has its entry point at address 0x2000, where there is no code"),
         (ENTRY, 0x7FFF0000, "has its entry point at address 0x7fff0000"),
-        (directory(TLS), 0x2000, "thread-local"),
+        (directory(TLS), 0x2000, "has a directory of thread-local storage without a size"),
+        (directory(EXPORT), 0x1C, "has its directory of exports at address 0x1c, in its headers"),
+        (section(1, 20), 0x610, "has its section '.rdata' at byte 0x610, no multiple of 0x200"),
     ],
 )
 def test_a_field_of_the_headers(field: Field, value: int, fault: str) -> None:
@@ -173,6 +175,17 @@ def test_imports_that_are_gone_leave_their_addresses() -> None:
     assert "its tables name 0: nothing fills in the others" in refusals(content)
 
 
+def test_a_table_of_exports_in_zeros_that_nobody_wrote() -> None:
+    assert "has the ordinals of its exports in memory that the file does not fill" in refusals(
+        in_directory("plain.dll", EXPORT, 9, 0x2F00)
+    )
+
+
+def test_a_load_configuration_that_leads_out_of_the_image() -> None:
+    changed = in_directory("system32_only.dll", 10, 32, 0x7FFF0000, "Q")
+    assert "guard table of its load configuration at 0x7fff0000" in refusals(changed)
+
+
 def test_names_in_the_headers() -> None:
     content = bytearray(read_pe_sample("plain.dll"))
     start = int.from_bytes(content[60:64], "little")
@@ -218,5 +231,6 @@ def test_thread_local_storage(
     asked = 0 if callbacks is None else BASE + place + 40 + 8 * callbacks
     table = struct.pack("<4Q2I", *data, index, asked, 0, 0)
     content = add_section("plain.dll", ".tls", table + listed)
-    found = refusals(patched(content, (directory(TLS), place)))
+    at, kind = directory(TLS)
+    found = refusals(patched(content, ((at, kind), place), ((at + 4, kind), 40)))
     assert fault in found if fault else found == ""
