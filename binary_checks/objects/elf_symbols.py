@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
 from array import array
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 
 from binary_checks.errors import MalformedError
@@ -19,48 +21,87 @@ _STB_WEAK = 2
 _MOST = 1 << 22  # symbols; the largest libraries have some hundred thousand
 
 
+_KEPT = 1 << 19  # names; 3 million of them take 350 MB
+
+
+class _Memory:
+    """Which tables have their names at hand: where they are too many, the oldest forget theirs."""
+
+    def __init__(self) -> None:
+        self._tables: deque[tuple[weakref.ref[ElfSymbolTable], int]] = deque()
+        self._names = 0
+        self._one_at_a_time = threading.Lock()
+
+    def add(self, table: ElfSymbolTable, names: int) -> None:
+        """Take in one that has just read so many."""
+        with self._one_at_a_time:
+            self._tables.append((weakref.ref(table), names))
+            self._names += names
+            while self._names > _KEPT and len(self._tables) > 1:
+                oldest, count = self._tables.popleft()
+                self._names -= count
+                if (known := oldest()) is not None:
+                    known.forget()
+
+
+_MEMORY = _Memory()
+
+
 class ElfSymbolTable(SymbolTable):
     """One side of an object's dynamic symbols: what it imports or what it exports."""
 
     __slots__ = (
-        "_are_imports", "_by_version", "_first", "_indices", "_names", "_others", "_raw", "_set",
+        "__weakref__", "_are_imports", "_by_version", "_indices", "_names", "_positions", "_raw",
+        "_set",
     )  # fmt: skip
 
     def __init__(self, raw: DynamicSymbols, *, are_imports: bool) -> None:
         self._raw = raw
         self._are_imports = are_imports
         self._indices: array[int] | None = None
+        self.forget()
+
+    def forget(self) -> None:
+        """Let go of all names, at any time and in any thread: they can be read again."""
         self._names: list[str] | None = None
         self._set: frozenset[str] | None = None
         self._by_version: dict[tuple[str, str], frozenset[str]] | None = None
-        self._first: dict[str, int] | None = None  # name -> its first position
-        self._others: dict[str, list[int]] = {}  # further positions of names with several versions
+        self._positions: tuple[dict[str, int], dict[str, list[int]]] | None = None
 
     @property
     def names(self) -> frozenset[str]:
         """Every name once, without versions."""
-        if self._set is None:
-            self._set = frozenset(self._all_names())
-        return self._set
+        known = self._set
+        if known is None:
+            known = self._set = frozenset(self._all_names())
+        return known
 
     @property
     def by_version(self) -> Mapping[tuple[str, str], frozenset[str]]:
         """The names under each (library, version); the library of an export is ""."""
-        if self._by_version is None:
-            self._by_version = self._group()
-        return self._by_version
+        known = self._by_version
+        if known is None:
+            known = self._by_version = self._group()
+        return known
 
     def find(self, name: str) -> tuple[Symbol, ...]:
         """The symbols of that name, one a version."""
-        if self._first is None:
-            self._first = {}
-            for position, known in enumerate(self._all_names()):
-                if self._first.setdefault(known, position) != position:
-                    self._others.setdefault(known, []).append(position)
-        first = self._first.get(name)
-        if first is None:
+        known = self._positions
+        if known is None:
+            known = self._positions = self._number()
+        first, others = known
+        if name not in first:
             return ()
-        return tuple(self._make((first, *self._others.get(name, ()))))
+        return tuple(self._make((first[name], *others.get(name, ()))))
+
+    def _number(self) -> tuple[dict[str, int], dict[str, list[int]]]:
+        """By name its first position, and the others of those with several versions."""
+        first: dict[str, int] = {}
+        others: dict[str, list[int]] = {}
+        for position, known in enumerate(self._all_names()):
+            if first.setdefault(known, position) != position:
+                others.setdefault(known, []).append(position)
+        return first, others
 
     def __contains__(self, name: object) -> bool:
         if self._set is None and not (isinstance(name, str) and self._raw.mentions(name)):
@@ -82,9 +123,11 @@ class ElfSymbolTable(SymbolTable):
         return self._indices
 
     def _all_names(self) -> list[str]:
-        if self._names is None:
-            self._names = self._raw.decode_names(self._chosen())
-        return self._names
+        names = self._names
+        if names is None:
+            names = self._names = self._raw.decode_names(self._chosen())
+            _MEMORY.add(self, len(names))
+        return names
 
     def _group(self) -> dict[tuple[str, str], frozenset[str]]:
         raw, grouped = self._raw, defaultdict[int, list[str]](list)

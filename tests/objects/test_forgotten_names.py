@@ -1,0 +1,36 @@
+"""Tables of symbols forget their names where too many are at hand, and nobody notices."""
+
+from __future__ import annotations
+
+import pytest
+
+from binary_checks.model import ElfFile
+from binary_checks.objects import elf, elf_symbols
+from binary_checks.packages.retention import MemorySource
+from fixtures.build_elf import ElfSymbol, build_elf
+
+
+def library(*names: str) -> ElfFile:
+    (found,) = elf.read("demo.so", MemorySource(build_elf(exports=[*map(ElfSymbol, names)])))
+    assert isinstance(found, ElfFile)
+    return found
+
+
+def test_the_oldest_forgets_and_reads_them_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elf_symbols, "_KEPT", 3)
+    one, two = library("a", "b"), library("c", "d")
+    first = one.exports.names
+    assert one.exports.names is first
+    assert two.exports.names == {"c", "d"}
+    assert one.exports.names is not first
+    assert one.exports.names == first == {"a", "b"}
+    assert [symbol.name for symbol in two.exports.find("d")] == ["d"]
+    assert sorted(symbol.name for symbol in one.exports) == ["a", "b"]
+    assert one.exports.by_version == {("", ""): {"a", "b"}}
+
+
+def test_a_table_with_more_than_all_may_keep_has_its_names_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(elf_symbols, "_KEPT", 1)
+    assert library("a", "b", "c").exports.names == {"a", "b", "c"}
