@@ -142,7 +142,9 @@ class Scope:
             if edge.resolved.startswith("python:") and self.target.interpreter is None:
                 return f"{edge.needed} has no export data"
         for name in self.image.system:
-            if self.target.library_data.get(name) is None and not is_driver(name):
+            # What musl takes itself for, under whatever name, has the exports of libc.
+            known = is_driver(name) or self.rules.answers_itself(name)
+            if not known and self.target.library_data.get(name) is None:
                 return f"{name} has no export data"
         return f"{self.image.unread[0]} could not be read" if self.image.unread else ""
 

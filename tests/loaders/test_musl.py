@@ -1,8 +1,19 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from fixtures.linking import EXTENSION, extension, library, link, resolutions, target
+from fixtures.linking import (
+    EXTENSION,
+    extension,
+    library,
+    link,
+    resolutions,
+    system_library,
+    target,
+)
+from fixtures.values import symbols
 
 MUSL = target(libc="musl", name="musllinux_1_2_x86_64, CPython 3.11")
 
@@ -25,6 +36,14 @@ def test_both_paths_reach_all_that_is_loaded_below(path: str) -> None:
 def test_musl_takes_itself_for_the_parts_of_libc(name: str) -> None:
     linkage = link(extension(name), on=MUSL)
     assert resolutions(linkage) == {name: (f"system:{name}", "system")}
+
+
+def test_symbols_of_what_musl_takes_itself_for_are_those_of_libc() -> None:
+    data = {name: system_library(name, malloc="") for name in MUSL.libraries}
+    on = replace(MUSL, library_data=data)
+    linkage = link(extension("libc.musl?so", imports=symbols("malloc", "mem?py")), on=on)
+    assert [item.name for item in linkage.unresolved] == ["mem?py"]
+    assert linkage.unexplored == ()
 
 
 def test_libcrypt_is_no_part_of_it() -> None:
