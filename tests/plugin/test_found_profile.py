@@ -77,7 +77,9 @@ def run(
     )
 
 
-@pytest.mark.parametrize("options", [[], ["--binary-static"], ["--binary-static", "-n", "2"]])
+@pytest.mark.parametrize(
+    "options", [["--binary-sandbox=off"], ["--binary-static"], ["--binary-static", "-n", "2", "-d"]]
+)
 def test_nothing_of_it_runs_and_one_line_says_so(
     folder: Path, mark: Path, options: list[str]
 ) -> None:
@@ -101,7 +103,7 @@ def test_known_problems_that_it_accepts_are_announced(folder: Path) -> None:
 
 
 def test_named_it_runs(folder: Path, mark: Path) -> None:
-    result = run(folder, "--binary-profile", "pyproject.toml")
+    result = run(folder, "--binary-profile", "pyproject.toml", "--binary-sandbox=off")
     assert mark.read_text().split()[0] == "checks"
     assert "snippet" in mark.read_text()
     assert "nothing of it runs" not in result.stdout
@@ -116,7 +118,7 @@ def test_pytest_runs_it_as_it_runs_a_conftest(folder: Path, mark: Path) -> None:
 
 def test_a_folders_own_ini_file_has_no_say(folder: Path, mark: Path) -> None:
     (folder / "pytest.ini").write_text("[pytest]\nbinary_deaf = false\n")
-    run(folder, "--binary-static", "-n", "2")
+    run(folder, "--binary-static", "-n", "2", "-d")
     assert not mark.exists()
 
 

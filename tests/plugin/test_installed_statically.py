@@ -53,7 +53,7 @@ def test_the_marks_would_show(python: Path, mark: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "xdist"])
+@pytest.mark.parametrize("workers", [[], ["-n", "2", "--dist", "load"]], ids=["alone", "xdist"])
 @pytest.mark.parametrize("starter", ["pytest", "binary_checks"])
 def test_nothing_installed_runs(
     python: Path, mark: Path, tmp_path: Path, workers: list[str], starter: str
