@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from fixtures.fuzz.elf_fields import find_code
 from fixtures.fuzz.elf_oracle import Answer, find_lack
 from fixtures.fuzz.judging import WheelJudge
-from fixtures.fuzz.target_elf import Target, interpret, make_seed
+from fixtures.fuzz.target_elf import Target, damages_code_alone, interpret, make_seed
 from fixtures.samples import read_sample
 
 PLAIN = make_seed("plain.so", read_sample("plain.so"))
@@ -39,6 +40,16 @@ def test_the_loader_is_asked_about_files_that_it_could_load(target: Target) -> N
     assert cut is not None
     assert not cut.accepted
     assert list(target.ask(ARM, [ARM.content], [False])) == [None]
+
+
+def test_damaged_instructions_are_told_from_damaged_tables() -> None:
+    code = find_code(PLAIN.content)[0].start
+    damaged, table = bytearray(PLAIN.content), bytearray(PLAIN.content)
+    damaged[code] ^= 1
+    table[0x40] ^= 1
+    assert damages_code_alone(PLAIN.content, bytes(damaged))
+    assert not damages_code_alone(PLAIN.content, bytes(table))
+    assert not damages_code_alone(PLAIN.content, bytes(damaged[:-1]))
 
 
 @pytest.mark.parametrize(
