@@ -140,7 +140,6 @@ def _read_loadable(
     if faults or signature is None:  # of a file that is signed and intact, the linker wrote them
         if isinstance(exports, MachOExports):
             exports.verify()
-            refusals += exports.find_faults()
         refusals += _find_table_faults(source, header, commands, segments)
         if isinstance(imports, MachOImports):
             refusals += find_lost(source, header, commands, imports.spelled)

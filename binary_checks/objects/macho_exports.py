@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
 
 from binary_checks.errors import MalformedError, TooLarge, Unavailable
 from binary_checks.model import Symbol, SymbolTable
@@ -19,7 +18,6 @@ from binary_checks.objects.macho_trie import (
     WEAK_DEFINITION,
     Export,
     find_in_trie,
-    judge_trie,
     read_export,
     walk_trie,
 )
@@ -56,13 +54,6 @@ class MachOExports(SymbolTable):
             if ordinal:
                 library_of(name, ordinal, self._libraries)
         self._text = join_names(names)
-
-    def find_faults(self) -> Iterator[str]:
-        """Say what is wrong with a trie that was verified: each goes on from the path."""
-        try:
-            yield from islice(judge_trie(self._trie), 1)
-        except (IndexError, ValueError):
-            yield "has an exports trie that runs beyond its end"
 
     @property
     def names(self) -> frozenset[str]:

@@ -34,6 +34,7 @@ class _Cursor:
         self._what = what
         self._mask = (1 << 8 * pointer) - 1
         self._sections: tuple[range, ...] | None = None  # of the segment that was named
+        self._room = range(0)  # the section of the last write
         self._known = tuple(_list_sections(segment) for segment in segments)
         self._offset = 0
 
@@ -42,6 +43,7 @@ class _Cursor:
             count = len(self._segments)
             raise MalformedError(f"{self._what} names segment {number} of {count}")
         self._sections, self._offset = self._known[number], offset
+        self._room = range(0)
 
     def add(self, distance: int) -> None:
         self._offset = self._offset + distance & self._mask
@@ -54,12 +56,18 @@ class _Cursor:
             return
         step = self._pointer + skip & self._mask
         last = self._offset + (count - 1) * step
-        for start in {self._offset, last}:
-            if not any(
-                start in room and start + self._pointer - 1 in room for room in self._sections
-            ):
-                raise MalformedError(f"{self._what} writes at {start:#x}, where no section is")
+        room = self._room  # most writes go where the one before went
+        if not room.start <= self._offset <= last <= room.stop - self._pointer:
+            self._find_room(self._offset)
+            self._find_room(last)
         self._offset = last + step & self._mask
+
+    def _find_room(self, start: int) -> None:
+        for room in self._sections or ():
+            if room.start <= start <= room.stop - self._pointer:
+                self._room = room
+                return
+        raise MalformedError(f"{self._what} writes at {start:#x}, where no section is")
 
 
 def _list_sections(segment: Segment) -> tuple[range, ...]:

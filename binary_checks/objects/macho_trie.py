@@ -13,6 +13,7 @@ WEAK_DEFINITION: Final = 0x4
 REEXPORT: Final = 0x8
 _KIND, _ABSOLUTE = 3, 2  # regular, thread-local, absolute
 _RESOLVER = 0x10
+_PLAIN = frozenset({0, 1, 2, 4, 5, 6})  # flags of what has an address and nothing else
 
 Export = tuple[bytes, int, int]
 """Name, flags, and the ordinal of the dylib that a re-export forwards to, negative as of binds."""
@@ -57,7 +58,11 @@ def walk_trie(trie: bytes, factor: int = 1) -> Iterator[Export]:
                 if len(name) > _LONGEST:
                     reason = f"has more than {_LONGEST} bytes, none so long is read"
                     raise TooLarge(f"a name of the exports trie {reason}")
+                _demand_whole(trie, place, size)
                 yield _read_export(trie, place, name)
+            elif not count and any(trie):
+                reason = f"a node of the exports trie (at {place - 1:#x}) leads to no export"
+                raise MalformedError(reason)
             place += size + 1
             for _ in range(count):
                 end = trie.index(0, place)
@@ -68,37 +73,22 @@ def walk_trie(trie: bytes, factor: int = 1) -> Iterator[Export]:
         raise MalformedError(_BEYOND) from None
 
 
-def judge_trie(trie: bytes) -> Iterator[str]:
-    """Say what is wrong with nodes that a walk passes over: sizes, kinds, and ends without export.
-
-    It follows ``walk_trie``, which knows that the trie can be walked. Each goes on from the path.
-    """
-    waiting = [0] if trie else []
-    while waiting:
-        node = waiting.pop()
-        size, place = read_uleb(trie, node)
-        count = trie[place + size]
-        if size:
-            yield from _judge_export(trie, node, place, place + size)
-        elif not count and (node or any(trie)):  # all zeros: nothing is exported
-            yield f"has a node of its exports trie (at {node:#x}) that leads to no export"
-        place += size + 1
-        for _ in range(count):
-            child, place = read_uleb(trie, trie.index(0, place) + 1)
-            waiting.append(child)
-
-
-def _judge_export(trie: bytes, node: int, place: int, end: int) -> Iterator[str]:
-    flags, place = read_uleb(trie, place)
+def _demand_whole(trie: bytes, place: int, size: int) -> None:
+    """Raise MalformedError for an export that is not as long as its node says, or of no kind."""
+    flags, end = trie[place], place + size
+    is_number = size > 1 and trie[end - 1] < 0x80 and (size == 2 or trie[end - 2] >= 0x80)
+    if is_number and flags in _PLAIN:  # nearly always
+        return
+    flags, at = read_uleb(trie, place)
     if flags & _KIND > _ABSOLUTE:
-        yield f"has an export of kind {flags & _KIND} (at {node:#x} of the trie)"
-    _, place = read_uleb(trie, place)
+        raise MalformedError(f"an export of kind {flags & _KIND} (at {place:#x} of the trie)")
+    _, at = read_uleb(trie, at)
     if flags & REEXPORT:
-        place = trie.index(0, place) + 1
+        at = trie.index(0, at) + 1
     elif flags & _RESOLVER:
-        _, place = read_uleb(trie, place)
-    if place != end:
-        yield f"has an export that ends at {place:#x} of the trie, not at {end:#x} as it says"
+        _, at = read_uleb(trie, at)
+    if at != end:
+        raise MalformedError(f"an export ends at {at:#x} of the trie, not at {end:#x} as it says")
 
 
 def find_in_trie(trie: bytes, names: Sequence[bytes]) -> Iterator[tuple[bytes, int]]:
