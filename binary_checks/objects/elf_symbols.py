@@ -21,7 +21,7 @@ _STB_WEAK = 2
 _MOST = 1 << 22  # symbols; the largest libraries have some hundred thousand
 
 
-_KEPT = 1 << 19  # names; 3 million of them take 350 MB
+_KEPT = 400_000  # names; 3 million of them take 350 MB
 
 
 class _Memory:
