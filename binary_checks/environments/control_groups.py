@@ -15,6 +15,7 @@ from pathlib import Path
 
 _ROOT = Path("/sys/fs/cgroup")
 _PATIENCE = 3.0  # seconds in which what was killed must have gone
+_ENTER = 'echo $$ > "$0"; exec "$@"'  # for a POSIX shell: $$ is its process, $0 the group's file
 
 
 class ControlGroup:
@@ -25,10 +26,12 @@ class ControlGroup:
         folder.mkdir()
         (folder / "pids.max").write_text(str(tasks), encoding="ascii")
 
-    def add(self, pid: int) -> None:
-        """Put a process into it, and so all that it starts from then on."""
-        with contextlib.suppress(OSError):
-            (self._folder / "cgroup.procs").write_text(str(pid), encoding="ascii")
+    def enter(self, command: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the command that puts itself into the group before it becomes this one.
+
+        Were it put there once it runs, what it forks before would stay outside.
+        """
+        return ("/bin/sh", "-c", _ENTER, str(self._folder / "cgroup.procs"), *command)
 
     def close(self) -> None:
         """End what is in it."""

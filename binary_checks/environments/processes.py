@@ -95,20 +95,24 @@ def run_process(  # noqa: PLR0913 - what the process is given, and under what
     Raises OSError when the command cannot be started.
     """
     cookie = uuid.uuid4().hex
-    process = subprocess.Popen(
-        [str(part) for part in command],
-        cwd=cwd,
-        env={**env, COOKIE: cookie},
-        stdin=subprocess.PIPE if talk else subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        creationflags=SUSPENDED,
-    )
-    job = open_job(process)
+    started = tuple(str(part) for part in command)
     group = open_group(watch.budget.tasks) if watch else None
-    if group:
-        group.add(process.pid)
+    try:
+        process = subprocess.Popen(
+            group.enter(started) if group else started,
+            cwd=cwd,
+            env={**env, COOKIE: cookie},
+            stdin=subprocess.PIPE if talk else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            creationflags=SUSPENDED,
+        )
+    except OSError:
+        if group:
+            group.close()
+        raise
+    job = open_job(process)
     assert process.stdout is not None
     assert process.stderr is not None
     stdout = None if talk else _Drain(process.stdout)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,9 +43,12 @@ time.sleep(60)
 """
 MODULES = {
     "good": "",
-    "forks_in_a_row": "import os, time\nwhile os.fork(): pass\ntime.sleep(60)\n",
-    "forks_in_sessions": "import os, time\nwhile os.fork(): pass\nos.setsid()\ntime.sleep(60)\n",
-    "explodes": "import os\nwhile True: os.fork()\n",
+    # More than any of them may, and no more than a machine bears on which they are not stopped.
+    "forks_in_a_row": "import os, time\nfor _ in range(400):\n    if not os.fork(): break\n"
+    "time.sleep(60)\n",
+    "forks_in_sessions": "import os, time\nfor _ in range(400):\n    if not os.fork():\n"
+    "        os.setsid()\n        break\ntime.sleep(60)\n",
+    "explodes": "import os, time\nfor _ in range(10): os.fork()\ntime.sleep(60)\n",
     "eats": EATS.format(take="bytearray(os.urandom(1 << 20) * 80)"),
     "eats_shared": EATS.format(
         take="__import__('mmap').mmap(-1, 80 << 20); kept.write(b'x' * (80 << 20))"
@@ -56,7 +60,7 @@ MODULES = {
     "one_large_file": "import os\nwith open(os.environ['HOME'] + '/x', 'wb') as file:\n"
     "    while True: file.write(b'x' * (1 << 20))\n",
     "many_empty_files": "import os\nos.chdir(os.environ['HOME'])\n"
-    "for number in range(1 << 30): open(str(number), 'w').close()\n",
+    "for number in range(1 << 20): open(str(number), 'w').close()\n",
     "writes_on_stderr": "import os\nwhile True: os.write(2, b'x' * 65536)\n",
 }
 
@@ -172,3 +176,16 @@ def test_files_are_counted_by_what_they_take(tmp_path: Path) -> None:
 )
 def test_a_number_of_bytes_is_spelled(number: int, text: str) -> None:
     assert spell_bytes(number) == text
+
+
+@linux
+def test_a_command_is_in_its_group_before_it_runs() -> None:
+    group = open_group(10)
+    if group is None:
+        pytest.skip("no control group can be made here")
+    try:
+        command = group.enter(("cat", "/proc/self/cgroup"))
+        shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    finally:
+        group.close()
+    assert "/binary_checks-" in shown
