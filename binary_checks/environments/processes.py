@@ -49,6 +49,7 @@ class Watch:
     """What is looked at while a command runs that something else was started for."""
 
     depth: int = 0  # how far below what was started the command itself runs
+    supervised: bool = False  # whether a supervisor of ours runs it, to which all orphans come
     whole: bool = False  # whether all ends with what was started, as a process namespace does
     budget: Budget = field(default_factory=Budget)
     folders: tuple[Path, ...] = ()  # whose size counts
@@ -126,7 +127,11 @@ def run_process(  # noqa: PLR0913 - what the process is given, and under what
     finally:
         if watcher:
             watcher.stop()
-        _kill_tree(process, whole=bool(watch and watch.whole))
+        _kill_tree(
+            process,
+            whole=bool(watch and watch.whole),
+            supervised=bool(watch and watch.supervised),
+        )
         _kill_session(process.pid)
         close_job(job)
         _kill_escaped(cookie)
@@ -145,15 +150,18 @@ def run_process(  # noqa: PLR0913 - what the process is given, and under what
 
 
 def _open_watcher(process: subprocess.Popen[bytes], watch: Watch) -> Watcher:
-    end = partial(_kill_tree, process, whole=watch.whole)
+    end = partial(_kill_tree, process, whole=watch.whole, supervised=watch.supervised)
     return Watcher(process.pid, watch.budget, watch.folders, watch.inside, end)
 
 
-def _kill_tree(process: subprocess.Popen[bytes], *, whole: bool) -> None:
+def _kill_tree(process: subprocess.Popen[bytes], *, whole: bool, supervised: bool) -> None:
     """Kill a process that still runs, and what it started: of a bomb, nobody is met one by one."""
     if process.poll() is None:
         if not whole:
             kill_below(process.pid)
+        if supervised:  # who was forked meanwhile comes to the supervisor, and ends there
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_GRACE)
         process.kill()
 
 

@@ -59,7 +59,7 @@ class Sandbox:
         watch = Watch(budget=self.budget, folders=(limits.private, *limits.writable))
         if os.name == "posix" and sys.executable:
             supervised = (sys.executable, "-I", "-S", str(_SUPERVISOR), *command)
-            return supervised, replace(watch, depth=1)
+            return supervised, replace(watch, depth=1, supervised=sys.platform == "linux")
         return command, watch
 
     def read_status(self, status: int | None) -> int | None:
