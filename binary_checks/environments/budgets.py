@@ -37,7 +37,7 @@ class Budget:
     @property
     def tasks(self) -> int:
         """How many processes and threads there may be, with the threads of a library for each."""
-        return self.processes * 8
+        return self.processes * 4
 
 
 def bound_forks(budget: Budget) -> dict[str, int]:

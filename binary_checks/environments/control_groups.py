@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _ROOT = Path("/sys/fs/cgroup")
-_PATIENCE = 3.0  # seconds in which what was killed must have gone
+_PATIENCE = 15.0  # seconds in which what was killed must have gone: thousands take some
 _ENTER = 'echo $$ > "$0"; exec "$@"'  # for a POSIX shell: $$ is its process, $0 the group's file
 
 

@@ -176,8 +176,9 @@ def demand_wheels(wheel: Wheel, sources: Sources, target: TargetPython) -> None:
     """Raise Unavailable where a package at hand requires another by URL.
 
     An installer follows what is required by a file that it is given: uv by URL, pip in any case.
+    What the profile itself requires, it may: the user has said from where.
     """
-    own = _read_all((*wheel.requires_dist, *sources.requires))
+    own = _read_all(wheel.requires_dist)
     given = _read_all(list_requirements(sources.with_))
     extras = {"", *(extra for item in (*own, *given) for extra in item.extras)}
     held = [item for item in own if applies(item, target.markers)]

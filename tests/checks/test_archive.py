@@ -12,6 +12,7 @@ from binary_checks.checks.archive import (
     escaping_member_name,
     record_is_wrong,
     symlink_in_wheel,
+    uninstallable_member,
     unreadable_member,
 )
 from binary_checks.model import NotLooked, Problem, RecordRow, Wheel
@@ -191,3 +192,24 @@ def test_a_record_that_signs_itself_is_a_problem() -> None:
     assert list(record_is_wrong(package)) == [
         Problem(path=RECORD, sentence="RECORD states a hash of a file written after it")
     ]
+
+
+@pytest.mark.parametrize(
+    ("names", "path", "fault"),
+    [
+        (("demo/a", "demo/a/b.py"), "demo/a", "is a file, and a folder of other members"),
+        (("demo/a", "demo/a-b", "demo/a/b"), "demo/a", "is a file, and a folder of other members"),
+        (("demo-1.0.data/evil/x.py",), "demo-1.0.data/evil/x.py", "lies in no part of demo-1.0"),
+        (("demo-1.0.data/x.py",), "demo-1.0.data/x.py", "lies in no part of demo-1.0.data"),
+    ],
+)
+def test_what_no_installer_can_place(names: tuple[str, ...], path: str, fault: str) -> None:
+    (problem,) = uninstallable_member(wheel(members=map(member, names)))
+    assert isinstance(problem, Problem)
+    assert problem.path == path
+    assert fault in problem.sentence
+
+
+def test_what_installers_can_place_is_quiet() -> None:
+    names = ("demo/a.py", "demo/a/b.py", "demo/a-b", "demo-1.0.data/scripts/x", "demo/a/")
+    assert list(uninstallable_member(wheel(members=map(member, names)))) == []

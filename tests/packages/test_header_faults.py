@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.checks.archive import uninstallable_member, unreadable_member
+from binary_checks.checks.archive import unreadable_member
 from binary_checks.model import Problem, Wheel
 from binary_checks.packages import open_package
 from fixtures.build_wheel import Entry, build_wheel
@@ -159,29 +159,3 @@ def test_names_that_tools_read_differently(tmp_path: Path) -> None:
     content = named.read_bytes().replace(b"\x00\x08\x08\x00", b"\x00\x00\x08\x00")
     named.write_bytes(content)
     assert "its name is neither ASCII nor marked as UTF-8" in faults(named)
-
-
-@pytest.mark.parametrize(
-    ("names", "path", "fault"),
-    [
-        (("demo/a", "demo/a/b.py"), "demo/a", "is a file, and a folder of other members"),
-        (("demo/a", "demo/a-b", "demo/a/b"), "demo/a", "is a file, and a folder of other members"),
-        (("demo-1.0.data/evil/x.py",), "demo-1.0.data/evil/x.py", "lies in no part of demo-1.0"),
-        (("demo-1.0.data/x.py",), "demo-1.0.data/x.py", "lies in no part of demo-1.0.data"),
-    ],
-)
-def test_what_no_installer_can_place(
-    tmp_path: Path, names: tuple[str, ...], path: str, fault: str
-) -> None:
-    (problem,) = uninstallable_member(
-        read(build_wheel(tmp_path, members=dict.fromkeys(names, b"")))
-    )
-    assert isinstance(problem, Problem)
-    assert problem.path == path
-    assert fault in problem.sentence
-
-
-def test_what_installers_can_place_is_quiet(tmp_path: Path) -> None:
-    names = ("demo/a.py", "demo/a/b.py", "demo/a-b", "demo-1.0.data/scripts/x", "demo/a/")
-    wheel = build_wheel(tmp_path, members=dict.fromkeys(names, b""))
-    assert list(uninstallable_member(read(wheel))) == []
