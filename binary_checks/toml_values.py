@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import types
 import typing
+import warnings
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from difflib import get_close_matches
@@ -24,7 +25,7 @@ def reject_unknown(given: Iterable[str], known: Mapping[str, Any], where: str, n
         if name not in known:
             close = get_close_matches(name, known, n=1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise ProfileError(f"{where}: unknown {noun} {name!r}{hint}")
+            raise ProfileError(f"{where}: unknown {noun} {_show(name)}{hint}")
 
 
 def convert(value: Any, annotation: Any, where: str) -> Any:
@@ -59,7 +60,9 @@ def convert(value: Any, annotation: Any, where: str) -> Any:
 def _pattern(value: Any, where: str) -> Pattern:
     text: str = convert(value, str, where)
     try:
-        re.compile(text)
+        with warnings.catch_warnings():  # of what a later Python may read otherwise
+            warnings.simplefilter("ignore")
+            re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
         raise ProfileError(f"{where}: {_show(text)} is no regular expression: {error}") from None
     return Pattern(text)

@@ -80,3 +80,17 @@ def test_an_error_is_one_line_that_people_read() -> None:
     for text in ("two\nlines", "\x1b[31m", "long" * 200):
         with pytest.raises(ValueError, match=r"line"):
             demand_one_line(ValueError(text))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b'enable = ["' + b"a" * 5000 + b'"]',
+        b'"' + b"k" * 5000 + b'" = 1',
+        b'[options."' + b"a" * 5000 + b'"]',
+        b'[[known_problems]]\ncheck = "' + b"c" * 5000 + b'"\nreason = "r"',
+    ],
+)
+def test_a_name_without_end_is_shown_in_part(profile: target_profile.Target, odd: bytes) -> None:
+    (line,) = profile.problems(PROFILE, odd)  # which holds it to 500 characters
+    assert "unknown" in line
