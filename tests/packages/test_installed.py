@@ -184,5 +184,7 @@ def test_a_row_that_no_file_can_have_is_a_fault(tmp_path: Path, path: str) -> No
     installation = install_by_hand(
         healthy(tmp_path), tmp_path / "env", rows=(f"{path},sha256=x,4",)
     )
-    assert path in faults(read(installation))
+    package = read(installation)
+    # Before Python 3.11 no row of a CSV file may hold a NUL: then RECORD itself is at fault.
+    assert path in faults(package) or ("\0" in path and package.record_faults)
     assert installed.preview(installation, objects).formats == {Format.ELF}
