@@ -1,7 +1,8 @@
-"""Runs a command where it sees and reaches no more than it needs: in bubblewrap's namespaces.
+"""Runs a command where it sees and reaches no more than it needs: in namespaces of Linux.
 
 Processes, mounts, network and IPC are its own; the system is read-only, and of the user's files
-there are only those that are named. What it writes goes to memory, and ends with it.
+there are only those that are named. What it writes goes to memory, and ends with it. bubblewrap
+makes them, or `probes/namespaces.py`, which reads the same words.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ MEMORY = (_TEMPORARY, _SHARED)
 class Limits:
     """What a confined command sees, reaches and may take."""
 
-    program: str = "bwrap"
+    program: tuple[str, ...] = ("bwrap",)  # or what reads the same words
     visible: tuple[Path, ...] = ()  # folders, files and links that are to be read
     writable: tuple[Path, ...] = ()  # folders that are shared with the host
     private: Path = field(default=_TEMPORARY)  # an empty folder, in memory
@@ -44,7 +45,7 @@ def confine(argv: Sequence[str], limits: Limits) -> tuple[str, ...]:
     """
     shared = () if limits.network else ("--unshare-net",)
     return (
-        *(limits.program, "--die-with-parent", "--cap-drop", "ALL"),
+        *(*limits.program, "--die-with-parent", "--cap-drop", "ALL"),
         *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", *shared),
         *_mount_system(limits),
         *_mount_own(limits),
@@ -59,6 +60,8 @@ def _mount_system(limits: Limits) -> Iterator[str]:
             yield from ("--symlink", str(folder.readlink()), str(folder))
         elif folder.is_dir():
             yield from ("--ro-bind", str(folder), str(folder))
+    for path in _find_settings(Path("/proc")) if os.geteuid() == 0 else ():
+        yield from ("--ro-bind", str(path), str(path))
     for path in _find_secret(Path("/etc")) if os.geteuid() == 0 else ():
         if path.is_dir():
             yield from ("--tmpfs", str(path), "--remount-ro", str(path))
@@ -95,6 +98,18 @@ def _mount_own(limits: Limits) -> Iterator[str]:
 def find_devices(folder: Path = Path("/dev")) -> tuple[Path, ...]:
     """Find the nodes of GPUs and of their drivers."""
     return tuple(sorted({path for name in _GPU_DEVICES for path in folder.glob(name)}))
+
+
+@lru_cache
+def _find_settings(folder: Path) -> tuple[Path, ...]:
+    """Find what of the system root sets in /proc, some of it (core_pattern) by no capability."""
+    return tuple(
+        Path(entry.path)
+        for entry in sorted(os.scandir(folder), key=lambda entry: entry.name)
+        if not entry.name.isdecimal()
+        and not entry.is_symlink()
+        and (entry.is_dir() or entry.stat().st_mode & stat.S_IWUSR)
+    )
 
 
 @lru_cache

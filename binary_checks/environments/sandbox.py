@@ -13,6 +13,7 @@ from pathlib import Path
 from binary_checks.environments.budgets import Budget
 from binary_checks.environments.confinement import MEMORY, Limits, confine
 from binary_checks.environments.processes import Watch
+from binary_checks.environments.prohibitions import find_prohibition
 from binary_checks.environments.visible import find_visible
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.records import dataclass
@@ -21,14 +22,17 @@ MODES = ("auto", "off", "require")
 _PATIENCE = 60.0  # seconds in which a confined interpreter must have started
 # It has a process namespace of its own, and sees no process of the host.
 _PROOF = "import os; print(sum(map(str.isdecimal, os.listdir('/proc'))) < 5 and os.getpid() < 5)"
-_SUPERVISOR = Path(__file__).parents[1] / "probes" / "supervisor.py"
+_PROBES = Path(__file__).parents[1] / "probes"
+_BUBBLEWRAP, _NAMESPACES = "bubblewrap", "user namespaces"
+ROUTES = (_BUBBLEWRAP, _NAMESPACES)  # what makes a sandbox, the first that holds
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sandbox:
     """What keeps a probe from the user's files, processes and network."""
 
-    program: str = ""  # bubblewrap's path; "": there is none
+    name: str = ""  # of the route
+    program: tuple[str, ...] = ()  # what is started with the words of bubblewrap; (): there is none
     reason: str = "it was not asked for"  # why there is none
     network: bool = False  # whether probes reach it
     budget: Budget = field(default_factory=Budget)
@@ -37,7 +41,7 @@ class Sandbox:
         """How the header of a report says it."""
         if not self.holds:
             return f"not sandboxed: {self.reason}; a package may do what this user may"
-        return f"sandboxed by bubblewrap{' with the network' * self.network}"
+        return f"sandboxed by {self.name}{' with the network' * self.network}"
 
     @property
     def holds(self) -> bool:
@@ -47,7 +51,7 @@ class Sandbox:
     def start(self, command: tuple[str, ...], limits: Limits) -> tuple[tuple[str, ...], Watch]:
         """Return what is to be started for the command, and how that is watched."""
         if self.holds:
-            # Below bubblewrap and its own first process; where the host's files are, they count.
+            # Below what makes the namespaces and their first process; the host's files count.
             watch = Watch(
                 depth=2,
                 whole=True,
@@ -58,39 +62,50 @@ class Sandbox:
             return confine(command, replace(limits, program=self.program)), watch
         watch = Watch(budget=self.budget, folders=(limits.private, *limits.writable))
         if os.name == "posix" and sys.executable:
-            supervised = (sys.executable, "-I", "-S", str(_SUPERVISOR), *command)
+            supervised = (sys.executable, "-I", "-S", str(_PROBES / "supervisor.py"), *command)
             return supervised, replace(watch, depth=1, supervised=sys.platform == "linux")
         return command, watch
 
     def read_status(self, status: int | None) -> int | None:
-        """Read a status as subprocess gives it of the command: bubblewrap's is a shell's."""
+        """Read a status as subprocess gives it of the command: a sandbox's is a shell's."""
         return 128 - status if self.holds and status and 128 < status < 160 else status
 
 
-def choose_sandbox(mode: str, *, network: bool = False) -> Sandbox:
-    """Choose by ``--binary-sandbox``: the one that holds, or none.
+def choose_sandbox(
+    mode: str, *, network: bool = False, routes: tuple[str, ...] = ROUTES
+) -> Sandbox:
+    """Choose by ``--binary-sandbox``: the first that holds, or none.
 
     Raises Unavailable when one is required and none holds.
     """
     if mode == "off":
         return Sandbox(reason="--binary-sandbox off", network=network)
-    program = shutil.which("bwrap") or ""
-    reason = _try(program) if program else _describe_lack()
-    if reason and mode == "require":
+    reasons = [] if sys.platform == "linux" else ["there is none for this system"]
+    for name in routes if not reasons else ():
+        program, lack = _find_program(name)
+        if not (lack := lack or _try(program)):
+            return Sandbox(name=name, program=program, network=network)
+        forbidden = find_prohibition() if name == _NAMESPACES else ""
+        reasons.append(f"no {name}: {lack}{f' ({forbidden})' if forbidden else ''}")
+    reason = "; ".join(reasons)
+    if mode == "require":
         raise Unavailable(f"no sandbox holds here: {reason}")
-    return Sandbox(program="" if reason else program, reason=reason, network=network)
+    return Sandbox(reason=reason, network=network)
 
 
-def _describe_lack() -> str:
-    if sys.platform != "linux":
-        return "there is none for this system"
-    return "bwrap is not on PATH; install bubblewrap"
+def _find_program(name: str) -> tuple[tuple[str, ...], str]:
+    """Find what makes such a sandbox, or say why there is nothing."""
+    if name == _NAMESPACES:
+        python, script = sys.executable, str(_PROBES / "namespaces.py")
+        return (python, "-I", "-S", script), "" if python else "this Python does not know its path"
+    program = shutil.which("bwrap")
+    return (program or "",), "" if program else "bwrap is not on PATH; install bubblewrap"
 
 
 @lru_cache
-def _try(program: str) -> str:
+def _try(program: tuple[str, ...]) -> str:
     """Start a confined interpreter; "" or why it did not hold, in one line."""
-    python = Path(sys.executable)
+    python, shown = Path(sys.executable), Path(program[-1]).stem
     try:
         limits = Limits(program=program, visible=find_visible(python))
         done = subprocess.run(
@@ -103,9 +118,9 @@ def _try(program: str) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return f"bwrap started nothing within {_PATIENCE:g} s"
+        return f"{shown} started nothing within {_PATIENCE:g} s"
     except (OSError, GatherError) as error:
         return " ".join(str(error).split())
     if done.returncode == 0 and done.stdout == "True\n":
         return ""
-    return done.stderr.strip().partition("\n")[0] or f"bwrap ended with {done.returncode}"
+    return done.stderr.strip().partition("\n")[0] or f"{shown} ended with {done.returncode}"

@@ -14,6 +14,7 @@ from binary_checks.environments import budgets
 from binary_checks.environments.budgets import Budget, choose_memory, spell_bytes, takes_more_disk
 from binary_checks.environments.control_groups import open_group
 from binary_checks.environments.imports import import_names
+from binary_checks.environments.sandbox import ROUTES
 from binary_checks.environments.snippets import run_snippets
 from binary_checks.environments.venv import Environment
 from binary_checks.model import Outcome
@@ -65,7 +66,7 @@ MODULES = {
 }
 
 
-@pytest.fixture(scope="module", params=["auto", "off"])
+@pytest.fixture(scope="module", params=[*ROUTES, "off"])
 def environment(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Environment]:

@@ -13,6 +13,7 @@ from binary_checks.environments.answers import Conversation
 from binary_checks.environments.extensions import load_extensions
 from binary_checks.environments.imports import import_names
 from binary_checks.environments.run import run_probe
+from binary_checks.environments.sandbox import ROUTES
 from binary_checks.environments.snippets import run_snippets
 from binary_checks.environments.venv import Environment
 from binary_checks.environments.without_gpu import Questions, ask_without_gpu
@@ -78,7 +79,7 @@ MODULES = {
 }
 
 
-@pytest.fixture(scope="module", params=["auto", "off"])
+@pytest.fixture(scope="module", params=[*ROUTES, "off"])
 def environment(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Environment]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.environments.imports import import_names
+from binary_checks.environments.sandbox import ROUTES
 from binary_checks.environments.venv import Environment
 from binary_checks.model import Outcome, Step
 from fixtures.build_wheel import build_wheel
@@ -77,7 +78,7 @@ while not os.path.exists({folder!r} + "/grandchild"):
 NAMES = tuple(sorted(MODULES))
 
 
-@pytest.fixture(scope="module", params=["auto", "off"])
+@pytest.fixture(scope="module", params=[*ROUTES, "off"])
 def environment(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Environment]:

@@ -13,6 +13,7 @@ import pytest
 from binary_checks.environments.imports import import_names
 from binary_checks.environments.process_tree import kill_below, list_descendants
 from binary_checks.environments.processes import run_process
+from binary_checks.environments.sandbox import ROUTES
 from binary_checks.environments.venv import Environment
 from binary_checks.model import Outcome
 from fixtures.build_wheel import build_wheel
@@ -47,7 +48,7 @@ MODULES = {
 }
 
 
-@pytest.fixture(scope="module", params=["auto", "off"])
+@pytest.fixture(scope="module", params=[*ROUTES, "off"])
 def environment(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Environment]:

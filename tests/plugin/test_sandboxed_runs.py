@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from fixtures.build_wheel import build_wheel
-from fixtures.environments import PURE, demand_sandbox
+from fixtures.environments import PURE, demand_sandbox, forbid_namespaces
 
+linux = pytest.mark.skipif(sys.platform != "linux", reason="namespaces and /proc are Linux's")
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="Windows has neither /proc nor exec")
 
 SPY = """
@@ -47,9 +48,9 @@ def check(pytester: pytest.Pytester, *arguments: str | Path) -> pytest.RunResult
 def test_the_header_names_the_sandbox_and_the_package_finds_nothing(
     pytester: pytest.Pytester, spy: Path
 ) -> None:
-    demand_sandbox("auto")
+    chosen = demand_sandbox("auto")
     result = check(pytester, spy, "-k", "import-fails", "--binary-sandbox", "require")
-    result.stdout.fnmatch_lines(["binary_checks: *, sandboxed by bubblewrap", "*1 passed*"])
+    result.stdout.fnmatch_lines([f"binary_checks: *, {chosen.describe()}", "*1 passed*"])
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "1", "--dist", "load")])
@@ -61,7 +62,7 @@ def test_without_one_the_environment_is_withheld(
     result.stdout.fnmatch_lines([expected, "*1 passed*"])
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows it in a file")
+@linux
 def test_plain_pytest_keeps_its_environment_and_says_that_nothing_holds(
     pytester: pytest.Pytester, spy: Path
 ) -> None:
@@ -82,13 +83,34 @@ def test_what_is_withheld_reaches_the_installer(
     result.stdout.fnmatch_lines(["*127.0.0.1:9*"])
 
 
+@linux
 def test_one_that_is_required_and_does_not_hold_ends_the_run(
+    pytester: pytest.Pytester, spy: Path
+) -> None:
+    """The reason is one line with those of both: what is not there, and what the system forbids."""
+    result = pytester.run(
+        *(*forbid_namespaces(), "env", f"PATH={pytester.path}"),
+        *(sys.executable, "-m", "binary_checks", str(spy), "--binary-sandbox", "require"),
+    )
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    reason = (
+        "no bubblewrap: bwrap is not on PATH; install bubblewrap; no user namespaces: "
+        "cannot make namespaces: No space left on device "
+        "(the sysctl user.max_user_namespaces is 0)"
+    )
+    expected = f"*--binary-sandbox require: no sandbox holds here: {reason}"
+    result.stderr.fnmatch_lines([expected])
+
+
+@linux
+def test_without_bubblewrap_the_namespaces_of_users_hide_as_much(
     pytester: pytest.Pytester, spy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    demand_sandbox("user namespaces")
     monkeypatch.setenv("PATH", str(pytester.path))
-    result = check(pytester, spy, "--binary-sandbox", "require")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--binary-sandbox require: no sandbox holds here: *"])
+    result = check(pytester, spy, "-k", "import-fails", "--binary-sandbox", "require")
+    header = "binary_checks: *, sandboxed by user namespaces"
+    result.stdout.fnmatch_lines([header, "*1 passed*"])
 
 
 def test_a_static_run_tries_none(pytester: pytest.Pytester, spy: Path) -> None:
