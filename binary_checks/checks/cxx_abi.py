@@ -128,8 +128,9 @@ def _names_by_path(package: Package) -> dict[str, set[str]]:
     for item in _own_objects(package):
         if _has_one_string(item):
             continue
-        every = chain(item.exports.names, item.imports.names)  # of which nearly none tells
-        mangled = [name for name in every if name[:2] == "_Z"]
+        # Nearly none of them tells.
+        every = chain(item.exports.each_name(), item.imports.each_name())
+        mangled = (name for name in every if name[:2] == "_Z")
         told = [n for n in mangled if "cxx11" in n or "Ss" in n or "Sb" in n or "St4list" in n]
         names.setdefault(item.path, set()).update(told)
     return names

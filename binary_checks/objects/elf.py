@@ -62,7 +62,7 @@ from binary_checks.objects.elf_segments import (
     verify_extent,
 )
 from binary_checks.objects.elf_strings import find_name_scout, opens_libraries, read_opened
-from binary_checks.objects.elf_symbols import read_symbols, read_table
+from binary_checks.objects.elf_symbols import read_columns, read_symbols
 from binary_checks.objects.elf_versions import read_versions
 from binary_checks.objects.head import Head
 from binary_checks.objects.needs import make_dependency
@@ -147,8 +147,8 @@ def _read_loadable(
     image = LoadedImage(facts["path"], source, header, segments)
     dynamic = read_dynamic(image, segments)
     versions = read_versions(image, dynamic)
-    table = read_table(image, dynamic, sections)
-    imports, exports = read_symbols(image, dynamic, versions, table)
+    columns = read_columns(image, dynamic, sections)
+    imports, exports = read_symbols(image, dynamic, versions, columns)
     notes = read_notes(source, header, segments)
     interpreter = _read_interpreter(source, segments)
     kind = kind_of_loaded(header, dynamic, interpreter)
@@ -156,7 +156,7 @@ def _read_loadable(
         raise MalformedError("a dynamic object without a dynamic segment")
     found: tuple[str, ...] = ()
     if kind is Kind.SHARED or interpreter:  # no loader looks at a static program
-        found = find_refusals(image, Parsed(segments, sections, dynamic, versions, table))
+        found = find_refusals(image, Parsed(segments, sections, dynamic, versions, columns))
     return ElfFile(
         kind=kind,
         opens=may_be_opened(header, dynamic),

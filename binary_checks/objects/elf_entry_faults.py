@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress
 from typing import Protocol
 
 from binary_checks.objects.elf_dynamic import (
@@ -102,7 +103,8 @@ class _Slots:
         first, rest = divmod(at, self.word)
         if at >= 0 and not rest and table.offsets[first : first + len(places)] == places:
             return range(first, first + len(places))
-        return [row for row, place in enumerate(table.offsets) if self.start <= place < self.end]
+        inside = range(self.start, self.end).__contains__
+        return list(compress(range(len(table)), map(inside, table.offsets)))
 
     def _content(self, place: int) -> int:
         return self.contents[(place - self.start) // self.word]

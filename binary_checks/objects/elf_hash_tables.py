@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from operator import mul
 
 from binary_checks.errors import MalformedError
 from binary_checks.objects.elf_dynamic import DT_GNU_HASH, DT_HASH, Dynamic
@@ -14,12 +15,15 @@ _MOST_BYTES = 1 << 28  # of one table
 _WALKED = 50  # chains of a table that has more
 _WIDE = (22, 0x9026)  # EM_S390 and EM_ALPHA: words of 8 bytes in DT_HASH, against the gABI
 
+_POWERS = tuple(pow(33, exponent, 1 << 32) for exponent in range(64))
+
 
 def hash_gnu(name: bytes) -> int:
     """The hash of DT_GNU_HASH (djb2)."""
     value = 5381
-    for byte in name:
-        value = value * 33 + byte & 0xFFFFFFFF
+    for start in range(0, len(name), len(_POWERS)):  # each byte counts 33 times its next one
+        piece = name[start : start + len(_POWERS)]
+        value = value * 33 ** len(piece) + sum(map(mul, reversed(piece), _POWERS)) & 0xFFFFFFFF
     return value
 
 
@@ -57,10 +61,10 @@ class GnuHash:
             yield f"has a DT_GNU_HASH whose Bloom filter has {size} words, no power of two"
         elif self.shift >= 32:
             yield f"has a DT_GNU_HASH that shifts hashes of 32 bits by {self.shift}"
-        end = self.first + len(self.chains)
-        if self.buckets and max(self.buckets) >= max(end, 1):
-            yield f"has a DT_GNU_HASH with a bucket at symbol {max(self.buckets)}, of {end}"
-        elif any(self.buckets) and not self._agrees():
+        end, last = self.first + len(self.chains), max(self.buckets, default=0)
+        if self.buckets and last >= max(end, 1):
+            yield f"has a DT_GNU_HASH with a bucket at symbol {last}, of {end}"
+        elif last and not self._agrees():
             yield "has a DT_GNU_HASH with a chain that is not in its bucket: names in it are lost"
 
     def _agrees(self) -> bool:
@@ -100,7 +104,7 @@ class GnuHash:
 class SysvHash:
     """DT_HASH: buckets and chains of all symbols."""
 
-    def __init__(self, image: LoadedImage, dynamic: Dynamic, count: int) -> None:
+    def __init__(self, image: LoadedImage, dynamic: Dynamic) -> None:
         wide = image.header.bits == 64 and image.header.machine in _WIDE
         layout = image.header.struct("QQ" if wide else "II")
         address = dynamic.value(DT_HASH)
@@ -108,16 +112,17 @@ class SysvHash:
         length = (buckets + chains) * layout.size // 2
         content = image.read(address + layout.size, length, "DT_HASH", _MOST_BYTES)
         words = column("Q" if wide else "I", content, image.header.byte_order)
-        self.buckets, self.chains, self.count = words[:buckets], words[buckets:], count
+        self.buckets, self.chains = words[:buckets], words[buckets:]
         self._places = _number_places(self.buckets, self.chains)
 
     def faults(self) -> Iterator[str]:
         """What leads a loader out of the table, or round and round in it."""
-        words, count = (*self.buckets, *self.chains), len(self.chains)
+        count = len(self.chains)
+        last = max(max(self.buckets, default=0), max(self.chains, default=0))
         if not self.buckets:
             yield "has a DT_HASH without buckets: a loader divides by their number"
-        elif max(words) >= max(count, 1):
-            yield f"has a DT_HASH that leads to symbol {max(words)}, of {count}"
+        elif last >= max(count, 1):
+            yield f"has a DT_HASH that leads to symbol {last}, of {count}"
         elif not self._places:
             yield "has a DT_HASH with a chain that comes back to itself: a lookup never ends"
 
@@ -129,11 +134,11 @@ class SysvHash:
 
 def _number_places(buckets: array[int], chains: array[int]) -> array[int]:
     """By symbol the bucket whose chain it is in; empty where chains meet, or lead nowhere."""
-    places = array("q", [-1]) * len(chains)
+    places = array("i", [-1]) * len(chains)
     for number, symbol in enumerate(buckets):
         while symbol:
             if symbol >= len(chains) or places[symbol] >= 0:
-                return array("q")
+                return array("i")
             places[symbol] = number
             symbol = chains[symbol]  # noqa: PLW2901 - the next of the chain
     return places
@@ -144,5 +149,5 @@ def read_hash_table(image: LoadedImage, dynamic: Dynamic, count: int) -> GnuHash
     if DT_GNU_HASH in dynamic:
         return GnuHash(image, dynamic, count)
     if DT_HASH in dynamic:
-        return SysvHash(image, dynamic, count)
+        return SysvHash(image, dynamic)
     raise MalformedError("neither DT_GNU_HASH nor DT_HASH: no symbol is ever found in it")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from itertools import compress
 from typing import Final
 
 from binary_checks.objects.elf_hash_tables import GnuHash, SysvHash
-from binary_checks.objects.elf_symbol_faults import SymbolColumns, join, name_at
+from binary_checks.objects.elf_symbol_faults import name_at
+from binary_checks.objects.elf_symbol_table import SymbolColumns, join
 
 _ALL: Final = 100  # names that are all looked up in a hash table
 _LOOKED_UP: Final = 20
@@ -38,7 +40,7 @@ def _choose(symbols: SymbolColumns, strings: bytes, hashed: int) -> Iterator[int
     """Which symbols are looked up: those that a table must have, PyInit_* always."""
     must = join(symbols.defined, symbols.bindings.translate(_NOT_LOCAL))[:hashed]
     must = must.ljust(len(symbols), b"\1")
-    exported = list(compress(range(len(symbols)), must))
+    exported = array("I", compress(range(len(symbols)), must))
     yield from exported if len(exported) <= _ALL else exported[:: len(exported) // _LOOKED_UP]
     if len(exported) > _ALL:
         start = strings.find(_INIT)

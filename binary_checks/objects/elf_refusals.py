@@ -48,13 +48,8 @@ from binary_checks.objects.elf_relocation_types import RELOCATION_TYPES, Relocat
 from binary_checks.objects.elf_relocations import Relocations, column, read_relocations
 from binary_checks.objects.elf_sections import Section
 from binary_checks.objects.elf_segments import PT_LOAD, PT_TLS, LoadedImage, Segment
-from binary_checks.objects.elf_symbol_faults import (
-    SymbolColumns,
-    join,
-    judge_symbols,
-    judge_values,
-    judge_versions,
-)
+from binary_checks.objects.elf_symbol_faults import judge_symbols, judge_values, judge_versions
+from binary_checks.objects.elf_symbol_table import ENTRY_SIZE, SymbolColumns, join
 from binary_checks.objects.elf_versions import Versions
 
 _WEAK: Final = bytes(binding == 2 for binding in range(256))  # STB_WEAK
@@ -70,7 +65,7 @@ class Parsed(NamedTuple):
     sections: tuple[Section, ...]
     dynamic: Dynamic
     versions: Versions
-    symbol_table: bytes
+    symbols: SymbolColumns
 
 
 def find_refusals(image: LoadedImage, parsed: Parsed) -> tuple[str, ...]:
@@ -88,13 +83,13 @@ class _Loading:
 
     def __init__(self, image: LoadedImage, parsed: Parsed) -> None:
         header, dynamic = image.header, parsed.dynamic
-        segments, symbol_table = parsed.segments, parsed.symbol_table
+        segments = parsed.segments
         written = DT_TEXTREL in dynamic or bool(dynamic.value(DT_FLAGS) & DF_TEXTREL)
-        tables = _list_tables(image, segments, dynamic, len(symbol_table))
+        tables = _list_tables(image, segments, dynamic, len(parsed.symbols))
         self.image, self.parsed = image, parsed
         self.segments, self.dynamic = segments, dynamic
         self.memory = Memory(segments, tables, text_is_written=written)
-        self.symbols = SymbolColumns(symbol_table, header.bits, header.byte_order)
+        self.symbols = parsed.symbols
         self.types = RELOCATION_TYPES.get(architecture_of(header))
         self.is_program = not may_be_opened(header, dynamic)
         # musl asserts less than glibc, and asks less of the headers.
@@ -171,7 +166,7 @@ class _Loading:
 
 
 def _list_tables(
-    image: LoadedImage, segments: Iterable[Segment], dynamic: Dynamic, symbol_bytes: int
+    image: LoadedImage, segments: Iterable[Segment], dynamic: Dynamic, symbols: int
 ) -> Iterator[tuple[int, int]]:
     """Where headers and tables are in memory."""
     for load in segments:
@@ -179,12 +174,12 @@ def _list_tables(
             yield load.address, load.address + (64 if image.header.bits == 64 else 52)
             break
     for tag, size in (
-        (DT_SYMTAB, symbol_bytes),
+        (DT_SYMTAB, symbols * ENTRY_SIZE[image.header.bits]),
         (DT_STRTAB, dynamic.value(DT_STRSZ)),
         (DT_RELA, dynamic.value(DT_RELASZ)),
         (DT_REL, dynamic.value(DT_RELSZ)),
         (DT_JMPREL, dynamic.value(DT_PLTRELSZ)),
-        (DT_VERSYM, symbol_bytes // 24 * 2),
+        (DT_VERSYM, symbols * 2),
     ):
         yield dynamic.value(tag), dynamic.value(tag) + size
 

@@ -38,12 +38,13 @@ def judge_relocations(
     if not table:
         return
     types, count = traits.types, len(traits.symbol_types)
-    found = set(table.types)
+    found = _find_types(table, relative, types)
     yield from _judge_types(table.name, found, traits)
-    place = find_outside(memory.writable, _places(table))
+    place = find_outside(memory.writable, table.offsets if 0 not in found else _places(table))
     if place is not None:
         yield f"has a relocation of {place:#x} in {table.name}, where nothing writable is loaded"
-    highest = max(table.symbols)
+    named = table.symbols if _has_any(table.symbols[:relative]) else table.symbols[relative:]
+    highest = max(named, default=0)
     if highest >= max(count, 1):
         yield f"has a relocation in {table.name} that asks for symbol {highest}, of {count}"
         return
@@ -61,6 +62,24 @@ def judge_relocations(
             yield f"has a relocation in {table.name} that calls {wrong:#x}, where no code is"
 
 
+def _find_types(table: Relocations, relative: int, types: RelocationTypes) -> set[int]:
+    """All types that are in it: of most records DT_RELACOUNT has said it."""
+    if relative and _is_all(types.relative, table.types[:relative]):
+        return {types.relative, *table.types[relative:]}
+    return set(table.types)
+
+
+def _is_all(number: int, numbers: array[int]) -> bool:
+    """Whether all are that number; at the speed of C."""
+    return numbers == array(numbers.typecode, [number]) * len(numbers)
+
+
+def _has_any(numbers: array[int]) -> bool:
+    """Whether one of them is not 0; at the speed of C."""
+    content = numbers.tobytes()
+    return content.count(0) < len(content)
+
+
 def _judge_types(name: str, found: set[int], traits: Traits) -> Iterator[str]:
     types = traits.types
     for number in sorted(found - types.known)[:1]:
@@ -76,7 +95,7 @@ def _judge_types(name: str, found: set[int], traits: Traits) -> Iterator[str]:
 def _judge_symbols(table: Relocations, relative: int, types: RelocationTypes) -> Iterator[str]:
     """Relative ones have no symbol; what takes a symbol's address has one."""
     kinds, names = table.types[relative:], table.symbols[relative:]
-    pairs = {(types.relative, True)} if relative and any(table.symbols[:relative]) else set()
+    pairs = {(types.relative, True)} if _has_any(table.symbols[:relative]) else set()
     # Nearly always all relative ones come first, and all others have a symbol.
     if 0 in names or not {types.relative, types.indirect}.isdisjoint(kinds):
         pairs.update(zip(kinds, map(bool, names), strict=True))
@@ -88,8 +107,6 @@ def _judge_symbols(table: Relocations, relative: int, types: RelocationTypes) ->
 
 def _places(table: Relocations) -> array[int]:
     """Where it writes; R_*_NONE, which is 0 everywhere, does nothing."""
-    if 0 not in table.types:
-        return table.offsets
     return array(table.offsets.typecode, compress(table.offsets, table.types))
 
 
@@ -115,7 +132,7 @@ def judge_relative_count(
     count = dynamic.value(tag)
     if count > len(table):
         yield f"has {name} {count}, and {table.name} has only {len(table)} records"
-    elif count and set(table.types[:count]) != {types.relative}:
+    elif count and not _is_all(types.relative, table.types[:count]):
         yield f"has {name} {count}, and not all of the first {count} records are relative"
 
 

@@ -1,18 +1,17 @@
-"""The columns of an ELF file's dynamic symbol table, kept as bytes and integers."""
+"""The named dynamic symbols of an ELF file, kept as bytes and integers."""
 
 from __future__ import annotations
 
-import sys
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import compress
-from typing import Any, Literal
 
 from binary_checks.errors import MalformedError, TooLarge
 from binary_checks.objects.elf_dynamic import decode
+from binary_checks.objects.elf_relocations import column
 from binary_checks.objects.elf_segments import LoadedImage
+from binary_checks.objects.elf_symbol_table import SymbolColumns
 
-ENTRY_SIZE = {32: 16, 64: 24}
 HIDDEN = 0x8000
 """Of a version index: name@VERSION, never chosen for an import without version."""
 _SHN_ABS = 0xFFF1
@@ -38,23 +37,17 @@ class DynamicSymbols:
 
     def __init__(
         self,
-        table: bytes,
+        columns: SymbolColumns,
         image: LoadedImage,
         strings: bytes,
         versions: bytes,
         by_index: Mapping[int, tuple[str, str]],
     ) -> None:
-        order, wide = image.header.byte_order, image.header.bits == 64
-        size = ENTRY_SIZE[image.header.bits]
         self.path = image.path
-        self.names = _column("I", table, order, slice(0, None, size // 4))  # st_name
-        self.bindings = table[4 if wide else 12 :: size]  # st_info
-        self.visibilities = table[5 if wide else 13 :: size]  # st_other
-        where = slice(3 if wide else 7, None, size // 2)
-        self.sections = _column("H", table, order, where)  # st_shndx
-        self.versions = _column(
-            "H", versions, order, slice(None)
-        )  # empty: the object has no versions
+        self.names, self.sections = columns.names, columns.sections
+        self.bindings, self.visibilities = columns.information, columns.views
+        # Empty: the object has no versions.
+        self.versions = column("H", versions, image.header.byte_order)
         self.strings = strings
         self.by_index = by_index
 
@@ -82,7 +75,7 @@ class DynamicSymbols:
         """The undefined symbols but local ones."""
         names, bindings = self.names, self.bindings
         undefined = (index for index, section in enumerate(self.sections) if not section)
-        return array("I", [index for index in undefined if bindings[index] > 15 and names[index]])
+        return array("I", (index for index in undefined if bindings[index] > 15 and names[index]))
 
     def exports(self) -> array[int]:
         """The defined symbols that other objects can see, of any version.
@@ -92,17 +85,17 @@ class DynamicSymbols:
         names, seen = self.names, self.bindings.translate(_GLOBAL)
         visible = self.visibilities.translate(_VISIBLE)
         defined = compress(range(len(names)), self.sections)
-        found = [i for i in defined if seen[i] and visible[i] and names[i]]
+        found = (i for i in defined if seen[i] and visible[i] and names[i])
         if _SHN_ABS in self.sections:
-            found = [i for i in found if self.sections[i] != _SHN_ABS or not self._is_node(i)]
+            found = (i for i in found if self.sections[i] != _SHN_ABS or not self._is_node(i))
         return array("I", found)
 
     def _is_node(self, index: int) -> bool:
         start, node = self.names[index], self.version(index)[1].encode()
         return bool(node) and self.strings[start : start + len(node) + 1] == node + b"\0"
 
-    def decode_names(self, indices: Iterable[int]) -> list[str]:
-        """The names of those symbols.
+    def decode_names(self, indices: array[int]) -> Iterator[list[str]]:
+        """The names of those symbols, some at a time.
 
         Linkers merge common endings, so that a name may begin inside of another. All names of a
         real file together are about as long as its strings. Raises TooLarge for those made to
@@ -111,39 +104,26 @@ class DynamicSymbols:
         strings, most = self.strings, 2 * len(self.strings) + (1 << 20)
         length = 0  # of all names
         slice_all = _slice_text if strings.isascii() else _slice_bytes
-        starts = list(map(self.names.__getitem__, indices))
-        names: list[str] = []
-        for pieces in slice_all(strings, starts):
-            names += pieces
+        place = self.names.__getitem__
+        blocks = (indices[at : at + _AT_ONCE] for at in range(0, len(indices), _AT_ONCE))
+        for pieces in slice_all(strings, (map(place, block) for block in blocks)):
             length += sum(map(len, pieces))
             if length > most:
                 reason = f"have more than {most} bytes together, no more are read"
                 raise TooLarge(f"the names of the symbols of {self.path} {reason}")
-        return names
+            yield pieces
 
 
-def _slice_text(strings: bytes, starts: list[int]) -> Iterator[list[str]]:
+def _slice_text(strings: bytes, blocks: Iterable[Iterable[int]]) -> Iterator[list[str]]:
     """The strings that begin there, some at a time."""
     text = strings.decode("ascii")
     find = text.index
-    for at in range(0, len(starts), _AT_ONCE):
-        yield [text[start : find("\0", start)] for start in starts[at : at + _AT_ONCE]]
+    for starts in blocks:
+        yield [text[start : find("\0", start)] for start in starts]
 
 
-def _slice_bytes(strings: bytes, starts: list[int]) -> Iterator[list[str]]:
+def _slice_bytes(strings: bytes, blocks: Iterable[Iterable[int]]) -> Iterator[list[str]]:
     """The same where not all of them are ASCII."""
     find = strings.index
-    for at in range(0, len(starts), _AT_ONCE):
-        block = starts[at : at + _AT_ONCE]
-        yield [decode(strings[start : find(b"\0", start)]) for start in block]
-
-
-def _column(
-    kind: Literal["I", "H"], table: bytes, byte_order: str, where: slice[Any, Any, Any]
-) -> array[int]:
-    """Some of the table's machine integers, of 4 ("I") or 2 ("H") bytes; the others are no copy."""
-    whole = memoryview(table).cast(kind)
-    column = array(kind, whole[where].tobytes())
-    if (byte_order == "<") != (sys.byteorder == "little"):
-        column.byteswap()
-    return column
+    for starts in blocks:
+        yield [decode(strings[start : find(b"\0", start)]) for start in starts]

@@ -19,6 +19,7 @@ from binary_checks.objects.elf_dynamic import (
     DT_SYMTAB,
     Dynamic,
 )
+from binary_checks.objects.elf_relocations import column
 from binary_checks.objects.elf_sections import SHT_DYNSYM, Section
 from binary_checks.objects.elf_segments import LoadedImage
 
@@ -55,17 +56,12 @@ def _from_gnu_hash(image: LoadedImage, dynamic: Dynamic) -> int:
     buckets = address + head.size + bloom_size * image.header.bits // 8
     chains = buckets + bucket_count * word
     table = image.read(buckets, bucket_count * word, "DT_GNU_HASH", _MOST_BUCKETS * word)
-    last = max(_words(image, table), default=0)
+    last = max(column("I", table, image.header.byte_order), default=0)
     if last == 0:
         return 0
     if last < first:
         raise MalformedError(f"DT_GNU_HASH has a bucket at symbol {last}, its first is {first}")
     return last + 1 + _find_chain_end(image, chains + (last - first) * word)
-
-
-def _words(image: LoadedImage, table: bytes) -> tuple[int, ...]:
-    unpacked: tuple[int, ...] = image.header.struct(f"{len(table) // 4}I").unpack(table)
-    return unpacked
 
 
 def _find_chain_end(image: LoadedImage, address: int) -> int:

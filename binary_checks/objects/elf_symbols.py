@@ -7,14 +7,16 @@ import weakref
 from array import array
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 from binary_checks.errors import MalformedError
 from binary_checks.model import NO_SYMBOLS, Symbol, SymbolTable
 from binary_checks.objects.elf_dynamic import DT_SYMENT, DT_SYMTAB, DT_VERSYM, Dynamic
 from binary_checks.objects.elf_sections import Section
 from binary_checks.objects.elf_segments import LoadedImage
-from binary_checks.objects.elf_symbol_columns import ENTRY_SIZE, HIDDEN, DynamicSymbols
+from binary_checks.objects.elf_symbol_columns import HIDDEN, DynamicSymbols
 from binary_checks.objects.elf_symbol_count import count_symbols
+from binary_checks.objects.elf_symbol_table import ENTRY_SIZE, SymbolColumns
 from binary_checks.objects.elf_versions import Versions
 
 _STB_WEAK = 2
@@ -125,9 +127,25 @@ class ElfSymbolTable(SymbolTable):
     def _all_names(self) -> list[str]:
         names = self._names
         if names is None:
-            names = self._names = self._raw.decode_names(self._chosen())
+            names = self._names = list(self._stream_names())
             _MEMORY.add(self, len(names))
         return names
+
+    def each_name(self) -> Iterator[str]:
+        """Every name; those of a table with more than all may keep are made, and let go of."""
+        if self._names is not None or len(self) <= _KEPT:
+            return iter(self._all_names())
+        return self._stream_names()
+
+    def among(self, names: Iterable[str]) -> frozenset[str]:
+        """Those of the names that it has."""
+        if self._set is not None or len(self) <= _KEPT:
+            return self.names.intersection(names)
+        wanted = names if isinstance(names, (set, frozenset)) else frozenset(names)
+        return frozenset(filter(wanted.__contains__, self._stream_names() if wanted else ()))
+
+    def _stream_names(self) -> Iterator[str]:
+        return chain.from_iterable(self._raw.decode_names(self._chosen()))
 
     def _group(self) -> dict[tuple[str, str], frozenset[str]]:
         raw, grouped = self._raw, defaultdict[int, list[str]](list)
@@ -158,10 +176,15 @@ class ElfSymbolTable(SymbolTable):
             )
 
 
-def read_table(image: LoadedImage, dynamic: Dynamic, sections: Iterable[Section]) -> bytes:
+def read_columns(
+    image: LoadedImage, dynamic: Dynamic, sections: Iterable[Section]
+) -> SymbolColumns:
     """DT_SYMTAB; empty where it has no symbols. Raises MalformedError, or TooLarge for more."""
-    if DT_SYMTAB not in dynamic:
-        return b""
+    table = _read_table(image, dynamic, sections) if DT_SYMTAB in dynamic else b""
+    return SymbolColumns(table, image.header.bits, image.header.byte_order)
+
+
+def _read_table(image: LoadedImage, dynamic: Dynamic, sections: Iterable[Section]) -> bytes:
     size = ENTRY_SIZE[image.header.bits]
     if dynamic.value(DT_SYMENT) != size:
         raise MalformedError(f"dynamic symbols of {dynamic.value(DT_SYMENT)} bytes each")
@@ -170,15 +193,15 @@ def read_table(image: LoadedImage, dynamic: Dynamic, sections: Iterable[Section]
 
 
 def read_symbols(
-    image: LoadedImage, dynamic: Dynamic, versions: Versions, table: bytes
+    image: LoadedImage, dynamic: Dynamic, versions: Versions, columns: SymbolColumns
 ) -> tuple[SymbolTable, SymbolTable]:
     """Imports and exports of a DT_SYMTAB. Raises MalformedError."""
-    count = len(table) // ENTRY_SIZE[image.header.bits]
+    count = len(columns)
     if count < 2:  # entry 0 is no symbol
         return NO_SYMBOLS, NO_SYMBOLS
     indices = b""
     if DT_VERSYM in dynamic:
         indices = image.read(dynamic.value(DT_VERSYM), count * 2, "DT_VERSYM")
-    raw = DynamicSymbols(table, image, dynamic.strings, indices, versions.by_index)
+    raw = DynamicSymbols(columns, image, dynamic.strings, indices, versions.by_index)
     raw.verify()
     return ElfSymbolTable(raw, are_imports=True), ElfSymbolTable(raw, are_imports=False)

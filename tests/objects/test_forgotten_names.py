@@ -34,3 +34,15 @@ def test_a_table_with_more_than_all_may_keep_has_its_names_all_the_same(
 ) -> None:
     monkeypatch.setattr(elf_symbols, "_KEPT", 1)
     assert library("a", "b", "c").exports.names == {"a", "b", "c"}
+
+
+def test_of_such_a_table_names_are_read_one_by_one_and_none_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(elf_symbols, "_KEPT", 1)
+    exports = library("a", "b", "c").exports
+    assert list(exports.each_name()) == ["a", "b", "c"]
+    assert exports.among(["c", "a", "missing"]) == {"a", "c"}
+    assert exports.among([]) == frozenset()
+    assert exports.names is exports.names
+    assert exports.among({"b"}) == {"b"}
