@@ -69,10 +69,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _refuse(argument: str) -> str:
     """Say what is wrong with an argument that pytest would repeat as it is; "" for nothing."""
     if len(argument) > _LONGEST:
-        return f"an argument of {len(argument):,} characters: {argument}"
+        return f"an argument of {len(argument):,} characters, of at most {_LONGEST:,}: {argument}"
     if one_line(argument) == argument or recognises(Path(argument.split("::", 1)[0])):
         return ""
-    return f"an argument with what terminals or build services obey: {argument}"
+    return f"an argument with control characters or commands to a build service: {argument}"
 
 
 def _leave_out_the_folder() -> None:

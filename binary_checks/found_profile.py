@@ -21,7 +21,7 @@ _FEW = 5
 
 
 def leave_out_code(profile: Profile, checks: Iterable[Check[Any]]) -> Profile:
-    """The profile without what would run of it; what a shipped one says stays.
+    """The profile without the network and code that would run; what a shipped one says stays.
 
     Where it brings checks of its own, what it says of them goes with them.
     """
@@ -29,6 +29,7 @@ def leave_out_code(profile: Profile, checks: Iterable[Check[Any]]) -> Profile:
     known = by_id if profile.checks else _Everything()
     options: dict[str, Mapping[str, Any]] = {}
     left = [path.name for path in profile.checks]
+    left += ["network"] * profile.network
     for check_id, values in profile.options.items():
         check, shipped = by_id.get(check_id), profile.shipped.get(check_id, {})
         runs = CODE if check is not None and check.runs_package else frozenset[str]()
@@ -44,6 +45,7 @@ def leave_out_code(profile: Profile, checks: Iterable[Check[Any]]) -> Profile:
         enable=frozenset(name for name in profile.enable if name in known),
         disable=frozenset(name for name in profile.disable if name in known),
         options=options,
+        network=False,
         known_problems=tuple(each for each in profile.known_problems if each.check in known),
         left_out=tuple(left),
     )
@@ -68,7 +70,7 @@ def say_left_out(profile: Profile) -> str:
     """Say in one line what does not run, and how it would."""
     what = _list_few(profile.left_out)
     return (
-        f"{profile.source} was found, not named, and nothing of it runs ({what}): "
+        f"{profile.source} was found, not named, and holds without {what}: "
         "--binary-profile pyproject.toml names it"
     )
 

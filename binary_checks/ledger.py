@@ -180,7 +180,7 @@ class Ledger:
             yield f"{Outcome.NOT_APPLICABLE.value}: {whose}{'; '.join(reasons)} ({families})"
         yield from gaps[:MOST_OF_A_RUN]
         if more := len(gaps[MOST_OF_A_RUN:]):
-            yield f"{Outcome.NOT_LOOKED.value}: and {more:,} reasons more"
+            yield f"{Outcome.NOT_LOOKED.value}: and {more:,} more reasons"
 
     def _whose(self, entries: Iterable[Entry]) -> str:
         """The package that a line is about, where the run has several."""

@@ -99,7 +99,7 @@ class _Source:
         for name, items in sorted(asked.items()):
             path = _newest(self.folder, name, items)
             if path is None:
-                reason = broke or f"pip put no wheel of {name} where it was told to"
+                reason = broke or f"pip left no wheel of {name} in the folder that it was given"
                 raise GatherError(f"requirements: {reason}")
             got[name] = (path, self._open(path))
         return got

@@ -15,6 +15,7 @@ _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _HEXADECIMAL = len("sha256=") + 64
 """So long is the hash of a row that is not spelled as it should be."""
 _SCHEMES = frozenset({"purelib", "platlib", "headers", "scripts", "data"})
+_LONGEST_NAME = 255  # bytes on Linux (NAME_MAX), UTF-16 units on Windows and macOS: never more
 _NO_NAMES = frozenset({"", ".", ".."})  # as components of a path
 
 
@@ -92,7 +93,8 @@ def uninstallable_member(package: Wheel) -> Iterator[Finding]:
     """A member has a place to which no installer can put it.
 
     A file where other members need a folder, or one in a part of ``*.data`` that is none of
-    ``purelib``, ``platlib``, ``headers``, ``scripts`` and ``data``.
+    ``purelib``, ``platlib``, ``headers``, ``scripts`` and ``data``; or a name that is longer than
+    file systems allow.
 
     Why: pip and uv break off, and leave nothing or half of the package behind.
     Fix: look for the step of the build that adds the file.
@@ -102,9 +104,12 @@ def uninstallable_member(package: Wheel) -> Iterator[Finding]:
     ordered = sorted(m.archive_name.replace("/", "\0") for m in package.members)
     for name, following in pairwise(ordered):
         if following.startswith(f"{name}\0") and (path := name.replace("\0", "/")) in files:
-            yield Problem(path=path, sentence="is a file, and a folder of other members")
+            yield Problem(path=path, sentence="is a file, and other members lie below it")
     data = package.dist_info.removesuffix(".dist-info") + ".data"
     for name in sorted(files):
+        if (longest := max(map(len, name.split("/")))) > _LONGEST_NAME:
+            sentence = f"has a name of {longest:,} characters; no file system takes over 255"
+            yield Problem(path=name, sentence=sentence)
         if name.startswith(f"{data}/"):
             part, slash, _ = name.removeprefix(f"{data}/").partition("/")
             if not slash or part not in _SCHEMES:

@@ -22,13 +22,14 @@ _GIL_MODULE = r"enabled to load module '(?P<name>[^']+)'"
 
 def describe_end(step: Step) -> str:
     """Say how a step ended, as the end of a sentence."""
+    end = "exits too early" if step.finished else "ends the process"
     return {
         Outcome.RAISED: f"raises {step.detail}",
         Outcome.LOADER_ERROR: f"is refused by the loader: {step.detail}",
         Outcome.CRASHED: f"crashes: {step.detail}",
         Outcome.HUNG: f"does not end: {step.detail}",
         Outcome.STOPPED: f"is stopped: {step.detail}",
-        Outcome.EXITED: f"ends the process: {step.detail}",
+        Outcome.EXITED: f"{end}: {step.detail}",
         Outcome.OK: "succeeds",
     }[step.outcome]
 

@@ -40,8 +40,8 @@ _NOT_BUILT = re.compile(
 )
 _NO_WHEEL = re.compile(r"satisfies the requirement (?P<text>\S.*?) \(from ")
 _SKIPPED = re.compile(r"No sources permitted for \S+ (?P<url>\S+)")
-_FOLLOWS = "which --binary-allow-builds alone follows"
-_BUILDS = "and --binary-allow-builds alone builds one"
+_FOLLOWS = "which only --binary-allow-builds follows"
+_BUILDS = "and only --binary-allow-builds builds one"
 # The crosses, box lines and arrows that uv draws, and colours.
 _DRAWING = re.compile(r"[\u00d7\u2500-\u257f\u25b6]+|\x1b\[[0-9;]*m")
 

@@ -13,10 +13,14 @@ from binary_checks.environments.run import Conditions, run_probe
 from binary_checks.environments.sandbox import Sandbox
 from binary_checks.environments.target import TargetPython, identify
 from binary_checks.environments.venv import Environment
+from binary_checks.environments.visible import is_below
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import InstalledPackage, InstallReport, Outcome
 from binary_checks.model.requirements import applies, read_requirement
 from binary_checks.records import dataclass
+
+_LIVE = (Path("/proc"), Path("/dev"), Path("/run"))
+"""Where the host's processes, devices and services are reached."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,7 +100,7 @@ def open_existing(
         folder=tempfile.TemporaryDirectory(prefix="binary_checks-", ignore_cleanup_errors=True),
         beside=beside,
         sandbox=sandbox,
-        visible=(package.path.parent, *find_sources(package.path.parent)),
+        visible=(package.path.parent, *filter(_is_apart, find_sources(package.path.parent))),
     )
 
 
@@ -110,6 +114,15 @@ def find_sources(site: Path) -> Iterator[Path]:
         url = re.search(r'"file://([^"]+)"', _read(path))
         if url and '"editable"' in _read(path):
             yield Path(unquote(url[1]))
+
+
+def _is_apart(path: Path) -> bool:
+    """Whether a sandbox may show it: a ``.pth`` of any package may name ``/``, a socket, ~/.ssh."""
+    home, real = Path.home().resolve(), path.resolve()
+    if real.is_relative_to(home) and str(real.relative_to(home)).startswith("."):
+        return False
+    holds_more = any(each.is_relative_to(real) for each in (home, *_LIVE))
+    return (real.is_dir() or real.is_file()) and not holds_more and not is_below(real, _LIVE)
 
 
 def _read(path: Path) -> str:

@@ -187,7 +187,7 @@ def demand_wheels(wheel: Wheel, sources: Sources, target: TargetPython) -> None:
         for item in given
         if any(applies(item, {**target.markers, "extra": extra}) for extra in extras)
     ]
-    demand_names(held, "--binary-allow-builds alone follows that, and builds what is there")
+    demand_names(held, "only --binary-allow-builds follows it, and builds what is there")
 
 
 def _read_all(texts: Iterable[str]) -> list[Requirement]:

@@ -112,7 +112,7 @@ class LoadedImage:
                 f"{what} has {length:#x} bytes, its segment only {available:#x} more", offset
             )
         if 0 < (most := raised(most)) < length:
-            raise TooLarge(f"{what} has {length} bytes, no more than {most} are read")
+            raise TooLarge(f"{what} has {length} bytes; at most {most} are read")
         return self._source.read(offset, length)
 
     def unpack(self, layout: Struct, address: int, what: str) -> tuple[Any, ...]:

@@ -122,5 +122,5 @@ def _follow(
         if remaining and not fields[-1]:
             raise MalformedError(f"{what} ends {remaining} entries before its count")
         if not remaining and fields[-1]:  # glibc's loader follows them, whatever the count says
-            raise MalformedError(f"{what} goes on behind its count")
+            raise MalformedError(f"{what} continues past its count")
         address += fields[-1]

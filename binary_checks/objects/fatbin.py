@@ -87,7 +87,7 @@ def walk_fatbin(start: int, end: int) -> ContainerWalk:
     at, doubt = first, ""
     while at < stop:
         if at + _ENTRY.size > stop:
-            reason = f"a container ends {stop - at} bytes behind the start of an entry"
+            reason = f"a container ends {stop - at} bytes after the start of an entry"
             yield DeviceFault(offset=at, reason=reason)
             break
         entry = _Entry._make(_ENTRY.unpack((yield Ask(at, _ENTRY.size))))
@@ -103,7 +103,7 @@ def walk_fatbin(start: int, end: int) -> ContainerWalk:
             length = min(entry.head_size, _LONGEST_HEAD)
             found = _count_group((yield Ask(at, length)), entry, size, tally)
             if length < entry.head_size and not found:
-                doubt = f"a head of {entry.head_size} bytes, no more than {_LONGEST_HEAD} are read"
+                doubt = f"a head of {entry.head_size} bytes; at most {_LONGEST_HEAD} are read"
         else:
             _count(entry, size, entry.flags & _COMPRESSED or entry.unpacked_size, tally)
         at += size

@@ -79,7 +79,7 @@ def walk_bundle(start: int, end: int) -> ContainerWalk:
         yield DeviceFault(offset=start, reason=reason)
         return at, False
     if count > _MOST_ROWS:
-        reason = f"a bundle has {count} code objects, no more than {_MOST_ROWS} are read"
+        reason = f"a bundle has {count} code objects; at most {_MOST_ROWS} are read"
         yield Rest(start, reason, too_large=True)
         return at, False
     rows: list[_Row] = []
@@ -92,7 +92,7 @@ def walk_bundle(start: int, end: int) -> ContainerWalk:
         if at + length > end or start + offset + size > end:
             break
         if length > _LONGEST_TRIPLE:
-            reason = f"a target of {length} letters, no more than {_LONGEST_TRIPLE} are read"
+            reason = f"a target of {length} letters; at most {_LONGEST_TRIPLE} are read"
             triple = b""
         else:
             triple = (yield Ask(at, length)) if length else b""

@@ -29,4 +29,4 @@ def raised(most: int) -> int:
 def refuse_more(count: int, most: int, what: str) -> None:
     """Raise TooLarge where a file has more of something than is read."""
     if count > (most := raised(most)):
-        raise TooLarge(f"it has {count} {what}, no more than {most} are read")
+        raise TooLarge(f"it has {count} {what}; at most {most} are read")

@@ -138,7 +138,7 @@ def _split(table: bytes, header: MachHeader) -> Iterator[Command]:
     for number in range(header.command_count):
         at = header.commands_offset + place
         if place + head.size > len(table):
-            raise MalformedError(f"load command {number} lies behind the end of them all", at)
+            raise MalformedError(f"load command {number} lies past the end of them all", at)
         kind, size = head.unpack_from(table, place)
         if size < head.size or place + size > len(table):
             raise MalformedError(f"load command {number} claims {size:#x} bytes", at)

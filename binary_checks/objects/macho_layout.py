@@ -170,7 +170,7 @@ def _judge_order(segments: Sequence[Segment]) -> Iterator[str]:
     end = in_file[-1].offset + in_file[-1].size if in_file else 0
     for item in segments:
         if not item.size and item.offset > end:
-            yield f"has segment {item.name} at byte {item.offset:#x}, behind all others"
+            yield f"has segment {item.name} at byte {item.offset:#x}, after all others"
     for one, other in pairwise(in_file):
         if one.offset + one.size > other.offset:
             yield f"has segments {one.name} and {other.name} that overlap in the file"

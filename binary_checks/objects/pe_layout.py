@@ -64,7 +64,7 @@ def _judge_header(header: PeHeader) -> Iterator[str]:
         yield f"loads at address {header.image_base:#x} alone: its base relocations were stripped"
     for number in header.uncounted_directories:
         name = DIRECTORY_NAMES[number]
-        yield f"has a directory of {name} behind the {header.directory_count} that it counts"
+        yield f"has a directory of {name} after the {header.directory_count} that it counts"
 
 
 def _judge_alignments(header: PeHeader) -> Iterator[str]:

@@ -52,7 +52,7 @@ class Names:
             raise MalformedError(f"{what} at address {last:#x} has no end in its section")
         self._size += last - first
         if self._size > (most := raised(_MOST)):
-            reason = f"take {self._size} bytes, no more than {most} are read"
+            reason = f"take {self._size} bytes; at most {most} are read"
             raise TooLarge(f"{what} and others like it {reason}")
         piece = image.read(first, last - first, what) + tail[: tail.index(b"\0") + 1]
         return piece.decode("latin-1")

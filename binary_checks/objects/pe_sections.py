@@ -67,7 +67,7 @@ class MappedImage:
         if length > available + _PAGE:  # zeros that nobody wrote: no table is made of them
             raise MalformedError(f"{what} lies in memory that the file does not fill", offset)
         if 0 < (most := raised(most)) < length:
-            raise TooLarge(f"{what}: of {length} bytes no more than {most} are read")
+            raise TooLarge(f"{what}: of {length} bytes at most {most} are read")
         content = self._source.read(offset, min(length, available)) if available else b""
         return content.ljust(length, b"\0")
 

@@ -36,7 +36,7 @@ def _is_text_for_linkers(head: bytes) -> bool:
 
 def refuse(path: str, expected: Format, head: bytes) -> MalformedObject:
     """Say that a file is no object at all although its name is that of one."""
-    reason = f"begins with {head[:_SHOWN]!r}, which is no object file" if head else "it is empty"
+    reason = f"no object file begins with {head[:_SHOWN]!r}" if head else "it is empty"
     if head.startswith(b"!<arch>\n"):
         reason = "it is a static archive, which linkers take and no loader does"
     return MalformedObject(path=path, format=expected, offset=0, reason=reason)

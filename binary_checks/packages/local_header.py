@@ -103,7 +103,7 @@ def _judge_end(file: FileBytes, entry: Entry, end: int, limit: int) -> Iterator[
             return
         between = between[length:]
     if between.strip(b"\0"):  # with zeros some tools align what follows
-        yield f"{limit - end} bytes behind its data belong to no member"
+        yield f"{limit - end} bytes after its data belong to no member"
 
 
 def _compare_names(entry: Entry, raw_name: bytes, flags: int) -> Iterator[str]:

@@ -72,8 +72,8 @@ def pytest_configure_node(node: Any) -> None:
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Tell where workers were asked for in vain."""
     if count := config.stash.get(_NOT_SHARED, 0):
-        told = f"in one process: the packages are too small to be shared by {count} (-n)"
-        terminalreporter.write_line(f"{told}; --dist load shares them nevertheless")
+        told = f"in one process: the packages are too small to share among {count} workers"
+        terminalreporter.write_line(f"{told}; --dist load shares them anyway")
 
 
 def _deafen(spec: str) -> str:

@@ -69,7 +69,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--binary-sandbox",
         choices=("auto", "off", "require"),
         default="auto",
-        help="run packages confined where that can be done (auto), never (off), or else nothing",
+        help="run packages in a sandbox: where one works, never, or else not at all",
     )
     add("--binary-sarif", metavar="FILE", help="write the problems as SARIF 2.1.0")
     parser.addini(DEAF_INI, "run no code of a profile that was found, not named", "bool", False)

@@ -197,10 +197,11 @@ def test_a_record_that_signs_itself_is_a_problem() -> None:
 @pytest.mark.parametrize(
     ("names", "path", "fault"),
     [
-        (("demo/a", "demo/a/b.py"), "demo/a", "is a file, and a folder of other members"),
-        (("demo/a", "demo/a-b", "demo/a/b"), "demo/a", "is a file, and a folder of other members"),
+        (("demo/a", "demo/a/b.py"), "demo/a", "is a file, and other members lie below it"),
+        (("demo/a", "demo/a-b", "demo/a/b"), "demo/a", "is a file, and other members lie below it"),
         (("demo-1.0.data/evil/x.py",), "demo-1.0.data/evil/x.py", "lies in no part of demo-1.0"),
         (("demo-1.0.data/x.py",), "demo-1.0.data/x.py", "lies in no part of demo-1.0.data"),
+        (("demo/" + 256 * "a",), "demo/" + 256 * "a", "has a name of 256 characters"),
     ],
 )
 def test_what_no_installer_can_place(names: tuple[str, ...], path: str, fault: str) -> None:
@@ -211,5 +212,12 @@ def test_what_no_installer_can_place(names: tuple[str, ...], path: str, fault: s
 
 
 def test_what_installers_can_place_is_quiet() -> None:
-    names = ("demo/a.py", "demo/a/b.py", "demo/a-b", "demo-1.0.data/scripts/x", "demo/a/")
+    names = (
+        "demo/a.py",
+        "demo/a/b.py",
+        f"{255 * 'a'}/b.py",
+        "demo/a-b",
+        "demo-1.0.data/scripts/x",
+        "demo/a/",
+    )
     assert list(uninstallable_member(wheel(members=map(member, names)))) == []

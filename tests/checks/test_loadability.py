@@ -41,7 +41,7 @@ def test_what_only_later_loaders_may_know_is_not_looked_at() -> None:
 )
 def test_another_kind_under_the_name_of_a_library(library: ObjectFile) -> None:
     (sentence,) = no_loader_takes_it(library)
-    assert "has the name of a library and is of the kind " in str(sentence)
+    assert "has the name of a library, and no loader takes its kind of file: " in str(sentence)
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def test_what_the_package_requires_by_url_is_not_followed(
     url = place.format(tree=tree.as_uri(), index=index.url)
     with pytest.raises(Unavailable) as raised:
         install(tmp_path, f"evil @ {url}")
-    advice = "--binary-allow-builds alone follows that, and builds what is there"
+    advice = "only --binary-allow-builds follows it, and builds what is there"
     assert str(raised.value) == f"evil is required by URL ({url}); {advice}"
     assert (mark.exists(), index.asked) == (False, [])
 
@@ -125,7 +125,7 @@ def test_nor_is_what_a_package_of_the_index_requires_by_url(
     url = place.format(tree=tree.as_uri(), index=index.url)
     index.offer(wheel(tmp_path / "files", "inner", f"evil @ {url}"), "inner")
     index.offer(wheel(tmp_path / "files", "outer", "inner"), "outer")
-    sentence = r"^a package requires another by URL, which --binary-allow-builds alone follows: .*"
+    sentence = r"^a package requires another by URL, which only --binary-allow-builds follows: .*"
     with pytest.raises(Unavailable, match=sentence):
         install(tmp_path, "outer")
     assert not mark.exists()

@@ -99,3 +99,19 @@ def test_nothing_is_installed_beside_it(python: Path, required: str, said: str) 
 def test_an_interpreter_that_does_not_answer_is_no_python() -> None:
     with pytest.raises(GatherError, match="no Python that runs here"):
         list_folders(Path("/bin/true"), timeout=60)
+
+
+def test_a_sandbox_shows_no_folder_that_holds_a_home_or_hides_in_one(
+    python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = read(python)
+    site, home = package.path.parent, tmp_path / "home"
+    (source := home / "project" / "src").mkdir(parents=True)
+    (hidden := home / ".ssh").mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    lines = ("/", "/proc", "/dev", "/run", home, tmp_path, hidden, site / "../../..", source)
+    (site / "a.pth").write_text("\n".join(map(str, lines)))
+    with open_existing(package, python=python, timeout=60) as environment:
+        shown = environment.visible
+    assert source in shown
+    assert not {path.resolve() for path in map(Path, lines[:-2])} & {p.resolve() for p in shown}

@@ -180,7 +180,7 @@ EIGHT = [ElfSymbol(f"function{number}") for number in range(8)]
 
 def test_a_chain_of_versions_that_goes_on_behind_its_count_is_malformed() -> None:
     (found,) = read_objects("a.so", Bytes(put(VERSIONED, within(VERNEED, 16 + 12, "I"), 16)))
-    assert "a Vernaux goes on behind its count" in found.reason
+    assert "a Vernaux continues past its count" in found.reason
 
 
 SYSV = build_elf(exports=EIGHT, gnu_hash=False, sysv_hash=True)

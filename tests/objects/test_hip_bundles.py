@@ -119,7 +119,7 @@ def test_a_table_that_is_too_long_for_us_is_no_fault(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(hip_bundles, "_MOST_ROWS", 2)
     found = read_device(PLAIN)
     assert [(group.count, group.reason) for group in found.device_containers] == [
-        (0, "a bundle has 3 code objects, no more than 2 are read")
+        (0, "a bundle has 3 code objects; at most 2 are read")
     ]
     assert found.device_faults == ()
 

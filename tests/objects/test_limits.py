@@ -62,16 +62,16 @@ def _unread(content: bytes) -> str:
 @pytest.mark.parametrize(
     ("module", "limit", "most", "reason"),
     [
-        (elf_header, "_MOST_SEGMENTS", 2, "program headers, no more than 2 are read"),
-        (elf_header, "_MOST_SECTIONS", 3, "section headers, no more than 3 are read"),
-        (elf_sections, "_MOST_NAMES", 9, "bytes of section names, no more than 9 are read"),
+        (elf_header, "_MOST_SEGMENTS", 2, "program headers; at most 2 are read"),
+        (elf_header, "_MOST_SECTIONS", 3, "section headers; at most 3 are read"),
+        (elf_sections, "_MOST_NAMES", 9, "bytes of section names; at most 9 are read"),
         (elf_dynamic, "_MOST_ENTRIES", 2, "PT_DYNAMIC has"),
-        (elf_dynamic, "_MOST_ENTRIES", 2, "bytes, no more than 32 are read"),
-        (elf_dynamic, "_MOST_STRINGS", 7, "bytes, no more than 7 are read"),
+        (elf_dynamic, "_MOST_ENTRIES", 2, "bytes; at most 32 are read"),
+        (elf_dynamic, "_MOST_STRINGS", 7, "bytes; at most 7 are read"),
         (elf_dynamic, "_LONGEST", 5, "DT_STRTAB holds a string of more than 5 bytes, none so long"),
-        (elf_symbol_count, "_MOST_BUCKETS", 0.5, "DT_GNU_HASH has 4 bytes, no more than 2"),
-        (elf_symbols, "_MOST", 2, "DT_SYMTAB has 96 bytes, no more than 48 are read"),
-        (elf_notes, "_MOST", 8, "bytes in a PT_NOTE, no more than 8 are read"),
+        (elf_symbol_count, "_MOST_BUCKETS", 0.5, "DT_GNU_HASH has 4 bytes; at most 2"),
+        (elf_symbols, "_MOST", 2, "DT_SYMTAB has 96 bytes; at most 48 are read"),
+        (elf_notes, "_MOST", 8, "bytes in a PT_NOTE; at most 8 are read"),
     ],
 )
 def test_an_elf_file_with_more_than_we_read_is_unread(
@@ -91,16 +91,16 @@ def test_a_string_of_absurd_length_is_not_read() -> None:
 @pytest.mark.parametrize(
     ("name", "limit", "most", "reason"),
     [
-        ("forwarder.dll", (pe_header, "_MOST_SECTIONS"), 1, "sections, no more than 1 are read"),
-        ("forwarder.dll", (pe_exports, "_MOST_NAMES"), 1, "no more than 4 are read"),
+        ("forwarder.dll", (pe_header, "_MOST_SECTIONS"), 1, "sections; at most 1 are read"),
+        ("forwarder.dll", (pe_exports, "_MOST_NAMES"), 1, "at most 4 are read"),
         ("forwarder.dll", (pe_sections, "_LONGEST_NAME"), 3, "none so long is read"),
-        ("delayed.dll", (pe_names, "_MOST"), 1, "bytes, no more than 1 are read"),
-        ("pdb.dll", (pe_debug, "_MOST_ENTRIES"), 0, "debug entries, no more than 0 are read"),
+        ("delayed.dll", (pe_names, "_MOST"), 1, "bytes; at most 1 are read"),
+        ("pdb.dll", (pe_debug, "_MOST_ENTRIES"), 0, "debug entries; at most 0 are read"),
         (
             "pdb.dll",
             (pe_debug, "_LONGEST_RECORD"),
             26,
-            "bytes in its CodeView record, no more than",
+            "bytes in its CodeView record; at most",
         ),
     ],
 )
@@ -141,7 +141,7 @@ def test_an_image_may_lie_far_behind_its_dos_program() -> None:
 def test_more_load_commands_than_we_read_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(macho_commands, "_MOST_BYTES", 100)
     content = read_macho_sample("weak.so")
-    assert "bytes of load commands, no more than 100 are read" in _unread(content)
+    assert "bytes of load commands; at most 100 are read" in _unread(content)
     assert retained(content, len(content)) == ((0, len(content)),)
     assert scout(content, len(content)) is None
 
@@ -166,12 +166,12 @@ def test_more_parts_of_a_signature_than_we_read_are_no_fault(
 ) -> None:
     monkeypatch.setattr(macho_signature, "_MOST_BLOBS", 0)
     reason = _unread(read_macho_sample("signed_arm64.dylib"))
-    assert reason == "it has 1 parts in its code signature, no more than 0 are read"
+    assert reason == "it has 1 parts in its code signature; at most 0 are read"
 
 
 @pytest.mark.parametrize(
     ("limit", "most", "reason"),
-    [("_MOST", 0, "symbols, no more than 0"), ("_LONGEST", 2, "a symbol's name has more than 2")],
+    [("_MOST", 0, "symbols; at most 0"), ("_LONGEST", 2, "a symbol's name has more than 2")],
 )
 def test_more_of_a_symbol_table_than_we_read_is_not_read(
     monkeypatch: pytest.MonkeyPatch, limit: str, most: int, reason: str
@@ -219,7 +219,7 @@ def test_a_member_with_more_sections_than_we_read_is_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(coff, "_MOST_SECTIONS", 2)
-    reason = "the member big.obj is left out: it has 3 sections, no more than 2 are read"
+    reason = "the member big.obj is left out: it has 3 sections; at most 2 are read"
     alone = archive(big_obj=_big_object(3, 3))
     assert _unread(alone) == f"at offset 68: {reason}"
     found = read_device(archive(big_obj=_big_object(3, 3), one_o=CUDA))
@@ -252,7 +252,7 @@ def test_a_target_with_a_longer_name_than_we_read_is_unknown(
     found = read_device(bundle(["gfx90a", "gfx90a:sramecc+:xnack-"]))
     assert entries(found) == {"amdgpu gfx90a": 1, "unknown": 1}
     (group,) = found.device_containers
-    assert group.reason == "a target of 47 letters, no more than 33 are read"
+    assert group.reason == "a target of 47 letters; at most 33 are read"
     assert found.device_faults == ()
 
 
@@ -262,7 +262,7 @@ def test_a_group_with_a_longer_head_than_we_read_is_told_with_the_limit(
     monkeypatch.setattr(fatbin, "_LONGEST_HEAD", 100)
     (group,) = read_device(read_fatbin_sample("concatenated.fatbin")).device_containers
     assert group.reason.startswith("a head of ")
-    assert group.reason.endswith(" bytes, no more than 100 are read")
+    assert group.reason.endswith(" bytes; at most 100 are read")
 
 
 def test_a_note_that_is_longer_than_we_read_proves_no_suffix(

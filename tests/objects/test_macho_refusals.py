@@ -233,7 +233,7 @@ def test_a_program_asks_for_its_dynamic_linker() -> None:
     changed = patched(program, place_of(program, LC_LOAD_DYLINKER) + 8, "I", 0x99)
     assert "asks for a dynamic linker whose name does not lie" in refusals(changed)
     far = patched(program, segment(program, b"__PAGEZERO") + 40, "Q", 1 << 40)
-    assert "has segment __PAGEZERO at byte 0x10000000000, behind all others" in refusals(far)
+    assert "has segment __PAGEZERO at byte 0x10000000000, after all others" in refusals(far)
 
 
 def test_a_slice_that_is_aligned_to_more_than_there_is() -> None:

@@ -128,7 +128,7 @@ def between(path: Path, hidden: bytes) -> Path:
 def test_bytes_of_no_member(tmp_path: Path) -> None:
     hidden = LOCAL + bytes(26) + b"evil"
     path = between(build_wheel(tmp_path), hidden)
-    assert f"{len(hidden)} bytes behind its data belong to no member" in faults(path)
+    assert f"{len(hidden)} bytes after its data belong to no member" in faults(path)
     assert faults(between(build_wheel(tmp_path, name="aligned"), bytes(4))) == ""
 
 

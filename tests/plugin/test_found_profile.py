@@ -30,6 +30,7 @@ def wrong_colour(wheel: Wheel):
 PROFILE = """
 [tool.binary_checks]
 checks = ["own.py"]
+network = true
 {extends}
 [tool.binary_checks.options.snippet-fails.snippets]
 own = "open({mark!r}, 'a').write('snippet ')"
@@ -85,11 +86,11 @@ def test_nothing_of_it_runs_and_one_line_says_so(
 ) -> None:
     result = run(folder, *options)
     assert (result.returncode, mark.exists()) == (0, False), result.stdout + result.stderr
-    (line,) = (each for each in result.stdout.splitlines() if "nothing of it runs" in each)
+    (line,) = (each for each in result.stdout.splitlines() if "was found, not named" in each)
     code = ["snippet-fails.snippets", "unusable-without-gpu.module", "unusable-without-gpu.snippet"]
-    listed = ", ".join(["own.py", *(f"options.{each}" for each in code)])
+    listed = ", ".join(["own.py", "network", *(f"options.{each}" for each in code)])
     assert line == (
-        f"{folder / 'pyproject.toml'} was found, not named, and nothing of it runs ({listed}): "
+        f"{folder / 'pyproject.toml'} was found, not named, and holds without {listed}: "
         "--binary-profile pyproject.toml names it"
     )
 
@@ -106,7 +107,7 @@ def test_named_it_runs(folder: Path, mark: Path) -> None:
     result = run(folder, "--binary-profile", "pyproject.toml", "--binary-sandbox=off")
     assert mark.read_text().split()[0] == "checks"
     assert "snippet" in mark.read_text()
-    assert "nothing of it runs" not in result.stdout
+    assert "was found, not named" not in result.stdout
     assert "not named" not in result.stdout
 
 

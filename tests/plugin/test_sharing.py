@@ -18,8 +18,8 @@ def test_small_packages_stay_in_one_process_and_it_says_so(tmp_path: Path) -> No
     assert result.returncode == 0, result.stdout + result.stderr
     assert " workers [" not in result.stdout
     assert (
-        "in one process: the packages are too small to be shared by 2 (-n); "
-        "--dist load shares them nevertheless" in result.stdout
+        "in one process: the packages are too small to share among 2 workers; "
+        "--dist load shares them anyway" in result.stdout
     )
 
 

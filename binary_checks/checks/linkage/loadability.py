@@ -44,7 +44,7 @@ def no_loader_takes_it(library: ObjectFile) -> Iterator[Finding]:
     if not _LIBRARY.search(library.file_name) or _is_meant_so(library):
         return
     kind = "static archive" if isinstance(library, StaticArchive) else library.kind.value
-    yield f"has the name of a library and is of the kind {kind}, which no loader takes for one"
+    yield f"has the name of a library, and no loader takes its kind of file: {kind}"
 
 
 def _is_meant_so(library: ObjectFile) -> bool:
