@@ -127,7 +127,7 @@ def test_without_the_extra_it_does_not_matter(
     index: PackageIndex, tmp_path: Path, mark: Path
 ) -> None:
     inner = build_wheel(
-        tmp_path / "files", name="inner", tags=PURE, requires=("evil @ file:///x; extra == 'x'",)
+        tmp_path / "files", name="inner", tags=PURE, requires=("evil @ file:///x ; extra == 'x'",)
     )
     index.offer(inner, "inner")
     assert simulate(tmp_path, "inner").requirements_given
@@ -237,7 +237,8 @@ def test_a_file_of_the_folder_is_not_taken_for_a_requirement(  # noqa: PLR0917
     here = tmp_path / "here"
     shutil.copy(pack_source(tree, here), here / file)
     monkeypatch.chdir(here)
-    with pytest.raises(GatherError, match="the index has no wheel of evil"):
+    # pip 24.1 and later take no version that is none.
+    with pytest.raises(GatherError, match=r"the index has no wheel of evil|Invalid version"):
         simulate(tmp_path, requirement)
     assert not mark.exists()
 
