@@ -61,7 +61,7 @@ def _mount_system(limits: Limits) -> Iterator[str]:
         elif folder.is_dir():
             yield from ("--ro-bind", str(folder), str(folder))
     for path in _find_settings(Path("/proc")) if os.geteuid() == 0 else ():
-        yield from ("--ro-bind", str(path), str(path))
+        yield from ("--ro-bind-try", str(path), str(path))
     for path in _find_secret(Path("/etc")) if os.geteuid() == 0 else ():
         if path.is_dir():
             yield from ("--tmpfs", str(path), "--remount-ro", str(path))

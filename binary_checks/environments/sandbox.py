@@ -97,7 +97,8 @@ def _find_program(name: str) -> tuple[tuple[str, ...], str]:
     """Find what makes such a sandbox, or say why there is nothing."""
     if name == _NAMESPACES:
         python, script = sys.executable, str(_PROBES / "namespaces.py")
-        return (python, "-I", "-S", script), "" if python else "this Python does not know its path"
+        lack = "" if python else "this Python does not know its path"
+        return (python, "-I", "-S", "-B", script), lack
     program = shutil.which("bwrap")
     return (program or "",), "" if program else "bwrap is not on PATH; install bubblewrap"
 

@@ -13,7 +13,7 @@ import pytest
 
 from binary_checks.environments.confinement import Limits, confine
 from binary_checks.environments.prohibitions import find_prohibition
-from binary_checks.environments.sandbox import choose_sandbox
+from binary_checks.environments.sandbox import ROUTES, choose_sandbox
 from binary_checks.environments.visible import find_visible
 from fixtures.environments import PYTHON, demand_sandbox, forbid_namespaces
 
@@ -77,7 +77,7 @@ def test_no_capability_is_left_nor_comes_back(run: Run) -> None:
         "mount(b'none', b'/usr', None, 32 | 4096, None)",  # remounted without its ro
         "mount(b'none', b'/', None, 32 | 4096, None)",
         "umount2(b'/etc', 2)",
-        "umount2(b'/proc/sys', 2)" if os.geteuid() == 0 else "umount2(b'/proc', 2)",
+        "umount2(b'/proc', 2)",
     ],
 )
 @pytest.mark.parametrize("begun", ["", "libc.unshare(0x10000000 | 0x20000); "])
@@ -86,6 +86,27 @@ def test_no_mount_is_undone_also_by_the_owner_of_namespaces_below(
 ) -> None:
     code = f"import ctypes; libc = ctypes.CDLL(None); {begun}print(libc.{call})"
     assert run(code).stdout == "-1\n"
+
+
+NESTED = """
+import ctypes, os
+libc = ctypes.CDLL(None)
+libc.unshare(0x10000000 | 0x20000 | 0x20000000)  # of the user, of mounts, of processes
+os.fork() and (os.wait(), os._exit(0))
+print(libc.mount(b"proc", b"/tmp", b"proc", 0, None), flush=True)
+"""
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or os.geteuid() != 0,
+    reason="only root writes settings in a /proc of its own",
+)
+@pytest.mark.parametrize("route", ROUTES)
+def test_no_second_proc_brings_the_settings_of_the_system_back(route: str) -> None:
+    limits = Limits(program=demand_sandbox(route).program, visible=find_visible(PYTHON))
+    command = confine((str(PYTHON), "-I", "-c", NESTED), limits)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "-1\n"
 
 
 @pytest.mark.parametrize(
