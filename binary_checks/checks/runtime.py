@@ -22,6 +22,7 @@ from binary_checks.model import (
     ExtensionReport,
     Finding,
     ImportReport,
+    InstalledPackage,
     InstallReport,
     Linkage,
     NotLooked,
@@ -78,7 +79,7 @@ def installed_files_differ(report: InstallReport) -> Iterator[Finding]:
 
 
 @check
-def import_fails(report: ImportReport, wheel: Wheel) -> Iterator[Finding]:
+def import_fails(report: ImportReport, package: Wheel | InstalledPackage) -> Iterator[Finding]:
     """An import of a package by its top-level name does not succeed.
 
     Each name is imported in a process of its own, in an empty folder, with nothing but the
@@ -89,7 +90,7 @@ def import_fails(report: ImportReport, wheel: Wheel) -> Iterator[Finding]:
     Fix: what the exception says. A module that is not found is a missing entry of
     ``Requires-Dist``; a crash most often a library that was built for another system.
     """
-    extras = find_names_in_extras(wheel.requires_dist)
+    extras = find_names_in_extras(package.requires_dist)
     for step in report.steps:
         if step.outcome is Outcome.OK or step.finished:
             continue
@@ -145,7 +146,7 @@ def loader_complains(report: ImportReport) -> Iterator[Finding]:
 
 
 @check
-def shadowed_import(report: ImportReport, wheel: Wheel) -> Iterator[Finding]:
+def shadowed_import(report: ImportReport, package: Wheel | InstalledPackage) -> Iterator[Finding]:
     """What is imported is not the file that was installed.
 
     Why: then nothing else that was seen of the import says anything about this package, and users
@@ -154,14 +155,14 @@ def shadowed_import(report: ImportReport, wheel: Wheel) -> Iterator[Finding]:
     Fix: let no requirement install a module of the same name, and let no import rewrite or
     remove the package's own files.
     """
-    hashes = {member.path: member.sha256 for member in wheel.members}
+    hashes = {member.path: member.sha256 for member in package.members}
     for step in report.steps:
         yield from find_stranger(step, hashes)
     yield from find_unfinished(report.steps)
 
 
 @check
-def version_disagrees(report: ImportReport, wheel: Wheel) -> Iterator[Finding]:
+def version_disagrees(report: ImportReport, package: Wheel | InstalledPackage) -> Iterator[Finding]:
     """The ``__version__`` of the module that is named like the project is not the project's.
 
     A module without a local label (``+cpu``) agrees with any.
@@ -170,14 +171,14 @@ def version_disagrees(report: ImportReport, wheel: Wheel) -> Iterator[Finding]:
 
     Fix: take ``__version__`` from the place where the build takes the version from.
     """
-    project = canonicalize_name(wheel.name)
+    project = canonicalize_name(package.name)
     own = [step for step in report.steps if canonicalize_name(step.name) == project]
     unfinished = tuple(find_unfinished(own))
     if not unfinished and not any(step.version for step in own):
         raise NotApplicable("no imported module of the project's name has a __version__")
     for step in own:
-        if step.version and not same_version(step.version, wheel.version):
-            yield f"{step.name}.__version__ is {step.version!r}, METADATA says {wheel.version!r}"
+        if step.version and not same_version(step.version, package.version):
+            yield f"{step.name}.__version__ is {step.version!r}, METADATA says {package.version!r}"
     yield from unfinished
 
 

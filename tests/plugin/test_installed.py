@@ -198,3 +198,12 @@ def test_it_runs_where_it_is_installed(run: Run, tmp_path: Path, pytester: pytes
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines("*not applicable: the package was installed before*")
     assert result.parseoutcomes()["passed"] >= 1
+
+
+def test_an_import_that_fails_where_it_is_installed_is_a_problem(run: Run, tmp_path: Path) -> None:
+    wheel = healthy(tmp_path, members={"demo/__init__.py": "1 / 0\n"}, tags=["py3-none-any"])
+    with open_offline(wheel) as environment:
+        given = ("--binary-python", str(environment.python))
+        result = run("--binary-installed", "demo", *given, "-k", "import-fails", static=False)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines("*import demo raises ZeroDivisionError*")
