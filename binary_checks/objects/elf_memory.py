@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from binary_checks.objects.elf_segments import PF_R, PF_W, PF_X, PT_LOAD, Segment
 from binary_checks.objects.ranges import merge
 
 PAGE = 4096  # bytes of the smallest page of any architecture here: loaders protect whole ones
+_AT_ONCE: Final = 1 << 14  # addresses: as Python's integers, all of a large table take much memory
 
 Ranges = tuple[tuple[int, int], ...]
 
@@ -58,15 +60,23 @@ def _pages(load: Segment) -> tuple[int, int]:
 
 def holds(ranges: Ranges, start: int, size: int) -> bool:
     """Whether one of the ranges holds so many bytes from there on."""
-    return any(first <= start and start + size <= end for first, end in ranges)
+    end = start + size
+    for first, last in ranges:  # noqa: SIM110 - a generator takes twice as long, and all ask here
+        if first <= start and end <= last:
+            return True
+    return False
 
 
 def find_outside(ranges: Ranges, addresses: Sequence[int]) -> int | None:
-    """One of the addresses that lies in none of the ranges; None where there is no such."""
-    if not addresses:
-        return None
+    """The lowest of the addresses that lie in none of the ranges; None where there is no such."""
+    blocks = (addresses[at : at + _AT_ONCE] for at in range(0, len(addresses), _AT_ONCE))
+    lowest = (_find_in_block(ranges, list(block)) for block in blocks)
+    return min((address for address in lowest if address is not None), default=None)
+
+
+def _find_in_block(ranges: Ranges, addresses: list[int]) -> int | None:
     low, high = min(addresses), max(addresses)
-    if any(start <= low and high < end for start, end in ranges):
+    if holds(ranges, low, high + 1 - low):
         return None  # as nearly always, at the speed of C
     ordered = sorted(addresses)
     position = 0

@@ -49,10 +49,9 @@ from binary_checks.objects.elf_relocations import Relocations, column, read_relo
 from binary_checks.objects.elf_sections import Section
 from binary_checks.objects.elf_segments import PT_LOAD, PT_TLS, LoadedImage, Segment
 from binary_checks.objects.elf_symbol_faults import judge_symbols, judge_values, judge_versions
-from binary_checks.objects.elf_symbol_table import ENTRY_SIZE, SymbolColumns, join
+from binary_checks.objects.elf_symbol_table import ENTRY_SIZE, SymbolColumns
 from binary_checks.objects.elf_versions import Versions
 
-_WEAK: Final = bytes(binding == 2 for binding in range(256))  # STB_WEAK
 _MUSL: Final = "libc.musl-"
 _MOST: Final = 20
 """Reasons that are given: one damaged address leads to many."""
@@ -154,9 +153,7 @@ class _Loading:
 
     def _judge_table(self, table: Relocations, types: RelocationTypes) -> Iterator[str]:
         thread = any(segment.type == PT_TLS and segment.memory_size for segment in self.segments)
-        weak = self.symbols.bindings.translate(_WEAK)
-        unsure = join(self.symbols.undefined, weak)
-        traits = Traits(types, self.symbols.types, unsure, thread, self.is_program)
+        traits = Traits(types, self.symbols, thread, self.is_program)
         relative = 0
         if table.name != "DT_JMPREL":
             tag = DT_RELACOUNT if types.addends else DT_RELCOUNT

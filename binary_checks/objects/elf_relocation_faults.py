@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import compress
 from typing import Final, NamedTuple
 
@@ -11,8 +11,10 @@ from binary_checks.objects.elf_dynamic import DT_RELACOUNT, DT_RELCOUNT, Dynamic
 from binary_checks.objects.elf_memory import Memory, find_outside
 from binary_checks.objects.elf_relocation_types import RelocationTypes
 from binary_checks.objects.elf_relocations import Relocations, find_extremes
+from binary_checks.objects.elf_symbol_table import SymbolColumns, join
 
 STT_TLS: Final = 6
+_WEAK: Final = bytes(binding == 2 for binding in range(256))  # STB_WEAK
 
 
 class Doubt(str):
@@ -25,8 +27,7 @@ class Traits(NamedTuple):
     """What relocations must fit beside the memory that they write."""
 
     types: RelocationTypes
-    symbol_types: Sequence[int]  # of all dynamic symbols
-    unsure: bytes  # 1 for each dynamic symbol that may stay undefined
+    symbols: SymbolColumns
     has_thread_storage: bool  # a PT_TLS
     is_program: bool
 
@@ -37,8 +38,9 @@ def judge_relocations(
     """What a loader stops at in one table, of which the first records are relative."""
     if not table:
         return
-    types, count = traits.types, len(traits.symbol_types)
-    found = _find_types(table, relative, types)
+    types, count = traits.types, len(traits.symbols)
+    others = set(table.types[relative:])
+    found = others | _find_types(table.types[:relative], types.relative)
     yield from _judge_types(table.name, found, traits)
     place = find_outside(memory.writable, table.offsets if 0 not in found else _places(table))
     if place is not None:
@@ -48,12 +50,13 @@ def judge_relocations(
     if highest >= max(count, 1):
         yield f"has a relocation in {table.name} that asks for symbol {highest}, of {count}"
         return
-    yield from _judge_symbols(table, relative, types)
+    yield from _judge_symbols(table, relative, others, types)
     if found & types.thread:
         yield from _judge_thread(table, traits)
     if found & types.sizes:
         sized = compress(table.symbols, map(types.sizes.__contains__, table.types))
-        if any(traits.unsure[symbol] for symbol in sized):
+        unsure = join(traits.symbols.undefined, traits.symbols.bindings.translate(_WEAK))
+        if any(map(unsure.__getitem__, sized)):
             yield f"has a relocation in {table.name} of the size of a symbol that may be missing"
     if types.indirect in found and table.addends is not None:
         called = [a for t, a in zip(table.types, table.addends, strict=True) if t == types.indirect]
@@ -62,11 +65,9 @@ def judge_relocations(
             yield f"has a relocation in {table.name} that calls {wrong:#x}, where no code is"
 
 
-def _find_types(table: Relocations, relative: int, types: RelocationTypes) -> set[int]:
-    """All types that are in it: of most records DT_RELACOUNT has said it."""
-    if relative and _is_all(types.relative, table.types[:relative]):
-        return {types.relative, *table.types[relative:]}
-    return set(table.types)
+def _find_types(numbers: array[int], promised: int) -> set[int]:
+    """All of them: nearly always they are as DT_RELACOUNT has promised."""
+    return {promised} if numbers and _is_all(promised, numbers) else set(numbers)
 
 
 def _is_all(number: int, numbers: array[int]) -> bool:
@@ -92,12 +93,14 @@ def _judge_types(name: str, found: set[int], traits: Traits) -> Iterator[str]:
             yield f"has a relocation of type {number:#x} in {name}, which is for programs alone"
 
 
-def _judge_symbols(table: Relocations, relative: int, types: RelocationTypes) -> Iterator[str]:
+def _judge_symbols(
+    table: Relocations, relative: int, others: set[int], types: RelocationTypes
+) -> Iterator[str]:
     """Relative ones have no symbol; what takes a symbol's address has one."""
     kinds, names = table.types[relative:], table.symbols[relative:]
     pairs = {(types.relative, True)} if _has_any(table.symbols[:relative]) else set()
     # Nearly always all relative ones come first, and all others have a symbol.
-    if 0 in names or not {types.relative, types.indirect}.isdisjoint(kinds):
+    if 0 in names or not others.isdisjoint({types.relative, types.indirect}):
         pairs.update(zip(kinds, map(bool, names), strict=True))
     if not pairs.isdisjoint({(types.relative, True), (types.indirect, True)}):
         yield f"has a relative relocation in {table.name} that names a symbol"
@@ -113,7 +116,7 @@ def _places(table: Relocations) -> array[int]:
 def _judge_thread(table: Relocations, traits: Traits) -> Iterator[str]:
     chosen = map(traits.types.thread.__contains__, table.types)
     for symbol in set(compress(table.symbols, chosen)):
-        if symbol and traits.symbol_types[symbol] != STT_TLS:
+        if symbol and traits.symbols.types[symbol] != STT_TLS:
             yield (
                 f"has a relocation in {table.name} that takes symbol {symbol} for thread-local, "
                 "which it is not"
