@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator
-from itertools import compress
+from itertools import compress, islice
 from typing import Final
 
 from binary_checks.objects.elf_hash_tables import GnuHash, SysvHash
@@ -40,9 +39,9 @@ def _choose(symbols: SymbolColumns, strings: bytes, hashed: int) -> Iterator[int
     """Which symbols are looked up: those that a table must have, PyInit_* always."""
     must = join(symbols.defined, symbols.bindings.translate(_NOT_LOCAL))[:hashed]
     must = must.ljust(len(symbols), b"\1")
-    exported = array("I", compress(range(len(symbols)), must))
-    yield from exported if len(exported) <= _ALL else exported[:: len(exported) // _LOOKED_UP]
-    if len(exported) > _ALL:
+    exported, count = compress(range(len(symbols)), must), must.count(1)
+    yield from exported if count <= _ALL else islice(exported, 0, None, count // _LOOKED_UP)
+    if count > _ALL:
         start = strings.find(_INIT)
         while start >= 0:
             if start + 1 in symbols.names:

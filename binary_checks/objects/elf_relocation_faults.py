@@ -75,6 +75,11 @@ def _is_all(number: int, numbers: array[int]) -> bool:
     return numbers == array(numbers.typecode, [number]) * len(numbers)
 
 
+def _has_zero(numbers: array[int]) -> bool:
+    """Whether one of them is 0; nearly always not so many bytes of 0 follow each other at all."""
+    return bytes(numbers.itemsize) in numbers.tobytes() and 0 in numbers
+
+
 def _has_any(numbers: array[int]) -> bool:
     """Whether one of them is not 0; at the speed of C."""
     content = numbers.tobytes()
@@ -100,7 +105,7 @@ def _judge_symbols(
     kinds, names = table.types[relative:], table.symbols[relative:]
     pairs = {(types.relative, True)} if _has_any(table.symbols[:relative]) else set()
     # Nearly always all relative ones come first, and all others have a symbol.
-    if 0 in names or not others.isdisjoint({types.relative, types.indirect}):
+    if _has_zero(names) or not others.isdisjoint({types.relative, types.indirect}):
         pairs.update(zip(kinds, map(bool, names), strict=True))
     if not pairs.isdisjoint({(types.relative, True), (types.indirect, True)}):
         yield f"has a relative relocation in {table.name} that names a symbol"
