@@ -17,16 +17,17 @@ from packaging.version import Version
 
 from binary_checks.environments.downloads import download
 from binary_checks.environments.foreign_tags import ForeignPython, describe_python
-from binary_checks.errors import GatherError, PackageError
+from binary_checks.errors import GatherError, PackageError, Unavailable
 from binary_checks.loaders.requirements import find_required, fits
 from binary_checks.model import Distribution, Interpreter, Package, TargetSystem, Wheel
-from binary_checks.model.requirements import demand_names
+from binary_checks.model.requirements import demand_names, read_requirement
 from binary_checks.model.source import ObjectReader
 from binary_checks.packages import installed
 from binary_checks.packages.installed import Installation
 from binary_checks.records import dataclass
 
 _MOST_ROUNDS = 50
+_LONGEST = 200  # characters of a requirement in a sentence
 _ADVICE = "nothing is fetched from there: give its wheel with --binary-with"
 Open = Callable[[Path], Package]
 
@@ -40,6 +41,9 @@ def fetch_required(
     downloaded again. Raises GatherError where the index fails or has no wheel that fits,
     Unavailable for a wheel whose requirements cannot be fetched: above all those by URL.
     """
+    for text in wheel.requires_dist:
+        if read_requirement(text) is None:  # else what it means is left out, and nobody says so
+            raise Unavailable(f"Requires-Dist {text[:_LONGEST]!r} cannot be read; correct it")
     known: dict[str, Package] = {canonicalize_name(item.name): item for item in (*given, wheel)}
     found: dict[Path, Package] = {}
     for architecture in target.architectures:
