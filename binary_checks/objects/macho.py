@@ -20,7 +20,7 @@ from binary_checks.objects.macho_commands import (
     Commands,
     read_commands,
 )
-from binary_checks.objects.macho_dylibs import read_identity, read_needed, read_systems
+from binary_checks.objects.macho_dylibs import DYLIBS, read_identity, read_needed, read_systems
 from binary_checks.objects.macho_exports import MachOExports
 from binary_checks.objects.macho_extent import verify_extent
 from binary_checks.objects.macho_fixups import find_fixup_faults
@@ -169,7 +169,7 @@ def _find_table_faults(
         fields = opcodes.unpack("8I")
         pairs = zip(fields[::2], fields[1::2], strict=True)
         tables = [source.read(start, size) for start, size in pairs]
-        yield from find_opcode_faults(tables, segments, header.bits)
+        yield from find_opcode_faults(tables, segments, header.bits, len(commands.find(*DYLIBS)))
     fixups = commands.first(LC_DYLD_CHAINED_FIXUPS)
     if fixups is not None:
         table = source.read(*fixups.unpack("II"))

@@ -37,7 +37,7 @@ DYLIBS: Final = (
 
 _USE_MARKER = 0x1A741800  # in place of a timestamp: the newer command, with flags
 _USE_SIZE = 28
-_NAME = 24  # bytes: where it may begin at the earliest
+_NAME, _PATH = 24, 12  # bytes: where a dylib's and a search path may begin at the earliest
 _WEAK, _REEXPORT, _UPWARD = 1, 2, 4
 
 _PLATFORMS = {
@@ -73,9 +73,7 @@ def _read_dylib(command: Command) -> Dependency:
     if marker == _USE_MARKER and name == _USE_SIZE:
         # A fourth flag delays the initialisers of a dylib, which is loaded at once all the same.
         (*_, flags) = command.unpack("5I")
-    if name < _NAME:
-        reason = f"the name of load command {command.type:#x} begins within its fields"
-        raise MalformedError(reason, command.offset)
+    _demand_behind(name, _NAME, command)
     return make_dependency(
         name=command.text(name),
         weak=command.type == LC_LOAD_WEAK_DYLIB or bool(flags & _WEAK),
@@ -85,14 +83,27 @@ def _read_dylib(command: Command) -> Dependency:
     )
 
 
+def _read_rpath(command: Command) -> str:
+    (path,) = command.unpack("I")
+    _demand_behind(path, _PATH, command)
+    return command.text(path)
+
+
+def _demand_behind(name: int, first: int, command: Command) -> None:
+    if name < first:
+        reason = f"the name of load command {command.type:#x} begins within its fields"
+        raise MalformedError(reason, command.offset)
+
+
 def read_identity(commands: Commands) -> dict[str, Any]:
     """Install name and versions of a dylib, search path and UUID. Raises MalformedError."""
     facts: dict[str, Any] = {
-        "rpaths": tuple(item.text(*item.unpack("I")) for item in commands.find(LC_RPATH))
+        "rpaths": tuple(_read_rpath(command) for command in commands.find(LC_RPATH))
     }
     own = commands.first(LC_ID_DYLIB)
     if own is not None:
         name, _, current, compatibility = own.unpack("4I")
+        _demand_behind(name, _NAME, own)
         facts["name"] = own.text(name)
         facts["current_version"] = spell_version(current)
         facts["compatibility_version"] = spell_version(compatibility)

@@ -23,6 +23,8 @@ from binary_checks.objects.macho_commands import (
     LC_ID_DYLIB,
     LC_LOAD_DYLINKER,
     LC_REQ_DYLD,
+    LC_ROUTINES,
+    LC_ROUTINES_64,
     LC_SYMTAB,
     LC_UUID,
     REQUIRED,
@@ -46,6 +48,17 @@ _OBSOLETE = frozenset({0x3, 0x6, 0x7, 0x8, 0x9, 0xA, 0xF})
 _OF_PROGRAMS = frozenset({0x4, 0x5, 0xE, 0x27, 0x80000028})
 _ENCRYPTED = frozenset({LC_ENCRYPTION_INFO, LC_ENCRYPTION_INFO_64})
 _address_of, _size_of = attrgetter("address"), attrgetter("size")
+_SIZES = dict.fromkeys(VERSIONS, 16) | {
+    LC_SYMTAB: 24,
+    LC_DYSYMTAB: 80,
+    LC_UUID: 24,
+    LC_DYLD_INFO: 48,
+    LC_DYLD_INFO_ONLY: 48,
+    **dict.fromkeys((LC_DYLD_CHAINED_FIXUPS, LC_DYLD_EXPORTS_TRIE, LC_CODE_SIGNATURE), 16),
+    LC_ROUTINES: 40,
+    LC_ROUTINES_64: 72,
+}
+"""Bytes of the load commands that have no name or list behind their fields."""
 _ONCE = {
     LC_SYMTAB: "LC_SYMTAB",
     LC_DYSYMTAB: "LC_DYSYMTAB",
@@ -89,6 +102,8 @@ def _judge_commands(header: MachHeader, commands: Commands) -> Iterator[str]:
         if size % (header.bits // 8):
             step = header.bits // 8
             yield f"has load command {command.type:#x} of {size} bytes, no multiple of {step}"
+        if size != (wanted := _SIZES.get(command.type, size)):
+            yield f"has load command {command.type:#x} of {size} bytes, not {wanted}"
         if command.type & LC_REQ_DYLD and command.type not in REQUIRED:
             yield f"has load command {command.type:#x}, which dyld must know and does not"
         if command.type == LC_LOAD_DYLINKER and not 12 <= command.unpack("I")[0] < size:

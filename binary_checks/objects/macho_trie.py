@@ -77,6 +77,8 @@ def _demand_whole(trie: bytes, place: int, size: int) -> None:
     """Raise MalformedError for an export that is not as long as its node says, or of no kind."""
     flags, end = trie[place], place + size
     is_number = size > 1 and trie[end - 1] < 0x80 and (size == 2 or trie[end - 2] >= 0x80)
+    if size > 3:  # no other byte may end the number
+        is_number = is_number and min(trie[place + 1 : end - 2]) >= 0x80
     if is_number and flags in _PLAIN:  # nearly always
         return
     flags, at = read_uleb(trie, place)
