@@ -134,6 +134,8 @@ def find_hollow_tables(image: MappedImage) -> Iterator[str]:
     for what, place, size in zip(("addresses", "names", "ordinals"), places, sizes, strict=True):
         if size and image.locate(place, f"the {what} of exports")[1] < size:
             yield f"has the {what} of its exports in memory that the file does not fill"
+        if size and place < image.header.headers_size:
+            yield f"has the {what} of its exports at address {place:#x}, in its headers"
 
 
 def _drop_empty(

@@ -234,3 +234,8 @@ def test_thread_local_storage(
     at, kind = directory(TLS)
     found = refusals(patched(content, ((at, kind), place), ((at + 4, kind), 40)))
     assert fault in found if fault else found == ""
+
+
+def test_a_table_of_exports_is_not_in_the_headers() -> None:
+    content = in_directory("plain.dll", EXPORT, 7, 0x8)
+    assert "has the addresses of its exports at address 0x8, in its headers" in refusals(content)
