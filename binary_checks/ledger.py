@@ -23,7 +23,7 @@ class Outcome(str, Enum):
     FAILED = "failed"
     ACCEPTED = "accepted"
     NOT_APPLICABLE = "not applicable"
-    NOT_LOOKED = "not looked"
+    NOT_LOOKED = "not inspected"
     ERROR = "error"
 
 
@@ -35,7 +35,7 @@ class Entry:
     check: str
     family: str
     outcome: Outcome
-    reason: str = ""  # why it was not applicable, not looked or broke; one line
+    reason: str = ""  # why it was not applicable, not inspected or broke; one line
     verdict: Verdict | None = None
     objects: int | None = None  # object files in the package, once it was read
     expected_objects: int = 0  # how many the profile or the platform tag calls for
@@ -131,7 +131,7 @@ class Ledger:
                 yield f"--binary-require {family}: nothing ran ({reasons})"
 
     def summary(self) -> Iterator[str]:
-        """A table with one row a family, then the reasons of what was not looked at, then notes."""
+        """A table with one row a family, then the reasons of what was not inspected, then notes."""
         rows = [_ROW_HEADINGS, *(self._row(family) for family in self._families())]
         widths = [max(len(row[column]) for row in rows) for column in range(len(_ROW_HEADINGS))]
         for family, *numbers in rows:
@@ -202,7 +202,7 @@ class Ledger:
 
 _ROW_HEADINGS = (
     *("family", "checks", "looked at", "problems", "accepted"),
-    *("not applicable", "not looked"),
+    *("not applicable", "not inspected"),
 )
 
 

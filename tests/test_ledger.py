@@ -116,8 +116,8 @@ def test_what_does_not_apply_is_a_line_a_family_and_every_gap_its_own() -> None:
     assert lines == [
         "not applicable: a (cuda)",
         "not applicable: b (cuda, macos)",
-        "not looked: c (cuda)",
-        "not looked: d (cuda)",
+        "not inspected: c (cuda)",
+        "not inspected: d (cuda)",
     ]
     alone = ledger(*(entry(Outcome.NOT_APPLICABLE, family="cuda", reason=each) for each in "ba"))
     assert list(alone.summary())[-1] == "not applicable: a; b (cuda)"
@@ -135,8 +135,8 @@ def test_the_summary_names_what_was_not_looked_at_once() -> None:
     )
     assert lines[-3:] == [
         "error: pip broke (runtime)",
-        "not looked: a.so: cut off (linkage)",
-        "not looked: no driver (runtime, symbols)",
+        "not inspected: a.so: cut off (linkage)",
+        "not inspected: no driver (runtime, symbols)",
     ]
 
 
@@ -158,5 +158,5 @@ def test_a_reason_names_its_package_where_there_are_several() -> None:
     blind = entry(Outcome.NOT_LOOKED, reason="no light")
     alone = Ledger(packages=(blind.node,), entries=[blind])
     several = Ledger(packages=(blind.node, "other.whl"), entries=[blind])
-    assert list(alone.summary())[-1] == "not looked: no light (linkage)"
-    assert list(several.summary())[-1] == "not looked: demo-1.0.whl: no light (linkage)"
+    assert list(alone.summary())[-1] == "not inspected: no light (linkage)"
+    assert list(several.summary())[-1] == "not inspected: demo-1.0.whl: no light (linkage)"

@@ -235,7 +235,7 @@ class CheckItem(PackageItem):
         """Skip; or, where the family is required, remember the failure for runtest to raise."""
         if self.check.family not in self.state.ledger.required:
             self._skip(Outcome.NOT_LOOKED, reason, verdict)
-        sentence = f"not looked, but {self.check.family} is required: {reason}"
+        sentence = f"not inspected, but {self.check.family} is required: {reason}"
         known = verdict or _nothing_seen(self.check, self.path.name)
         verdict = replace(known, problems=(Problem(sentence=sentence),))
         self.note(Outcome.FAILED, self.check.family, reason=reason, verdict=verdict)

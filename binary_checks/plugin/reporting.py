@@ -136,7 +136,7 @@ def _complain_in_junit(config: pytest.Config, complaints: Iterable[str]) -> None
 
 
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
-    """The table by family, the reasons of what was not looked at, and the complaints."""
+    """The table by family, the reasons of what was not inspected, and the complaints."""
     state = config.stash[SESSION]
     if not state.packages or config.option.collectonly or exitstatus == _MISUSED:
         return

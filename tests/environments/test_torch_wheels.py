@@ -64,7 +64,7 @@ def test_a_build_for_cuda_is_proven_where_there_is_no_gpu(tmp_path: Path) -> Non
     assert {outcomes[check] for check in FOR_CUDA} == {"PASSED"}
     on_a_gpu = {check.id for check in find_checks() if check.family == "gpu"}
     assert {outcomes[check] for check in on_a_gpu} == {"SKIPPED"}
-    assert "not looked: no NVIDIA driver on this host (gpu)" in output
+    assert "not inspected: no NVIDIA driver on this host (gpu)" in output
     assert "were taken for granted (libcuda.so.1)" in output
 
 

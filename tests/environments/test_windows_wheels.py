@@ -80,7 +80,7 @@ def test_a_healthy_wheel_passes_every_check(wheels: Path, tmp_path: Path, name: 
     status, output = judge(wheel, *(part for path in beside for part in ("--binary-with", path)))
     assert (status, problems(output, wheel)) == (0, []), output
     assert " passed" in output
-    assert "not looked: " not in output
+    assert "not inspected: " not in output
 
 
 def without(wheel: Path, name: str, folder: Path) -> Path:

@@ -102,7 +102,7 @@ def test_names_in_what_was_not_looked_at_cannot_break_the_line_either(
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert "\x1b" not in text
     result.stdout.no_fnmatch_line("FAKE: *")
-    result.stdout.fnmatch_lines(["not looked: demo/\\x1b[[]31m\\nFAKE: x.so: *"])
+    result.stdout.fnmatch_lines(["not inspected: demo/\\x1b[[]31m\\nFAKE: x.so: *"])
 
 
 def test_a_run_that_stops_early_does_not_complain_of_what_it_did_not_do(

@@ -157,7 +157,7 @@ def test_without_symbols_checks_that_need_them_did_not_look(
     facts = inspect(pytester, wheel, "--no-symbols")
     result = run(wheel, "--binary-facts", facts, "-k", "undefined-symbol", "-rs")
     result.assert_outcomes(skipped=1)
-    result.stdout.fnmatch_lines("*not looked: the facts were written without symbols*")
+    result.stdout.fnmatch_lines("*not inspected: the facts were written without symbols*")
 
 
 NEEDY = build_elf(needed=("libhelper.so.1",), rpath="$ORIGIN/../helper")

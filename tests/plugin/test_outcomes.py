@@ -116,7 +116,7 @@ def test_what_could_not_be_looked_at_is_skipped_with_the_reason(
     (pytester.path / "my_checks.py").write_text(BLIND)
     pytester.makepyprojecttoml("[tool.binary_checks]\nchecks = ['my_checks.py']\n")
     result = run(healthy(pytester.path), "-k", "blind", "-rs")
-    result.stdout.fnmatch_lines(["SKIPPED * not looked: no light"])
+    result.stdout.fnmatch_lines(["SKIPPED * not inspected: no light"])
 
 
 def test_a_required_family_may_not_be_blind(pytester: pytest.Pytester, run: Run) -> None:
@@ -124,7 +124,7 @@ def test_a_required_family_may_not_be_blind(pytester: pytest.Pytester, run: Run)
     pytester.makepyprojecttoml("[tool.binary_checks]\nchecks = ['my_checks.py']\n")
     result = run(healthy(pytester.path), "-k", "blind", "--binary-require", "my_checks")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["blind: demo-*: not looked, but my_checks is required: no light"])
+    result.stdout.fnmatch_lines(["blind: demo-*: not inspected, but my_checks is required: no light"])
 
 
 def test_a_required_family_must_run(pytester: pytest.Pytester, run: Run) -> None:
@@ -152,7 +152,7 @@ def test_a_skip_names_the_package_and_no_file_of_ours(pytester: pytest.Pytester,
     (pytester.path / "my_checks.py").write_text(BLIND)
     pytester.makepyprojecttoml("[tool.binary_checks]\nchecks = ['my_checks.py']\n")
     result = run(healthy(pytester.path), "-k", "blind", "-rs", "--junitxml=report.xml")
-    result.stdout.fnmatch_lines(["SKIPPED [[]1[]] demo-1.0-*.whl:1: not looked: no light"])
+    result.stdout.fnmatch_lines(["SKIPPED [[]1[]] demo-1.0-*.whl:1: not inspected: no light"])
     assert "items.py" not in (pytester.path / "report.xml").read_text()
 
 
