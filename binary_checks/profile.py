@@ -140,8 +140,10 @@ def _parse(text: bytes, source: str) -> dict[str, Any]:
 
     try:
         return tomllib.loads(text.decode("utf-8"))
-    except (ValueError, RecursionError) as error:  # of numbers and nests of thousands, too
-        raise ProfileError(f"profile {source}: not TOML: {str(error).splitlines()[0]}") from None
+    except (ValueError, RecursionError) as error:
+        known = isinstance(error, (tomllib.TOMLDecodeError, UnicodeDecodeError))
+        reason = str(error).splitlines()[0] if known else "numbers or nests without end"
+        raise ProfileError(f"profile {source}: not TOML: {reason}") from None
 
 
 def _profile(

@@ -230,8 +230,8 @@ def test_waivers_are_picked_by_check_and_package() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a = " + "[" * 50_000, "not TOML: .*(recursion depth exceeded|nested more than)"),
-        ("objects = " + "9" * 5_000, "not TOML: Exceeds the limit"),
+        ("a = " + "[" * 50_000, "not TOML: .*(numbers or nests without end|nested more than)"),
+        ("objects = " + "9" * 5_000, "not TOML: numbers or nests without end"),
         ("timeout = 0", "timeout: 0.0 is no span of seconds"),
         ("timeout = -inf", "timeout: -inf is no span of seconds"),
         ("timeout = nan", "timeout: nan is no span of seconds"),

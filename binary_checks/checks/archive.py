@@ -16,6 +16,7 @@ _HEXADECIMAL = len("sha256=") + 64
 """So long is the hash of a row that is not spelled as it should be."""
 _SCHEMES = frozenset({"purelib", "platlib", "headers", "scripts", "data"})
 _LONGEST_NAME = 255  # bytes on Linux (NAME_MAX), UTF-16 units on Windows and macOS: never more
+_LONGEST_PATH = 4095  # bytes on Linux (PATH_MAX without its NUL); on macOS 1,023
 _NO_NAMES = frozenset({"", ".", ".."})  # as components of a path
 
 
@@ -109,6 +110,9 @@ def uninstallable_member(package: Wheel) -> Iterator[Finding]:
     for name in sorted(files):
         if (longest := max(map(len, name.split("/")))) > _LONGEST_NAME:
             sentence = f"has a name of {longest:,} characters; no file system takes over 255"
+            yield Problem(path=name, sentence=sentence)
+        elif (size := len(name.encode("utf-8", "surrogatepass"))) > _LONGEST_PATH:
+            sentence = f"has a path of {size:,} bytes; no system takes over {_LONGEST_PATH:,}"
             yield Problem(path=name, sentence=sentence)
         if name.startswith(f"{data}/"):
             part, slash, _ = name.removeprefix(f"{data}/").partition("/")

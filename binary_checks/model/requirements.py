@@ -38,7 +38,7 @@ _PLAIN_COMPARISON = (
     r"|python_version|sys_platform)"
     r"""[ \t]*([<>]=?|[=!]=)[ \t]*(["'])([a-zA-Z][a-zA-Z0-9_-]*|[0-9]{1,4}\.[0-9]{1,4})\3[ \t]*"""
 )
-_VERSION_TEXT = r"[A-Za-z0-9.!+*_-]+"
+_VERSION_TEXT = r"[A-Za-z0-9.!+*_-]{1,200}"  # Python makes no number of thousands of digits
 _LONGEST_PLACE = 200  # characters
 _OPERATORS = {
     "==": operator.eq,

@@ -202,6 +202,7 @@ def test_a_record_that_signs_itself_is_a_problem() -> None:
         (("demo-1.0.data/evil/x.py",), "demo-1.0.data/evil/x.py", "lies in no part of demo-1.0"),
         (("demo-1.0.data/x.py",), "demo-1.0.data/x.py", "lies in no part of demo-1.0.data"),
         (("demo/" + 256 * "a",), "demo/" + 256 * "a", "has a name of 256 characters"),
+        ((2_047 * "a/" + "ab",), 2_047 * "a/" + "ab", "has a path of 4,096 bytes"),
     ],
 )
 def test_what_no_installer_can_place(names: tuple[str, ...], path: str, fault: str) -> None:

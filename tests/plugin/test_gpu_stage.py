@@ -114,7 +114,8 @@ def test_a_wrong_answer_fails_it_and_a_gap_too(
     result.stdout.fnmatch_lines(
         [
             "gpu-result-differs: installed:torch: matmul in float32 differs from the CPU's *",
-            "gpu-work-fails: installed:torch: not inspected, but gpu is required: svd: no LAPACK here",
+            "gpu-work-fails: installed:torch: not inspected, but gpu is required: "
+            "svd: no LAPACK here",
         ]
     )
 

@@ -124,7 +124,9 @@ def test_a_required_family_may_not_be_blind(pytester: pytest.Pytester, run: Run)
     pytester.makepyprojecttoml("[tool.binary_checks]\nchecks = ['my_checks.py']\n")
     result = run(healthy(pytester.path), "-k", "blind", "--binary-require", "my_checks")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["blind: demo-*: not inspected, but my_checks is required: no light"])
+    result.stdout.fnmatch_lines(
+        ["blind: demo-*: not inspected, but my_checks is required: no light"]
+    )
 
 
 def test_a_required_family_must_run(pytester: pytest.Pytester, run: Run) -> None:
