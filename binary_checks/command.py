@@ -44,15 +44,15 @@ _XDIST = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check the packages named, or print the facts of one; returns the exit status."""
-    if arguments is None:
-        withheld.take_back()
     alone = arguments is None
+    if alone:
+        withheld.take_back()
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
     _leave_out_the_folder()
-    if refusal := next(map(_refuse, filter(_refuse, arguments)), ""):
+    if refusal := next(filter(None, map(_refuse, arguments)), ""):
         _complain(refusal)
         return int(pytest.ExitCode.USAGE_ERROR)
     try:
