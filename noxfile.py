@@ -142,7 +142,7 @@ def drift(session: nox.Session) -> None:
 def wine(session: nox.Session) -> None:
     """Run the runtime half on a Windows Python under wine; further arguments go to pytest."""
     session.install("-e", ".[fast,uv]", "pip", *group("samples"))
-    tests = ["tests/environments", "tests/probes", "-m", "not gpu"]
+    tests = ["tests/places", "tests/probes", "-m", "not gpu"]
     folder = session.cache_dir / "windows"
     command = ("python", "-m", "fixtures.windows", str(folder))
     session.run(*command, *(session.posargs or tests))

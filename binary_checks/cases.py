@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from binary_checks.check import Check
+from binary_checks.declaring import Check
 from binary_checks.errors import NotApplicable, TooLarge, Unavailable
-from binary_checks.facts import Facts
+from binary_checks.gather.facts import Facts
 from binary_checks.model import (
     DeviceFile,
     ElfFile,

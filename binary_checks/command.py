@@ -16,16 +16,16 @@ from typing import NoReturn
 
 import pytest
 
-from binary_checks import withheld
 from binary_checks.errors import BinaryChecksError, NotApplicable, ProfileError, Unavailable
-from binary_checks.facts import Facts, Settings, Shelf
+from binary_checks.gather.facts import Facts, Settings, Shelf
+from binary_checks.gather.subject import Subject
 from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
 from binary_checks.model import Linkage, Package
 from binary_checks.packages import recognises
+from binary_checks.places import withheld
 from binary_checks.plugin.alone import NOTHING
 from binary_checks.plugin.sandboxing import StartsAnew
-from binary_checks.profile import find_profile, load_profile
-from binary_checks.subject import Subject
+from binary_checks.profile.reading import find_profile, load_profile
 
 UNNEEDED = (
     *("doctest", "unittest", "unraisableexception", "threadexception", "pastebin", "subtests"),
@@ -156,7 +156,7 @@ def _inspect(options: argparse.Namespace) -> None:
         if options.json:
             _print_facts(facts, symbols=options.symbols)
         else:
-            from binary_checks.summary import write_summary
+            from binary_checks.reports.summary import write_summary
 
             _print_summary(write_summary(facts.get(Package)))
     finally:
@@ -194,7 +194,7 @@ def _inspect_options() -> argparse.ArgumentParser:
 
 
 def _print_facts(facts: Facts, *, symbols: bool) -> None:
-    from binary_checks.inspection import write_facts
+    from binary_checks.documents.facts_writer import write_facts
 
     package = facts.get(Package)
     linkage = None

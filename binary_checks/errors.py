@@ -53,3 +53,7 @@ class CheckError(BinaryChecksError):
 
 class GatherError(BinaryChecksError):
     """We, the network or the environment broke while gathering; not the package's fault."""
+
+
+class BrokenDataError(Exception):
+    """Compressed bytes do not inflate to what was declared; it becomes a fault of their member."""

@@ -19,13 +19,16 @@ PACKAGE = Path(binary_checks.__file__).parent
 OURS = sorted(PACKAGE.rglob("*.py"))
 FILES = [*OURS, *sorted((ROOT / "fixtures").rglob("*.py")), *sorted((ROOT / "tests").rglob("*.py"))]
 
-LONGEST_FILE = 250
-LONGEST_TEST = 300  # one subject may have many traps, each a sentence of its own
-MAY_BE_LONGER = {
-    "test_archive.py": "every way in which two readers of one archive could disagree",
-}
+LONG = 400  # lines, from which on a file is asked what its one thought is
+LONG_THOUGHTS: dict[str, str] = {}  # by path: the answer
 PARSERS = ("elftools", "lief", "macholib", "pefile", "isal")
+TWINS = {"elf", "macho", "pe", "device", "glibc", "musl", "dyld"} | {"macos", "windows"}
+KINDS = {"wheel", "installed", "conda"}  # each has a module in several rooms
 MEANINGLESS = {"utils", "util", "helpers", "helper", "manager", "common", "misc", "data", "info"}
+SCRIPTS = sorted(
+    [*(PACKAGE / "probes").glob("*/script.py"), PACKAGE / "probes" / "process.py"]
+    + [path for path in (PACKAGE / "places" / "scripts").glob("*.py") if path.name != "__init__.py"]
+)
 FACTS = [item for item in vars(model).values() if dataclasses.is_dataclass(item)]
 
 
@@ -72,14 +75,39 @@ def test_a_file_is_one_thought(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert ast.get_docstring(ast.parse(text)) or path.parent.is_relative_to(ROOT / "tests")
     assert path.stem not in MEANINGLESS
-    if path.name not in MAY_BE_LONGER:
-        longest = LONGEST_TEST if path.is_relative_to(ROOT / "tests") else LONGEST_FILE
-        assert text.count("\n") <= longest
+    assert text.count("\n") <= LONG or named(path) in LONG_THOUGHTS, "one thought? say which"
 
 
-def test_no_file_is_exempt_in_vain() -> None:
-    lengths = {path.name: path.read_text(encoding="utf-8").count("\n") for path in FILES}
-    assert [] == [name for name in MAY_BE_LONGER if lengths.get(name, 0) <= LONGEST_TEST]
+def test_no_file_is_asked_in_vain() -> None:
+    lengths = {named(path): path.read_text(encoding="utf-8").count("\n") for path in FILES}
+    assert [] == [name for name in LONG_THOUGHTS if lengths.get(name, 0) <= LONG]
+
+
+def public_classes(path: Path) -> Iterator[str]:
+    for node in parse(path).body:
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield node.name
+
+
+def test_no_public_class_name_stands_twice() -> None:
+    """But among twins, which look alike on purpose."""
+    places: dict[str, list[str]] = {}
+    for path in OURS:
+        if path.parent.name not in TWINS:
+            for name in public_classes(path):
+                places.setdefault(name, []).append(named(path))
+    assert {} == {name: paths for name, paths in places.items() if len(paths) > 1}
+
+
+def test_no_file_name_stands_twice() -> None:
+    """But among twins, families of checks, probes, and the modules of one kind of package."""
+    places: dict[str, list[str]] = {}
+    for path in OURS:
+        kept = path.parent.name in TWINS or path.stem in {"__init__", "script", "reader"}
+        if not kept:
+            places.setdefault(path.stem, []).append(named(path))
+    twice = {name: paths for name, paths in places.items() if len(paths) > 1}
+    assert twice.keys() == KINDS & twice.keys()
 
 
 def test_functions_are_short() -> None:
@@ -93,7 +121,7 @@ def test_functions_are_short() -> None:
     assert lengths[len(lengths) * 9 // 10] < 30
 
 
-@pytest.mark.parametrize("path", sorted((PACKAGE / "probes").glob("*.py")), ids=named)
+@pytest.mark.parametrize("path", SCRIPTS, ids=named)
 def test_a_probe_is_written_in_python_3_8(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 8))
     assert tree.body
@@ -101,10 +129,9 @@ def test_a_probe_is_written_in_python_3_8(path: Path) -> None:
 
 
 def test_a_probe_is_one_self_contained_script() -> None:
-    names = {path.stem for path in (PACKAGE / "probes").glob("*.py")}
-    ours = {name: names & set(imported(PACKAGE / "probes" / f"{name}.py")) for name in names}
-    assert ours.pop("namespaces") == {"new_root"}, "it runs before any probe, in our own Python"
-    assert {"process"} >= set().union(*ours.values()), "probes lean on nothing but process.py"
+    for path in SCRIPTS:
+        ours = {other.stem for other in SCRIPTS} & set(imported(path))
+        assert ours == ({"new_root"} if path.stem == "namespaces" else set()), path
 
 
 @pytest.mark.parametrize("kind", FACTS, ids=lambda kind: kind.__name__)

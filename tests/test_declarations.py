@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from binary_checks.check import FAMILIES, Check, find_checks
-from binary_checks.explanation import explain
+from binary_checks.declaring import FAMILIES, Check, find_checks
 from binary_checks.model import Linkage, ObjectFile, Package, ProbeReport, TargetSystem
+from binary_checks.reports.explanation import explain
 
 CHECKS = find_checks()
 ROOT = Path(__file__).parents[1]

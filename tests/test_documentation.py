@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from binary_checks import model
-from binary_checks.check import find_checks
-from binary_checks.profile import KnownProblem
+from binary_checks.declaring import find_checks
+from binary_checks.profile.reading import KnownProblem
 from fixtures.documentation import is_stale
 from fixtures.values import elf_file, wheel
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
-from binary_checks.check import check
+from binary_checks.declaring import check
 from binary_checks.model import Finding, Member, NotLooked, Package, Problem, RecordRow, Wheel
 
 _UNSIGNED = ("RECORD", "RECORD.jws", "RECORD.p7s")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from binary_checks.check import Pattern, check
-from binary_checks.checks.unloaded_objects import find_unloaded
+from binary_checks.declaring import Pattern, check
+from binary_checks.knowledge.unloaded_objects import find_unloaded
 from binary_checks.model import ElfFile, Finding, Kind, Linkage, Package, PeFile, Problem
 
 # Parts of libc, and the libraries of a driver, which fit the one kernel they came with.

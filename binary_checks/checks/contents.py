@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 
-from binary_checks.check import check
+from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
     ElfFile,

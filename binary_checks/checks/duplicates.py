@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from binary_checks.check import check
-from binary_checks.checks.unloaded_objects import find_unloaded
+from binary_checks.declaring import check
+from binary_checks.knowledge.unloaded_objects import find_unloaded
 from binary_checks.model import Finding, Linkage, Package, Problem
 
 _RUNTIMES = ("openmp", "libcudart", "libstdc++", "libc++", "libtbb", "libmpi", "libpython")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from pathlib import PurePosixPath
 
-from binary_checks.check import check
-from binary_checks.checks.architectures import (
+from binary_checks.declaring import check
+from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.platform_tags import (
     architectures_of,
     formats_of,
     may_be_foreign,
 )
-from binary_checks.checks.unloaded_objects import find_unloaded, find_unread
-from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.unloaded_objects import find_unloaded, find_unread
 from binary_checks.model import (
     ElfFile,
     Finding,
@@ -26,7 +26,7 @@ from binary_checks.model import (
     TargetSystem,
     Wheel,
 )
-from binary_checks.model.phrases import name_first
+from binary_checks.wording.phrases import name_first
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
 _LARGEST_PAGE = {"aarch64": 0x10000, "ppc64le": 0x10000, "ppc64": 0x10000, "loongarch64": 0x4000}

@@ -9,8 +9,8 @@ from packaging.tags import Tag, parse_tag
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from binary_checks.check import check
-from binary_checks.checks.unloaded_objects import could_not_look
+from binary_checks.declaring import check
+from binary_checks.knowledge.unloaded_objects import could_not_look
 from binary_checks.model import (
     Finding,
     Kind,

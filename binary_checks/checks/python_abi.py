@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from binary_checks.check import check
-from binary_checks.checks.python_symbols import Owners, find_python_symbols
-from binary_checks.checks.unloaded_objects import find_unjudged, find_unread
+from binary_checks.declaring import check
+from binary_checks.knowledge.python_symbols import Owners, find_python_symbols
+from binary_checks.knowledge.unloaded_objects import find_unjudged, find_unread
 from binary_checks.model import (
     Finding,
     Interpreter,
@@ -24,8 +24,8 @@ from binary_checks.model.extensions import (
     is_extension,
     parse_extension_name,
 )
-from binary_checks.model.phrases import name_first
 from binary_checks.systems import stable_abi
+from binary_checks.wording.phrases import name_first
 
 _SHOWN = 5
 # What Py_DECREF becomes under the headers of either build.

@@ -6,19 +6,12 @@ from collections.abc import Iterator
 
 from packaging.utils import canonicalize_name
 
-from binary_checks.check import check
-from binary_checks.checks.claims import find_names_in_extras, same_version
-from binary_checks.checks.loaded_libraries import compare_report
-from binary_checks.checks.step_texts import (
-    describe_end,
-    find_gil_modules,
-    find_stranger,
-    find_unfinished,
-    read_stderr,
-    spell_dotted,
-)
+from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.claims import find_names_in_extras, same_version
+from binary_checks.knowledge.loaded_libraries import compare_report
 from binary_checks.model import (
+    Ending,
     ExtensionReport,
     Finding,
     ImportReport,
@@ -26,9 +19,16 @@ from binary_checks.model import (
     InstallReport,
     Linkage,
     NotLooked,
-    Outcome,
     Problem,
     Wheel,
+)
+from binary_checks.wording.step_texts import (
+    describe_end,
+    find_gil_modules,
+    find_stranger,
+    find_unfinished,
+    read_stderr,
+    spell_dotted,
 )
 
 
@@ -92,7 +92,7 @@ def import_fails(report: ImportReport, package: Wheel | InstalledPackage) -> Ite
     """
     extras = find_names_in_extras(package.requires_dist)
     for step in report.steps:
-        if step.outcome is Outcome.OK or step.finished:
+        if step.outcome is Ending.OK or step.finished:
             continue
         if canonicalize_name(step.missing_module.partition(".")[0]) in extras:
             needs = f"import {step.name} needs {step.missing_module}, which only an extra requires"
@@ -219,12 +219,12 @@ def extension_fails_to_load(
     """
     needed = {path for step in imports.steps for path in step.extensions}
     for step in report.steps:
-        if step.outcome is Outcome.OK:
+        if step.outcome is Ending.OK:
             continue
         named = step.name in must_import or spell_dotted(step.name) in must_import
         if not step.name:
             yield f"a process that loaded all extension modules {describe_end(step)}"
-        elif step.outcome is not Outcome.RAISED or step.name in needed or named:
+        elif step.outcome is not Ending.RAISED or step.name in needed or named:
             yield Problem(path=step.name, sentence=describe_end(step))
         elif failed := next(find_unfinished(imports.steps), None):
             sentence = f"{describe_end(step)}; whether that counts is open: {failed.sentence}"

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from binary_checks.check import check
-from binary_checks.checks.needed_versions import (
+from binary_checks.declaring import check
+from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.needed_versions import (
     describe_nodes,
     find_newer,
     lowest_policy,
     needed_of_system,
 )
-from binary_checks.checks.symbol_texts import (
-    count_undefined,
-    list_symbols,
-    spell_lacking,
-    spell_undefined,
-)
-from binary_checks.checks.unloaded_objects import find_unjudged, find_unloaded
-from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.unloaded_objects import find_unjudged, find_unloaded
 from binary_checks.model import (
     ElfFile,
     Finding,
@@ -34,7 +28,13 @@ from binary_checks.model import (
     UnresolvedSymbol,
 )
 from binary_checks.model.extensions import is_extension, module_of
-from binary_checks.model.phrases import name_first
+from binary_checks.wording.phrases import name_first
+from binary_checks.wording.symbol_texts import (
+    count_undefined,
+    list_symbols,
+    spell_lacking,
+    spell_undefined,
+)
 
 _FIRST_ON_ARM = (11, 0)
 

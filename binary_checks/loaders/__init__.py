@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from binary_checks.loaders.file_layout import Layout
 from binary_checks.loaders.image import Image, load
-from binary_checks.loaders.layout import Layout
 from binary_checks.loaders.loader import Loader
 from binary_checks.loaders.lookups import Lookups, find_own_python_symbols
-from binary_checks.loaders.requirements import sort_out
+from binary_checks.loaders.required_packages import sort_out
 from binary_checks.loaders.roots import Loadings, load_roots
 from binary_checks.loaders.searches import Answers
 from binary_checks.model import Edge, Format, Linkage, MissingVersion, Package, Rule, TargetSystem
@@ -80,8 +80,8 @@ def _simulate_linux(
 ) -> _Simulation:
     from binary_checks.loaders import glibc, musl
     from binary_checks.loaders.elf import ElfLoader
-    from binary_checks.loaders.symbols import look_up
-    from binary_checks.loaders.versions import find_missing_versions
+    from binary_checks.loaders.symbol_lookup import look_up
+    from binary_checks.loaders.version_nodes import find_missing_versions
 
     loader = ElfLoader(package, others, target, musl if target.libc == "musl" else glibc)
     loadings = _load(loader, target)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Generic, NamedTuple
 
-from binary_checks.loaders.exports import Exports
+from binary_checks.loaders.exported_symbols import Exports
 from binary_checks.loaders.image import Image
 from binary_checks.loaders.loader import Loader, ObjectT
 from binary_checks.loaders.lookups import Lookups, is_pythons

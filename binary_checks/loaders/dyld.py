@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from binary_checks.loaders.layout import Conventions, Layout
+from binary_checks.loaders.directories import Directory
+from binary_checks.loaders.file_layout import Conventions, Layout
 from binary_checks.loaders.loader import End
-from binary_checks.loaders.places import Place
 from binary_checks.loaders.searches import Searches
 from binary_checks.model import Kind, MachOFile, Package, Rule, TargetSystem
 from binary_checks.model.search_path import PREFIX, expand_load_path, normalise
@@ -38,16 +38,16 @@ class Dyld:
         self.target = target
         self.searches = Searches(self)
 
-    def begin(self, root: MachOFile) -> tuple[Place, ...]:
+    def begin(self, root: MachOFile) -> tuple[Directory, ...]:
         """Where the program lies, which ``@executable_path`` names; for Python no package."""
         programs = root.directory if root.kind is Kind.EXECUTABLE else f"{PREFIX}/bin"
-        return (Place(directory=programs, rule=Rule.EXECUTABLE_PATH),)
+        return (Directory(directory=programs, rule=Rule.EXECUTABLE_PATH),)
 
-    def hand_down(self, library: MachOFile, handed: tuple[Place, ...]) -> tuple[Place, ...]:
+    def hand_down(self, library: MachOFile, handed: tuple[Directory, ...]) -> tuple[Directory, ...]:
         """Its own LC_RPATH before those of the images that led to it."""
         program = handed[-1].directory
         own = (
-            Place(
+            Directory(
                 directory=expand_load_path(element, library.directory, program),
                 rule=Rule.RPATH,
                 absolute=element if element.startswith("/") else "",
@@ -56,12 +56,12 @@ class Dyld:
         )
         return (*own, *handed)
 
-    def search(self, library: MachOFile, handed: tuple[Place, ...]) -> tuple[Place, ...]:
+    def search(self, library: MachOFile, handed: tuple[Directory, ...]) -> tuple[Directory, ...]:
         """All run paths that were handed down to it, its own among them."""
         del library
         return handed
 
-    def find(self, library: MachOFile, name: str, places: tuple[Place, ...]) -> End[MachOFile]:
+    def find(self, library: MachOFile, name: str, places: tuple[Directory, ...]) -> End[MachOFile]:
         """What a load command means in an image with those run paths."""
         if name.startswith(_RPATH):
             return self._search(library, name.removeprefix(_RPATH), places)
@@ -96,7 +96,9 @@ class Dyld:
         del name
         return ()
 
-    def _search(self, library: MachOFile, rest: str, handed: tuple[Place, ...]) -> End[MachOFile]:
+    def _search(
+        self, library: MachOFile, rest: str, handed: tuple[Directory, ...]
+    ) -> End[MachOFile]:
         """Put each run path of the load chain in the place of ``@rpath``."""
         searched: dict[str, None] = {}
         for place in handed:

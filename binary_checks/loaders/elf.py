@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from binary_checks.loaders.layout import Layout
+from binary_checks.loaders.directories import Directory
+from binary_checks.loaders.file_layout import Layout
 from binary_checks.loaders.loader import End
-from binary_checks.loaders.places import Place
 from binary_checks.loaders.rules import LoaderRules
 from binary_checks.loaders.searches import Searches
 from binary_checks.model import ElfFile, Package, Rule, TargetSystem
@@ -29,20 +29,20 @@ class ElfLoader:
         self.target, self.rules = target, rules
         self.searches = Searches(self)
 
-    def begin(self, root: ElfFile) -> tuple[Place, ...]:
+    def begin(self, root: ElfFile) -> tuple[Directory, ...]:
         """Nothing: every search path belongs to an object."""
         del root
         return ()
 
-    def hand_down(self, library: ElfFile, handed: tuple[Place, ...]) -> tuple[Place, ...]:
+    def hand_down(self, library: ElfFile, handed: tuple[Directory, ...]) -> tuple[Directory, ...]:
         """What reaches a library's needs."""
         return self.rules.hand_down(library, handed)
 
-    def search(self, library: ElfFile, handed: tuple[Place, ...]) -> tuple[Place, ...]:
+    def search(self, library: ElfFile, handed: tuple[Directory, ...]) -> tuple[Directory, ...]:
         """Its RUNPATH, or the RPATHs handed down to it."""
         return self.rules.search(library, handed)
 
-    def find(self, library: ElfFile, name: str, places: tuple[Place, ...]) -> End[ElfFile]:
+    def find(self, library: ElfFile, name: str, places: tuple[Directory, ...]) -> End[ElfFile]:
         """What a needed name means to a library that looks there."""
         if self.rules.answers_itself(name):
             return End(resolved=f"system:{name}", rule=Rule.SYSTEM)

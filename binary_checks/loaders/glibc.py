@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 
-from binary_checks.loaders.places import Place, places
+from binary_checks.loaders.directories import Directory, places
 from binary_checks.model import ElfFile, Rule
 
 SKIPS_FOREIGN_FILES = True
@@ -29,7 +29,7 @@ _BRINGS = {
 }
 
 
-def hand_down(library: ElfFile, handed: tuple[Place, ...]) -> tuple[Place, ...]:
+def hand_down(library: ElfFile, handed: tuple[Directory, ...]) -> tuple[Directory, ...]:
     """What the library's search path means for what it loads: RPATH reaches all descendants.
 
     An object that has a RUNPATH contributes none, since ld.so then forgets its RPATH.
@@ -39,7 +39,7 @@ def hand_down(library: ElfFile, handed: tuple[Place, ...]) -> tuple[Place, ...]:
     return places(library.rpath, Rule.RPATH, library) + handed
 
 
-def search(library: ElfFile, handed: tuple[Place, ...]) -> tuple[Place, ...]:
+def search(library: ElfFile, handed: tuple[Directory, ...]) -> tuple[Directory, ...]:
     """The places for what it needs itself; a RUNPATH, even an empty one, ends all RPATHs."""
     if library.runpath:
         empty = library.runpath == ("",)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Generic
 
+from binary_checks.loaders.directories import Directory
 from binary_checks.loaders.loader import Loader, ObjectT
-from binary_checks.loaders.places import Place
 from binary_checks.loaders.searches import Answers
 from binary_checks.model import Edge, Kind, Rule
 from binary_checks.records import dataclass
@@ -57,7 +57,7 @@ class _Process(Generic[ObjectT]):
         self.objects: dict[str, ObjectT] = {}
         self.unread: list[str] = []
         self.answers: list[Answers] = []
-        self.queue: deque[tuple[ObjectT, tuple[Place, ...]]] = deque()
+        self.queue: deque[tuple[ObjectT, tuple[Directory, ...]]] = deque()
 
     def run(self) -> Image[ObjectT]:
         if self.root.kind is Kind.SHARED:
@@ -86,14 +86,14 @@ class _Process(Generic[ObjectT]):
         if self.loaded.setdefault(name, label) is label:
             self.bits |= self.loader.searches.bit(name, label)
 
-    def add(self, library: ObjectT, requested: str, handed: tuple[Place, ...]) -> None:
+    def add(self, library: ObjectT, requested: str, handed: tuple[Directory, ...]) -> None:
         """Map a library; it is searched for its own needs after those mapped before it."""
         self.objects[library.path] = library
         self.queue.append((library, self.loader.hand_down(library, handed)))
         for name in self.loader.answers_to(library, requested):
             self.call(name, self.loader.layout.label(library.path))
 
-    def satisfy(self, library: ObjectT, handed: tuple[Place, ...]) -> Answers:
+    def satisfy(self, library: ObjectT, handed: tuple[Directory, ...]) -> Answers:
         """Find, and if need be load, what the needs of a library mean."""
         search = self.loader.searches.needs_of(library, handed, self.root.path)
         if search.loaded is not None and not search.loaded & ~self.bits:
@@ -104,7 +104,7 @@ class _Process(Generic[ObjectT]):
         return search.answers if all(map(operator.is_, edges, usual)) else Answers(edges)
 
     def meet(
-        self, edge: Edge, name: str, library: ObjectT | None, handed: tuple[Place, ...]
+        self, edge: Edge, name: str, library: ObjectT | None, handed: tuple[Directory, ...]
     ) -> Edge:
         """Take what a search found, or what has that name already."""
         loaded = self.loaded.get(name)
@@ -124,7 +124,7 @@ class _Process(Generic[ObjectT]):
         return edge
 
     def take(
-        self, edge: Edge, name: str, library: ObjectT | None, handed: tuple[Place, ...]
+        self, edge: Edge, name: str, library: ObjectT | None, handed: tuple[Directory, ...]
     ) -> None:
         if edge.resolved is None:
             return

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from binary_checks.loaders.layout import Layout
-from binary_checks.loaders.places import Place
+from binary_checks.loaders.directories import Directory
+from binary_checks.loaders.file_layout import Layout
 from binary_checks.model import ObjectFile, Rule, TargetSystem
 from binary_checks.records import dataclass
 
@@ -39,16 +39,16 @@ class Loader(Protocol[ObjectT]):
     def target(self) -> TargetSystem:
         """The system that it is the loader of."""
 
-    def begin(self, root: ObjectT) -> tuple[Place, ...]:
+    def begin(self, root: ObjectT) -> tuple[Directory, ...]:
         """The places that a process looks into for whatever the loading of the root needs."""
 
-    def hand_down(self, library: ObjectT, handed: tuple[Place, ...]) -> tuple[Place, ...]:
+    def hand_down(self, library: ObjectT, handed: tuple[Directory, ...]) -> tuple[Directory, ...]:
         """The places for a library's needs and its descendants', those for itself being given."""
 
-    def search(self, library: ObjectT, handed: tuple[Place, ...]) -> tuple[Place, ...]:
+    def search(self, library: ObjectT, handed: tuple[Directory, ...]) -> tuple[Directory, ...]:
         """The places in which a library's own needs are looked for."""
 
-    def find(self, library: ObjectT, name: str, places: tuple[Place, ...]) -> End[ObjectT]:
+    def find(self, library: ObjectT, name: str, places: tuple[Directory, ...]) -> End[ObjectT]:
         """What a needed name means to a library with those places."""
 
     def called(self, name: str) -> str:

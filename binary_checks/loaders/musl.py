@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from binary_checks.loaders.places import Place, places
+from binary_checks.loaders.directories import Directory, places
 from binary_checks.model import ElfFile, Rule
 
 SKIPS_FOREIGN_FILES = False
@@ -17,7 +17,7 @@ _ITSELF = re.compile(r"lib(?:c|pthread|rt|m|dl|util|xnet)\..*|ld-musl-.*\.so\.1"
 _ORIGIN = re.compile(r"\$(?:ORIGIN|\{ORIGIN\})")
 
 
-def hand_down(library: ElfFile, handed: tuple[Place, ...]) -> tuple[Place, ...]:
+def hand_down(library: ElfFile, handed: tuple[Directory, ...]) -> tuple[Directory, ...]:
     """What the library's search path means for what it loads: RPATH and RUNPATH alike reach all."""
     rule = Rule.RUNPATH if library.runpath else Rule.RPATH
     elements = library.runpath or library.rpath
@@ -27,7 +27,7 @@ def hand_down(library: ElfFile, handed: tuple[Place, ...]) -> tuple[Place, ...]:
     return places(filter(None, elements), rule, library) + handed
 
 
-def search(library: ElfFile, handed: tuple[Place, ...]) -> tuple[Place, ...]:
+def search(library: ElfFile, handed: tuple[Directory, ...]) -> tuple[Directory, ...]:
     """The places for what it needs itself, which ``hand_down`` made from its own."""
     del library
     return handed

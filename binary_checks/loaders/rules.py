@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from binary_checks.loaders.places import Place
+from binary_checks.loaders.directories import Directory
 from binary_checks.model import ElfFile
 
 
@@ -19,10 +19,10 @@ class LoaderRules(Protocol):
     def CHECKS_VERSIONS(self) -> bool:  # noqa: N802
         """Whether symbol versions count."""
 
-    def hand_down(self, library: ElfFile, handed: tuple[Place, ...]) -> tuple[Place, ...]:
+    def hand_down(self, library: ElfFile, handed: tuple[Directory, ...]) -> tuple[Directory, ...]:
         """The places that a library's descendants inherit."""
 
-    def search(self, library: ElfFile, handed: tuple[Place, ...]) -> tuple[Place, ...]:
+    def search(self, library: ElfFile, handed: tuple[Directory, ...]) -> tuple[Directory, ...]:
         """The places for the library's own needs."""
 
     def names_of(self, library: ElfFile, requested: str) -> frozenset[str]:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Generic
 
+from binary_checks.loaders.directories import Directory
 from binary_checks.loaders.loader import End, Loader, ObjectT
-from binary_checks.loaders.places import Place
 from binary_checks.model import Dependency, Edge
 
 _OUTSIDE = ("system:", "python:")
@@ -69,7 +69,7 @@ class Searches(Generic[ObjectT]):
 
     def __init__(self, loader: Loader[ObjectT]) -> None:
         self._loader = loader
-        self._known: dict[tuple[int, tuple[Place, ...]], Search[ObjectT]] = {}
+        self._known: dict[tuple[int, tuple[Directory, ...]], Search[ObjectT]] = {}
         self._bits: dict[tuple[str, str], int] = {}
         self._shared: dict[tuple[str, ...], tuple[str, ...]] = {}
 
@@ -79,7 +79,9 @@ class Searches(Generic[ObjectT]):
             self._bits[name, label] = 1 << len(self._bits) if len(self._bits) < _BITS else 0
         return self._bits[name, label]
 
-    def needs_of(self, library: ObjectT, handed: tuple[Place, ...], root: str) -> Search[ObjectT]:
+    def needs_of(
+        self, library: ObjectT, handed: tuple[Directory, ...], root: str
+    ) -> Search[ObjectT]:
         """What a library needs, with the places that were handed down to it.
 
         The edges have the root for which they were found first.
@@ -89,7 +91,9 @@ class Searches(Generic[ObjectT]):
             self._known[key] = self._search(library, handed, root)
         return self._known[key]
 
-    def _search(self, library: ObjectT, handed: tuple[Place, ...], root: str) -> Search[ObjectT]:
+    def _search(
+        self, library: ObjectT, handed: tuple[Directory, ...], root: str
+    ) -> Search[ObjectT]:
         loader = self._loader
         places = loader.search(library, handed)
         edges: list[Edge] = []

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from binary_checks.loaders.layout import Conventions, Layout
+from binary_checks.loaders.directories import Directory
+from binary_checks.loaders.file_layout import Conventions, Layout
 from binary_checks.loaders.loader import End
-from binary_checks.loaders.places import Place
 from binary_checks.loaders.searches import Searches
 from binary_checks.model import Kind, Package, PeFile, Rule, TargetSystem
 
@@ -43,30 +43,33 @@ class WindowsLoader:
         }
         added = (*target.dll_directories, *(d for each in packages for d in each.dll_directories))
         self._others = (
-            Place(directory=_PREFIX, rule=Rule.APPLICATION),
-            *(Place(directory=each, rule=Rule.ADDED_DIRECTORY) for each in dict.fromkeys(added)),
+            Directory(directory=_PREFIX, rule=Rule.APPLICATION),
+            *(
+                Directory(directory=each, rule=Rule.ADDED_DIRECTORY)
+                for each in dict.fromkeys(added)
+            ),
         )
-        self._begun: dict[tuple[str, Kind], tuple[Place, ...]] = {}
+        self._begun: dict[tuple[str, Kind], tuple[Directory, ...]] = {}
 
-    def begin(self, root: PeFile) -> tuple[Place, ...]:
+    def begin(self, root: PeFile) -> tuple[Directory, ...]:
         """The root's directory serves all that is loaded because of it; a program has no others."""
         key = root.directory, root.kind
         if key not in self._begun:
-            own = Place(directory=root.directory, rule=Rule.SIBLING)
+            own = Directory(directory=root.directory, rule=Rule.SIBLING)
             others = () if root.kind is Kind.EXECUTABLE else self._others
             self._begun[key] = (own, *others)
         return self._begun[key]
 
-    def hand_down(self, library: PeFile, handed: tuple[Place, ...]) -> tuple[Place, ...]:
+    def hand_down(self, library: PeFile, handed: tuple[Directory, ...]) -> tuple[Directory, ...]:
         """The same for every need of one loading; what code opens by its path is one of its own."""
         return self.begin(library) if library.path in self._opened.values() else handed
 
-    def search(self, library: PeFile, handed: tuple[Place, ...]) -> tuple[Place, ...]:
+    def search(self, library: PeFile, handed: tuple[Directory, ...]) -> tuple[Directory, ...]:
         """The directories of the process."""
         del library
         return handed
 
-    def find(self, library: PeFile, name: str, places: tuple[Place, ...]) -> End[PeFile]:
+    def find(self, library: PeFile, name: str, places: tuple[Directory, ...]) -> End[PeFile]:
         """What an import descriptor means in a process with those directories."""
         return self._look_for(library, spell_dll_name(name), places)
 
@@ -94,7 +97,7 @@ class WindowsLoader:
         del name
         return ()
 
-    def _look_for(self, library: PeFile, name: str, handed: tuple[Place, ...]) -> End[PeFile]:
+    def _look_for(self, library: PeFile, name: str, handed: tuple[Directory, ...]) -> End[PeFile]:
         if _API_SET.fullmatch(name):
             return self._ask_schema(name)
         searched: dict[str, None] = {}

@@ -1,6 +1,6 @@
 """The facts: frozen values that readers and probes gather and checks judge. No I/O."""
 
-from binary_checks.model.device_code import (
+from binary_checks.model.device import (
     DeviceCode,
     DeviceContainers,
     DeviceFault,
@@ -39,7 +39,7 @@ from binary_checks.model.objects import (
     StaticArchive,
     UnreadObject,
 )
-from binary_checks.model.opened_names import OpenedNames
+from binary_checks.model.opened import OpenedNames
 from binary_checks.model.packages import (
     CondaPackage,
     Distribution,
@@ -51,15 +51,15 @@ from binary_checks.model.packages import (
     Wheel,
 )
 from binary_checks.model.probes import (
+    Ending,
     ExtensionReport,
     ImportReport,
     InstallReport,
-    Outcome,
     ProbeReport,
     Step,
 )
 from binary_checks.model.record import hash_record, is_installers
-from binary_checks.model.symbols import (
+from binary_checks.model.symbol_tables import (
     NO_SYMBOLS,
     Symbol,
     Symbols,
@@ -107,7 +107,7 @@ __all__ = [
     "Note",
     "ObjectFile",
     "OpenedNames",
-    "Outcome",
+    "Ending",
     "Package",
     "PeFile",
     "Policy",

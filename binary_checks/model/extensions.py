@@ -9,7 +9,7 @@ from collections.abc import Collection
 from packaging.tags import Tag
 
 from binary_checks.model.objects import Kind, ObjectFile
-from binary_checks.model.symbols import SymbolTable
+from binary_checks.model.symbol_tables import SymbolTable
 from binary_checks.records import dataclass
 
 _SUFFIX = re.compile(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from enum import Enum
 
-from binary_checks.model.device_code import DeviceCode, DeviceContainers, DeviceFault
-from binary_checks.model.opened_names import OpenedNames
-from binary_checks.model.symbols import NO_SYMBOLS, SymbolTable
+from binary_checks.model.device import DeviceCode, DeviceContainers, DeviceFault
+from binary_checks.model.opened import OpenedNames
+from binary_checks.model.symbol_tables import NO_SYMBOLS, SymbolTable
 from binary_checks.records import dataclass
 
 

@@ -7,7 +7,7 @@ from enum import Enum
 from binary_checks.records import dataclass
 
 
-class Outcome(str, Enum):
+class Ending(str, Enum):
     """How one probed step ended."""
 
     OK = "ok"
@@ -31,7 +31,7 @@ class Step:
     """One thing a probe did, and how it ended."""
 
     name: str  # the module, or the path of the extension
-    outcome: Outcome = Outcome.OK
+    outcome: Ending = Ending.OK
     detail: str = ""  # exception text, signal name, seconds of the limit, exit status; one line
     finished: bool = False  # the step itself was over: the outcome is how the process then ended
     stderr: str = ""  # what it wrote to stderr, cut to its last lines

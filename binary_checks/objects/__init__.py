@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from binary_checks.errors import MalformedError, TooLarge, Unavailable
 from binary_checks.model import Format, MalformedObject, ObjectFile, UnreadObject
-from binary_checks.model.source import ByteSource, Scout
+from binary_checks.model.protocols import ByteSource, Scout
 from binary_checks.objects.limits import raised_by
 from binary_checks.objects.promised_formats import promised_format, refuse
 
 if TYPE_CHECKING:
-    from binary_checks.objects.device_scout import DeviceScout
+    from binary_checks.objects.device.scout import DeviceScout
 
 __all__ = ["Raised", "announce", "read_objects", "recognise", "retained", "scout"]
 
@@ -36,11 +36,11 @@ class _Reader(Protocol):
 
 
 _READERS = {
-    Format.ELF: "elf",
-    Format.MACHO: "macho",
-    Format.PE: "pe",
-    Format.ARCHIVE: "static_archives",
-    Format.DEVICE: "device_files",
+    Format.ELF: "elf.reader",
+    Format.MACHO: "macho.reader",
+    Format.PE: "pe.reader",
+    Format.ARCHIVE: "archives",
+    Format.DEVICE: "device.reader",
 }
 _BEGINNINGS = {
     b"\x7fELF": Format.ELF,
@@ -102,7 +102,7 @@ def scout(head: bytes, size: int) -> Scout | None:
 def _find_device_scout(regions: tuple[tuple[int, int], ...], size: int) -> DeviceScout | None:
     if not regions:
         return None
-    from binary_checks.objects.device_scout import DeviceScout  # on demand
+    from binary_checks.objects.device.scout import DeviceScout  # on demand
 
     return DeviceScout(regions, size)
 

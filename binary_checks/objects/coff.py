@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from struct import Struct
 
-from binary_checks.model.source import ByteSource
+from binary_checks.model.protocols import ByteSource
 from binary_checks.objects.limits import refuse_more
 
 _FILE = Struct("<HHIIIHH")  # machine, sections, time, symbols: offset and count, optional, flags

@@ -12,15 +12,15 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from binary_checks.model import OpenedNames
-from binary_checks.model.source import ByteSource
+from binary_checks.model.protocols import ByteSource
 from binary_checks.objects.library_names import LONGEST, Spelling, read_name
 from binary_checks.objects.limits import raised
 from binary_checks.objects.ranges import intersect, merge
 from binary_checks.objects.scouts import find_scout
 
 if TYPE_CHECKING:
-    from binary_checks.objects.device_scout import DeviceScout
-    from binary_checks.objects.elf_code import IsCode
+    from binary_checks.objects.device.scout import DeviceScout
+    from binary_checks.objects.elf.code import IsCode
 
 _BLOCK = 1 << 18  # bytes read at a time of what did not stream by: they stay in the cache
 _REACH = 4 * LONGEST  # bytes looked at before and behind a place, at most

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-from binary_checks.model.source import Scout
+from binary_checks.model.protocols import Scout
 
 _Kind = TypeVar("_Kind")
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from binary_checks.errors import PackageError
 from binary_checks.model.packages import Package, Wheel
-from binary_checks.model.source import ObjectReader
+from binary_checks.model.protocols import ObjectReader
 from binary_checks.packages import wheel
-from binary_checks.packages.members import Progress
-from binary_checks.packages.preview import Preview
+from binary_checks.trees.zip.members import Progress
+from binary_checks.trees.zip.preview import Preview
 
 __all__ = ["Preview", "Progress", "open_package", "package_kind", "preview", "recognises"]
 

@@ -15,20 +15,21 @@ from packaging.utils import canonicalize_name
 from binary_checks.errors import PackageError
 from binary_checks.model import InstalledPackage, RecordRow, hash_record, is_installers
 from binary_checks.model.objects import MalformedObject, ObjectFile, UnreadObject
-from binary_checks.model.source import ObjectReader
-from binary_checks.packages import sources, wheel_texts
+from binary_checks.model.protocols import ObjectReader
+from binary_checks.packages import wheel_texts
 from binary_checks.packages.installed_files import (
     FileReading,
-    Place,
-    mentions,
+    InstalledAt,
+    does_mention,
     peek,
     read_file,
     read_objects,
     read_text,
     state_file,
 )
-from binary_checks.packages.members import Progress
-from binary_checks.packages.preview import Preview
+from binary_checks.python_code import mentions
+from binary_checks.trees.zip.members import Progress
+from binary_checks.trees.zip.preview import Preview
 
 _DIST_INFO = ".dist-info"
 _THREADS = 4
@@ -142,8 +143,8 @@ def _refuse_editable(installation: Installation, label: str) -> None:
         raise PackageError(f"{label}: an editable install, whose files lie elsewhere: install it")
 
 
-def _place(installation: Installation) -> Place:
-    return Place(site=installation.dist_info.parent, prefix=installation.prefix)
+def _place(installation: Installation) -> InstalledAt:
+    return InstalledAt(site=installation.dist_info.parent, prefix=installation.prefix)
 
 
 def _own_rows(installation: Installation, rows: Iterable[RecordRow]) -> Iterator[RecordRow]:
@@ -153,7 +154,7 @@ def _own_rows(installation: Installation, rows: Iterable[RecordRow]) -> Iterator
 
 def _open(
     installation: Installation,
-    read: Callable[[Place, RecordRow], FileReading],
+    read: Callable[[InstalledAt, RecordRow], FileReading],
     progress: Progress | None,
 ) -> InstalledPackage:
     record = _read_record(installation)
@@ -216,18 +217,18 @@ def _read_tags(wheel: wheel_texts.Headers) -> tuple[Tag, ...]:
 
 def _find_loading(
     installation: Installation, tags: Iterable[Tag], readings: Iterable[FileReading]
-) -> sources.Loading:
+) -> mentions.DllLoading:
     if not any(tag.platform.startswith("win") for tag in tags):
-        return sources.Loading()
-    from binary_checks.packages.dll_directories import find_loading  # on demand
+        return mentions.DllLoading()
+    from binary_checks.python_code.dll_directories import find_loading  # on demand
 
     members = [reading.member for reading in readings]
     site = installation.dist_info.parent
     mentioning = (
-        sources.Source(member.path, member.size, (site / member.path).read_bytes)
+        mentions.Source(member.path, member.size, (site / member.path).read_bytes)
         for member in members
-        if member.sha256 and sources.is_source(member.path)
-        if mentions(site / member.path, sources.LOADING)
+        if member.sha256 and mentions.is_source(member.path)
+        if does_mention(site / member.path, mentions.LOADING)
     )
     return find_loading(mentioning, (member.path for member in members))
 

@@ -11,17 +11,17 @@ from typing import NamedTuple
 from binary_checks.errors import PackageError
 from binary_checks.model.objects import MalformedObject, ObjectFile, UnreadObject
 from binary_checks.model.packages import Member, RecordRow
+from binary_checks.model.protocols import ObjectReader
 from binary_checks.model.record import decode_hash
-from binary_checks.model.source import ObjectReader
-from binary_checks.packages.file_bytes import FileBytes, open_bytes
-from binary_checks.packages.retention import check_extent
-from binary_checks.packages.sources import Mention
+from binary_checks.python_code.mentions import Mention
+from binary_checks.trees.file_bytes import FileBytes, open_bytes
+from binary_checks.trees.retention import check_extent
 
 _HEAD = 64  # bytes
 _BLOCK = 1 << 20
 
 
-class Place(NamedTuple):
+class InstalledAt(NamedTuple):
     """Where the rows of RECORD lead."""
 
     site: Path
@@ -54,7 +54,7 @@ def read_text(path: Path, most: int) -> bytes | None:
         return None
 
 
-def peek(place: Place, row: RecordRow) -> bytes:
+def peek(place: InstalledAt, row: RecordRow) -> bytes:
     """The first bytes of a file, none where it cannot be read."""
     try:
         path, _ = _look(place, row)
@@ -64,7 +64,7 @@ def peek(place: Place, row: RecordRow) -> bytes:
         return b""
 
 
-def state_file(place: Place, row: RecordRow) -> FileReading:
+def state_file(place: InstalledAt, row: RecordRow) -> FileReading:
     """Look whether the file is there and has its size; its hash is what RECORD says."""
     try:
         path, found = _look(place, row)
@@ -73,7 +73,7 @@ def state_file(place: Place, row: RecordRow) -> FileReading:
     return FileReading(_describe(row, place.name(path), found, decode_hash(row.hash)))
 
 
-def read_file(place: Place, row: RecordRow, reader: ObjectReader) -> FileReading:
+def read_file(place: InstalledAt, row: RecordRow, reader: ObjectReader) -> FileReading:
     """Read the file from start to end, and as an object if it is one."""
     try:
         path, found = _look(place, row)
@@ -85,7 +85,7 @@ def read_file(place: Place, row: RecordRow, reader: ObjectReader) -> FileReading
     return FileReading(_describe(row, place.name(path), found, digest), objects)
 
 
-def read_objects(place: Place, row: RecordRow, reader: ObjectReader) -> FileReading:
+def read_objects(place: InstalledAt, row: RecordRow, reader: ObjectReader) -> FileReading:
     """Read the file as an object if it is one; its hash is what RECORD says."""
     try:
         path, found = _look(place, row)
@@ -96,7 +96,7 @@ def read_objects(place: Place, row: RecordRow, reader: ObjectReader) -> FileRead
     return FileReading(_describe(row, place.name(path), found, decode_hash(row.hash)), objects)
 
 
-def _look(place: Place, row: RecordRow) -> tuple[Path, os.stat_result]:
+def _look(place: InstalledAt, row: RecordRow) -> tuple[Path, os.stat_result]:
     path = None if "\0" in row.path else place.find(row)
     if path is None:
         raise PackageError("it lies outside the environment and is not looked at")
@@ -143,7 +143,7 @@ def _hash(file: FileBytes) -> str:
     return digest.hexdigest()
 
 
-def mentions(path: Path, mention: Mention) -> bool:
+def does_mention(path: Path, mention: Mention) -> bool:
     """Whether a file mentions it, of whatever size it is."""
     search, offset = mention.search(), 0
     with open_bytes(path) as file:

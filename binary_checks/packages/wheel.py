@@ -14,13 +14,14 @@ from packaging.utils import parse_wheel_filename
 from binary_checks.errors import PackageError
 from binary_checks.model.objects import MalformedObject, ObjectFile, UnreadObject
 from binary_checks.model.packages import Member, RecordRow, Wheel
-from binary_checks.model.source import ObjectReader
-from binary_checks.packages import sources, wheel_texts
-from binary_checks.packages.archive import Archive, Entry, read_archive
-from binary_checks.packages.file_bytes import FileBytes, open_bytes
-from binary_checks.packages.inflate import expand_again
-from binary_checks.packages.layout import folders_of, place_member
-from binary_checks.packages.members import (
+from binary_checks.model.protocols import ObjectReader
+from binary_checks.packages import wheel_texts
+from binary_checks.packages.wheel_layout import folders_of, place_member
+from binary_checks.python_code import mentions
+from binary_checks.trees.file_bytes import FileBytes, open_bytes
+from binary_checks.trees.zip.directory import Archive, ZipEntry, read_archive
+from binary_checks.trees.zip.inflate import expand_again
+from binary_checks.trees.zip.members import (
     MemberReading,
     Progress,
     Read,
@@ -28,7 +29,7 @@ from binary_checks.packages.members import (
     Task,
     read_members,
 )
-from binary_checks.packages.preview import Preview, find_formats
+from binary_checks.trees.zip.preview import Preview, find_formats
 
 _DIST_INFO = ".dist-info"
 _WINDOWS = frozenset({"win32", "win_amd64", "win_arm64"})
@@ -116,27 +117,27 @@ def _seek_sources(archive: Archive, tags: Iterable[Tag]) -> Sought | None:
         return None
     names = [entry.name for entry in archive.entries]
     bundles = any(name.lower().endswith(".dll") for name in names)
-    wanted = frozenset(filter(sources.is_source, names))
-    return Sought(wanted, sources.LOADING if bundles else sources.ADDING)
+    wanted = frozenset(filter(mentions.is_source, names))
+    return Sought(wanted, mentions.LOADING if bundles else mentions.ADDING)
 
 
 def _find_loading(
     file: FileBytes, archive: Archive, readings: Sequence[MemberReading]
-) -> sources.Loading:
+) -> mentions.DllLoading:
     pairs = zip(archive.entries, readings, strict=True)
     found = [(entry, each.member) for entry, each in pairs if each.mentions and each.member.sha256]
     if not found:
-        return sources.Loading()
-    from binary_checks.packages.dll_directories import find_loading  # on demand
+        return mentions.DllLoading()
+    from binary_checks.python_code.dll_directories import find_loading  # on demand
 
     mentioning = (
-        sources.Source(member.path, member.size, partial(_read_again, file, entry))
+        mentions.Source(member.path, member.size, partial(_read_again, file, entry))
         for entry, member in found
     )
     return find_loading(mentioning, (each.member.path for each in readings))
 
 
-def _read_again(file: FileBytes, entry: Entry) -> bytes:
+def _read_again(file: FileBytes, entry: ZipEntry) -> bytes:
     return b"".join(expand_again(file, entry))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from email.parser import HeaderParser
 
 from binary_checks.model.packages import RecordRow
-from binary_checks.packages.archive import MAXIMUM_ENTRIES
+from binary_checks.trees.zip.directory import MAXIMUM_ENTRIES
 
 Headers = tuple[tuple[str, str], ...]
 Faults = tuple[str, ...]

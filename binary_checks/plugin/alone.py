@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from binary_checks import withheld
-from binary_checks.deaf import DEAF
 from binary_checks.packages import recognises
+from binary_checks.places import withheld
+from binary_checks.places.deaf import DEAF
 from binary_checks.plugin.failures import misused
 from binary_checks.plugin.items import CheckItem, PackageItem
 from binary_checks.plugin.reporting import forget

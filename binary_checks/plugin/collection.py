@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.check import FAMILIES
+from binary_checks.declaring import FAMILIES
 from binary_checks.plugin.failures import misused
 from binary_checks.plugin.items import CheckItem, PackageFile
 from binary_checks.plugin.scribe import SCRIBE, Scribe

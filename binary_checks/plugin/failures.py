@@ -15,9 +15,9 @@ from _pytest._code.code import (
 )
 
 from binary_checks.errors import BinaryChecksError
+from binary_checks.judging import Verdict, problem_line
 from binary_checks.lines import MOST, cut, one_line
 from binary_checks.model import Problem
-from binary_checks.verdict import Verdict, problem_line
 
 
 class ProblemsFound(Exception):

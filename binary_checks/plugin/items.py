@@ -12,7 +12,7 @@ import pytest
 from _pytest._code.code import ExceptionChainRepr
 
 from binary_checks.cases import Case, applicable_formats, prepare
-from binary_checks.check import Check
+from binary_checks.declaring import Check
 from binary_checks.errors import (
     CheckError,
     GatherError,
@@ -20,9 +20,8 @@ from binary_checks.errors import (
     PackageError,
     Unavailable,
 )
-from binary_checks.explanation import advice
-from binary_checks.facts import Facts
-from binary_checks.ledger import Entry, Outcome, gap
+from binary_checks.gather.facts import Facts
+from binary_checks.judging import Verdict, judge, problem_line
 from binary_checks.lines import cut, one_line
 from binary_checks.model import Package, Problem
 from binary_checks.packages import Preview
@@ -34,7 +33,8 @@ from binary_checks.plugin.failures import (
 )
 from binary_checks.plugin.progress import progress_line
 from binary_checks.plugin.session import SESSION, UNREADABLE, Session
-from binary_checks.verdict import Verdict, judge, problem_line
+from binary_checks.reports.explanation import advice
+from binary_checks.reports.ledger import Entry, Outcome, gap
 
 
 class PackageFile(pytest.File):

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from binary_checks.facts import Progress
+from binary_checks.gather.facts import Progress
 from binary_checks.lines import one_line
 
 PATIENCE = 1.0  # seconds of silence before the first line

@@ -11,13 +11,13 @@ import pytest
 
 from binary_checks import __version__
 from binary_checks.errors import GatherError
-from binary_checks.explanation import explain
-from binary_checks.found_profile import announce, say_left_out
 from binary_checks.lines import cut, one_line
 from binary_checks.plugin.failures import ProblemsAccepted, misused
 from binary_checks.plugin.items import PackageItem
 from binary_checks.plugin.scribe import ENTRY, SCRIBE, Scribe
 from binary_checks.plugin.session import DEAF_INI, SESSION, no_such_check, profile_and_checks
+from binary_checks.profile.found import announce, say_left_out
+from binary_checks.reports.explanation import explain
 
 _MISUSED = pytest.ExitCode.USAGE_ERROR
 _ENDED = (
@@ -103,7 +103,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if state is None or not state.packages or hasattr(config, "workerinput"):
         return
     if config.option.binary_sarif:
-        from binary_checks import sarif
+        from binary_checks.reports import sarif
 
         path = config.invocation_params.dir / config.option.binary_sarif
         try:

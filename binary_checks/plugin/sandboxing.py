@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from binary_checks import withheld
 from binary_checks.errors import Unavailable
+from binary_checks.places import withheld
 from binary_checks.plugin.failures import misused
-from binary_checks.profile import Profile
+from binary_checks.profile.reading import Profile
 
 if TYPE_CHECKING:
-    from binary_checks.environments import Sandbox
+    from binary_checks.places import Sandbox
 
 WITHHELD = "binary_checks_withheld"
 """What a worker of xdist's is handed under: the variables that its own environment lacks."""
@@ -33,13 +33,13 @@ def choose_sandbox(config: pytest.Config, profile: Profile) -> Sandbox | None:
     """
     if config.option.binary_static:
         return None
-    from binary_checks import environments
+    from binary_checks import places
 
     given = getattr(config, "workerinput", {}).get(WITHHELD)
     withheld.hold(given or {})
     try:
         mode = config.option.binary_sandbox
-        sandbox = environments.choose_sandbox(mode, network=profile.network)
+        sandbox = places.choose_sandbox(mode, network=profile.network)
         if not sandbox.holds and _is_ours(config):
             withheld.start_anew()
         return sandbox

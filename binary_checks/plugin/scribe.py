@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from binary_checks.explanation import advice
-from binary_checks.ledger import Entry, Ledger
+from binary_checks.judging import Verdict
 from binary_checks.lines import MOST, MOST_OF_A_RUN
 from binary_checks.plugin.failures import count_hidden, describe, plain_lines
 from binary_checks.plugin.session import SESSION
-from binary_checks.verdict import Verdict
+from binary_checks.reports.explanation import advice
+from binary_checks.reports.ledger import Entry, Ledger
 
 SCRIBE = "binary_checks_scribe"
 """The name of the one that is registered."""

@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 
 from binary_checks import packages
-from binary_checks.check import Check, demand_sound, find_checks, load_checks
+from binary_checks.declaring import Check, demand_sound, find_checks, load_checks
 from binary_checks.errors import ProfileError
-from binary_checks.facts import Facts, Settings, Shelf
-from binary_checks.found_profile import leave_out_code
-from binary_checks.ledger import Ledger
+from binary_checks.gather.facts import Facts, Settings, Shelf
+from binary_checks.gather.subject import Subject
 from binary_checks.lines import one_line
 from binary_checks.plugin.failures import misused
 from binary_checks.plugin.sandboxing import choose_sandbox
@@ -27,9 +26,10 @@ from binary_checks.plugin.subjects import (
     take_files,
     take_installed,
 )
-from binary_checks.profile import Profile, find_profile, load_profile, validate
+from binary_checks.profile.found import leave_out_code
+from binary_checks.profile.reading import Profile, find_profile, load_profile, validate
 from binary_checks.records import dataclass
-from binary_checks.subject import Subject
+from binary_checks.reports.ledger import Ledger
 
 
 @dataclass(kw_only=True)

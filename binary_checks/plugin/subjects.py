@@ -12,12 +12,12 @@ from packaging.utils import canonicalize_name
 
 from binary_checks import packages
 from binary_checks.errors import BinaryChecksError, PackageError, ProfileError
+from binary_checks.gather.subject import Subject, describe
 from binary_checks.plugin.failures import misused
-from binary_checks.subject import Subject, describe
 
 if TYPE_CHECKING:
-    from binary_checks.environments import Sandbox
-    from binary_checks.restoration import Statement
+    from binary_checks.documents.facts_reader import Statement
+    from binary_checks.places import Sandbox
 
 INSTALLED = "installed:"
 _PATIENCE = 60.0  # seconds in which an interpreter must have started
@@ -119,7 +119,7 @@ def find_subjects(
         static = config.option.binary_static
         subjects += _find_installed(folder, tuple(names), python, sandbox, static=static)
         for name in dict.fromkeys(config.option.binary_facts):
-            from binary_checks.restoration import restore
+            from binary_checks.documents.facts_reader import restore
 
             subjects = _spread(restore(folder / name), subjects)
     except (ProfileError, PackageError) as error:
@@ -140,14 +140,14 @@ def _find_installed(
     """Find each by reading alone; where that is not enough, unless static, as an import would."""
     if not names:
         return
-    from binary_checks import environments
+    from binary_checks import places
     from binary_checks.packages.installed import find_installation
 
-    read = environments.list_folders(python, timeout=_PATIENCE, site=False)
+    read = places.list_folders(python, timeout=_PATIENCE, site=False)
     for name in names:
         found = find_installation(name, read.search, read.prefix)
         if found is None and read.unread and not static:
-            run = environments.list_folders(python, timeout=_PATIENCE, sandbox=sandbox)
+            run = places.list_folders(python, timeout=_PATIENCE, sandbox=sandbox)
             found = find_installation(name, run.search, run.prefix)
         if found is None:
             lost = _say_what_is_lost(read.unread) if static else ""

@@ -8,7 +8,7 @@ import pytest
 
 from binary_checks.checks.cuda.built_with import cuda_libraries_disagree, cuda_part_missing
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Answer, CudaReport, LibraryVersions, Note, NotLooked, Outcome, Step
+from binary_checks.model import Answer, CudaReport, Ending, LibraryVersions, Note, NotLooked, Step
 from fixtures.values import wheel
 
 VERSION, MAGMA, NCCL = "demo.cuda", "demo.has_magma", "demo.has_nccl()"
@@ -66,7 +66,7 @@ def test_a_build_for_no_cuda_is_to_have_no_part() -> None:
 
 
 def test_what_could_not_be_asked_is_a_gap() -> None:
-    dead = report(step=Step(name="demo", outcome=Outcome.CRASHED), stage="import demo")
+    dead = report(step=Step(name="demo", outcome=Ending.CRASHED), stage="import demo")
     ended = "was not asked: the process ended after import demo"
     assert list(cuda_part_missing(dead, version=VERSION, parts={"magma": MAGMA})) == [
         NotLooked(sentence=f"{MAGMA} {ended}")
@@ -95,7 +95,7 @@ def test_cuda_libraries_disagree_fires_on_what_is_loaded_and_on_what_is_installe
 
 
 def test_cuda_libraries_disagree_fires_on_a_process_that_does_not_come_to_an_answer() -> None:
-    step = Step(name="versions", outcome=Outcome.RAISED, detail="AttributeError: _cudnn")
+    step = Step(name="versions", outcome=Ending.RAISED, detail="AttributeError: _cudnn")
     assert list(cuda_libraries_disagree(report(versions_step=step), PINNED)) == [
         "asking for the versions of NVIDIA's libraries raises AttributeError: _cudnn"
     ]

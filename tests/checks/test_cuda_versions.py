@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.checks.cuda.versions import cuda_in_cpu_build, cuda_versions_differ
+from binary_checks.checks.cuda.cuda_versions import cuda_in_cpu_build, cuda_versions_differ
 from binary_checks.errors import NotApplicable
 from binary_checks.model import ElfFile, Finding, Linkage, Problem
 from fixtures.linking import EXTENSION, extension, library, link, target

@@ -9,7 +9,7 @@ from binary_checks.checks.expected.libraries import (
     banned_export,
     banned_library,
 )
-from binary_checks.checks.expected.search_paths import unexpected_search_path
+from binary_checks.checks.expected.wanted_paths import unexpected_search_path
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
     Dependency,

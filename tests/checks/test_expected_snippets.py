@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from binary_checks.checks.expected.snippets import snippet_fails
+from binary_checks.checks.expected.own_snippets import snippet_fails
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Finding, Note, NotLooked, Outcome, Problem, Step
-from binary_checks.model.snippets import SnippetReport, SnippetRun
+from binary_checks.model import Ending, Finding, Note, NotLooked, Problem, Step
+from binary_checks.model.snippet_report import SnippetReport, SnippetRun
 
 CODE = {"blas": "import demo; assert demo.blas"}
 
@@ -28,17 +28,17 @@ def judge(report: SnippetReport, **options: Any) -> list[Finding]:
     ("fields", "sentence"),
     [
         (
-            {"outcome": Outcome.RAISED, "detail": "AssertionError at line 1: assert demo.blas"},
+            {"outcome": Ending.RAISED, "detail": "AssertionError at line 1: assert demo.blas"},
             "snippet blas raises AssertionError at line 1: assert demo.blas",
         ),
-        ({"outcome": Outcome.CRASHED, "detail": "SIGSEGV"}, "snippet blas crashes: SIGSEGV"),
-        ({"outcome": Outcome.HUNG, "detail": "300 s"}, "snippet blas does not end: 300 s"),
+        ({"outcome": Ending.CRASHED, "detail": "SIGSEGV"}, "snippet blas crashes: SIGSEGV"),
+        ({"outcome": Ending.HUNG, "detail": "300 s"}, "snippet blas does not end: 300 s"),
         (
-            {"outcome": Outcome.EXITED, "detail": "SystemExit(1)"},
+            {"outcome": Ending.EXITED, "detail": "SystemExit(1)"},
             "snippet blas ends the process: SystemExit(1)",
         ),
         (
-            {"outcome": Outcome.CRASHED, "detail": "SIGABRT", "finished": True},
+            {"outcome": Ending.CRASHED, "detail": "SIGABRT", "finished": True},
             "snippet blas is done, and its process then crashes: SIGABRT",
         ),
     ],

@@ -16,6 +16,7 @@ from binary_checks.checks.gpu.work import (
 )
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
+    Ending,
     GpuDevice,
     GpuHost,
     GpuReport,
@@ -23,7 +24,6 @@ from binary_checks.model import (
     Measurement,
     Note,
     NotLooked,
-    Outcome,
     Step,
 )
 from fixtures.values import wheel
@@ -50,19 +50,19 @@ def measured(step: str, **figures: float) -> GpuReport:
     ("step", "sentence"),
     [
         (
-            Step(name="rnn", outcome=Outcome.RAISED, detail="RuntimeError: CUDNN_STATUS"),
+            Step(name="rnn", outcome=Ending.RAISED, detail="RuntimeError: CUDNN_STATUS"),
             "rnn on the GPU raises RuntimeError: CUDNN_STATUS",
         ),
         (
-            Step(name="first_kernel", outcome=Outcome.HUNG, detail="300 s"),
+            Step(name="first_kernel", outcome=Ending.HUNG, detail="300 s"),
             "first_kernel on the GPU does not end: 300 s",
         ),
         (
-            Step(name="svd", outcome=Outcome.CRASHED, detail="SIGSEGV"),
+            Step(name="svd", outcome=Ending.CRASHED, detail="SIGSEGV"),
             "svd on the GPU crashes: SIGSEGV",
         ),
         (
-            Step(name="cnn", outcome=Outcome.CRASHED, detail="SIGABRT", finished=True),
+            Step(name="cnn", outcome=Ending.CRASHED, detail="SIGABRT", finished=True),
             "cnn succeeds on the GPU, and the process then crashes: SIGABRT",
         ),
     ],
@@ -171,7 +171,7 @@ def test_gpu_result_differs_is_quiet_within_the_bounds() -> None:
 
 
 def test_results_that_nobody_came_to_are_gaps() -> None:
-    failed = Step(name="svd", outcome=Outcome.RAISED)
+    failed = Step(name="svd", outcome=Ending.RAISED)
     assert list(gpu_result_differs(report(failed))) == [
         NotLooked(sentence="no step came to a result"),
         NotLooked(sentence="svd did not succeed, which gpu-work-fails says"),
@@ -181,7 +181,7 @@ def test_results_that_nobody_came_to_are_gaps() -> None:
     ]
     for check in (first_kernel_late, gpu_left_out, gpu_memory_kept):
         step = {"first_kernel_late": "first_kernel", "gpu_left_out": "every_device"}
-        dead = report(Step(name=step.get(check.__name__, "memory"), outcome=Outcome.RAISED))
+        dead = report(Step(name=step.get(check.__name__, "memory"), outcome=Ending.RAISED))
         (gap,) = check(dead)
         assert isinstance(gap, NotLooked)
         with pytest.raises(NotApplicable, match="does not have the step"):

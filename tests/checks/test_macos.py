@@ -8,8 +8,8 @@ import pytest
 from packaging.tags import mac_platforms
 
 from binary_checks.checks.macos import loading as macos
-from binary_checks.checks.macos.tags import parse_mac_tag
 from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.macos_tags import parse_mac_tag
 from binary_checks.model import Dependency, Kind, MachOFile, Note, NotLooked, Problem, Wheel
 from fixtures.values import elf_file, macho_file, member, wheel
 

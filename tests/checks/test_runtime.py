@@ -17,10 +17,10 @@ from binary_checks.checks.runtime import (
 )
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
+    Ending,
     ImportReport,
     Note,
     NotLooked,
-    Outcome,
     Step,
 )
 from fixtures.values import member, wheel
@@ -46,25 +46,25 @@ def requiring(*requirements: str) -> Any:
 @pytest.mark.parametrize(
     ("outcome", "detail", "sentence"),
     [
-        (Outcome.RAISED, "KeyError: 1 (demo.py:2)", "raises KeyError: 1 (demo.py:2)"),
-        (Outcome.LOADER_ERROR, "no libx.so", "is refused by the loader: no libx.so"),
-        (Outcome.CRASHED, "SIGSEGV", "crashes: SIGSEGV"),
-        (Outcome.HUNG, "300 s", "does not end: 300 s"),
-        (Outcome.EXITED, "exit status 3", "ends the process: exit status 3"),
+        (Ending.RAISED, "KeyError: 1 (demo.py:2)", "raises KeyError: 1 (demo.py:2)"),
+        (Ending.LOADER_ERROR, "no libx.so", "is refused by the loader: no libx.so"),
+        (Ending.CRASHED, "SIGSEGV", "crashes: SIGSEGV"),
+        (Ending.HUNG, "300 s", "does not end: 300 s"),
+        (Ending.EXITED, "exit status 3", "ends the process: exit status 3"),
     ],
 )
-def test_import_fails_fires_however_it_fails(outcome: Outcome, detail: str, sentence: str) -> None:
+def test_import_fails_fires_however_it_fails(outcome: Ending, detail: str, sentence: str) -> None:
     report = imported(outcome=outcome, detail=detail)
     assert list(import_fails(report, wheel())) == [f"import demo {sentence}"]
 
 
 def test_import_fails_fires_for_a_requirement_that_nobody_declared() -> None:
-    report = imported(outcome=Outcome.RAISED, detail="x", missing_module="absent")
+    report = imported(outcome=Ending.RAISED, detail="x", missing_module="absent")
     assert list(import_fails(report, requiring("other"))) == ["import demo raises x"]
 
 
 def test_import_fails_does_not_look_at_what_needs_an_extra() -> None:
-    report = imported("blackd", outcome=Outcome.RAISED, missing_module="aiohttp.web")
+    report = imported("blackd", outcome=Ending.RAISED, missing_module="aiohttp.web")
     needs = requiring("aiohttp>=3 ; extra == 'd'", "click", "@@ nonsense")
     sentence = "import blackd needs aiohttp.web, which only an extra requires"
     assert list(import_fails(report, needs)) == [NotLooked(sentence=sentence)]
@@ -72,11 +72,11 @@ def test_import_fails_does_not_look_at_what_needs_an_extra() -> None:
 
 def test_import_fails_is_quiet_on_success_and_on_a_bad_end_afterwards() -> None:
     assert list(import_fails(imported(), wheel())) == []
-    assert list(import_fails(imported(outcome=Outcome.CRASHED, finished=True), wheel())) == []
+    assert list(import_fails(imported(outcome=Ending.CRASHED, finished=True), wheel())) == []
 
 
 def test_import_exits_badly_fires_after_a_good_import() -> None:
-    report = imported(outcome=Outcome.CRASHED, detail="SIGABRT", finished=True)
+    report = imported(outcome=Ending.CRASHED, detail="SIGABRT", finished=True)
     expected = ["import demo succeeds, and the process then crashes: SIGABRT"]
     assert list(import_exits_badly(report)) == expected
 
@@ -85,8 +85,8 @@ def test_import_exits_badly_is_quiet_on_a_good_end() -> None:
     assert list(import_exits_badly(imported())) == []
 
 
-@pytest.mark.parametrize("outcome", [item for item in Outcome if item is not Outcome.OK])
-def test_what_follows_an_import_is_not_looked_at_when_it_fails(outcome: Outcome) -> None:
+@pytest.mark.parametrize("outcome", [item for item in Ending if item is not Ending.OK])
+def test_what_follows_an_import_is_not_looked_at_when_it_fails(outcome: Ending) -> None:
     report = imported(outcome=outcome, stderr="Fatal Python error: Aborted")
     assert list(import_exits_badly(report)) == [UNFINISHED]
     assert list(import_changes_directory(report)) == [UNFINISHED]
@@ -96,7 +96,7 @@ def test_what_follows_an_import_is_not_looked_at_when_it_fails(outcome: Outcome)
 
 
 def test_what_an_import_did_counts_when_its_process_ends_badly_afterwards() -> None:
-    ended: dict[str, Any] = {"outcome": Outcome.CRASHED, "finished": True}
+    ended: dict[str, Any] = {"outcome": Ending.CRASHED, "finished": True}
     report = imported(**ended, version="7", origin="/usr/lib/demo.py")
     assert [*version_disagrees(report, wheel())] == ["demo.__version__ is '7', METADATA says '1.0'"]
     (found,) = shadowed_import(report, wheel())
@@ -112,7 +112,7 @@ def test_import_changes_directory_fires() -> None:
 
 
 def test_import_changes_directory_fires_on_an_import_that_fails_then() -> None:
-    report = imported(outcome=Outcome.RAISED, directory_changed="/")
+    report = imported(outcome=Ending.RAISED, directory_changed="/")
     assert list(import_changes_directory(report)) == ["import demo leaves the process in /"]
 
 
@@ -204,7 +204,7 @@ def test_version_disagrees_is_quiet_on_other_spellings() -> None:
     [
         imported(),
         imported("other", version="7"),
-        imported("other", outcome=Outcome.CRASHED),
+        imported("other", outcome=Ending.CRASHED),
     ],
     ids=["no version", "another module", "another module that crashes"],
 )
@@ -230,6 +230,6 @@ def test_gil_enabled_again_is_not_for_interpreters_that_always_have_one() -> Non
 
 
 def test_a_free_threaded_import_that_crashed_is_not_looked_at() -> None:
-    step = Step(name="demo", outcome=Outcome.CRASHED)
+    step = Step(name="demo", outcome=Ending.CRASHED)
     report = ImportReport(python="CPython 3.13.1 free-threaded", steps=(step,))
     assert list(gil_enabled_again(report)) == [UNFINISHED]

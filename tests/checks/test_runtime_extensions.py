@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from binary_checks.checks.runtime import extension_fails_to_load
-from binary_checks.model import ExtensionReport, ImportReport, NotLooked, Outcome, Problem, Step
+from binary_checks.model import Ending, ExtensionReport, ImportReport, NotLooked, Problem, Step
 
 PYTHON = "CPython 3.11.7"
 
@@ -21,17 +21,17 @@ def loaded(*steps: Step, **fields: Any) -> ExtensionReport:
 
 
 def test_an_exception_in_an_extension_is_open_while_no_import_says_who_needs_it() -> None:
-    report = loaded(Step(name="demo/a.so", outcome=Outcome.RAISED, detail="KeyError: 1"))
-    (gap,) = extension_fails_to_load(report, imported(outcome=Outcome.CRASHED))
+    report = loaded(Step(name="demo/a.so", outcome=Ending.RAISED, detail="KeyError: 1"))
+    (gap,) = extension_fails_to_load(report, imported(outcome=Ending.CRASHED))
     sentence = "raises KeyError: 1; whether that counts is open: import demo did not succeed"
     assert gap == NotLooked(path="demo/a.so", sentence=sentence)
 
 
 def test_extension_fails_to_load_fires_on_every_refusal() -> None:
     report = loaded(
-        Step(name="demo/a.so", outcome=Outcome.LOADER_ERROR, detail="exports no PyInit_a"),
-        Step(name="demo/b.so", outcome=Outcome.CRASHED, detail="SIGSEGV"),
-        Step(name="", outcome=Outcome.CRASHED, detail="SIGABRT", finished=True),
+        Step(name="demo/a.so", outcome=Ending.LOADER_ERROR, detail="exports no PyInit_a"),
+        Step(name="demo/b.so", outcome=Ending.CRASHED, detail="SIGSEGV"),
+        Step(name="", outcome=Ending.CRASHED, detail="SIGABRT", finished=True),
         untried=("demo/c.so",),
     )
     assert list(extension_fails_to_load(report, imported())) == [
@@ -45,7 +45,7 @@ def test_extension_fails_to_load_fires_on_every_refusal() -> None:
 @pytest.mark.parametrize("named", ["demo.core._a", "demo/core/_a.abi3.so"])
 def test_extension_fails_to_load_fires_on_an_exception_that_matters(named: str) -> None:
     path = "demo/core/_a.abi3.so"
-    report = loaded(Step(name=path, outcome=Outcome.RAISED, detail="ImportError: no"))
+    report = loaded(Step(name=path, outcome=Ending.RAISED, detail="ImportError: no"))
     expected = [Problem(path=path, sentence="raises ImportError: no")]
     assert list(extension_fails_to_load(report, imported(extensions=(path,)))) == expected
     assert list(extension_fails_to_load(report, imported(), must_import=(named,))) == expected
@@ -53,5 +53,5 @@ def test_extension_fails_to_load_fires_on_an_exception_that_matters(named: str) 
 
 def test_extension_fails_to_load_is_quiet_on_an_optional_module_that_raises() -> None:
     # scipy 1.18's _matfuncs_sqrtm_triu imports itself half-way and never loads by name.
-    report = loaded(Step(name="demo/a.so", outcome=Outcome.RAISED), Step(name="demo/b.so"))
+    report = loaded(Step(name="demo/a.so", outcome=Ending.RAISED), Step(name="demo/b.so"))
     assert list(extension_fails_to_load(report, imported(extensions=("demo/b.so",)))) == []

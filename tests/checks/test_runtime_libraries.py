@@ -9,10 +9,10 @@ import pytest
 from binary_checks.checks.runtime import loaded_libraries_differ
 from binary_checks.model import (
     Edge,
+    Ending,
     ExtensionReport,
     Linkage,
     NotLooked,
-    Outcome,
     Problem,
     Step,
     Wheel,
@@ -119,7 +119,7 @@ def test_loaded_libraries_differ_is_quiet_about_a_library_opened_by_itself() -> 
 
 def test_loaded_libraries_differ_is_quiet_about_what_a_refused_module_would_need() -> None:
     _, linkage, package = facts((), edge("libdep.so.1", DEP))
-    steps = (Step(name=ROOT, outcome=Outcome.LOADER_ERROR),)
+    steps = (Step(name=ROOT, outcome=Ending.LOADER_ERROR),)
     report = ExtensionReport(python="CPython", libraries=(DEP,), steps=steps)
     (found,) = loaded_libraries_differ(report, linkage, package)
     assert isinstance(found, NotLooked)
@@ -129,8 +129,8 @@ def test_a_module_that_the_process_never_had_is_not_looked_at() -> None:
     _, linkage, package = facts((ROOT,))
     steps = (
         Step(name=ROOT),
-        Step(name="demo/_b.so", outcome=Outcome.LOADER_ERROR),
-        Step(name="", outcome=Outcome.CRASHED, finished=True),
+        Step(name="demo/_b.so", outcome=Ending.LOADER_ERROR),
+        Step(name="", outcome=Ending.CRASHED, finished=True),
     )
     untried = ("demo/_c.so",)
     report = ExtensionReport(python="CPython", libraries=(ROOT,), steps=steps, untried=untried)

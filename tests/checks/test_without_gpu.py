@@ -21,10 +21,10 @@ from binary_checks.model import (
     DeviceContainers,
     DeviceKind,
     DeviceTarget,
+    Ending,
     GpuDevice,
     GpuHost,
     NotLooked,
-    Outcome,
     Step,
 )
 from fixtures.values import elf_file, wheel
@@ -54,37 +54,37 @@ def said(question: str, value: Any = None, error: str = "") -> CudaReport:
     ("outcome", "detail", "stage", "sentence"),
     [
         (
-            Outcome.RAISED,
+            Ending.RAISED,
             "ImportError: libcuda.so.1: cannot open shared object file",
             "import demo",
             "without a GPU, import demo raises ImportError: libcuda.so.1: cannot open shared "
             "object file",
         ),
         (
-            Outcome.HUNG,
+            Ending.HUNG,
             "300 s at demo/cuda.py:7 in init < demo/__init__.py:1 in <module>",
             "import demo",
             "without a GPU, import demo does not end: 300 s at demo/cuda.py:7 in init < "
             "demo/__init__.py:1 in <module>",
         ),
         (
-            Outcome.CRASHED,
+            Ending.CRASHED,
             "SIGSEGV",
             AVAILABLE,
             "without a GPU, demo.is_available() crashes: SIGSEGV",
         ),
-        (Outcome.EXITED, "exit status 1", "", "without a GPU, the process ends the process: exit"),
+        (Ending.EXITED, "exit status 1", "", "without a GPU, the process ends the process: exit"),
     ],
 )
 def test_unusable_without_gpu_fires_however_it_ends(
-    outcome: Outcome, detail: str, stage: str, sentence: str
+    outcome: Ending, detail: str, stage: str, sentence: str
 ) -> None:
     (found,) = unusable_without_gpu(report(outcome=outcome, detail=detail, stage=stage))
     assert str(found).startswith(sentence)
 
 
 def test_unusable_without_gpu_fires_on_a_bad_end_after_all_was_answered() -> None:
-    ended = report(outcome=Outcome.CRASHED, detail="SIGABRT", finished=True)
+    ended = report(outcome=Ending.CRASHED, detail="SIGABRT", finished=True)
     expected = "without a GPU, import demo succeeds, and the process crashes: SIGABRT"
     assert list(unusable_without_gpu(ended)) == [expected]
 
@@ -247,7 +247,7 @@ def test_cuda_architectures_misreported_is_quiet_when_all_are_there() -> None:
 
 
 def test_a_question_that_was_not_reached_is_a_gap_and_no_pass() -> None:
-    dead = report(outcome=Outcome.CRASHED, stage="import demo")
+    dead = report(outcome=Ending.CRASHED, stage="import demo")
     gap = "was not asked: the process ended after import demo"
     for found, question in (
         (gpu_claimed_without_one(dead, available=AVAILABLE), AVAILABLE),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import PackageError
-from binary_checks.subject import Subject
+from binary_checks.gather.subject import Subject
 from fixtures.build_wheel import build_wheel
 from fixtures.fuzz import target_elf, target_macho, target_pe
 from fixtures.fuzz.judging import WheelJudge, judge_subject

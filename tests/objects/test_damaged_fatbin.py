@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from binary_checks.model import DeviceFile
-from binary_checks.objects import device_sections, read_objects
+from binary_checks.objects import read_objects
+from binary_checks.objects.device import sections as device_sections
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import bundle, compressed_bundle, container, entry
 from fixtures.samples import read_fatbin_sample

@@ -9,10 +9,10 @@ import pytest
 
 from binary_checks import objects
 from binary_checks.model import ObjectFile
-from binary_checks.objects import device_scout
-from binary_checks.objects.device_scout import DeviceScout
-from binary_checks.objects.device_walk import Ask, Walk
-from binary_checks.packages.retention import MemorySource, RetainedSource
+from binary_checks.objects.device import scout as device_scout
+from binary_checks.objects.device.scout import DeviceScout
+from binary_checks.objects.device.walk import Ask, Walk
+from binary_checks.trees.retention import MemorySource, RetainedSource
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import bundle, compressed_bundle, container, entry
 from fixtures.samples import read_fatbin_sample

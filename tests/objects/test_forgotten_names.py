@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from binary_checks.model import ElfFile
-from binary_checks.objects import elf, elf_symbols
-from binary_checks.packages.retention import MemorySource
+from binary_checks.objects.elf import reader as elf
+from binary_checks.objects.elf import symbols as elf_symbols
+from binary_checks.trees.retention import MemorySource
 from fixtures.build_elf import ElfSymbol, build_elf
 
 

@@ -9,31 +9,24 @@ import pytest
 
 from binary_checks.errors import Unavailable
 from binary_checks.model import DeviceContainers, MachOFile, PeFile, StaticArchive, UnreadObject
-from binary_checks.objects import (
-    coff,
-    cubins,
-    elf_dynamic,
-    elf_header,
-    elf_notes,
-    elf_sections,
-    elf_symbol_count,
-    elf_symbols,
-    fatbin,
-    hip_bundles,
-    macho_commands,
-    macho_nlist,
-    macho_signature,
-    macho_trie,
-    pe_debug,
-    pe_exports,
-    pe_header,
-    pe_names,
-    pe_sections,
-    read_objects,
-    retained,
-    scout,
-)
-from binary_checks.objects.macho_commands import LC_CODE_SIGNATURE, LC_SYMTAB
+from binary_checks.objects import coff, read_objects, retained, scout
+from binary_checks.objects.device import cubins, fatbin, hip_bundles
+from binary_checks.objects.elf import dynamic as elf_dynamic
+from binary_checks.objects.elf import header as elf_header
+from binary_checks.objects.elf import notes as elf_notes
+from binary_checks.objects.elf import sections as elf_sections
+from binary_checks.objects.elf import symbol_count as elf_symbol_count
+from binary_checks.objects.elf import symbols as elf_symbols
+from binary_checks.objects.macho import commands as macho_commands
+from binary_checks.objects.macho import nlist as macho_nlist
+from binary_checks.objects.macho import signature as macho_signature
+from binary_checks.objects.macho import trie as macho_trie
+from binary_checks.objects.macho.commands import LC_CODE_SIGNATURE, LC_SYMTAB
+from binary_checks.objects.pe import debug as pe_debug
+from binary_checks.objects.pe import exports as pe_exports
+from binary_checks.objects.pe import header as pe_header
+from binary_checks.objects.pe import names as pe_names
+from binary_checks.objects.pe import sections as pe_sections
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.build_fatbin import archive, bundle, container, entry
 from fixtures.samples import read_fatbin_sample, read_macho_sample, read_pe_sample

@@ -9,7 +9,7 @@ import pytest
 
 from binary_checks.model import Dependency, Kind, MachOFile, Symbol, Symbols
 from binary_checks.objects import read_objects
-from binary_checks.objects.macho_commands import (
+from binary_checks.objects.macho.commands import (
     LC_DYLD_CHAINED_FIXUPS,
     LC_DYLD_INFO_ONLY,
     LC_LOAD_DYLIB,

@@ -8,9 +8,9 @@ import pytest
 
 from binary_checks.model import MachOFile, MalformedObject
 from binary_checks.objects import read_objects
-from binary_checks.objects.macho_commands import LC_ID_DYLIB, LC_RPATH, LC_UUID
-from binary_checks.objects.macho_opcodes import find_opcode_faults
-from binary_checks.objects.macho_segments import MachSection, Segment
+from binary_checks.objects.macho.commands import LC_ID_DYLIB, LC_RPATH, LC_UUID
+from binary_checks.objects.macho.opcodes import find_opcode_faults
+from binary_checks.objects.macho.segments import MachSection, Segment
 from fixtures.samples import read_macho_sample
 from tests.objects.byte_sources import Bytes
 from tests.objects.macho_bytes import patched, place_of

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from binary_checks import objects
 from binary_checks.model import MachOFile
-from binary_checks.objects.macho_pages import PageScout
-from binary_checks.packages.retention import RetainedSource, retain
+from binary_checks.objects.macho.pages import PageScout
+from binary_checks.trees.retention import RetainedSource, retain
 from fixtures.samples import expected_macho_facts, read_macho_sample
 from tests.objects.byte_sources import Bytes
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from binary_checks.model import OpenedNames
 from binary_checks.objects import opened_names
-from binary_checks.objects.device_scout import DeviceScout
+from binary_checks.objects.device.scout import DeviceScout
 from binary_checks.objects.library_names import ELF_NAMES, PE_NAMES, Spelling
 from binary_checks.objects.opened_names import NameScout, find_opened
 from binary_checks.objects.scouts import Scouts

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from binary_checks.model import Format, Kind, MalformedObject, StaticArchive, UnreadObject
-from binary_checks.objects import read_objects, static_archives
+from binary_checks.objects import archives as static_archives
+from binary_checks.objects import read_objects
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import archive, coff, container, entry
 from tests.objects.byte_sources import Bytes

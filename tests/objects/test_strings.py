@@ -9,8 +9,8 @@ import pytest
 from binary_checks import objects
 from binary_checks.model import ElfFile, MachOFile, MalformedObject, OpenedNames, PeFile
 from binary_checks.objects import read_objects
-from binary_checks.objects.macho_commands import LC_SEGMENT_64
-from binary_checks.packages.retention import retain
+from binary_checks.objects.macho.commands import LC_SEGMENT_64
+from binary_checks.trees.retention import retain
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.samples import read_macho_sample
 from tests.objects.byte_sources import Bytes

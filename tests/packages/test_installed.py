@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from binary_checks import objects
+from binary_checks.documents.facts_writer import record_sha256
 from binary_checks.errors import PackageError
-from binary_checks.inspection import record_sha256
 from binary_checks.model import Format, InstalledPackage, Wheel
 from binary_checks.packages import installed, open_package
 from binary_checks.packages.installed import Installation, find_installation, read_record_sha256

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.deaf import DEAF
-from binary_checks.environments import index_settings, installers, pip_command
+from binary_checks.places import index_settings, installers, pip_command
+from binary_checks.places.deaf import DEAF
 from fixtures.package_index import serve_index
 from tests.plugin.conftest import healthy
 

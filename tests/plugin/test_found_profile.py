@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.check import find_checks
-from binary_checks.found_profile import CODE
+from binary_checks.declaring import find_checks
+from binary_checks.profile.found import CODE
 from tests.plugin.conftest import healthy
 
 HARMLESS = {

@@ -25,7 +25,7 @@ PLUGIN = """
 import json, os, sys
 sys.path.insert(0, {root!r})
 from pathlib import Path
-from binary_checks.environments import run
+from binary_checks.places import running as run
 from fixtures.gpu.answers import SOUND, StandIn, change
 
 answers = SOUND[{profile!r}]
@@ -96,7 +96,7 @@ def test_where_all_is_well_it_passes_and_runs_nothing_else(
     # The host comes first: once before anything else is done, once with the package.
     assert asked[:2] == ["gpu_host", "gpu_host"]
     assert set(asked) - {"ask_module"} == set(expected)
-    scripts = {Path(command[-1]).stem for command in ran["started"]}
+    scripts = {Path(command[-1]).parent.name for command in ran["started"]}
     assert scripts <= {"list_folders", "identify", "gpu_torch"}  # the last only lists its steps
 
 

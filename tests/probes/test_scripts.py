@@ -13,16 +13,27 @@ from typing import Any
 
 import pytest
 
-from binary_checks.check import load_checks
-from binary_checks.environments.run import run_probe
-from binary_checks.environments.target import identify
-from binary_checks.model import Outcome
+from binary_checks.declaring import load_checks
+from binary_checks.model import Ending
+from binary_checks.places.interpreter import identify
+from binary_checks.places.running import run_probe
 from fixtures.environments import find_interpreters
 
 FOLDER = Path(str(resources.files("binary_checks.probes")))
-SCRIPTS = sorted(path for path in FOLDER.glob("*.py") if path.name != "__init__.py")
+STARTERS = Path(str(resources.files("binary_checks.places.scripts")))
+SCRIPTS = sorted(
+    [*FOLDER.glob("*/script.py"), FOLDER / "process.py"]
+    + [path for path in STARTERS.glob("*.py") if path.name != "__init__.py"]
+)
 LAUNCHERS = {"namespaces", "new_root"}  # they start a probe, by our own interpreter
-each_script = pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+SCRIPTS.remove(STARTERS / "held_pip.py")  # it runs pip, in an interpreter that has one
+
+
+def name_script(path: Path) -> str:
+    return path.parent.name if path.stem == "script" else path.stem
+
+
+each_script = pytest.mark.parametrize("path", SCRIPTS, ids=name_script)
 
 
 @each_script
@@ -39,7 +50,7 @@ def test_a_probe_imports_the_standard_library_alone(path: Path) -> None:
         elif isinstance(node, ast.ImportFrom):
             names.add(str(node.module))
     # The packaging that a request names is loaded from its path, and missed without harm.
-    allowed = {"packaging.tags"} if path.stem == "identify" else set()
+    allowed = {"packaging.tags"} if name_script(path) == "identify" else set()
     allowed |= LAUNCHERS if path.stem in LAUNCHERS else set()
     outside = {
         name for name in names - allowed if name.partition(".")[0] not in sys.stdlib_module_names
@@ -48,7 +59,7 @@ def test_a_probe_imports_the_standard_library_alone(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in SCRIPTS if path.stem not in LAUNCHERS], ids=lambda path: path.stem
+    "path", [path for path in SCRIPTS if path.stem not in LAUNCHERS], ids=name_script
 )
 def test_a_probe_leaves_the_import_of_typing_to_the_package(path: Path) -> None:
     read = "import sys; code = open(sys.argv[1], encoding='utf-8').read()"
@@ -93,7 +104,7 @@ def test_every_probe_runs_on_every_interpreter_at_hand(
 ) -> None:
     request = {"site_packages": str(tmp_path), **asked}
     result = run_probe(python, script, request, timeout=60)
-    assert (result.outcome, result.stderr) == (Outcome.OK, "")
+    assert (result.outcome, result.stderr) == (Ending.OK, "")
     assert dict(result.answer) | expected == dict(result.answer)
 
 
@@ -104,7 +115,8 @@ def import_probe(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def load(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
     monkeypatch.setitem(sys.modules, f"probe_{name}", sys)  # put back what load_checks sets
-    return load_checks(str(FOLDER / f"{name}.py"), f"probe_{name}")
+    path = FOLDER / "process.py" if name == "process" else FOLDER / name / "script.py"
+    return load_checks(str(path), f"probe_{name}")
 
 
 def test_the_loaders_refusal_is_found_below_what_a_package_makes_of_it(

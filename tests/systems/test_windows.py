@@ -7,8 +7,8 @@ import re
 import pytest
 
 from binary_checks.model.system import SystemLibrary
-from binary_checks.systems import windows
-from binary_checks.systems.windows import (
+from binary_checks.systems import windows_libraries as windows
+from binary_checks.systems.windows_libraries import (
     MEDIA_LIBRARIES,
     api_set_known,
     api_sets,

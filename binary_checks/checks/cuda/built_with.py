@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
-from binary_checks.check import check
-from binary_checks.checks.cuda.answers import demand_option, find_answer, find_gap
-from binary_checks.checks.nvidia_versions import (
+from binary_checks.declaring import check
+from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.cuda_answers import demand_option, find_answer, find_gap
+from binary_checks.knowledge.nvidia_versions import (
     compare_installed,
     compare_loaded,
     find_pins,
     find_untold,
 )
-from binary_checks.checks.step_texts import describe_end
-from binary_checks.errors import NotApplicable
-from binary_checks.model import CudaReport, Distribution, Finding, Note, NotLooked, Outcome
+from binary_checks.model import CudaReport, Distribution, Ending, Finding, Note, NotLooked
+from binary_checks.wording.step_texts import describe_end
 
 
 @check
@@ -79,16 +79,16 @@ def cuda_libraries_disagree(
     """
     step = report.versions_step
     if step is None:
-        if report.step.outcome is not Outcome.OK:
+        if report.step.outcome is not Ending.OK:
             yield find_gap(report, "the version of each library")
             return
         raise NotApplicable("the build is not for CUDA")
-    if step.outcome is not Outcome.OK:
+    if step.outcome is not Ending.OK:
         what = "and the process then " if step.finished else ""
         yield f"asking for the versions of NVIDIA's libraries {what}{describe_end(step)}"
     for sentence in find_untold(report.versions, compiled) if report.versions else ():
         yield NotLooked(sentence=sentence)
-    if not report.versions and step.outcome is Outcome.OK:
+    if not report.versions and step.outcome is Ending.OK:
         raise NotApplicable("the package loads none of NVIDIA's libraries, and none is installed")
     pins = find_pins(package)
     for each in report.versions:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from binary_checks.check import check
-from binary_checks.checks.cuda.device_containers import (
+from binary_checks.declaring import check
+from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.device_containers import (
     DRIVEN,
     FORMATS,
     find_carriers,
@@ -24,8 +25,7 @@ from binary_checks.checks.cuda.device_containers import (
     tell_gaps,
     tell_unread,
 )
-from binary_checks.checks.unloaded_objects import find_unread
-from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.unloaded_objects import find_unread
 from binary_checks.model import DeviceKind, Finding, Package, Problem
 
 

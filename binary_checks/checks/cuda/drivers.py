@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from binary_checks.check import check
-from binary_checks.checks.cuda.builds import demand_cuda
-from binary_checks.checks.cuda.loadings import Loading, find_imported, find_loadings, is_eager
-from binary_checks.checks.nvidia_names import DRIVER_LIBRARIES
-from binary_checks.checks.python_dlls import is_python_dll
-from binary_checks.checks.unloaded_objects import find_unloaded
-from binary_checks.checks.visual_cpp import is_debug_runtime, is_redistributable
+from binary_checks.declaring import check
+from binary_checks.knowledge.cuda_builds import demand_cuda
+from binary_checks.knowledge.loadings import Loading, find_imported, find_loadings, is_eager
+from binary_checks.knowledge.nvidia_names import DRIVER_LIBRARIES
+from binary_checks.knowledge.python_dlls import is_python_dll
+from binary_checks.knowledge.unloaded_objects import find_unloaded
+from binary_checks.knowledge.visual_cpp import is_debug_runtime, is_redistributable
 from binary_checks.model import Edge, Finding, Linkage, Note, NotLooked, Package, Problem
-from binary_checks.model.phrases import name_first
+from binary_checks.wording.phrases import name_first
 
 _OUTSIDE = ("wheel:", "system:", "python:")
 

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from binary_checks.check import check
-from binary_checks.checks.cuda.builds import demand_cuda
-from binary_checks.checks.cuda.loadings import Loading, find_imported, find_loadings
-from binary_checks.checks.nvidia_names import is_driver_library
-from binary_checks.checks.unloaded_objects import find_unloaded
+from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.cuda_builds import demand_cuda
+from binary_checks.knowledge.loadings import Loading, find_imported, find_loadings
+from binary_checks.knowledge.nvidia_names import is_driver_library
+from binary_checks.knowledge.unloaded_objects import find_unloaded
 from binary_checks.model import (
     Edge,
     ElfFile,
@@ -24,7 +24,7 @@ from binary_checks.model import (
     Problem,
     Rule,
 )
-from binary_checks.model.phrases import name_first
+from binary_checks.wording.phrases import name_first
 
 _LIBRARIES = (
     "libcublas*",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from binary_checks.check import check
-from binary_checks.checks.cuda.answers import (
+from binary_checks.declaring import check
+from binary_checks.knowledge.cuda_answers import (
     demand_option,
     disagree,
     find_answer,
@@ -15,9 +15,9 @@ from binary_checks.checks.cuda.answers import (
     find_visible,
     generation,
 )
-from binary_checks.checks.nvidia_names import cuda_of_label, cuda_of_name, is_for_cpu
-from binary_checks.checks.step_texts import describe_end
-from binary_checks.model import CudaReport, Distribution, Finding, Outcome
+from binary_checks.knowledge.nvidia_names import cuda_of_label, cuda_of_name, is_for_cpu
+from binary_checks.model import CudaReport, Distribution, Ending, Finding
+from binary_checks.wording.step_texts import describe_end
 
 
 @check
@@ -41,7 +41,7 @@ def unusable_without_gpu(
     step = report.step
     if step.finished:
         yield f"without a GPU, import {step.name} succeeds, and the process {describe_end(step)}"
-    elif step.outcome is not Outcome.OK:
+    elif step.outcome is not Ending.OK:
         yield f"without a GPU, {report.stage or 'the process'} {describe_end(step)}"
     yield from find_visible(report)
 

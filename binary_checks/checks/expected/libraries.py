@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase, translate
 
-from binary_checks.check import check
-from binary_checks.checks.unloaded_objects import find_unread
+from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.unloaded_objects import find_unread
 from binary_checks.model import (
     ElfFile,
     Finding,
@@ -20,7 +20,7 @@ from binary_checks.model import (
     PeFile,
     Problem,
 )
-from binary_checks.model.phrases import name_first
+from binary_checks.wording.phrases import name_first
 
 
 @check(enabled=False)

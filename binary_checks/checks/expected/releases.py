@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta, timezone
 
 from packaging.version import Version
 
-from binary_checks.check import Pattern, check
+from binary_checks.declaring import Pattern, check
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Finding, NotLooked, Problem, Wheel
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from binary_checks.check import check
-from binary_checks.checks.nvidia_versions import compare_loaded, find_pins, find_untold
+from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.nvidia_versions import compare_loaded, find_pins, find_untold
 from binary_checks.model import (
     Distribution,
+    Ending,
     Finding,
     GpuReport,
     Measurement,
     Note,
     NotLooked,
-    Outcome,
 )
 
 _OTHER_FIGURES = frozenset({"seconds", "devices", "bytes kept", "bytes returned"})
@@ -59,7 +59,7 @@ def gpu_result_differs(
                 f"{bound:g} of it"
             )
     for step in report.steps:
-        if step.outcome is not Outcome.OK and not step.finished:
+        if step.outcome is not Ending.OK and not step.finished:
             yield NotLooked(sentence=f"{step.name} did not succeed, which gpu-work-fails says")
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from binary_checks.check import check
-from binary_checks.checks.gpu.figures import find_untried, read_figure, spell_host
-from binary_checks.checks.step_texts import describe_end
+from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Finding, GpuReport, Note, NotLooked, Outcome
+from binary_checks.knowledge.gpu_figures import find_untried, read_figure, spell_host
+from binary_checks.model import Ending, Finding, GpuReport, Note, NotLooked
+from binary_checks.wording.step_texts import describe_end
 
 
 @check
@@ -42,7 +42,7 @@ def gpu_work_fails(
     for step in report.steps:
         if step.finished:
             yield f"{step.name} succeeds on the GPU, and the process then {describe_end(step)}"
-        elif step.outcome is not Outcome.OK:
+        elif step.outcome is not Ending.OK:
             yield f"{step.name} on the GPU {describe_end(step)}"
     for name, reason in report.untried:
         yield NotLooked(sentence=f"{name}: {reason}")

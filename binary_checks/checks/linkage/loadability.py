@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from binary_checks.check import check
+from binary_checks.declaring import check
 from binary_checks.model import ElfFile, Finding, Kind, NotLooked, ObjectFile, StaticArchive
 from binary_checks.model.extensions import parse_extension_name
 

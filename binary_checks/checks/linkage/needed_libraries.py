@@ -5,20 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from binary_checks.check import check
-from binary_checks.checks.linkage.search_texts import (
-    is_executable,
-    owners,
-    spell_directories,
-    spell_lack,
-    spell_search,
-    spell_stray,
-)
-from binary_checks.checks.nvidia_names import is_driver_library
-from binary_checks.checks.python_dlls import is_python_dll
-from binary_checks.checks.unloaded_objects import find_unloaded
-from binary_checks.checks.visual_cpp import is_debug_runtime, is_redistributable
+from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.nvidia_names import is_driver_library
+from binary_checks.knowledge.python_dlls import is_python_dll
+from binary_checks.knowledge.unloaded_objects import find_unloaded
+from binary_checks.knowledge.visual_cpp import is_debug_runtime, is_redistributable
 from binary_checks.model import (
     Edge,
     ElfFile,
@@ -34,6 +26,14 @@ from binary_checks.model import (
 )
 from binary_checks.model.extensions import is_extension
 from binary_checks.model.search_path import Directories, directories, expand, shorten
+from binary_checks.wording.search_texts import (
+    is_executable,
+    owners,
+    spell_directories,
+    spell_lack,
+    spell_search,
+    spell_stray,
+)
 
 _DRIVERS = (
     "nvcuda.dll",

@@ -6,11 +6,11 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from fnmatch import fnmatchcase
 
-from binary_checks.check import check
-from binary_checks.checks.python_dlls import is_python_dll
-from binary_checks.checks.unloaded_objects import find_unloaded
-from binary_checks.checks.visual_cpp import is_debug_runtime, is_redistributable
+from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.python_dlls import is_python_dll
+from binary_checks.knowledge.unloaded_objects import find_unloaded
+from binary_checks.knowledge.visual_cpp import is_debug_runtime, is_redistributable
 from binary_checks.model import (
     Finding,
     Format,
@@ -22,8 +22,8 @@ from binary_checks.model import (
     Problem,
     TargetSystem,
 )
-from binary_checks.model.phrases import name_first
 from binary_checks.records import dataclass
+from binary_checks.wording.phrases import name_first
 
 _DRIVERS = (
     "libcuda.so*",

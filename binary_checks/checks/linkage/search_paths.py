@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from binary_checks.check import check
-from binary_checks.checks.linkage.search_texts import spell_elements, spell_empty_elements
+from binary_checks.declaring import check
 from binary_checks.model import (
     Dependency,
     ElfFile,
@@ -23,6 +22,7 @@ from binary_checks.model.search_path import (
     path_elements,
     shorten,
 )
+from binary_checks.wording.search_texts import spell_elements, spell_empty_elements
 
 _OF_MACOS = ("/usr/lib/", "/System/")
 """Where macOS has its own libraries: what is written in Swift names /usr/lib/swift, and may."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from binary_checks.check import check
-from binary_checks.checks.macos.tags import (
+from binary_checks.declaring import check
+from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.macos_tags import (
     FIRST_BY_YEARS,
     lowest_claims,
     parse_mac_tag,
@@ -13,7 +14,6 @@ from binary_checks.checks.macos.tags import (
     read_version,
     spell_processor,
 )
-from binary_checks.errors import NotApplicable
 from binary_checks.model import (
     Finding,
     Kind,

@@ -7,12 +7,12 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import takewhile
 
-from binary_checks.check import check
-from binary_checks.checks.macos.tags import lowest_claims, plain_architecture, spell_processor
+from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.macos_tags import lowest_claims, plain_architecture, spell_processor
 from binary_checks.model import Finding, Kind, MachOFile, Note, Package, Wheel
 from binary_checks.model.extensions import is_extension, parse_extension_name
-from binary_checks.model.phrases import name_first
+from binary_checks.wording.phrases import name_first
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
 _CURRENT = frozenset({"x86_64", "aarch64"})

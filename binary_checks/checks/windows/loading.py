@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from binary_checks.check import check
-from binary_checks.checks.linkage.search_texts import may_be_brought
-from binary_checks.checks.python_dlls import (
+from binary_checks.declaring import check
+from binary_checks.knowledge.python_dlls import (
     acceptable_dlls,
     are_for_any_python,
     is_of_one_version,
     is_python_dll,
 )
-from binary_checks.checks.unloaded_objects import find_unread
-from binary_checks.checks.visual_cpp import (
+from binary_checks.knowledge.unloaded_objects import find_unread
+from binary_checks.knowledge.visual_cpp import (
     is_debug_runtime,
     is_redistributable,
     may_be_anybodys,
@@ -32,7 +31,8 @@ from binary_checks.model import (
     Problem,
     Wheel,
 )
-from binary_checks.model.phrases import name_first
+from binary_checks.wording.phrases import name_first
+from binary_checks.wording.search_texts import may_be_brought
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
 _ZEROED_MUTEX = (14, 40)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from binary_checks.check import check
+from binary_checks.declaring import check
 from binary_checks.model import Finding, Kind, NotLooked, PeFile
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)

@@ -1,0 +1,135 @@
+"""Whether all that a package says of CUDA speaks of one CUDA."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from binary_checks.declaring import check
+from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.cuda_builds import demand_cuda
+from binary_checks.knowledge.loadings import Loading, find_loadings
+from binary_checks.knowledge.nvidia_names import (
+    cuda_of_label,
+    cuda_of_library,
+    cuda_of_name,
+    cuda_of_requirement,
+    is_cuda_library,
+    is_driver_library,
+    is_for_cpu,
+)
+from binary_checks.knowledge.unloaded_objects import find_unloaded
+from binary_checks.model import Edge, Finding, Linkage, Problem, TargetSystem, Wheel
+from binary_checks.model.requires_dist import applicable
+
+Claims = Mapping[str, str]
+"""Where the package says which CUDA it is for ("the version label +cu126") -> "12.6"."""
+
+
+@check
+def cuda_versions_differ(wheel: Wheel, linkage: Linkage, target: TargetSystem) -> Iterator[Finding]:
+    """The package speaks of more than one CUDA.
+
+    Of its name (``-cu12``), its version label (``+cu126``), the wheels of NVIDIA's that it requires
+    and the libraries that its objects need each may tell a version of CUDA. A package that has
+    libraries for several on purpose, and names none, is held to one within each process alone.
+
+    Why: the toolkit's libraries are made to work with those of their own major version; a process
+    that loads two has two runtimes, neither of which knows the other's streams and memory; and a
+    requirement of the other version installs gigabytes that nothing loads, and not what is needed.
+    Fix: build everything against one toolkit, and derive label and requirements from it.
+    """
+    demand_cuda(wheel, linkage)
+    yield from find_unloaded(linkage, wheel)
+    claims = dict(_find_claims(wheel, target))
+    told = [edge for edge in linkage.edges if cuda_of_library(edge.needed)]
+    if not (claims or told):
+        raise NotApplicable("nothing in it says of which CUDA it is")
+    yield from _compare_claims(claims)
+    yield from _compare_needs(told, claims)
+    for loading in find_loadings(linkage):
+        yield from _compare_within(loading)
+
+
+def _find_claims(wheel: Wheel, target: TargetSystem) -> Iterator[tuple[str, str]]:
+    if label := cuda_of_label(wheel.version):
+        yield f"the version label +{wheel.version.partition('+')[2]}", label
+    if (major := cuda_of_name(wheel.name)) is not None:
+        yield f"the name {wheel.name}", str(major)
+    for requirement in applicable(wheel.requires_dist, target):
+        if version := cuda_of_requirement(requirement):
+            yield f"the requirement {requirement.name}{requirement.specifier}", version
+
+
+def _compare_claims(claims: Claims) -> Iterator[Problem]:
+    """Hold each claim against the first; where both tell a minor version, those count too."""
+    for first, known in list(claims.items())[:1]:
+        for other, version in claims.items():
+            if not _agree(known, version):
+                yield Problem(
+                    sentence=f"{first} says CUDA {known}, {other} says CUDA {version}: what is "
+                    "installed beside it is not what it was built with"
+                )
+
+
+def _agree(one: str, other: str) -> bool:
+    shared = min(one.count("."), other.count(".")) + 1
+    return one.split(".")[:shared] == other.split(".")[:shared]
+
+
+def _compare_needs(told: list[Edge], claims: Claims) -> Iterator[Problem]:
+    """Hold each library that is needed, however many objects need it, against the claims."""
+    by_name: dict[str, list[Edge]] = {}
+    for edge in told:
+        by_name.setdefault(edge.needed, []).append(edge)
+    for name, edges in by_name.items():
+        major = str(cuda_of_library(name))
+        against = [item for item in claims.items() if not _agree(major, item[1])]
+        if against:
+            said, version = against[0]
+            others = f" (as do {len(edges) - 1} more)" if len(edges) > 1 else ""
+            yield Problem(
+                path=edges[0].path,
+                sentence=f"needs {name}{others}, of CUDA {major}, while {said} says CUDA "
+                f"{version}: what users install for the one does not bring the other",
+            )
+
+
+def _compare_within(loading: Loading) -> Iterator[Problem]:
+    """Find the first library of a second CUDA that one process gets."""
+    seen: dict[int, Edge] = {}
+    for edge in loading.edges():
+        major = cuda_of_library(edge.needed)
+        if major is not None:
+            seen.setdefault(major, edge)
+    if len(seen) > 1:
+        listed = " and ".join(
+            f"CUDA {major} ({edge.needed}, needed by {edge.path})"
+            for major, edge in sorted(seen.items())
+        )
+        yield Problem(
+            path=loading.root,
+            sentence=f"loads {listed}: the two runtimes share neither memory nor streams",
+        )
+
+
+@check
+def cuda_in_cpu_build(wheel: Wheel, linkage: Linkage, target: TargetSystem) -> Iterator[Finding]:
+    """A package for the CPU needs CUDA.
+
+    It calls itself so by its name (``-cpu``) or its version label (``+cpu``).
+
+    Why: who chose it has no GPU: gigabytes of libraries are installed for nothing, or the import
+    fails without them.
+    Fix: build without CUDA (``USE_CUDA=0``), from a clean build folder, and take NVIDIA's wheels
+    out of the requirements.
+    """
+    if not is_for_cpu(wheel):
+        raise NotApplicable("neither its name nor its version label says that it is for the CPU")
+    yield from find_unloaded(linkage, wheel)
+    for edge in linkage.edges:
+        if is_cuda_library(edge.needed) or is_driver_library(edge.needed):
+            sentence = f"needs {edge.needed}, while the package is one for the CPU"
+            yield Problem(path=edge.path, sentence=sentence)
+    for requirement in applicable(wheel.requires_dist, target):
+        if requirement.name.lower().startswith("nvidia-") or cuda_of_requirement(requirement):
+            yield Problem(sentence=f"requires {requirement.name}, while it is one for the CPU")

@@ -1,0 +1,1 @@
+"""Facts and results as JSON: written, read and decoded."""

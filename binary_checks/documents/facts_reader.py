@@ -1,0 +1,249 @@
+"""Reads the facts of a package back from the JSON that ``inspect`` wrote: strictly, row by row."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from binary_checks import __version__
+from binary_checks.documents.decoding import (
+    OddityError,
+    decode_fields,
+    decode_symbols,
+    demand_keys,
+    read_json,
+    record_decoder,
+)
+from binary_checks.errors import ProfileError
+from binary_checks.model import (
+    DeviceFile,
+    Distribution,
+    ElfFile,
+    InstalledPackage,
+    MachOFile,
+    MalformedObject,
+    Member,
+    ObjectFile,
+    PeFile,
+    RecordRow,
+    StaticArchive,
+    SymbolTable,
+    UnknownSymbols,
+    UnreadObject,
+    Wheel,
+    hash_record,
+)
+from binary_checks.records import dataclass
+
+SCHEMA = "binary-checks/facts/1"
+WRITER = f"binary-checks {__version__}"
+LEFT_OUT = frozenset({"objects", "malformed", "unread", "members", "path", "record"})
+"""Fields of a package that have a place of their own in the document, or none."""
+
+_LARGEST = 1 << 30  # bytes of a document
+_LONGEST = 256 << 20  # bytes of one row: all symbols of one library
+_HEADS = ("schema", "written_by", "symbols", "package")
+_TABLES = ("object_files", "malformed_objects", "unread_objects", "members", "record", "linkage")
+_PACKAGES: dict[str, type[Distribution]] = {
+    kind.__name__: kind for kind in (Wheel, InstalledPackage)
+}
+_OBJECTS: dict[str, type[ObjectFile]] = {
+    "ELF": ElfFile,
+    "Mach-O": MachOFile,
+    "PE": PeFile,
+    "static archive": StaticArchive,
+    "device code": DeviceFile,
+}
+_WITH_SYMBOLS = (ElfFile, MachOFile, PeFile)
+_DIGEST = re.compile("[0-9a-f]{64}")
+_EDGE = ("path", "architecture", "needed", "resolved", "rule")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Statement:
+    """What a document says, and of which package."""
+
+    sha256: str  # of the package file
+    record_sha256: str
+    package: Distribution  # its path is the file's name alone
+
+
+def restore(path: Path) -> Statement:
+    """Read a document that ``inspect`` wrote.
+
+    Raises ProfileError, one line with the file's name, for whatever is not as it is written.
+    """
+    try:
+        with path.open("rb") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise OddityError("not a regular file")
+            if found.st_size > _LARGEST:
+                raise OddityError(f"{found.st_size} bytes; no more than {_LARGEST} are read")
+            return _restore(_Rows(file))
+    except OddityError as error:
+        raise ProfileError(f"{path.name}: {error}") from None
+    except OSError as error:
+        raise ProfileError(f"{path.name}: cannot be read: {error.strerror}") from None
+
+
+class _Rows:
+    """The lines of a document, and how far they have been read."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.number = 0
+        self.closing = "],"  # how the last table ended: all but one are followed by another
+
+    def next(self) -> str:
+        """The next line without its end; "" behind the last."""
+        self.number += 1
+        line = self._file.readline(_LONGEST)
+        if line and not line.endswith(b"\n"):
+            raise OddityError(f"line {self.number}: cut off, or longer than {_LONGEST} bytes")
+        try:
+            return line.decode("ascii").rstrip("\r\n")
+        except UnicodeDecodeError:
+            raise OddityError(f"line {self.number}: not ASCII, as inspect writes it") from None
+
+    def until_end(self, parse: Callable[[Any], Any]) -> Iterator[Any]:
+        """Decode each row of a table; commas stand between rows and nowhere else, as in JSON."""
+        follows = None  # whether the row before says that there is another
+        while not (line := self.next()).startswith("]"):
+            if follows is False:
+                raise OddityError(f"line {self.number}: no comma before it")
+            follows = line.endswith(",")
+            try:
+                yield parse(read_json(line.removesuffix(",")))
+            except OddityError as error:
+                raise OddityError(f"line {self.number}: {error}") from None
+        if follows:
+            raise OddityError(f"line {self.number}: no row follows the comma")
+        self.closing = line
+
+
+def _restore(rows: _Rows) -> Statement:
+    if rows.next() != "{":
+        raise OddityError("not the facts of a package, as `binary-checks inspect` writes them")
+    heads = _read_heads(rows)
+    tables: dict[str, Any] = dict.fromkeys(_TABLES)
+    parsers = _make_parsers(symbols=heads["symbols"])
+    while (line := rows.next()) != "}":
+        name = next((name for name in _TABLES if line == f'"{name}": ['), None)
+        if name is None or tables[name] is not None or rows.closing != "],":
+            raise OddityError(f"line {rows.number}: no table that is known, or one that was read")
+        tables[name] = tuple(rows.until_end(parsers[name]))
+    if rows.closing != "]":
+        raise OddityError(f"line {rows.number}: a comma before the end, or no table")
+    if rows.next():
+        raise OddityError(f"line {rows.number}: something follows the end")
+    for name in _TABLES:
+        if tables[name] is None and name != "record":
+            raise OddityError(f"no table {name!r}")
+    return _assemble(heads["package"], tables)
+
+
+def _read_heads(rows: _Rows) -> dict[str, Any]:
+    heads: dict[str, Any] = {}
+    for name in _HEADS:
+        line = rows.next()
+        if not line.endswith(","):
+            raise OddityError(f"line {rows.number}: no comma at its end")
+        try:
+            heads.update(demand_keys(read_json(f"{{{line.removesuffix(',')}}}"), (name,), (name,)))
+        except OddityError as error:
+            raise OddityError(f"line {rows.number}: {error}") from None
+        if name == "schema" and heads[name] != SCHEMA:
+            raise OddityError(f"its schema is {heads[name]!r:.80}, not {SCHEMA!r}")
+        if name == "written_by" and heads[name] != WRITER:
+            raise OddityError(f"written by {heads[name]!r:.80}, this is {WRITER!r}: inspect again")
+    if not isinstance(heads["symbols"], bool):
+        raise OddityError("symbols: neither true nor false")
+    return heads
+
+
+def _make_parsers(*, symbols: bool) -> dict[str, Callable[[Any], Any]]:
+    return {
+        "object_files": lambda row: _restore_object(row, symbols=symbols),
+        "malformed_objects": record_decoder(MalformedObject),
+        "unread_objects": record_decoder(UnreadObject),
+        "members": _restore_member,
+        "record": record_decoder(RecordRow),
+        "linkage": lambda row: demand_keys(row, _EDGE, _EDGE) and None,  # simulated anew
+    }
+
+
+def _restore_member(row: Any) -> Member:
+    member: Member = record_decoder(Member)(row)
+    if member.sha256 and not _DIGEST.fullmatch(member.sha256):
+        raise OddityError("sha256: not the 64 hexadecimal digits of a digest")
+    return member
+
+
+def _restore_object(row: Any, *, symbols: bool) -> ObjectFile:
+    if not isinstance(row, dict) or not isinstance(row.get("format"), str):
+        raise OddityError("an object file without a format")
+    kind = _OBJECTS.get(row["format"])
+    if kind is None:
+        raise OddityError(f"unknown format {row['format']!r:.40}")
+    tables: dict[str, Any] = _restore_symbols(row, kind, symbols=symbols)
+    others = {key: value for key, value in row.items() if key not in {"format", *tables}}
+    return kind(**decode_fields(kind, others, frozenset({"imports", "exports"})), **tables)
+
+
+def _restore_symbols(
+    row: dict[str, Any], kind: type[ObjectFile], *, symbols: bool
+) -> dict[str, SymbolTable]:
+    named = [name for name in ("imports", "exports") if name in row]
+    if symbols:
+        return {name: decode_symbols(row[name]) for name in named}
+    if named:
+        raise OddityError("symbols, although it says that it has none")
+    unknown = UnknownSymbols("the facts were written without symbols (--no-symbols)")
+    return {"imports": unknown, "exports": unknown} if issubclass(kind, _WITH_SYMBOLS) else {}
+
+
+def _assemble(about: Any, tables: dict[str, Any]) -> Statement:
+    if not isinstance(about, dict):
+        raise OddityError("package: no object")
+    about = dict(about)
+    name, sha256, record_sha256, kind = (
+        _take(about, key) for key in ("file_name", "sha256", "record_sha256", "kind")
+    )
+    if kind not in _PACKAGES:
+        raise OddityError(f"package: its kind {kind!r:.40} is none of {', '.join(_PACKAGES)}")
+    if lacking := {"name", "version"} - set(about):
+        raise OddityError(f"package: no field {min(lacking)!r}")
+    package = _decode_package(_PACKAGES[kind], about, Path(name), tables)
+    if hash_record(package.dist_info, package.record or ()) != record_sha256:
+        raise OddityError("package: record_sha256 is not that of its record")
+    return Statement(sha256=sha256, record_sha256=record_sha256, package=package)
+
+
+def _take(about: dict[str, Any], key: str) -> str:
+    value = about.pop(key, None)
+    if not isinstance(value, str):
+        raise OddityError(f"package: {key} is not there, or no text")
+    return value
+
+
+def _decode_package(
+    kind: type[Distribution], about: dict[str, Any], path: Path, tables: dict[str, Any]
+) -> Distribution:
+    try:
+        stated = decode_fields(kind, about, LEFT_OUT)
+    except OddityError as error:
+        raise OddityError(f"package: {error}") from None
+    return kind(
+        **stated,
+        path=path,
+        objects=tables["object_files"],
+        malformed=tables["malformed_objects"],
+        unread=tables["unread_objects"],
+        members=tables["members"],
+        record=tables["record"],
+    )

@@ -1,0 +1,250 @@
+"""Gathers, once and lazily, what a check's signature asks for."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from binary_checks import loaders, objects, packages, systems
+from binary_checks.errors import BinaryChecksError, GatherError, NotApplicable, PackageError
+from binary_checks.gather.subject import Subject
+from binary_checks.model import (
+    CudaReport,
+    Distribution,
+    ExtensionReport,
+    GpuReport,
+    ImportReport,
+    InstalledPackage,
+    InstallReport,
+    Linkage,
+    Package,
+    TargetSystem,
+    Wheel,
+)
+from binary_checks.model.snippet_report import SnippetReport
+from binary_checks.profile.reading import Profile
+from binary_checks.records import dataclass
+
+if TYPE_CHECKING:
+    from binary_checks.gather.trial import Trial
+    from binary_checks.places import Sandbox
+
+_Fact = TypeVar("_Fact")
+_TRIAL = "trial"  # the key of the environment, which no check may ask for
+Progress = Callable[[int, int], None]
+"""Called with the bytes read so far and the bytes there are."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """What the user asked for, beside the packages themselves."""
+
+    profile: Profile = field(default_factory=Profile)
+    python: Path  # the interpreter that runtime checks run in
+    sandbox: Sandbox | None = None  # what keeps them from the rest; None: nothing
+    beside: tuple[Path, ...] = ()  # wheels, or folders of wheels, that stand for Requires-Dist
+    builds: bool = False  # whether an installer may build sdists, and follow requirements by URL
+
+
+class Shelf:
+    """The packages beside the judged ones, each read once however many packages need it.
+
+    Those given; and with ``fetches`` those that the judged ones require and that were not given,
+    downloaded into the folder or, without one, into a private one that `close` removes.
+    """
+
+    def __init__(
+        self,
+        paths: Iterable[Path],
+        *,
+        fetches: bool = False,
+        folder: Path | None = None,
+        limit_factor: int = 1,
+    ) -> None:
+        self.given = tuple(paths)  # folders as folders: an installer takes from them what it wants
+        self.paths = tuple(_wheels_in(self.given))
+        self.fetches = fetches
+        self._folder = folder and folder.absolute()
+        self._private: tempfile.TemporaryDirectory[str] | None = None
+        self._opened: dict[Path, Package] = {}
+        self._reader = objects.Raised(limit_factor)
+
+    def others(self, than: Path) -> tuple[Package, ...]:
+        """Every package on the shelf except that one. Raises GatherError."""
+        return tuple(self._open(path) for path in self.paths if path.name != than.name)
+
+    def required(self, wheel: Wheel, target: TargetSystem) -> tuple[Package, ...]:
+        """What the wheel requires on its system, beside what was given. Raises GatherError."""
+        if not self.fetches:
+            return ()
+        from binary_checks.gather.required import fetch_required  # pip and processes, for few runs
+
+        given = self.others(wheel.path)
+        return fetch_required(wheel, target, given, self._open_folder(), self._open)
+
+    def _open_folder(self) -> Path:
+        if self._folder is None:
+            self._private = tempfile.TemporaryDirectory(
+                prefix="binary_checks-", ignore_cleanup_errors=True
+            )
+            self._folder = Path(self._private.name)
+        return self._folder
+
+    def close(self) -> None:
+        """Remove the private folder, if there is one."""
+        if self._private is not None:
+            self._private.cleanup()
+
+    def _open(self, path: Path) -> Package:
+        if path not in self._opened:
+            try:
+                self._opened[path] = packages.open_package(path, self._reader)
+            except PackageError as error:  # the judged package is not to blame
+                raise GatherError(f"given beside the package: {error}") from None
+        return self._opened[path]
+
+
+def _wheels_in(paths: Iterable[Path]) -> Iterable[Path]:
+    for path in paths:
+        yield from sorted(path.glob("*.whl")) if path.is_dir() else (path,)
+
+
+class Facts:
+    """The facts of one package, each gathered at the first call and remembered, failure too."""
+
+    def __init__(
+        self, subject: Subject, settings: Settings, shelf: Shelf, progress: Progress | None = None
+    ) -> None:
+        self.path = subject.path
+        self._subject = subject
+        self.settings = settings
+        self._shelf = shelf
+        self._reader = objects.Raised(settings.profile.limit_factor)
+        self._progress = progress
+        self._remembered: dict[object, Any] = {}
+        self._gatherers: dict[type, Callable[[], Any]] = {
+            Package: self._read_package,
+            TargetSystem: self._name_target,
+            Linkage: self._simulate_loader,
+            InstallReport: lambda: self._try_out().install(),
+            ImportReport: lambda: self._try_out().import_names(),
+            ExtensionReport: lambda: self._try_out().load_extensions(),
+            SnippetReport: lambda: self._try_out().run_snippets(self._options("snippet-fails")),
+            CudaReport: self._ask_without_gpu,
+            GpuReport: self._use_gpu,
+        }
+
+    def get(self, kind: type[_Fact]) -> _Fact:
+        """The fact of that class.
+
+        Raises NotApplicable when the package has no such fact, Unavailable when it cannot be
+        known here, PackageError when the package cannot be read, GatherError when gathering broke.
+        """
+        key: type = Package if issubclass(kind, Package) else kind
+        fact = self._remember(key, self._gatherers[key])
+        if not isinstance(fact, kind):
+            raise NotApplicable(f"its kind is {type(fact).__name__}, not {kind.__name__}")
+        return fact
+
+    def _remember(self, key: object, gather: Callable[[], Any]) -> Any:
+        if key not in self._remembered:
+            try:
+                self._remembered[key] = gather()
+            except BinaryChecksError as error:
+                self._remembered[key] = error
+        fact = self._remembered[key]
+        if isinstance(fact, BinaryChecksError):
+            raise fact.with_traceback(None)
+        return fact
+
+    @property
+    def wheel_names(self) -> tuple[str, ...]:
+        """Of an installed copy, the names that its wheel may have had."""
+        if self._subject.installation is None:
+            return ()
+        from binary_checks.packages.installed import name_wheels
+
+        return name_wheels(self._subject.installation)
+
+    def object_counts(self) -> tuple[int | None, int]:
+        """How many object files were found (None: not read yet), and how many are expected.
+
+        A profile's ``objects`` says how many; without it a wheel for a platform needs one.
+        """
+        package = self._remembered.get(Package)
+        if not isinstance(package, Package):
+            return None, 0
+        expected = self.settings.profile.objects
+        if expected is None:
+            expected = int(isinstance(package, Distribution) and package.platforms != ("any",))
+        return len(package.objects) + len(package.malformed) + len(package.unread), expected
+
+    def close(self) -> None:
+        """Remove the environment, if one was made, and forget everything."""
+        trial = self._remembered.get(_TRIAL)
+        if trial is not None and not isinstance(trial, BinaryChecksError):
+            trial.close()
+        self._remembered.clear()
+
+    def _read_package(self) -> Package:
+        return self._subject.open(self._progress, self._reader)
+
+    def _name_target(self) -> TargetSystem:
+        profile = self.settings.profile
+        tags = self.get(Distribution).tags
+        return systems.target_for(tags, profile.system_libraries, profile.dll_directories)
+
+    def _simulate_loader(self) -> Linkage:
+        package, target = self.get(Distribution), self.get(TargetSystem)
+        others, requirements = self._shelf.others(self.path), package.requires_dist
+        if isinstance(package, Wheel):
+            others = (*others, *self._shelf.required(package, target))
+        elif self._subject.installation is not None:
+            from binary_checks.gather.required import find_around
+
+            around = find_around(package, self._subject.installation, target, others, self._reader)
+            # What is not there is lacking: nobody is to give it besides.
+            others, requirements = (*others, *around), ()
+        return loaders.simulate(package, target, others=others, requirements=requirements)
+
+    def _options(self, check_id: str) -> Mapping[str, Any]:
+        """What the profile says to a check whose fact depends on it."""
+        return self.settings.profile.options.get(check_id, {})
+
+    def _ask_without_gpu(self) -> CudaReport:
+        from binary_checks.probes.ask_module.reader import read_questions
+
+        options = self.settings.profile.options
+        read_questions(options)  # before anything is installed for nothing
+        return self._try_out().ask_without_gpu(options)
+
+    def _use_gpu(self) -> GpuReport:
+        from binary_checks.probes.gpu_torch.reader import demand_gpu, read_work
+
+        options = self.settings.profile.options
+        read_work(options)
+        demand_gpu(self.settings.python, sandbox=self.settings.sandbox)
+        return self._try_out().use_gpu(options)
+
+    def _try_out(self) -> Trial:
+        return cast("Trial", self._remember(_TRIAL, self._open_trial))
+
+    def _open_trial(self) -> Trial:
+        from binary_checks.gather.trial import (
+            Trial,  # what only runs packages is not loaded to read them
+        )
+
+        package = self.get(Distribution)
+        if not isinstance(package, (Wheel, InstalledPackage)):
+            raise NotApplicable(f"a {type(package).__name__} is not run")
+        return Trial(
+            package,
+            python=self.settings.python,
+            beside=self._shelf.given,
+            timeout=self.settings.profile.timeout,
+            builds=self.settings.builds,
+            sandbox=self.settings.sandbox,
+        )

@@ -1,0 +1,1 @@
+"""What is known of vendors and tags: pure tables and rules that checks share."""

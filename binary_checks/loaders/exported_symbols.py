@@ -1,0 +1,83 @@
+"""What libraries export, forwarded functions followed, and what objects ask of whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Generic
+
+from binary_checks.loaders.directories import Directory
+from binary_checks.loaders.loader import Loader, ObjectT
+from binary_checks.model import PeFile
+
+
+class Exports(Generic[ObjectT]):
+    """The symbol tables of one layout's objects, each asked no more than it must be."""
+
+    def __init__(self, loader: Loader[ObjectT]) -> None:
+        self._loader = loader
+        self._imports: dict[tuple[str, str], Mapping[str, frozenset[str]]] = {}
+        self._numbers: dict[tuple[str, str], frozenset[str]] = {}
+        self._forwarders: dict[tuple[str, str], Mapping[str, str]] = {}
+        self._leads: dict[tuple[str, str, str], bool] = {}
+        self._system: dict[str, frozenset[str] | None] = {}
+        self.settled: set[tuple[str, str, str, str | None]] = set()
+        """What was looked up already: who asks, of whom, and what that came to."""
+
+    def of_system(self, name: str) -> frozenset[str] | None:
+        """What a library of the system exports; None where that is not known."""
+        if name not in self._system:
+            data = self._loader.target.library_data.get(name)
+            self._system[name] = None if data is None else frozenset(data.symbols)
+        return self._system[name]
+
+    def imports(self, library: ObjectT) -> Mapping[str, frozenset[str]]:
+        """By the library that they are asked of, the symbols that an object cannot do without."""
+        key = (library.path, library.architecture)
+        if key not in self._imports:
+            self._imports[key] = library.imports.strong
+        return self._imports[key]
+
+    def lacking(
+        self, item: ObjectT, names: frozenset[str], handed: tuple[Directory, ...]
+    ) -> frozenset[str]:
+        """Those of the names and numbers that an object does not answer for."""
+        left = names - item.exports.among(names)
+        if not isinstance(item, PeFile):
+            return left
+        if any(name.startswith("#") for name in left):
+            left -= self._numbers_of(item)
+        forwarders = self._forwarders_of(item)
+        passed_on = names & forwarders.keys() if forwarders else ()
+        broken = (n for n in passed_on if not self._leads_on(item, n, forwarders[n], handed))
+        return left.union(broken)
+
+    def _numbers_of(self, item: ObjectT) -> frozenset[str]:
+        """The ordinals of a PE's exports, as imports by number spell them."""
+        key = (item.path, item.architecture)
+        if key not in self._numbers:
+            numbers = (symbol.ordinal for symbol in item.exports)
+            self._numbers[key] = frozenset(f"#{number}" for number in numbers if number is not None)
+        return self._numbers[key]
+
+    def _forwarders_of(self, item: ObjectT) -> Mapping[str, str]:
+        key = (item.path, item.architecture)
+        if key not in self._forwarders:
+            self._forwarders[key] = item.exports.forwarders
+        return self._forwarders[key]
+
+    def _leads_on(
+        self, item: ObjectT, name: str, forwarder: str, handed: tuple[Directory, ...]
+    ) -> bool:
+        """Whether ``NTDLL.RtlAllocateHeap`` leads to a library, and a function, that is there."""
+        key = (item.path, item.architecture, name)
+        if key not in self._leads:
+            self._leads[key] = True  # to itself, at last
+            library, _, function = forwarder.rpartition(".")
+            file_name = library if library.lower().endswith(".dll") else f"{library}.dll"
+            found = self._loader.find(item, file_name, self._loader.search(item, handed))
+            if found.library is None:
+                leads = found.resolved is not None or bool(found.unknown)
+            else:
+                leads = not self.lacking(found.library, frozenset({function}), handed)
+            self._leads[key] = leads
+        return self._leads[key]

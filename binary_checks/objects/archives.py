@@ -1,0 +1,202 @@
+"""Reads static archives (``.a``, ``.lib``) for the device code in their members.
+
+Nothing loads them; whoever links with them gets the code. An archive without device code is no
+object of the package.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from binary_checks.errors import MalformedError, TooLarge, Unavailable
+from binary_checks.model import (
+    DeviceContainers,
+    DeviceFault,
+    Format,
+    Kind,
+    StaticArchive,
+    UnreadObject,
+)
+from binary_checks.model.protocols import ByteSource, Scout
+from binary_checks.objects.coff import find_coff_sections
+from binary_checks.objects.device.sections import (
+    SECTIONS,
+    SHORT_SECTIONS,
+    Extent,
+    read_device_code,
+)
+from binary_checks.objects.elf import header as elf_header
+from binary_checks.objects.elf.sections import find_extents, read_sections
+from binary_checks.objects.limits import raised
+
+MAGIC: Final = b"!<arch>\n"
+_HEAD = 60  # name, time, owner, group and mode, then the size in 10 digits, then "`\n"
+_SIZE = slice(48, 58)
+_MOST_MEMBERS = 1 << 17  # real ones have some thousands
+_BLOCK = 1 << 18  # bytes
+_IMPORT = b"\0\0\xff\xff\0\0"  # of a member that names one function of a DLL, and no more
+_LONGEST_NAME = 256  # bytes
+_LONG_NAMES = 1 << 20  # bytes of the table for names of more than 15 letters
+_LONG_NAME = b"#1/"  # BSD puts the name before the contents
+_INDEXES = (b"/", b"//", b"/SYM64/", b"/<ECSYMBOLS>/", b"__.SYMDEF")
+
+
+class _Window:
+    """The archive as a ByteSource that reads along what lies behind what is asked for."""
+
+    def __init__(self, source: ByteSource) -> None:
+        self._source = source
+        self.size = source.size
+        self._start = 0
+        self._block = b""
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Exactly length bytes from offset; raises MalformedError when the file ends before."""
+        place = offset - self._start
+        if place < 0 or place + length > len(self._block):
+            if length > _BLOCK or offset + length > self.size:
+                return self._source.read(offset, length)
+            self._block = self._source.read(offset, min(_BLOCK, self.size - offset))
+            self._start, place = offset, 0
+        return self._block[place : place + length]
+
+
+class _Member:
+    """A member of the archive as a ByteSource."""
+
+    def __init__(self, source: ByteSource, start: int, size: int, name: str) -> None:
+        self._source = source
+        self.start = start
+        self.size = size
+        self.name = name
+
+    def read(self, offset: int, length: int) -> bytes:
+        """The bytes, as long as they lie in the member."""
+        if offset < 0 or offset + length > self.size:
+            raise MalformedError("a member of the archive ends before", self.start + offset)
+        return self._source.read(self.start + offset, length)
+
+
+def recognises(head: bytes) -> bool:
+    """Whether the first bytes announce an archive that holds its members itself."""
+    return head.startswith(MAGIC)
+
+
+def retained(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
+    """Everything: each member has its headers at its end."""
+    del head
+    return ((0, size),)
+
+
+def searched(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
+    """Nothing, as everything is kept."""
+    del head, size
+    return ()
+
+
+def watchers(head: bytes, size: int, device: Scout | None) -> tuple[Scout, ...]:
+    """Nobody else watches such a file."""
+    del head, size, device
+    return ()
+
+
+def read(path: str, source: ByteSource) -> tuple[StaticArchive | UnreadObject, ...]:
+    """The archive, if it holds device code. Raises MalformedError."""
+    extents: dict[Extent, str] = {}  # with the name of the member
+    faults: list[DeviceFault] = []
+    unread: list[tuple[_Member, str]] = []  # with the reason
+    for number, member in enumerate(_find_members(_Window(source))):
+        if number >= (most := raised(_MOST_MEMBERS)):
+            raise TooLarge(f"no more than {most} members of a static archive are read")
+        try:
+            extents.update(dict.fromkeys(_find_extents(member), member.name))
+        except MalformedError as error:
+            reason = f"a member that cannot be read: {error.reason}"
+            faults.append(DeviceFault(offset=member.start, reason=reason))
+        except Unavailable as error:
+            unread.append((member, f"the member {member.name} is left out: {error}"))
+    if not extents:
+        places = [(fault.offset, fault.reason) for fault in faults[:1]]
+        places += [(member.start, reason) for member, reason in unread[:1]]
+        reasons = (f"at offset {offset}: {reason}" for offset, reason in places[:1])
+        return tuple(
+            UnreadObject(path=path, format=Format.ARCHIVE, reason=reason, too_large=not faults)
+            for reason in reasons
+        )
+    facts = read_device_code(source, extents)
+    facts["device_faults"] = (*faults, *facts["device_faults"])
+    starts = sorted(extents)
+
+    def name_at(offset: int) -> str:
+        return extents[starts[max(bisect_right(starts, (offset, source.size)) - 1, 0)]]
+
+    groups = facts["device_containers"]
+    count = sum(group.count for group in groups)
+    facts["device_containers"] = (
+        *(replace(group, member=name_at(group.offset)) for group in groups),
+        *(
+            DeviceContainers(
+                first=count,
+                offset=member.start,
+                member=member.name,
+                reason=reason,
+                too_large=True,
+            )
+            for member, reason in unread
+        ),
+    )
+    archive = StaticArchive(
+        path=path, kind=Kind.RELOCATABLE, architecture="", size=source.size, **facts
+    )
+    return (archive,)
+
+
+def _find_members(source: ByteSource) -> Iterator[_Member]:
+    at = len(MAGIC)
+    long_names = b""
+    while at + _HEAD <= source.size:
+        head = source.read(at, _HEAD)
+        digits = head[_SIZE].strip()
+        if not head.endswith(b"`\n") or not digits.isdigit():
+            raise MalformedError("a member of the archive has no head", at)
+        start, size = at + _HEAD, int(digits)
+        if start + size > source.size:
+            reason = f"a member of {size} bytes begins where {source.size - start} are left"
+            raise MalformedError(reason, at)
+        at = start + size + size % 2
+        name = head[:16].rstrip()
+        if name.startswith(_LONG_NAME) and name[3:].isdigit():
+            length = min(int(name[3:]), size)
+            name = source.read(start, min(length, _LONGEST_NAME)).rstrip(b"\0")
+            start, size = start + length, size - length
+        elif name == b"//":
+            long_names = source.read(start, min(size, _LONG_NAMES))
+        elif name[:1] == b"/" and name[1:].isdigit():
+            place = int(name[1:])
+            name = re.split(rb"[\n\0]", long_names[place : place + _LONGEST_NAME])[0] or name
+        if name not in _INDEXES:
+            label = name.rstrip(b"/").decode("utf-8", "backslashreplace")
+            yield _Member(source, start, size, label)
+
+
+def _find_extents(member: _Member) -> Iterator[Extent]:
+    """Where in the archive the device code of one member lies. Raises MalformedError."""
+    if member.size < 16:
+        return
+    beginning = member.read(0, len(_IMPORT))
+    if beginning == _IMPORT:
+        return
+    if beginning.startswith(elf_header.MAGIC):
+        header = elf_header.read_header(member)
+        for start, end in find_extents(read_sections(member, header), SECTIONS):
+            yield member.start + start, member.start + end
+        return
+    for name, offset, size in find_coff_sections(member):
+        if name.startswith(SHORT_SECTIONS):
+            if offset + size > member.size:
+                raise MalformedError(f"section {name!r} ends beyond it", offset)
+            yield member.start + offset, member.start + offset + size

@@ -1,0 +1,1 @@
+"""Reads code for GPUs, wherever it lies."""

@@ -1,0 +1,200 @@
+"""Reads the device code of sections: every container in them, one behind the other."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from typing import Any, Final
+
+from binary_checks.model import (
+    DeviceCode,
+    DeviceContainers,
+    DeviceFault,
+    DeviceKind,
+    DeviceTarget,
+)
+from binary_checks.model.protocols import ByteSource
+from binary_checks.objects.device import fatbin, hip_bundles
+from binary_checks.objects.device.walk import (
+    NEAR,
+    Ask,
+    Container,
+    Rest,
+    Step,
+    Tally,
+    Target,
+    Walk,
+)
+from binary_checks.objects.limits import raised
+
+SECTIONS: Final = (".nv_fatbin", "__nv_relfatbin", ".hip_fatbin")
+"""CUDA, relocatable CUDA and HIP: where compilers put code for the GPU."""
+SHORT_SECTIONS: Final = (".nv_fatb", "__nv_rel", ".hip_fat")
+"""Their first eight letters, as an image for Windows has them."""
+
+_WALKS = {
+    fatbin.MAGIC: fatbin.walk_fatbin,
+    fatbin.OLD_MAGIC: fatbin.walk_fatbin,
+    hip_bundles.MAGIC[:4]: hip_bundles.walk_bundle,
+    hip_bundles.COMPRESSED_MAGIC: hip_bundles.walk_compressed,
+}
+_STEP = 8  # bytes to which containers are aligned
+_SMALLEST = 16
+FAR: Final = 4096
+"""Bytes looked at behind a container where no other follows at once."""
+_MOST_ASKED = 1 << 18  # heads read of one object: the largest libraries have some 10,000
+_MOST_FAULTS = 64
+_MOST_SETS = 1024  # of targets, told apart
+
+Extent = tuple[int, int]
+Targets = tuple[Target, ...]
+Facts = dict[str, Any]
+
+
+def walk_device_code(start: int, end: int, patience: int = 0) -> Walk:
+    """Walk through every container from ``start`` to ``end``.
+
+    What is no container is passed over in steps of 8 bytes; after ``patience`` bytes of it, if
+    that is not 0, the walk ends. Only zeros are taken for padding.
+    """
+    at, certain = start, True
+    while end - at >= _SMALLEST:
+        limit = min(at + patience, end) if patience else end
+        found, magic = yield from _find_next(at, limit, certain)
+        if not magic:
+            return limit
+        if end - found < _SMALLEST:
+            yield DeviceFault(offset=found, reason="a container's head is cut off")
+            return end
+        at, certain = yield from _WALKS[magic](found, end)
+        at += (start - at) % _STEP
+    if end > at and (yield Ask(at, end - at)).strip(b"\0") and certain:
+        yield _stray(at)
+    return end
+
+
+def _find_next(at: int, limit: int, certain: bool) -> Generator[Step, bytes, tuple[int, bytes]]:
+    """Where the next container begins, and with what; b"" where there is none before the limit.
+
+    Where it is ``certain`` that a container ends, nothing but padding may follow.
+    """
+    length = NEAR
+    while at < limit:
+        block = yield Ask(at, min(length, limit - at))
+        place, magic = _find_magic(block)
+        if certain and block[:place].strip(b"\0"):
+            certain = False
+            yield _stray(at)
+        if magic:
+            return at + place, magic
+        at += len(block)
+        length = FAR
+    return limit, b""
+
+
+def _find_magic(block: bytes) -> tuple[int, bytes]:
+    """The first of the magics at a multiple of 8 bytes, else the block's end."""
+    best, found = len(block), b""
+    for magic in _WALKS:
+        place = block.find(magic)
+        while 0 <= place < best:
+            if place % _STEP == 0:
+                best, found = place, magic
+            else:
+                place = block.find(magic, place + 1)
+    return best, found
+
+
+def _stray(at: int) -> DeviceFault:
+    return DeviceFault(offset=at, reason="bytes that are neither a container nor padding")
+
+
+def read_device_code(source: ByteSource, extents: Iterable[Extent]) -> Facts:
+    """The three facts about device code, of the given parts of a file."""
+    reading = _Reading()
+    for step in _follow_all(source, extents):
+        reading.add(step)
+    return reading.facts()
+
+
+class _Reading:
+    """Adds up what was found, however many containers there are."""
+
+    def __init__(self) -> None:
+        self._tally = Tally()
+        self._faults: list[DeviceFault] = []
+        # To count, first and offset.
+        self._sets: dict[tuple[Targets, str, bool], tuple[int, int, int]] = {}
+        self._count = 0
+
+    def add(self, found: Container | Rest | DeviceFault) -> None:
+        """Count a container, or take note of a fault or of what was not read."""
+        if isinstance(found, DeviceFault):
+            if len(self._faults) < _MOST_FAULTS:
+                self._faults.append(found)
+            return
+        if isinstance(found, Rest):
+            self._sets[(), found.reason, found.too_large] = (0, self._count, found.offset)
+            return
+        for each in found.sums:
+            self._tally.add(*each)
+        key = (tuple(each.target for each in found.sums), found.reason, found.too_large)
+        if len(self._sets) >= _MOST_SETS and key not in self._sets:
+            reason = f"no more than {_MOST_SETS} sets of targets are told apart"
+            key = ((), reason, True)
+        count, first, offset = self._sets.get(key, (0, self._count, found.offset))
+        self._sets[key] = (count + 1, first, offset)
+        self._count += 1
+
+    def facts(self) -> Facts:
+        """The fields of the model."""
+        return {
+            "device_code": tuple(
+                DeviceCode(
+                    kind=DeviceKind(kind),
+                    architecture=architecture,
+                    count=count,
+                    bytes=size,
+                    compressed=compressed,
+                )
+                for (kind, architecture), count, size, compressed in self._tally.sums()
+            ),
+            "device_containers": tuple(
+                DeviceContainers(
+                    targets=tuple(
+                        DeviceTarget(kind=DeviceKind(kind), architecture=architecture)
+                        for kind, architecture in targets
+                    ),
+                    count=count,
+                    first=first,
+                    offset=offset,
+                    reason=reason,
+                    too_large=too_large,
+                )
+                for (targets, reason, too_large), (count, first, offset) in self._sets.items()
+            ),
+            "device_faults": tuple(self._faults),
+        }
+
+
+def _follow_all(
+    source: ByteSource, extents: Iterable[Extent]
+) -> Iterator[Container | Rest | DeviceFault]:
+    """What walks through the parts find, with the bytes that they ask for."""
+    left = most = raised(_MOST_ASKED)
+    for start, end in extents:
+        walk = walk_device_code(start, end)
+        try:
+            step = next(walk)
+            while True:
+                if not isinstance(step, Ask):
+                    yield step
+                    step = next(walk)
+                    continue
+                if not left:
+                    reason = f"no more than {most} heads of device code are read of a file"
+                    yield Rest(step.offset, reason, too_large=True)
+                    return
+                left -= 1
+                step = walk.send(source.read(*step))
+        except StopIteration:
+            continue

@@ -1,0 +1,76 @@
+"""Reads the notes of an ELF file: its build id, and the x86 ISA level that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from binary_checks.model.protocols import ByteSource
+from binary_checks.objects.elf.header import ElfHeader
+from binary_checks.objects.elf.segments import PT_NOTE, Segment
+from binary_checks.objects.limits import refuse_more
+
+_NT_GNU_BUILD_ID = 3
+_NT_GNU_PROPERTY_TYPE_0 = 5
+_X86_ISA_1_NEEDED = 0xC0008002  # ..._USED (0xC0010002) states no requirement
+_ISA_LEVELS = ((8, "x86-64-v4"), (4, "x86-64-v3"), (2, "x86-64-v2"))
+_MOST = 1 << 20  # bytes of notes that are read; real ones have some hundred
+
+
+class Notes(NamedTuple):
+    """What the notes tell; "" where they say nothing."""
+
+    build_id: str = ""
+    isa_level: str = ""
+
+
+def read_notes(source: ByteSource, header: ElfHeader, segments: Iterable[Segment]) -> Notes:
+    """Read every PT_NOTE; the first note of a kind counts. Raises TooLarge for a long one."""
+    build_id = isa_level = ""
+    for segment in segments:
+        if segment.type != PT_NOTE or not segment.file_size:
+            continue
+        refuse_more(segment.file_size, _MOST, "bytes in a PT_NOTE")
+        contents = source.read(segment.offset, segment.file_size)
+        for kind, description in _iterate(contents, header, segment.alignment):
+            if kind == _NT_GNU_BUILD_ID and not build_id:
+                build_id = description.hex()
+            elif kind == _NT_GNU_PROPERTY_TYPE_0 and not isa_level:
+                isa_level = _read_isa_level(description, header)
+    return Notes(build_id, isa_level)
+
+
+def _iterate(contents: bytes, header: ElfHeader, alignment: int) -> Iterator[tuple[int, bytes]]:
+    """Type and description of each note of the owner GNU.
+
+    Notes are padded to 4 bytes, in a segment aligned to 8 to 8. A note that does not fit ends the
+    walk: no loader reads notes but the property one, and linkers have padded them in every way.
+    """
+    layout, step = header.struct("III"), 8 if alignment == 8 else 4
+    position = 0
+    while position + layout.size <= len(contents):
+        name_size, size, kind = layout.unpack_from(contents, position)
+        name_start = position + layout.size
+        start = _round_up(name_start + name_size, step)
+        if start + size > len(contents):
+            return
+        if contents[name_start : name_start + name_size] == b"GNU\0":
+            yield kind, contents[start : start + size]
+        position = _round_up(start + size, step)
+
+
+def _read_isa_level(description: bytes, header: ElfHeader) -> str:
+    layout, word = header.struct("II"), header.struct("I")
+    position = 0
+    while position + layout.size <= len(description):
+        kind, size = layout.unpack_from(description, position)
+        start = position + layout.size
+        if kind == _X86_ISA_1_NEEDED and size == 4 and start + 4 <= len(description):
+            (mask,) = word.unpack_from(description, start)
+            return next((name for bit, name in _ISA_LEVELS if mask & bit), "")
+        position = _round_up(start + size, header.bits // 8)
+    return ""
+
+
+def _round_up(value: int, step: int) -> int:
+    return -(-value // step) * step

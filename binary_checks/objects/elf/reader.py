@@ -1,0 +1,224 @@
+"""Reads ELF files: program headers and the dynamic segment first, as a loader does.
+
+Section headers may be missing; they only tell of debug information and device code. Everything
+a file refers to must lie inside of it: a truncated file is malformed, never empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from binary_checks.errors import MalformedError, Unavailable
+from binary_checks.model import ElfFile, Kind, UnreadObject
+from binary_checks.model.protocols import ByteSource, Scout
+from binary_checks.objects.device.cubins import read_cubin
+from binary_checks.objects.device.sections import SECTIONS, read_device_code
+from binary_checks.objects.elf.dynamic import (
+    DF_1_NODEFLIB,
+    DF_1_NOW,
+    DF_BIND_NOW,
+    DF_STATIC_TLS,
+    DF_TEXTREL,
+    DT_BIND_NOW,
+    DT_FLAGS,
+    DT_FLAGS_1,
+    DT_NEEDED,
+    DT_RELR,
+    DT_RPATH,
+    DT_RUNPATH,
+    DT_SONAME,
+    DT_TEXTREL,
+    Dynamic,
+    decode,
+    read_dynamic,
+)
+from binary_checks.objects.elf.header import ET_REL, MAGIC, ElfHeader, read_header
+from binary_checks.objects.elf.kinds import kind_of_loaded, kind_of_unloaded, may_be_opened
+from binary_checks.objects.elf.machines import architecture_of, assumes_executable_stack
+from binary_checks.objects.elf.notes import read_notes
+from binary_checks.objects.elf.plan import find_ranges
+from binary_checks.objects.elf.refusals import Parsed, find_refusals
+from binary_checks.objects.elf.relocation_faults import Doubt
+from binary_checks.objects.elf.sections import (
+    Section,
+    find_extents,
+    has_debug_information,
+    is_debug_companion,
+    read_sections,
+    verify_contents,
+)
+from binary_checks.objects.elf.segments import (
+    PF_W,
+    PF_X,
+    PT_GNU_RELRO,
+    PT_GNU_STACK,
+    PT_INTERP,
+    PT_LOAD,
+    PT_TLS,
+    LoadedImage,
+    Segment,
+    read_segments,
+    verify_extent,
+)
+from binary_checks.objects.elf.strings import find_name_scout, opens_libraries, read_opened
+from binary_checks.objects.elf.symbols import read_columns, read_symbols
+from binary_checks.objects.elf.versions import read_versions
+from binary_checks.objects.head import Head
+from binary_checks.objects.needs import make_dependency
+
+if TYPE_CHECKING:
+    from binary_checks.objects.device.scout import DeviceScout
+
+_LONGEST_PATH = 4096  # bytes, PATH_MAX: the kernel runs nothing whose PT_INTERP is longer
+
+
+def recognises(head: bytes) -> bool:
+    """Whether the first bytes announce an ELF file."""
+    return head.startswith(MAGIC)
+
+
+def retained(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
+    """The ranges that ``read`` may ask for, as far as the first bytes tell.
+
+    What is left out is the inside of large segments and what no segment maps: code, GPU code,
+    debug information.
+    """
+    return find_ranges(head, size)
+
+
+def searched(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
+    """The ranges in which device code may lie, as far as the first bytes tell."""
+    source = Head(head, size)
+    try:
+        segments = read_segments(source, read_header(source))
+    except (MalformedError, Unavailable):
+        return ((0, size),)
+    loads = [segment for segment in segments if segment.type == PT_LOAD]
+    # It is mapped and no code of the host, though writable in libcudf.so; a linker that does not
+    # separate code has one segment for all.
+    apart = [load for load in loads if not load.flags & PF_X or not load.offset]
+    return tuple((load.offset, load.offset + load.file_size) for load in apart) or ((0, size),)
+
+
+def watchers(head: bytes, size: int, device: DeviceScout | None) -> tuple[Scout, ...]:
+    """Whoever searches strings for names."""
+    source = Head(head, size)
+    try:
+        header = read_header(source)
+        return (find_name_scout(header, read_segments(source, header), device),)
+    except (MalformedError, Unavailable):
+        return ()
+
+
+def read(path: str, source: ByteSource) -> tuple[ElfFile | UnreadObject, ...]:
+    """The one object of an ELF file. Raises MalformedError, or TooLarge for what is too long."""
+    header = read_header(source)
+    segments = read_segments(source, header)
+    sections = read_sections(source, header)
+    debug = header.type != ET_REL and is_debug_companion(sections)
+    if not debug:  # in a companion, segments tell where things lie in the stripped file
+        verify_extent(segments, source.size)
+    verify_contents(sections, source.size)
+    facts: dict[str, Any] = {
+        "path": path,
+        "size": source.size,
+        "architecture": architecture_of(header),
+        "debug_information": has_debug_information(sections),
+        **read_device_code(source, find_extents(sections, SECTIONS)),
+    }
+    if debug:
+        return (ElfFile(kind=Kind.DEBUG, **facts),)
+    unloaded = kind_of_unloaded(header)
+    if unloaded is Kind.DEVICE:
+        facts |= read_cubin(source, header, sections)
+    if unloaded is not None:
+        return (ElfFile(kind=unloaded, **facts),)
+    return (_read_loadable(source, header, segments, sections, facts),)
+
+
+def _read_loadable(
+    source: ByteSource,
+    header: ElfHeader,
+    segments: tuple[Segment, ...],
+    sections: tuple[Section, ...],
+    facts: dict[str, Any],
+) -> ElfFile:
+    image = LoadedImage(facts["path"], source, header, segments)
+    dynamic = read_dynamic(image, segments)
+    versions = read_versions(image, dynamic)
+    columns = read_columns(image, dynamic, sections)
+    imports, exports = read_symbols(image, dynamic, versions, columns)
+    notes = read_notes(source, header, segments)
+    interpreter = _read_interpreter(source, segments)
+    kind = kind_of_loaded(header, dynamic, interpreter)
+    if not dynamic and (kind is Kind.SHARED or interpreter):
+        raise MalformedError("a dynamic object without a dynamic segment")
+    found: tuple[str, ...] = ()
+    if kind is Kind.SHARED or interpreter:  # no loader looks at a static program
+        found = find_refusals(image, Parsed(segments, sections, dynamic, versions, columns))
+    return ElfFile(
+        kind=kind,
+        opens=may_be_opened(header, dynamic),
+        refusals=tuple(each for each in found if not isinstance(each, Doubt)),
+        doubts=tuple(str(each) for each in found if isinstance(each, Doubt)),
+        imports=imports,
+        exports=exports,
+        symbol_versions=versions.needed,
+        defined_versions=versions.defined,
+        interpreter=interpreter,
+        build_id=notes.build_id,
+        isa_level=notes.isa_level,
+        opened=(
+            read_opened(source, sections, dynamic) if opens_libraries(imports, dynamic) else None
+        ),
+        **_facts_of_dynamic(dynamic),
+        **_facts_of_segments(segments, facts["architecture"]),
+        **facts,
+    )
+
+
+def _facts_of_dynamic(dynamic: Dynamic) -> dict[str, Any]:
+    flags, flags_1 = dynamic.value(DT_FLAGS), dynamic.value(DT_FLAGS_1)
+    return {
+        "name": dynamic.string(DT_SONAME),
+        "needed": tuple(make_dependency(name=name) for name in dynamic.texts(DT_NEEDED)),
+        "rpath": dynamic.search_path(DT_RPATH),
+        "runpath": dynamic.search_path(DT_RUNPATH),
+        "bind_now": bool(DT_BIND_NOW in dynamic or flags & DF_BIND_NOW or flags_1 & DF_1_NOW),
+        "text_relocations": bool(DT_TEXTREL in dynamic or flags & DF_TEXTREL),
+        "static_tls": bool(flags & DF_STATIC_TLS),
+        "relative_relocations": DT_RELR in dynamic,
+        "no_default_libraries": bool(flags_1 & DF_1_NODEFLIB),
+    }
+
+
+def _facts_of_segments(segments: Iterable[Segment], architecture: str) -> dict[str, Any]:
+    by_type = {segment.type: segment for segment in segments}  # the last of a type, as in glibc
+    loads = [segment for segment in segments if segment.type == PT_LOAD]
+    stack, thread = by_type.get(PT_GNU_STACK), by_type.get(PT_TLS)
+    return {
+        "stack_header": stack is not None,
+        "executable_stack": (
+            bool(stack.flags & PF_X) if stack else assumes_executable_stack(architecture)
+        ),
+        "relro": PT_GNU_RELRO in by_type,
+        "writable_executable": any(s.flags & PF_W and s.flags & PF_X for s in loads),
+        "alignment": min((segment.alignment for segment in loads), default=0),
+        "tls_size": _aligned_size(thread) if thread else 0,
+    }
+
+
+def _aligned_size(segment: Segment) -> int:
+    step = max(segment.alignment, 1)
+    return -(-segment.memory_size // step) * step
+
+
+def _read_interpreter(source: ByteSource, segments: Iterable[Segment]) -> str:
+    segment = next((s for s in segments if s.type == PT_INTERP), None)
+    if segment is None:
+        return ""
+    if segment.file_size > _LONGEST_PATH:
+        raise MalformedError(f"a PT_INTERP of {segment.file_size} bytes, longer than any path")
+    contents = source.read(segment.offset, segment.file_size)
+    return decode(contents.partition(b"\0")[0])

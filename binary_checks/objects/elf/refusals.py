@@ -1,0 +1,189 @@
+"""Finds why a loader would refuse an ELF object, or crash over it, before any of its code runs.
+
+Every rule is one of glibc's or musl's loader: what they check, assert, or follow without a look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Final, NamedTuple
+
+from binary_checks.errors import MalformedError
+from binary_checks.objects.elf.dynamic import (
+    DF_TEXTREL,
+    DT_FLAGS,
+    DT_JMPREL,
+    DT_NEEDED,
+    DT_PLTRELSZ,
+    DT_REL,
+    DT_RELA,
+    DT_RELACOUNT,
+    DT_RELASZ,
+    DT_RELCOUNT,
+    DT_RELSZ,
+    DT_STRSZ,
+    DT_STRTAB,
+    DT_SYMTAB,
+    DT_TEXTREL,
+    DT_VERSYM,
+    Dynamic,
+)
+from binary_checks.objects.elf.dynamic_faults import judge_entries, judge_sizes
+from binary_checks.objects.elf.entry_faults import judge_arrays, judge_functions
+from binary_checks.objects.elf.hash_tables import read_hash_table
+from binary_checks.objects.elf.header import ET_EXEC
+from binary_checks.objects.elf.kinds import may_be_opened
+from binary_checks.objects.elf.layout import judge_header, judge_segments
+from binary_checks.objects.elf.lookup_faults import judge_lookups
+from binary_checks.objects.elf.machines import architecture_of
+from binary_checks.objects.elf.memory import Memory
+from binary_checks.objects.elf.relocation_faults import (
+    Traits,
+    judge_packed,
+    judge_relative_count,
+    judge_relocations,
+)
+from binary_checks.objects.elf.relocation_types import RELOCATION_TYPES, RelocationTypes
+from binary_checks.objects.elf.relocations import Relocations, column, read_relocations
+from binary_checks.objects.elf.sections import Section
+from binary_checks.objects.elf.segments import PT_LOAD, PT_TLS, LoadedImage, Segment
+from binary_checks.objects.elf.symbol_faults import judge_symbols, judge_values, judge_versions
+from binary_checks.objects.elf.symbol_table import ENTRY_SIZE, SymbolColumns
+from binary_checks.objects.elf.versions import Versions
+
+_MUSL: Final = "libc.musl-"
+_MOST: Final = 20
+"""Reasons that are given: one damaged address leads to many."""
+
+
+class Parsed(NamedTuple):
+    """What has been read of an object."""
+
+    segments: tuple[Segment, ...]
+    sections: tuple[Section, ...]
+    dynamic: Dynamic
+    versions: Versions
+    symbols: SymbolColumns
+
+
+def find_refusals(image: LoadedImage, parsed: Parsed) -> tuple[str, ...]:
+    """Why a loader refuses a dynamic object; each of the first reasons once.
+
+    A Doubt among them is none: nobody can say yet.
+    """
+    loading = _Loading(image, parsed)
+    found = (sentence for judge in loading.judges() for sentence in _hear(judge))
+    return tuple(islice(dict.fromkeys(found), _MOST))
+
+
+class _Loading:
+    """One object on its way into a process."""
+
+    def __init__(self, image: LoadedImage, parsed: Parsed) -> None:
+        header, dynamic = image.header, parsed.dynamic
+        segments = parsed.segments
+        written = DT_TEXTREL in dynamic or bool(dynamic.value(DT_FLAGS) & DF_TEXTREL)
+        tables = _list_tables(image, segments, dynamic, len(parsed.symbols))
+        self.image, self.parsed = image, parsed
+        self.segments, self.dynamic = segments, dynamic
+        self.memory = Memory(segments, tables, text_is_written=written)
+        self.symbols = parsed.symbols
+        self.types = RELOCATION_TYPES.get(architecture_of(header))
+        self.is_program = not may_be_opened(header, dynamic)
+        # musl asserts less than glibc, and asks less of the headers.
+        self.for_musl = any(name.startswith(_MUSL) for name in dynamic.texts(DT_NEEDED))
+
+    def judges(self) -> tuple[Callable[[], Iterable[str]], ...]:
+        """What looks at it, from the outside in."""
+        return (
+            self._judge_headers,
+            lambda: judge_entries(self.dynamic, self.memory),
+            self._judge_symbols,
+            self._judge_lookups,
+            self._judge_relocations,
+            self._judge_functions,
+            lambda: self.parsed.versions.faults,
+        )
+
+    def _judge_headers(self) -> Iterator[str]:
+        if self.is_program:  # the kernel loads it, which asks for little
+            return
+        if not self.for_musl:
+            yield from judge_header(self.image.header)
+        yield from judge_segments(self.image.header, self.segments, self.memory)
+
+    def _judge_symbols(self) -> Iterator[str]:
+        if len(self.symbols):
+            strings = self.dynamic.strings
+            yield from judge_values(self.symbols, strings, self.memory)
+            yield from judge_symbols(self.symbols, strings, is_program=self.is_program)
+            own = self.parsed.versions.own
+            if own and DT_VERSYM in self.dynamic:
+                size, order = 2 * len(self.symbols), self.image.header.byte_order
+                table = self.image.read(self.dynamic.value(DT_VERSYM), size, "DT_VERSYM")
+                yield from judge_versions(self.symbols, strings, column("H", table, order), own)
+
+    def _judge_lookups(self) -> Iterator[str]:
+        if len(self.symbols):
+            table = read_hash_table(self.image, self.dynamic, len(self.symbols))
+            yield from judge_lookups(self.symbols, self.dynamic.strings, table)
+
+    def _judge_relocations(self) -> Iterator[str]:
+        types, header = self.types, self.image.header
+        if types is None:
+            return
+        if self.for_musl:
+            types = types._replace(known=types.known - types.unknown_to_musl)
+        yield from judge_sizes(self.dynamic, types, header.bits // 8, for_musl=self.for_musl)
+        relocations = read_relocations(self.image, self.dynamic, types)
+        for table in relocations.tables:
+            yield from self._judge_table(table, types)
+        yield from judge_packed(relocations.packed, self.memory)
+        if header.type != ET_EXEC:  # whose addresses need no relocation
+            yield from judge_arrays(
+                self.image, self.dynamic, self.memory, relocations, self.symbols
+            )
+
+    def _judge_functions(self) -> Iterator[str]:
+        # Elsewhere stubs come before DT_INIT (ppc64le), or its lowest bit means another mode (ARM).
+        plain = architecture_of(self.image.header) in {"x86_64", "i686"}
+        sections = self.parsed.sections if plain else ()
+        return judge_functions(self.dynamic, self.memory, sections)
+
+    def _judge_table(self, table: Relocations, types: RelocationTypes) -> Iterator[str]:
+        thread = any(segment.type == PT_TLS and segment.memory_size for segment in self.segments)
+        traits = Traits(types, self.symbols, thread, self.is_program)
+        relative = 0
+        if table.name != "DT_JMPREL":
+            tag = DT_RELACOUNT if types.addends else DT_RELCOUNT
+            relative = min(self.dynamic.value(tag), len(table))
+            yield from judge_relative_count(table, self.dynamic, types)
+        yield from judge_relocations(table, relative, traits, self.memory)
+
+
+def _list_tables(
+    image: LoadedImage, segments: Iterable[Segment], dynamic: Dynamic, symbols: int
+) -> Iterator[tuple[int, int]]:
+    """Where headers and tables are in memory."""
+    for load in segments:
+        if load.type == PT_LOAD and not load.offset:
+            yield load.address, load.address + (64 if image.header.bits == 64 else 52)
+            break
+    for tag, size in (
+        (DT_SYMTAB, symbols * ENTRY_SIZE[image.header.bits]),
+        (DT_STRTAB, dynamic.value(DT_STRSZ)),
+        (DT_RELA, dynamic.value(DT_RELASZ)),
+        (DT_REL, dynamic.value(DT_RELSZ)),
+        (DT_JMPREL, dynamic.value(DT_PLTRELSZ)),
+        (DT_VERSYM, symbols * 2),
+    ):
+        yield dynamic.value(tag), dynamic.value(tag) + size
+
+
+def _hear(judge: Callable[[], Iterable[str]]) -> Iterator[str]:
+    """The judge's sentences; a table that is not all there is one more."""
+    try:
+        yield from judge()
+    except MalformedError as error:
+        yield f"cannot be loaded: {error}"

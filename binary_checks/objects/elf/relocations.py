@@ -1,0 +1,119 @@
+"""Reads the relocation tables of an ELF file as columns: a large library has a million records."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from binary_checks.objects.elf.dynamic import (
+    DT_JMPREL,
+    DT_PLTRELSZ,
+    DT_REL,
+    DT_RELA,
+    DT_RELASZ,
+    DT_RELR,
+    DT_RELRSZ,
+    DT_RELSZ,
+    Dynamic,
+)
+from binary_checks.objects.elf.relocation_types import RelocationTypes
+from binary_checks.objects.elf.segments import LoadedImage
+
+_MOST: Final = 1 << 28  # bytes of a table; the largest libraries have some twenty million
+
+
+class Relocations:
+    """The columns of one table, in its order."""
+
+    __slots__ = ("addends", "name", "offsets", "symbols", "types")
+
+    def __init__(self, name: str, content: bytes, image: LoadedImage, *, addends: bool) -> None:
+        order, wide = image.header.byte_order, image.header.bits == 64
+        words, step = column("Q" if wide else "I", content, order), 3 if addends else 2
+        self.name = name
+        self.offsets = words[::step]
+        self.addends = words[2::step] if addends else None  # as unsigned numbers
+        information = words[1::step]
+        if wide:
+            halves = array("I", information.tobytes())
+            low = int(sys.byteorder == "big")
+            self.types, self.symbols = halves[low::2], halves[1 - low :: 2]
+        else:
+            self.types = array("I", [each & 0xFF for each in information])
+            self.symbols = array("I", [each >> 8 for each in information])
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+
+class RelocationTables(NamedTuple):
+    """All relocations of one object."""
+
+    types: RelocationTypes
+    tables: tuple[Relocations, ...]
+    packed: array[int]  # DT_RELR: addresses, and bitmaps of what follows them
+
+
+def column(kind: str, content: bytes, byte_order: str) -> array[int]:
+    """The bytes as machine integers of 8 ("Q"), 4 ("I") or 2 ("H") bytes each."""
+    numbers = array(kind, content)
+    if (byte_order == "<") != (sys.byteorder == "little"):
+        numbers.byteswap()
+    return numbers
+
+
+def read_relocations(
+    image: LoadedImage, dynamic: Dynamic, types: RelocationTypes
+) -> RelocationTables:
+    """Read the tables that a loader goes through. Raises MalformedError, or TooLarge."""
+    tables = tuple(_read_tables(image, dynamic, types))
+    wide = image.header.bits == 64
+    content = b""
+    if DT_RELR in dynamic:
+        length = dynamic.value(DT_RELRSZ) // (8 if wide else 4) * (8 if wide else 4)
+        content = image.read(dynamic.value(DT_RELR), length, "DT_RELR", _MOST)
+    packed = column("Q" if wide else "I", content, image.header.byte_order)
+    return RelocationTables(types, tables, packed)
+
+
+def _read_tables(
+    image: LoadedImage, dynamic: Dynamic, types: RelocationTypes
+) -> Iterator[Relocations]:
+    kind = ("DT_RELA", DT_RELA, DT_RELASZ) if types.addends else ("DT_REL", DT_REL, DT_RELSZ)
+    size = image.header.bits // 8 * (3 if types.addends else 2)
+    for name, table, length in (kind, ("DT_JMPREL", DT_JMPREL, DT_PLTRELSZ)):
+        if table in dynamic:
+            whole = dynamic.value(length) // size * size
+            content = image.read(dynamic.value(table), whole, name, _MOST)
+            yield Relocations(name, content, image, addends=types.addends)
+
+
+def unpack_between(words: array[int], word: int, start: int, end: int) -> Iterator[int]:
+    """The places between two addresses that the words of DT_RELR relocate."""
+    place, reach = 0, (8 * word - 1) * word
+    for entry in words:
+        if not entry & 1:
+            place = entry + word
+            if start <= entry < end:
+                yield entry
+            continue
+        if place < end and place + reach > start:
+            places = (place + word * bit for bit in range(8 * word - 1) if entry >> bit + 1 & 1)
+            yield from (each for each in places if start <= each < end)
+        place += reach
+
+
+def find_extremes(words: array[int], word: int) -> Iterator[int]:
+    """The lowest and the highest place of each run: all others lie between them."""
+    place, reach = 0, (8 * word - 1) * word
+    for entry in words:
+        if not entry & 1:
+            yield entry
+            place = entry + word
+        elif entry > 1:
+            yield place + (entry.bit_length() - 2) * word
+            place += reach
+        else:
+            place += reach

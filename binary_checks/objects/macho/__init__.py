@@ -1,0 +1,1 @@
+"""Reads Mach-O files."""

@@ -1,0 +1,164 @@
+"""Verifies a code signature as far as the bytes alone can: the hash of every page.
+
+A library for arm64 is killed at the first page whose hash is wrong; any tool that edits a file
+behind the linker and does not sign it again leaves such pages behind.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from functools import partial
+from struct import Struct
+from typing import Any, NamedTuple
+
+from binary_checks.errors import MalformedError
+from binary_checks.objects.limits import refuse_more
+from binary_checks.objects.macho.header import Slice
+from binary_checks.objects.macho.pages import PageScout
+from binary_checks.objects.scouts import find_scout
+
+_SUPER_BLOB = 0xFADE0CC0
+_CODE_DIRECTORY = 0xFADE0C02
+_SLOT, _FIRST_ALTERNATE, _LAST_ALTERNATE = 0, 0x1000, 0x1004  # where code directories stand
+
+_SHA_256 = 2
+_Hash = Callable[[bytes | memoryview], Any]
+
+_HASHES: dict[int, tuple[str, _Hash, int]] = {
+    1: ("SHA-1", partial(hashlib.sha1, usedforsecurity=False), 20),
+    _SHA_256: ("SHA-256", hashlib.sha256, 32),
+    3: ("truncated SHA-256", hashlib.sha256, 20),
+    4: ("SHA-384", hashlib.sha384, 48),
+}
+"""By hash type: name, function, bytes kept of the digest."""
+_RANK = (1, 3, 2, 4)  # the kernel takes the strongest of several code directories
+
+_BLOB = Struct(">2I")
+_INDEX = Struct(">2I")
+_DIRECTORY = Struct(">9I4BI")
+_LIMIT_64 = Struct(">Q")
+_LIMIT_64_OFFSET = 56
+_WITH_LIMIT_64 = 0x20300
+_MOST_BLOBS = 64
+_CHUNK = 1 << 20
+_SMALLEST_PAGE = 1 << 9
+
+
+class CodeDirectory(NamedTuple):
+    """What a signature says of the pages of code."""
+
+    hash_type: int
+    limit: int  # bytes of the slice that are signed
+    page_size: int  # bytes; 0: all is one page
+    hashes: bytes
+
+    @property
+    def step(self) -> int:
+        """From page to page."""
+        return self.page_size or max(self.limit, 1)
+
+
+def find_signature_faults(source: Slice, start: int, size: int) -> tuple[str, ...]:
+    """What is wrong with the code signature at that place of the slice; () for nothing.
+
+    Raises TooLarge for one of more parts than are read.
+    """
+    try:
+        directory = _choose(_read_directories(source.read(start, size)))
+        return tuple(_verify(source, directory, start))
+    except MalformedError as error:
+        return (error.reason,)
+
+
+def _read_directories(signature: bytes) -> Iterator[CodeDirectory]:
+    if len(signature) < 12:
+        raise MalformedError("the code signature is empty")
+    magic, length = _BLOB.unpack_from(signature)
+    count = int.from_bytes(signature[8:12], "big")
+    if magic != _SUPER_BLOB or length > len(signature) or 12 + 8 * count > length:
+        raise MalformedError("the code signature is no complete SuperBlob")
+    refuse_more(count, _MOST_BLOBS, "parts in its code signature")
+    for kind, place in _INDEX.iter_unpack(signature[12 : 12 + 8 * count]):
+        if kind == _SLOT or _FIRST_ALTERNATE <= kind <= _LAST_ALTERNATE:
+            yield _read_directory(signature[:length], place)
+
+
+def _read_directory(signature: bytes, place: int) -> CodeDirectory:
+    blob = signature[place:]
+    if len(blob) < _DIRECTORY.size:
+        raise MalformedError("a code directory of the signature lies outside of it")
+    fields = _DIRECTORY.unpack_from(blob)
+    magic, length, version, _, hashes, _, _, count, limit, hash_size, kind, _, page, _ = fields
+    if magic != _CODE_DIRECTORY or length > len(blob):
+        raise MalformedError("a code directory of the signature is not complete")
+    if kind in _HASHES and hash_size != _HASHES[kind][2]:
+        raise MalformedError(f"a code directory has hashes of {hash_size} bytes")
+    if hashes + count * hash_size > length:
+        raise MalformedError(f"a code directory has {length} bytes, too few for {count} hashes")
+    if version >= _WITH_LIMIT_64 and length >= _LIMIT_64_OFFSET + _LIMIT_64.size:
+        limit = _LIMIT_64.unpack_from(blob, _LIMIT_64_OFFSET)[0] or limit
+    page_size = 1 << page if page else 0
+    return CodeDirectory(kind, limit, page_size, blob[hashes : hashes + count * hash_size])
+
+
+def _choose(directories: Iterator[CodeDirectory]) -> CodeDirectory:
+    known = [item for item in directories if item.hash_type in _RANK]
+    if not known:
+        raise MalformedError("the code signature has no code directory of a known hash type")
+    return max(known, key=lambda item: _RANK.index(item.hash_type))
+
+
+def _verify(source: Slice, directory: CodeDirectory, signature_start: int) -> Iterator[str]:
+    name, _, length = _HASHES[directory.hash_type]
+    limit, page_size = directory.limit, directory.step
+    if limit > signature_start or (page_size < _SMALLEST_PAGE and directory.page_size):
+        yield f"the code signature claims to cover {limit} bytes in pages of {page_size}"
+        return
+    if limit < signature_start:
+        yield f"the code signature covers {limit} of {signature_start} bytes"
+    pages = -(-limit // page_size)
+    if pages * length != len(directory.hashes):
+        yield f"the code signature has {len(directory.hashes) // length} hashes, not {pages}"
+        return
+    digests = _hash_seen_pages(source, directory) or _hash_all_pages(source, directory)
+    if digests == directory.hashes:
+        return
+    starts = range(0, len(digests), length)
+    wrong = [at for at in starts if digests[at : at + length] != directory.hashes[at : at + length]]
+    yield (
+        f"the code signature's {name} of {len(wrong)} of {pages} pages is wrong, "
+        f"first at byte {wrong[0] // length * page_size:#x}"
+    )
+
+
+def _hash_seen_pages(source: Slice, directory: CodeDirectory) -> bytes | None:
+    """The hashes of pages that were counted already, if they are the same pages."""
+    scout = find_scout(source, PageScout)
+    if scout is None or directory.hash_type != _SHA_256:
+        return None
+    same = (scout.limit, scout.page_size) == (directory.limit, directory.page_size)
+    return scout.digests if same else None
+
+
+def _hash_all_pages(source: Slice, directory: CodeDirectory) -> bytes:
+    limit, page_size = directory.limit, directory.step
+    _, hash_, length = _HASHES[directory.hash_type]
+    hash_pages = _hash_large_pages if page_size > _CHUNK else _hash_pages
+    return b"".join([each[:length] for each in hash_pages(source, limit, page_size, hash_)])
+
+
+def _hash_pages(source: Slice, limit: int, page_size: int, hash_: _Hash) -> Iterator[bytes]:
+    for start in range(0, limit, _CHUNK):  # page sizes are powers of 2
+        chunk = memoryview(source.read(start, min(_CHUNK, limit - start)))
+        for place in range(0, len(chunk), page_size):
+            yield hash_(chunk[place : place + page_size]).digest()
+
+
+def _hash_large_pages(source: Slice, limit: int, page_size: int, hash_: _Hash) -> Iterator[bytes]:
+    for start in range(0, limit, page_size):
+        end = min(start + page_size, limit)
+        hashed = hash_(b"")
+        for place in range(start, end, _CHUNK):
+            hashed.update(source.read(place, min(_CHUNK, end - place)))
+        yield hashed.digest()

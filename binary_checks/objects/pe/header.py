@@ -1,0 +1,193 @@
+"""Reads the headers of a PE image: machine, versions, flags, directories and sections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final, NamedTuple
+
+from binary_checks.errors import MalformedError
+from binary_checks.model.protocols import ByteSource
+from binary_checks.objects.limits import refuse_more
+
+MAGIC: Final = b"MZ"
+
+IMAGE_FILE_RELOCS_STRIPPED: Final = 0x1
+IMAGE_FILE_EXECUTABLE_IMAGE: Final = 0x2
+IMAGE_FILE_DLL: Final = 0x2000
+IMAGE_SCN_CNT_INITIALIZED_DATA: Final = 0x40
+IMAGE_SCN_MEM_EXECUTE: Final = 0x20000000
+IMAGE_SCN_MEM_WRITE: Final = 0x80000000
+IMAGE_SCN_MEM_ACCESS: Final = 0xE0000000  # to read, to write or to run
+
+EXPORT: Final = 0
+IMPORT: Final = 1
+SECURITY: Final = 4
+RELOCATIONS: Final = 5
+DEBUG: Final = 6
+TLS: Final = 9
+LOAD_CONFIG: Final = 10
+ADDRESSES: Final = 12
+DELAY_IMPORT: Final = 13
+CLR: Final = 14
+DIRECTORY_NAMES: Final = (
+    "exports", "imports", "resources", "exceptions", "signatures", "base relocations",
+    "debug information", "architecture", "the global pointer", "thread-local storage",
+    "the load configuration", "bound imports", "import addresses", "delay imports", ".NET",
+    "reserved use",
+)  # fmt: skip
+
+_DOS_HEADER = 64
+_FILE = Struct("<HHIIIHH")
+_SECTION = Struct("<8sIIIIIIHHI")
+_MOST_DIRECTORIES = 16
+_MOST_SECTIONS = 256  # real images have some dozens
+_SYMBOL_SIZE = 18
+
+# IMAGE_OPTIONAL_HEADER up to NumberOfRvaAndSizes: magic, linker (2), entry point, image base,
+# alignments (2), subsystem version (2), sizes of image and headers, subsystem, DLL
+# characteristics, directories.
+_PE32 = Struct("<HBB 12x I 8x III 8x HH 4x II 4x HH 20x I".replace(" ", ""))
+_PE64 = Struct("<HBB 12x I 4x QII 8x HH 4x II 4x HH 36x I".replace(" ", ""))
+_LAYOUTS = {0x10B: (32, _PE32), 0x20B: (64, _PE64)}
+
+
+class Section(NamedTuple):
+    """One section header, its name spelled out."""
+
+    name: str
+    address: int
+    virtual_size: int
+    offset: int  # in the file
+    size: int  # in the file; 0: nothing of it is there
+    flags: int
+    declared_size: int  # in the file, also where the header names no place in it
+
+
+class PeHeader(NamedTuple):
+    """What the headers say."""
+
+    signature: int  # where it lies in the file
+    bits: int
+    machine: int
+    characteristics: int
+    linker_version: tuple[int, int]
+    entry_point: int  # address; 0: there is none
+    image_base: int
+    section_alignment: int
+    file_alignment: int
+    subsystem_version: tuple[int, int]
+    image_size: int
+    headers_size: int
+    subsystem: int
+    dll_characteristics: int
+    directories: tuple[tuple[int, int], ...]  # (address, size), 16 of them; (0, 0) is absent
+    directory_count: int
+    uncounted_directories: tuple[int, ...]  # numbers of those that only the header's size admits
+    optional_offset: int  # of the optional header
+    sections_offset: int
+    section_count: int
+    strings_offset: int  # of the COFF string table; 0: there is none
+
+    @property
+    def sections_end(self) -> int:
+        """Where the section headers end, in bytes from the start of the file."""
+        return self.sections_offset + self.section_count * _SECTION.size
+
+
+def find_signature(source: ByteSource) -> int:
+    """Where the PE signature lies; 0 for what is no PE image: a DOS program, a text."""
+    if source.size < _DOS_HEADER:
+        return 0
+    start = int.from_bytes(source.read(60, 4), "little")
+    if start + 4 > source.size or source.read(start, 4) != b"PE\0\0":
+        return 0
+    return start
+
+
+def read_header(source: ByteSource, signature: int) -> PeHeader:
+    """Read the file header, the optional header and the directories.
+
+    Raises MalformedError, or TooLarge for too many sections.
+    """
+    start = signature + 4
+    _verify_end(start + _FILE.size, source.size, "the file header")
+    fields = _FILE.unpack(source.read(start, _FILE.size))
+    machine, section_count, _, symbols_offset, symbol_count, optional_size, characteristics = fields
+    start += _FILE.size
+    _verify_end(start + optional_size, source.size, "the optional header")
+    optional = source.read(start, optional_size)
+    bits, layout = _LAYOUTS.get(int.from_bytes(optional[:2], "little"), (0, _PE64))
+    if not bits or len(optional) < layout.size:
+        raise MalformedError(f"an optional header of {optional_size} bytes, not of PE32 or PE32+")
+    (
+        _, linker, linker_minor, entry, base, alignment, file_alignment, subsystem_version, minor,
+        image_size, headers_size, subsystem, dll_characteristics, count,
+    ) = layout.unpack_from(optional)  # fmt: skip
+    header = PeHeader(
+        signature, bits, machine, characteristics, (linker, linker_minor), entry, base, alignment,
+        file_alignment, (subsystem_version, minor), image_size, headers_size, subsystem,
+        dll_characteristics, _read_directories(optional[layout.size :], count), count,
+        tuple(_find_uncounted(optional[layout.size :], count)),
+        start, start + optional_size, section_count,
+        symbols_offset + symbol_count * _SYMBOL_SIZE if symbols_offset else 0,
+    )  # fmt: skip
+    _verify_end(header.sections_end, source.size, "the section headers")
+    refuse_more(section_count, _MOST_SECTIONS, "sections")
+    return header
+
+
+def _verify_end(end: int, size: int, what: str) -> None:
+    if end > size:
+        raise MalformedError(f"{what} ends at byte {end:#x}, the file has {size:#x} bytes", size)
+
+
+def _read_directories(table: bytes, count: int) -> tuple[tuple[int, int], ...]:
+    """The directories that both the count and the optional header's size leave room for."""
+    count = min(count, _MOST_DIRECTORIES, len(table) // 8)
+    rows = Struct("<II").iter_unpack(table[: count * 8])
+    found = [(address, size) if address else (0, 0) for address, size in rows]
+    return (*found, *[(0, 0)] * (_MOST_DIRECTORIES - count))
+
+
+def _find_uncounted(table: bytes, count: int) -> Iterator[int]:
+    """The directories behind those that are counted, which a loader never sees."""
+    for number in range(count, min(_MOST_DIRECTORIES, len(table) // 8)):
+        if any(table[number * 8 : number * 8 + 8]):
+            yield number
+
+
+def read_sections(source: ByteSource, header: PeHeader) -> tuple[Section, ...]:
+    """Read every section header, in order. Raises MalformedError for a name that is not there."""
+    start, end = header.sections_offset, header.sections_end
+    sections = []
+    for name, virtual_size, address, size, offset, *_, flags in _SECTION.iter_unpack(
+        source.read(start, end - start)
+    ):
+        spelled = _read_name(source, header, name.rstrip(b"\0"))
+        # Without a place in the file it has no contents, whatever the size says (GNU ld's .bss).
+        sections.append(
+            Section(spelled, address, virtual_size, offset, size if offset else 0, flags, size)
+        )
+    return tuple(sections)
+
+
+def _read_name(source: ByteSource, header: PeHeader, name: bytes) -> str:
+    """A name of more than 8 bytes stands in the COFF string table, at the offset ``/123``."""
+    if not name.startswith(b"/") or not name[1:].isdigit() or not header.strings_offset:
+        return name.decode("latin-1")
+    start = header.strings_offset + int(name[1:])
+    _verify_end(start + 1, source.size, "the name of a section")
+    text = source.read(start, min(64, source.size - start))  # no name that counts is longer
+    return text.partition(b"\0")[0].decode("latin-1")
+
+
+def verify_extent(header: PeHeader, sections: tuple[Section, ...], size: int) -> None:
+    """Raise MalformedError for what the file does not hold in full.
+
+    Without this a truncated library reads as one that needs nothing and defines nothing.
+    """
+    for section in sections:
+        _verify_end(section.offset + section.size, size, f"section {section.name!r}")
+    start, length = header.directories[SECURITY]  # the one directory that says file offsets
+    _verify_end(start + length, size, "the signature")

@@ -1,0 +1,84 @@
+"""Compares the digest in an Authenticode signature with that of the file; judges no certificate."""
+
+from __future__ import annotations
+
+import hashlib
+from struct import Struct
+
+from binary_checks.model.protocols import ByteSource
+from binary_checks.objects.pe.header import SECURITY, PeHeader
+
+_CERTIFICATE = Struct("<IHH")
+_PKCS_SIGNED_DATA = 2
+_LARGEST = 1 << 24
+_BLOCK = 1 << 20
+_OID = 6
+_OCTET_STRING = 4
+_SPC_INDIRECT_DATA = bytes.fromhex("2b060104018237020104")
+_ALGORITHMS = {
+    bytes.fromhex("2b0e03021a"): "sha1",
+    bytes.fromhex("608648016503040201"): "sha256",
+    bytes.fromhex("608648016503040202"): "sha384",
+    bytes.fromhex("608648016503040203"): "sha512",
+}
+_CHECKSUM = 64  # in the optional header; neither it nor the directory's entry is signed
+_SECURITY_ENTRY = {32: 128, 64: 144}
+
+
+def signature_matches(source: ByteSource, header: PeHeader) -> bool | None:
+    """Whether the file is what was signed; None where that cannot be told."""
+    start, size = header.directories[SECURITY]
+    if not _CERTIFICATE.size < size < _LARGEST:
+        return None
+    length, _, kind = _CERTIFICATE.unpack(source.read(start, _CERTIFICATE.size))
+    if kind != _PKCS_SIGNED_DATA or not _CERTIFICATE.size < length <= size:
+        return None
+    body = source.read(start + _CERTIFICATE.size, length - _CERTIFICATE.size)
+    try:
+        algorithm, digest = _find_digest(body)
+    except (IndexError, ValueError, KeyError):
+        return None
+    return _compute_digest(source, header, algorithm) == digest
+
+
+def _find_digest(signature: bytes) -> tuple[str, bytes]:
+    """The algorithm and the digest in a PKCS #7 signature, out of SpcIndirectDataContent."""
+    content_info = _elements(_elements(signature)[0][1])
+    signed_data = _elements(_elements(content_info[1][1])[0][1])
+    kind, content = _elements(signed_data[2][1])[:2]
+    if kind != (_OID, _SPC_INDIRECT_DATA):
+        raise ValueError("signs something else")
+    _, digest_info = _elements(_elements(content[1])[0][1])[:2]
+    algorithm, digest = _elements(digest_info[1])[:2]
+    if digest[0] != _OCTET_STRING:
+        raise ValueError("no digest")
+    return _ALGORITHMS[_elements(algorithm[1])[0][1]], digest[1]
+
+
+def _elements(content: bytes) -> list[tuple[int, bytes]]:
+    """Tag and contents of the first elements of a DER sequence, four at most."""
+    found: list[tuple[int, bytes]] = []
+    place = 0
+    while place + 1 < len(content) and len(found) < 4:  # certificates are padded
+        tag, length = content[place], content[place + 1]
+        place += 2
+        if length & 0x80:
+            octets = length & 0x7F
+            length = int.from_bytes(content[place : place + octets], "big")
+            place += octets
+        found.append((tag, content[place : place + length]))
+        place += length
+    return found
+
+
+def _compute_digest(source: ByteSource, header: PeHeader, algorithm: str) -> bytes:
+    """The digest of all but the checksum, the directory's entry and the signature itself."""
+    start, size = header.directories[SECURITY]
+    checksum = header.optional_offset + _CHECKSUM
+    entry = header.optional_offset + _SECURITY_ENTRY[header.bits]
+    signed = ((0, checksum), (checksum + 4, entry), (entry + 8, start), (start + size, source.size))
+    hasher = hashlib.new(algorithm, usedforsecurity=False)
+    for first, last in signed:
+        for place in range(first, last, _BLOCK):
+            hasher.update(source.read(place, min(_BLOCK, last - place)))
+    return hasher.digest()

@@ -1,0 +1,44 @@
+"""Finds where a PE image has its strings, and the names of libraries among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from binary_checks.model import OpenedNames, SymbolTable
+from binary_checks.model.protocols import ByteSource
+from binary_checks.objects.pe.header import Section
+from binary_checks.objects.pe.sections import find_read_only
+
+if TYPE_CHECKING:
+    from binary_checks.objects.opened_names import NameScout
+
+_OPENERS = ("LoadLibraryA", "LoadLibraryW", "LoadLibraryExA", "LoadLibraryExW")
+_NO_STRINGS = (
+    ".rsrc", ".reloc", ".pdata", ".xdata", ".edata", ".idata", ".debug", ".buildid",
+    ".nv_", "__nv_", ".hip_",
+)  # fmt: skip
+"""How sections begin that are only read and hold tables, or code for a GPU."""
+
+
+def find_name_scout(sections: tuple[Section, ...]) -> NameScout:
+    """Whoever searches what is only read while the file streams by."""
+    from binary_checks.objects.library_names import PE_NAMES
+    from binary_checks.objects.opened_names import NameScout  # for large files
+
+    return NameScout(find_read_only(sections, _NO_STRINGS), PE_NAMES)
+
+
+def opens_libraries(imports: SymbolTable) -> bool:
+    """Whether an image imports a function that opens libraries by name."""
+    return bool(imports.among(_OPENERS))
+
+
+def read_opened(
+    source: ByteSource, sections: tuple[Section, ...], known: Iterable[str]
+) -> OpenedNames:
+    """The names of libraries in what is only read, without those that are known."""
+    from binary_checks.objects.library_names import PE_NAMES
+    from binary_checks.objects.opened_names import find_opened  # for few objects
+
+    return find_opened(source, PE_NAMES, known, find_read_only(sections, _NO_STRINGS))

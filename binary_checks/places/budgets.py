@@ -1,0 +1,188 @@
+"""Counts what a probe and all that descends from it take, and ends it at a limit.
+
+RLIMIT_NPROC does not bind root and no limit of Linux's counts memory over processes, so the parent
+looks, several times a second. On Windows the job does it (`windows_job.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from binary_checks.places.process_tree import list_descendants
+from binary_checks.records import dataclass
+
+_INTERVAL = 0.1  # seconds
+ENTRY = 512  # bytes that a file counts for at least
+_SHARE = 0.05  # of one processor's time, at most, that counting may take
+_LARGE = 16 << 30  # bytes: torch imports in 1 GiB, numba in 1; a leak has no end
+_RESIDENT = re.compile(r"^(?:RssAnon|RssShmem|VmSwap):\s+(\d+) kB", re.MULTILINE)
+_PROPORTIONAL = re.compile(r"^(?:Pss_Anon|Pss_Shmem|SwapPss):\s+(\d+) kB", re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Budget:
+    """What one probe may take together with every process that it starts."""
+
+    processes: int = 512
+    memory: int = 0  # bytes, private or shared among them alone; 0: most of what is free
+    disk: int = 1 << 30  # bytes in its folders
+
+    @property
+    def tasks(self) -> int:
+        """How many processes and threads there may be, with the threads of a library for each."""
+        return self.processes * 4
+
+
+def bound_forks(budget: Budget) -> dict[str, int]:
+    """Bound the processes and threads of the user, those that run by now beside: not root's."""
+    if sys.platform != "linux" or os.geteuid() == 0:
+        return {}
+    running = 0
+    for folder in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if folder.name.isdecimal() and folder.stat().st_uid == os.geteuid():
+                running += sum(1 for _ in (folder / "task").iterdir())
+    return {"NPROC": running + budget.tasks}
+
+
+class Watcher:
+    """Looks at a process and all below it until it is told to stop, and ends them at a limit."""
+
+    def __init__(
+        self,
+        pid: int,
+        budget: Budget,
+        folders: tuple[Path, ...],
+        inside: tuple[Path, ...],
+        end: Callable[[], None],
+    ) -> None:
+        self.exceeded = ""  # what there was too much of, as the end of a sentence
+        self._pid, self._budget, self._end = pid, budget, end
+        self._folders, self._inside = folders, inside
+        self._memory = budget.memory or choose_memory()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        pause = _INTERVAL
+        while not self._stop.wait(pause):
+            begun = time.thread_time()
+            self.exceeded = self._find_excess()
+            if self.exceeded:
+                self._end()
+                return
+            pause = max(_INTERVAL, (time.thread_time() - begun) / _SHARE)
+
+    def _find_excess(self) -> str:
+        pids = list_descendants(self._pid)
+        if len(pids) > self._budget.processes:
+            return f"it runs more than {self._budget.processes} processes at once"
+        if takes_more_memory(pids, self._memory):
+            return f"its processes take more than {spell_bytes(self._memory)} of memory"
+        if self._takes_more_disk(pids):
+            return f"it writes more than {spell_bytes(self._budget.disk)}"
+        return ""
+
+    def _takes_more_disk(self, pids: tuple[int, ...]) -> bool:
+        """Count files, too: in memory each takes some, and a size bounds their bytes alone."""
+        most = self._budget.disk
+        roots = (Path(f"/proc/{pid}/root") for pid in pids[:1] if self._inside)
+        mounts = (root / str(path).lstrip("/") for root in roots for path in self._inside)
+        return takes_more_disk(self._folders, most) or any(
+            count_files(mount) * ENTRY > most for mount in mounts
+        )
+
+
+def count_files(mount: Path) -> int:
+    """Count the files of a mount; 0 where nobody can say."""
+    try:
+        found = os.statvfs(mount)
+    except OSError:
+        return 0
+    return found.f_files - found.f_ffree
+
+
+def choose_memory() -> int:
+    """Choose a limit below that at which the system or the container would kill somebody."""
+    free = [_LARGE, *_read_free()]
+    return min(free) * 4 // 5 if len(free) > 1 else _LARGE
+
+
+def _read_free() -> Iterator[int]:
+    """Yield the bytes that are free by the system's count, and by those of control groups."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+        found = re.search(r"^MemAvailable:\s+(\d+) kB", text, re.MULTILINE)
+        assert found is not None
+        yield int(found[1]) * 1024
+    for folder, most, used in (
+        ("/sys/fs/cgroup", "memory.max", "memory.current"),
+        ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+    ):
+        with contextlib.suppress(OSError, ValueError):
+            limit = int(Path(folder, most).read_text(encoding="ascii"))
+            yield max(limit - int(Path(folder, used).read_text(encoding="ascii")), 64 << 20)
+
+
+def takes_more_memory(pids: tuple[int, ...], most: int) -> bool:
+    """Whether the pages that are no file's are more; those that processes share count once."""
+    return sum(map(_count_resident, pids)) > most and sum(map(_count_proportional, pids)) > most
+
+
+def _count_resident(pid: int) -> int:
+    """Count them cheaply, and too many where a child shares its parent's."""
+    return _sum_lines(Path(f"/proc/{pid}/status"), _RESIDENT) or 0
+
+
+def _count_proportional(pid: int) -> int:
+    found = _sum_lines(Path(f"/proc/{pid}/smaps_rollup"), _PROPORTIONAL)
+    # Nothing there: it has just ended, the Linux is an older one, or it is not ours to read.
+    return _count_resident(pid) if found is None else found
+
+
+def _sum_lines(path: Path, lines: re.Pattern[str]) -> int | None:
+    with contextlib.suppress(OSError):
+        found = lines.findall(path.read_text(encoding="utf-8", errors="replace"))
+        return sum(map(int, found)) * 1024 if found else None
+    return None
+
+
+def takes_more_disk(folders: tuple[Path, ...], most: int) -> bool:
+    """Whether the files in these folders take more."""
+    taken = 0
+    for folder in folders:
+        for size in _list_sizes(folder):
+            taken += size
+            if taken > most:
+                return True
+    return False
+
+
+def _list_sizes(folder: Path) -> Iterator[int]:
+    """Yield what each file takes; an entry itself is counted, for a million empty ones are many."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                found = entry.stat(follow_symlinks=False)
+                yield max(getattr(found, "st_blocks", 0) * 512, ENTRY)
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _list_sizes(Path(entry.path))
+
+
+def spell_bytes(number: int) -> str:
+    """Spell a number of bytes: "1 GiB", "1.5 GiB", "64 MiB"."""
+    unit, name = (1 << 30, "GiB") if number >= 1 << 30 else (1 << 20, "MiB")
+    return f"{number / unit:.3g} {name}"

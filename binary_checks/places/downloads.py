@@ -1,0 +1,73 @@
+"""Downloads wheels for another system with pip, from wherever the user's settings say."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from binary_checks.errors import GatherError
+from binary_checks.places.foreign_tags import ForeignPython
+from binary_checks.places.pip_command import (
+    PIP,
+    choose_folder,
+    has_pip,
+    make_installer_environment,
+)
+from binary_checks.places.processes import Ended, run_process
+
+_LONGEST = 3600.0  # seconds; torch's requirements are more than 2 GB
+_NOT_REACHED = re.compile(
+    r"NewConnectionError|ConnectTimeout|ReadTimeout|timed out|SSLError|ProxyError|"
+    r"HTTP error|connection broken|name resolution|No space left",
+    re.IGNORECASE,
+)
+_BROKE = "ERROR: Exception:\nTraceback"
+_ASKED = re.compile(r"ERROR: (?:Could not find a version that satisfies the requirement )(\S+)")
+
+
+def download(requirements: Iterable[str], python: ForeignPython, folder: Path) -> str:
+    """Put a wheel for each requirement into the folder, without what these require in turn.
+
+    Raises GatherError, in one line, when an index has none that fits, or was not reached. Where pip
+    broke, what it broke with: it may have done all by then. pip 23.2 looks last at requirements
+    that it cannot read.
+    """
+    if not has_pip():
+        raise GatherError("--binary-with-requirements needs pip beside binary_checks")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise GatherError(f"requirements: {folder}: {error.strerror}") from None
+    options = ("--disable-pip-version-check", "--no-input", "--quiet", "--no-deps")
+    with tempfile.TemporaryDirectory(prefix="binary_checks-", ignore_cleanup_errors=True) as place:
+        ended = run_process(
+            (
+                *(*PIP, "download", *options, "--only-binary", ":all:"),
+                *(*python.options(), "--dest", str(folder), "--", *requirements),
+            ),
+            cwd=choose_folder(Path(place)),
+            env={**make_installer_environment(Path(place)), "GIT_ALLOW_PROTOCOL": "none"},
+            timeout=_LONGEST,
+        )
+    if ended.status is None:
+        raise GatherError(f"requirements: the download took longer than {_LONGEST:g} s")
+    if ended.status == 0:
+        return ""
+    if _BROKE in ended.stderr:
+        return ended.stderr.strip().rpartition("\n")[2]
+    raise GatherError(f"requirements: {_explain(ended, python)}")
+
+
+def _explain(ended: Ended, python: ForeignPython) -> str:
+    errors = [line for line in ended.stderr.splitlines() if line.startswith("ERROR: ")]
+    said = errors[0].removeprefix("ERROR: ") if errors else "pip failed without a word"
+    if _NOT_REACHED.search(ended.stderr):
+        return f"the index was not reached: {said}"
+    if asked := _ASKED.match(errors[0] if errors else ""):
+        return (
+            f"the index has no wheel of {asked[1]} for {python.abi} on {python.platforms[0]} or "
+            "newer; give one with --binary-with"
+        )
+    return said

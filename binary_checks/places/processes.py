@@ -1,0 +1,228 @@
+"""Runs one process with everything it starts, for a limited time, and leaves none of it behind.
+
+What it writes is drained into a short memory, so that no amount of it fills a disk; standard
+output is thrown away unless it is asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+from binary_checks.places.budgets import Budget, Watcher
+from binary_checks.places.control_groups import open_group
+from binary_checks.places.conversation import Conversation, Heard
+from binary_checks.places.native_stacks import take_native_stack
+from binary_checks.places.process_tree import find_below, kill_below
+from binary_checks.places.windows_job import SUSPENDED, close_job, open_job
+from binary_checks.records import dataclass
+
+COOKIE = "BINARY_CHECKS_PROCESS"
+_KEPT = 64 * 1024  # bytes of output: its head and its tail, half each
+_GRACE = 3.0  # seconds between asking for the stacks and killing, and for pipes to run dry
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ended:
+    """How a process ended."""
+
+    status: int | None  # as subprocess gives it; None: killed at its time limit
+    stdout: str = ""
+    stderr: str = ""
+    calls: tuple[str, ...] = ()  # native, innermost first, at the time limit, where it was asked
+    heard: Heard = field(default_factory=Heard)  # of a conversation
+    exceeded: str = ""  # of what it took too much, as the end of a sentence
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Watch:
+    """What is looked at while a command runs that something else was started for."""
+
+    depth: int = 0  # how far below what was started the command itself runs
+    supervised: bool = False  # whether a supervisor of ours runs it, to which all orphans come
+    whole: bool = False  # whether all ends with what was started, as a process namespace does
+    budget: Budget = field(default_factory=Budget)
+    folders: tuple[Path, ...] = ()  # whose size counts
+    inside: tuple[Path, ...] = ()  # of the command's own mounts, whose files count
+
+
+class _Drain(threading.Thread):
+    """Reads a pipe until it ends and remembers how it began and how it ended."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        super().__init__(daemon=True)
+        self._pipe, self._head, self._tail = pipe, bytearray(), bytearray()
+        self.start()
+
+    def run(self) -> None:
+        with self._pipe, contextlib.suppress(OSError, ValueError):
+            while chunk := os.read(self._pipe.fileno(), 65536):
+                room = _KEPT // 2 - len(self._head)
+                self._head += chunk[:room]
+                self._tail += chunk[room:]
+                del self._tail[: -_KEPT // 2]
+
+    def text(self) -> str:
+        """What it read; an escaped child that holds the pipe is not waited for."""
+        self.join(_GRACE)
+        return bytes(self._head + self._tail).decode("utf-8", "replace")
+
+
+def run_process(  # noqa: PLR0913 - what the process is given, and under what
+    command: Sequence[str | Path],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    timeout: float,
+    calls: bool = False,
+    talk: Conversation | None = None,
+    watch: Watch | None = None,
+) -> Ended:
+    """Run the command in a session of its own and kill what is left of it at the end.
+
+    At the time limit a POSIX process is sent SIGABRT first, at which faulthandler shows its stacks;
+    with ``calls`` a debugger is asked for the native one before. With ``talk`` standard input and
+    output are the conversation's; with ``watch`` all of them together have a budget.
+    Raises OSError when the command cannot be started.
+    """
+    cookie = uuid.uuid4().hex
+    started = tuple(str(part) for part in command)
+    group = open_group(watch.budget.tasks) if watch else None
+    try:
+        process = subprocess.Popen(
+            group.enter(started) if group else started,
+            cwd=cwd,
+            env={**env, COOKIE: cookie},
+            stdin=subprocess.PIPE if talk else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            creationflags=SUSPENDED,
+        )
+    except OSError:
+        if group:
+            group.close()
+        raise
+    job = open_job(process)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    stdout = None if talk else _Drain(process.stdout)
+    stderr = _Drain(process.stderr)
+    if talk is not None:
+        assert process.stdin is not None
+        talk.begin(process.stdin, process.stdout)
+    watcher = _open_watcher(process, watch) if watch else None
+    try:
+        status, stack = _wait(process, timeout, calls=calls, depth=watch.depth if watch else 0)
+    finally:
+        if watcher:
+            watcher.stop()
+        _kill_tree(
+            process,
+            whole=bool(watch and watch.whole),
+            supervised=bool(watch and watch.supervised),
+        )
+        _kill_session(process.pid)
+        close_job(job)
+        _kill_escaped(cookie)
+        process.kill()
+        process.wait()
+        if group:
+            group.close()
+    return Ended(
+        status=status,
+        stdout=stdout.text() if stdout else "",
+        stderr=stderr.text(),
+        calls=stack,
+        heard=talk.end(_GRACE) if talk else Heard(),
+        exceeded=watcher.exceeded if watcher else "",
+    )
+
+
+def _open_watcher(process: subprocess.Popen[bytes], watch: Watch) -> Watcher:
+    end = partial(_kill_tree, process, whole=watch.whole, supervised=watch.supervised)
+    return Watcher(process.pid, watch.budget, watch.folders, watch.inside, end)
+
+
+def _kill_tree(process: subprocess.Popen[bytes], *, whole: bool, supervised: bool) -> None:
+    """Kill a process that still runs, and what it started: of a bomb, nobody is met one by one."""
+    if process.poll() is None:
+        if not whole:
+            kill_below(process.pid)
+        if supervised:  # who was forked meanwhile comes to the supervisor, and ends there
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_GRACE)
+        process.kill()
+
+
+def _wait(
+    process: subprocess.Popen[bytes], timeout: float, *, calls: bool, depth: int
+) -> tuple[int | None, tuple[str, ...]]:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.wait(timeout), ()
+    pid = find_below(process.pid, depth)
+    stack = take_native_stack(pid) if calls else ()
+    if os.name == "posix":
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGABRT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_GRACE)
+    return None, stack
+
+
+def _kill_session(leader: int) -> None:
+    """Kill the process group that the session began with, also after its leader has ended."""
+    if sys.platform != "win32":
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(leader, signal.SIGKILL)
+
+
+def _kill_escaped(cookie: str) -> None:
+    """Kill what left the group by a session of its own: Linux shows the cookie it inherited."""
+    if sys.platform == "linux":
+        for pid in _find_carriers(f"{COOKIE}={cookie}".encode()):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _find_carriers(variable: bytes) -> Iterator[int]:
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            with contextlib.suppress(OSError):
+                if variable in (folder / "environ").read_bytes().split(b"\0"):
+                    yield int(folder.name)
+
+
+_WINDOWS_STATUS = {
+    0xC0000005: "access violation",
+    0xC000001D: "illegal instruction",
+    0xC00000FD: "stack overflow",
+    0xC0000135: "a needed DLL was not found",
+    0xC0000139: "an entry point was not found in a DLL",
+    0xC0000142: "a DLL failed to initialise",
+    0xC0000374: "heap corruption",
+    0xC0000409: "stack buffer overrun or fast fail",
+    0xE06D7363: "an uncaught C++ exception",
+}
+
+
+def name_crash(status: int) -> str:
+    """Name the signal or the Windows status that ended a process, "" when it left by itself."""
+    if status < 0 and -status in {item.value for item in signal.Signals}:
+        return signal.Signals(-status).name
+    code = status & 0xFFFFFFFF
+    if status >= 0 and code in _WINDOWS_STATUS:
+        return _WINDOWS_STATUS[code]
+    if status < 0 or code >= 0xC0000000:
+        return f"signal {-status}" if -256 < status < 0 else f"status {code:#010x}"
+    return ""

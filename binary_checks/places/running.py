@@ -1,0 +1,178 @@
+"""Runs one probe script in one process of the target interpreter, and reads its answer."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import field, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from binary_checks.errors import GatherError
+from binary_checks.model import Ending
+from binary_checks.places.budgets import Budget, bound_forks
+from binary_checks.places.confinement import Limits
+from binary_checks.places.conversation import LOST, Conversation
+from binary_checks.places.processes import Ended, name_crash, run_process
+from binary_checks.places.sandbox import Sandbox
+from binary_checks.places.visible import find_visible
+from binary_checks.records import dataclass
+
+_OPTIONS = ("-I", "-B", "-X", "faulthandler")
+_MEMORY = 16 * 1024**3  # bytes of private memory: torch imports in 1, numba in 1; a leak has no end
+_FATAL = re.compile(r"^Fatal Python error: .*", re.MULTILINE)
+_HEADINGS = ("Fatal Python error: ", "Windows fatal exception: ", "Timeout (")
+_FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+) in (?P<name>.+)$', re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProbeAnswer:
+    """What a probe said before it ended, and how it ended."""
+
+    answer: Mapping[str, Any] = field(default_factory=dict)  # empty when it said nothing
+    outcome: Ending = Ending.OK  # OK, CRASHED, HUNG or EXITED (before the probe's own end)
+    detail: str = ""  # signal name, seconds of the limit, exit status
+    places: tuple[str, ...] = ()  # the Python lines that faulthandler saw it in, innermost first
+    calls: tuple[str, ...] = ()  # the native functions that it hung in, innermost first
+    stderr: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Conditions:
+    """Under what a probe runs, beside its time limit."""
+
+    variables: Mapping[str, str] = field(default_factory=dict)  # added to the clean environment
+    memory: int = _MEMORY  # private bytes that it may have; 0: as many as there are
+    calls: bool = False  # whether a debugger is asked for the native stack of a hang
+    site: bool = True  # without it nothing runs that is installed: no .pth, no sitecustomize
+    visible: tuple[Path, ...] = ()  # what it reads beside the interpreter's own files
+    writable: tuple[Path, ...] = ()  # folders that it shares with other probes
+    gpu: bool = False  # whether the host's devices are its own, too
+
+
+def run_probe(  # noqa: PLR0913 - what is run, and under what
+    python: Path,
+    script: str,
+    request: Mapping[str, object],
+    *,
+    timeout: float,
+    sandbox: Sandbox | None = None,
+    conditions: Conditions | None = None,
+) -> ProbeAnswer:
+    """Run the script of a probe with the request, in a clean environment and an empty folder.
+
+    However badly the process ends, that is an answer; GatherError says that it could not be
+    started.
+    """
+    conditions, sandbox = conditions or Conditions(), sandbox or Sandbox()
+    if not os.access(python, os.X_OK):
+        raise GatherError(f"{python}: cannot be run: there is no such program")
+    probes = resources.files("binary_checks.probes")
+    with (
+        tempfile.TemporaryDirectory(prefix="binary_checks-", ignore_cleanup_errors=True) as private,
+        resources.as_file(probes) as folder,
+    ):
+        home, cwd = (Path(private).resolve() / name for name in ("home", "empty"))
+        home.mkdir()
+        cwd.mkdir()
+        variables = {**make_environment(home), **conditions.variables}
+        alone = () if conditions.site else ("-S",)
+        command = (str(python), *alone, *_OPTIONS, str(folder / script / "script.py"))
+        limits = _make_limits(python, sandbox, conditions, home.parent, folder)
+        # Without site nothing runs but the interpreter, which needs nobody that looks after it.
+        argv, watch = sandbox.start(command, limits) if conditions.site else (command, None)
+        try:
+            ended = run_process(
+                argv,
+                cwd=cwd,
+                env=variables,
+                timeout=timeout,
+                calls=conditions.calls,
+                talk=Conversation({**request, **_limit(conditions, sandbox.budget, timeout)}),
+                watch=watch,
+            )
+        except OSError as error:
+            raise GatherError(f"{python}: cannot be run: {error.strerror or error}") from error
+    return _judge_end(replace(ended, status=sandbox.read_status(ended.status)), timeout)
+
+
+def _limit(conditions: Conditions, budget: Budget, timeout: float) -> dict[str, object]:
+    """Say what the probe is to take on itself."""
+    limits = {"CORE": 0, "FSIZE": budget.disk, "DATA": conditions.memory, **bound_forks(budget)}
+    return {
+        "limits": {name: most for name, most in limits.items() if most or name == "CORE"},
+        "stacks_after": max(timeout - 1, timeout / 2),
+    }
+
+
+def _make_limits(
+    python: Path, sandbox: Sandbox, conditions: Conditions, private: Path, probes: Path
+) -> Limits:
+    """Say what a confined probe sees, with the folders that its environment leads the loader to."""
+    led = conditions.variables.get("LD_LIBRARY_PATH", "").split(":")
+    return Limits(
+        visible=(
+            *(find_visible(python) if sandbox.holds else ()),
+            *(probes, *conditions.visible, *map(Path, filter(None, led))),
+        ),
+        writable=conditions.writable,
+        private=private,
+        folders=(private, private / "home", private / "empty"),
+        disk=sandbox.budget.disk,
+        network=sandbox.network,
+        gpu=conditions.gpu,
+    )
+
+
+def make_environment(home: Path) -> dict[str, str]:
+    """Make the environment of a probe: nothing of the user's, a home of its own, system folders."""
+    if os.name == "nt":
+        system = os.environ.get("SYSTEMROOT", r"C:\Windows")
+        return {
+            "SYSTEMROOT": system,
+            "PATH": rf"{system}\System32;{system}",
+            **dict.fromkeys(("TEMP", "TMP", "USERPROFILE", "APPDATA", "LOCALAPPDATA"), str(home)),
+        }
+    return {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "LC_ALL": "C.UTF-8",
+        **dict.fromkeys(("HOME", "TMPDIR"), str(home)),
+    }
+
+
+def _judge_end(ended: Ended, timeout: float) -> ProbeAnswer:
+    outcome, detail = Ending.OK, ""
+    aborted = _FATAL.search(ended.stderr) is not None
+    if ended.exceeded:
+        outcome, detail = Ending.STOPPED, ended.exceeded
+    elif ended.status is None:
+        outcome, detail = Ending.HUNG, f"{timeout:g} s"
+    elif crash := name_crash(ended.status):
+        outcome, detail = Ending.CRASHED, crash
+    elif ended.status != 0:
+        # abort() on Windows exits with 3; only faulthandler's text tells it from sys.exit(3).
+        outcome = Ending.CRASHED if aborted else Ending.EXITED
+        detail = f"exit status {ended.status}"
+        if ended.status == LOST and not ended.heard.finished:
+            detail = "it closed descriptors that are not its own"
+    elif not ended.heard.ended:
+        outcome, detail = Ending.EXITED, "exit status 0"
+    return ProbeAnswer(
+        answer=ended.heard.answer,
+        outcome=outcome,
+        detail=detail,
+        places=() if outcome is Ending.OK else find_places(ended.stderr),
+        calls=ended.calls,
+        stderr=ended.stderr,
+    )
+
+
+def find_places(stderr: str) -> tuple[str, ...]:
+    """Find the lines of the stack that faulthandler wrote: "FILE:LINE in NAME", innermost first."""
+    start = max(*map(stderr.rfind, _HEADINGS), 0)
+    current = stderr.find("Current thread", start)
+    stack = stderr[max(current, start) :].partition("\n\n")[0]
+    return tuple(f"{m['file']}:{m['line']} in {m['name']}" for m in _FRAME.finditer(stack))

@@ -1,0 +1,1 @@
+"""What a CUDA build says of itself where there is no GPU."""

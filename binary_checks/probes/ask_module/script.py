@@ -1,0 +1,89 @@
+"""Imports a module, runs a snippet and evaluates expressions, and tells what each came to."""
+
+from __future__ import annotations
+
+import importlib
+import os
+
+TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+def load_process() -> dict[str, Any]:
+    """Execute ``process.py``, which lies in the folder above."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
+    functions: dict[str, Any] = {"__name__": "process"}
+    with open(path, encoding="utf-8") as file:
+        exec(compile(file.read(), path, "exec"), functions)
+    return functions
+
+
+def ask(request: dict[str, Any], process: dict[str, Any], record: Any) -> None:
+    """Do what is asked in turn, and record before each part which one it is."""
+    name, describe, below = (
+        request["module"],
+        process["describe_exception"],
+        request["site_packages"],
+    )
+    answer: dict[str, Any] = {"stage": "import " + name, "answers": []}
+    record(answer)
+    try:
+        importlib.import_module(name)
+        top = name.partition(".")[0]
+        names = {"__name__": "snippet", top: importlib.import_module(top)}
+        if request.get("snippet"):
+            answer["stage"] = "the snippet"
+            record(answer)
+            exec(compile(request["snippet"], "snippet", "exec"), names)
+        answer.update(read_figures(names))
+    except SystemExit as error:
+        record.finish(dict(answer, state="exited", detail="SystemExit(%r)" % (error.code,)))
+        return
+    except BaseException as error:
+        record.finish(dict(answer, state="raised", detail=describe(error, below)))
+        return
+    for question in request.get("questions", ()):
+        answer["stage"] = question
+        record(answer)
+        answer["answers"].append(evaluate(question, names, describe))
+    answer.update(stage="", state="finished", libraries=process["list_mapped"]())
+    record.finish(answer)
+
+
+def read_figures(names: dict[str, Any]) -> dict[str, Any]:
+    """Read the figures and the reason that a snippet left in names of its own."""
+    measured = names.get("measured")
+    found: dict[str, Any] = {}
+    if isinstance(measured, dict):
+        found["measured"] = {str(name): float(value) for name, value in measured.items()}
+    if names.get("unavailable"):
+        found["unavailable"] = str(names["unavailable"])
+    return found
+
+
+def evaluate(
+    question: str, names: dict[str, Any], describe: Callable[[BaseException, str], str]
+) -> dict[str, Any]:
+    """Evaluate one expression; what it raises is an answer too."""
+    try:
+        value = eval(compile("(%s\n)" % question, "question", "eval"), names)
+        return {"question": question, "value": to_plain(value)}
+    except BaseException as error:
+        return {"question": question, "error": describe(error, "nowhere")}
+
+
+def to_plain(value: Any) -> Any:
+    """Give back what JSON can hold, lists of anything as lists of texts, and a repr of the rest."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [str(item) for item in value]
+    return repr(value)[:200]
+
+
+if __name__ == "__main__":
+    functions = load_process()
+    recorder = functions["open_recorder"]()
+    ask(recorder.request, functions, recorder)

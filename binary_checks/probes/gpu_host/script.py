@@ -1,0 +1,154 @@
+"""Asks NVIDIA's driver itself, by ctypes, what it is and which devices it has."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+if TYPE_CHECKING:
+    from typing import Any
+
+CAPABILITY_MAJOR, CAPABILITY_MINOR = 75, 76  # CUdevice_attribute
+ABSENT = (
+    "cannot open shared object file: No such file",
+    "Could not find module",
+    "image not found",
+)
+
+
+def load_process() -> dict[str, Any]:
+    """Execute ``process.py``, which lies in the folder above."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
+    functions: dict[str, Any] = {"__name__": "process"}
+    with open(path, encoding="utf-8") as file:
+        exec(compile(file.read(), path, "exec"), functions)
+    return functions
+
+
+def describe_host(process: dict[str, Any], record: Any) -> None:
+    """Record what is known, again before each call that a broken driver may not return from."""
+    answer: dict[str, Any] = {"nodes": list_nodes(), "stage": "load"}
+    record(answer)
+    windows = os.name == "nt"
+    cuda = load_library("nvcuda.dll" if windows else "libcuda.so.1", answer)
+    if cuda is not None:
+        answer["library"] = find_mapped(process, "nvcuda" if windows else "libcuda.so")
+        answer["stage"] = "cuInit"
+        record(answer)
+        ask_cuda(cuda, answer)
+        for index, device in enumerate(answer.get("devices", ())):
+            answer["stage"] = "the context of device %d" % index
+            record(answer)
+            device.update(try_context(cuda, index))
+        answer["stage"] = "nvmlInit"
+        record(answer)
+        ask_management("nvml.dll" if windows else "libnvidia-ml.so.1", answer)
+    record.finish(dict(answer, stage=""))
+
+
+def list_nodes() -> list[str]:
+    """List the signs of an NVIDIA GPU or kernel module that the system itself shows."""
+    folder = "/dev"
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        names = []
+    found = [folder + "/" + name for name in names if name[:6] == "nvidia" and name[6:].isdigit()]
+    module = "/proc/driver/nvidia/version"
+    return found + ([module] if os.path.exists(module) else [])
+
+
+def load_library(name: str, answer: dict[str, Any]) -> Any:
+    """Load the driver's library; None, with the reason unless it is simply not there."""
+    try:
+        return ctypes.CDLL(name)
+    except OSError as error:
+        text = " ".join(str(error).split())
+        absent = text.startswith(name) and any(each in text for each in ABSENT)
+        if not (absent or isinstance(error, FileNotFoundError)):
+            answer["refused"] = text
+        return None
+
+
+def find_mapped(process: dict[str, Any], part: str) -> str:
+    """Find the file of a library that was loaded by its bare name."""
+    paths = process["list_mapped"]() or ()
+    return next((path for path in paths if part in os.path.basename(path).lower()), part)
+
+
+def ask_cuda(cuda: Any, answer: dict[str, Any]) -> None:
+    """Initialise the driver and list its devices."""
+    answer["status"] = cuda.cuInit(0)
+    answer["status_name"] = name_status(cuda, answer["status"])
+    version = ctypes.c_int()
+    if cuda.cuDriverGetVersion(ctypes.byref(version)) == 0:
+        answer["cuda"] = version.value
+    count = ctypes.c_int()
+    if answer["status"] == 0 and cuda.cuDeviceGetCount(ctypes.byref(count)) == 0:
+        answer["devices"] = [describe_device(cuda, index) for index in range(count.value)]
+
+
+def name_status(cuda: Any, status: int) -> str:
+    """Name a CUresult as the driver does, "" when it has no name for it."""
+    text = ctypes.c_char_p()
+    try:
+        if cuda.cuGetErrorName(status, ctypes.byref(text)) == 0 and text.value:
+            return text.value.decode("ascii", "replace")
+    except AttributeError:  # drivers before CUDA 6
+        pass
+    return ""
+
+
+def describe_device(cuda: Any, index: int) -> dict[str, Any]:
+    """Describe one device by name, compute capability and memory."""
+    device, memory, name = ctypes.c_int(), ctypes.c_size_t(), ctypes.create_string_buffer(256)
+    cuda.cuDeviceGet(ctypes.byref(device), index)
+    cuda.cuDeviceGetName(name, len(name), device)
+    cuda.cuDeviceTotalMem_v2(ctypes.byref(memory), device)
+    numbers = []
+    for attribute in (CAPABILITY_MAJOR, CAPABILITY_MINOR):
+        number = ctypes.c_int()
+        cuda.cuDeviceGetAttribute(ctypes.byref(number), attribute, device)
+        numbers.append(number.value)
+    return {
+        "name": name.value.decode("utf-8", "replace"),
+        "capability": "%d.%d" % tuple(numbers),
+        "memory": memory.value,
+    }
+
+
+def try_context(cuda: Any, index: int) -> dict[str, Any]:
+    """Make the context that all work on a device needs: one in use, or broken, refuses it."""
+    device, context = ctypes.c_int(), ctypes.c_void_p()
+    try:
+        cuda.cuDeviceGet(ctypes.byref(device), index)
+        status = cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
+        if status == 0:
+            cuda.cuDevicePrimaryCtxRelease_v2(device)
+    except AttributeError:  # drivers before CUDA 11
+        return {}
+    return {"status": status, "status_name": name_status(cuda, status)}
+
+
+def ask_management(name: str, answer: dict[str, Any]) -> None:
+    """Ask the management library, which sees GPUs that CUDA may not use."""
+    library = load_library(name, {})
+    if library is None:
+        return
+    try:
+        if library.nvmlInit_v2() != 0:
+            return
+        text = ctypes.create_string_buffer(96)
+        if library.nvmlSystemGetDriverVersion(text, len(text)) == 0:
+            answer["driver"] = text.value.decode("ascii", "replace")
+        count = ctypes.c_uint()
+        if library.nvmlDeviceGetCount_v2(ctypes.byref(count)) == 0:
+            answer["present"] = count.value
+    except AttributeError:
+        return
+
+
+if __name__ == "__main__":
+    functions = load_process()
+    describe_host(functions, functions["open_recorder"]())

@@ -1,0 +1,1 @@
+"""What torch does on a GPU, step by step."""

@@ -1,0 +1,71 @@
+"""Says what the interpreter is that runs it: version, extension suffixes, tags, folders."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import sysconfig
+from importlib.machinery import EXTENSION_SUFFIXES
+
+TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def load_process() -> dict[str, Any]:
+    """Execute ``process.py``, which lies in the folder above."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
+    functions: dict[str, Any] = {"__name__": "process"}
+    with open(path, encoding="utf-8") as file:
+        exec(compile(file.read(), path, "exec"), functions)
+    return functions
+
+
+def identify(request: dict[str, Any]) -> dict[str, Any]:
+    """Answer everything at once: nothing here can crash."""
+    return {
+        "implementation": platform.python_implementation(),
+        "version": platform.python_version(),
+        "free_threaded": "free-threading" in sys.version,
+        "platform": sysconfig.get_platform(),
+        "machine": platform.machine(),
+        "libc": name_libc(),
+        "extension_suffixes": EXTENSION_SUFFIXES,
+        "paths": sysconfig.get_paths(),
+        "prefix": sys.prefix,
+        "tags": list_tags(request.get("packaging", "")),
+    }
+
+
+def name_libc() -> str:
+    """Name the C library, "glibc 2.36"; "" where there is no way to ask it."""
+    try:
+        return os.confstr("CS_GNU_LIBC_VERSION") or ""
+    except (AttributeError, ValueError, OSError):
+        return ""
+
+
+def list_tags(folder: str) -> list[str] | None:
+    """List the wheel tags that fit, best first, by the ``packaging`` in that folder.
+
+    None where it cannot run here: it may be newer than this interpreter.
+    """
+    try:
+        from importlib.util import module_from_spec, spec_from_file_location
+
+        path = os.path.join(folder, "__init__.py")
+        spec = spec_from_file_location("packaging", path, submodule_search_locations=[folder])
+        assert spec is not None and spec.loader is not None
+        sys.modules["packaging"] = module_from_spec(spec)
+        spec.loader.exec_module(sys.modules["packaging"])
+        from packaging.tags import sys_tags  # the one just put there
+
+        return [str(tag) for tag in sys_tags()]
+    except Exception:
+        return None
+
+
+if __name__ == "__main__":
+    recorder = load_process()["open_recorder"]()
+    recorder.finish(identify(recorder.request))

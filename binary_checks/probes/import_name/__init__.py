@@ -1,0 +1,1 @@
+"""Whether a name can be imported."""

@@ -1,0 +1,1 @@
+"""Where an interpreter looks for packages."""

@@ -1,0 +1,99 @@
+"""Says where the interpreter that runs it looks for packages, and which of some it finds there.
+
+Started with ``-S`` it runs nothing that is installed: it reads what site would, and of the files
+``*.pth`` the paths alone.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def load_process() -> dict[str, Any]:
+    """Execute ``process.py``, which lies in the folder above."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
+    functions: dict[str, Any] = {"__name__": "process"}
+    with open(path, encoding="utf-8") as file:
+        exec(compile(file.read(), path, "exec"), functions)
+    return functions
+
+
+def find_versions(names: list[str]) -> dict[str, str]:
+    """Find the version of each distribution that is installed, as an import would find it."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {}
+    for name in names:
+        try:
+            found[name] = str(version(name))
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def find_folders() -> tuple[list[str], str, list[str]]:
+    """Find the folders, the prefix, and the files whose code would perhaps add more."""
+    if not sys.flags.no_site:
+        return sys.path, sys.prefix, []
+    import site  # whose functions say where; with -S its import runs nothing
+
+    prefixes = list(dict.fromkeys(site.PREFIXES))
+    place = find_environment()
+    if place is not None:
+        folder, with_system = place
+        sys.prefix = sys.exec_prefix = folder  # Debian's site asks whether it is the base's
+        prefixes = [folder, *(prefixes if with_system else [])]
+    folders, unread = list(sys.path), []
+    for site_folder in site.getsitepackages(prefixes):
+        if os.path.isdir(site_folder):
+            added, with_code = read_paths(site_folder)
+            folders += [site_folder, *added]
+            unread += with_code
+    return folders, sys.prefix, unread
+
+
+def find_environment() -> tuple[str, bool] | None:
+    """Find the virtual environment, and whether the base's packages are visible in it."""
+    here = os.path.dirname(os.path.abspath(sys.executable))
+    for folder in (here, os.path.dirname(here)):
+        try:
+            with open(os.path.join(folder, "pyvenv.cfg"), encoding="utf-8") as file:
+                rows = [line.partition("=") for line in file]
+        except OSError:
+            continue
+        stated = {key.strip().lower(): value.strip().lower() for key, _, value in rows}
+        return os.path.dirname(here), stated.get("include-system-site-packages", "true") == "true"
+    return None
+
+
+def read_paths(folder: str) -> tuple[list[str], list[str]]:
+    """Read the folders that ``*.pth`` add, and the names of those that hold code."""
+    added, with_code = [], []
+    for name in sorted(os.listdir(folder)):
+        if not name.endswith(".pth") or name.startswith("."):
+            continue
+        try:
+            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
+                lines = file.read(1 << 20).splitlines()
+        except OSError:
+            continue
+        if any(line.startswith(("import ", "import\t")) for line in lines):
+            with_code.append(name)
+        for line in lines:
+            path = os.path.join(folder, line.rstrip())
+            if line.strip() and not line.startswith(("#", "import ", "import\t")):
+                added += [path] if os.path.isdir(path) else []
+    return added, with_code
+
+
+if __name__ == "__main__":
+    recorder = load_process()["open_recorder"]()
+    names = recorder.request.get("names", [])
+    folders, prefix, unread = find_folders()
+    answer = {"folders": folders, "prefix": prefix, "unread": unread}
+    recorder.finish({**answer, "versions": find_versions(names)})

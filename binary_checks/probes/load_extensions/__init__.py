@@ -1,0 +1,1 @@
+"""Whether extension modules can be loaded."""

@@ -1,0 +1,165 @@
+"""Loads every extension module of an installed package, and names the one that brings it down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import field, replace
+from typing import Any
+
+from binary_checks.errors import GatherError
+from binary_checks.model import Ending, ExtensionReport, Step
+from binary_checks.model.extensions import init_function, parse_extension_name
+from binary_checks.places.running import ProbeAnswer
+from binary_checks.places.venv import Environment
+from binary_checks.probes.import_name.reader import describe_end, last_lines, place_all
+from binary_checks.records import dataclass
+
+_STATES = {
+    "loaded": Ending.OK,
+    "raised": Ending.RAISED,
+    "loader error": Ending.LOADER_ERROR,
+    "exited": Ending.EXITED,
+}
+_PATIENCE = 5  # processes that may die before the rest is left untried
+
+
+@dataclass
+class _Progress:
+    """What is known while processes come and go."""
+
+    steps: dict[str, Step] = field(default_factory=dict)
+    broken_parents: set[str] = field(default_factory=set)
+    libraries: set[str] | None = None
+    deaths: int = 0
+
+
+def load_extensions(
+    environment: Environment, extensions: Iterable[str], *, timeout: float
+) -> ExtensionReport:
+    """Load all in one process of ``timeout`` seconds; after a death go on behind the culprit.
+
+    The culprit is loaded again by itself, so that a problem is its own. A parent package whose
+    import kills the process is left out: that is for the report on imports. Raises Unavailable
+    when the package could not be installed.
+    """
+    environment.require_installed()
+    progress = _Progress()
+    pending = tuple(extensions)
+    while pending and progress.deaths < _PATIENCE:
+        pending = _load_on(environment, pending, progress, timeout)
+    return ExtensionReport(
+        python=environment.target.name,
+        architecture=environment.target.architecture,
+        steps=tuple(progress.steps.values()),
+        untried=pending,
+        libraries=None if progress.libraries is None else tuple(sorted(progress.libraries)),
+    )
+
+
+def _load_on(
+    environment: Environment, pending: tuple[str, ...], progress: _Progress, timeout: float
+) -> tuple[str, ...]:
+    """Load what is pending in one process; return what that process left undone."""
+    result = _run(environment, pending, progress, timeout)
+    progress.steps.update(_read_done(result, environment))
+    progress.libraries = _merge(progress.libraries, result, environment)
+    if result.answer.get("finished"):
+        if result.outcome is not Ending.OK:
+            progress.steps[""] = _describe_death("", result, environment, finished=True)
+        return ()
+    progress.deaths += 1
+    culprit, parent = _find_culprit(result)
+    if culprit not in pending:
+        last = result.stderr.strip().rpartition("\n")[2]
+        raise GatherError(f"the extension probe ended without an answer: {last or result.detail}")
+    if parent and parent not in progress.broken_parents:
+        progress.broken_parents.add(parent)
+        return pending[pending.index(culprit) :]
+    progress.steps[culprit] = _load_alone(environment, culprit, result, progress, timeout)
+    return pending[pending.index(culprit) + 1 :]
+
+
+def _load_alone(
+    environment: Environment,
+    culprit: str,
+    death: ProbeAnswer,
+    progress: _Progress,
+    timeout: float,
+) -> Step:
+    alone = _run(environment, (culprit,), progress, timeout)
+    progress.libraries = _merge(progress.libraries, alone, environment)
+    step = _read_done(alone, environment).get(culprit)
+    if step is None:
+        return _describe_death(culprit, alone, environment)
+    if step.outcome is not Ending.OK or death.outcome is Ending.HUNG:
+        return step  # all together may need more time than one
+    together = _describe_death(culprit, death, environment)
+    return replace(together, detail=f"{together.detail}, though not when it is loaded alone")
+
+
+def _run(
+    environment: Environment, paths: tuple[str, ...], progress: _Progress, timeout: float
+) -> ProbeAnswer:
+    request = {
+        "extensions": [_describe(path) for path in paths],
+        "broken_parents": sorted(progress.broken_parents),
+    }
+    return environment.run_probe("load_extensions", request, timeout=timeout)
+
+
+def _describe(path: str) -> dict[str, str]:
+    name = parse_extension_name(path)
+    module, stem = (name.module, name.stem) if name else (path, path)
+    return {
+        "path": path,
+        "module": module,
+        "parent": module.rpartition(".")[0],
+        "init": init_function(stem),
+    }
+
+
+def _read_done(result: ProbeAnswer, environment: Environment) -> dict[str, Step]:
+    rows = result.answer.get("done")
+    return {
+        str(row["path"]): read_step(row, environment)
+        for row in (rows if isinstance(rows, list) else ())
+        if isinstance(row, dict) and "path" in row
+    }
+
+
+def read_step(row: dict[str, Any], environment: Environment) -> Step:
+    """Turn one row of the extension probe's answer into a step."""
+    gil = row.get("gil_enabled")
+    return Step(
+        name=str(row["path"]),
+        outcome=_STATES.get(str(row.get("state")), Ending.EXITED),
+        detail=environment.scrub(str(row.get("detail", ""))),
+        gil_enabled=gil if isinstance(gil, bool) else None,
+    )
+
+
+def _find_culprit(result: ProbeAnswer) -> tuple[str, str]:
+    current = result.answer.get("current")
+    if not isinstance(current, dict):
+        return "", ""
+    return str(current.get("path", "")), str(current.get("parent", ""))
+
+
+def _describe_death(
+    name: str, result: ProbeAnswer, environment: Environment, *, finished: bool = False
+) -> Step:
+    outcome = Ending.EXITED if result.outcome is Ending.OK else result.outcome
+    return Step(
+        name=name,
+        outcome=outcome,
+        detail=describe_end(result, environment) or "exit status 0",
+        finished=finished,
+        stderr=last_lines(environment.scrub(result.stderr)),
+    )
+
+
+def _merge(
+    known: set[str] | None, result: ProbeAnswer, environment: Environment
+) -> set[str] | None:
+    mapped = place_all(environment, result.answer.get("libraries"))
+    return known if mapped is None else (known or set()) | set(mapped)

@@ -1,0 +1,129 @@
+"""Loads extension modules one after the other, noting each before it is touched."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from importlib.machinery import ExtensionFileLoader
+
+TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+
+def load_process() -> dict[str, Any]:
+    """Execute ``process.py``, which lies in the folder above."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
+    functions: dict[str, Any] = {"__name__": "process"}
+    with open(path, encoding="utf-8") as file:
+        exec(compile(file.read(), path, "exec"), functions)
+    return functions
+
+
+def load_all(asked: dict[str, Any], process: dict[str, Any], record: Any) -> None:
+    """Load each extension after its parent package, as an import by name would.
+
+    ``answer["current"]`` names what is being touched: when this process dies, it is the culprit.
+    """
+    answer: dict[str, Any] = {"done": [], "current": None, "libraries": None, "finished": False}
+    below, broken = asked["site_packages"], set(asked["broken_parents"])
+    ran = watch_loader()
+    for extension in asked["extensions"]:
+        answer["current"] = {"path": extension["path"], "parent": extension["parent"]}
+        record(answer)
+        if extension["parent"] and extension["parent"] not in broken:
+            import_parent(extension["parent"])
+        answer["current"] = {"path": extension["path"], "parent": ""}
+        record(answer)
+        gil_before = process["reenabled_gil"]()
+        row = load(extension, below, ran, process["describe_exception"])
+        row["path"] = extension["path"]
+        row["gil_enabled"] = process["reenabled_gil"]() if gil_before is False else None
+        answer["done"].append(row)
+    answer["current"] = None
+    answer["libraries"] = process["list_mapped"]()
+    answer["finished"] = True
+    record.finish(answer)
+
+
+def watch_loader() -> set[str]:
+    """Collect the files of the extension modules that ran to their end, by whatever name.
+
+    ``cv2/cv2.abi3.so`` runs only as ``cv2``, which its package arranges.
+    """
+    ran: set[str] = set()
+    run = ExtensionFileLoader.exec_module
+
+    def exec_module(self: ExtensionFileLoader, module: ModuleType) -> None:
+        run(self, module)
+        ran.add(os.path.realpath(self.path))
+
+    setattr(ExtensionFileLoader, "exec_module", exec_module)
+    return ran
+
+
+def import_parent(name: str) -> None:
+    """Import the parent package; that it raises is the matter of the probe that imports names."""
+    try:
+        importlib.import_module(name)
+    except BaseException:
+        return
+
+
+def load(
+    extension: dict[str, str],
+    below: str,
+    ran: set[str],
+    describe: Callable[[BaseException, str], str],
+) -> dict[str, Any]:
+    """Map the file first, then run its module: so the loader's refusal and an exception differ."""
+    path = os.path.join(below, extension["path"].replace("/", os.sep))
+    refusal = map_file(path, extension["init"])
+    if refusal:
+        return {"state": "loader error", "detail": refusal}
+    if os.path.realpath(path) in ran:
+        return {"state": "loaded"}
+    try:
+        run_module(extension["module"], path)
+    except BaseException as error:
+        state = "exited" if isinstance(error, SystemExit) else "raised"
+        return {"state": state, "detail": describe(error, below)}
+    return {"state": "loaded"}
+
+
+def map_file(path: str, init: str) -> str:
+    """Let the dynamic loader bind every symbol now; "" or what it says, in one line."""
+    try:
+        import ctypes
+    except ImportError:  # an interpreter built without libffi
+        return ""
+    try:
+        flags = sys.getdlopenflags() if hasattr(sys, "getdlopenflags") else 0
+        library = ctypes.CDLL(path, mode=flags | getattr(os, "RTLD_NOW", 0))
+    except OSError as error:
+        return " ".join(str(error).split())[:2000]
+    return "" if hasattr(library, init) else "exports no %s" % init
+
+
+def run_module(name: str, path: str) -> None:
+    """Do what the import system does with an extension module that it has found."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location(name, path, loader=ExtensionFileLoader(name, path))
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+
+
+if __name__ == "__main__":
+    functions = load_process()
+    recorder = functions["open_recorder"]()
+    load_all(recorder.request, functions, recorder)

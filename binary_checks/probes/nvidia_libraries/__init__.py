@@ -1,0 +1,1 @@
+"""Which versions NVIDIA's libraries have that a process has loaded."""

@@ -1,0 +1,139 @@
+"""Imports a module and asks NVIDIA's libraries that it loaded for their versions.
+
+None of them needs a GPU or a driver for that.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import re
+
+TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+if TYPE_CHECKING:
+    from typing import Any
+
+# By the stem of the file's name: the function that gives a part of the version (0, 1 or 2).
+PROPERTIES = {
+    "cublas": "cublasGetProperty",
+    "cudnn": "cudnnGetProperty",
+    "cufft": "cufftGetProperty",
+    "curand": "curandGetProperty",
+    "cusolver": "cusolverGetProperty",
+    "cusparse": "cusparseGetProperty",
+    "cusparselt": "cusparseLtGetProperty",
+}
+FILE_NAME = re.compile(r"(?:lib)?(?P<stem>[a-z]+?)(?:\.so\b.*|(?:64)?(?:_\d+)*\.dll)")
+
+LIBRARY = r"nvidia[-_.](?P<library>cuda[-_.]runtime|[a-z]+)(?:[-_.]cu\d+)?"
+DISTRIBUTION = re.compile(LIBRARY + "$", re.IGNORECASE)
+PIN = re.compile(LIBRARY + r"\s*\(?==(?P<version>\d[\d.]*?)(?:\.\*)?\)?\s*(?:;|$)", re.IGNORECASE)
+
+
+def load_process() -> dict[str, Any]:
+    """Execute ``process.py``, which lies in the folder above."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
+    functions: dict[str, Any] = {"__name__": "process"}
+    with open(path, encoding="utf-8") as file:
+        exec(compile(file.read(), path, "exec"), functions)
+    return functions
+
+
+def ask_libraries(request: dict[str, Any], process: dict[str, Any], record: Any) -> None:
+    """Import the module, then record what is known of each library's version."""
+    answer: dict[str, Any] = {"stage": "import " + request["module"], "versions": {}}
+    record(answer)
+    try:
+        importlib.import_module(request["module"])
+        top = request["module"].partition(".")[0]
+        names = {top: importlib.import_module(top)}
+        for library, expression in request.get("compiled", {}).items():
+            answer["stage"] = expression
+            record(answer)
+            value = eval(compile("(%s\n)" % expression, "expression", "eval"), names)
+            tell(answer, library, "compiled", spell(value))
+    except BaseException as error:
+        described = process["describe_exception"](error, request["site_packages"])
+        record.finish(dict(answer, state="raised", detail=described))
+        return
+    for path in process["list_mapped"]() or ():
+        match = FILE_NAME.match(os.path.basename(path).lower())
+        if match and match.group("stem") in (*PROPERTIES, "nccl", "cudart"):
+            answer["stage"] = os.path.basename(path)
+            record(answer)
+            tell(answer, match.group("stem"), "loaded", ask_version(path, match.group("stem")))
+    for library, row in sorted(list_installed().items()):
+        for where, version in row.items():
+            tell(answer, library, where, version)
+    record.finish(dict(answer, stage="", state="finished"))
+
+
+def tell(answer: dict[str, Any], library: str, where: str, version: str) -> None:
+    """Note one version of one library."""
+    answer["versions"].setdefault(library, {})[where] = version
+
+
+def spell(value: Any) -> str:
+    """Spell a version that may come in parts."""
+    if isinstance(value, (list, tuple)):
+        return ".".join(map(str, value))
+    return "" if value is None else str(value)
+
+
+def ask_version(path: str, stem: str) -> str:
+    """Ask one loaded library; "" when it does not say."""
+    try:
+        library, number = ctypes.CDLL(path), ctypes.c_int()
+        if stem == "nccl":
+            library.ncclGetVersion(ctypes.byref(number))
+            # 2.27.3 is 22703; before 2.9 it had one digit less.
+            unit = 10000 if number.value >= 10000 else 1000
+            return "%d.%d.%d" % (
+                number.value // unit,
+                number.value % unit // 100,
+                number.value % 100,
+            )
+        if stem == "cudart":
+            library.cudaRuntimeGetVersion(ctypes.byref(number))
+            return "%d.%d" % (number.value // 1000, number.value % 1000 // 10)
+        parts = []
+        for part in range(3):
+            if getattr(library, PROPERTIES[stem])(part, ctypes.byref(number)) != 0:
+                return ""
+            parts.append(str(number.value))
+        return ".".join(parts)
+    except (OSError, AttributeError):
+        return ""
+
+
+def list_installed() -> dict[str, dict[str, str]]:
+    """List NVIDIA's distributions by the library that each is named after, and who pins them."""
+    from importlib.metadata import distributions
+
+    found: dict[str, dict[str, str]] = {}
+    pins: dict[str, set[str]] = {}
+    for distribution in distributions():
+        match = DISTRIBUTION.match(str(distribution.metadata["Name"] or ""))
+        if match:
+            found[name_library(match)] = {"installed": distribution.version}
+        for match in map(PIN.match, distribution.requires or ()):
+            if match:
+                pins.setdefault(name_library(match), set()).add(match.group("version"))
+    for library, row in found.items():
+        # Of two pins that contradict each other, the one that does not hold.
+        unlike_first = sorted(pins.get(library, ()), key=row["installed"].startswith)
+        row.update({"pinned": pin for pin in unlike_first[:1]})
+    return found
+
+
+def name_library(match: re.Match[str]) -> str:
+    """Name the library that a distribution brings as its file does."""
+    name = re.sub(r"[-_.]+", "-", match.group("library")).lower()
+    return {"cuda-runtime": "cudart"}.get(name, name)
+
+
+if __name__ == "__main__":
+    functions = load_process()
+    recorder = functions["open_recorder"]()
+    ask_libraries(recorder.request, functions, recorder)

@@ -1,0 +1,1 @@
+"""Whether a profile's own lines of Python hold."""

@@ -1,0 +1,1 @@
+"""What a project expects of its packages: a TOML file in, a Profile out."""

@@ -1,0 +1,250 @@
+"""What a project expects of its packages: a TOML file in, a Profile out."""
+
+from __future__ import annotations
+
+import sys
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import field, replace
+from datetime import date
+from fnmatch import fnmatchcase
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from binary_checks.declaring import Check, Option
+from binary_checks.errors import ProfileError
+from binary_checks.model import Problem
+from binary_checks.profile.toml_values import convert, reject_unknown
+from binary_checks.records import dataclass
+
+_LARGEST_FACTOR = 1024
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KnownProblem:
+    """A waiver: problems of one check that the project has accepted, and why."""
+
+    check: str  # check id
+    reason: str
+    path: str = "*"  # glob on the problem's path
+    match: str = ""  # text in the problem's sentence
+    package: str = "*"  # glob on the package's file name
+    expires: date | None = None  # the last day on which it accepts anything
+
+    def selects(self, package_file_name: str) -> bool:
+        """Whether it speaks of that package."""
+        return fnmatchcase(package_file_name, self.package)
+
+    def accepts(self, problem: Problem, today: date) -> bool:
+        """Whether it covers that problem today."""
+        current = self.expires is None or today <= self.expires
+        return current and fnmatchcase(problem.path, self.path) and self.match in problem.sentence
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Profile:
+    """What a project expects; the default expects nothing in particular."""
+
+    source: str = "default"  # how the header names it
+    checks: tuple[Path, ...] = ()  # Python files with checks of the project's own
+    enable: frozenset[str] = frozenset()  # ids of checks that are off by default
+    disable: frozenset[str] = frozenset()  # ids of checks that must not run
+    objects: int | None = None  # at least so many object files; None: 1 for a platform wheel
+    system_libraries: frozenset[str] = frozenset()  # what users have besides the policy's
+    dll_directories: tuple[str, ...] = ()  # where the package's code has Windows look for DLLs
+    timeout: float = 300.0  # seconds for one probe process
+    limit_factor: int = 1  # so many times as much of an object file is read as usual
+    network: bool = False  # whether probes in a sandbox reach the network
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by check id, by name
+    known_problems: tuple[KnownProblem, ...] = ()
+    shipped: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # options, if it extends
+    left_out: tuple[str, ...] = ()  # parts of it that are code, where nothing of it may run
+
+    def selects(self, check: Check[Any]) -> bool:
+        """Whether the check runs: on by default or asked for, and not disabled."""
+        asked = check.enabled or check.id in self.enable or check.id in self.options
+        return asked and check.id not in self.disable
+
+    def waivers(self, check_id: str, *names: str) -> tuple[KnownProblem, ...]:
+        """The known problems of that check that speak of a package of one of these names."""
+        return tuple(
+            known
+            for known in self.known_problems
+            if known.check == check_id and any(map(known.selects, names))
+        )
+
+
+def load_profile(name_or_path: str) -> Profile:
+    """Read a shipped profile by name, or a TOML file by path.
+
+    A pyproject.toml is read from its table ``[tool.binary_checks]``. Raises ProfileError.
+    """
+    return _load(name_or_path, Path(), ())
+
+
+def find_profile(folder: Path) -> Profile:
+    """The ``[tool.binary_checks]`` of the folder's pyproject.toml, else the default profile.
+
+    That is empty, and not read.
+    """
+    path = folder / "pyproject.toml"
+    if path.is_file() and _own_table(_read(path, str(path)), str(path)) is not None:
+        return load_profile(str(path))
+    return Profile()
+
+
+def _load(name_or_path: str, folder: Path, above: tuple[Path, ...]) -> Profile:
+    """Read a profile named in a profile of that folder, below the profiles that extend it."""
+    if "/" not in name_or_path and not name_or_path.endswith(".toml"):
+        profiles = (resources.files("binary_checks.profile") / "shipped").iterdir()
+        shipped = next((each for each in profiles if each.name == f"{name_or_path}.toml"), None)
+        if shipped is None:
+            raise ProfileError(
+                f"profile {name_or_path!r}: neither a shipped profile nor a .toml file"
+            )
+        profile = _profile(_parse(shipped.read_bytes(), name_or_path), name_or_path, Path(), above)
+        return replace(profile, shipped=profile.options)
+    path = folder / name_or_path
+    if "\0" in name_or_path:
+        raise ProfileError(f"profile {name_or_path}: no path: it holds a NUL")
+    if path.resolve() in above:
+        raise ProfileError(f"profile {name_or_path}: extends itself")
+    table = _read(path, name_or_path)
+    if path.name == "pyproject.toml":
+        table = _own_table(table, name_or_path) or {}
+    return _profile(table, name_or_path, path.parent, (*above, path.resolve()))
+
+
+def _read(path: Path, source: str) -> dict[str, Any]:
+    try:
+        return _parse(path.read_bytes(), source)
+    except OSError as error:
+        raise ProfileError(f"profile {source}: {error.strerror}") from None
+
+
+def _own_table(pyproject: Mapping[str, Any], source: str) -> dict[str, Any] | None:
+    """Its ``[tool.binary_checks]``; None where it has none."""
+    tools = pyproject.get("tool", {})
+    table = tools.get("binary_checks") if isinstance(tools, dict) else None
+    if table is not None and not isinstance(table, dict):
+        raise ProfileError(f"profile {source}: tool.binary_checks: not a table")
+    return table
+
+
+def _parse(text: bytes, source: str) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
+    try:
+        return tomllib.loads(text.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        known = isinstance(error, (tomllib.TOMLDecodeError, UnicodeDecodeError))
+        reason = str(error).splitlines()[0] if known else "numbers or nests without end"
+        raise ProfileError(f"profile {source}: not TOML: {reason}") from None
+
+
+def _profile(
+    table: Mapping[str, Any], source: str, folder: Path, above: tuple[Path, ...]
+) -> Profile:
+    """Turn a table into a Profile; paths in it are relative to folder."""
+    kinds: dict[str, Any] = {
+        "extends": str,
+        "checks": tuple[str, ...],
+        "enable": tuple[str, ...],
+        "disable": tuple[str, ...],
+        "objects": int,
+        "system_libraries": tuple[str, ...],
+        "dll_directories": tuple[str, ...],
+        "timeout": float,
+        "limit_factor": int,
+        "network": bool,
+        "options": dict,
+        "known_problems": list,
+    }
+    reject_unknown(table, kinds, f"profile {source}", "key")
+    values = {
+        key: convert(value, kinds[key], f"profile {source}: {key}") for key, value in table.items()
+    }
+    if not 0 < values.get("timeout", 1) < 1e6:  # a wait has its limits, too
+        raise ProfileError(f"profile {source}: timeout: {values['timeout']} is no span of seconds")
+    if not 1 <= values.get("limit_factor", 1) <= _LARGEST_FACTOR:
+        raise ProfileError(f"profile {source}: limit_factor: not from 1 to {_LARGEST_FACTOR}")
+    base = _load(values["extends"], folder, above) if "extends" in values else Profile()
+    return Profile(
+        source=source,
+        checks=base.checks + tuple(folder / path for path in values.get("checks", ())),
+        enable=base.enable | frozenset(values.get("enable", ())),
+        disable=base.disable | frozenset(values.get("disable", ())),
+        objects=values.get("objects", base.objects),
+        system_libraries=base.system_libraries | frozenset(values.get("system_libraries", ())),
+        dll_directories=base.dll_directories + values.get("dll_directories", ()),
+        timeout=values.get("timeout", base.timeout),
+        limit_factor=values.get("limit_factor", base.limit_factor),
+        network=values.get("network", base.network),
+        options=_merge(base.options, values.get("options", {}), source),
+        shipped=base.shipped,
+        known_problems=base.known_problems
+        + tuple(
+            _known_problem(row, f"profile {source}: known_problems[{index}]")
+            for index, row in enumerate(values.get("known_problems", []))
+        ),
+    )
+
+
+def _merge(
+    base: Mapping[str, Mapping[str, Any]], own: Mapping[str, Any], source: str
+) -> dict[str, Mapping[str, Any]]:
+    for check_id, options in own.items():
+        if not isinstance(options, dict):
+            raise ProfileError(f"profile {source}: options.{check_id}: not a table")
+    return {**base, **{name: _add(base.get(name, {}), options) for name, options in own.items()}}
+
+
+def _add(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of both; a table adds to the table of the same name, everything else replaces."""
+    tables = {name for name, value in base.items() if isinstance(value, dict)}
+    both = {name for name, value in own.items() if isinstance(value, dict)} & tables
+    return {**base, **own, **{name: {**base[name], **own[name]} for name in both}}
+
+
+def _known_problem(row: object, where: str) -> KnownProblem:
+    kinds = typing.get_type_hints(KnownProblem)
+    if not isinstance(row, dict):
+        raise ProfileError(f"{where}: not a table")
+    reject_unknown(row, kinds, where, "key")
+    for required in ("check", "reason"):
+        if not row.get(required):
+            raise ProfileError(f"{where}: {required!r} is missing")
+    return KnownProblem(
+        **{key: convert(value, kinds[key], f"{where}: {key}") for key, value in row.items()}
+    )
+
+
+def validate(profile: Profile, checks: Iterable[Check[Any]]) -> Profile:
+    """The profile with its option values converted to the types that the checks declare.
+
+    Raises ProfileError for a check or an option that does not exist, and for a wrong type.
+    """
+    by_id = {check.id: check for check in checks}
+    where = f"profile {profile.source}"
+    named = [*profile.enable, *profile.disable, *profile.options]
+    named += [known.check for known in profile.known_problems]
+    reject_unknown(dict.fromkeys(named), by_id, where, "check")
+    options = {
+        check_id: _convert_options(values, by_id[check_id].options, f"{where}: options.{check_id}")
+        for check_id, values in profile.options.items()
+    }
+    return replace(profile, options=options) if options else profile
+
+
+def _convert_options(
+    values: Mapping[str, Any], options: Mapping[str, Option], where: str
+) -> dict[str, Any]:
+    reject_unknown(values, options, where, "option")
+    return {
+        name: convert(value, options[name].annotation, f"{where}.{name}")
+        for name, value in values.items()
+    }

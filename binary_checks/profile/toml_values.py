@@ -1,0 +1,75 @@
+"""Holds what a TOML file says against the types that it should have."""
+
+from __future__ import annotations
+
+import re
+import types
+import typing
+import warnings
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from difflib import get_close_matches
+from typing import Any
+
+from binary_checks.declaring import Pattern
+from binary_checks.errors import ProfileError
+from binary_checks.lines import cut
+
+_BITS = 64
+"""TOML has no larger numbers, and Python makes no float or decimal digits of one without end."""
+
+
+def reject_unknown(given: Iterable[str], known: Mapping[str, Any], where: str, noun: str) -> None:
+    """Raise ProfileError for a name that is not known, with the nearest one that is."""
+    for name in given:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise ProfileError(f"{where}: unknown {noun} {_show(name)}{hint}")
+
+
+def convert(value: Any, annotation: Any, where: str) -> Any:
+    """A TOML value as the annotated type: integers widen, arrays become tuples, no more.
+
+    Tables keep their order. Raises ProfileError for a value of another type.
+    """
+    if type(value) is int and value.bit_length() >= _BITS:
+        raise ProfileError(f"{where}: a number of more than {_BITS} bits")
+    if annotation is Pattern:
+        return _pattern(value, where)
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        annotation = next(kind for kind in arguments if kind is not type(None))
+        return convert(value, annotation, where)
+    if origin is tuple and isinstance(value, list):
+        return tuple(convert(item, arguments[0], where) for item in value)
+    if origin is Mapping and isinstance(value, dict):
+        return {key: convert(item, arguments[1], f"{where}.{key}") for key, item in value.items()}
+    if annotation is float and type(value) is int:
+        return float(value)
+    expected = origin or annotation
+    if not isinstance(value, expected) or type(value) in {bool, datetime} - {expected}:
+        noun = {tuple: "array", dict: "table", Mapping: "table", list: "array of tables"}.get(
+            expected, expected.__name__
+        )
+        article = "an" if noun[0] in "aeiou" else "a"
+        raise ProfileError(f"{where}: {_show(value)} is not {article} {noun}")
+    return value
+
+
+def _pattern(value: Any, where: str) -> Pattern:
+    text: str = convert(value, str, where)
+    try:
+        with warnings.catch_warnings():  # of what a later Python may read otherwise
+            warnings.simplefilter("ignore")
+            re.compile(text)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ProfileError(f"{where}: {_show(text)} is no regular expression: {error}") from None
+    return Pattern(text)
+
+
+def _show(value: Any) -> str:
+    try:
+        return cut(repr(value), 100)
+    except (ValueError, RecursionError):  # it has a number of thousands of digits, or no end
+        return f"a {type(value).__name__}"

@@ -1,0 +1,103 @@
+"""Where a package's own Python code has Windows look for DLLs, found without running it."""
+
+from __future__ import annotations
+
+import ast
+import ntpath
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from binary_checks.errors import BrokenDataError
+from binary_checks.python_code.bound_names import BoundNames
+from binary_checks.python_code.folding import Folder
+from binary_checks.python_code.mentions import DllLoading, Source
+from binary_checks.python_code.parsing import LeftAloneError, ParsingBudget, parse
+from binary_checks.python_code.possible_texts import SOMETHING, UNKNOWN, Texts
+from binary_checks.python_code.windows_paths import Places, relative
+
+_LONGEST = 192 << 10  # bytes of a source that is parsed: that takes up to 1000 times as many
+_MOST_BYTES = 2 << 20  # of all sources of a package together
+_MOST_FILES = 400
+_MOST_COST = 25_000_000  # of all of them; the 26 of torch 2.15 cost 3.6 million
+
+_ADDS = frozenset({"add_dll_directory", "AddDllDirectory"})
+_LIBRARY = "LoadLibrary LoadLibraryA LoadLibraryW LoadLibraryEx LoadLibraryExA LoadLibraryExW"
+_OPENS = frozenset({"CDLL", "WinDLL", "OleDLL", "PyDLL", "dlopen", *_LIBRARY.split()})
+_MAY_OPEN = "load_library"  # torch.ops has such a function, and so have many that open nothing
+
+
+class _Found(NamedTuple):
+    added: Texts
+    opened: Texts
+
+
+def find_loading(sources: Iterable[Source], paths: Iterable[str]) -> DllLoading:
+    """Read each source, those of the outermost packages first, as long as the budget lasts.
+
+    ``paths`` are those of all files of the package.
+    """
+    budget = ParsingBudget(_MOST_COST)
+    places = Places(paths, budget)
+    found: dict[str, _Found | None] = {}
+    total = 0
+    for source in sorted(sources, key=lambda each: (each.path.count("/"), each.path)):
+        fits = source.size <= _LONGEST and total + source.size <= _MOST_BYTES
+        fits = fits and len(found) < _MOST_FILES
+        total += source.size if fits else 0
+        found[source.path] = _follow(source, places, budget) if fits else None
+    followed = [each for each in found.values() if each is not None]
+    added = {relative(text) for each in followed for text in each.added if UNKNOWN not in text}
+    opened = {places.file(text) for each in followed for text in each.opened if UNKNOWN not in text}
+    directories = {path for path in added if path is not None}
+    deciding = (path for path, each in found.items() if _decides(each, directories))
+    preloaded = (path for path in opened if path is not None)
+    return DllLoading(tuple(sorted(directories)), tuple(sorted(deciding)), tuple(sorted(preloaded)))
+
+
+def _follow(source: Source, places: Places, budget: ParsingBudget) -> _Found | None:
+    """What a file adds and opens; None where it is left alone."""
+    try:
+        budget.pay(source.size)
+        names = BoundNames(parse(_read(source)), budget)
+        folder = Folder(source.path, names, places, budget)
+        added, opened = set[str](), set[str]()
+        for name, texts in _list_loads(names, folder):
+            if name == _MAY_OPEN:
+                opened |= {text for text in texts if UNKNOWN not in text}
+            else:
+                (added if name in _ADDS else opened).update(texts)
+    except (LeftAloneError, BrokenDataError, OSError):
+        return None
+    return _Found(frozenset(added), frozenset(opened))
+
+
+def _read(source: Source) -> bytes:
+    content = source.read()
+    if not source.path.endswith(".pth"):
+        return content
+    # Of these files Python runs only such lines.
+    return b"\n".join(line for line in content.splitlines() if line.startswith(b"import"))
+
+
+def _list_loads(names: BoundNames, folder: Folder) -> Iterator[tuple[str, Texts]]:
+    """Each call that loads something, and its argument; what is not called may get anything."""
+    for node, scope in names.calls:
+        name = folder.full_name(node.func, scope).rpartition(".")[2]
+        given = (*node.args, *(each.value for each in node.keywords))
+        if name in {*_ADDS, *_OPENS, _MAY_OPEN} and given:
+            yield name, folder.fold(given[0], scope)
+        elif name == "getattr":
+            names_of = (each.value for each in given if isinstance(each, ast.Constant))
+            yield from ((each, SOMETHING) for each in names_of if each in _ADDS | _OPENS)
+    for each in names.named:
+        name = each.attr if isinstance(each, ast.Attribute) else each.id
+        if name in _ADDS | _OPENS and each not in names.used:
+            yield name, SOMETHING
+
+
+def _decides(found: _Found | None, directories: set[str]) -> bool:
+    """Whether only running the file tells what it adds or opens."""
+    if found is None or any(UNKNOWN in text for text in found.added):
+        return True
+    folders = {ntpath.dirname(text) for text in found.opened if UNKNOWN in text}
+    return any(UNKNOWN in each or relative(each) not in directories for each in folders)

@@ -1,0 +1,79 @@
+"""Turns a check's declaration into text: for ``--explain``, for docs/checks.md and for SARIF."""
+
+from __future__ import annotations
+
+import re
+import types
+import typing
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from binary_checks.declaring import Check
+
+
+def explain(check: Check[Any]) -> str:
+    """Everything its declaration says, as Markdown under a second-level heading."""
+    documentation = check.documentation
+    lines = [f"## {check.id}", "", documentation.title, ""]
+    if documentation.details:
+        lines += [documentation.details, ""]
+    lines += [f"**Why:** {documentation.why}", "", f"**Fix:** {documentation.fix}", ""]
+    lines += [_declaration(check), ""]
+    if check.options:
+        lines += ["Options:", "", *_options(check), ""]
+    return "\n".join(lines)
+
+
+def advice(check: Check[Any]) -> Iterator[str]:
+    """Why it matters and what to do, a line each, indented to stand below the problems."""
+    documentation = check.documentation
+    for heading, text in (("why", documentation.why), ("fix", documentation.fix)):
+        if text:
+            yield f"  {heading}: {_plain(' '.join(text.split()))}"
+
+
+def _plain(text: str) -> str:
+    """Text for a terminal: a literal in single quotes, or bare where it has such itself."""
+    literals = re.compile("``(.+?)``")
+    return literals.sub(lambda found: found[1] if "'" in found[1] else f"'{found[1]}'", text)
+
+
+def _declaration(check: Check[Any]) -> str:
+    subjects = " or ".join(f"`{kind.__name__}`" for kind in check.subjects)
+    rest = [f"`{kind.__name__}`" for kinds in check.facts[1:] for kind in kinds]
+    using = f", with {', '.join(rest)}" if rest else ""
+    off = "" if check.enabled else " Off until a profile enables it or sets one of its options."
+    return f"Family `{check.family}`; runs on {subjects}{using}.{off}"
+
+
+def _options(check: Check[Any]) -> Iterator[str]:
+    for option in check.options.values():
+        yield f"- `{option.name}`: `{_spell(option.annotation)}` = `{option.default!r}`"
+
+
+def _spell(annotation: Any) -> str:
+    """A type as it was written, the same on every Python (3.10 makes unions with None Optional)."""
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return " | ".join(_spell(kind) for kind in typing.get_args(annotation))
+    if annotation is type(None):
+        return "None"
+    if typing.get_origin(annotation):
+        return str(annotation).replace("collections.abc.", "")
+    return str(annotation.__name__)
+
+
+def document(checks: Iterable[Check[Any]]) -> str:
+    """The whole of docs/checks.md."""
+    checks = sorted(checks, key=lambda check: (check.family, check.id))
+    lines = [
+        "# Checks",
+        "",
+        "Generated from the checks' own declarations by `nox -s docs`; edit the docstrings.",
+        "",
+        "| family | check | fault |",
+        "|---|---|---|",
+        *(f"| {c.family} | [{c.id}](#{c.id}) | {c.documentation.title} |" for c in checks),
+        "",
+        *(explain(check) for check in checks),
+    ]
+    return "\n".join(lines).rstrip() + "\n"

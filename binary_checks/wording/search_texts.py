@@ -1,0 +1,152 @@
+"""Spells where a needed library is looked for, and who may bring it, as parts of sentences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from binary_checks.model import (
+    Edge,
+    Finding,
+    Format,
+    Kind,
+    Linkage,
+    Note,
+    NotLooked,
+    ObjectFile,
+    Package,
+    PeFile,
+    Problem,
+)
+from binary_checks.model.search_path import path_elements, path_tag, shorten
+from binary_checks.wording.phrases import name_first
+
+_FIRST_WORD = r"(?:@rpath/)?(?:lib)?([A-Z]*[a-z]*[0-9]*)"
+_WHOLE_PATH = 300  # characters of a search path that a sentence shows
+_MOST = 8  # directories in a sentence; ibm_db's objects have two dozen
+_DRIVERS_OWN = "cuda"  # libcuda.so.1 comes with the driver, and in none of nvidia's wheels
+
+Owners = Mapping[tuple[str, str], ObjectFile]
+"""The objects of a package by path and architecture, as edges name them."""
+
+
+def owners(package: Package) -> Owners:
+    """Find the objects that the edges of a linkage belong to."""
+    return {(item.path, item.architecture): item for item in package.objects}
+
+
+def is_executable(edge: Edge, found: Owners) -> bool:
+    """Whether nothing can have been loaded before what needs the library."""
+    owner = found.get((edge.path, edge.architecture))
+    return owner is not None and owner.kind is Kind.EXECUTABLE
+
+
+def spell_search(edge: Edge, found: Owners) -> str:
+    """Say where the loader looked: ``searched demo/, demo.libs/``."""
+    if edge.searched:
+        return f"searched {spell_directories(edge.searched)}"
+    owner = found.get((edge.path, edge.architecture))
+    if owner is not None and path_elements(owner):
+        return f"its {path_tag(owner)} leads nowhere in the package"
+    if isinstance(owner, PeFile):
+        return "no directory of the package is searched for it"
+    return "it has no search path"
+
+
+def spell_directories(directories: Iterable[str]) -> str:
+    """List directories of the installed layout."""
+    return name_first([f"{shorten(directory or '.')}/" for directory in directories], _MOST)
+
+
+def spell_elements(library: ObjectFile, elements: Iterable[str]) -> str:
+    """Name the elements of a search path: ``looks for libraries in /a, /b (RUNPATH)``."""
+    names = [shorten(element) for element in dict.fromkeys(elements)]
+    return f"looks for libraries in {name_first(names, _MOST)} ({path_tag(library)})"
+
+
+def spell_empty_elements(library: ObjectFile) -> str:
+    """Say which elements of a search path are empty, and show all of it."""
+    elements = path_elements(library)
+    empty = [number for number, element in enumerate(elements, 1) if not element]
+    if len(empty) == len(elements):
+        which = f"all {len(empty)} elements of which are empty"
+    elif len(empty) > 1:
+        which = f"{len(empty)} of whose {len(elements)} elements are empty"
+    else:
+        places = {1: "first element", len(elements): "last element"}
+        which = f"whose {places.get(empty[0], f'element {empty[0]}')} is empty"
+    return f'has the {path_tag(library)} "{shorten(":".join(elements), _WHOLE_PATH)}", {which}'
+
+
+def spell_lack(edge: Edge, linkage: Linkage, searched: str) -> Finding:
+    """Say that nothing in sight brings the library; no problem where a required wheel may."""
+    if edge.unknown:
+        return NotLooked(path=edge.path, sentence=f"needs {edge.needed}: {edge.unknown}")
+    if may_be_brought(edge, linkage):
+        guess = guess_distribution(edge.needed, linkage.requirements)
+        whose = f", perhaps {guess}," if guess else ""
+        return NotLooked(
+            path=edge.path,
+            sentence=f"needs {edge.needed}, which a required wheel{whose} may bring ({searched}); "
+            "give it with --binary-with",
+        )
+    platform = linkage.target.partition(",")[0]
+    if edge.partly:
+        return Problem(
+            path=edge.path,
+            sentence=f"needs {edge.needed}, which only {edge.partly} have, while the tag says "
+            f"{platform}: on the others this file does not load",
+        )
+    others = ", nor a given wheel, nor" if linkage.given else " nor"
+    return Problem(
+        path=edge.path,
+        sentence=f"needs {edge.needed}, which neither the package{others} {platform} provides "
+        f"({searched}): where users lack it, this file does not load",
+    )
+
+
+def may_be_brought(edge: Edge, linkage: Linkage) -> bool:
+    """Whether a required distribution that was not given may have what an object needs."""
+    return bool(linkage.requirements) and (edge.leaves_package or _may_come_with(edge, linkage))
+
+
+def _may_come_with(edge: Edge, linkage: Linkage) -> bool:
+    """Whether the code of a required distribution may bring a DLL, which no search path tells.
+
+    Where one need of an object looks like a distribution's, all that are nowhere may be: of
+    torchvision's torch_cpu.dll and c10.dll only the first is called like torch.
+    """
+    return linkage.format is Format.PE and any(
+        each.resolved is None and guess_distribution(each.needed, linkage.requirements)
+        for each in linkage.edges_of(edge.path, edge.architecture)
+    )
+
+
+def spell_stray(edge: Edge, searched: str, linkage: Linkage) -> Finding:
+    """Say that an executable's library lies where it does not look.
+
+    On Windows a script that starts the program may have put its directory on PATH, as panda3d's do.
+    """
+    place = edge.elsewhere[0]
+    lies = "was given" if place.startswith("wheel:") else "lies in the package"
+    if linkage.format is Format.PE:
+        sentence = f"needs {edge.needed} ({searched}): it starts only where PATH leads to {place}"
+        return Note(path=edge.path, sentence=sentence)
+    return Problem(
+        path=edge.path,
+        sentence=f"needs {edge.needed} and does not start without it ({searched}); "
+        f"{place} {lies}, but no search path leads there",
+    )
+
+
+def guess_distribution(needed: str, requirements: Iterable[str]) -> str:
+    """The one requirement with the library's first word among the words of its name, or "".
+
+    libQt6Core.so.6 may be of pyqt6-qt6, libcudnn_ops.so.9 of nvidia-cudnn-cu13, torch_cpu.dll of
+    torch.
+    """
+    match = re.match(_FIRST_WORD, needed)
+    word = match[1].lower() if match else ""
+    fitting = [name for name in requirements if word in name.split("-")]
+    known = len(word) > 2 and word != _DRIVERS_OWN and len(fitting) == 1
+    return fitting[0] if known else ""

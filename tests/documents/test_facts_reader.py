@@ -1,0 +1,169 @@
+"""Facts come back from JSON as they went, and any other document is refused in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from binary_checks import objects
+from binary_checks.documents.facts_reader import Statement, restore
+from binary_checks.documents.facts_writer import record_sha256, write_facts
+from binary_checks.errors import ProfileError, Unavailable
+from binary_checks.model import (
+    Edge,
+    Format,
+    Linkage,
+    MalformedObject,
+    OpenedNames,
+    Package,
+    UnreadObject,
+    Wheel,
+)
+from binary_checks.packages import open_package
+from fixtures.build_wheel import build_wheel
+from fixtures.samples import FOLDER
+from fixtures.values import elf_file, macho_file, member, pe_file, symbols, wheel
+
+LINKAGE = Linkage(target="t", edges=(Edge(path="a.so", architecture="x86_64", needed="b"),))
+PACKAGE = wheel(
+    objects=(
+        elf_file("demo/a.so", imports=symbols("memcpy@GLIBC_2.14"), exports=symbols("PyInit_a")),
+        elf_file("demo/o.so", opened=OpenedNames(names=("libx.so",), unread="not all")),
+        macho_file("demo/b.so", rpaths=("@loader_path",), opened=OpenedNames()),
+        pe_file("demo/c.pyd", signature_matches=False),
+    ),
+    members=(member("demo/__init__.py", b"x = 1"),),
+    malformed=(MalformedObject(path="demo/m.so", format=Format.ELF, offset=64, reason="cut off"),),
+    unread=(UnreadObject(path="demo/u.dll", format=Format.PE, reason="not read yet"),),
+)
+
+
+def write(folder: Path, package: Package = PACKAGE, *, symbols: bool = True) -> Path:
+    path = folder / "facts.json"
+    path.write_text("".join(write_facts(package, "ab" * 32, LINKAGE, symbols=symbols)))
+    return path
+
+
+def through_json(folder: Path, package: Package, *, symbols: bool = True) -> Package:
+    return replace(restore(write(folder, package, symbols=symbols)).package, path=package.path)
+
+
+def test_facts_come_back_as_they_went(tmp_path: Path) -> None:
+    assert through_json(tmp_path, PACKAGE) == PACKAGE
+
+
+def test_it_is_known_of_which_package_they_are(tmp_path: Path) -> None:
+    stated = restore(write(tmp_path))
+    assert stated == Statement(
+        sha256="ab" * 32, record_sha256=record_sha256(PACKAGE), package=stated.package
+    )
+
+
+@pytest.mark.parametrize("folder", ["elf", "macho", "pe", "fatbin"])
+def test_what_the_readers_find_in_samples_comes_back(tmp_path: Path, folder: str) -> None:
+    files = sorted(path for path in (FOLDER / folder).rglob("*") if path.is_file())
+    members = {f"demo/{number}/{path.name}": path.read_bytes() for number, path in enumerate(files)}
+    package = open_package(build_wheel(tmp_path, members=members), objects)
+    assert package.objects
+    assert through_json(tmp_path, package) == package
+
+
+def test_a_wheel_without_a_record_is_not_one_with_an_empty_record(tmp_path: Path) -> None:
+    for record in (None, ()):
+        package = through_json(tmp_path, wheel(record=record))
+        assert isinstance(package, Wheel)
+        assert package.record == record
+
+
+def test_without_symbols_whoever_asks_for_one_could_not_look(tmp_path: Path) -> None:
+    library, *_ = through_json(tmp_path, PACKAGE, symbols=False).objects
+    for ask in (
+        lambda: library.imports.names,
+        lambda: "abort" in library.exports,
+        lambda: list(library.exports),
+        lambda: len(library.imports),
+        lambda: library.imports.by_version,
+        lambda: bool(library.imports),
+    ):
+        with pytest.raises(Unavailable, match="without symbols"):
+            ask()
+
+
+Change = Callable[[str], str]
+
+
+def swap(old: str, new: str) -> Change:
+    def change(text: str) -> str:
+        assert old in text
+        return text.replace(old, new, 1)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda text: "", "not the facts of a package"),
+        (lambda text: "[1, 2]", "cut off"),
+        (swap('"binary-checks/facts/1"', '"binary-checks/facts/2"'), "its schema is"),
+        (swap('"written_by": "binary-checks ', '"written_by": "binary-checks 9'), "inspect again"),
+        (swap('"symbols": true', '"symbols": 1'), "symbols: neither true nor false"),
+        (swap('"symbols": true', '"symbols": false'), "symbols, although it says"),
+        (swap('"size": 4096', '"sise": 4096'), 'unknown field "sise"'),
+        (swap('"size": 4096', '"size": "4096"'), 'size: "4096" is no whole number'),
+        (swap('"size": 4096', '"size": 1' + "0" * 30), "is no whole number of 64 bits"),
+        (swap('"size": 4096', '"size": 1' + "0" * 5000), "number"),
+        (swap('"size": 4096', '"size": NaN'), "NaN is no number"),
+        (swap('"size": 4096', '"size": true'), "size: true is no whole number"),
+        (swap('"size": 4096', '"size": 1, "size": 2'), "twice"),
+        (swap('"size": 4096', '"size": ' + "[" * 100_000), "nested too deeply"),
+        (swap('"size": 4096', '"kind": "library"'), "is none of"),
+        (swap('"path": "demo/a.so", ', ""), "no field 'path'"),
+        (swap('"format": "ELF"', '"format": "a.out"'), "unknown format"),
+        (swap('"rpaths": ["@loader_path"]', '"rpaths": "@loader_path"'), "rpaths: "),
+        (swap('"name": "demo"', '"nom": "demo"'), "no field 'name'"),
+        (swap('"kind": "Wheel"', '"kind": "Egg"'), "its kind 'Egg'"),
+        (swap('"tags": ["cp311-', '"tags": ["'), "is no tag"),
+        (swap('"record_sha256": "', '"record_sha256": "0'), "not that of its record"),
+        (swap('"members": [', '"menbers": ['), "no table that is known"),
+        (swap('"linkage": [', '"members": ['), "one that was read"),
+        (lambda text: text[: len(text) // 2], "cut off"),
+        (lambda text: text.replace(",\n", ", "), "line 2"),
+        (lambda text: text + "{}\n", "something follows"),
+        (swap('"symbols": true,', '"symbols": true'), "line 4: no comma at its end"),
+        (swap("},\n{", "}\n{"), "no comma before it"),
+        (swap("}\n],", "},\n],"), "no row follows the comma"),
+        (swap("]\n}", "],\n}"), "a comma before the end"),
+        (
+            lambda text: text.replace('"sha256": "', '"sha256": "x'),
+            "sha256: not the 64 hexadecimal digits",
+        ),
+        (lambda text: text.replace("demo/m.so", "dömo/m.so"), "not ASCII"),
+    ],
+)
+def test_another_document_is_refused_in_one_line(tmp_path: Path, change: Change, said: str) -> None:
+    path = write(tmp_path)
+    path.write_text(change(path.read_text()), encoding="utf-8")
+    with pytest.raises(ProfileError, match=r"^facts\.json: ") as caught:
+        restore(path)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+def test_a_document_cut_anywhere_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, wheel(objects=(elf_file(),)))
+    text = path.read_text()
+    for length in range(len(text)):
+        path.write_text(text[:length])
+        with pytest.raises(ProfileError):
+            restore(path)
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "missing.json"):
+        with pytest.raises(ProfileError, match="cannot be read"):
+            restore(path)

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import pytest
+from packaging.utils import canonicalize_name
+
+from binary_checks.loaders import simulate
+from binary_checks.model import Linkage, Wheel
+from binary_checks.model.requires_dist import applicable, names_required
+from fixtures.linking import extension, library, target
+from fixtures.values import wheel
+
+REQUIRES = (
+    "numpy>=1.2",
+    "nvidia-cudnn-cu13; sys_platform == 'linux'",
+    "pywin32; sys_platform == 'win32'",
+    "pytest; extra == 'test'",
+    "tomli; python_version < '3.11'",
+    "not a requirement",
+)
+
+
+def test_requirements_that_apply_on_the_target_and_were_not_given_are_named() -> None:
+    numpy = wheel("numpy-2.0-cp311-cp311-manylinux_2_17_x86_64.whl")
+    package = wheel(objects=(extension(),))
+    linkage = simulate(package, target(), others=(numpy,), requirements=REQUIRES)
+    assert linkage.requirements == ("nvidia-cudnn-cu13",)
+    assert not linkage.requirements_given
+
+
+@pytest.mark.parametrize(
+    ("system", "architecture", "required"),
+    [
+        ("windows", "x86_64", ("a", "n")),
+        ("windows", "aarch64", ("b", "n")),
+        ("macos", "aarch64", ("c", "d")),
+    ],
+)
+def test_markers_ask_for_the_targets_own_words(
+    system: str, architecture: str, required: tuple[str, ...]
+) -> None:
+    requirements = (
+        "a; platform_machine == 'AMD64'",
+        "b; platform_machine == 'ARM64'",
+        "c; platform_machine == 'arm64'",
+        "d; platform_system == 'Darwin'",
+        "n; os_name == 'nt'",
+    )
+    on = target(system=system, libc="", architectures=(architecture,))
+    assert simulate(wheel(), on, requirements=requirements).requirements == required
+
+
+def test_requirements_that_are_known_to_be_given_are_not_named() -> None:
+    package = wheel(objects=(extension(),))
+    linkage = simulate(package, target(), requirements_given=True, requirements=REQUIRES)
+    assert linkage.requirements == ()
+    assert linkage.requirements_given
+
+
+def numpy(version: str) -> Wheel:
+    path = "numpy/lib/libnp.so"
+    return wheel(f"numpy-{version}-cp311-cp311-manylinux_2_17_x86_64.whl", objects=(library(path),))
+
+
+def link_with(*others: Wheel, requires: str = "numpy>=2,<3") -> Linkage:
+    package = wheel(objects=(extension("libnp.so", runpath=("$ORIGIN/../numpy/lib",)),))
+    return simulate(package, target(), others=others, requirements=(requires,))
+
+
+def test_a_given_wheel_that_the_requirement_excludes_is_left_out_and_named() -> None:
+    linkage = link_with(numpy("1.26"))
+    assert linkage.refused == ("numpy 1.26, where numpy<3,>=2 is required",)
+    assert linkage.requirements == ("numpy",)
+    assert linkage.given == ()
+    assert linkage.edges[0].resolved is None
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1rc1", "2.9+local"])
+def test_a_given_wheel_that_fits_is_used(version: str) -> None:
+    linkage = link_with(numpy(version))
+    assert (linkage.refused, linkage.requirements) == ((), ())
+    assert linkage.given == ("numpy",)
+    assert linkage.edges[0].resolved == "wheel:numpy:numpy/lib/libnp.so"
+
+
+def test_of_two_versions_given_the_one_that_fits_is_used_and_nothing_said() -> None:
+    linkage = link_with(numpy("1.26"), numpy("2.0"))
+    assert (linkage.refused, linkage.given) == ((), ("numpy",))
+
+
+def test_a_requirement_that_does_not_apply_excludes_nothing() -> None:
+    linkage = link_with(numpy("1.26"), requires="numpy>=2; python_version < '3'")
+    assert (linkage.refused, linkage.given) == ((), ("numpy",))
+
+
+def test_what_a_given_package_requires_is_required_too() -> None:
+    """torch requires cuda-toolkit[cublas], and that nvidia-cublas for its extra."""
+    toolkit = wheel(
+        "cuda_toolkit-13.2-py3-none-any.whl",
+        metadata=(
+            ("Requires-Dist", "nvidia-cublas; extra == 'cublas'"),
+            ("Requires-Dist", "nvidia-npp; extra == 'npp'"),
+        ),
+    )
+    linkage = simulate(wheel(), target(), others=(toolkit,), requirements=("cuda-toolkit[cublas]",))
+    assert linkage.requirements == ("nvidia-cublas",)
+
+
+def test_what_is_needed_in_a_given_package_is_told_apart_from_the_packages_own() -> None:
+    needy = library("torch/libtorch.so", "libx.so.1", runpath=("$ORIGIN",))
+    torch = wheel("torch-2.0-cp311-cp311-manylinux_2_17_x86_64.whl", objects=(needy,))
+    module = extension("libtorch.so", runpath=("$ORIGIN/../torch",))
+    linkage = simulate(wheel(objects=(module,)), target(), others=(torch,))
+    assert [edge.needed for edge in linkage.edges] == ["libtorch.so"]
+    assert [(edge.path, edge.needed) for edge in linkage.edges_beside] == [
+        ("wheel:torch:torch/libtorch.so", "libx.so.1")
+    ]
+
+
+PLAIN = (
+    "Foo_bar>=1.2,<3 ; python_version >= '3.9' and python_version < \"3.10\"",
+    'a; python_version != "3.11"',
+    "b;sys_platform=='darwin'and extra == 't'",
+    "c; platform_machine != 'x86_64'",
+    "d",
+    "e[x]~=1.0; extra == 'test'",
+    "f.g==1 ; os_name == 'posix' and  implementation_name == 'cpython'",
+)
+OTHERS = (
+    "a;", "b>=1,", "c>=1,<", "d~=1", "e==1.*", "f=1", "g>1..2", "h_; os_name == 'posix'", "i j", "",
+    "k@https://x/;extra=='t'", "l @ https://x/;extra == 't'", "m @ https://x/ ; extra == 't'",
+    "n; extra == 't' or os_name == 'posix'", "o; extra == 't", "p; extra > 't'", "q; extra == ''",
+    "r; python_version > 'x'", "s; 'posix' == os_name", "t; os_name == 'a and b'", "u; extra!='t'",
+    "v; os_name == 'posix' and", "w (>=1); (os_name == 'nt') and extra == 't'", "x; extra=='9.9'",
+    "y; python_version < '" + "9" * 9999 + ".0'", "\u0661; os_name == 'nt'", "z\n; os_name == 'nt'",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", [*PLAIN, *OTHERS, *REQUIRES])
+@pytest.mark.parametrize("system", ["linux", "macos", "windows"])
+def test_names_are_told_without_the_grammar_as_with_it(text: str, system: str) -> None:
+    on = target(system=system, libc="glibc" if system == "linux" else "")
+    with_it = {canonicalize_name(item.name) for item in applicable((text,), on)}
+    assert names_required((text,), on) == with_it
+
+
+def test_no_requirement_takes_more_time_than_its_length() -> None:
+    gap = " " * 300_000
+    texts = (f"a{gap}!", f"a{gap}==1!", f"a==1{gap}!", f"a; os_name{gap}!", f"b{gap}")
+    assert names_required(texts, target()) == {"b"}
+
+
+def test_the_grammar_is_not_asked_for_what_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr("binary_checks.model.requires_dist.read_requirement", asked.append)
+    assert names_required((*PLAIN, "a @ https://x/;os_name == 'nt'"), target()) == {"d", "f-g"}
+    assert asked == [PLAIN[2], "a @ https://x/;os_name == 'nt'"]

@@ -1,0 +1,113 @@
+"""An installed package is run where it lies, and its RECORD is its wheel's, by any installer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from binary_checks import objects
+from binary_checks.checks.expected.own_snippets import snippet_fails
+from binary_checks.documents.facts_writer import record_sha256
+from binary_checks.errors import GatherError, Unavailable
+from binary_checks.model import Ending, InstalledPackage, Note
+from binary_checks.packages import installed
+from binary_checks.places import installers, list_folders, open_existing
+from binary_checks.probes.import_name.reader import import_names
+from binary_checks.probes.run_snippet.reader import run_snippets
+from fixtures.build_wheel import build_wheel
+from fixtures.environments import PURE, open_offline, read_wheel
+
+
+@pytest.fixture(params=["uv", "pip"])
+def python(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """The interpreter of an environment with the package in it."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "pip":
+            patch.setattr(installers, "find_uv", lambda: None)
+        elif installers.find_uv() is None:
+            pytest.skip("no uv here")
+        points = "[console_scripts]\ndemo = demo:main\n"
+        script = {"demo-1.0.data/scripts/run": "#!python\nprint()\n"}
+        members = {
+            "demo/__init__.py": "import sys\n",
+            "demo-1.0.data/purelib/more.py": "",
+            **script,
+        }
+        wheel = build_wheel(
+            tmp_path, members=members, tags=PURE, entry_points=points, root_is_purelib=True
+        )
+        with open_offline(wheel) as environment:
+            yield environment.python
+
+
+def read(python: Path) -> InstalledPackage:
+    folders = list_folders(python, timeout=60)
+    found = installed.find_installation("demo", folders.search, folders.prefix)
+    assert found is not None
+    return installed.open_package(found, objects)
+
+
+def test_its_record_is_that_of_its_wheel(python: Path, tmp_path: Path) -> None:
+    package = read(python)
+    assert [member for member in package.members if member.faults] == []
+    assert record_sha256(package) == record_sha256(read_wheel(next(tmp_path.glob("*.whl"))))
+
+
+def test_it_is_imported_from_where_it_lies(python: Path) -> None:
+    package = read(python)
+    before = sorted(package.path.parent.rglob("*"))
+    with open_existing(package, python=python, timeout=60) as environment:
+        (step,) = import_names(environment, ("demo",), timeout=60).steps
+    assert (step.outcome, step.origin) == (Ending.OK, "demo/__init__.py")
+    assert sorted(package.path.parent.rglob("*")) == before
+
+
+def test_what_is_installed_beside_it_is_taken(python: Path) -> None:
+    requires = ("Demo>=1", "colorama; sys_platform == 'none'")
+    with open_existing(read(python), python=python, timeout=60, requires=requires) as opened:
+        report = run_snippets(opened, {"own": "import demo"}, only={}, timeout=60)
+    assert report.beside == ("Demo 1.0",)
+    (run,) = report.runs
+    assert run.step.outcome is Ending.OK
+    assert Note(sentence="the snippets run beside Demo 1.0, as it is installed") in list(
+        snippet_fails(report, snippets={"own": "import demo"})
+    )
+
+
+@pytest.mark.parametrize(
+    ("required", "said"),
+    [
+        ("numpy>=2", "numpy>=2 is not installed beside the package, and nothing is"),
+        ("demo>=2", "demo 1.0 is installed, demo>=2 is required"),
+        ("demo demo", "'demo demo' is no requirement"),
+    ],
+)
+def test_nothing_is_installed_beside_it(python: Path, required: str, said: str) -> None:
+    with pytest.raises(Unavailable) as caught:
+        open_existing(read(python), python=python, timeout=60, requires=(required,))
+    assert str(caught.value) == said
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there is no /bin/true")
+def test_an_interpreter_that_does_not_answer_is_no_python() -> None:
+    with pytest.raises(GatherError, match="no Python that runs here"):
+        list_folders(Path("/bin/true"), timeout=60)
+
+
+def test_a_sandbox_shows_no_folder_that_holds_a_home_or_hides_in_one(
+    python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = read(python)
+    site, home = package.path.parent, tmp_path / "home"
+    (source := home / "project" / "src").mkdir(parents=True)
+    (hidden := home / ".ssh").mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    lines = ("/", "/proc", "/dev", "/run", home, tmp_path, hidden, site / "../../..", source)
+    (site / "a.pth").write_text("\n".join(map(str, lines)))
+    with open_existing(package, python=python, timeout=60) as environment:
+        shown = environment.visible
+    assert source in shown
+    assert not {path.resolve() for path in map(Path, lines[:-2])} & {p.resolve() for p in shown}

@@ -1,0 +1,214 @@
+"""A driver that is not there, does not start, hangs or sees nothing is told in one clear line."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from ctypes.util import find_library
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binary_checks.model import Ending, GpuDevice, GpuHost
+from binary_checks.places.running import ProbeAnswer
+from binary_checks.probes.ask_module.hidden_drivers import hide_driver
+from binary_checks.probes.gpu_host.reader import (
+    ABSENT,
+    HIDDEN,
+    choose_variables,
+    describe_host,
+    find_old_driver,
+    read_host,
+)
+from fixtures.environments import PYTHON
+
+LINUX = sys.platform == "linux"
+compiled = pytest.mark.skipif(
+    not (LINUX and shutil.which("cc")), reason="needs a C compiler and ELF"
+)
+bare = pytest.mark.skipif(bool(find_library("cuda")) or not LINUX, reason="this host has a driver")
+
+# What a driver answers, as far as the probe asks; cuInit is put in.
+DRIVER = """
+#include <string.h>
+#include <stdlib.h>
+#include <unistd.h>
+int cuInit(unsigned flags) { %s }
+int cuGetErrorName(int status, const char **name) { *name = "CUDA_ERROR_OF_TEST"; return 0; }
+int cuDriverGetVersion(int *version) { *version = 13000; return 0; }
+int cuDeviceGetCount(int *count) { *count = 2; return 0; }
+int cuDeviceGet(int *device, int index) { *device = index; return 0; }
+int cuDeviceGetName(char *name, int size, int device) { strcpy(name, "NVIDIA H200"); return 0; }
+int cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = (size_t)139 << 30; return 0; }
+int cuDeviceGetAttribute(int *value, int which, int device)
+{ *value = which == 75 ? 9 : 0; return 0; }
+int cuDevicePrimaryCtxRetain(void **context, int device) { %s }
+int cuDevicePrimaryCtxRelease_v2(int device) { return 0; }
+"""
+
+
+def make_driver(folder: Path, start: str, context: str = "return 0;") -> dict[str, str]:
+    """Compile a driver with these bodies of cuInit and of what makes a device's context.
+
+    Returns the variables that lead to it.
+    """
+    source = folder / "driver.c"
+    source.write_text(DRIVER % (start, context))
+    target = folder / "libcuda.so.1"
+    subprocess.run(("cc", "-shared", "-fPIC", "-w", "-o", target, source), check=True)
+    return {"LD_LIBRARY_PATH": str(folder)}
+
+
+@bare
+def test_a_host_without_a_driver_says_so() -> None:
+    host = describe_host(PYTHON, HIDDEN)
+    assert (host.library, host.devices, host.problem) == ("", (), ABSENT)
+
+
+@compiled
+def test_a_driver_that_starts_tells_its_version_and_devices(tmp_path: Path) -> None:
+    host = describe_host(PYTHON, make_driver(tmp_path, "return 0;"))
+    device = GpuDevice(name="NVIDIA H200", capability="9.0", memory=139 << 30)
+    assert (host.cuda, host.devices, host.problem) == ("13.0", (device, device), "")
+    assert host.library == str(tmp_path / "libcuda.so.1")
+
+
+@compiled
+@pytest.mark.parametrize(
+    ("start", "problem"),
+    [
+        (
+            "return 803;",
+            "the NVIDIA driver does not start: cuInit gives CUDA_ERROR_OF_TEST (803)",
+        ),
+        ("return 100;", "the NVIDIA driver finds no GPU"),
+        ("abort();", "the NVIDIA driver crashes with SIGABRT at its start (cuInit)"),
+        ("_exit(0);", "the NVIDIA driver ends the process: exit status 0 at its start (cuInit)"),
+        ("for (;;) sleep(1);", "the NVIDIA driver does not end within 2 s at its start (cuInit)"),
+    ],
+)
+def test_a_driver_that_does_not_start_is_no_driver(
+    tmp_path: Path, start: str, problem: str
+) -> None:
+    host = describe_host(PYTHON, make_driver(tmp_path, start), timeout=2 if "for" in start else 60)
+    assert (host.problem, host.devices) == (problem, ())
+
+
+@compiled
+@pytest.mark.parametrize(
+    ("context", "problem"),
+    [
+        (
+            "return device == 1 ? 46 : 0;",
+            "device 1 (NVIDIA H200) is there and cannot be used: "
+            "its context gives CUDA_ERROR_OF_TEST (46)",
+        ),
+        (
+            "abort();",
+            "the NVIDIA driver crashes with SIGABRT at its start (the context of device 0)",
+        ),
+    ],
+)
+def test_a_device_that_gives_no_context_cannot_be_used(
+    tmp_path: Path, context: str, problem: str
+) -> None:
+    assert describe_host(PYTHON, make_driver(tmp_path, "return 0;", context)).problem == problem
+
+
+@pytest.mark.parametrize(
+    ("served", "runtime", "said"),
+    [
+        (
+            "12.8",
+            "13.2",
+            "the NVIDIA driver 1.2 serves CUDA 12.8, and the package runs CUDA 13.2",
+        ),
+        ("9.2", "12.0", "the NVIDIA driver 1.2 serves CUDA 9.2, and the package runs CUDA 12.0"),
+        ("13.0", "13.2", ""),
+        ("13.0", "12.8", ""),
+        ("", "13.2", ""),
+        ("13.0", "", ""),
+    ],
+)
+def test_a_driver_of_an_older_major_version_is_too_old(
+    served: str, runtime: str, said: str
+) -> None:
+    found = find_old_driver(GpuHost(driver="1.2", cuda=served), runtime)
+    assert found == (said and f"{said}: update it")
+
+
+@compiled
+@bare
+def test_hidden_gpus_are_told_from_none(tmp_path: Path) -> None:
+    variables = {**make_driver(tmp_path, "return 100;"), "CUDA_VISIBLE_DEVICES": ""}
+    problem = "CUDA_VISIBLE_DEVICES='' leaves none of the host's GPUs to be used"
+    assert describe_host(PYTHON, variables).problem == problem
+
+
+@pytest.mark.skipif(not LINUX, reason="the library is ELF")
+def test_a_driver_library_that_is_cut_off_is_told_from_none(tmp_path: Path) -> None:
+    (tmp_path / "libcuda.so.1").write_bytes(b"\x7fELF")
+    host = describe_host(PYTHON, {"LD_LIBRARY_PATH": str(tmp_path)})
+    assert host.problem.startswith("the NVIDIA driver's library cannot be loaded: ")
+    assert "file too short" in host.problem
+
+
+def read(**answer: Any) -> str:
+    return read_host(ProbeAnswer(answer={"stage": "", **answer}), {}).problem
+
+
+def test_a_gpu_that_is_there_and_cannot_be_used_is_told_from_none() -> None:
+    assert read(nodes=["/dev/nvidia0"]) == f"{ABSENT}, though the host shows /dev/nvidia0"
+    assert read(library="libcuda.so.1", status=100, status_name="NO_DEVICE", present=8) == (
+        "8 GPUs are there, but CUDA cannot use one: cuInit gives NO_DEVICE (100)"
+    )
+    assert read(library="libcuda.so.1", status=34) == (
+        "the NVIDIA driver does not start: cuInit gives error 34 (34)"
+    )
+
+
+def test_an_answer_without_sense_is_no_driver_either() -> None:
+    silent = ProbeAnswer(outcome=Ending.EXITED, detail="exit status 1")
+    assert "ends the process: exit status 1" in read_host(silent, {}).problem
+    assert read(library=5, devices="many", cuda="x") == ABSENT
+    assert read(library="libcuda.so.1", status=0, devices="many") != ""
+
+
+def test_of_the_users_environment_only_what_leads_to_devices_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "libcuda.so.1").touch()
+    environ = {
+        "CUDA_VISIBLE_DEVICES": "1",
+        "CUDA_HOME": "/usr/local/cuda",
+        "LD_LIBRARY_PATH": f"/usr/local/cuda/lib64:{tmp_path}:",
+    }
+    kept = choose_variables(environ)
+    assert kept["CUDA_VISIBLE_DEVICES"] == "1"
+    assert "CUDA_HOME" not in kept
+    if LINUX:
+        assert kept["LD_LIBRARY_PATH"] == str(tmp_path)
+    assert choose_variables({"LD_LIBRARY_PATH": "/usr/local/cuda/lib64"}) == {}
+
+
+@compiled
+def test_a_driver_is_hidden_from_all_that_opens_it_by_its_name(tmp_path: Path) -> None:
+    driver = tmp_path / "driver"
+    driver.mkdir()
+    there = make_driver(driver, "return 0;")
+    assert len(describe_host(PYTHON, there).devices) == 2
+    variables, host = hide_driver(PYTHON, tmp_path / "decoys", timeout=60, variables=there)
+    assert (host.library, host.devices) == ("", ())
+    opened = "import ctypes; ctypes.CDLL('libcuda.so.1')"
+    done = subprocess.run(
+        (PYTHON, "-I", "-c", opened), env=variables, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "OSError: " in done.stderr
+
+
+@bare
+def test_where_there_is_no_driver_nothing_is_put_in_its_way(tmp_path: Path) -> None:
+    variables, host = hide_driver(PYTHON, tmp_path / "decoys", timeout=60)
+    assert (variables, host.problem) == (HIDDEN, ABSENT)
+    assert not (tmp_path / "decoys").exists()

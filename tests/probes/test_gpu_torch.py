@@ -1,0 +1,206 @@
+"""Steps on a GPU: what their probes would answer, put in at the JSON border, becomes a report."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binary_checks.errors import GatherError, NotApplicable, ProfileError, Unavailable
+from binary_checks.model import Ending, LibraryVersions, Measurement
+from binary_checks.places import venv
+from binary_checks.places.running import ProbeAnswer
+from binary_checks.places.venv import Environment
+from binary_checks.probes.gpu_host import reader as gpu_hosts
+from binary_checks.probes.gpu_torch import reader as gpu_steps
+from binary_checks.probes.gpu_torch.reader import Work, read_work, use_gpu
+from fixtures.build_wheel import build_wheel
+from fixtures.environments import PURE, open_offline
+
+HOST = """{"stage": "", "library": "/usr/lib/libcuda.so.1", "status": 0, "cuda": 13000,
+"driver": "580.95.05", "devices": [{"name": "NVIDIA H200", "capability": "9.0", "memory": 1}]}"""
+LIBRARIES = """{"stage": "", "state": "finished", "versions":
+{"cudnn": {"compiled": "9.10.2", "loaded": "9.10.2", "installed": "9.10.2.21"}}}"""
+FINISHED = '{"stage": "", "state": "finished"}'
+MODULE = "value = 6\ndef work(): return value * 7\n"
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
+    folder = tmp_path_factory.mktemp("gpu")
+    with open_offline(
+        build_wheel(folder, name="fake", tags=PURE, members={"fake.py": MODULE})
+    ) as opened:
+        yield opened
+
+
+class StandIn:
+    """Answers in the place of the probes, with JSON by script and step."""
+
+    def __init__(self, **answers: str | ProbeAnswer) -> None:
+        self.answers = {"gpu_host": HOST, "nvidia_libraries": LIBRARIES, **answers}
+        self.asked: list[str] = []
+
+    def run(self, python: Path, script: str, request: Any, **limits: Any) -> ProbeAnswer:
+        name = "list" if request.get("list") else str(request.get("step") or script)
+        self.asked.append(name)
+        answer = self.answers.get(name, FINISHED)
+        return answer if isinstance(answer, ProbeAnswer) else ProbeAnswer(answer=json.loads(answer))
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def put_in(**answers: str | ProbeAnswer) -> StandIn:
+        made = StandIn(**answers)
+        for module in (venv, gpu_hosts):
+            monkeypatch.setattr(module, "run_probe", made.run)
+        return made
+
+    return put_in
+
+
+def torch_work(**options: Any) -> Work:
+    chosen: Mapping[str, Any] = {"module": "torch", "steps": "torch", **options}
+    return read_work(
+        {
+            "gpu-work-fails": chosen,
+            "gpu-libraries-disagree": {"compiled": {"cudnn": "torch.cudnn()"}},
+            "gpu-without-code": {"architectures": "torch.archs()"},
+            "cuda-version-misreported": {"version": "torch.cuda()"},
+        }
+    )
+
+
+def test_each_step_has_a_process_of_its_own(environment: Environment, stand_in: Any) -> None:
+    probes = stand_in(
+        list='{"steps": ["first_kernel", "magma", "matmul"]}',
+        first_kernel='{"stage": "first_kernel", "state": "finished", "measured": {"seconds": 1.5}}',
+        matmul='{"stage": "matmul", "state": "finished", "measured": {"float32": 2e-7}}',
+        ask_module='{"stage": "", "state": "finished", "answers": '
+        '[{"question": "torch.cuda()", "value": "13.0"}, '
+        '{"question": "torch.archs()", "value": "sm_90 compute_90"}]}',
+    )
+    report = use_gpu(environment, torch_work(leave_out=("magma",)), timeout=60)
+    assert [step.name for step in report.steps] == ["first_kernel", "matmul", "versions"]
+    assert {step.outcome for step in report.steps} == {Ending.OK}
+    assert report.measurements == (
+        Measurement(step="first_kernel", name="seconds", value=1.5),
+        Measurement(step="matmul", name="float32", value=2e-7),
+    )
+    assert report.versions == (
+        LibraryVersions(name="cudnn", compiled="9.10.2", loaded="9.10.2", installed="9.10.2.21"),
+    )
+    assert report.architectures == ("sm_90", "compute_90")
+    assert report.host.driver == "580.95.05"
+    assert probes.asked == [
+        "gpu_host", "ask_module", "nvidia_libraries", "list", "first_kernel", "matmul",
+    ]  # fmt: skip
+
+
+def test_a_build_for_the_cpu_is_not_tried(environment: Environment, stand_in: Any) -> None:
+    probes = stand_in(ask_module='{"answers": [{"question": "torch.cuda()", "value": null}]}')
+    with pytest.raises(NotApplicable, match=r"torch.cuda\(\) is None: the build is not for CUDA"):
+        use_gpu(environment, torch_work(), timeout=60)
+    assert probes.asked == ["gpu_host", "ask_module"]
+
+
+def test_a_step_that_fails_reaches_no_other(environment: Environment, stand_in: Any) -> None:
+    stand_in(
+        list='{"steps": ["rnn", "svd", "compilation", "memory"]}',
+        rnn='{"stage": "rnn", "state": "raised", "detail": "RuntimeError: CUDNN_STATUS"}',
+        svd=ProbeAnswer(answer={"stage": "svd"}, outcome=Ending.HUNG, detail="60 s"),
+        compilation='{"state": "finished", "unavailable": "no C compiler"}',
+    )
+    report = use_gpu(environment, torch_work(), timeout=60)
+    rnn, svd, *others, _ = report.steps
+    assert (rnn.outcome, rnn.detail) == (Ending.RAISED, "RuntimeError: CUDNN_STATUS")
+    assert svd.outcome is Ending.HUNG
+    assert svd.detail.startswith("60 s")
+    assert [step.outcome for step in others] == [Ending.OK, Ending.OK]
+    assert report.untried == (("compilation", "no C compiler"),)
+
+
+def test_a_driver_that_does_not_start_has_nothing_done(
+    environment: Environment, stand_in: Any
+) -> None:
+    probes = stand_in(gpu_host='{"stage": "", "library": "libcuda.so.1", "status": 803}')
+    with pytest.raises(Unavailable, match=r"does not start: cuInit gives error 803 \(803\)"):
+        use_gpu(environment, torch_work(), timeout=60)
+    assert probes.asked == ["gpu_host"]
+
+
+OLD = "the NVIDIA driver 580.95.05 serves CUDA 13.0, and the package runs CUDA 14.1: update it"
+
+
+@pytest.mark.parametrize("from_package", [True, False])
+def test_a_driver_older_than_the_runtime_has_nothing_done(
+    environment: Environment, stand_in: Any, from_package: bool
+) -> None:
+    told = '{"answers": [{"question": "torch.cuda()", "value": "14.1"}]}' if from_package else "{}"
+    probes = stand_in(
+        ask_module=told,
+        nvidia_libraries='{"state": "finished", "versions": {"cudart": {"loaded": "14.1"}}}',
+    )
+    with pytest.raises(Unavailable, match=re.escape(OLD)):
+        use_gpu(environment, torch_work(), timeout=60)
+    assert probes.asked == ["gpu_host", "ask_module", "nvidia_libraries"]
+
+
+def test_a_figure_that_is_no_number_is_no_result(environment: Environment, stand_in: Any) -> None:
+    stand_in(
+        list='{"steps": ["svd"]}',
+        svd='{"state": "finished", "measured": {"float32": "0", "float64": NaN, "float16": null}}',
+    )
+    measured = use_gpu(environment, torch_work(), timeout=60).measurements
+    assert len(measured) == 3
+    assert all(math.isnan(each.value) for each in measured)
+
+
+def test_a_step_without_any_answer_is_our_own_fault(
+    environment: Environment, stand_in: Any
+) -> None:
+    stand_in(list='{"steps": ["rnn"]}', rnn="{}")
+    with pytest.raises(GatherError, match="the probe of rnn ended without an answer"):
+        use_gpu(environment, torch_work(), timeout=60)
+
+
+def test_a_step_that_does_not_exist_cannot_be_left_out(
+    environment: Environment, stand_in: Any
+) -> None:
+    stand_in(list='{"steps": ["rnn"]}')
+    with pytest.raises(ProfileError, match="leave_out: no step 'rnm'"):
+        use_gpu(environment, torch_work(leave_out=("rnm",)), timeout=60)
+
+
+def test_snippets_are_run_by_the_real_probe(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_hosts, "run_probe", StandIn().run)
+    snippets = {
+        "matmul": "measured = {'float32': fake.work() * 2.0**-30}",
+        "fft": "unavailable = 'no FFT here'",
+        "svd": "raise RuntimeError('an illegal memory access was encountered')",
+    }
+    work = read_work({"gpu-work-fails": {"module": "fake", "snippets": snippets}})
+    report = use_gpu(environment, work, timeout=60)
+    assert [(step.name, step.outcome) for step in report.steps] == [
+        ("matmul", Ending.OK),
+        ("fft", Ending.OK),
+        ("svd", Ending.RAISED),
+        ("versions", Ending.OK),
+    ]
+    assert "an illegal memory access" in report.steps[2].detail
+    assert report.measurements == (Measurement(step="matmul", name="float32", value=42 * 2.0**-30),)
+    assert report.untried == (("fft", "no FFT here"),)
+
+
+def test_the_steps_for_torch_are_listed_without_torch(environment: Environment) -> None:
+    bench = gpu_steps._Bench(environment=environment, variables={}, timeout=60)
+    steps = bench.list_steps(torch_work(leave_out=("magma",)))
+    assert "magma" not in steps
+    assert {"first_kernel", "every_device", "device_assertion", "memory"} <= set(steps)

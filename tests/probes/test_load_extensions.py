@@ -1,0 +1,160 @@
+"""Every extension module is loaded, and the one that brings the process down is named."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binary_checks.model import Ending, ExtensionReport
+from binary_checks.places import venv
+from binary_checks.places.running import ProbeAnswer
+from binary_checks.places.venv import Environment
+from binary_checks.probes.importable import find_extensions
+from binary_checks.probes.load_extensions.reader import load_extensions
+from fixtures.build_elf import ElfSymbol, build_elf
+from fixtures.build_wheel import Entry, build_wheel
+from fixtures.environments import PURE, open_offline
+
+SUFFIX = importlib.machinery.EXTENSION_SUFFIXES[0]
+linux = pytest.mark.skipif(
+    not sys.platform.startswith("linux") or "x86_64-linux" not in SUFFIX,
+    reason="the extension modules are ELF for x86_64",
+)
+
+
+def find_real() -> Path:
+    """An extension module of the standard library, which can be put under another package."""
+    found = importlib.util.find_spec("_heapq")
+    if found is None or not str(found.origin).endswith(SUFFIX):
+        pytest.skip("this interpreter has its extension modules built in")
+    return Path(str(found.origin))
+
+
+def make(name: str, **fields: Any) -> bytes:
+    return build_elf(exports=[ElfSymbol(f"PyInit_{name}")], **fields)
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
+    real = find_real()
+    heapq = real.read_bytes()
+    members: dict[str, bytes | str | Entry] = {
+        "demo/__init__.py": "",
+        f"demo/{real.name}": heapq,
+        f"demo/missing{SUFFIX}": make("missing", needed=["libabsent.so.1"]),
+        f"demo/undefined{SUFFIX}": make("undefined", imports=[ElfSymbol("nobody_has_this")]),
+        f"demo/nameless{SUFFIX}": build_elf(exports=[ElfSymbol("PyInit_other")]),
+        "demo/helper.so": build_elf(exports=[ElfSymbol("help")]),
+        "crashing/__init__.py": "import os\nos.abort()\n",
+        f"crashing/{real.name}": heapq,
+    }
+    folder = tmp_path_factory.mktemp("extensions")
+    with open_offline(build_wheel(folder, tags=PURE, members=members)) as opened:
+        yield opened
+
+
+@linux
+def test_a_tagged_file_is_an_extension_and_a_bare_library_is_none(environment: Environment) -> None:
+    found = find_extensions(environment.wheel, environment.target.extension_suffixes)
+    stems = [path.partition(".")[0] for path in found]
+    names = ["_heapq", "missing", "nameless", "undefined"]
+    assert stems == ["crashing/_heapq", *(f"demo/{name}" for name in names)]
+
+
+@linux
+def test_each_extension_has_its_own_verdict(environment: Environment) -> None:
+    found = find_extensions(environment.wheel, environment.target.extension_suffixes)
+    report = load_extensions(environment, found, timeout=60)
+    ends = {step.name.partition(".")[0]: (step.outcome, step.detail) for step in report.steps}
+    assert ends["demo/_heapq"] == (Ending.OK, "")
+    # Its package cannot be imported; that is not the extension's fault.
+    assert ends["crashing/_heapq"] == (Ending.OK, "")
+    assert ends["demo/nameless"] == (Ending.LOADER_ERROR, "exports no PyInit_nameless")
+    outcome, detail = ends["demo/missing"]
+    assert (outcome, "libabsent.so.1" in detail) == (Ending.LOADER_ERROR, True)
+    outcome, detail = ends["demo/undefined"]
+    assert (outcome, "nobody_has_this" in detail) == (Ending.LOADER_ERROR, True)
+    assert detail.startswith("demo/undefined")
+    assert report.untried == ()
+    assert f"demo/{find_real().name}" in (report.libraries or ())
+
+
+Row = Mapping[str, Any]
+
+
+def load_scripted(
+    environment: Environment,
+    monkeypatch: pytest.MonkeyPatch,
+    paths: tuple[str, ...],
+    deaths: Mapping[tuple[str, bool], Ending],
+) -> ExtensionReport:
+    """Load with a probe that dies as told: by path, and whether it is alone in its process."""
+
+    def run_probe(python: Path, script: str, request: Any, **_: Any) -> ProbeAnswer:
+        asked = [row["path"] for row in request["extensions"]]
+        done: list[Row] = []
+        for path in asked:
+            death = deaths.get((path, len(asked) == 1))
+            if death is not None:
+                answer = {"done": done, "current": {"path": path, "parent": ""}}
+                return ProbeAnswer(answer=answer, outcome=death, detail="SIGSEGV")
+            done.append({"path": path, "state": "loaded", "gil_enabled": None})
+        end = deaths.get(("", len(asked) == 1), Ending.OK)
+        return ProbeAnswer(answer={"done": done, "finished": True}, outcome=end, detail="SIGBUS")
+
+    monkeypatch.setattr(venv, "run_probe", run_probe)
+    return load_extensions(environment, paths, timeout=60)
+
+
+def outcomes(report: ExtensionReport) -> list[tuple[str, str, str]]:
+    return [(step.name, step.outcome.value, step.detail) for step in report.steps]
+
+
+def test_after_a_crash_the_rest_is_still_loaded(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deaths = {("b.so", False): Ending.CRASHED, ("b.so", True): Ending.CRASHED}
+    report = load_scripted(environment, monkeypatch, ("a.so", "b.so", "c.so"), deaths)
+    expected = [("a.so", "ok", ""), ("b.so", "crashed", "SIGSEGV"), ("c.so", "ok", "")]
+    assert outcomes(report) == expected
+
+
+def test_a_crash_only_after_others_is_said_to_be_one(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deaths = {("b.so", False): Ending.CRASHED}
+    report = load_scripted(environment, monkeypatch, ("a.so", "b.so"), deaths)
+    sentence = "SIGSEGV, though not when it is loaded alone"
+    assert outcomes(report)[1] == ("b.so", "crashed", sentence)
+
+
+def test_time_that_runs_out_for_all_is_no_fault_of_one(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deaths = {("b.so", False): Ending.HUNG}
+    report = load_scripted(environment, monkeypatch, ("a.so", "b.so"), deaths)
+    assert outcomes(report) == [("a.so", "ok", ""), ("b.so", "ok", "")]
+
+
+def test_a_crash_at_the_end_belongs_to_no_extension(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deaths = {("", False): Ending.CRASHED}
+    report = load_scripted(environment, monkeypatch, ("a.so", "b.so"), deaths)
+    assert outcomes(report)[-1] == ("", "crashed", "SIGBUS")
+
+
+def test_patience_with_crashes_ends(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = tuple(f"x{index}.so" for index in range(9))
+    deaths = {(path, alone): Ending.CRASHED for path in paths for alone in (False, True)}
+    report = load_scripted(environment, monkeypatch, paths, deaths)
+    assert [step.name for step in report.steps] == list(paths[:5])
+    assert report.untried == paths[5:]

@@ -1,0 +1,183 @@
+"""Snippets run beside the installed package, each in a process of its own, whatever they do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binary_checks.errors import GatherError
+from binary_checks.gather.trial import Trial
+from binary_checks.model import Ending
+from binary_checks.model.snippet_report import SnippetRun
+from binary_checks.places.running import ProbeAnswer
+from binary_checks.places.venv import Environment
+from binary_checks.probes.run_snippet.reader import name_system, read_run, run_snippets
+from fixtures.build_wheel import build_wheel
+from fixtures.environments import PURE, PYTHON, open_offline, read_wheel
+
+SNIPPETS = {
+    "good": "import demo\nprint(demo.blas)\n",
+    "wrong": "import demo\n\nassert demo.blas == 'openblas'",
+    "deep": "import demo\ndemo.fail()",
+    "absent": "import nobody_has_this",
+    "unsound": "x = 1\nif x\n",
+    "exits_well": "import sys\nsys.exit(0)",
+    "exits": "import sys\nsys.exit(4)",
+    "cannot_look": "try:\n    unavailable('no  compiler')\nexcept Exception:\n    pass",
+    "crashes": "import os\nprint('x')\nos.abort()",
+    "dies_later": "import atexit, os\natexit.register(os._exit, 5)\nprint('done')",
+    "leaves_quietly": "import os\nos._exit(0)",
+    "hangs": "import time\ntime.sleep(600)",
+    "is_main": "import inspect\ndef f(): pass\nprint(__name__, inspect.getsource(f))",
+    "taken_away": "",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("snippets")
+
+
+@pytest.fixture(scope="module")
+def path(folder: Path) -> Path:
+    module = "blas = 'mkl'\ndef fail():\n    raise ValueError(blas)\n"
+    return build_wheel(folder, tags=PURE, members={"demo/__init__.py": module})
+
+
+@pytest.fixture(scope="module")
+def environment(path: Path) -> Iterator[Environment]:
+    with open_offline(path) as opened:
+        yield opened
+
+
+def run(environment: Environment, *names: str, **options: Any) -> dict[str, SnippetRun]:
+    settings = {"only": {}, "timeout": 60.0, **options}
+    report = run_snippets(environment, {name: SNIPPETS[name] for name in names}, **settings)
+    return {item.step.name: item for item in report.runs}
+
+
+def test_a_snippet_prints_and_ends(environment: Environment) -> None:
+    done = run(environment, "good", "exits_well", "is_main")
+    assert {item.step.outcome for item in done.values()} == {Ending.OK}
+    assert done["good"].printed == "mkl"
+    assert done["is_main"].printed == "__main__ def f(): pass"
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome", "detail"),
+    [
+        (
+            "wrong",
+            Ending.RAISED,
+            "AssertionError at line 3: assert demo.blas == 'openblas'",
+        ),
+        (
+            "deep",
+            Ending.RAISED,
+            "ValueError: mkl (demo/__init__.py:3) at line 2: demo.fail()",
+        ),
+        (
+            "absent",
+            Ending.RAISED,
+            "ModuleNotFoundError: No module named 'nobody_has_this' "
+            "at line 1: import nobody_has_this",
+        ),
+        ("exits", Ending.EXITED, "SystemExit(4) at line 2: sys.exit(4)"),
+        ("leaves_quietly", Ending.EXITED, "exit status 0"),
+    ],
+)
+def test_a_bad_end_is_told_with_its_line(
+    environment: Environment, name: str, outcome: Ending, detail: str
+) -> None:
+    step = run(environment, name)[name].step
+    assert (step.outcome, step.detail, step.finished) == (outcome, detail, False)
+
+
+def test_what_is_no_python_is_told_with_its_line(environment: Environment) -> None:
+    step = run(environment, "unsound")["unsound"].step
+    assert step.outcome is Ending.RAISED
+    assert step.detail.startswith("SyntaxError: ")
+    assert step.detail.endswith("at line 2: if x")
+
+
+def test_no_handler_of_its_own_hides_that_it_could_not_look(environment: Environment) -> None:
+    found = run(environment, "cannot_look")["cannot_look"]
+    assert (found.step.outcome, found.unavailable) == (Ending.OK, "no compiler")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="abort() has no signal's name elsewhere")
+def test_a_crash_and_a_hang_take_only_their_own_process(environment: Environment) -> None:
+    done = run(environment, "crashes", "hangs", "good", timeout=2.0)
+    assert done["crashes"].step.detail == "SIGABRT"
+    assert done["hangs"].step.outcome is Ending.HUNG
+    assert done["good"].step.outcome is Ending.OK
+
+
+def test_a_process_that_ends_badly_afterwards_is_told(environment: Environment) -> None:
+    found = run(environment, "dies_later")["dies_later"]
+    assert (found.step.finished, found.step.detail) == (True, "exit status 5")
+    assert found.printed == "done"
+
+
+@pytest.mark.parametrize(
+    ("only", "runs"),
+    [({}, True), ({"good": ("*",)}, True), ({"good": ()}, False), ({"good": ("vms-*",)}, False)],
+)
+def test_a_snippet_runs_where_it_is_for(
+    environment: Environment, only: Mapping[str, tuple[str, ...]], runs: bool
+) -> None:
+    report = run_snippets(environment, {"good": SNIPPETS["good"]}, only=only, timeout=60)
+    assert bool(report.runs) is runs
+    assert report.elsewhere == (() if runs else ("good",))
+
+
+def test_a_snippet_without_code_is_none(environment: Environment) -> None:
+    report = run_snippets(environment, {"taken_away": ""}, only={}, timeout=60)
+    assert (report.runs, report.elsewhere) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("platform", "architecture", "name"),
+    [
+        ("linux-x86_64", "x86_64", "linux-x86_64"),
+        ("macosx-14.0-arm64", "aarch64", "macos-aarch64"),
+        ("win-amd64", "x86_64", "windows-x86_64"),
+        ("win32", "i686", "windows-i686"),
+    ],
+)
+def test_systems_have_one_spelling(
+    environment: Environment, platform: str, architecture: str, name: str
+) -> None:
+    target = replace(environment.target, platform=platform, architecture=architecture)
+    assert name_system(target) == name
+
+
+def test_a_probe_that_says_nothing_is_our_fault(environment: Environment) -> None:
+    silent = ProbeAnswer(outcome=Ending.EXITED, detail="exit status 1", stderr="bad\nlast words\n")
+    with pytest.raises(GatherError, match="without an answer: last words"):
+        read_run("good", silent, environment)
+
+
+def test_what_snippets_require_stays_out_of_the_packages_environment(
+    folder: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = build_wheel(folder, name="other", tags=PURE, members={"other.py": "name = 'other'\n"})
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    trial = Trial(read_wheel(path), python=PYTHON, beside=(), timeout=120)
+    code = {"with": "import other, demo\nprint(other.name, demo.blas)"}
+    try:
+        (alone,) = trial.run_snippets({"snippets": code}).runs
+        requires = (f"other @ {other.as_uri()}",)
+        (together,) = trial.run_snippets({"snippets": code, "requires": requires}).runs
+        (after,) = trial.run_snippets({"snippets": code}).runs
+    finally:
+        trial.close()
+    assert together.printed == "other mkl"
+    assert alone.step.detail == after.step.detail
+    assert "No module named 'other'" in after.step.detail

@@ -1,0 +1,47 @@
+"""The profiles that we ship are valid, and so is every line of Python in them."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import binary_checks
+from binary_checks.declaring import find_checks
+from binary_checks.profile.reading import Profile, load_profile, validate
+
+NAMES = sorted(
+    path.stem for path in (Path(binary_checks.__file__).parent / "profile" / "shipped").iterdir()
+)
+each = pytest.mark.parametrize("name", NAMES)
+
+
+def read(name: str) -> Profile:
+    return validate(load_profile(name), find_checks())
+
+
+@each
+def test_a_shipped_profile_is_valid(name: str) -> None:
+    assert read(name).source == name
+
+
+@each
+def test_its_snippets_are_python(name: str) -> None:
+    for options in read(name).options.values():
+        for code in options.get("snippets", {}).values():
+            assert ast.parse(code).body
+
+
+@each
+def test_what_it_says_of_a_snippet_names_one(name: str) -> None:
+    options = read(name).options.get("snippet-fails", {})
+    named = {*options.get("only", ()), *options.get("prints", ())}
+    assert named <= options.get("snippets", {}).keys()
+
+
+def test_the_page_on_torch_names_every_snippet_and_every_check_that_the_profile_sets() -> None:
+    profile = read("torch")
+    page = (Path(__file__).parents[2] / "docs" / "torch.md").read_text(encoding="utf-8")
+    named = {*profile.options, *profile.options["snippet-fails"]["snippets"]}
+    assert {name for name in named if f"`{name}`" not in page} == {"snippet-fails"}

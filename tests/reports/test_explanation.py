@@ -1,0 +1,100 @@
+"""A check's declaration as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from binary_checks.declaring import check
+from binary_checks.model import ElfFile, Linkage, Wheel
+from binary_checks.reports.explanation import advice, document, explain
+
+
+@check
+def too_heavy(wheel: Wheel, linkage: Linkage, *, limit: int = 3) -> Iterator[str]:
+    """A wheel is too heavy.
+
+    Pounds, not kilograms.
+
+    Why: it breaks the scales.
+    Fix: eat less.
+    """
+    yield from ()
+
+
+@check(enabled=False)
+def adrift(library: ElfFile) -> Iterator[str]:
+    """A library is adrift.
+
+    Why: it is.
+    Fix: tie it.
+    """
+    yield from ()
+
+
+def test_an_explanation_says_all_that_is_declared() -> None:
+    assert explain(too_heavy).splitlines() == [
+        "## too-heavy",
+        "",
+        "A wheel is too heavy.",
+        "",
+        "Pounds, not kilograms.",
+        "",
+        "**Why:** it breaks the scales.",
+        "",
+        "**Fix:** eat less.",
+        "",
+        "Family `test_explanation`; runs on `Wheel`, with `Linkage`.",
+        "",
+        "Options:",
+        "",
+        "- `limit`: `int` = `3`",
+    ]
+
+
+def test_an_explanation_says_what_is_off() -> None:
+    last = explain(adrift).splitlines()[-1]
+    assert last.endswith(
+        "runs on `ElfFile`. Off until a profile enables it or sets one of its options."
+    )
+
+
+def test_advice_for_a_terminal_has_no_markup() -> None:
+    @check
+    def lost(library: ElfFile) -> Iterator[str]:
+        """A library is lost.
+
+        Why: ``dlopen`` and
+            ``ld.so`` look elsewhere.
+        Fix: link with ``-Wl,-rpath,'$ORIGIN/x'`` or run ``patchelf``.
+        """
+        yield from ()
+
+    assert list(advice(lost)) == [
+        "  why: 'dlopen' and 'ld.so' look elsewhere.",
+        "  fix: link with -Wl,-rpath,'$ORIGIN/x' or run 'patchelf'.",
+    ]
+    assert "``patchelf``" in explain(lost)
+
+
+def test_an_options_type_is_spelled_as_it_was_written() -> None:
+    @check
+    def choosy(
+        wheel: Wheel, *, expected: bool | None = None, names: tuple[str, ...] = ()
+    ) -> Iterator[str]:
+        """A wheel is choosy."""
+        yield from ()
+
+    text = explain(choosy)
+    assert "- `expected`: `bool | None` = `None`" in text
+    assert "- `names`: `tuple[str, ...]` = `()`" in text
+
+
+def test_the_document_is_a_table_and_then_each_check_in_order() -> None:
+    text = document([too_heavy, adrift])
+    rows = [line for line in text.splitlines() if line.startswith("| test_explanation")]
+    assert rows == [
+        "| test_explanation | [adrift](#adrift) | A library is adrift. |",
+        "| test_explanation | [too-heavy](#too-heavy) | A wheel is too heavy. |",
+    ]
+    assert text.index("## adrift") < text.index("## too-heavy")
+    assert text.endswith("= `3`\n")

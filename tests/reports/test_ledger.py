@@ -1,0 +1,162 @@
+"""What a whole run found, and what must not stay green although no check failed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from binary_checks.judging import Accepted, Verdict
+from binary_checks.model import Note, NotLooked, Problem
+from binary_checks.reports.ledger import Entry, Ledger, Outcome, gap
+
+NODE = "dist/demo-1.0.whl"
+
+
+def verdict(**fields: Any) -> Verdict:
+    usual = {"check": "c", "family": "linkage", "package": "demo-1.0.whl", "looked": 3}
+    return Verdict(**{**usual, **fields})
+
+
+def entry(outcome: Outcome = Outcome.PASSED, **fields: Any) -> Entry:
+    looked = outcome in (Outcome.PASSED, Outcome.FAILED, Outcome.ACCEPTED)
+    usual = {"node": NODE, "check": "c", "family": "linkage", "outcome": outcome}
+    return Entry(**{**usual, "verdict": verdict() if looked else None, **fields})
+
+
+def ledger(*entries: Entry, **fields: Any) -> Ledger:
+    return Ledger(**{"packages": (NODE,), **fields}, entries=list(entries))
+
+
+def complaints(*entries: Entry, **fields: Any) -> list[str]:
+    return list(ledger(*entries, **fields).complaints())
+
+
+def test_an_entry_survives_the_way_between_processes() -> None:
+    problem = Problem(path="a", sentence="b")
+    full = verdict(
+        problems=(problem,),
+        accepted=(Accepted(problem=problem, reason="r"),),
+        not_looked=(NotLooked(sentence="n"),),
+        notes=(Note(path="p", sentence="s"),),
+    )
+    for sent in (entry(Outcome.FAILED, verdict=full, objects=4), entry(Outcome.ERROR, reason="x")):
+        assert Entry.from_json(json.loads(json.dumps(sent.to_json()))) == sent
+
+
+def test_a_package_that_was_looked_at_needs_no_complaint() -> None:
+    assert complaints(entry()) == []
+    assert complaints(entry(), entry(Outcome.NOT_LOOKED, reason="no driver")) == []
+
+
+def test_a_package_in_which_nothing_ran_was_not_verified() -> None:
+    assert complaints() == [
+        "demo-1.0.whl: nothing was verified (no check of it was selected)",
+    ]
+
+
+def test_the_most_common_reason_is_named() -> None:
+    found = complaints(
+        entry(Outcome.NOT_LOOKED, reason="no driver"),
+        entry(Outcome.NOT_APPLICABLE, reason="no ELF object"),
+        entry(Outcome.NOT_APPLICABLE, reason="no ELF object"),
+    )
+    assert found == ["demo-1.0.whl: nothing was verified (no ELF object)"]
+
+
+def test_each_package_is_complained_of_by_itself() -> None:
+    other = "elsewhere/other-2.0.whl"
+    found = complaints(entry(), packages=(NODE, other))
+    assert found == ["other-2.0.whl: nothing was verified (no check of it was selected)"]
+
+
+def test_a_failed_package_is_no_silent_one() -> None:
+    assert complaints(entry(Outcome.FAILED, verdict=verdict(looked=0))) == []
+
+
+def test_fewer_objects_than_expected_were_not_verified() -> None:
+    (line,) = complaints(entry(objects=0, expected_objects=1), entry(objects=0, expected_objects=1))
+    assert line.startswith("demo-1.0.whl: nothing was verified (0 object files, expected at least")
+    assert "objects = 0" in line
+    assert complaints(entry(objects=2, expected_objects=1)) == []
+    assert complaints(entry(objects=None, expected_objects=1)) == []
+
+
+def test_a_required_family_in_which_nothing_ran_is_complained_of() -> None:
+    required = frozenset({"runtime", "linkage"})
+    skipped = entry(Outcome.NOT_LOOKED, family="runtime", reason="another platform")
+    assert complaints(entry(), skipped, required=required) == [
+        "--binary-require runtime: nothing ran (another platform)"
+    ]
+    assert complaints(entry(), required=frozenset({"runtime"})) == [
+        "--binary-require runtime: nothing ran (no check of it was selected)"
+    ]
+
+
+def test_the_summary_counts_by_family() -> None:
+    problem = Problem(sentence="b")
+    found = ledger(
+        entry(Outcome.FAILED, verdict=verdict(problems=(problem,))),
+        entry(Outcome.ACCEPTED, verdict=verdict(accepted=(Accepted(problem=problem, reason="r"),))),
+        entry(Outcome.NOT_APPLICABLE, family="runtime", reason="no modules"),
+    )
+    header, linkage, runtime, reason = found.summary()
+    assert header.split("  ")[0] == "family"
+    assert linkage.split() == ["linkage", "2", "3", "1", "1", "-", "-"]  # both saw the same 3
+    assert runtime.split() == ["runtime", "-", "-", "-", "-", "1", "-"]
+    assert reason == "not applicable: no modules (runtime)"
+
+
+def test_what_does_not_apply_is_a_line_a_family_and_every_gap_its_own() -> None:
+    found = ledger(
+        *(entry(Outcome.NOT_APPLICABLE, family="cuda", reason=reason) for reason in "ba"),
+        entry(Outcome.NOT_APPLICABLE, family="macos", reason="b"),
+        *(entry(Outcome.NOT_LOOKED, family="cuda", reason=reason) for reason in "dc"),
+    )
+    lines = [line for line in found.summary() if ":" in line]
+    assert lines == [
+        "not applicable: a (cuda)",
+        "not applicable: b (cuda, macos)",
+        "not inspected: c (cuda)",
+        "not inspected: d (cuda)",
+    ]
+    alone = ledger(*(entry(Outcome.NOT_APPLICABLE, family="cuda", reason=each) for each in "ba"))
+    assert list(alone.summary())[-1] == "not applicable: a; b (cuda)"
+
+
+def test_the_summary_names_what_was_not_looked_at_once() -> None:
+    partly = verdict(not_looked=(NotLooked(path="a.so", sentence="cut off"),))
+    lines = list(
+        ledger(
+            entry(verdict=partly),
+            entry(Outcome.NOT_LOOKED, family="runtime", reason="no driver"),
+            entry(Outcome.NOT_LOOKED, family="symbols", reason="no driver"),
+            entry(Outcome.ERROR, family="runtime", reason="pip broke"),
+        ).summary()
+    )
+    assert lines[-3:] == [
+        "error: pip broke (runtime)",
+        "not inspected: a.so: cut off (linkage)",
+        "not inspected: no driver (runtime, symbols)",
+    ]
+
+
+def test_the_summary_ends_with_the_notes_and_counts_none_of_them() -> None:
+    notes = (Note(path="a.so", sentence="is chatty"), Note(sentence="was said"))
+    _, row, *lines = ledger(entry(verdict=verdict(notes=notes))).summary()
+    assert row.split() == ["linkage", "1", "3", "-", "-", "-", "-"]
+    assert lines == ["note: demo-1.0.whl: a.so: is chatty", "note: demo-1.0.whl: was said"]
+
+
+def test_a_gap_names_its_first_place_and_counts_the_rest() -> None:
+    first, second = NotLooked(path="a", sentence="x"), NotLooked(sentence="y")
+    assert gap(None) == gap(verdict()) == ""
+    assert gap(verdict(not_looked=(second,))) == "y"
+    assert gap(verdict(not_looked=(first, second))) == "a: x (and 1 more)"
+
+
+def test_a_reason_names_its_package_where_there_are_several() -> None:
+    blind = entry(Outcome.NOT_LOOKED, reason="no light")
+    alone = Ledger(packages=(blind.node,), entries=[blind])
+    several = Ledger(packages=(blind.node, "other.whl"), entries=[blind])
+    assert list(alone.summary())[-1] == "not inspected: no light (linkage)"
+    assert list(several.summary())[-1] == "not inspected: demo-1.0.whl: no light (linkage)"

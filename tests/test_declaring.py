@@ -1,0 +1,185 @@
+"""A check is one function, and its signature and docstring are all there is to declare."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binary_checks.declaring import Option, check, demand_sound, find_checks, load_checks
+from binary_checks.errors import ProfileError
+from binary_checks.model import (
+    ElfFile,
+    Finding,
+    ImportReport,
+    Linkage,
+    MachOFile,
+    ObjectFile,
+    Package,
+    PeFile,
+    Wheel,
+)
+from fixtures.values import elf_file
+
+
+@check
+def needs_a_name(
+    library: ElfFile | MachOFile, *, allowed: tuple[str, ...] = ("",)
+) -> Iterator[str]:
+    """A library has no name.
+
+    Plugins need none.
+
+    Why: nobody can link with it,
+    and nobody will.
+    Fix: give it one.
+    """
+    if library.name not in allowed:
+        yield f"is called {library.name}"
+
+
+@check(enabled=False)
+def leans_on_others(package: Package, linkage: Linkage) -> Iterator[Finding]:
+    """A package leans on others."""
+    yield from ()
+
+
+@check
+def breaks_on_import(wheel: Wheel, report: ImportReport) -> Iterator[str]:
+    """A package breaks."""
+    yield from ()
+
+
+def test_its_id_is_its_name_and_its_family_its_module() -> None:
+    assert needs_a_name.id == "needs-a-name"
+    assert needs_a_name.family == __name__.rpartition(".")[2]
+    assert repr(needs_a_name) == "<check needs-a-name>"
+
+
+def test_calling_it_judges_as_the_function_does() -> None:
+    assert list(needs_a_name(elf_file(name="libx.so"))) == ["is called libx.so"]
+    assert list(needs_a_name(elf_file(name="libx.so"), allowed=("libx.so",))) == []
+
+
+def test_it_runs_on_the_type_of_its_first_parameter() -> None:
+    assert needs_a_name.subjects == (ElfFile, MachOFile)
+    assert needs_a_name.judges_objects
+    assert leans_on_others.subjects == (Package,)
+    assert not leans_on_others.judges_objects
+
+
+def test_its_later_parameters_are_other_facts() -> None:
+    assert leans_on_others.facts == ((Package,), (Linkage,))
+    assert needs_a_name.facts == ((ElfFile, MachOFile),)
+
+
+def test_one_that_asks_for_a_probes_report_runs_the_package() -> None:
+    assert breaks_on_import.runs_package
+    assert not leans_on_others.runs_package
+
+
+def test_its_options_are_its_keyword_only_parameters() -> None:
+    allowed = Option(name="allowed", annotation=tuple[str, ...], default=("",))
+    assert needs_a_name.options == {"allowed": allowed}
+    assert leans_on_others.options == {}
+
+
+def test_its_docstring_is_taken_apart() -> None:
+    documentation = needs_a_name.documentation
+    assert documentation.title == "A library has no name."
+    assert documentation.details == "Plugins need none."
+    assert documentation.why == "nobody can link with it,\nand nobody will."
+    assert documentation.fix == "give it one."
+
+
+def test_what_a_docstring_leaves_out_is_empty() -> None:
+    assert leans_on_others.documentation.why == leans_on_others.documentation.fix == ""
+
+
+def test_it_is_on_unless_it_is_declared_off() -> None:
+    assert needs_a_name.enabled
+    assert not leans_on_others.enabled
+
+
+def test_every_check_is_found_once_sorted_by_family() -> None:
+    module = types.ModuleType("mine")
+    module.first = module.again = needs_a_name  # type: ignore[attr-defined]
+    found = find_checks([module])
+    assert found.count(needs_a_name) == 1
+    assert list(found) == sorted(found, key=lambda check: (check.family, check.id))
+    assert len(found) == len(find_checks()) + 1
+
+
+def test_a_project_loads_checks_from_a_file_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "my_checks.py"
+    path.write_text(
+        "from collections.abc import Iterator\n"
+        "from binary_checks import check\n"
+        "from binary_checks.model import Wheel\n"
+        "@check\n"
+        "def no_license(wheel: Wheel) -> Iterator[str]:\n"
+        "    '''A wheel has no licence.'''\n"
+        "    yield 'none'\n"
+    )
+    module = load_checks(str(path), "my_checks_of_a_test")
+    assert [item.id for item in find_checks([module]) if item.family == "my_checks_of_a_test"] == [
+        "no-license"
+    ]
+
+
+def test_what_is_no_python_file_is_an_import_error(tmp_path: Path) -> None:
+    with pytest.raises(ImportError, match=r"checks\.toml: not a Python file"):
+        load_checks(str(tmp_path / "checks.toml"), "none")
+
+
+@pytest.mark.parametrize("kind", [ObjectFile, PeFile])
+def test_any_class_of_object_is_judged_object_by_object(kind: type) -> None:
+    def judge(item: object) -> Iterator[str]:
+        yield from ()
+
+    judge.__annotations__["item"] = kind
+    assert check(judge).judges_objects
+
+
+@pytest.mark.parametrize(
+    ("signature", "message"),
+    [
+        ("(wheel)", "parameter without a known type: 'wheel'"),
+        ("(wheel: 'Whel')", "name 'Whel' is not defined"),
+        ("()", "it has no parameter that names what it judges"),
+        ("(wheel: str)", "<class 'str'> is no fact of a package"),
+        ("(wheel: list[int])", r"list\[int\] is no fact of a package"),
+        ("(wheel: Wheel, *, most: int)", "its option 'most' has no default"),
+        ("(wheel: Wheel, **options)", "parameter without a known type: 'options'"),
+        ("(*wheels: str)", "<class 'str'> is no fact of a package"),
+    ],
+)
+def test_a_signature_that_cannot_be_followed_is_the_users_mistake(
+    signature: str, message: str
+) -> None:
+    names = {"check": check, "Wheel": Wheel, "__name__": "my_checks"}
+    exec(f"@check\ndef mine{signature}: yield ''", names)
+    with pytest.raises(ProfileError, match=f"^check mine: .*{message}"):
+        demand_sound(names["mine"])  # type: ignore[arg-type]
+
+
+def test_the_signature_below_a_decorator_counts() -> None:
+    def judge(wheel: Wheel, *, most: int = 3) -> Iterator[str]:
+        yield f"{wheel.name} {most}"
+
+    @functools.wraps(judge)
+    def wrapped(*args: Any, **options: Any) -> Iterator[str]:
+        return judge(*args, **options)
+
+    declared = check(wrapped)
+    assert declared.facts == ((Wheel,),)
+    assert declared.options == {"most": Option(name="most", annotation=int, default=3)}
+
+
+def test_a_sound_signature_is_no_mistake() -> None:
+    for sound in (needs_a_name, leans_on_others, breaks_on_import):
+        demand_sound(sound)

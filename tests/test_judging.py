@@ -1,0 +1,278 @@
+"""One check over the facts of one package, weighed against the profile."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from datetime import date
+from typing import Any
+
+import pytest
+
+from binary_checks.cases import Case, applicable_formats, prepare
+from binary_checks.declaring import Check, check
+from binary_checks.errors import CheckError, NotApplicable, TooLarge, Unavailable
+from binary_checks.judging import Verdict, judge, problem_line
+from binary_checks.model import (
+    CondaPackage,
+    ElfFile,
+    Finding,
+    Format,
+    Linkage,
+    MachOFile,
+    MalformedObject,
+    Note,
+    NotLooked,
+    ObjectFile,
+    Package,
+    Problem,
+    UnreadObject,
+    Wheel,
+)
+from binary_checks.profile.reading import KnownProblem, Profile
+from fixtures.values import elf_file, wheel
+
+TODAY = date(2026, 6, 1)
+
+
+@check
+def absolute_path(library: ElfFile, *, allowed: tuple[str, ...] = ()) -> Iterator[str]:
+    """A library looks in an absolute folder."""
+    for folder in library.runpath:
+        if folder.startswith("/") and folder not in allowed:
+            yield f"search path {folder}"
+
+
+@check
+def any_object(item: ObjectFile) -> Iterator[str]:
+    """An object exists."""
+    yield "exists"
+
+
+@check
+def needs_conda_or_wheel(package: CondaPackage | Wheel, linkage: Linkage) -> Iterator[Finding]:
+    """A package is of one kind or the other."""
+    yield Problem(path="demo/x", sentence=f"{type(package).__name__} on {linkage.target}")
+    yield NotLooked(sentence="one place")
+
+
+class GivenFacts:
+    """Facts that need no gathering: values, or the exceptions that gathering raises."""
+
+    def __init__(self, package: Package, *others: Any) -> None:
+        self.path = package.path
+        self.wheel_names = ()
+        self._values = (package, *others)
+
+    def get(self, kind: type) -> Any:
+        found = next((value for value in self._values if isinstance(value, kind)), None)
+        if found is None:
+            raise NotApplicable(f"no {kind.__name__}")
+        return found
+
+
+def verdict_on(judged: Check[Any], package: Package, profile: Profile | None = None) -> Verdict:
+    facts: Any = GivenFacts(package, Linkage(target="musl"))
+    return judge(prepare(judged, facts), profile or Profile(), TODAY)
+
+
+STRAY = elf_file("demo/a.so", runpath=("/opt/lib", "/tmp/lib"))
+PACKAGE = wheel(objects=(STRAY, elf_file("demo/b.so")))
+OPT = Problem(path="demo/a.so", sentence="search path /opt/lib")
+TMP = Problem(path="demo/a.so", sentence="search path /tmp/lib")
+
+
+def test_every_object_is_judged_and_every_problem_collected() -> None:
+    verdict = verdict_on(absolute_path, PACKAGE)
+    assert verdict.looked == 2
+    assert verdict.problems == (OPT, TMP)
+    assert list(verdict.lines()) == [
+        f"absolute-path: {PACKAGE.file_name}: demo/a.so: search path /opt/lib",
+        f"absolute-path: {PACKAGE.file_name}: demo/a.so: search path /tmp/lib",
+    ]
+
+
+def test_a_sentence_is_a_problem_of_the_object_and_a_problem_has_its_own_path() -> None:
+    verdict = verdict_on(needs_conda_or_wheel, PACKAGE)
+    assert verdict.problems == (Problem(path="demo/x", sentence="Wheel on musl"),)
+    assert verdict.not_looked == (NotLooked(sentence="one place"),)
+    assert verdict.looked == 1
+
+
+def test_a_note_is_neither_a_problem_nor_a_gap() -> None:
+    @check
+    def mine(item: ObjectFile) -> Iterator[Finding]:
+        """An object is there."""
+        yield Note(sentence="worth knowing")
+        yield Note(path="other", sentence="half \ud800")
+
+    verdict = verdict_on(mine, wheel(objects=(elf_file("demo/a.so"),)))
+    assert verdict.notes == (
+        Note(path="demo/a.so", sentence="worth knowing"),
+        Note(path="other", sentence="half \\ud800"),
+    )
+    assert (verdict.problems, verdict.accepted, verdict.not_looked) == ((), (), ())
+
+
+def test_the_profiles_options_reach_the_check() -> None:
+    profile = Profile(options={"absolute-path": {"allowed": ("/opt/lib",)}})
+    assert verdict_on(absolute_path, PACKAGE, profile).problems == (TMP,)
+
+
+def waiver(**fields: Any) -> KnownProblem:
+    return KnownProblem(**{"check": "absolute-path", "reason": "ours to fix", **fields})
+
+
+def test_a_waiver_accepts_problems_and_leaves_new_ones() -> None:
+    verdict = verdict_on(absolute_path, PACKAGE, Profile(known_problems=(waiver(match="/opt"),)))
+    assert verdict.problems == (TMP,)
+    assert [(item.problem, item.reason) for item in verdict.accepted] == [(OPT, "ours to fix")]
+
+
+def test_a_waiver_that_matches_nothing_is_a_problem() -> None:
+    stale = waiver(path="gone/*", reason="long ago")
+    verdict = verdict_on(absolute_path, PACKAGE, Profile(known_problems=(stale, waiver())))
+    (problem,) = verdict.problems
+    assert problem.sentence.startswith("known problem 'long ago' matched nothing")
+
+
+def test_a_waiver_is_not_stale_where_the_check_could_not_look_everywhere() -> None:
+    malformed = MalformedObject(path="demo/c.so", format=Format.ELF, offset=0, reason="cut off")
+    package = wheel(objects=(elf_file(),), malformed=(malformed,))
+    verdict = verdict_on(absolute_path, package, Profile(known_problems=(waiver(),)))
+    assert verdict.problems == ()
+    assert verdict.not_looked == (NotLooked(path="demo/c.so", sentence="cut off"),)
+
+
+def test_a_waiver_for_another_package_is_not_stale() -> None:
+    elsewhere = waiver(package="other-*")
+    verdict = verdict_on(any_object, PACKAGE, Profile(known_problems=(elsewhere,)))
+    assert verdict_on(absolute_path, wheel(objects=(elf_file(),))).problems == ()
+    assert len(verdict.problems) == 2
+
+
+def test_an_expired_waiver_accepts_nothing_and_is_not_stale() -> None:
+    old = waiver(expires=date(2026, 5, 31))
+    assert verdict_on(absolute_path, PACKAGE, Profile(known_problems=(old,))).problems == (OPT, TMP)
+
+
+def test_a_package_without_such_objects_is_not_applicable() -> None:
+    with pytest.raises(NotApplicable, match="no ELF object in the package"):
+        verdict_on(absolute_path, wheel())
+
+
+def test_a_package_whose_objects_were_all_unread_was_not_looked_at() -> None:
+    unread = UnreadObject(path="demo/a.so", format=Format.ELF, reason="not read yet")
+    with pytest.raises(Unavailable, match="none of 1 objects could be read: not read yet"):
+        verdict_on(absolute_path, wheel(unread=(unread,)))
+
+
+def test_unread_objects_of_other_formats_do_not_count() -> None:
+    unread = UnreadObject(path="demo/a.dll", format=Format.PE, reason="not read yet")
+    verdict = verdict_on(absolute_path, wheel(objects=(elf_file(),), unread=(unread,)))
+    assert verdict.not_looked == ()
+    assert verdict_on(any_object, wheel(objects=(elf_file(),), unread=(unread,))).not_looked
+
+
+@pytest.mark.parametrize(
+    ("judged", "formats"),
+    [
+        (absolute_path, {Format.ELF}),
+        (any_object, set(Format)),
+        (needs_conda_or_wheel, None),
+    ],
+    ids=["one class", "every class", "a package"],
+)
+def test_formats_follow_from_the_signature(judged: Check[Any], formats: set[Format] | None) -> None:
+    assert applicable_formats(judged) == formats
+
+
+def test_a_union_of_formats_needs_one_of_them() -> None:
+    @check
+    def either(item: ElfFile | MachOFile) -> Iterator[str]:
+        """It is one or the other."""
+        yield from ()
+
+    assert applicable_formats(either) == {Format.ELF, Format.MACHO}
+
+
+@pytest.mark.parametrize(
+    ("problem", "line"),
+    [
+        (Problem(sentence="broken"), "c: p.whl: broken"),
+        (Problem(path="a b.so", sentence="broken: badly"), "c: p.whl: a b.so: broken: badly"),
+        (Problem(path="a\nb\x1b[31m", sentence="x"), r"c: p.whl: a\nb\x1b[31m: x"),
+        (Problem(path="a\udcff", sentence="ü"), r"c: p.whl: a\udcff: ü"),
+    ],
+)
+def test_a_problem_is_one_line_that_no_name_can_break(problem: Problem, line: str) -> None:
+    assert problem_line("c", "p.whl", problem) == line
+
+
+def test_a_case_can_be_judged_without_any_gathering() -> None:
+    case = Case(check=any_object, package_file_name="p.whl", subjects=(STRAY,), evidence=())
+    assert judge(case, Profile(), TODAY).problems == (Problem(path="demo/a.so", sentence="exists"),)
+
+
+@pytest.mark.parametrize(
+    ("says", "message"),
+    [
+        (lambda: iter([None]), "yields None, which is no finding"),
+        (lambda: iter([b"x"]), "yields b'x', which is no finding"),
+        (lambda: iter([""]), "yields '', which is no finding"),
+        (lambda: iter([Problem(sentence=3)]), "yields Problem"),  # type: ignore[arg-type]
+        (lambda: None, "broke: TypeError"),
+        (lambda: "text", "returns a text"),
+        (lambda: 1 // 0, r"broke: ZeroDivisionError: .* \(test_judging.py:\d+\)"),
+        (lambda: sys.exit(3), "broke: SystemExit: 3"),
+    ],
+)
+def test_what_is_no_finding_is_the_checks_fault(says: Any, message: str) -> None:
+    @check
+    def mine(item: ObjectFile) -> Iterator[Finding]:
+        """An object is there."""
+        return says()  # type: ignore[no-any-return]
+
+    with pytest.raises(CheckError, match=f"^the check {message}"):
+        verdict_on(mine, PACKAGE)
+
+
+def test_findings_may_be_a_list_and_hold_half_a_character() -> None:
+    @check
+    def mine(item: ObjectFile) -> Iterator[Finding]:
+        """An object is there."""
+        return ["half \ud800"]  # type: ignore[return-value]
+
+    problem = verdict_on(mine, PACKAGE).problems[0]
+    assert problem.sentence == "half \\ud800"
+
+
+def test_what_a_limit_hides_is_a_problem_that_a_profile_may_accept() -> None:
+    hidden = UnreadObject(path="demo/a.so", format=Format.ELF, reason="long", too_large=True)
+    facts = GivenFacts(wheel(objects=[elf_file()], unread=[hidden]))
+    (problem,) = judge(prepare(absolute_path, facts), Profile(), TODAY).problems
+    assert problem.path == "demo/a.so"
+    assert problem.sentence.startswith("too large to inspect: long; raise limit_factor")
+    known = KnownProblem(check="absolute-path", reason="ours", match="too large to inspect")
+    verdict = judge(prepare(absolute_path, facts), Profile(known_problems=(known,)), TODAY)
+    assert not verdict.problems
+    assert len(verdict.accepted) == 1
+
+
+def test_what_no_reader_could_read_without_a_limit_is_no_problem() -> None:
+    unread = UnreadObject(path="demo/a.so", format=Format.ELF, reason="of another kind")
+    facts = GivenFacts(wheel(objects=[elf_file()], unread=[unread]))
+    verdict = judge(prepare(absolute_path, facts), Profile(), TODAY)
+    assert not verdict.problems
+    assert [each.sentence for each in verdict.not_looked] == ["of another kind"]
+
+
+def test_a_limit_that_a_check_meets_itself_is_a_problem() -> None:
+    @check
+    def too_long(library: ElfFile) -> Iterator[str]:
+        raise TooLarge(f"{library.path} has no end")
+        yield ""
+
+    case = prepare(too_long, GivenFacts(wheel(objects=[elf_file()])))
+    (problem,) = judge(case, Profile(), TODAY).problems
+    assert "too large to inspect" in problem.sentence

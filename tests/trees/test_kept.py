@@ -1,0 +1,34 @@
+"""Bytes that are kept read the same from memory and from a file, wherever pieces end."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from binary_checks.trees import kept
+from binary_checks.trees.kept import Kept
+
+
+@given(pieces=st.lists(st.binary(min_size=1, max_size=9), min_size=1), data=st.data())
+@pytest.mark.parametrize("most", [0, 20, 1 << 20])
+def test_any_range_is_what_was_appended(
+    most: int, pieces: list[bytes], data: st.DataObject
+) -> None:
+    whole = b"".join(pieces)
+    start = data.draw(st.integers(0, len(whole) - 1))
+    end = data.draw(st.integers(start, len(whole)))
+    with pytest.MonkeyPatch.context() as patch, closing(Kept()) as found:
+        patch.setattr(kept, "_IN_MEMORY", most)
+        for piece in pieces:
+            found.append(piece)
+        assert found.read(start, end - start) == whole[start:end]
+
+
+def test_what_came_whole_is_kept_without_a_copy() -> None:
+    piece = b"x" * 100
+    found = Kept()
+    found.append(piece)
+    assert found.read(0, 100) is piece
