@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from binary_checks.declaring import Check
@@ -20,7 +21,6 @@ from binary_checks.model import (
     StaticArchive,
     UnreadObject,
 )
-from binary_checks.records import dataclass
 
 FORMATS: dict[type, Format] = {
     ElfFile: Format.ELF,

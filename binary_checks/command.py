@@ -27,12 +27,6 @@ from binary_checks.plugin.alone import NOTHING
 from binary_checks.plugin.sandboxing import StartsAnew
 from binary_checks.profile.reading import find_profile, load_profile
 
-UNNEEDED = (
-    *("doctest", "unittest", "unraisableexception", "threadexception", "pastebin", "subtests"),
-    *("logging", "monkeypatch", "recwarn", "tmpdir", "legacypath", "setuponly", "setupplan"),
-    "warnings",
-)
-"""Plugins of pytest's own that have nothing to say about packages, or bring fixtures alone."""
 _LONGEST = 4096
 """Characters of an argument: PATH_MAX of Linux."""
 _XDIST = (
@@ -109,13 +103,12 @@ def check(arguments: Sequence[str], *, alone: bool = False) -> int:
     own += ["-p", "no:cacheprovider"]
     if any(argument.startswith(_XDIST) for argument in arguments):
         own += ["-p", "xdist.plugin"]
-    unneeded = [part for name in UNNEEDED for part in ("-p", f"no:{name}")]
     place = ["-c", str(ini), "--rootdir", str(Path.cwd()), "--noconftest", "--assert=plain"]
     with contextlib.suppress(ValueError):  # in a thread nobody can
         # Else a cancelled job leaves environments, and imports that never end, behind.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     plugins = [StartsAnew()] if alone else []
-    return int(pytest.main([*own, *unneeded, *place, *arguments], plugins=plugins))
+    return int(pytest.main([*own, *place, *arguments], plugins=plugins))
 
 
 def inspect(arguments: Sequence[str]) -> int:

@@ -9,13 +9,13 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property, update_wrapper
 from importlib import resources
 from typing import Any, Generic, ParamSpec
 
 from binary_checks.errors import ProfileError
 from binary_checks.model import Finding, Linkage, ObjectFile, Package, ProbeReport, TargetSystem
-from binary_checks.records import dataclass
 
 _P = ParamSpec("_P")
 Pattern = typing.NewType("Pattern", str)
@@ -97,9 +97,18 @@ class Check(Generic[_P]):
         return (*names[:first], *names[last : last + starred]), names[first:last]
 
     @cached_property
+    def _hints(self) -> Mapping[str, Any]:
+        """The types of its parameters by name. Raises NameError where one is not known."""
+        given = {
+            name: hint for name, hint in self._plain.__annotations__.items() if name != "return"
+        }
+        bare = types.SimpleNamespace(__annotations__=given)
+        return typing.get_type_hints(bare, self._plain.__globals__)
+
+    @cached_property
     def facts(self) -> tuple[tuple[type, ...], ...]:
         """The classes that each positional parameter accepts; the first ones are judged."""
-        return tuple(_alternatives(_resolve(self._plain, name)) for name in self._parameters[0])
+        return tuple(_alternatives(self._hints[name]) for name in self._parameters[0])
 
     @cached_property
     def options(self) -> Mapping[str, Option]:
@@ -108,7 +117,7 @@ class Check(Generic[_P]):
         return {
             name: Option(
                 name=name,
-                annotation=_resolve(self._plain, name),
+                annotation=self._hints[name],
                 default=defaults.get(name, inspect.Parameter.empty),
             )
             for name in self._parameters[1]
@@ -200,16 +209,6 @@ def find_checks(modules: Iterable[types.ModuleType] = ()) -> tuple[Check[Any], .
         if isinstance(value, Check)
     }
     return tuple(sorted(found.values(), key=lambda check: (check.family, check.id)))
-
-
-def _resolve(function: Any, parameter: str) -> Any:
-    """The type of a parameter; raises KeyError without an annotation, NameError for another."""
-    meant, names = function.__annotations__[parameter], function.__globals__
-    while isinstance(meant, str):
-        known = names.get(meant)  # most are the name of a class
-        # It is our own code, or the project's.
-        meant = eval(meant, names) if known is None else known  # noqa: S307
-    return meant
 
 
 def _family_of(module: str) -> str:

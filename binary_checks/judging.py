@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ from binary_checks.model import (
     Problem,
 )
 from binary_checks.profile.reading import KnownProblem, Profile
-from binary_checks.records import dataclass
 
 _RAISE = "raise limit_factor in the profile, or accept it there"
 

@@ -6,6 +6,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -37,7 +38,6 @@ from binary_checks.model import (
     Wheel,
     hash_record,
 )
-from binary_checks.records import dataclass
 
 SCHEMA = "binary-checks/facts/1"
 WRITER = f"binary-checks {__version__}"

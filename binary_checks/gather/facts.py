@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -26,7 +26,6 @@ from binary_checks.model import (
 )
 from binary_checks.model.snippet_report import SnippetReport
 from binary_checks.profile.reading import Profile
-from binary_checks.records import dataclass
 
 if TYPE_CHECKING:
     from binary_checks.gather.trial import Trial

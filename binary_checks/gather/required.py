@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -24,7 +24,6 @@ from binary_checks.packages import installed
 from binary_checks.packages.installed import Installation
 from binary_checks.places.downloads import download
 from binary_checks.places.foreign_tags import ForeignPython, describe_python
-from binary_checks.records import dataclass
 
 _MOST_ROUNDS = 50
 _LONGEST = 200  # characters of a requirement in a sentence

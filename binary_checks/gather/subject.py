@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,6 @@ from binary_checks.errors import GatherError
 from binary_checks.model import Distribution, Format, InstalledPackage, Package
 from binary_checks.model.protocols import ObjectReader
 from binary_checks.packages import Preview, Progress
-from binary_checks.records import dataclass
 
 if TYPE_CHECKING:  # what only installed packages and stated facts need is not loaded for files
     from binary_checks.documents.facts_reader import Statement

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
 
 from binary_checks.knowledge.visual_cpp import is_redistributable
 from binary_checks.model import (
@@ -16,7 +17,6 @@ from binary_checks.model import (
     Problem,
     Rule,
 )
-from binary_checks.records import dataclass
 
 # The name that auditwheel or delvewheel gives to a library: it stands for its contents, wherever
 # it lies.

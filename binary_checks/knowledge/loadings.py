@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from binary_checks.model import Edge, Linkage, Package
 from binary_checks.model.extensions import is_extension
-from binary_checks.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

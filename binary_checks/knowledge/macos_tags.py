@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-
-from binary_checks.records import dataclass
+from dataclasses import dataclass
 
 _ARCHITECTURES = {
     "x86_64": ("x86_64",),

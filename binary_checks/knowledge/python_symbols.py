@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 
 from binary_checks.knowledge.python_dlls import is_python_dll
 from binary_checks.model import Format, Linkage, MachOFile, ObjectFile, PeFile
-from binary_checks.records import dataclass
 
 _PREFIXES = ("Py", "_Py")
 _INIT = "PyInit"  # modules' own

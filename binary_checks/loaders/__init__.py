@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from binary_checks.loaders.file_layout import Layout
@@ -14,7 +14,6 @@ from binary_checks.loaders.required_packages import sort_out
 from binary_checks.loaders.roots import Loadings, load_roots
 from binary_checks.loaders.searches import Answers
 from binary_checks.model import Edge, Format, Linkage, MissingVersion, Package, Rule, TargetSystem
-from binary_checks.records import dataclass
 
 __all__ = ["simulate"]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from binary_checks.model import ElfFile, Rule
 from binary_checks.model.search_path import expand
-from binary_checks.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

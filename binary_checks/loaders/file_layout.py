@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from binary_checks.model import Kind, ObjectFile, Package
 from binary_checks.model.search_path import directories, leaves_prefix
-from binary_checks.records import dataclass
 
 ObjectT = TypeVar("ObjectT", bound=ObjectFile)
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import operator
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Generic
 
 from binary_checks.loaders.directories import Directory
 from binary_checks.loaders.loader import Loader, ObjectT
 from binary_checks.loaders.searches import Answers
 from binary_checks.model import Edge, Kind, Rule
-from binary_checks.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from binary_checks.loaders.directories import Directory
 from binary_checks.loaders.file_layout import Layout
 from binary_checks.model import ObjectFile, Rule, TargetSystem
-from binary_checks.records import dataclass
 
 if TYPE_CHECKING:
     from binary_checks.loaders.searches import Searches

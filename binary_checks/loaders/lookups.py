@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from binary_checks.loaders.file_layout import Layout
 from binary_checks.loaders.image import Image
 from binary_checks.loaders.loader import ObjectT
 from binary_checks.model import UnexploredSymbols, UnresolvedSymbol
-from binary_checks.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

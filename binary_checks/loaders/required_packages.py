@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
@@ -10,7 +11,6 @@ from packaging.version import Version
 
 from binary_checks.model import Distribution, Package, TargetSystem
 from binary_checks.model.requires_dist import applicable, names_required
-from binary_checks.records import dataclass
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Generic
 
@@ -11,7 +12,6 @@ from binary_checks.loaders.image import Image, load
 from binary_checks.loaders.loader import Loader, ObjectT
 from binary_checks.model import Kind, ObjectFile
 from binary_checks.model.extensions import is_extension
-from binary_checks.records import dataclass
 
 # The marks on grafted files: auditwheel's, libgfortran-040039e1.so.5.0.0; delvewheel's, 32 digits.
 _HASHED = re.compile(r"[-.](?:[0-9a-f]{8}(?:[-.].*)?\.so(?:\.|$)|[0-9a-f]{32}\.dll$)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from binary_checks.loaders.elf import ElfLoader
 from binary_checks.loaders.file_layout import Layout
@@ -11,7 +12,6 @@ from binary_checks.loaders.lookups import Lookups, is_pythons
 from binary_checks.loaders.scope import Scope, SystemSymbols, mismatched, strong
 from binary_checks.loaders.searches import Answers
 from binary_checks.model import ElfFile, UnexploredSymbols, UnresolvedSymbol
-from binary_checks.records import dataclass
 
 
 def look_up(images: Iterable[Image[ElfFile]], loader: ElfLoader) -> Lookups:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
-
-from binary_checks.records import dataclass
 
 
 class DeviceKind(str, Enum):

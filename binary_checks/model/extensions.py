@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from packaging.tags import Tag
 
 from binary_checks.model.objects import Kind, ObjectFile
 from binary_checks.model.symbol_tables import SymbolTable
-from binary_checks.records import dataclass
 
 _SUFFIX = re.compile(
     r"""\.(?:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 
 from binary_checks.model.objects import Format
-from binary_checks.records import dataclass
 
 
 class Rule(str, Enum):

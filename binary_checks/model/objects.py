@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 
 from binary_checks.model.device import DeviceCode, DeviceContainers, DeviceFault
 from binary_checks.model.opened import OpenedNames
 from binary_checks.model.symbol_tables import NO_SYMBOLS, SymbolTable
-from binary_checks.records import dataclass
 
 
 class Format(str, Enum):

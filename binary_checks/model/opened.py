@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from binary_checks.records import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

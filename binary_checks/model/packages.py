@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from packaging.tags import Tag
 
 from binary_checks.model.objects import MalformedObject, ObjectFile, UnreadObject
-from binary_checks.records import dataclass
 
 _Object = TypeVar("_Object", bound=ObjectFile)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from binary_checks.model.probes import ProbeReport, Step
-from binary_checks.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NoReturn
 
 from binary_checks.errors import Unavailable
-from binary_checks.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

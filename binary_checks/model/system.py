@@ -5,9 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import field
-
-from binary_checks.records import dataclass
+from dataclasses import dataclass, field
 
 _NUMERIC = r"(?a)\d{1,9}(?:\.\d{1,9})*"
 

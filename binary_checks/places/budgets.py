@@ -13,10 +13,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from binary_checks.places.process_tree import list_descendants
-from binary_checks.records import dataclass
 
 _INTERVAL = 0.1  # seconds
 ENTRY = 512  # bytes that a file counts for at least

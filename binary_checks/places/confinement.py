@@ -10,12 +10,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
 from binary_checks.places.visible import SYSTEM, is_below
-from binary_checks.records import dataclass
 
 _GPU_DEVICES = ("nvidia*", "nvidia-caps", "dri", "kfd", "dxg")
 _SHARED = Path("/dev/shm")  # noqa: S108 - POSIX's place for shared memory: OpenMP needs it

@@ -14,10 +14,8 @@ import os
 import secrets
 import threading
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import IO, Any
-
-from binary_checks.records import dataclass
 
 _LONGEST_ANSWER = 16 << 20  # bytes
 LOST = 76

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -17,7 +17,6 @@ from binary_checks.places.running import Conditions, run_probe
 from binary_checks.places.sandbox import Sandbox
 from binary_checks.places.venv import Environment
 from binary_checks.places.visible import is_below
-from binary_checks.records import dataclass
 
 _LIVE = (Path("/proc"), Path("/dev"), Path("/run"))
 """Where the host's processes, devices and services are reached."""

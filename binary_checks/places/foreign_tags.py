@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from packaging.specifiers import SpecifierSet
 
 from binary_checks.errors import Unavailable
 from binary_checks.model import TargetSystem, Wheel
-from binary_checks.records import dataclass
 
 _CPYTHON = re.compile(r"cp(?P<major>\d)(?P<minor>\d+)")
 _OLDER_NAMES = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}

@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 
@@ -23,7 +23,6 @@ from binary_checks.places.index_settings import (
 from binary_checks.places.pip_command import PIP, choose_folder, make_installer_environment
 from binary_checks.places.processes import run_process
 from binary_checks.places.withheld import user_environment
-from binary_checks.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

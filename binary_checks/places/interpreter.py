@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import packaging
@@ -14,7 +15,6 @@ from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import Ending, Wheel
 from binary_checks.places.running import Conditions, run_probe
 from binary_checks.places.sandbox import Sandbox
-from binary_checks.records import dataclass
 
 # How macOS and Windows spell what Linux calls otherwise.
 _ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}

@@ -6,13 +6,13 @@ import csv
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from binary_checks.model import Wheel
 from binary_checks.model.record import WRITTEN_BY_INSTALLERS, decode_hash
 from binary_checks.places.interpreter import TargetPython
-from binary_checks.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,7 +14,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -25,7 +25,6 @@ from binary_checks.places.conversation import Conversation, Heard
 from binary_checks.places.native_stacks import take_native_stack
 from binary_checks.places.process_tree import find_below, kill_below
 from binary_checks.places.windows_job import SUSPENDED, close_job, open_job
-from binary_checks.records import dataclass
 
 COOKIE = "BINARY_CHECKS_PROCESS"
 _KEPT = 64 * 1024  # bytes of output: its head and its tail, half each

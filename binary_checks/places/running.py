@@ -6,7 +6,7 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from binary_checks.places.conversation import LOST, Conversation
 from binary_checks.places.processes import Ended, name_crash, run_process
 from binary_checks.places.sandbox import Sandbox
 from binary_checks.places.visible import find_visible
-from binary_checks.records import dataclass
 
 _OPTIONS = ("-I", "-B", "-X", "faulthandler")
 _MEMORY = 16 * 1024**3  # bytes of private memory: torch imports in 1, numba in 1; a leak has no end

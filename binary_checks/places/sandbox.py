@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -16,7 +16,6 @@ from binary_checks.places.confinement import MEMORY, Limits, confine
 from binary_checks.places.processes import Watch
 from binary_checks.places.prohibitions import find_prohibition
 from binary_checks.places.visible import find_visible
-from binary_checks.records import dataclass
 
 MODES = ("auto", "off", "require")
 _PATIENCE = 60.0  # seconds in which a confined interpreter must have started

@@ -6,7 +6,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 
@@ -23,7 +23,6 @@ from binary_checks.places.pip_command import make_installer_environment
 from binary_checks.places.processes import run_process
 from binary_checks.places.running import Conditions, ProbeAnswer, run_probe
 from binary_checks.places.sandbox import Sandbox
-from binary_checks.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

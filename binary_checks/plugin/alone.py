@@ -17,8 +17,6 @@ from binary_checks.packages import recognises
 from binary_checks.places import withheld
 from binary_checks.places.deaf import DEAF
 from binary_checks.plugin.failures import misused
-from binary_checks.plugin.items import CheckItem, PackageItem
-from binary_checks.plugin.reporting import forget
 from binary_checks.plugin.sandboxing import WITHHELD
 from binary_checks.plugin.session import SESSION
 from binary_checks.plugin.sharing import is_worth_sharing
@@ -81,35 +79,3 @@ def _deafen(spec: str) -> str:
     start = f"{shlex.quote(sys.executable)} {DEAF}"
     local = re.fullmatch(r"(\d+\*)?popen", spec)
     return f"{spec}//python={start}" if local else spec
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """Gather and judge in one step with one report, where pytest has three of each.
-
-    Most checks of a small package are skipped, in less time than their reports would take.
-    """
-    if not isinstance(item, PackageItem):
-        return None
-    hook, here = item.ihook, not hasattr(item.config, "workerinput")
-    if here:
-        hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    hook.pytest_runtest_logreport(report=_run(item))
-    stops = item.session.shouldfail or item.session.shouldstop
-    forget(item, None if stops else nextitem)
-    if here:
-        hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-    return True
-
-
-def _run(item: PackageItem) -> pytest.TestReport:
-    item.state.at_once = True
-    ends = (pytest.exit.Exception, KeyboardInterrupt)
-    call = pytest.CallInfo.from_call(
-        lambda: item.ihook.pytest_runtest_call(item=item), when="call", reraise=ends
-    )
-    if call.excinfo and isinstance(item, CheckItem) and item.case is None and not item.failure:
-        call.when = "setup"  # it was not gathered what there is to be judged
-    report: pytest.TestReport = item.ihook.pytest_runtest_makereport(item=item, call=call)
-    report.keywords = {}  # of the item, its package and so on: nobody is here who would ask
-    return report

@@ -201,8 +201,6 @@ class CheckItem(PackageItem):
 
     def runtest(self) -> None:
         """Judge the facts."""
-        if self.state.at_once:
-            self.setup()
         if self.failure:
             raise ProblemsFound(self.failure)
         assert self.case is not None

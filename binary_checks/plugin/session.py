@@ -6,7 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ from binary_checks.plugin.subjects import (
 )
 from binary_checks.profile.found import leave_out_code
 from binary_checks.profile.reading import Profile, find_profile, load_profile, validate
-from binary_checks.records import dataclass
 from binary_checks.reports.ledger import Ledger
 
 
@@ -44,7 +43,6 @@ class Session:
     shelf: Shelf
     ledger: Ledger
     checks: tuple[Check[Any], ...] = ()  # those that the profile selects
-    at_once: bool = False  # an item gathers and judges in one step: nobody calls its setup
     facts: dict[Path, Facts] = field(default_factory=dict)
     unreadable: set[Path] = field(default_factory=set)  # packages of which that was said already
     complaints: list[str] = field(default_factory=list)  # of the whole run, once it has ended

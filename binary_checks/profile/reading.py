@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import typing
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from fnmatch import fnmatchcase
 from importlib import resources
@@ -16,7 +16,6 @@ from binary_checks.declaring import Check, Option
 from binary_checks.errors import ProfileError
 from binary_checks.model import Problem
 from binary_checks.profile.toml_values import convert, reject_unknown
-from binary_checks.records import dataclass
 
 _LARGEST_FACTOR = 1024
 

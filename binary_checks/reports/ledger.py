@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeVar
 
 from binary_checks.judging import Accepted, Verdict, problem_line
 from binary_checks.lines import MOST, MOST_OF_A_RUN, cut, one_line
 from binary_checks.model import Note, NotLooked, Problem
-from binary_checks.records import dataclass
 
 _Finding = TypeVar("_Finding", Problem, NotLooked, Note)
 

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from binary_checks.records import dataclass
 from binary_checks.systems.committed import read_committed
 
 Version = tuple[int, int]

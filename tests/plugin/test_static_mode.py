@@ -40,6 +40,7 @@ def place(tmp_path: Path) -> Place:
     here.mkdir()
     private.mkdir()
     own = {name: str(private) for name in ("TMPDIR", "TEMP", "TMP")}
+    own["LOGNAME"] = "tester"  # else pytest looks for it where users are listed
     return Place(here, private, {**os.environ, **own})
 
 

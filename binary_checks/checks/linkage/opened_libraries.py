@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from binary_checks.declaring import check
@@ -22,7 +23,6 @@ from binary_checks.model import (
     Problem,
     TargetSystem,
 )
-from binary_checks.records import dataclass
 from binary_checks.wording.phrases import name_first
 
 _DRIVERS = (

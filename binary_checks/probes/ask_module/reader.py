@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -19,7 +19,6 @@ from binary_checks.probes.ask_module.hidden_drivers import hide_driver
 from binary_checks.probes.import_name.reader import describe_end, last_lines, place_all
 from binary_checks.probes.nvidia_libraries.reader import read_versions
 from binary_checks.probes.run_snippet.reader import name_system
-from binary_checks.records import dataclass
 
 _ASKED_FOR = {
     "gpu-claimed-without-one": ("available", "devices"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from binary_checks.probes.gpu_host.reader import (
     find_old_driver,
 )
 from binary_checks.probes.nvidia_libraries.reader import read_versions
-from binary_checks.records import dataclass
 
 _SCRIPTS = {"torch": "gpu_torch"}
 

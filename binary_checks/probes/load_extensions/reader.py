@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from binary_checks.errors import GatherError
@@ -12,7 +12,6 @@ from binary_checks.model.extensions import init_function, parse_extension_name
 from binary_checks.places.running import ProbeAnswer
 from binary_checks.places.venv import Environment
 from binary_checks.probes.import_name.reader import describe_end, last_lines, place_all
-from binary_checks.records import dataclass
 
 _STATES = {
     "loaded": Ending.OK,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from binary_checks.model.objects import Format
 from binary_checks.model.packages import Package
 from binary_checks.model.protocols import ObjectReader
-from binary_checks.records import dataclass
 from binary_checks.trees.file_bytes import FileBytes
 from binary_checks.trees.zip.directory import Archive
 from binary_checks.trees.zip.inflate import read_head
