@@ -14,7 +14,7 @@ from binary_checks.model import (
     Format,
     MachOFile,
     MalformedObject,
-    NotLooked,
+    NotInspected,
     ObjectFile,
     Package,
     PeFile,
@@ -40,7 +40,7 @@ class Case:
     names: tuple[str, ...] = ()  # by which a profile may know the package beside
     subjects: tuple[Any, ...]  # what it is called on, one after the other
     evidence: tuple[Any, ...]  # the later positional arguments, the same for every subject
-    unread: tuple[NotLooked, ...] = ()  # objects that it should have seen and could not
+    unread: tuple[NotInspected, ...] = ()  # objects that it should have seen and could not
 
 
 def applicable_formats(check: Check[Any]) -> frozenset[Format] | None:
@@ -59,7 +59,7 @@ def prepare(check: Check[Any], facts: Facts) -> Case:
     """
     subjects: tuple[Any, ...] = ()
     evidence: tuple[Any, ...] = ()
-    unread: tuple[NotLooked, ...] = ()
+    unread: tuple[NotInspected, ...] = ()
     try:
         if check.judges_objects:
             package = facts.get(Package)
@@ -68,7 +68,7 @@ def prepare(check: Check[Any], facts: Facts) -> Case:
             subjects = (_first_of(check.subjects, facts),)
         evidence = tuple(_first_of(kinds, facts) for kinds in check.facts[1:])
     except TooLarge as error:
-        subjects, unread = (), (NotLooked(sentence=str(error), too_large=True),)
+        subjects, unread = (), (NotInspected(sentence=str(error), too_large=True),)
     return Case(
         check=check,
         package_file_name=facts.path.name,
@@ -90,11 +90,11 @@ def _subjects(check: Check[Any], package: Package) -> tuple[ObjectFile, ...]:
     return subjects
 
 
-def _unread(check: Check[Any], package: Package) -> tuple[NotLooked, ...]:
+def _unread(check: Check[Any], package: Package) -> tuple[NotInspected, ...]:
     formats = applicable_formats(check) or frozenset()
     unreadable: tuple[MalformedObject | UnreadObject, ...] = (*package.malformed, *package.unread)
     return tuple(
-        NotLooked(
+        NotInspected(
             path=item.path,
             sentence=item.reason,
             too_large=isinstance(item, UnreadObject) and item.too_large,

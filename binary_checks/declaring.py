@@ -76,7 +76,7 @@ class Check(Generic[_P]):
         self.family = _family_of(function.__module__)
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> Iterator[Finding]:
-        """Judge: yield a sentence, a Problem, a NotLooked or a Note for each thing found."""
+        """Judge: yield a sentence, a Problem, a NotInspected or a Note for each thing found."""
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:

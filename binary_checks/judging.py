@@ -15,7 +15,7 @@ from binary_checks.lines import one_line
 from binary_checks.model import (
     Finding,
     Note,
-    NotLooked,
+    NotInspected,
     ObjectFile,
     Problem,
 )
@@ -39,10 +39,10 @@ class Verdict:
     check: str  # id
     family: str
     package: str  # file name
-    looked: int  # objects judged, or 1 for the package as a whole
+    inspected: int  # objects judged, or 1 for the package as a whole
     problems: tuple[Problem, ...] = ()  # that nobody accepted
     accepted: tuple[Accepted, ...] = ()
-    not_looked: tuple[NotLooked, ...] = ()
+    not_inspected: tuple[NotInspected, ...] = ()
     notes: tuple[Note, ...] = ()
 
     def lines(self) -> Iterator[str]:
@@ -50,7 +50,9 @@ class Verdict:
         return (problem_line(self.check, self.package, problem) for problem in self.problems)
 
 
-def problem_line(check_id: str, package_file_name: str, problem: Problem | NotLooked | Note) -> str:
+def problem_line(
+    check_id: str, package_file_name: str, problem: Problem | NotInspected | Note
+) -> str:
     """``check-id: package-file-name: path: sentence``, without the path where there is none."""
     parts = (check_id, package_file_name, problem.path, problem.sentence)
     return one_line(": ".join(part for part in parts if part))
@@ -62,15 +64,15 @@ def judge(case: Case, profile: Profile, today: date) -> Verdict:
     Raises CheckError when the check breaks, or yields something else than findings.
     """
     problems = {_too_large(each) for each in case.unread if each.too_large}
-    not_looked = {each for each in case.unread if not each.too_large}
+    not_inspected = {each for each in case.unread if not each.too_large}
     notes: set[Note] = set()
     options = profile.options.get(case.check.id, {})
     for subject in case.subjects:
         for finding in _ask(case, subject, options):
-            if isinstance(finding, NotLooked) and finding.too_large:
+            if isinstance(finding, NotInspected) and finding.too_large:
                 problems.add(_too_large(finding))
-            elif isinstance(finding, NotLooked):
-                not_looked.add(finding)
+            elif isinstance(finding, NotInspected):
+                not_inspected.add(finding)
             elif isinstance(finding, Note):
                 notes.add(finding)
             else:
@@ -78,20 +80,20 @@ def judge(case: Case, profile: Profile, today: date) -> Verdict:
     waivers = profile.waivers(case.check.id, case.package_file_name, *case.names)
     accepted = tuple(_accept(problems, waivers, today))
     remaining = problems - {item.problem for item in accepted}
-    stale = () if not_looked else _stale(waivers, problems)
+    stale = () if not_inspected else _stale(waivers, problems)
     return Verdict(
         check=case.check.id,
         family=case.check.family,
         package=case.package_file_name,
-        looked=len(case.subjects),
+        inspected=len(case.subjects),
         problems=(*sorted(remaining), *stale),
         accepted=accepted,
-        not_looked=tuple(sorted(not_looked)),
+        not_inspected=tuple(sorted(not_inspected)),
         notes=tuple(sorted(notes)),
     )
 
 
-def _too_large(hidden: NotLooked) -> Problem:
+def _too_large(hidden: NotInspected) -> Problem:
     """What a limit of ours hides is a problem: behind ten million symbols lay four faults."""
     sentence = f"too large to inspect: {hidden.sentence}; {_RAISE}"
     return Problem(path=hidden.path, sentence=sentence)
@@ -99,7 +101,7 @@ def _too_large(hidden: NotLooked) -> Problem:
 
 def _ask(
     case: Case, subject: Any, options: Mapping[str, Any]
-) -> Iterator[Problem | NotLooked | Note]:
+) -> Iterator[Problem | NotInspected | Note]:
     """What the check says of one subject, once it is known to be something that can be said."""
     path = subject.path if isinstance(subject, ObjectFile) else ""
     try:
@@ -112,7 +114,7 @@ def _ask(
             yield _complete(finding, path)
     except Unavailable as error:  # of one object the symbols may not be known
         too_large = isinstance(error, TooLarge)
-        yield NotLooked(path=_encodable(path), sentence=str(error), too_large=too_large)
+        yield NotInspected(path=_encodable(path), sentence=str(error), too_large=too_large)
     except BinaryChecksError:
         raise
     except (Exception, SystemExit) as error:
@@ -121,11 +123,11 @@ def _ask(
         raise CheckError(f"the check broke: {type(error).__name__}: {error} ({where})") from error
 
 
-def _complete(finding: Finding, path: str) -> Problem | NotLooked | Note:
+def _complete(finding: Finding, path: str) -> Problem | NotInspected | Note:
     """The finding with the judged object's path, in characters that every file can hold."""
     if isinstance(finding, str):
         finding = Problem(path=path, sentence=finding)
-    elif isinstance(finding, (NotLooked, Note)):
+    elif isinstance(finding, (NotInspected, Note)):
         finding = replace(finding, path=finding.path or path)
     return replace(finding, path=_encodable(finding.path), sentence=_encodable(finding.sentence))
 

@@ -22,7 +22,7 @@ from binary_checks.model import (
     MachOFile,
     MalformedObject,
     Note,
-    NotLooked,
+    NotInspected,
     ObjectFile,
     Package,
     Problem,
@@ -53,7 +53,7 @@ def any_object(item: ObjectFile) -> Iterator[str]:
 def needs_conda_or_wheel(package: CondaPackage | Wheel, linkage: Linkage) -> Iterator[Finding]:
     """A package is of one kind or the other."""
     yield Problem(path="demo/x", sentence=f"{type(package).__name__} on {linkage.target}")
-    yield NotLooked(sentence="one place")
+    yield NotInspected(sentence="one place")
 
 
 class GivenFacts:
@@ -84,7 +84,7 @@ TMP = Problem(path="demo/a.so", sentence="search path /tmp/lib")
 
 def test_every_object_is_judged_and_every_problem_collected() -> None:
     verdict = verdict_on(absolute_path, PACKAGE)
-    assert verdict.looked == 2
+    assert verdict.inspected == 2
     assert verdict.problems == (OPT, TMP)
     assert list(verdict.lines()) == [
         f"absolute-path: {PACKAGE.file_name}: demo/a.so: search path /opt/lib",
@@ -95,8 +95,8 @@ def test_every_object_is_judged_and_every_problem_collected() -> None:
 def test_a_sentence_is_a_problem_of_the_object_and_a_problem_has_its_own_path() -> None:
     verdict = verdict_on(needs_conda_or_wheel, PACKAGE)
     assert verdict.problems == (Problem(path="demo/x", sentence="Wheel on musl"),)
-    assert verdict.not_looked == (NotLooked(sentence="one place"),)
-    assert verdict.looked == 1
+    assert verdict.not_inspected == (NotInspected(sentence="one place"),)
+    assert verdict.inspected == 1
 
 
 def test_a_note_is_neither_a_problem_nor_a_gap() -> None:
@@ -111,7 +111,7 @@ def test_a_note_is_neither_a_problem_nor_a_gap() -> None:
         Note(path="demo/a.so", sentence="worth knowing"),
         Note(path="other", sentence="half \\ud800"),
     )
-    assert (verdict.problems, verdict.accepted, verdict.not_looked) == ((), (), ())
+    assert (verdict.problems, verdict.accepted, verdict.not_inspected) == ((), (), ())
 
 
 def test_the_profiles_options_reach_the_check() -> None:
@@ -141,7 +141,7 @@ def test_a_waiver_is_not_stale_where_the_check_could_not_look_everywhere() -> No
     package = wheel(objects=(elf_file(),), malformed=(malformed,))
     verdict = verdict_on(absolute_path, package, Profile(known_problems=(waiver(),)))
     assert verdict.problems == ()
-    assert verdict.not_looked == (NotLooked(path="demo/c.so", sentence="cut off"),)
+    assert verdict.not_inspected == (NotInspected(path="demo/c.so", sentence="cut off"),)
 
 
 def test_a_waiver_for_another_package_is_not_stale() -> None:
@@ -161,7 +161,7 @@ def test_a_package_without_such_objects_is_not_applicable() -> None:
         verdict_on(absolute_path, wheel())
 
 
-def test_a_package_whose_objects_were_all_unread_was_not_looked_at() -> None:
+def test_a_package_whose_objects_were_all_unread_was_not_inspected() -> None:
     unread = UnreadObject(path="demo/a.so", format=Format.ELF, reason="not read yet")
     with pytest.raises(Unavailable, match="none of 1 objects could be read: not read yet"):
         verdict_on(absolute_path, wheel(unread=(unread,)))
@@ -170,8 +170,8 @@ def test_a_package_whose_objects_were_all_unread_was_not_looked_at() -> None:
 def test_unread_objects_of_other_formats_do_not_count() -> None:
     unread = UnreadObject(path="demo/a.dll", format=Format.PE, reason="not read yet")
     verdict = verdict_on(absolute_path, wheel(objects=(elf_file(),), unread=(unread,)))
-    assert verdict.not_looked == ()
-    assert verdict_on(any_object, wheel(objects=(elf_file(),), unread=(unread,))).not_looked
+    assert verdict.not_inspected == ()
+    assert verdict_on(any_object, wheel(objects=(elf_file(),), unread=(unread,))).not_inspected
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_what_no_reader_could_read_without_a_limit_is_no_problem() -> None:
     facts = GivenFacts(wheel(objects=[elf_file()], unread=[unread]))
     verdict = judge(prepare(absolute_path, facts), Profile(), TODAY)
     assert not verdict.problems
-    assert [each.sentence for each in verdict.not_looked] == ["of another kind"]
+    assert [each.sentence for each in verdict.not_inspected] == ["of another kind"]
 
 
 def test_a_limit_that_a_check_meets_itself_is_a_problem() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from binary_checks.declaring import check
-from binary_checks.model import Finding, Member, NotLooked, Package, Problem, RecordRow, Wheel
+from binary_checks.model import Finding, Member, NotInspected, Package, Problem, RecordRow, Wheel
 
 _UNSIGNED = ("RECORD", "RECORD.jws", "RECORD.p7s")
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
@@ -186,9 +186,9 @@ def _judge_row(row: RecordRow, member: Member, actual: str) -> Iterator[Finding]
     elif algorithm in {"md5", "sha1"}:
         yield Problem(path=row.path, sentence=f"RECORD states {algorithm}, weaker than SHA-256")
     elif algorithm != "sha256":
-        yield NotLooked(path=row.path, sentence=f"RECORD states a hash of kind {algorithm!r}")
+        yield NotInspected(path=row.path, sentence=f"RECORD states a hash of kind {algorithm!r}")
     elif not member.sha256:
-        yield NotLooked(path=row.path, sentence="the archive does not yield it")
+        yield NotInspected(path=row.path, sentence="the archive does not yield it")
     elif stated != actual and not _is_hexadecimal(row, member):
         yield Problem(path=row.path, sentence=f"RECORD states sha256={stated}, it has {actual}")
     if row.size is not None and row.size != member.size:

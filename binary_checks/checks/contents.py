@@ -13,7 +13,7 @@ from binary_checks.model import (
     Finding,
     InstalledPackage,
     Member,
-    NotLooked,
+    NotInspected,
     Package,
     PeFile,
     Problem,
@@ -149,7 +149,7 @@ def wheel_too_large(
     name = package.path.name
     allowed = next((most for glob, most in limits.items() if fnmatchcase(name, glob)), limit)
     if not allowed:
-        yield NotLooked(sentence="no limit is set: the option limit is 0")
+        yield NotInspected(sentence="no limit is set: the option limit is 0")
     elif package.size > allowed:
         yield Problem(sentence=f"it has {package.size} bytes, {allowed} are allowed")
 

@@ -9,7 +9,7 @@ from itertools import chain
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.unloaded_objects import find_unread
-from binary_checks.model import Finding, Format, Kind, NotLooked, ObjectFile, Package, Problem
+from binary_checks.model import Finding, Format, Kind, NotInspected, ObjectFile, Package, Problem
 from binary_checks.wording.phrases import name_first
 
 _NAMESPACE = r"_Z(?:T[VTISC]|GV|GR)?N[VKRO]*(\d{1,9})(?!\d)"
@@ -91,7 +91,9 @@ def unexpected_cxx_abi(
             yield Problem(path=path, sentence=f"has the {name} ABI: {name_first(symbols)}")
     if told < (enough := max(minimum, at_least)):
         where = ", ".join(namespaces) or "the package's own namespaces"
-        yield NotLooked(sentence=f"fewer than {enough} symbols in {where} tell the C++ ABI: {told}")
+        yield NotInspected(
+            sentence=f"fewer than {enough} symbols in {where} tell the C++ ABI: {told}"
+        )
 
 
 def _own_objects(package: Package) -> tuple[ObjectFile, ...]:
@@ -106,7 +108,7 @@ def _is_own(path: str) -> bool:
     return not ((slash and top[1:].endswith(".libs")) or "/.libs/" in path or "/.dylibs/" in path)
 
 
-def _find_unread(package: Package) -> Iterator[NotLooked]:
+def _find_unread(package: Package) -> Iterator[NotInspected]:
     return find_unread(
         package,
         found=bool(_own_objects(package)),

@@ -19,7 +19,7 @@ from binary_checks.model import (
     Format,
     Kind,
     Linkage,
-    NotLooked,
+    NotInspected,
     ObjectFile,
     Package,
     Problem,
@@ -198,7 +198,9 @@ def wrong_architecture(wheel: Wheel) -> Iterator[Finding]:
     yield from find_unread(wheel, found=bool(judged), absent="no object that is ever loaded")
     unknown = [platform for platform, architectures in claims.items() if not architectures]
     for platform in unknown:
-        yield NotLooked(sentence=f"the architecture that {platform} names is unknown to this check")
+        yield NotInspected(
+            sentence=f"the architecture that {platform} names is unknown to this check"
+        )
     if unknown:
         return
     claimed = frozenset[str]().union(*claims.values())

@@ -15,7 +15,7 @@ from binary_checks.model import (
     Finding,
     Kind,
     MalformedObject,
-    NotLooked,
+    NotInspected,
     Problem,
     UnreadObject,
     Wheel,
@@ -96,7 +96,7 @@ def unexpected_version(package: Wheel, *, expected: str = "") -> Iterator[Findin
     Fix: build from the tag of the release, with the variables that set the version.
     """
     if not expected:
-        yield NotLooked(sentence="no version is expected: the option expected is not set")
+        yield NotInspected(sentence="no version is expected: the option expected is not set")
     elif not _same_version(package.version, expected):
         yield Problem(sentence=f"its version is {package.version}, {expected} is expected")
 
@@ -159,7 +159,7 @@ def native_code_in_any_wheel(package: Wheel) -> Iterator[Finding]:
             yield Problem(path=item.path, sentence=f"an extension module, {what}")
         elif item.kind is Kind.SHARED and {item.name, item.file_name} & needed:
             yield Problem(path=item.path, sentence=f"a library that the package needs, {what}")
-    yield from map(_not_looked, _unread(package))
+    yield from map(_not_inspected, _unread(package))
 
 
 @check
@@ -179,7 +179,7 @@ def extension_in_purelib(package: Wheel) -> Iterator[Finding]:
     for unread in _unread(package):
         named = parse_extension_name(unread.path) is not None
         if named and _is_pure(package, places.get(unread.path, unread.path)):
-            yield _not_looked(unread)
+            yield _not_inspected(unread)
 
 
 def _is_pure(package: Wheel, archive_name: str) -> bool:
@@ -207,7 +207,7 @@ def foreign_extension_suffix(package: Wheel) -> Iterator[Finding]:
         if name is not None and name.version:
             yield from _judge_suffix(package, unread.path, name)
         elif name is not None:
-            yield _not_looked(unread)
+            yield _not_inspected(unread)
 
 
 def _judge_suffix(package: Wheel, path: str, name: ExtensionName) -> Iterator[Problem]:
@@ -228,6 +228,6 @@ def _unread(package: Wheel) -> Iterator[MalformedObject | UnreadObject]:
     yield from package.unread
 
 
-def _not_looked(item: MalformedObject | UnreadObject) -> NotLooked:
+def _not_inspected(item: MalformedObject | UnreadObject) -> NotInspected:
     found = could_not_look(item)
     return replace(found, sentence=f"{item.format.value} not read: {item.reason}")

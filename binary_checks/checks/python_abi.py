@@ -12,7 +12,7 @@ from binary_checks.model import (
     Interpreter,
     Kind,
     Linkage,
-    NotLooked,
+    NotInspected,
     ObjectFile,
     Problem,
     TargetSystem,
@@ -70,7 +70,7 @@ def _judge_promise(
     oldest: tuple[int, int] | None,
     owners: Owners,
     python: Interpreter | None,
-) -> Iterator[Problem | NotLooked]:
+) -> Iterator[Problem | NotInspected]:
     used = find_python_symbols(library)
     looked_up = owners.leave_pythons(library, used.anywhere)
     unstable, perhaps = used.asked - stable_abi().keys(), looked_up - stable_abi().keys()
@@ -80,7 +80,7 @@ def _judge_promise(
         perhaps &= python.exports
     if perhaps and doubt:
         told = f"uses {_list(perhaps)}, not of the stable ABI, unless another library defines it"
-        yield NotLooked(path=library.path, sentence=f"{told}: {doubt}")
+        yield NotInspected(path=library.path, sentence=f"{told}: {doubt}")
         perhaps = frozenset()
     if unstable or perhaps:
         told = f"uses {_list(unstable | perhaps)}, which the stable ABI does not have"

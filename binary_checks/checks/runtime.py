@@ -18,7 +18,7 @@ from binary_checks.model import (
     InstalledPackage,
     InstallReport,
     Linkage,
-    NotLooked,
+    NotInspected,
     Problem,
     Wheel,
 )
@@ -56,7 +56,7 @@ def unrecorded_files(report: InstallReport) -> Iterator[Finding]:
     ``wheel unpack`` and ``wheel pack``.
     """
     if report.error:
-        yield NotLooked(sentence=f"it could not be installed: {report.error}")
+        yield NotInspected(sentence=f"it could not be installed: {report.error}")
     for path in report.unrecorded:
         yield Problem(path=path, sentence="installed, but RECORD does not name it")
 
@@ -71,7 +71,7 @@ def installed_files_differ(report: InstallReport) -> Iterator[Finding]:
     Fix: let one package own each file.
     """
     if report.error:
-        yield NotLooked(sentence=f"it could not be installed: {report.error}")
+        yield NotInspected(sentence=f"it could not be installed: {report.error}")
     for path in report.altered:
         yield Problem(path=path, sentence="installed with other contents than in the wheel")
     for path in report.missing:
@@ -96,7 +96,7 @@ def import_fails(report: ImportReport, package: Wheel | InstalledPackage) -> Ite
             continue
         if canonicalize_name(step.missing_module.partition(".")[0]) in extras:
             needs = f"import {step.name} needs {step.missing_module}, which only an extra requires"
-            yield NotLooked(sentence=needs)
+            yield NotInspected(sentence=needs)
         else:
             yield f"import {step.name} {describe_end(step)}"
 
@@ -228,9 +228,11 @@ def extension_fails_to_load(
             yield Problem(path=step.name, sentence=describe_end(step))
         elif failed := next(find_unfinished(imports.steps), None):
             sentence = f"{describe_end(step)}; whether that counts is open: {failed.sentence}"
-            yield NotLooked(path=step.name, sentence=sentence)
+            yield NotInspected(path=step.name, sentence=sentence)
     for path in report.untried:
-        yield NotLooked(path=path, sentence="not loaded, because too many others crashed or hung")
+        yield NotInspected(
+            path=path, sentence="not loaded, because too many others crashed or hung"
+        )
 
 
 @check

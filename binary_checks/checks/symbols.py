@@ -21,7 +21,7 @@ from binary_checks.model import (
     Linkage,
     MachOFile,
     Note,
-    NotLooked,
+    NotInspected,
     Package,
     Problem,
     TargetSystem,
@@ -68,7 +68,7 @@ def version_newer_than_tag(
     yield f"needs {describe_nodes(library, newer)}, newer than {tag} allows; {advice}"
 
 
-def _find_unpromised(target: TargetSystem) -> Iterator[NotLooked]:
+def _find_unpromised(target: TargetSystem) -> Iterator[NotInspected]:
     """Find the tags of which it is not known, or not asked, what they promise."""
     if target.system != "linux":
         raise NotApplicable("no tag names a Linux")
@@ -77,7 +77,7 @@ def _find_unpromised(target: TargetSystem) -> Iterator[NotLooked]:
         if not target.unjudged:
             raise NotApplicable(f"{tag} promises no version of anything")
     elif target.policy is None:
-        yield NotLooked(sentence=f"there are no data of what {tag} promises")
+        yield NotInspected(sentence=f"there are no data of what {tag} promises")
     yield from find_unjudged(target)
 
 
@@ -143,11 +143,11 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
             yield Problem(path=path, sentence=spell_lacking(items))
             continue
         expected = bool(elsewhere) and root not in imported
-        kind = NotLooked if expected else Problem
+        kind = NotInspected if expected else Problem
         yield kind(path=path, sentence=spell_undefined(items, expected=expected))
     for hidden in linkage.unexplored:
         told_of = count_undefined(hidden.count)
-        yield NotLooked(
+        yield NotInspected(
             path=hidden.path, sentence=f"{told_of} could not be looked up: {hidden.reason}"
         )
     if linkage.granted:

@@ -14,7 +14,7 @@ from binary_checks.model import (
     DeviceTarget,
     Distribution,
     ElfFile,
-    NotLooked,
+    NotInspected,
     PeFile,
 )
 
@@ -30,25 +30,25 @@ def find_answer(report: CudaReport, question: str) -> Answer | None:
     return next((each for each in report.answers if each.question == question), None)
 
 
-def find_gap(report: CudaReport, question: str) -> NotLooked:
+def find_gap(report: CudaReport, question: str) -> NotInspected:
     """Say why there is no answer."""
     where = f" after {report.stage}" if report.stage else ""
-    return NotLooked(sentence=f"{question} was not asked: the process ended{where}")
+    return NotInspected(sentence=f"{question} was not asked: the process ended{where}")
 
 
-def find_visible(report: CudaReport) -> Iterator[NotLooked]:
+def find_visible(report: CudaReport) -> Iterator[NotInspected]:
     """Name what could not be hidden from the process: then a host without it was not seen."""
     if report.host.library:
-        yield NotLooked(
+        yield NotInspected(
             sentence=f"the driver's {report.host.library} cannot be hidden on this host; run it on "
             "one without a driver"
         )
     if report.host.devices:
         count = len(report.host.devices)
-        yield NotLooked(sentence=f"CUDA_VISIBLE_DEVICES='' hides none of {count} GPUs")
+        yield NotInspected(sentence=f"CUDA_VISIBLE_DEVICES='' hides none of {count} GPUs")
     for path in report.step.libraries or ():
         if re.match("/|[A-Za-z]:", path) and is_cuda_library(path.rpartition("/")[2]):
-            yield NotLooked(
+            yield NotInspected(
                 sentence=f"{path} is this host's own: without it was not seen how the package does"
             )
 

@@ -14,7 +14,7 @@ from binary_checks.model import (
     DeviceTarget,
     ElfFile,
     Format,
-    NotLooked,
+    NotInspected,
     Package,
     PeFile,
     StaticArchive,
@@ -57,7 +57,7 @@ def _fits(path: str, globs: Iterable[str]) -> bool:
 
 def tell_unread(
     package: Package, carriers: list[Carrier], exempt: tuple[str, ...]
-) -> Iterator[NotLooked]:
+) -> Iterator[NotInspected]:
     """Find the files that nobody could read; NotApplicable where nothing is to be judged."""
     return find_unread(
         package,
@@ -68,18 +68,18 @@ def tell_unread(
     )
 
 
-def tell_doubt(item: Carrier, concerned: Iterable[DeviceContainers]) -> Iterator[NotLooked]:
+def tell_doubt(item: Carrier, concerned: Iterable[DeviceContainers]) -> Iterator[NotInspected]:
     """Say of which containers nobody knows all targets, of those that it matters for."""
     yield from tell_gaps(item, concerned)
     for fault in item.device_faults[:1]:
         sentence = f"what follows offset {fault.offset} may be missing: {fault.reason}"
-        yield NotLooked(path=item.path, sentence=sentence)
+        yield NotInspected(path=item.path, sentence=sentence)
 
 
-def tell_gaps(item: Carrier, concerned: Iterable[DeviceContainers]) -> Iterator[NotLooked]:
+def tell_gaps(item: Carrier, concerned: Iterable[DeviceContainers]) -> Iterator[NotInspected]:
     """The same but for what is the file's own fault."""
     for group in filter(is_doubtful, concerned):
-        yield NotLooked(path=item.path, sentence=_tell_gap(group), too_large=group.too_large)
+        yield NotInspected(path=item.path, sentence=_tell_gap(group), too_large=group.too_large)
 
 
 def _tell_gap(group: DeviceContainers) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from binary_checks.errors import NotApplicable
-from binary_checks.model import GpuHost, GpuReport, NotLooked
+from binary_checks.model import GpuHost, GpuReport, NotInspected
 
 
 def read_figure(report: GpuReport, step: str, name: str) -> float | None:
@@ -17,10 +17,10 @@ def read_figure(report: GpuReport, step: str, name: str) -> float | None:
     return next(found, None)
 
 
-def find_untried(report: GpuReport, step: str) -> NotLooked:
+def find_untried(report: GpuReport, step: str) -> NotInspected:
     """Say why a step came to no figure."""
     reason = dict(report.untried).get(step, "it did not succeed, which gpu-work-fails says")
-    return NotLooked(sentence=f"{step}: {reason}")
+    return NotInspected(sentence=f"{step}: {reason}")
 
 
 def spell_host(host: GpuHost, runtime: str = "") -> str:

@@ -13,7 +13,7 @@ from binary_checks.model import (
     Finding,
     Format,
     Linkage,
-    NotLooked,
+    NotInspected,
     Problem,
     Rule,
 )
@@ -56,7 +56,7 @@ class _Process:
 def compare_report(report: ExtensionReport, linkage: Linkage, own: Set[str]) -> Iterator[Finding]:
     """Compare what was loaded, say what was not; ``own`` are the objects of the package."""
     if report.libraries is None:
-        yield NotLooked(sentence="this system does not say which libraries a process has loaded")
+        yield NotInspected(sentence="this system does not say which libraries a process has loaded")
         return
     compared = str.lower if linkage.format is Format.PE else str
     files = {compared(path): path for path in report.libraries}
@@ -67,7 +67,7 @@ def compare_report(report: ExtensionReport, linkage: Linkage, own: Set[str]) -> 
     yield from _find_differences(process, linkage, own, report.architecture)
     yield from _find_surplus(process, linkage, own, absent)
     for path in sorted(absent):
-        yield NotLooked(path=path, sentence="was not loaded, so its libraries were not compared")
+        yield NotInspected(path=path, sentence="was not loaded, so its libraries were not compared")
 
 
 def _find_differences(

@@ -9,7 +9,7 @@ from binary_checks.model import (
     Format,
     Linkage,
     MalformedObject,
-    NotLooked,
+    NotInspected,
     Package,
     TargetSystem,
     UnreadObject,
@@ -23,7 +23,7 @@ def find_unread(
     absent: str,
     formats: Collection[Format] = tuple(Format),
     concerns: Callable[[str], object] = bool,
-) -> Iterator[NotLooked]:
+) -> Iterator[NotInspected]:
     """Find the objects that nobody could read, among those whose path concerns the check.
 
     Raises NotApplicable, for the reason that ``absent`` gives, where there is none and the check
@@ -37,13 +37,13 @@ def find_unread(
         yield could_not_look(item)
 
 
-def could_not_look(item: MalformedObject | UnreadObject) -> NotLooked:
+def could_not_look(item: MalformedObject | UnreadObject) -> NotInspected:
     """Say of one object why nobody could read it."""
     too_large = isinstance(item, UnreadObject) and item.too_large
-    return NotLooked(path=item.path, sentence=item.reason, too_large=too_large)
+    return NotInspected(path=item.path, sentence=item.reason, too_large=too_large)
 
 
-def find_unloaded(linkage: Linkage, package: Package) -> Iterator[NotLooked]:
+def find_unloaded(linkage: Linkage, package: Package) -> Iterator[NotInspected]:
     """Find the objects that nobody could read, so that the linkage says nothing of them.
 
     And the platform tags for which nothing was loaded. Raises NotApplicable where the package has
@@ -59,8 +59,8 @@ def find_unloaded(linkage: Linkage, package: Package) -> Iterator[NotLooked]:
     )
 
 
-def find_unjudged(judged: Linkage | TargetSystem) -> Iterator[NotLooked]:
+def find_unjudged(judged: Linkage | TargetSystem) -> Iterator[NotInspected]:
     """Find the platform tags that another system stands for than the one judged."""
     name = judged.target if isinstance(judged, Linkage) else judged.name
     for tag in judged.unjudged:
-        yield NotLooked(sentence=f"{tag} was not judged: {name.partition(',')[0]} was")
+        yield NotInspected(sentence=f"{tag} was not judged: {name.partition(',')[0]} was")

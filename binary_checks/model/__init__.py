@@ -7,7 +7,7 @@ from binary_checks.model.device import (
     DeviceKind,
     DeviceTarget,
 )
-from binary_checks.model.findings import Finding, Note, NotLooked, Problem
+from binary_checks.model.findings import Finding, Note, NotInspected, Problem
 from binary_checks.model.gpu import (
     Answer,
     CudaReport,
@@ -103,7 +103,7 @@ __all__ = [
     "Member",
     "MissingVersion",
     "NeededVersion",
-    "NotLooked",
+    "NotInspected",
     "Note",
     "ObjectFile",
     "OpenedNames",

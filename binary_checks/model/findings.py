@@ -14,7 +14,7 @@ class Problem:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
-class NotLooked:
+class NotInspected:
     """One place where a check could not look, and why: never a pass.
 
     What is ``too_large`` for us to look at is a problem.
@@ -33,5 +33,5 @@ class Note:
     sentence: str
 
 
-Finding = str | Problem | NotLooked | Note
+Finding = str | Problem | NotInspected | Note
 """What a check may yield; a plain sentence is a problem of the object being judged."""

@@ -147,13 +147,13 @@ def _unreadable(package_file_name: str, reason: str) -> Verdict:
         check=UNREADABLE,
         family="contents",
         package=package_file_name,
-        looked=0,
+        inspected=0,
         problems=(Problem(sentence=reason),),
     )
 
 
 def _nothing_seen(check: Check[Any], package_file_name: str) -> Verdict:
-    return Verdict(check=check.id, family=check.family, package=package_file_name, looked=0)
+    return Verdict(check=check.id, family=check.family, package=package_file_name, inspected=0)
 
 
 class CheckItem(PackageItem):
@@ -174,7 +174,7 @@ class CheckItem(PackageItem):
         except NotApplicable as error:
             self._skip(Outcome.NOT_APPLICABLE, str(error))
         except Unavailable as error:
-            self._not_looked(str(error))
+            self._not_inspected(str(error))
         except PackageError as error:
             self._unreadable(_say_once(self.path.name, error))
         except GatherError as error:
@@ -192,7 +192,7 @@ class CheckItem(PackageItem):
     def _unreadable(self, reason: str) -> None:
         """Said once a package: the first check fails with it, the others could not look."""
         if self.path in self.state.unreadable:
-            self._not_looked(f"unreadable package: {reason}")
+            self._not_inspected(f"unreadable package: {reason}")
             return
         self.state.unreadable.add(self.path)
         verdict = _unreadable(self.path.name, reason)
@@ -214,8 +214,8 @@ class CheckItem(PackageItem):
         if verdict.problems:
             self.note(Outcome.FAILED, self.check.family, verdict=verdict)
             raise ProblemsFound(describe(verdict, advice(self.check)))
-        if verdict.not_looked:
-            self._not_looked(self._gap(verdict), verdict)
+        if verdict.not_inspected:
+            self._not_inspected(self._gap(verdict), verdict)
             raise ProblemsFound(self.failure)
         if verdict.accepted:
             self.note(Outcome.ACCEPTED, self.check.family, verdict=verdict)
@@ -226,13 +226,15 @@ class CheckItem(PackageItem):
     def _gap(self, verdict: Verdict) -> str:
         assert self.case is not None
         unread = len(self.case.unread)
-        counted = f" ({verdict.looked} of {verdict.looked + unread} objects read)" if unread else ""
+        counted = (
+            f" ({verdict.inspected} of {verdict.inspected + unread} objects read)" if unread else ""
+        )
         return gap(verdict) + counted
 
-    def _not_looked(self, reason: str, verdict: Verdict | None = None) -> None:
+    def _not_inspected(self, reason: str, verdict: Verdict | None = None) -> None:
         """Skip; or, where the family is required, remember the failure for runtest to raise."""
         if self.check.family not in self.state.ledger.required:
-            self._skip(Outcome.NOT_LOOKED, reason, verdict)
+            self._skip(Outcome.NOT_INSPECTED, reason, verdict)
         sentence = f"not inspected, but {self.check.family} is required: {reason}"
         known = verdict or _nothing_seen(self.check, self.path.name)
         verdict = replace(known, problems=(Problem(sentence=sentence),))

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 from binary_checks.judging import Accepted, Verdict, problem_line
 from binary_checks.lines import MOST, MOST_OF_A_RUN, cut, one_line
-from binary_checks.model import Note, NotLooked, Problem
+from binary_checks.model import Note, NotInspected, Problem
 
-_Finding = TypeVar("_Finding", Problem, NotLooked, Note)
+_Finding = TypeVar("_Finding", Problem, NotInspected, Note)
 
 
 class Outcome(str, Enum):
@@ -23,7 +23,7 @@ class Outcome(str, Enum):
     FAILED = "failed"
     ACCEPTED = "accepted"
     NOT_APPLICABLE = "not applicable"
-    NOT_LOOKED = "not inspected"
+    NOT_INSPECTED = "not inspected"
     ERROR = "error"
 
 
@@ -41,9 +41,9 @@ class Entry:
     expected_objects: int = 0  # how many the profile or the platform tag calls for
 
     @property
-    def looked(self) -> int:
+    def inspected(self) -> int:
         """How many subjects were judged."""
-        return self.verdict.looked if self.verdict else 0
+        return self.verdict.inspected if self.verdict else 0
 
     def to_json(self) -> dict[str, Any]:
         """Plain dictionaries, lists, strings and numbers."""
@@ -70,7 +70,7 @@ def _take_apart(value: Any) -> Any:
     return value
 
 
-def _row(finding: Accepted | Problem | NotLooked | Note) -> list[Any]:
+def _row(finding: Accepted | Problem | NotInspected | Note) -> list[Any]:
     if isinstance(finding, Accepted):
         return [*_row(finding.problem), finding.reason]
     return [getattr(finding, name) for name in finding.__slots__]
@@ -85,7 +85,7 @@ def _verdict(value: Mapping[str, Any]) -> Verdict:
                 Accepted(problem=Problem(path=path, sentence=sentence), reason=reason)
                 for path, sentence, reason in json.loads(value["accepted"])
             ),
-            "not_looked": tuple(_together(NotLooked, json.loads(value["not_looked"]))),
+            "not_inspected": tuple(_together(NotInspected, json.loads(value["not_inspected"]))),
             "notes": tuple(_together(Note, json.loads(value["notes"]))),
         }
     )
@@ -126,7 +126,7 @@ class Ledger:
             yield from _nothing_verified(node, by_node[node])
         for family in sorted(self.required):
             ours = [entry for entry in self.entries if entry.family == family]
-            if not any(entry.looked for entry in ours):
+            if not any(entry.inspected for entry in ours):
                 reasons = _most_common(e.reason for e in ours) or "no check of it was selected"
                 yield f"--binary-require {family}: nothing ran ({reasons})"
 
@@ -148,9 +148,9 @@ class Ledger:
         verdicts = [entry.verdict for entry in ours if entry.verdict]
         most: dict[str, int] = {}  # objects looked at, by package: its checks look at the same ones
         for entry in ours:
-            most[entry.node] = max(entry.looked, most.get(entry.node, 0))
+            most[entry.node] = max(entry.inspected, most.get(entry.node, 0))
         numbers = (
-            sum(1 for entry in ours if entry.looked),
+            sum(1 for entry in ours if entry.inspected),
             sum(most.values()),
             sum(len(verdict.problems) for verdict in verdicts),
             sum(len(verdict.accepted) for verdict in verdicts),
@@ -165,7 +165,7 @@ class Ledger:
             if entry.outcome in _WITHOUT_VERDICT:
                 told.setdefault((entry.outcome.value, entry.reason), []).append(entry)
             elif _has_gap(entry):
-                key = (Outcome.NOT_LOOKED.value, gap(entry.verdict))
+                key = (Outcome.NOT_INSPECTED.value, gap(entry.verdict))
                 told.setdefault(key, []).append(entry)
         gaps: list[str] = []
         # What does not apply is no gap: a line a family.
@@ -180,7 +180,7 @@ class Ledger:
             yield f"{Outcome.NOT_APPLICABLE.value}: {whose}{'; '.join(reasons)} ({families})"
         yield from gaps[:MOST_OF_A_RUN]
         if more := len(gaps[MOST_OF_A_RUN:]):
-            yield f"{Outcome.NOT_LOOKED.value}: and {more:,} more reasons"
+            yield f"{Outcome.NOT_INSPECTED.value}: and {more:,} more reasons"
 
     def _whose(self, entries: Iterable[Entry]) -> str:
         """The package that a line is about, where the run has several."""
@@ -206,7 +206,7 @@ _ROW_HEADINGS = (
 )
 
 
-_WITHOUT_VERDICT = (Outcome.NOT_APPLICABLE, Outcome.NOT_LOOKED, Outcome.ERROR)
+_WITHOUT_VERDICT = (Outcome.NOT_APPLICABLE, Outcome.NOT_INSPECTED, Outcome.ERROR)
 
 
 def _file_name(node: str) -> str:
@@ -214,22 +214,24 @@ def _file_name(node: str) -> str:
 
 
 def _has_gap(entry: Entry) -> bool:
-    return entry.outcome is Outcome.NOT_LOOKED or bool(entry.verdict and entry.verdict.not_looked)
+    return entry.outcome is Outcome.NOT_INSPECTED or bool(
+        entry.verdict and entry.verdict.not_inspected
+    )
 
 
 def gap(verdict: Verdict | None) -> str:
     """What a check that ran could not see, in one line; "" when it saw all."""
-    if verdict is None or not verdict.not_looked:
+    if verdict is None or not verdict.not_inspected:
         return ""
-    first = verdict.not_looked[0]
+    first = verdict.not_inspected[0]
     where = f"{first.path}: " if first.path else ""
-    more = len(verdict.not_looked) - 1
+    more = len(verdict.not_inspected) - 1
     return cut(one_line(f"{where}{first.sentence}")) + (f" (and {more} more)" if more else "")
 
 
 def _nothing_verified(node: str, entries: list[Entry]) -> Iterator[str]:
     name = _file_name(node)
-    if not any(entry.looked or entry.outcome is Outcome.FAILED for entry in entries):
+    if not any(entry.inspected or entry.outcome is Outcome.FAILED for entry in entries):
         reason = _most_common(entry.reason for entry in entries) or "no check of it was selected"
         yield f"{name}: nothing was verified ({reason})"
         return

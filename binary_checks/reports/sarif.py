@@ -78,7 +78,7 @@ def _notifications(entry: Entry) -> Iterator[dict[str, Any]]:
     """What a check could not inspect, and what is only worth knowing."""
     if entry.verdict is not None:
         for level, findings in (
-            ("warning", entry.verdict.not_looked),
+            ("warning", entry.verdict.not_inspected),
             ("note", entry.verdict.notes),
         ):
             for finding in findings:

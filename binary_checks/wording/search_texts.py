@@ -12,7 +12,7 @@ from binary_checks.model import (
     Kind,
     Linkage,
     Note,
-    NotLooked,
+    NotInspected,
     ObjectFile,
     Package,
     PeFile,
@@ -81,11 +81,11 @@ def spell_empty_elements(library: ObjectFile) -> str:
 def spell_lack(edge: Edge, linkage: Linkage, searched: str) -> Finding:
     """Say that nothing in sight brings the library; no problem where a required wheel may."""
     if edge.unknown:
-        return NotLooked(path=edge.path, sentence=f"needs {edge.needed}: {edge.unknown}")
+        return NotInspected(path=edge.path, sentence=f"needs {edge.needed}: {edge.unknown}")
     if may_be_brought(edge, linkage):
         guess = guess_distribution(edge.needed, linkage.requirements)
         whose = f", perhaps {guess}," if guess else ""
-        return NotLooked(
+        return NotInspected(
             path=edge.path,
             sentence=f"needs {edge.needed}, which a required wheel{whose} may bring ({searched}); "
             "give it with --binary-with",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from binary_checks.model import Ending, Finding, Note, NotLooked, Step
+from binary_checks.model import Ending, Finding, Note, NotInspected, Step
 
 # What the loader, the C library or the interpreter itself writes when something is badly wrong.
 # A package's own "cannot open shared object file" is no such text: optional plug-ins say that.
@@ -37,7 +37,9 @@ def describe_end(step: Step) -> str:
 def read_stderr(step: Step) -> Iterator[Finding]:
     """Tell the system's lines from the package's own, where the import alone can have written."""
     if step.finished:
-        yield NotLooked(sentence=f"import {step.name} shares its stderr with a process's bad end")
+        yield NotInspected(
+            sentence=f"import {step.name} shares its stderr with a process's bad end"
+        )
     elif step.outcome is Ending.OK:
         for line in find_fatal_lines(step.stderr):
             yield f"import {step.name} makes the system write: {line}"
@@ -56,11 +58,11 @@ def find_gil_modules(stderr: str) -> tuple[str, ...]:
     return tuple(sorted({match["name"] for match in re.finditer(_GIL_MODULE, stderr)}))
 
 
-def find_unfinished(steps: Iterable[Step]) -> Iterator[NotLooked]:
+def find_unfinished(steps: Iterable[Step]) -> Iterator[NotInspected]:
     """Name the imports that never came to their end: nothing that follows one was seen of them."""
     for step in steps:
         if step.outcome is not Ending.OK and not step.finished:
-            yield NotLooked(sentence=f"import {step.name} did not succeed")
+            yield NotInspected(sentence=f"import {step.name} did not succeed")
 
 
 def find_remark(stderr: str) -> str:
@@ -90,7 +92,7 @@ def find_stranger(step: Step, hashes: Mapping[str, str]) -> Iterator[Finding]:
     if step.outcome is not Ending.OK and not step.finished:
         return
     if not step.origin:
-        yield NotLooked(sentence=f"import {step.name} does not say which file it found")
+        yield NotInspected(sentence=f"import {step.name} does not say which file it found")
     elif step.origin not in hashes:
         yield f"import {step.name} finds {step.origin}, which is not of this package"
     elif not step.origin_sha256:

@@ -12,7 +12,7 @@ from binary_checks.model import (
     Format,
     Kind,
     MalformedObject,
-    NotLooked,
+    NotInspected,
     ObjectFile,
     Problem,
     Wheel,
@@ -82,13 +82,13 @@ def test_a_wheel_for_any_platform_names_no_architecture() -> None:
             list(hardening.wrong_architecture(_wheel("any", item)))
 
 
-def test_an_architecture_that_is_unknown_or_could_not_be_read_is_not_looked_at() -> None:
+def test_an_architecture_that_is_unknown_or_could_not_be_read_is_not_inspected() -> None:
     sentence = "the architecture that manylinux_2_17_sparc names is unknown to this check"
     package = _wheel("linux_x86_64.manylinux_2_17_sparc", elf_file(architecture="aarch64"))
-    assert list(hardening.wrong_architecture(package)) == [NotLooked(sentence=sentence)]
+    assert list(hardening.wrong_architecture(package)) == [NotInspected(sentence=sentence)]
     broken = MalformedObject(path="demo/a.so", format=Format.PE, offset=64, reason="cut")
     assert list(hardening.wrong_architecture(wheel(malformed=(broken,)))) == [
-        NotLooked(path="demo/a.so", sentence="cut")
+        NotInspected(path="demo/a.so", sentence="cut")
     ]
 
 

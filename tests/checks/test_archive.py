@@ -15,7 +15,7 @@ from binary_checks.checks.archive import (
     uninstallable_member,
     unreadable_member,
 )
-from binary_checks.model import NotLooked, Problem, RecordRow, Wheel
+from binary_checks.model import NotInspected, Problem, RecordRow, Wheel
 from fixtures.values import member, record_row, wheel
 
 RECORD = "demo-1.0.dist-info/RECORD"
@@ -171,18 +171,18 @@ def test_hexadecimal_hashes_are_one_problem() -> None:
     ]
 
 
-def test_a_hash_of_another_kind_is_not_looked_at() -> None:
+def test_a_hash_of_another_kind_is_not_inspected() -> None:
     row = RecordRow(path="demo/__init__.py", hash="sha512=x", size=0)
-    assert [type(finding) for finding in record_is_wrong(with_rows(row))] == [NotLooked]
+    assert [type(finding) for finding in record_is_wrong(with_rows(row))] == [NotInspected]
 
 
-def test_a_member_that_was_not_read_is_not_looked_at() -> None:
+def test_a_member_that_was_not_read_is_not_inspected() -> None:
     package = wheel(members=[member()])
     unread = tuple(
         member(sha256="") if item.path == "demo/__init__.py" else item for item in package.members
     )
     findings = list(record_is_wrong(replace(package, members=unread)))
-    assert [type(finding) for finding in findings] == [NotLooked]
+    assert [type(finding) for finding in findings] == [NotInspected]
 
 
 def test_a_record_that_signs_itself_is_a_problem() -> None:

@@ -17,7 +17,7 @@ from binary_checks.checks.contents import (
     wheel_too_large,
 )
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Format, InstalledPackage, NotLooked, Problem, UnreadObject
+from binary_checks.model import Format, InstalledPackage, NotInspected, Problem, UnreadObject
 from fixtures.values import elf_file, member, pe_file, wheel
 
 
@@ -159,9 +159,9 @@ def test_packages_have_limits_by_their_names_of_which_the_first_counts() -> None
     assert list(wheel_too_large(large, limit=10, limits=limits)) == []
 
 
-def test_without_a_limit_nothing_is_looked_at() -> None:
+def test_without_a_limit_nothing_is_inspected() -> None:
     (finding,) = wheel_too_large(wheel(size=10))
-    assert isinstance(finding, NotLooked)
+    assert isinstance(finding, NotInspected)
     assert not wheel_too_large.enabled
 
 

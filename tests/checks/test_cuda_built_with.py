@@ -8,7 +8,15 @@ import pytest
 
 from binary_checks.checks.cuda.built_with import cuda_libraries_disagree, cuda_part_missing
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Answer, CudaReport, Ending, LibraryVersions, Note, NotLooked, Step
+from binary_checks.model import (
+    Answer,
+    CudaReport,
+    Ending,
+    LibraryVersions,
+    Note,
+    NotInspected,
+    Step,
+)
 from fixtures.values import wheel
 
 VERSION, MAGMA, NCCL = "demo.cuda", "demo.has_magma", "demo.has_nccl()"
@@ -69,10 +77,10 @@ def test_what_could_not_be_asked_is_a_gap() -> None:
     dead = report(step=Step(name="demo", outcome=Ending.CRASHED), stage="import demo")
     ended = "was not asked: the process ended after import demo"
     assert list(cuda_part_missing(dead, version=VERSION, parts={"magma": MAGMA})) == [
-        NotLooked(sentence=f"{MAGMA} {ended}")
+        NotInspected(sentence=f"{MAGMA} {ended}")
     ]
     assert list(cuda_libraries_disagree(dead, PINNED)) == [
-        NotLooked(sentence=f"the version of each library {ended}")
+        NotInspected(sentence=f"the version of each library {ended}")
     ]
 
 
@@ -113,8 +121,8 @@ def test_cuda_libraries_disagree_is_quiet_when_they_agree() -> None:
 def test_a_version_that_nobody_tells_is_a_gap() -> None:
     asked = {"cudnn": "demo.cudnn()", "nccl": "demo.nccl()"}
     assert list(cuda_libraries_disagree(libraries(compiled="9.1.0"), wheel(), compiled=asked)) == [
-        NotLooked(sentence="nccl: the package does not say what it was built with"),
-        NotLooked(sentence="cudnn: it is neither loaded nor installed"),
+        NotInspected(sentence="nccl: the package does not say what it was built with"),
+        NotInspected(sentence="cudnn: it is neither loaded nor installed"),
     ]
     none = report(versions_step=Step(name="versions"))
     with pytest.raises(NotApplicable, match="loads none of NVIDIA's libraries"):

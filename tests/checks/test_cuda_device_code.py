@@ -24,7 +24,7 @@ from binary_checks.model import (
     Format,
     Kind,
     MalformedObject,
-    NotLooked,
+    NotInspected,
     Package,
     Problem,
     StaticArchive,
@@ -156,7 +156,7 @@ def test_exempt_libraries_are_not_judged() -> None:
 def test_a_container_of_which_not_all_is_known_neither_fails_nor_passes() -> None:
     doubtful = package(("sm_80 unknown:", 2), reason="entries of an unknown kind or version")
     gap = "2 containers, first at offset 0: entries of an unknown kind or version"
-    unknown = [NotLooked(path=PATH, sentence=gap)]
+    unknown = [NotInspected(path=PATH, sentence=gap)]
     assert list(missing_gpu_architecture(doubtful, expected=("sm_90",))) == unknown
     assert list(missing_gpu_architecture(doubtful, expected=("sm_80",))) == []
     assert list(unexpected_gpu_architecture(doubtful, allowed=("sm_80",))) == unknown
@@ -167,7 +167,7 @@ def test_a_container_of_which_not_all_is_known_neither_fails_nor_passes() -> Non
 def test_a_file_of_which_nothing_is_known_passes_no_check() -> None:
     newer = package(("unknown:", 2), reason="a container of version 7")
     gap = "2 containers, first at offset 0: a container of version 7"
-    assert judge_all(newer) == [NotLooked(path=PATH, sentence=gap)] * 5
+    assert judge_all(newer) == [NotInspected(path=PATH, sentence=gap)] * 5
 
 
 def test_what_was_not_read_whole_is_a_gap_and_no_fault_of_the_package() -> None:
@@ -176,7 +176,7 @@ def test_what_was_not_read_whole_is_a_gap_and_no_fault_of_the_package() -> None:
     found = (*containers(("sm_90 ptx:sm_90", 1)), rest)
     built = wheel(objects=(elf_file(PATH, device_containers=found),))
     gap = f"what follows offset 4096 was not read: {reason}"
-    assert judge_all(built) == [NotLooked(path=PATH, sentence=gap)] * 5
+    assert judge_all(built) == [NotInspected(path=PATH, sentence=gap)] * 5
 
 
 def test_containers_of_too_many_sets_of_targets_pass_no_check() -> None:
@@ -185,7 +185,7 @@ def test_containers_of_too_many_sets_of_targets_pass_no_check() -> None:
     found = (*containers(("sm_90 ptx:sm_90", 1)), alike)
     built = wheel(objects=(elf_file(PATH, device_containers=found),))
     gap = f"9 containers, first at offset 4096: {reason}"
-    assert judge_all(built) == [NotLooked(path=PATH, sentence=gap)] * 5
+    assert judge_all(built) == [NotInspected(path=PATH, sentence=gap)] * 5
 
 
 def test_a_compressed_bundle_for_amd_says_nothing_of_nvidia() -> None:
@@ -209,7 +209,7 @@ def judge_all(built: Package) -> list[Finding]:
 def test_behind_broken_device_code_nothing_passes() -> None:
     broken = package(("sm_90", 1), device_faults=(FAULT,))
     (found,) = missing_gpu_architecture(broken, expected=("sm_90",))
-    assert isinstance(found, NotLooked)
+    assert isinstance(found, NotInspected)
     assert found.sentence.startswith("what follows offset 640 may be missing: bytes that are")
 
 
@@ -277,10 +277,10 @@ def test_each_place_at_which_device_code_contradicts_itself_is_told() -> None:
         list(malformed_device_code(wheel(objects=(elf_file(),))))
 
 
-def test_a_file_that_nobody_could_read_is_not_looked_at() -> None:
+def test_a_file_that_nobody_could_read_is_not_inspected() -> None:
     item = MalformedObject(path=PATH, format=Format.ELF, offset=0, reason="cut off")
     unread = wheel(malformed=(item,))
-    gap = [NotLooked(path=PATH, sentence="cut off")]
+    gap = [NotInspected(path=PATH, sentence="cut off")]
     assert list(malformed_device_code(unread)) == gap
     assert list(missing_gpu_architecture(unread, expected=("sm_90",))) == gap
 

@@ -6,7 +6,7 @@ import pytest
 
 from binary_checks.checks.cuda.drivers import driver_library_in_layout, driver_library_needed
 from binary_checks.errors import NotApplicable
-from binary_checks.model import ElfFile, Finding, Linkage, Note, NotLooked, ObjectFile, Problem
+from binary_checks.model import ElfFile, Finding, Linkage, Note, NotInspected, ObjectFile, Problem
 from fixtures.linking import EXTENSION, GLIBC, dll, library, link, needs, target, windows
 from fixtures.values import elf_file, pe_file, symbols, wheel
 
@@ -111,7 +111,7 @@ def test_a_driver_that_a_profile_promises_is_still_not_everywhere() -> None:
 
 def test_what_was_not_given_may_need_the_driver() -> None:
     (finding,) = judge(extension("libcublas.so.12", rpath=("$ORIGIN/../nvidia/cublas/lib",)))
-    assert isinstance(finding, NotLooked)
+    assert isinstance(finding, NotInspected)
     assert finding.sentence.startswith("what libcublas.so.12 needs in turn, perhaps the driver")
 
 

@@ -5,7 +5,7 @@ import pytest
 from binary_checks.checks.cuda.hijacking import hijackable_library
 from binary_checks.errors import NotApplicable
 from binary_checks.loaders import simulate
-from binary_checks.model import ElfFile, Finding, Note, NotLooked, Package, Problem
+from binary_checks.model import ElfFile, Finding, Note, NotInspected, Package, Problem
 from fixtures.linking import EXTENSION, GLIBC, dll, extension, library, link, target, windows
 from fixtures.values import symbols, wheel
 
@@ -87,7 +87,7 @@ def test_how_a_required_library_finds_others_is_not_known() -> None:
     linkage = simulate(wheel(objects=(module,)), target(), requirements=("nvidia-cusparse-cu12",))
     problem, gap = hijackable_library(linkage, wheel(objects=(module,)))
     assert isinstance(problem, Problem)
-    assert isinstance(gap, NotLooked)
+    assert isinstance(gap, NotInspected)
     assert gap.sentence.startswith("what libcusparse.so.12 looks for in turn is not known")
 
 

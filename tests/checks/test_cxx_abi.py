@@ -15,7 +15,7 @@ from binary_checks.model import (
     Format,
     Kind,
     MalformedObject,
-    NotLooked,
+    NotInspected,
     ObjectFile,
     Problem,
     UnreadObject,
@@ -130,14 +130,14 @@ def test_the_slices_of_a_fat_object_do_not_count_twice() -> None:
     assert list(cxx_abi.mixed_cxx_abi(wheel(objects=objects))) == []
 
 
-def test_what_could_not_be_read_is_not_looked_at() -> None:
+def test_what_could_not_be_read_is_not_inspected() -> None:
     package = wheel(
         malformed=(
             MalformedObject(path="demo/a.so", format=Format.MACHO, offset=0, reason="cut short"),
         ),
         unread=(UnreadObject(path="demo.libs/b.so", format=Format.ELF, reason="too large"),),
     )
-    gap = NotLooked(path="demo/a.so", sentence="cut short")
+    gap = NotInspected(path="demo/a.so", sentence="cut short")
     assert list(cxx_abi.mixed_cxx_abi(package)) == [gap]
     assert next(cxx_abi.unexpected_cxx_abi(package, expected=True)) == gap
 
@@ -153,7 +153,7 @@ def test_a_package_with_nothing_of_its_own_is_not_applicable() -> None:
 def test_no_evidence_is_no_pass() -> None:
     package = _package(_library("a.so", *NEUTRAL))
     assert list(cxx_abi.unexpected_cxx_abi(package, expected=True, namespaces=("c10",))) == [
-        NotLooked(sentence="fewer than 2 symbols in c10 tell the C++ ABI: 0")
+        NotInspected(sentence="fewer than 2 symbols in c10 tell the C++ ABI: 0")
     ]
 
 
@@ -161,7 +161,7 @@ def test_the_profile_says_how_much_evidence_is_enough() -> None:
     package = _package(_library("a.so", *NEW))
     assert list(cxx_abi.unexpected_cxx_abi(package, expected=True, at_least=3)) == []
     assert list(cxx_abi.unexpected_cxx_abi(package, expected=True, at_least=4)) == [
-        NotLooked(
+        NotInspected(
             sentence="fewer than 4 symbols in the package's own namespaces tell the C++ ABI: 3"
         )
     ]

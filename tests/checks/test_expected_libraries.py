@@ -16,7 +16,7 @@ from binary_checks.model import (
     Finding,
     Format,
     MalformedObject,
-    NotLooked,
+    NotInspected,
     ObjectFile,
     Problem,
 )
@@ -64,7 +64,7 @@ def test_other_exports_and_banned_imports_are_quiet() -> None:
     assert list(banned_export(library)) != []
 
 
-def test_an_object_that_was_not_read_was_not_looked_at() -> None:
+def test_an_object_that_was_not_read_was_not_inspected() -> None:
     broken = MalformedObject(path="demo/y.so", format=Format.ELF, offset=0, reason="cut")
     package = wheel(objects=[elf_file()], malformed=[broken])
     for found in (
@@ -72,7 +72,7 @@ def test_an_object_that_was_not_read_was_not_looked_at() -> None:
         list(absent_library(package, required={"ELF": ("demo/*",)})),
         list(unexpected_search_path(package, expected={"demo/*": ("",)})),
     ):
-        assert found == [NotLooked(path="demo/y.so", sentence="cut")]
+        assert found == [NotInspected(path="demo/y.so", sentence="cut")]
 
 
 def test_a_required_library_that_is_absent_is_a_problem() -> None:
@@ -153,7 +153,7 @@ def test_the_rpaths_of_a_mach_o_are_judged_too() -> None:
 
 def test_globs_that_nothing_matches_are_no_pass() -> None:
     assert judge_path(elf_file("other/x.so")) == [
-        NotLooked(sentence="no object is at demo/lib/* or demo/bin/*")
+        NotInspected(sentence="no object is at demo/lib/* or demo/bin/*")
     ]
 
 
@@ -162,11 +162,11 @@ def test_a_package_without_search_paths_is_not_for_this_check() -> None:
         judge_path(pe_file())
 
 
-def test_without_an_expectation_nothing_was_looked_at() -> None:
+def test_without_an_expectation_nothing_was_inspected() -> None:
     package = wheel(objects=[elf_file()])
     for found in (
         *banned_library(package),
         *absent_library(package),
         *unexpected_search_path(package),
     ):
-        assert isinstance(found, NotLooked)
+        assert isinstance(found, NotInspected)

@@ -12,7 +12,7 @@ from binary_checks.checks.expected.releases import (
     unexpected_version_label,
 )
 from binary_checks.errors import NotApplicable
-from binary_checks.model import NotLooked, Problem
+from binary_checks.model import NotInspected, Problem
 from fixtures.values import wheel
 
 PUBLISHED = r"cp3\d+-cp3\d+t?-(manylinux_2_28_x86_64|win_amd64)"
@@ -86,6 +86,6 @@ def test_expected_tags_are_quiet() -> None:
     assert list(unexpected_tag(package, expected=PUBLISHED)) == []
 
 
-def test_without_an_expectation_nothing_was_looked_at() -> None:
+def test_without_an_expectation_nothing_was_inspected() -> None:
     for found in (*unexpected_tag(wheel()), *unexpected_version_label(wheel())):
-        assert isinstance(found, NotLooked)
+        assert isinstance(found, NotInspected)

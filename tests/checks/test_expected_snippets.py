@@ -8,7 +8,7 @@ import pytest
 
 from binary_checks.checks.expected.own_snippets import snippet_fails
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Ending, Finding, Note, NotLooked, Problem, Step
+from binary_checks.model import Ending, Finding, Note, NotInspected, Problem, Step
 from binary_checks.model.snippet_report import SnippetReport, SnippetRun
 
 CODE = {"blas": "import demo; assert demo.blas"}
@@ -60,7 +60,7 @@ def test_a_good_end_and_the_right_words_are_quiet() -> None:
 
 def test_what_a_snippet_could_not_look_at_is_no_pass() -> None:
     assert judge(ran(unavailable="no compiler here"), prints={"blas": "True"}) == [
-        NotLooked(sentence="snippet blas: no compiler here")
+        NotInspected(sentence="snippet blas: no compiler here")
     ]
 
 
@@ -82,12 +82,12 @@ def test_where_no_snippet_is_for_this_system_the_check_is_not_for_it_either() ->
         judge(report, only={"blas": ("linux-*",)})
 
 
-def test_without_a_snippet_nothing_was_looked_at() -> None:
+def test_without_a_snippet_nothing_was_inspected() -> None:
     (found,) = snippet_fails(SnippetReport(python="CPython", system="linux-x86_64"))
-    assert isinstance(found, NotLooked)
+    assert isinstance(found, NotInspected)
 
 
 def test_an_expectation_of_no_snippet_is_told() -> None:
     assert judge(ran(), prints={"bals": "True"}, only={"blsa": ("linux-*",)}) == [
-        NotLooked(sentence="the profile has no snippet bals, blsa")
+        NotInspected(sentence="the profile has no snippet bals, blsa")
     ]

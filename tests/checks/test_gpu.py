@@ -23,7 +23,7 @@ from binary_checks.model import (
     LibraryVersions,
     Measurement,
     Note,
-    NotLooked,
+    NotInspected,
     Step,
 )
 from fixtures.values import wheel
@@ -77,9 +77,9 @@ def test_gpu_work_fails_is_quiet_when_every_step_succeeds() -> None:
 
 def test_a_step_that_the_host_cannot_take_is_a_gap() -> None:
     lacking = report(Step(name="compilation"), untried=(("compilation", "no C compiler"),))
-    gap = NotLooked(sentence="compilation: no C compiler")
+    gap = NotInspected(sentence="compilation: no C compiler")
     assert list(gpu_work_fails(lacking)) == [SEEN, gap]
-    assert NotLooked(sentence="the profile names no step: steps, snippets") in list(
+    assert NotInspected(sentence="the profile names no step: steps, snippets") in list(
         gpu_work_fails(report())
     )
 
@@ -123,13 +123,13 @@ def test_gpu_without_code_fires_when_no_code_is_for_the_device(name: str) -> Non
 def test_a_device_of_unknown_capability_is_a_gap() -> None:
     dumb = report(host=GpuHost(devices=(GpuDevice(name="X"),)), architectures=("sm_90",))
     assert list(gpu_without_code(dumb, architectures="demo.archs()")) == [
-        NotLooked(sentence="device 0: the driver does not say what it can run")
+        NotInspected(sentence="device 0: the driver does not say what it can run")
     ]
 
 
 def test_architectures_that_were_not_told_are_a_gap() -> None:
     assert list(gpu_without_code(report(), architectures="demo.archs()")) == [
-        NotLooked(sentence="demo.archs() gave no list")
+        NotInspected(sentence="demo.archs() gave no list")
     ]
     with pytest.raises(NotApplicable):
         list(gpu_without_code(report()))
@@ -173,17 +173,17 @@ def test_gpu_result_differs_is_quiet_within_the_bounds() -> None:
 def test_results_that_nobody_came_to_are_gaps() -> None:
     failed = Step(name="svd", outcome=Ending.RAISED)
     assert list(gpu_result_differs(report(failed))) == [
-        NotLooked(sentence="no step came to a result"),
-        NotLooked(sentence="svd did not succeed, which gpu-work-fails says"),
+        NotInspected(sentence="no step came to a result"),
+        NotInspected(sentence="svd did not succeed, which gpu-work-fails says"),
     ]
     assert list(gpu_result_differs(measured("fft", complex64=0.0))) == [
-        NotLooked(sentence="fft: no bound for complex64")
+        NotInspected(sentence="fft: no bound for complex64")
     ]
     for check in (first_kernel_late, gpu_left_out, gpu_memory_kept):
         step = {"first_kernel_late": "first_kernel", "gpu_left_out": "every_device"}
         dead = report(Step(name=step.get(check.__name__, "memory"), outcome=Ending.RAISED))
         (gap,) = check(dead)
-        assert isinstance(gap, NotLooked)
+        assert isinstance(gap, NotInspected)
         with pytest.raises(NotApplicable, match="does not have the step"):
             list(check(report()))
 
@@ -232,11 +232,11 @@ def test_gpu_libraries_disagree_is_quiet_when_they_agree() -> None:
 def test_a_version_that_nobody_tells_is_a_gap() -> None:
     silent = loading(compiled="9.1.0")
     assert list(gpu_libraries_disagree(silent, wheel())) == [
-        NotLooked(sentence="cudnn: it is not loaded, or does not say its version")
+        NotInspected(sentence="cudnn: it is not loaded, or does not say its version")
     ]
     asked = {"nccl": "demo.nccl()"}
     assert list(gpu_libraries_disagree(loading(loaded="9.1.0"), wheel(), compiled=asked)) == [
-        NotLooked(sentence="nccl: the package does not say what it was built with")
+        NotInspected(sentence="nccl: the package does not say what it was built with")
     ]
     with pytest.raises(NotApplicable):
         list(gpu_libraries_disagree(report(), wheel()))

@@ -13,7 +13,7 @@ from binary_checks.checks.linkage.needed_libraries import (
     missing_search_directory,
     needed_name_with_slash,
 )
-from binary_checks.model import Edge, ElfFile, Kind, Linkage, NotLooked, Problem, Rule
+from binary_checks.model import Edge, ElfFile, Kind, Linkage, NotInspected, Problem, Rule
 from fixtures.linking import EXTENSION, extension, library, link, target
 from fixtures.values import wheel
 
@@ -75,12 +75,12 @@ def test_a_file_without_a_search_path_is_told_apart_from_one_whose_path_leads_aw
         ("_ops.so", ("nvidia-cudnn-cu13",), ""),
     ],
 )
-def test_a_library_that_a_required_wheel_may_bring_is_not_looked_at(
+def test_a_library_that_a_required_wheel_may_bring_is_not_inspected(
     needed: str, requirements: tuple[str, ...], whose: str
 ) -> None:
     subject = linkage(*requirements, needed=needed, searched=("nvidia/lib",), leaves_package=True)
     assert list(missing_library(subject, NONE)) == [
-        NotLooked(
+        NotInspected(
             path="demo/a.so",
             sentence=f"needs {needed}, which a required wheel{whose} may bring "
             "(searched nvidia/lib/); give it with --binary-with",
@@ -92,7 +92,7 @@ def test_a_given_wheel_of_another_version_is_told() -> None:
     loaded = linkage(resolved="system:libx.so.1")
     subject = replace(loaded, refused=("numpy 1.26, where numpy>=2 is required",))
     assert list(missing_library(subject, NONE)) == [
-        NotLooked(
+        NotInspected(
             sentence="was given numpy 1.26, where numpy>=2 is required: it was left out; "
             "give one that fits with --binary-with"
         )

@@ -18,7 +18,7 @@ from binary_checks.model import (
     Kind,
     MachOFile,
     Note,
-    NotLooked,
+    NotInspected,
     Problem,
     Symbol,
     Symbols,
@@ -65,9 +65,9 @@ def test_a_system_library_of_later_systems_is_told_with_them() -> None:
     ]
 
 
-def test_a_system_library_that_no_list_has_is_not_looked_at() -> None:
+def test_a_system_library_that_no_list_has_is_not_inspected() -> None:
     (finding,) = judge(missing_library, mac("/usr/lib/libodd.dylib"))
-    assert isinstance(finding, NotLooked)
+    assert isinstance(finding, NotInspected)
 
 
 def test_weak_needs_and_other_peoples_paths_are_not_missing_here() -> None:
@@ -138,7 +138,7 @@ def test_code_that_decides_at_run_time_is_told_as_the_reason() -> None:
     linkage = simulate(package, windows())
     assert list(load_order_dependent(linkage, package)) == []
     assert list(missing_library(linkage, package)) == [
-        NotLooked(
+        NotInspected(
             path=WIN,
             sentence="needs a.dll: demo/__init__.py decides at run time where DLLs are looked for",
         )
@@ -155,9 +155,9 @@ def test_a_program_whose_libraries_path_may_lead_to_is_noted() -> None:
     )
 
 
-def test_what_a_required_distribution_may_bring_is_not_looked_at() -> None:
+def test_what_a_required_distribution_may_bring_is_not_inspected() -> None:
     package = wheel(objects=[win("torch_cpu.dll", "c10.dll")], members=[member("demo/__init__.py")])
-    for requirements, kind in ((("torch",), NotLooked), (("numpy",), Problem)):
+    for requirements, kind in ((("torch",), NotInspected), (("numpy",), Problem)):
         linkage = simulate(package, windows(), requirements=requirements)
         assert [type(found) for found in missing_library(linkage, package)] == [kind, kind]
 

@@ -10,7 +10,7 @@ from packaging.tags import mac_platforms
 from binary_checks.checks.macos import loading as macos
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.macos_tags import parse_mac_tag
-from binary_checks.model import Dependency, Kind, MachOFile, Note, NotLooked, Problem, Wheel
+from binary_checks.model import Dependency, Kind, MachOFile, Note, NotInspected, Problem, Wheel
 from fixtures.values import elf_file, macho_file, member, wheel
 
 
@@ -86,14 +86,14 @@ def test_what_tags_cannot_say_since_macos_11_is_noted_unless_it_shall_count() ->
 def test_code_that_says_no_macos_is_not_passed(minimum: str) -> None:
     library = macho_file(minimum_os=minimum, architecture="aarch64")
     assert list(macos.minimum_os_above_tag(library, _wheel("macosx_11_0_arm64"))) == [
-        NotLooked(sentence="its arm64 code does not say which macOS it is built for")
+        NotInspected(sentence="its arm64 code does not say which macOS it is built for")
     ]
 
 
 def test_a_tag_of_unknown_make_is_not_passed() -> None:
     library = macho_file(minimum_os="11.0")
     assert list(macos.minimum_os_above_tag(library, _wheel("macosx_11_0_riscv64"))) == [
-        NotLooked(sentence="what macosx_11_0_riscv64 promises is unknown to this check")
+        NotInspected(sentence="what macosx_11_0_riscv64 promises is unknown to this check")
     ]
 
 

@@ -21,7 +21,7 @@ from binary_checks.model import (
     Format,
     Kind,
     MalformedObject,
-    NotLooked,
+    NotInspected,
     Problem,
     UnreadObject,
 )
@@ -95,9 +95,9 @@ def test_the_expected_version_counts_its_local_label() -> None:
     ]
 
 
-def test_without_an_expected_version_nothing_is_looked_at() -> None:
+def test_without_an_expected_version_nothing_is_inspected() -> None:
     (finding,) = unexpected_version(wheel())
-    assert isinstance(finding, NotLooked)
+    assert isinstance(finding, NotInspected)
     assert not unexpected_version.enabled
 
 
@@ -158,10 +158,10 @@ def test_executables_and_helpers_in_an_any_wheel_are_quiet() -> None:
     assert list(native_code_in_any_wheel(wheel(objects=[extension()]))) == []
 
 
-def test_an_object_that_was_not_read_is_not_looked_at() -> None:
+def test_an_object_that_was_not_read_is_not_inspected() -> None:
     package = wheel(ANY, unread=(UNREAD,))
     assert list(native_code_in_any_wheel(package)) == [
-        NotLooked(path="demo/_native.pyd", sentence="PE not read: PE is not read yet")
+        NotInspected(path="demo/_native.pyd", sentence="PE not read: PE is not read yet")
     ]
 
 
@@ -192,9 +192,9 @@ def test_a_library_wheel_may_be_pure() -> None:
     assert list(extension_in_purelib(wheel(objects=[library], wheel=PURE))) == []
 
 
-def test_an_unread_extension_in_purelib_is_not_looked_at() -> None:
+def test_an_unread_extension_in_purelib_is_not_inspected() -> None:
     package = wheel(unread=(UNREAD,), wheel=PURE)
-    assert [type(finding) for finding in extension_in_purelib(package)] == [NotLooked]
+    assert [type(finding) for finding in extension_in_purelib(package)] == [NotInspected]
     assert list(extension_in_purelib(wheel(unread=(UNREAD,)))) == []
 
 
@@ -233,7 +233,7 @@ def test_an_unread_extension_is_judged_by_its_name() -> None:
         path="demo/a.cpython-310-x86_64-linux-gnu.so", format=Format.ELF, offset=0, reason="short"
     )
     findings = list(foreign_extension_suffix(wheel(malformed=(broken,), unread=(UNREAD,))))
-    assert [type(finding) for finding in findings] == [Problem, NotLooked]
+    assert [type(finding) for finding in findings] == [Problem, NotInspected]
 
 
 def test_a_version_of_thousands_of_digits_is_one_that_disagrees() -> None:

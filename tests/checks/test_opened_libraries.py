@@ -7,7 +7,7 @@ from binary_checks.errors import NotApplicable
 from binary_checks.model import (
     Finding,
     Note,
-    NotLooked,
+    NotInspected,
     ObjectFile,
     OpenedNames,
     Package,
@@ -115,7 +115,7 @@ def test_an_interpreters_library_is_the_interpreters_matter() -> None:
 def test_strings_that_were_not_all_searched_are_no_pass() -> None:
     item = library(EXTENSION, opened=opens(unread="12 bytes of its read-only data were not kept"))
     assert judge(item) == [
-        NotLooked(
+        NotInspected(
             path=EXTENSION,
             sentence="the names that it opens libraries by: 12 bytes of its read-only data were "
             "not kept",

@@ -16,7 +16,7 @@ from binary_checks.model import (
     Format,
     Interpreter,
     MalformedObject,
-    NotLooked,
+    NotInspected,
     ObjectFile,
     Problem,
     Symbol,
@@ -71,28 +71,28 @@ def test_another_extension_may_use_all_of_its_python() -> None:
         judge(elf_file(imports=symbols("PyRun_String")), name=name)
 
 
-def test_an_object_that_promises_and_could_not_be_read_is_not_looked_at() -> None:
+def test_an_object_that_promises_and_could_not_be_read_is_not_inspected() -> None:
     unread = tuple(
         UnreadObject(path=path, format=Format.ELF, reason="too large")
         for path in (PATH, "demo/other.so")
     )
     package = wheel("demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl", unread=unread)
     assert list(unstable_symbol(package, link(), SYSTEM)) == [
-        NotLooked(path=PATH, sentence="too large")
+        NotInspected(path=PATH, sentence="too large")
     ]
 
 
 def test_a_tag_beside_the_judged_one_is_said_once() -> None:
     on = replace(SYSTEM, unjudged=("macosx_11_0_arm64",))
     assert list(unstable_symbol(wheel(ABI3, objects=(elf_file(PATH),)), link(), on)) == [
-        NotLooked(sentence="macosx_11_0_arm64 was not judged: manylinux_2_17_x86_64 was")
+        NotInspected(sentence="macosx_11_0_arm64 was not judged: manylinux_2_17_x86_64 was")
     ]
 
 
-def test_an_object_that_the_judged_platform_does_not_load_is_not_looked_at() -> None:
+def test_an_object_that_the_judged_platform_does_not_load_is_not_inspected() -> None:
     stable = macho_file("demo/b.abi3.so", imports=symbols("PyLong_FromLong"))
     (finding,) = judge(macho_file(PATH, imports=symbols("PyRun_String")), stable)
-    assert isinstance(finding, NotLooked)
+    assert isinstance(finding, NotInspected)
     assert "manylinux_2_17_x86_64, which was judged, loads no Mach-O" in finding.sentence
 
 
@@ -113,7 +113,7 @@ def test_symbols_that_a_library_of_the_package_defines_are_not_pythons() -> None
 
 def test_where_a_library_is_not_there_nobody_knows_whose_symbol_it_is() -> None:
     (finding,) = judge(library(PATH, "libshiboken6.so", imports=symbols("PyRun_String")))
-    assert isinstance(finding, NotLooked)
+    assert isinstance(finding, NotInspected)
 
 
 def asks(*names: str, of: str = "") -> Symbols:
@@ -168,11 +168,11 @@ def test_the_stable_abi_is_bound_to_no_kind_of_python() -> None:
         threads("demo/a.abi3.so", "_Py_Dealloc")
 
 
-def test_a_module_that_could_not_be_read_is_not_looked_at() -> None:
+def test_a_module_that_could_not_be_read_is_not_inspected() -> None:
     path = "demo/a.cpython-313-x86_64-linux-gnu.so"
     broken = MalformedObject(path=path, format=Format.ELF, offset=0, reason="cut short")
     assert list(free_threading_mixture(wheel(malformed=(broken,)))) == [
-        NotLooked(path=path, sentence="cut short")
+        NotInspected(path=path, sentence="cut short")
     ]
 
 

@@ -11,7 +11,7 @@ from binary_checks.model import (
     Format,
     Interpreter,
     Linkage,
-    NotLooked,
+    NotInspected,
     ObjectFile,
     PeFile,
     Problem,
@@ -94,7 +94,7 @@ def test_on_macos_a_flat_symbol_may_be_a_librarys_that_is_loaded_too() -> None:
     assert judge_on("macosx_11_0_arm64", subject, linkage=linkage) == []
 
 
-@pytest.mark.parametrize(("partly", "found"), [("", NotLooked), ("macOS 13 and later", Problem)])
+@pytest.mark.parametrize(("partly", "found"), [("", NotInspected), ("macOS 13 and later", Problem)])
 def test_a_missing_library_raises_doubt_unless_it_is_the_systems(
     partly: str, found: type[object]
 ) -> None:

@@ -20,13 +20,13 @@ from binary_checks.model import (
     Ending,
     ImportReport,
     Note,
-    NotLooked,
+    NotInspected,
     Step,
 )
 from fixtures.values import member, wheel
 
 PYTHON = "CPython 3.11.7"
-UNFINISHED = NotLooked(sentence="import demo did not succeed")
+UNFINISHED = NotInspected(sentence="import demo did not succeed")
 
 
 GIL_WARNING = (
@@ -67,7 +67,7 @@ def test_import_fails_does_not_look_at_what_needs_an_extra() -> None:
     report = imported("blackd", outcome=Ending.RAISED, missing_module="aiohttp.web")
     needs = requiring("aiohttp>=3 ; extra == 'd'", "click", "@@ nonsense")
     sentence = "import blackd needs aiohttp.web, which only an extra requires"
-    assert list(import_fails(report, needs)) == [NotLooked(sentence=sentence)]
+    assert list(import_fails(report, needs)) == [NotInspected(sentence=sentence)]
 
 
 def test_import_fails_is_quiet_on_success_and_on_a_bad_end_afterwards() -> None:
@@ -86,7 +86,7 @@ def test_import_exits_badly_is_quiet_on_a_good_end() -> None:
 
 
 @pytest.mark.parametrize("outcome", [item for item in Ending if item is not Ending.OK])
-def test_what_follows_an_import_is_not_looked_at_when_it_fails(outcome: Ending) -> None:
+def test_what_follows_an_import_is_not_inspected_when_it_fails(outcome: Ending) -> None:
     report = imported(outcome=outcome, stderr="Fatal Python error: Aborted")
     assert list(import_exits_badly(report)) == [UNFINISHED]
     assert list(import_changes_directory(report)) == [UNFINISHED]
@@ -102,7 +102,7 @@ def test_what_an_import_did_counts_when_its_process_ends_badly_afterwards() -> N
     (found,) = shadowed_import(report, wheel())
     assert found == "import demo finds /usr/lib/demo.py, which is not of this package"
     (gap,) = loader_complains(report)
-    assert isinstance(gap, NotLooked)
+    assert isinstance(gap, NotInspected)
     assert list(import_changes_directory(report)) == []
 
 
@@ -181,9 +181,9 @@ def test_shadowed_import_is_quiet_on_the_file_of_the_wheel() -> None:
     assert list(shadowed_import(report, wheel(members=[item]))) == []
 
 
-def test_an_import_that_names_no_file_is_not_looked_at() -> None:
+def test_an_import_that_names_no_file_is_not_inspected() -> None:
     sentence = "import demo does not say which file it found"
-    assert list(shadowed_import(imported(), wheel())) == [NotLooked(sentence=sentence)]
+    assert list(shadowed_import(imported(), wheel())) == [NotInspected(sentence=sentence)]
 
 
 @pytest.mark.parametrize("version", ["1.1", "1.0+cpu", "unknown"])
@@ -229,7 +229,7 @@ def test_gil_enabled_again_is_not_for_interpreters_that_always_have_one() -> Non
         list(gil_enabled_again(imported(gil_enabled=None)))
 
 
-def test_a_free_threaded_import_that_crashed_is_not_looked_at() -> None:
+def test_a_free_threaded_import_that_crashed_is_not_inspected() -> None:
     step = Step(name="demo", outcome=Ending.CRASHED)
     report = ImportReport(python="CPython 3.13.1 free-threaded", steps=(step,))
     assert list(gil_enabled_again(report)) == [UNFINISHED]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from binary_checks.checks.runtime import extension_fails_to_load
-from binary_checks.model import Ending, ExtensionReport, ImportReport, NotLooked, Problem, Step
+from binary_checks.model import Ending, ExtensionReport, ImportReport, NotInspected, Problem, Step
 
 PYTHON = "CPython 3.11.7"
 
@@ -24,7 +24,7 @@ def test_an_exception_in_an_extension_is_open_while_no_import_says_who_needs_it(
     report = loaded(Step(name="demo/a.so", outcome=Ending.RAISED, detail="KeyError: 1"))
     (gap,) = extension_fails_to_load(report, imported(outcome=Ending.CRASHED))
     sentence = "raises KeyError: 1; whether that counts is open: import demo did not succeed"
-    assert gap == NotLooked(path="demo/a.so", sentence=sentence)
+    assert gap == NotInspected(path="demo/a.so", sentence=sentence)
 
 
 def test_extension_fails_to_load_fires_on_every_refusal() -> None:
@@ -38,7 +38,9 @@ def test_extension_fails_to_load_fires_on_every_refusal() -> None:
         Problem(path="demo/a.so", sentence="is refused by the loader: exports no PyInit_a"),
         Problem(path="demo/b.so", sentence="crashes: SIGSEGV"),
         "a process that loaded all extension modules crashes: SIGABRT",
-        NotLooked(path="demo/c.so", sentence="not loaded, because too many others crashed or hung"),
+        NotInspected(
+            path="demo/c.so", sentence="not loaded, because too many others crashed or hung"
+        ),
     ]
 
 

@@ -9,10 +9,10 @@ from binary_checks.checks.runtime import (
     installed_files_differ,
     unrecorded_files,
 )
-from binary_checks.model import InstallReport, NotLooked, Problem
+from binary_checks.model import InstallReport, NotInspected, Problem
 
 PYTHON = "CPython 3.11.7"
-REFUSED = NotLooked(sentence="it could not be installed: no version of absent")
+REFUSED = NotInspected(sentence="it could not be installed: no version of absent")
 
 
 def installed(**fields: Any) -> InstallReport:
@@ -34,7 +34,7 @@ def test_unrecorded_files_fires_for_each_file() -> None:
     assert list(unrecorded_files(installed(unrecorded=("demo/extra",)))) == expected
 
 
-def test_files_are_not_looked_at_where_nothing_was_installed() -> None:
+def test_files_are_not_inspected_where_nothing_was_installed() -> None:
     report = installed(error="no version of absent")
     assert list(unrecorded_files(report)) == [REFUSED]
     assert list(installed_files_differ(report)) == [REFUSED]

@@ -12,7 +12,7 @@ from binary_checks.model import (
     Ending,
     ExtensionReport,
     Linkage,
-    NotLooked,
+    NotInspected,
     Problem,
     Step,
     Wheel,
@@ -122,10 +122,10 @@ def test_loaded_libraries_differ_is_quiet_about_what_a_refused_module_would_need
     steps = (Step(name=ROOT, outcome=Ending.LOADER_ERROR),)
     report = ExtensionReport(python="CPython", libraries=(DEP,), steps=steps)
     (found,) = loaded_libraries_differ(report, linkage, package)
-    assert isinstance(found, NotLooked)
+    assert isinstance(found, NotInspected)
 
 
-def test_a_module_that_the_process_never_had_is_not_looked_at() -> None:
+def test_a_module_that_the_process_never_had_is_not_inspected() -> None:
     _, linkage, package = facts((ROOT,))
     steps = (
         Step(name=ROOT),
@@ -136,10 +136,10 @@ def test_a_module_that_the_process_never_had_is_not_looked_at() -> None:
     report = ExtensionReport(python="CPython", libraries=(ROOT,), steps=steps, untried=untried)
     sentence = "was not loaded, so its libraries were not compared"
     assert list(loaded_libraries_differ(report, linkage, package)) == [
-        NotLooked(path=path, sentence=sentence) for path in ("demo/_b.so", "demo/_c.so")
+        NotInspected(path=path, sentence=sentence) for path in ("demo/_b.so", "demo/_c.so")
     ]
 
 
-def test_a_system_that_does_not_tell_is_not_looked_at() -> None:
+def test_a_system_that_does_not_tell_is_not_inspected() -> None:
     sentence = "this system does not say which libraries a process has loaded"
-    assert list(loaded_libraries_differ(*facts(None))) == [NotLooked(sentence=sentence)]
+    assert list(loaded_libraries_differ(*facts(None))) == [NotInspected(sentence=sentence)]

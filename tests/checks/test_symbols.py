@@ -18,7 +18,7 @@ from binary_checks.model import (
     Linkage,
     MissingVersion,
     NeededVersion,
-    NotLooked,
+    NotInspected,
     Problem,
     Symbol,
     Symbols,
@@ -113,18 +113,18 @@ def test_a_plain_linux_tag_promises_no_version() -> None:
         ),
     ],
 )
-def test_a_promise_that_is_not_known_is_not_looked_at(
+def test_a_promise_that_is_not_known_is_not_inspected(
     fields: dict[str, Any], sentence: str
 ) -> None:
     for check in (version_newer_than_tag, forbidden_symbol):
         found = list(check(extension(), link(), target(**fields)))
-        assert found == [NotLooked(sentence=sentence)]
+        assert found == [NotInspected(sentence=sentence)]
 
 
 def test_what_the_judged_tag_does_not_allow_is_told_beside_the_unjudged() -> None:
     on = replace(MANYLINUX2014, unjudged=("musllinux_1_2_x86_64",))
     gap, problem = judge(need("GLIBC_2.34"), on=on)
-    assert gap == NotLooked(
+    assert gap == NotInspected(
         sentence="musllinux_1_2_x86_64 was not judged: manylinux2014_x86_64 was"
     )
     assert "newer than manylinux2014_x86_64" in str(problem)
@@ -181,7 +181,7 @@ def test_a_plugin_may_find_its_symbols_in_what_opens_it() -> None:
     path = "demo/plugin.so"
     items = undefined("f", path=path, root=path, elsewhere="demo/host.so")
     assert list(undefined_symbol(linked(unresolved=items), NONE)) == [
-        NotLooked(
+        NotInspected(
             path=path,
             sentence="has 1 undefined symbol (f): "
             "it works only in a process that has loaded demo/host.so before",
@@ -205,7 +205,7 @@ def test_symbols_that_could_not_be_looked_up_are_no_problem_and_no_pass(
 ) -> None:
     item = UnexploredSymbols(path=EXTENSION, count=count, reason="libGL.so.1 has no export data")
     assert list(undefined_symbol(linked(unexplored=(item,)), NONE)) == [
-        NotLooked(
+        NotInspected(
             path=EXTENSION,
             sentence=f"{said} could not be looked up: libGL.so.1 has no export data",
         )

@@ -22,7 +22,7 @@ from binary_checks.model import (
     Format,
     Linkage,
     MalformedObject,
-    NotLooked,
+    NotInspected,
     Package,
     UnreadObject,
 )
@@ -54,14 +54,14 @@ def test_a_package_with_nothing_to_load_is_not_applicable(check: Check) -> None:
 
 
 @each_check
-def test_an_object_that_nobody_could_read_is_not_looked_at(check: Check) -> None:
+def test_an_object_that_nobody_could_read_is_not_inspected(check: Check) -> None:
     unread = UnreadObject(path="demo/big.so", format=Format.ELF, reason="too large")
     broken = MalformedObject(path="demo/bad.so", format=Format.ELF, offset=0, reason="cut short")
     foreign = UnreadObject(path="demo/x.dll", format=Format.PE, reason="no reader")
     package = wheel(unread=(unread, foreign), malformed=(broken,))
     assert list(check(link(), package)) == [
-        NotLooked(path="demo/bad.so", sentence="cut short"),
-        NotLooked(path="demo/big.so", sentence="too large"),
+        NotInspected(path="demo/bad.so", sentence="cut short"),
+        NotInspected(path="demo/big.so", sentence="too large"),
     ]
 
 
@@ -75,7 +75,7 @@ def test_what_is_loaded_and_has_no_fault_passes(check: Check) -> None:
 def test_a_tag_that_the_target_does_not_stand_for_is_not_judged(check: Check) -> None:
     linkage = replace(link(), unjudged=("musllinux_1_2_x86_64",))
     assert list(check(linkage, wheel())) == [
-        NotLooked(sentence="musllinux_1_2_x86_64 was not judged: manylinux_2_17_x86_64 was")
+        NotInspected(sentence="musllinux_1_2_x86_64 was not judged: manylinux_2_17_x86_64 was")
     ]
 
 

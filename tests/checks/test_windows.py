@@ -16,7 +16,7 @@ from binary_checks.model import (
     Kind,
     Linkage,
     MalformedObject,
-    NotLooked,
+    NotInspected,
     PeFile,
     Problem,
     Rule,
@@ -153,7 +153,7 @@ def test_a_distribution_may_bring_the_runtime() -> None:
     asking = Linkage(target="win_amd64", format=Format.PE, edges=(unmet,))
     required = replace(asking, requirements=("pyqt6-qt6",))
     assert list(windows.unbundled_runtime(_wheel(library), required)) == [
-        NotLooked(
+        NotInspected(
             path="demo/a.pyd",
             sentence="needs msvcp140.dll, which may come with what brings Qt6Core.dll: "
             "give that with --binary-with",
@@ -179,7 +179,7 @@ def test_an_unread_library_is_a_gap_and_no_library_at_all_is_not_applicable() ->
     broken = MalformedObject(path="demo/a.dll", format=Format.PE, offset=64, reason="is truncated")
     package = _wheel(malformed=(broken,))
     assert list(windows.unbundled_runtime(package, WINDOWS)) == [
-        NotLooked(path="demo/a.dll", sentence="is truncated")
+        NotInspected(path="demo/a.dll", sentence="is truncated")
     ]
     with pytest.raises(NotApplicable, match="no PE object that is loaded"):
         list(windows.unbundled_runtime(wheel(objects=(elf_file(),)), WINDOWS))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from binary_checks.checks.windows import mitigations
-from binary_checks.model import Dependency, Kind, NotLooked
+from binary_checks.model import Dependency, Kind, NotInspected
 from fixtures.values import pe_file, symbols
 
 CODE: dict[str, Any] = {"needed": (Dependency(name="KERNEL32.dll"),)}
@@ -91,7 +91,7 @@ def test_a_change_after_signing_is_told() -> None:
 def test_a_signature_that_cannot_be_compared_is_a_gap() -> None:
     library = pe_file(signed=True, signature_matches=None)
     assert list(mitigations.broken_signature(library)) == [
-        NotLooked(sentence="is signed in a way that this version cannot compare")
+        NotInspected(sentence="is signed in a way that this version cannot compare")
     ]
 
 

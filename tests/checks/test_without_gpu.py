@@ -24,7 +24,7 @@ from binary_checks.model import (
     Ending,
     GpuDevice,
     GpuHost,
-    NotLooked,
+    NotInspected,
     Step,
 )
 from fixtures.values import elf_file, wheel
@@ -98,7 +98,7 @@ def test_a_driver_a_gpu_or_a_toolkit_that_cannot_be_hidden_leaves_a_gap() -> Non
     host = GpuHost(library="/usr/lib/libcuda.so.1", devices=(GpuDevice(name="H200"),))
     seen = report(host=host, libraries=("/usr/local/cuda/lib64/libcudart.so.12",))
     gaps = list(unusable_without_gpu(seen))
-    assert [type(gap) for gap in gaps] == [NotLooked] * 3
+    assert [type(gap) for gap in gaps] == [NotInspected] * 3
     assert "/usr/lib/libcuda.so.1 cannot be hidden" in repr(gaps[0])
     assert "hides none of 1 GPUs" in repr(gaps[1])
     assert "/usr/local/cuda/lib64/libcudart.so.12 is this host's own" in repr(gaps[2])
@@ -255,7 +255,7 @@ def test_a_question_that_was_not_reached_is_a_gap_and_no_pass() -> None:
         (cuda_version_misreported(dead, CUDA, version=VERSION), VERSION),
         (cuda_architectures_misreported(dead, CUDA, architectures=FLAGS), FLAGS),
     ):
-        assert list(found) == [NotLooked(sentence=f"{question} {gap}")]
+        assert list(found) == [NotInspected(sentence=f"{question} {gap}")]
 
 
 def test_nothing_is_asked_that_the_profile_has_no_words_for() -> None:

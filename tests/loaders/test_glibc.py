@@ -252,7 +252,7 @@ def test_a_library_that_nothing_needs_is_a_root_and_a_grafted_one_an_orphan() ->
     assert set(resolutions(linkage)) == {"libgone.so", "liblost.so"}
 
 
-def test_a_library_asked_for_and_never_reached_is_looked_at_all_the_same() -> None:
+def test_a_library_asked_for_and_never_reached_is_inspected_all_the_same() -> None:
     linkage = link(extension("libcore.so"), library("demo/lib/libcore.so", "libgone.so"))
     assert linkage.roots == (EXTENSION, "demo/lib/libcore.so")
     assert resolutions(linkage, "demo/lib/libcore.so") == {"libgone.so": (None, "missing")}

@@ -147,7 +147,7 @@ def test_more_names_than_any_library_has_are_not_all_kept_and_that_is_said() -> 
     assert found.unread == "it has more than 4096 names"
 
 
-def test_more_places_than_any_library_has_are_not_all_looked_at_and_that_is_said() -> None:
+def test_more_places_than_any_library_has_are_not_all_inspected_and_that_is_said() -> None:
     found = search(b"libx.so\0" * 100_000)
     assert found.names == ("libx.so",)
     assert found.unread == "it has more than 65536 places that look like names"

@@ -98,7 +98,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="Windows has Scripts where
 
 @posix
 @pytest.mark.parametrize("path", ["/etc/passwd", "../../../../elsewhere/x", "../../../bin/none"])
-def test_what_lies_outside_the_environment_is_not_looked_at(tmp_path: Path, path: str) -> None:
+def test_what_lies_outside_the_environment_is_not_inspected(tmp_path: Path, path: str) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere/x").write_bytes(b"\x7fELF")
     built = build_wheel(tmp_path, members={"demo.py": ""})

@@ -15,7 +15,7 @@ from binary_checks.checks.cuda.without_gpu import (
     unusable_without_gpu,
 )
 from binary_checks.checks.gpu.results import gpu_result_differs
-from binary_checks.model import CudaReport, Ending, GpuReport, Measurement, NotLooked, Step
+from binary_checks.model import CudaReport, Ending, GpuReport, Measurement, NotInspected, Step
 from binary_checks.places.running import Conditions, run_probe
 from binary_checks.places.venv import Environment, open_environment
 from binary_checks.probes.ask_module.reader import ask_without_gpu, read_questions
@@ -69,7 +69,7 @@ def judge(environment: Environment, profile: str) -> tuple[CudaReport, list[obje
             }
             evidence = (report, environment.wheel)[: len(check.facts)]
             found += check(*evidence, **chosen)
-    return report, [item for item in found if not isinstance(item, NotLooked)]
+    return report, [item for item in found if not isinstance(item, NotInspected)]
 
 
 def test_torch_for_the_cpu_answers_as_it_should(torch: Environment) -> None:
@@ -96,7 +96,7 @@ def test_a_step_for_the_gpu_runs_on_the_cpu_too(torch: Environment, step: str) -
     figures = result.answer.get("measured", {})
     measured = tuple(Measurement(step=step, name=name, value=figures[name]) for name in figures)
     report = GpuReport(python="", steps=(Step(name=step),), measurements=measured)
-    assert [item for item in gpu_result_differs(report) if not isinstance(item, NotLooked)] == []
+    assert [item for item in gpu_result_differs(report) if not isinstance(item, NotInspected)] == []
 
 
 @pytest.mark.parametrize("step", ["magma", "cudnn", "absent_device", "memory"])

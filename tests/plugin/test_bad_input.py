@@ -93,7 +93,7 @@ def test_a_package_or_a_check_named_twice_runs_once(pytester: pytest.Pytester, r
     run(item, item).assert_outcomes(passed=1)
 
 
-def test_names_in_what_was_not_looked_at_cannot_break_the_line_either(
+def test_names_in_what_was_not_inspected_cannot_break_the_line_either(
     pytester: pytest.Pytester, run: Run
 ) -> None:
     healthy(pytester.path, extra_entries=(Entry(EVIL, CUT),))

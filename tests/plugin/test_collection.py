@@ -91,7 +91,7 @@ def test_a_package_stays_on_one_worker(pytester: pytest.Pytester, run: Run) -> N
 
 @pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "xdist"])
 @pytest.mark.parametrize("selection", [["-k", "no_such_check"], ["-m", "runtime"]])
-def test_nothing_looked_at_is_never_green(
+def test_nothing_inspected_is_never_green(
     pytester: pytest.Pytester, run: Run, selection: list[str], workers: list[str]
 ) -> None:
     healthy(pytester.path)

@@ -15,12 +15,12 @@ LINE = f"absolute-search-path: demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl: {
 
 BLIND = """
 from binary_checks import check
-from binary_checks.model import NotLooked, Wheel
+from binary_checks.model import NotInspected, Wheel
 
 @check
 def blind(wheel: Wheel):
     "A check that cannot see."
-    yield NotLooked(sentence="no light")
+    yield NotInspected(sentence="no light")
 """
 
 
@@ -110,7 +110,7 @@ def test_a_waiver_of_a_check_that_did_not_run_is_not_stale(
     assert run(healthy(pytester.path)).ret == pytest.ExitCode.OK
 
 
-def test_what_could_not_be_looked_at_is_skipped_with_the_reason(
+def test_what_could_not_be_inspected_is_skipped_with_the_reason(
     pytester: pytest.Pytester, run: Run
 ) -> None:
     (pytester.path / "my_checks.py").write_text(BLIND)

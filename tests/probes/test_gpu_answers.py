@@ -21,7 +21,7 @@ from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.gather.facts import Facts, Settings, Shelf
 from binary_checks.gather.subject import Subject
 from binary_checks.judging import Verdict, judge, problem_line
-from binary_checks.model import NotLooked
+from binary_checks.model import NotInspected
 from binary_checks.packages.installed import Installation
 from binary_checks.places import running as run
 from binary_checks.places.processes import Ended
@@ -110,7 +110,7 @@ def tell(
                 lines.append(verdict)
             else:
                 lines.extend(verdict.lines())
-                gaps: tuple[NotLooked, ...] = verdict.not_looked
+                gaps: tuple[NotInspected, ...] = verdict.not_inspected
                 lines.extend(problem_line(verdict.check, verdict.package, gap) for gap in gaps)
         return lines
 

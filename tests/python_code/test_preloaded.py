@@ -92,7 +92,7 @@ def test_libraries_are_opened_only_where_there_are_some(tmp_path: Path) -> None:
     assert package.loading_code == ()
 
 
-def test_code_is_not_looked_at_in_wheels_for_other_systems(
+def test_code_is_not_inspected_in_wheels_for_other_systems(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dll_directories, "find_loading", None)

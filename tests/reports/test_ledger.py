@@ -6,21 +6,21 @@ import json
 from typing import Any
 
 from binary_checks.judging import Accepted, Verdict
-from binary_checks.model import Note, NotLooked, Problem
+from binary_checks.model import Note, NotInspected, Problem
 from binary_checks.reports.ledger import Entry, Ledger, Outcome, gap
 
 NODE = "dist/demo-1.0.whl"
 
 
 def verdict(**fields: Any) -> Verdict:
-    usual = {"check": "c", "family": "linkage", "package": "demo-1.0.whl", "looked": 3}
+    usual = {"check": "c", "family": "linkage", "package": "demo-1.0.whl", "inspected": 3}
     return Verdict(**{**usual, **fields})
 
 
 def entry(outcome: Outcome = Outcome.PASSED, **fields: Any) -> Entry:
-    looked = outcome in (Outcome.PASSED, Outcome.FAILED, Outcome.ACCEPTED)
+    inspected = outcome in (Outcome.PASSED, Outcome.FAILED, Outcome.ACCEPTED)
     usual = {"node": NODE, "check": "c", "family": "linkage", "outcome": outcome}
-    return Entry(**{**usual, "verdict": verdict() if looked else None, **fields})
+    return Entry(**{**usual, "verdict": verdict() if inspected else None, **fields})
 
 
 def ledger(*entries: Entry, **fields: Any) -> Ledger:
@@ -36,16 +36,16 @@ def test_an_entry_survives_the_way_between_processes() -> None:
     full = verdict(
         problems=(problem,),
         accepted=(Accepted(problem=problem, reason="r"),),
-        not_looked=(NotLooked(sentence="n"),),
+        not_inspected=(NotInspected(sentence="n"),),
         notes=(Note(path="p", sentence="s"),),
     )
     for sent in (entry(Outcome.FAILED, verdict=full, objects=4), entry(Outcome.ERROR, reason="x")):
         assert Entry.from_json(json.loads(json.dumps(sent.to_json()))) == sent
 
 
-def test_a_package_that_was_looked_at_needs_no_complaint() -> None:
+def test_a_package_that_was_inspected_needs_no_complaint() -> None:
     assert complaints(entry()) == []
-    assert complaints(entry(), entry(Outcome.NOT_LOOKED, reason="no driver")) == []
+    assert complaints(entry(), entry(Outcome.NOT_INSPECTED, reason="no driver")) == []
 
 
 def test_a_package_in_which_nothing_ran_was_not_verified() -> None:
@@ -56,7 +56,7 @@ def test_a_package_in_which_nothing_ran_was_not_verified() -> None:
 
 def test_the_most_common_reason_is_named() -> None:
     found = complaints(
-        entry(Outcome.NOT_LOOKED, reason="no driver"),
+        entry(Outcome.NOT_INSPECTED, reason="no driver"),
         entry(Outcome.NOT_APPLICABLE, reason="no ELF object"),
         entry(Outcome.NOT_APPLICABLE, reason="no ELF object"),
     )
@@ -70,7 +70,7 @@ def test_each_package_is_complained_of_by_itself() -> None:
 
 
 def test_a_failed_package_is_no_silent_one() -> None:
-    assert complaints(entry(Outcome.FAILED, verdict=verdict(looked=0))) == []
+    assert complaints(entry(Outcome.FAILED, verdict=verdict(inspected=0))) == []
 
 
 def test_fewer_objects_than_expected_were_not_verified() -> None:
@@ -83,7 +83,7 @@ def test_fewer_objects_than_expected_were_not_verified() -> None:
 
 def test_a_required_family_in_which_nothing_ran_is_complained_of() -> None:
     required = frozenset({"runtime", "linkage"})
-    skipped = entry(Outcome.NOT_LOOKED, family="runtime", reason="another platform")
+    skipped = entry(Outcome.NOT_INSPECTED, family="runtime", reason="another platform")
     assert complaints(entry(), skipped, required=required) == [
         "--binary-require runtime: nothing ran (another platform)"
     ]
@@ -110,7 +110,7 @@ def test_what_does_not_apply_is_a_line_a_family_and_every_gap_its_own() -> None:
     found = ledger(
         *(entry(Outcome.NOT_APPLICABLE, family="cuda", reason=reason) for reason in "ba"),
         entry(Outcome.NOT_APPLICABLE, family="macos", reason="b"),
-        *(entry(Outcome.NOT_LOOKED, family="cuda", reason=reason) for reason in "dc"),
+        *(entry(Outcome.NOT_INSPECTED, family="cuda", reason=reason) for reason in "dc"),
     )
     lines = [line for line in found.summary() if ":" in line]
     assert lines == [
@@ -123,13 +123,13 @@ def test_what_does_not_apply_is_a_line_a_family_and_every_gap_its_own() -> None:
     assert list(alone.summary())[-1] == "not applicable: a; b (cuda)"
 
 
-def test_the_summary_names_what_was_not_looked_at_once() -> None:
-    partly = verdict(not_looked=(NotLooked(path="a.so", sentence="cut off"),))
+def test_the_summary_names_what_was_not_inspected_once() -> None:
+    partly = verdict(not_inspected=(NotInspected(path="a.so", sentence="cut off"),))
     lines = list(
         ledger(
             entry(verdict=partly),
-            entry(Outcome.NOT_LOOKED, family="runtime", reason="no driver"),
-            entry(Outcome.NOT_LOOKED, family="symbols", reason="no driver"),
+            entry(Outcome.NOT_INSPECTED, family="runtime", reason="no driver"),
+            entry(Outcome.NOT_INSPECTED, family="symbols", reason="no driver"),
             entry(Outcome.ERROR, family="runtime", reason="pip broke"),
         ).summary()
     )
@@ -148,14 +148,14 @@ def test_the_summary_ends_with_the_notes_and_counts_none_of_them() -> None:
 
 
 def test_a_gap_names_its_first_place_and_counts_the_rest() -> None:
-    first, second = NotLooked(path="a", sentence="x"), NotLooked(sentence="y")
+    first, second = NotInspected(path="a", sentence="x"), NotInspected(sentence="y")
     assert gap(None) == gap(verdict()) == ""
-    assert gap(verdict(not_looked=(second,))) == "y"
-    assert gap(verdict(not_looked=(first, second))) == "a: x (and 1 more)"
+    assert gap(verdict(not_inspected=(second,))) == "y"
+    assert gap(verdict(not_inspected=(first, second))) == "a: x (and 1 more)"
 
 
 def test_a_reason_names_its_package_where_there_are_several() -> None:
-    blind = entry(Outcome.NOT_LOOKED, reason="no light")
+    blind = entry(Outcome.NOT_INSPECTED, reason="no light")
     alone = Ledger(packages=(blind.node,), entries=[blind])
     several = Ledger(packages=(blind.node, "other.whl"), entries=[blind])
     assert list(alone.summary())[-1] == "not inspected: no light (linkage)"

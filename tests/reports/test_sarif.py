@@ -22,7 +22,7 @@ WHOLE = Problem(sentence="no RECORD")
 
 
 def entry(check: str = "a-check", outcome: Outcome = Outcome.FAILED, **found: Any) -> Entry:
-    verdict = Verdict(check=check, family="linkage", package="demo 1.0.whl", looked=1, **found)
+    verdict = Verdict(check=check, family="linkage", package="demo 1.0.whl", inspected=1, **found)
     return Entry(node=NODE, check=check, family="linkage", outcome=outcome, verdict=verdict)
 
 
@@ -81,7 +81,7 @@ def test_what_was_not_verified_is_a_notification() -> None:
 
 
 def test_an_entry_without_a_verdict_has_no_results() -> None:
-    skipped = Entry(node=NODE, check="c", family="f", outcome=Outcome.NOT_LOOKED, reason="r")
+    skipped = Entry(node=NODE, check="c", family="f", outcome=Outcome.NOT_INSPECTED, reason="r")
     assert report(skipped)["results"] == []
 
 

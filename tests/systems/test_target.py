@@ -63,7 +63,7 @@ def test_systems_that_cannot_be_compared_are_left_unjudged(
     assert (found.name.partition(",")[0], found.unjudged) == (judged, unjudged)
 
 
-def test_an_architecture_without_data_is_not_looked_at() -> None:
+def test_an_architecture_without_data_is_not_inspected() -> None:
     with pytest.raises(Unavailable, match="no data of what manylinux_2_17_sparc promises"):
         target("cp311-cp311-manylinux_2_17_sparc")
 
@@ -107,7 +107,7 @@ def test_where_there_are_no_data_there_is_no_interpreter(tags: str) -> None:
     ("platform", "system"),
     [("ios_13_0_arm64_iphoneos", "iOS"), ("freebsd_13_amd64", "that system")],
 )
-def test_a_system_whose_loader_is_not_simulated_is_not_looked_at(
+def test_a_system_whose_loader_is_not_simulated_is_not_inspected(
     platform: str, system: str
 ) -> None:
     with pytest.raises(Unavailable, match=f"the loader of {system} is not simulated"):

@@ -14,7 +14,7 @@ from binary_checks.knowledge.nvidia_versions import (
     find_pins,
     find_untold,
 )
-from binary_checks.model import CudaReport, Distribution, Ending, Finding, Note, NotLooked
+from binary_checks.model import CudaReport, Distribution, Ending, Finding, Note, NotInspected
 from binary_checks.wording.step_texts import describe_end
 
 
@@ -87,7 +87,7 @@ def cuda_libraries_disagree(
         what = "and the process then " if step.finished else ""
         yield f"asking for the versions of NVIDIA's libraries {what}{describe_end(step)}"
     for sentence in find_untold(report.versions, compiled) if report.versions else ():
-        yield NotLooked(sentence=sentence)
+        yield NotInspected(sentence=sentence)
     if not report.versions and step.outcome is Ending.OK:
         raise NotApplicable("the package loads none of NVIDIA's libraries, and none is installed")
     pins = find_pins(package)
@@ -98,4 +98,4 @@ def cuda_libraries_disagree(
         elif each.installed:
             yield from compare_installed(each, pin, newer=newer)
         elif each.compiled:
-            yield NotLooked(sentence=f"{each.name}: it is neither loaded nor installed")
+            yield NotInspected(sentence=f"{each.name}: it is neither loaded nor installed")

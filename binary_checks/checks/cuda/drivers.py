@@ -11,7 +11,7 @@ from binary_checks.knowledge.nvidia_names import DRIVER_LIBRARIES
 from binary_checks.knowledge.python_dlls import is_python_dll
 from binary_checks.knowledge.unloaded_objects import find_unloaded
 from binary_checks.knowledge.visual_cpp import is_debug_runtime, is_redistributable
-from binary_checks.model import Edge, Finding, Linkage, Note, NotLooked, Package, Problem
+from binary_checks.model import Edge, Finding, Linkage, Note, NotInspected, Package, Problem
 from binary_checks.wording.phrases import name_first
 
 _OUTSIDE = ("wheel:", "system:", "python:")
@@ -83,7 +83,7 @@ def _accuse(needer: str, name: str, through: list[Loading]) -> Problem:
     )
 
 
-def _tell_gaps(imports: Iterable[Loading], drivers: tuple[str, ...]) -> Iterator[NotLooked]:
+def _tell_gaps(imports: Iterable[Loading], drivers: tuple[str, ...]) -> Iterator[NotInspected]:
     """Say what could not be followed, as nothing in the layout brings it."""
     lost = {
         edge.needed
@@ -92,7 +92,7 @@ def _tell_gaps(imports: Iterable[Loading], drivers: tuple[str, ...]) -> Iterator
         if edge.resolved is None and not edge.elsewhere and not _is_known(edge.needed, drivers)
     }
     if names := name_first(sorted(lost), 8):
-        yield NotLooked(
+        yield NotInspected(
             sentence=f"what {names} needs in turn, perhaps the driver, is not known: give the "
             "wheels that bring it with --binary-with, or use --binary-with-requirements"
         )

@@ -19,7 +19,7 @@ from binary_checks.model import (
     Format,
     Linkage,
     Note,
-    NotLooked,
+    NotInspected,
     Package,
     Problem,
     Rule,
@@ -85,7 +85,7 @@ def hijackable_library(
         yield _accuse(edge)
     lost = {edge.needed for edge in linkage.edges if _is_to_come(edge, linkage)}
     if names := name_first(sorted(name for name in lost if _fits(name, libraries)), 8):
-        yield NotLooked(sentence=f"what {names} looks for in turn is not known: {_GIVE}")
+        yield NotInspected(sentence=f"what {names} looks for in turn is not known: {_GIVE}")
 
 
 def _find_open_doors(

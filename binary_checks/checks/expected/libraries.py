@@ -14,7 +14,7 @@ from binary_checks.model import (
     Finding,
     Kind,
     MachOFile,
-    NotLooked,
+    NotInspected,
     ObjectFile,
     Package,
     PeFile,
@@ -35,7 +35,7 @@ def banned_library(package: Package, *, banned: tuple[str, ...] = ()) -> Iterato
     Fix: look at what the build found (CMake's cache), and tell it not to look for this one.
     """
     if not banned:
-        yield NotLooked(sentence="no library is banned: the option banned is empty")
+        yield NotInspected(sentence="no library is banned: the option banned is empty")
         return
     yield from find_unread(package, found=bool(package.objects), absent="no object file")
     for item in package.objects:
@@ -70,7 +70,7 @@ def banned_export(
     Fix: link with a version script or ``-Wl,--exclude-libs,ALL``, which hide what was linked in.
     """
     if not banned:
-        yield NotLooked(sentence="no symbol is banned: the option banned is empty")
+        yield NotInspected(sentence="no symbol is banned: the option banned is empty")
         return
     pattern = re.compile("|".join(map(translate, banned)))
     names = sorted(name for name in library.exports.names if pattern.match(name))
@@ -92,12 +92,14 @@ def absent_library(
     Fix: bundle it once, where the others look for it, and let the repair tool exclude no more.
     """
     if not any(required.values()):
-        yield NotLooked(sentence="no library is required: the option required is empty")
+        yield NotInspected(sentence="no library is required: the option required is empty")
         return
     loaded = [item for item in package.objects if item.kind is Kind.SHARED]
     there = {item.format.value for item in loaded}
     if unknown := required.keys() - {"ELF", "Mach-O", "PE"}:
-        yield NotLooked(sentence=f"the option required has no format {name_first(sorted(unknown))}")
+        yield NotInspected(
+            sentence=f"the option required has no format {name_first(sorted(unknown))}"
+        )
     yield from find_unread(package, found=bool(loaded), absent="no library at all")
     if not there & required.keys():
         raise NotApplicable(f"nothing is required of {' and '.join(sorted(there)) or 'these'}")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Ending, Finding, Note, NotLooked, Problem
+from binary_checks.model import Ending, Finding, Note, NotInspected, Problem
 from binary_checks.model.snippet_report import SnippetReport, SnippetRun
 from binary_checks.wording.phrases import name_first
 from binary_checks.wording.step_texts import describe_end
@@ -38,9 +38,9 @@ def snippet_fails(
     what was found and what was not.
     """
     if stray := sorted((prints.keys() | only.keys()) - snippets.keys()):
-        yield NotLooked(sentence=f"the profile has no snippet {name_first(stray)}")
+        yield NotInspected(sentence=f"the profile has no snippet {name_first(stray)}")
     if not (report.runs or report.elsewhere):
-        yield NotLooked(sentence="the profile has no snippet: the option snippets is empty")
+        yield NotInspected(sentence="the profile has no snippet: the option snippets is empty")
     elif not report.runs:
         raise NotApplicable(f"no snippet of the profile is for {report.system}")
     for each in report.beside:
@@ -54,7 +54,7 @@ def snippet_fails(
 def _judge(run: SnippetRun, expected: str | None) -> Iterator[Finding]:
     name, step = run.step.name, run.step
     if run.unavailable:
-        yield NotLooked(sentence=f"snippet {name}: {run.unavailable}")
+        yield NotInspected(sentence=f"snippet {name}: {run.unavailable}")
     elif step.outcome is not Ending.OK and not step.finished:
         yield Problem(sentence=f"snippet {name} {describe_end(step)}")
     elif expected is not None and run.printed != expected.strip():

@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from binary_checks.declaring import Pattern, check
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Finding, NotLooked, Problem, Wheel
+from binary_checks.model import Finding, NotInspected, Problem, Wheel
 
 _ANY_TAG = Pattern("")
 
@@ -67,7 +67,7 @@ def unexpected_version_label(
     """
     label = package.version.partition("+")[2]
     if expected is None:
-        yield NotLooked(sentence="no label is expected: the option expected is not set")
+        yield NotInspected(sentence="no label is expected: the option expected is not set")
     elif not re.fullmatch(expected, label):
         has = f"has the label +{label}" if label else "has no label"
         wanted = f"+{expected} is expected" if expected else "none is expected"
@@ -86,7 +86,7 @@ def unexpected_tag(package: Wheel, *, expected: Pattern = _ANY_TAG) -> Iterator[
     Fix: build with the interpreter and the deployment target of the release, and repair the wheel.
     """
     if not expected:
-        yield NotLooked(sentence="no tag is expected: the option expected is not set")
+        yield NotInspected(sentence="no tag is expected: the option expected is not set")
         return
     for tag in sorted(map(str, package.tags)):
         if not re.fullmatch(expected, tag):

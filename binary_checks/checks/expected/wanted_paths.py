@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from binary_checks.declaring import check
 from binary_checks.knowledge.unloaded_objects import find_unread
-from binary_checks.model import ElfFile, Finding, Format, MachOFile, NotLooked, Package, Problem
+from binary_checks.model import ElfFile, Finding, Format, MachOFile, NotInspected, Package, Problem
 
 
 @check(enabled=False)
@@ -27,7 +27,7 @@ def unexpected_search_path(
     ``--force-rpath`` for RPATH; CMake's ``INSTALL_RPATH``).
     """
     if not expected:
-        yield NotLooked(sentence="no search path is expected: the option expected is empty")
+        yield NotInspected(sentence="no search path is expected: the option expected is empty")
         return
     searching = [item for item in package.objects if isinstance(item, (ElfFile, MachOFile))]
     judged = [(item, wanted) for item in searching if (wanted := _find(item.path, expected))]
@@ -39,7 +39,7 @@ def unexpected_search_path(
         concerns=lambda path: _find(path, expected),
     )
     if searching and not judged:
-        yield NotLooked(sentence=f"no object is at {' or '.join(expected)}")
+        yield NotInspected(sentence=f"no object is at {' or '.join(expected)}")
     for item, wanted in judged:
         actual = spell_search_path(item)
         if not any(fnmatchcase(actual, each) for each in wanted):

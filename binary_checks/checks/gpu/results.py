@@ -14,7 +14,7 @@ from binary_checks.model import (
     GpuReport,
     Measurement,
     Note,
-    NotLooked,
+    NotInspected,
 )
 
 _OTHER_FIGURES = frozenset({"seconds", "devices", "bytes kept", "bytes returned"})
@@ -46,13 +46,13 @@ def gpu_result_differs(
     if not report.steps:
         raise NotApplicable("the profile has no step taken")
     if not measured:
-        yield NotLooked(sentence="no step came to a result")
+        yield NotInspected(sentence="no step came to a result")
     for sentence in _spell_worst(measured, bounds):
         yield Note(sentence=sentence)
     for figure in measured:
         bound = bounds.get(figure.name)
         if bound is None:
-            yield NotLooked(sentence=f"{figure.step}: no bound for {figure.name}")
+            yield NotInspected(sentence=f"{figure.step}: no bound for {figure.name}")
         elif not figure.value <= bound:  # NaN is no result either
             yield (
                 f"{figure.step} in {figure.name} differs from the CPU's result by more than "
@@ -60,7 +60,7 @@ def gpu_result_differs(
             )
     for step in report.steps:
         if step.outcome is not Ending.OK and not step.finished:
-            yield NotLooked(sentence=f"{step.name} did not succeed, which gpu-work-fails says")
+            yield NotInspected(sentence=f"{step.name} did not succeed, which gpu-work-fails says")
 
 
 def _spell_worst(measured: list[Measurement], bounds: dict[str, float]) -> Iterator[str]:
@@ -95,7 +95,7 @@ def gpu_libraries_disagree(
     before anything else.
     """
     for sentence in find_untold(report.versions, compiled or {}):
-        yield NotLooked(sentence=sentence)
+        yield NotInspected(sentence=sentence)
     if not report.versions:
         raise NotApplicable("the package loads none of NVIDIA's libraries")
     pins = find_pins(package)
@@ -103,4 +103,6 @@ def gpu_libraries_disagree(
         if each.loaded:
             yield from compare_loaded(each, pins.get(each.name, "") or each.pinned, newer=newer)
         elif each.compiled:
-            yield NotLooked(sentence=f"{each.name}: it is not loaded, or does not say its version")
+            yield NotInspected(
+                sentence=f"{each.name}: it is not loaded, or does not say its version"
+            )

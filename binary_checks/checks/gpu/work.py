@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.gpu_figures import find_untried, read_figure, spell_host
-from binary_checks.model import Ending, Finding, GpuReport, Note, NotLooked
+from binary_checks.model import Ending, Finding, GpuReport, Note, NotInspected
 from binary_checks.wording.step_texts import describe_end
 
 
@@ -37,7 +37,7 @@ def gpu_work_fails(
     """
     del module, steps, leave_out, snippets  # they say what is gathered
     if not report.steps:
-        yield NotLooked(sentence="the profile names no step: steps, snippets")
+        yield NotInspected(sentence="the profile names no step: steps, snippets")
     yield Note(sentence=spell_host(report.host, report.runtime))
     for step in report.steps:
         if step.finished:
@@ -45,7 +45,7 @@ def gpu_work_fails(
         elif step.outcome is not Ending.OK:
             yield f"{step.name} on the GPU {describe_end(step)}"
     for name, reason in report.untried:
-        yield NotLooked(sentence=f"{name}: {reason}")
+        yield NotInspected(sentence=f"{name}: {reason}")
 
 
 @check
@@ -99,11 +99,11 @@ def gpu_without_code(report: GpuReport, *, architectures: str = "") -> Iterator[
     if not architectures:
         raise NotApplicable("the profile does not say how to ask for the architectures")
     if not report.architectures:
-        yield NotLooked(sentence=f"{architectures} gave no list")
+        yield NotInspected(sentence=f"{architectures} gave no list")
         return
     for index, device in enumerate(report.host.devices):
         if not device.capability:
-            yield NotLooked(sentence=f"device {index}: the driver does not say what it can run")
+            yield NotInspected(sentence=f"device {index}: the driver does not say what it can run")
         elif not any(_runs(name, device.capability) for name in report.architectures):
             names = " ".join(report.architectures)
             yield f"device {index} ({device.name}) has {device.capability}, the code is for {names}"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from binary_checks.declaring import check
-from binary_checks.model import ElfFile, Finding, Kind, NotLooked, ObjectFile, StaticArchive
+from binary_checks.model import ElfFile, Finding, Kind, NotInspected, ObjectFile, StaticArchive
 from binary_checks.model.extensions import parse_extension_name
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
@@ -28,7 +28,7 @@ def unloadable_object(library: ObjectFile) -> Iterator[Finding]:
     if library.kind in _LOADED:
         yield from library.refusals
         for sentence in library.doubts:
-            yield NotLooked(path=library.path, sentence=sentence)
+            yield NotInspected(path=library.path, sentence=sentence)
 
 
 @check

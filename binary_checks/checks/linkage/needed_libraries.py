@@ -18,7 +18,7 @@ from binary_checks.model import (
     Format,
     Linkage,
     Note,
-    NotLooked,
+    NotInspected,
     Package,
     Problem,
     Rule,
@@ -70,7 +70,7 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
     yield from find_unloaded(linkage, package)
     for other in linkage.refused:
         why = "it was left out; give one that fits with --binary-with"
-        yield NotLooked(sentence=f"was given {other}: {why}")
+        yield NotInspected(sentence=f"was given {other}: {why}")
     found = owners(package)
     for edge in linkage.edges:
         if edge.delayed or not _lacks(edge, linkage):

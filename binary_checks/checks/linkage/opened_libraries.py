@@ -17,7 +17,7 @@ from binary_checks.model import (
     Format,
     Linkage,
     Note,
-    NotLooked,
+    NotInspected,
     ObjectFile,
     Package,
     Problem,
@@ -98,7 +98,7 @@ def opened_library_missing(
             nowhere.setdefault(name_first(lost, _MOST), []).append(item.path)
         if item.opened and item.opened.unread:
             sentence = f"the names that it opens libraries by: {item.opened.unread}"
-            yield NotLooked(path=item.path, sentence=sentence, too_large=item.opened.too_large)
+            yield NotInspected(path=item.path, sentence=sentence, too_large=item.opened.too_large)
     for spelled, paths in nowhere.items():
         yield Note(path=paths[0], sentence=_spell_nowhere(spelled, len(paths) - 1, linkage))
 

@@ -19,7 +19,7 @@ from binary_checks.model import (
     Kind,
     MachOFile,
     Note,
-    NotLooked,
+    NotInspected,
     Package,
     Problem,
     Wheel,
@@ -63,7 +63,7 @@ def minimum_os_above_tag(
     platforms = wheel.platforms
     for platform in platforms:
         if platform.startswith("macosx_") and parse_mac_tag(platform) is None:
-            yield NotLooked(sentence=f"what {platform} promises is unknown to this check")
+            yield NotInspected(sentence=f"what {platform} promises is unknown to this check")
     claim = lowest_claims(platforms).get(plain_architecture(library.architecture))
     if claim is None:
         return  # no interpreter that the tags speak of loads this slice
@@ -71,7 +71,7 @@ def minimum_os_above_tag(
     code = f"its {spell_processor(library.architecture)} code"
     minimum = read_version(library.minimum_os or "0.0")
     if minimum == (0, 0):
-        yield NotLooked(sentence=f"{code} does not say which macOS it is built for")
+        yield NotInspected(sentence=f"{code} does not say which macOS it is built for")
     elif minimum > promised:
         version = "{}.{}".format(*promised)
         told = f"{code} is built for macOS {library.minimum_os}, {platform} promises {version}"

@@ -25,7 +25,7 @@ from binary_checks.model import (
     Format,
     Kind,
     Linkage,
-    NotLooked,
+    NotInspected,
     Package,
     PeFile,
     Problem,
@@ -132,7 +132,7 @@ def unbundled_runtime(package: Wheel, linkage: Linkage) -> Iterator[Finding]:
         more = f" (so {verb} {len(paths) - 1} more)" if len(paths) > 1 else ""
         if foreign:
             told = f"needs {name}{more}, which may come with what brings {foreign}"
-            yield NotLooked(path=paths[0], sentence=f"{told}: give that with --binary-with")
+            yield NotInspected(path=paths[0], sentence=f"{told}: give that with --binary-with")
         else:
             effect = "it does not start" if programs.issuperset(paths) else "the import fails"
             lack = _spell_lack(name, effect)

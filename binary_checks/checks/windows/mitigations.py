@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from binary_checks.declaring import check
-from binary_checks.model import Finding, Kind, NotLooked, PeFile
+from binary_checks.model import Finding, Kind, NotInspected, PeFile
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
 _RELOCATIONS_STRIPPED = 0x1
@@ -96,6 +96,6 @@ def broken_signature(library: PeFile) -> Iterator[Finding]:
     Fix: sign as the last step, or remove the signature before the file is edited.
     """
     if library.signed and library.signature_matches is None:
-        yield NotLooked(sentence="is signed in a way that this version cannot compare")
+        yield NotInspected(sentence="is signed in a way that this version cannot compare")
     elif library.signed and not library.signature_matches:
         yield "has a signature (Authenticode) for other contents: it was changed after signing"
