@@ -17,7 +17,8 @@ from typing import NoReturn
 import pytest
 
 from binary_checks.errors import BinaryChecksError, NotApplicable, ProfileError, Unavailable
-from binary_checks.gather.facts import Facts, Settings, Shelf
+from binary_checks.gather.companions import Shelf
+from binary_checks.gather.facts import Facts, Settings
 from binary_checks.gather.subject import Subject
 from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
 from binary_checks.model import Linkage, Package

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from binary_checks import loaders, objects, packages, systems
-from binary_checks.errors import BinaryChecksError, GatherError, NotApplicable, PackageError
+from binary_checks import loaders, objects, systems
+from binary_checks.errors import BinaryChecksError, NotApplicable
+from binary_checks.gather.companions import Shelf
 from binary_checks.gather.subject import Subject
 from binary_checks.model import (
     CudaReport,
@@ -46,69 +46,6 @@ class Settings:
     sandbox: Sandbox | None = None  # what keeps them from the rest; None: nothing
     beside: tuple[Path, ...] = ()  # wheels, or folders of wheels, that stand for Requires-Dist
     builds: bool = False  # whether an installer may build sdists, and follow requirements by URL
-
-
-class Shelf:
-    """The packages beside the judged ones, each read once however many packages need it.
-
-    Those given; and with ``fetches`` those that the judged ones require and that were not given,
-    downloaded into the folder or, without one, into a private one that `close` removes.
-    """
-
-    def __init__(
-        self,
-        paths: Iterable[Path],
-        *,
-        fetches: bool = False,
-        folder: Path | None = None,
-        limit_factor: int = 1,
-    ) -> None:
-        self.given = tuple(paths)  # folders as folders: an installer takes from them what it wants
-        self.paths = tuple(_wheels_in(self.given))
-        self.fetches = fetches
-        self._folder = folder and folder.absolute()
-        self._private: tempfile.TemporaryDirectory[str] | None = None
-        self._opened: dict[Path, Package] = {}
-        self._reader = objects.Raised(limit_factor)
-
-    def others(self, than: Path) -> tuple[Package, ...]:
-        """Every package on the shelf except that one. Raises GatherError."""
-        return tuple(self._open(path) for path in self.paths if path.name != than.name)
-
-    def required(self, wheel: Wheel, target: TargetSystem) -> tuple[Package, ...]:
-        """What the wheel requires on its system, beside what was given. Raises GatherError."""
-        if not self.fetches:
-            return ()
-        from binary_checks.gather.required import fetch_required  # pip and processes, for few runs
-
-        given = self.others(wheel.path)
-        return fetch_required(wheel, target, given, self._open_folder(), self._open)
-
-    def _open_folder(self) -> Path:
-        if self._folder is None:
-            self._private = tempfile.TemporaryDirectory(
-                prefix="binary_checks-", ignore_cleanup_errors=True
-            )
-            self._folder = Path(self._private.name)
-        return self._folder
-
-    def close(self) -> None:
-        """Remove the private folder, if there is one."""
-        if self._private is not None:
-            self._private.cleanup()
-
-    def _open(self, path: Path) -> Package:
-        if path not in self._opened:
-            try:
-                self._opened[path] = packages.open_package(path, self._reader)
-            except PackageError as error:  # the judged package is not to blame
-                raise GatherError(f"given beside the package: {error}") from None
-        return self._opened[path]
-
-
-def _wheels_in(paths: Iterable[Path]) -> Iterable[Path]:
-    for path in paths:
-        yield from sorted(path.glob("*.whl")) if path.is_dir() else (path,)
 
 
 class Facts:

@@ -15,7 +15,8 @@ import pytest
 from binary_checks import packages
 from binary_checks.declaring import Check, demand_sound, find_checks, load_checks
 from binary_checks.errors import ProfileError
-from binary_checks.gather.facts import Facts, Settings, Shelf
+from binary_checks.gather.companions import Shelf
+from binary_checks.gather.facts import Facts, Settings
 from binary_checks.gather.subject import Subject
 from binary_checks.lines import one_line
 from binary_checks.plugin.failures import misused

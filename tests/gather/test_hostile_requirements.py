@@ -13,7 +13,8 @@ import pytest
 from binary_checks.command import main
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.gather import required
-from binary_checks.gather.facts import Facts, Settings, Shelf
+from binary_checks.gather.companions import Shelf
+from binary_checks.gather.facts import Facts, Settings
 from binary_checks.gather.subject import Subject
 from binary_checks.model import Linkage
 from binary_checks.places.pip_command import PIP

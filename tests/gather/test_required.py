@@ -10,7 +10,8 @@ import pytest
 
 from binary_checks import objects, packages
 from binary_checks.errors import GatherError
-from binary_checks.gather.facts import Facts, Settings, Shelf
+from binary_checks.gather.companions import Shelf
+from binary_checks.gather.facts import Facts, Settings
 from binary_checks.gather.subject import Subject
 from binary_checks.model import Linkage, Package
 from fixtures.build_elf import build_elf

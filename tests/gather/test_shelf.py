@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from binary_checks.gather.facts import Facts, Settings, Shelf
+from binary_checks.gather.companions import Shelf
+from binary_checks.gather.facts import Facts, Settings
 from binary_checks.gather.subject import Subject
 from binary_checks.model import InstallReport
 from fixtures.build_wheel import build_wheel
