@@ -101,7 +101,7 @@ def sweep(session: nox.Session) -> None:
 @nox.session
 def fuzz(session: nox.Session) -> None:
     """Damage packages and hold us against real loaders: ``-- MINUTES [--wheels FOLDER]``."""
-    session.install("-e", ".[uv]", "pip", "jsonschema", *group("samples"))
+    session.install("-e", ".[crosscheck,uv]", "pip", "jsonschema", *group("samples"))
     arguments = session.posargs or ["1"]
     session.run("python", "-m", "fixtures.fuzz", *arguments)
 
