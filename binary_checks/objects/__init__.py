@@ -1,26 +1,24 @@
 """Bytes in, object files out: the module is an ObjectReader, over one reader a format.
 
-The readers are twins: ``recognises``, ``retained``, ``searched``, ``watchers`` and ``read``, in
-this order.
+A reader has two functions: ``plan``, by the first bytes of a file, says what to keep of it while it
+streams by and what scans it; ``read`` makes objects of what was kept, and of what was seen. Which
+reader to take is decided here, by a table and one question: so none is loaded before its time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Protocol, cast
 
 from binary_checks.errors import MalformedError, TooLarge, Unavailable
 from binary_checks.model import Format, MalformedObject, ObjectFile, UnreadObject
-from binary_checks.model.protocols import ByteSource, Scout
+from binary_checks.model.protocols import NOTHING_SEEN, ByteSource, Observations, Plan
 from binary_checks.objects.limits import raised_by
 from binary_checks.objects.promised_formats import promised_format, refuse
 
-if TYPE_CHECKING:
-    from binary_checks.objects.device.scout import DeviceScout
-
-__all__ = ["Raised", "announce", "read_objects", "recognise", "retained", "scout"]
+__all__ = ["Raised", "announce", "plan", "read_objects", "recognise"]
 
 _HEAD = 64
 
@@ -28,11 +26,10 @@ _HEAD = 64
 class _Reader(Protocol):
     """What the module of one format does."""
 
-    def recognises(self, head: bytes) -> bool: ...
-    def retained(self, head: bytes, size: int) -> tuple[tuple[int, int], ...]: ...
-    def searched(self, head: bytes, size: int) -> tuple[tuple[int, int], ...]: ...
-    def watchers(self, head: bytes, size: int, device: DeviceScout | None) -> Iterable[Scout]: ...
-    def read(self, path: str, source: ByteSource) -> Sequence[ObjectFile | UnreadObject]: ...
+    def plan(self, head: bytes, size: int, /) -> Plan: ...
+    def read(
+        self, path: str, source: ByteSource, observations: Observations, /
+    ) -> Sequence[ObjectFile | UnreadObject]: ...
 
 
 _READERS = {
@@ -42,21 +39,23 @@ _READERS = {
     Format.ARCHIVE: "archives",
     Format.DEVICE: "device.reader",
 }
-_BEGINNINGS = {
+_FAT = (b"\xca\xfe\xba\xbe", b"\xca\xfe\xba\xbf")
+_OLDEST_JAVA = 45
+"""Java class files begin as fat ones do; where those count slices, they have a version."""
+_MAGICS = {
     b"\x7fELF": Format.ELF,
-    b"\xfe\xed\xfa\xce": Format.MACHO,
-    b"\xfe\xed\xfa\xcf": Format.MACHO,
-    b"\xce\xfa\xed\xfe": Format.MACHO,
+    b"MZ": Format.PE,
     b"\xcf\xfa\xed\xfe": Format.MACHO,
-    b"\xca\xfe\xba\xbe": Format.MACHO,
-    b"\xca\xfe\xba\xbf": Format.MACHO,
-    b"!<ar": Format.ARCHIVE,
-    b"\x50\xed\x55\xba": Format.DEVICE,
-    b"__CL": Format.DEVICE,
+    b"\xce\xfa\xed\xfe": Format.MACHO,
+    b"\xfe\xed\xfa\xcf": Format.MACHO,
+    b"\xfe\xed\xfa\xce": Format.MACHO,
+    **dict.fromkeys(_FAT, Format.MACHO),
+    b"!<arch>\n": Format.ARCHIVE,
+    b"\x50\xed\x55\xba\1\0": Format.DEVICE,  # with its version: four bytes alone may be anything
+    b"__CLANG_OFFLOAD_BUNDLE__": Format.DEVICE,
     b"CCOB": Format.DEVICE,
 }
-"""By its first four bytes nearly every file is told to be no object, and no reader is loaded."""
-_PE = b"MZ"  # the one that two bytes announce
+_BEGINNINGS = tuple(_MAGICS)
 
 
 @cache
@@ -67,8 +66,13 @@ def _reader(found: Format) -> _Reader:
 
 def recognise(head: bytes) -> Format | None:
     """The format that the first bytes (64 are enough) announce, None for anything else."""
-    found = Format.PE if head.startswith(_PE) else _BEGINNINGS.get(head[:4])
-    return found if found and _reader(found).recognises(head) else None
+    if not head.startswith(_BEGINNINGS) or _is_java(head):
+        return None
+    return next(found for magic, found in _MAGICS.items() if head.startswith(magic))
+
+
+def _is_java(head: bytes) -> bool:
+    return head.startswith(_FAT) and not 0 < int.from_bytes(head[4:8], "big") < _OLDEST_JAVA
 
 
 def announce(path: str, head: bytes) -> Format | None:
@@ -76,39 +80,14 @@ def announce(path: str, head: bytes) -> Format | None:
     return recognise(head) or promised_format(path, head)
 
 
-def retained(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
-    """The ranges (start, end) that ``read_objects`` may ask for; a longer head makes them smaller.
-
-    It is a guess that is nearly always right: another range may be asked for all the same.
-    """
+def plan(head: bytes, size: int) -> Plan:
+    """What to keep of a file that begins so, and what scans it; a longer head keeps less."""
     found = recognise(head)
-    return _reader(found).retained(head, size) if found else ()
-
-
-def scout(head: bytes, size: int) -> Scout | None:
-    """Whoever finds, while such a file streams by, what the first bytes do not tell of."""
-    found = recognise(head)
-    if found is None:
-        return None
-    from binary_checks.objects.scouts import Scouts  # on demand
-
-    reader = _reader(found)
-    device = _find_device_scout(reader.searched(head, size), size)
-    others = tuple(reader.watchers(head, size, device))
-    scouts = (device, *others) if device is not None else others
-    return Scouts(scouts) if len(scouts) > 1 else next(iter(scouts), None)
-
-
-def _find_device_scout(regions: tuple[tuple[int, int], ...], size: int) -> DeviceScout | None:
-    if not regions:
-        return None
-    from binary_checks.objects.device.scout import DeviceScout  # on demand
-
-    return DeviceScout(regions, size)
+    return _reader(found).plan(head, size) if found else Plan()
 
 
 def read_objects(
-    path: str, source: ByteSource
+    path: str, source: ByteSource, observations: Observations = NOTHING_SEEN
 ) -> tuple[ObjectFile | MalformedObject | UnreadObject, ...]:
     """Every object in the file (each slice of a fat one); never raises for what the bytes say.
 
@@ -116,16 +95,16 @@ def read_objects(
     """
     head = source.read(0, min(_HEAD, source.size))
     found = recognise(head)
-    objects = _read(found, path, source) if found else ()
+    objects = _read(found, path, source, observations) if found else ()
     expected = None if objects else promised_format(path, head)
     return (refuse(path, expected, head),) if expected else objects
 
 
 def _read(
-    found: Format, path: str, source: ByteSource
+    found: Format, path: str, source: ByteSource, observations: Observations
 ) -> tuple[ObjectFile | MalformedObject | UnreadObject, ...]:
     try:
-        return tuple(_reader(found).read(path, source))
+        return tuple(_reader(found).read(path, source, observations))
     except MalformedError as error:
         return (MalformedObject(path=path, format=found, offset=error.offset, reason=error.reason),)
     except Unavailable as error:  # there is more of something than is read
@@ -140,19 +119,14 @@ class Raised:
         self._factor = factor
         self.recognise, self.announce = recognise, announce
 
-    def retained(self, head: bytes, size: int) -> tuple[tuple[int, int], ...]:
-        """The ranges (start, end) that ``read_objects`` may ask for."""
+    def plan(self, head: bytes, size: int) -> Plan:
+        """What to keep of a file that begins so, and what scans it."""
         with raised_by(self._factor):
-            return retained(head, size)
-
-    def scout(self, head: bytes, size: int) -> Scout | None:
-        """Whoever finds what the first bytes do not tell of."""
-        with raised_by(self._factor):
-            return scout(head, size)
+            return plan(head, size)
 
     def read_objects(
-        self, path: str, source: ByteSource
+        self, path: str, source: ByteSource, observations: Observations = NOTHING_SEEN
     ) -> tuple[ObjectFile | MalformedObject | UnreadObject, ...]:
         """Every object in the file."""
         with raised_by(self._factor):
-            return read_objects(path, source)
+            return read_objects(path, source, observations)

@@ -21,7 +21,7 @@ from binary_checks.model import (
     StaticArchive,
     UnreadObject,
 )
-from binary_checks.model.protocols import ByteSource, Scout
+from binary_checks.model.protocols import ByteSource, Observations, Plan
 from binary_checks.objects.coff import find_coff_sections
 from binary_checks.objects.device.sections import (
     SECTIONS,
@@ -81,30 +81,14 @@ class _Member:
         return self._source.read(self.start + offset, length)
 
 
-def recognises(head: bytes) -> bool:
-    """Whether the first bytes announce an archive that holds its members itself."""
-    return head.startswith(MAGIC)
+def plan(_head: bytes, size: int) -> Plan:
+    """Keep everything: each member has its headers at its end."""
+    return Plan(ranges=((0, size),))
 
 
-def retained(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
-    """Everything: each member has its headers at its end."""
-    del head
-    return ((0, size),)
-
-
-def searched(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
-    """Nothing, as everything is kept."""
-    del head, size
-    return ()
-
-
-def watchers(head: bytes, size: int, device: Scout | None) -> tuple[Scout, ...]:
-    """Nobody else watches such a file."""
-    del head, size, device
-    return ()
-
-
-def read(path: str, source: ByteSource) -> tuple[StaticArchive | UnreadObject, ...]:
+def read(
+    path: str, source: ByteSource, _observations: Observations
+) -> tuple[StaticArchive | UnreadObject, ...]:
     """The archive, if it holds device code. Raises MalformedError."""
     extents: dict[Extent, str] = {}  # with the name of the member
     faults: list[DeviceFault] = []

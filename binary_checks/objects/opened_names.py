@@ -8,19 +8,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
 from binary_checks.model import OpenedNames
 from binary_checks.model.protocols import ByteSource
+from binary_checks.objects.device.scanner import DeviceScanner
 from binary_checks.objects.library_names import LONGEST, Spelling, read_name
 from binary_checks.objects.limits import raised
 from binary_checks.objects.ranges import intersect, merge
-from binary_checks.objects.scouts import find_scout
-
-if TYPE_CHECKING:
-    from binary_checks.objects.device.scout import DeviceScout
-    from binary_checks.objects.elf.code import IsCode
 
 _BLOCK = 1 << 18  # bytes read at a time of what did not stream by: they stay in the cache
 _REACH = 4 * LONGEST  # bytes looked at before and behind a place, at most
@@ -29,24 +24,30 @@ _MOST_PLACES = 1 << 16  # that look like the end of a name; real objects have so
 _MOST_NAMES = 1 << 12
 
 Extent = tuple[int, int]
+IsCode = Callable[[bytes, int, int, int], bool]
+"""Whether a part of a piece, from start to end, is code, all of it; the piece's offset is last."""
 
 
 def find_opened(
-    source: ByteSource, spelling: Spelling, known: Iterable[str], wanted: Iterable[Extent]
+    source: ByteSource,
+    seen: NameScanner | None,
+    spelling: Spelling,
+    known: Iterable[str],
+    wanted: Iterable[Extent],
 ) -> OpenedNames:
     """The names in those parts of a file, without the ``known`` ones, whatever their case.
 
-    What its scout saw, where one watched it stream by: its parts are not read again.
+    Where a scanner has ``seen`` the file stream by, its parts are not read again.
     """
     extents = merge(wanted)
-    scout = find_scout(source, NameScout)
-    if scout is None:
-        scout = NameScout(intersect(extents, [(0, source.size)]), spelling)
-        scout.read(source)
-    return scout.conclude(frozenset(name.lower() for name in known), extents)
+    scanner = seen
+    if scanner is None:
+        scanner = NameScanner(intersect(extents, [(0, source.size)]), spelling)
+        scanner.read(source)
+    return scanner.conclude(frozenset(name.lower() for name in known), extents)
 
 
-class NameScout:
+class NameScanner:
     """Searches a file for names while it streams by."""
 
     def __init__(
@@ -54,7 +55,7 @@ class NameScout:
         extents: Iterable[Extent],
         spelling: Spelling,
         *,
-        device: DeviceScout | None = None,
+        device: DeviceScanner | None = None,
         is_code: IsCode | None = None,
     ) -> None:
         """``extents`` are where names may lie.

@@ -1,4 +1,4 @@
-"""Keeps of an object file, while it streams by, the ranges that its reader will ask for."""
+"""Keeps of an object file, while it streams by, the ranges that its reader plans to ask for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 
 from binary_checks.errors import MalformedError
-from binary_checks.model.protocols import ObjectReader, Scout
+from binary_checks.model.objects import MalformedObject, ObjectFile, UnreadObject
+from binary_checks.model.protocols import ObjectReader, Observations
 from binary_checks.trees.fragments import Fragments
 from binary_checks.trees.kept import Kept
 
@@ -34,22 +35,16 @@ class RetainedSource:
     """Ranges of a large file; whoever asks for other bytes makes the file be read again, whole.
 
     The ranges lie one behind the other in memory, or in an unlinked file once they are many.
-    A ``scout`` finds more of them while the file streams by, and may tell the reader what it saw.
-    ``again`` inflates the file from its start: a reader announces what it will need from the
-    first bytes alone, and patchelf moves tables to places which these do not tell.
+    Fragments that a scanner came upon lie beside them. ``again`` inflates the file from its start:
+    a reader plans by the first bytes alone, and patchelf moves tables to places which these do not
+    tell.
     """
 
     def __init__(
-        self,
-        size: int,
-        ranges: Iterable[Range],
-        again: Callable[[], Iterator[bytes]],
-        scout: Scout | None = None,
+        self, size: int, ranges: Iterable[Range], again: Callable[[], Iterator[bytes]]
     ) -> None:
         self.size = size
         self._again = again
-        self.scout = scout
-        self._watching = scout is not None
         self._fragments = Fragments()
         self._start_over(ranges)
 
@@ -65,9 +60,6 @@ class RetainedSource:
 
     def append(self, piece: bytes) -> None:
         """Take the next bytes of the file and keep those that lie in a range."""
-        if self.scout is not None and self._watching:
-            for offset, fragment in self.scout.see(piece):
-                self._fragments.add(offset, fragment)
         begin = self._streamed
         self._streamed = finish = begin + len(piece)
         while self._next < len(self._ranges):
@@ -79,6 +71,10 @@ class RetainedSource:
                 return
             self._next += 1
 
+    def add_fragment(self, offset: int, fragment: bytes) -> None:
+        """Keep some bytes more, which begin nowhere before the last ones."""
+        self._fragments.add(offset, fragment)
+
     def read(self, offset: int, length: int) -> bytes:
         """Exactly length bytes from offset; raises MalformedError when the file ends before."""
         check_extent(offset, length, self.size)
@@ -88,7 +84,6 @@ class RetainedSource:
             if fragment is not None or not length:
                 return fragment or b""
             self.close()
-            self._watching = False
             self._start_over([(0, self.size)])
             for piece in self._again():
                 self.append(piece)
@@ -101,11 +96,32 @@ class RetainedSource:
         self._fragments.close()
 
 
-def retain(
-    reader: ObjectReader, head: bytes, size: int, again: Callable[[], Iterator[bytes]]
-) -> RetainedSource:
-    """Get ready to keep what the reader will ask for of a file that begins so."""
-    return RetainedSource(size, reader.retained(head, size), again, reader.scout(head, size))
+class StreamedObject:
+    """An object file that streams by: kept and scanned as its reader plans, and then read."""
+
+    def __init__(
+        self, reader: ObjectReader, head: bytes, size: int, again: Callable[[], Iterator[bytes]]
+    ) -> None:
+        """``head`` are the first bytes; a longer one makes the reader keep less."""
+        plan = reader.plan(head, size)
+        self._reader = reader
+        self._scanners = plan.scanners
+        self._source = RetainedSource(size, plan.ranges, again)
+
+    def append(self, piece: bytes) -> None:
+        """Show the next piece of the file to every scanner, and keep of it what was planned."""
+        for scanner in self._scanners:
+            for offset, fragment in scanner.see(piece):
+                self._source.add_fragment(offset, fragment)
+        self._source.append(piece)
+
+    def read(self, path: str) -> tuple[ObjectFile | MalformedObject | UnreadObject, ...]:
+        """Every object in the file, once all of it has streamed by."""
+        return self._reader.read_objects(path, self._source, Observations(self._scanners))
+
+    def close(self) -> None:
+        """Let go of the bytes."""
+        self._source.close()
 
 
 def check_extent(offset: int, length: int, size: int) -> None:

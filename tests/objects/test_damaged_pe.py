@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from binary_checks.errors import Unavailable
 from binary_checks.model import MalformedObject, ObjectFile, PeFile, UnreadObject
-from binary_checks.objects import read_objects, retained
+from binary_checks.objects import plan, read_objects
 from fixtures.samples import read_pe_sample
 from tests.objects.byte_sources import Bytes
 
@@ -123,7 +123,7 @@ def test_any_bytes_may_be_wrong(name: str, stomps: list[tuple[int, bytes]]) -> N
         assert isinstance(found, (PeFile, MalformedObject, UnreadObject))
         _all_of(found)
     assert sum(end - start for start, end in source.asked) <= 60 * len(content) + 1000
-    assert retained(bytes(content[:1024]), len(content))
+    assert plan(bytes(content[:1024]), len(content)).ranges
 
 
 @settings(max_examples=200, deadline=None)

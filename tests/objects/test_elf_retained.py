@@ -23,7 +23,7 @@ def kept_mebibytes(*rows: Row, sections: int, size: int) -> set[int]:
     head = identity + struct.pack(
         "<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, sections * MIB, 0, 64, 56, len(rows), 64, 30, 29
     )
-    ranges = objects.retained((head + headers).ljust(4096, b"\0"), size * MIB)
+    ranges = objects.plan((head + headers).ljust(4096, b"\0"), size * MIB).ranges
     return {
         number
         for number in range(size)

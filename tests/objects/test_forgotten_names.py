@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 
 from binary_checks.model import ElfFile
-from binary_checks.objects.elf import reader as elf
+from binary_checks.objects import read_objects
 from binary_checks.objects.elf import symbols as elf_symbols
 from binary_checks.trees.retention import MemorySource
 from fixtures.build_elf import ElfSymbol, build_elf
 
 
 def library(*names: str) -> ElfFile:
-    (found,) = elf.read("demo.so", MemorySource(build_elf(exports=[*map(ElfSymbol, names)])))
+    content = build_elf(exports=[*map(ElfSymbol, names)])
+    (found,) = read_objects("demo.so", MemorySource(content))
     assert isinstance(found, ElfFile)
     return found
 

@@ -9,7 +9,7 @@ import pytest
 
 from binary_checks.errors import Unavailable
 from binary_checks.model import DeviceContainers, MachOFile, PeFile, StaticArchive, UnreadObject
-from binary_checks.objects import coff, read_objects, retained, scout
+from binary_checks.objects import coff, plan, read_objects
 from binary_checks.objects.device import cubins, fatbin, hip_bundles
 from binary_checks.objects.elf import dynamic as elf_dynamic
 from binary_checks.objects.elf import header as elf_header
@@ -72,8 +72,7 @@ def test_an_elf_file_with_more_than_we_read_is_unread(
 ) -> None:
     monkeypatch.setattr(module, limit, most)
     assert reason in _unread(ELF)
-    assert retained(ELF, len(ELF))
-    scout(ELF, len(ELF))
+    assert plan(ELF, len(ELF)).ranges
 
 
 def test_a_string_of_absurd_length_is_not_read() -> None:
@@ -107,8 +106,7 @@ def test_an_image_with_more_than_we_read_is_unread(
     monkeypatch.setattr(*limit, most)
     content = read_pe_sample(name)
     assert reason in _unread(content)
-    assert retained(content, len(content))
-    scout(content, len(content))
+    assert plan(content, len(content)).ranges
 
 
 def test_a_long_name_of_an_import_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,15 +126,15 @@ def test_an_image_may_lie_far_behind_its_dos_program() -> None:
     assert isinstance(found, PeFile)
     assert isinstance(expected, PeFile)
     assert (found.pdb, found.needed) == (expected.pdb, expected.needed)
-    assert retained(bytes(moved[: 1 << 16]), len(moved)) == ((0, len(moved)),)
+    assert plan(bytes(moved[: 1 << 16]), len(moved)).ranges == ((0, len(moved)),)
 
 
 def test_more_load_commands_than_we_read_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(macho_commands, "_MOST_BYTES", 100)
     content = read_macho_sample("weak.so")
     assert "bytes of load commands; at most 100 are read" in _unread(content)
-    assert retained(content, len(content)) == ((0, len(content)),)
-    assert scout(content, len(content)) is None
+    assert plan(content, len(content)).ranges == ((0, len(content)),)
+    assert plan(content, len(content)).scanners == ()
 
 
 def test_of_a_fat_file_each_slice_is_unread_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from binary_checks.model import OpenedNames
 from binary_checks.objects import opened_names
-from binary_checks.objects.device.scout import DeviceScout
+from binary_checks.objects.device.scanner import DeviceScanner
 from binary_checks.objects.library_names import ELF_NAMES, PE_NAMES, Spelling
-from binary_checks.objects.opened_names import NameScout, find_opened
-from binary_checks.objects.scouts import Scouts
+from binary_checks.objects.opened_names import NameScanner, find_opened
 from fixtures.build_fatbin import container, entry
 from tests.objects.byte_sources import Bytes
 
@@ -22,15 +21,15 @@ from tests.objects.byte_sources import Bytes
 def search(
     content: bytes, spelling: Spelling = ELF_NAMES, known: tuple[str, ...] = ()
 ) -> OpenedNames:
-    return find_opened(Bytes(content), spelling, known, [(0, len(content))])
+    return find_opened(Bytes(content), None, spelling, known, [(0, len(content))])
 
 
-def stream(content: bytes, cuts: list[int], scout: NameScout) -> NameScout:
+def stream(content: bytes, cuts: list[int], scanner: NameScanner) -> NameScanner:
     start = 0
     for length in (*cuts, len(content)):
-        assert list(scout.see(content[start : start + length])) == []
+        assert list(scanner.see(content[start : start + length])) == []
         start += length
-    return scout
+    return scanner
 
 
 @pytest.mark.parametrize(
@@ -169,15 +168,15 @@ def test_what_streams_by_is_searched_whatever_the_pieces(
 ) -> None:
     half = b"".join(pieces)
     content = half + b"\xff" * gap + half
-    scout = stream(content, cuts, NameScout([(0, len(content))], ELF_NAMES))
-    found = scout.conclude(frozenset(), ((0, len(content)),))
+    scanner = stream(content, cuts, NameScanner([(0, len(content))], ELF_NAMES))
+    found = scanner.conclude(frozenset(), ((0, len(content)),))
     assert found == OpenedNames(names=tuple(sorted(set(names_by_expression(content)))))
 
 
 def test_what_lies_outside_of_what_was_wanted_or_searched_is_not_told() -> None:
     content = b"\0liba.so\0" + b"\0libb.so\0" + b"\0libc.so\0"
-    scout = stream(content, [5, 9], NameScout([(0, 18)], ELF_NAMES))
-    assert scout.conclude(frozenset(), ((9, 27),)) == OpenedNames(
+    scanner = stream(content, [5, 9], NameScanner([(0, 18)], ELF_NAMES))
+    assert scanner.conclude(frozenset(), ((9, 27),)) == OpenedNames(
         names=("libb.so",), unread="9 bytes of its read-only data were not searched"
     )
 
@@ -189,8 +188,8 @@ def test_what_is_told_to_be_code_is_not_searched_and_names_right_behind_it_are()
     code = b"\x48" * 20_000 + b"\0libcode.so\0" + b"\x48" * 19_000 + b"\0liba."
     content = code + b"so\0libb.so\0".ljust(20_000, b"\0")
     extents = ((0, len(content)),)
-    scout = stream(content, [len(code)], NameScout(extents, ELF_NAMES, is_code=is_code))
-    found = scout.conclude(frozenset(), extents)
+    scanner = stream(content, [len(code)], NameScanner(extents, ELF_NAMES, is_code=is_code))
+    found = scanner.conclude(frozenset(), extents)
     assert found.names == ("liba.so", "libb.so")
     assert found.unread.endswith("bytes of its read-only data were not searched")
 
@@ -201,10 +200,11 @@ def test_code_for_a_gpu_is_passed_over_wherever_it_lies() -> None:
     content = b"\0liba.so\0".ljust(64, b"\0") + device + b"\0libb.so\0".ljust(9000, b"\0")
     extents = ((0, len(content)),)
     for piece in (1000, 7000, len(content)):
-        walker = DeviceScout(extents, len(content))
-        scout = NameScout(extents, ELF_NAMES, device=walker)
-        both = Scouts((walker, scout))
+        walker = DeviceScanner(extents, len(content))
+        scanner = NameScanner(extents, ELF_NAMES, device=walker)
         for start in range(0, len(content), piece):
-            assert all(kept for _, kept in both.see(content[start : start + piece]))
+            part = content[start : start + piece]
+            assert all(kept for _, kept in walker.see(part))
+            assert scanner.see(part) == ()
         expected = OpenedNames(names=("liba.so", "libb.so"))
-        assert scout.conclude(frozenset(), extents) == expected
+        assert scanner.conclude(frozenset(), extents) == expected

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from binary_checks.model import Dependency, Kind, PeFile, Symbol
-from binary_checks.objects import read_objects, retained
+from binary_checks.objects import plan, read_objects
 from fixtures.oracles.pe_facts import FACTS, facts_of, facts_of_lief, facts_of_pefile
 from fixtures.samples import FOLDER, expected_pe_facts, read_pe_sample
 from fixtures.samples.pe_recipes import PE_RECIPES
@@ -199,7 +199,7 @@ def test_what_is_read_was_promised_to_be_read() -> None:
         content = read_pe_sample(name)
         source = Bytes(content)
         read_objects("a.dll", source)
-        kept = retained(content[:1024], len(content))
+        kept = plan(content[:1024], len(content)).ranges
         for start, end in source.asked[1:]:
             assert any(first <= start and end <= last for first, last in kept)
 
@@ -212,6 +212,6 @@ def test_code_of_a_large_image_is_not_kept() -> None:
         (offset,) = struct.unpack_from("<I", content, table + 40 * number + 20)
         struct.pack_into("<I", content, table + 40 * number + 20, offset + size * (number + 1))
     struct.pack_into("<I", content, table + 16, size)  # and .text is all of its gap
-    kept = retained(bytes(content), 8 * size)
+    kept = plan(bytes(content), 8 * size).ranges
     assert sum(end - start for start, end in kept) < size // 4
-    assert retained(bytes(content[:100]), 8 * size) == ((0, 8 * size),)
+    assert plan(bytes(content[:100]), 8 * size).ranges == ((0, 8 * size),)

@@ -73,7 +73,7 @@ def test_a_dos_program_a_text_or_what_only_linkers_read_is_no_object(content: by
 
 def test_what_is_no_object_yields_none() -> None:
     assert objects.read_objects("a.txt", Bytes(b"text")) == ()
-    assert objects.retained(b"text", 4) == ()
+    assert objects.plan(b"text", 4).ranges == ()
 
 
 def test_a_core_dump_is_of_a_kind_that_is_not_loaded() -> None:
@@ -98,7 +98,7 @@ def test_what_is_read_was_promised_to_be_read() -> None:
     for content in (build_elf(exports=(), needed=("libc.so.6",)), _pe()):
         source = Bytes(content)
         objects.read_objects("a.so", source)
-        kept = objects.retained(content[:4096], len(content))
+        kept = objects.plan(content[:4096], len(content)).ranges
         inside = [any(a <= start and end <= b for a, b in kept) for start, end in source.asked[1:]]
         assert inside
         assert all(inside)
@@ -112,13 +112,13 @@ def test_a_large_segment_of_code_is_not_kept() -> None:
         if kind == 1 and flags & 1:
             struct.pack_into("<QQ", head, place + 32, 1 << 30, 1 << 30)
             code = offset
-    kept = objects.retained(bytes(head), 1 << 31)
+    kept = objects.plan(bytes(head), 1 << 31).ranges
     assert not any(start <= code + (1 << 29) < end for start, end in kept)
 
 
 def test_without_all_program_headers_everything_is_kept() -> None:
     content = build_elf()
-    assert objects.retained(content[:70], len(content)) == ((0, len(content)),)
+    assert objects.plan(content[:70], len(content)).ranges == ((0, len(content)),)
 
 
 def test_ranges_are_sorted_and_merged() -> None:

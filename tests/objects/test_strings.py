@@ -10,7 +10,7 @@ from binary_checks import objects
 from binary_checks.model import ElfFile, MachOFile, MalformedObject, OpenedNames, PeFile
 from binary_checks.objects import read_objects
 from binary_checks.objects.macho.commands import LC_SEGMENT_64
-from binary_checks.trees.retention import retain
+from binary_checks.trees.retention import StreamedObject
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.samples import read_macho_sample
 from tests.objects.byte_sources import Bytes
@@ -70,10 +70,10 @@ def streamed(content: bytes) -> ElfFile:
     def again() -> Iterator[bytes]:
         raise AssertionError("the file is read again")
 
-    source = retain(objects, content[:4096], len(content), again)
+    source = StreamedObject(objects, content[:4096], len(content), again)
     for start in range(0, len(content), 1 << 16):
         source.append(content[start : start + (1 << 16)])
-    (found,) = read_objects("demo/a.so", source)
+    (found,) = source.read("demo/a.so")
     source.close()
     assert isinstance(found, ElfFile), found
     return found

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
+from binary_checks.objects.opened_names import IsCode
+
 _SAMPLE = 1 << 9  # bytes
 _SAMPLES = 2  # in a piece, the last one at its end
 _WORD = 4  # bytes of an instruction for AArch64
@@ -22,9 +24,6 @@ _AARCH64 = bytes.fromhex(
 )
 """How the words of common instructions end."""
 _AARCH64_SHARE = 0.6
-
-IsCode = Callable[[bytes, int, int, int], bool]
-"""Whether a part of a piece, from start to end, is code, all of it; the piece's offset is last."""
 
 
 def _looks_like_x86_64(sample: bytes) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from binary_checks.errors import MalformedError, TooLarge
-from binary_checks.objects.elf.segments import PT_DYNAMIC, LoadedImage, Segment
+from binary_checks.objects.elf.segments import PT_DYNAMIC, MappedImage, Segment
 
 DT_NEEDED: Final = 1
 DT_HASH: Final = 4
@@ -107,7 +107,7 @@ def decode(name: bytes) -> str:
     return name.decode("utf-8", "backslashreplace")
 
 
-def read_dynamic(image: LoadedImage, segments: Iterable[Segment]) -> Dynamic:
+def read_dynamic(image: MappedImage, segments: Iterable[Segment]) -> Dynamic:
     """Read PT_DYNAMIC and its string table.
 
     Raises MalformedError, or TooLarge for more than is read.
@@ -128,7 +128,7 @@ def read_dynamic(image: LoadedImage, segments: Iterable[Segment]) -> Dynamic:
     return Dynamic(entries, _read_strings(image, Dynamic(entries)))
 
 
-def _read_strings(image: LoadedImage, dynamic: Dynamic) -> bytes:
+def _read_strings(image: MappedImage, dynamic: Dynamic) -> bytes:
     size = dynamic.value(DT_STRSZ)
     strings = image.read(dynamic.value(DT_STRTAB), size, "DT_STRTAB", _MOST_STRINGS)
     if strings and strings[-1]:

@@ -25,7 +25,7 @@ from binary_checks.objects.elf.relocations import (
     unpack_between,
 )
 from binary_checks.objects.elf.sections import Section
-from binary_checks.objects.elf.segments import LoadedImage
+from binary_checks.objects.elf.segments import MappedImage
 
 _MOST = 1 << 26  # bytes of an array of initialisers
 _ARRAYS = (
@@ -55,7 +55,7 @@ def judge_functions(dynamic: Dynamic, memory: Memory, sections: Iterable[Section
 
 
 def judge_arrays(
-    image: LoadedImage,
+    image: MappedImage,
     dynamic: Dynamic,
     memory: Memory,
     relocations: RelocationTables,

@@ -9,7 +9,7 @@ from operator import mul
 from binary_checks.errors import MalformedError
 from binary_checks.objects.elf.dynamic import DT_GNU_HASH, DT_HASH, Dynamic
 from binary_checks.objects.elf.relocations import column
-from binary_checks.objects.elf.segments import LoadedImage
+from binary_checks.objects.elf.segments import MappedImage
 
 _MOST_BYTES = 1 << 28  # of one table
 _WALKED = 50  # chains of a table that has more
@@ -39,7 +39,7 @@ def hash_sysv(name: bytes) -> int:
 class GnuHash:
     """DT_GNU_HASH: a Bloom filter, buckets, and chains that are runs of the symbol table."""
 
-    def __init__(self, image: LoadedImage, dynamic: Dynamic, count: int) -> None:
+    def __init__(self, image: MappedImage, dynamic: Dynamic, count: int) -> None:
         address, bits = dynamic.value(DT_GNU_HASH), image.header.bits
         head = image.header.struct("IIII")
         buckets, self.first, size, self.shift = image.unpack(head, address, "DT_GNU_HASH")
@@ -104,7 +104,7 @@ class GnuHash:
 class SysvHash:
     """DT_HASH: buckets and chains of all symbols."""
 
-    def __init__(self, image: LoadedImage, dynamic: Dynamic) -> None:
+    def __init__(self, image: MappedImage, dynamic: Dynamic) -> None:
         wide = image.header.bits == 64 and image.header.machine in _WIDE
         layout = image.header.struct("QQ" if wide else "II")
         address = dynamic.value(DT_HASH)
@@ -144,7 +144,7 @@ def _number_places(buckets: array[int], chains: array[int]) -> array[int]:
     return places
 
 
-def read_hash_table(image: LoadedImage, dynamic: Dynamic, count: int) -> GnuHash | SysvHash:
+def read_hash_table(image: MappedImage, dynamic: Dynamic, count: int) -> GnuHash | SysvHash:
     """The table that loaders use: the GNU one, where there are both. Raises MalformedError."""
     if DT_GNU_HASH in dynamic:
         return GnuHash(image, dynamic, count)

@@ -1,11 +1,13 @@
-"""Which parts of an ELF file its reader asks for, as far as the first bytes tell."""
+"""Plans which parts of an ELF file to keep and to scan, as far as the first bytes tell."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from binary_checks.errors import MalformedError, Unavailable
-from binary_checks.objects.elf.header import read_header
+from binary_checks.model.protocols import Plan
+from binary_checks.objects.device.scanner import DeviceScanner
+from binary_checks.objects.elf.header import ElfHeader, read_header
 from binary_checks.objects.elf.segments import (
     PF_W,
     PF_X,
@@ -15,6 +17,7 @@ from binary_checks.objects.elf.segments import (
     Segment,
     read_segments,
 )
+from binary_checks.objects.elf.strings import find_name_scanner
 from binary_checks.objects.head import Head
 from binary_checks.objects.ranges import complement
 
@@ -28,17 +31,37 @@ _KEPT_OF_LONG_TAIL = 128 * _MIB
 """LLD puts the symbols' names, which may be many, between the two."""
 
 
-def find_ranges(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
-    """All but the inside of large segments, and what no segment maps; tables of both.
+def plan(head: bytes, size: int) -> Plan:
+    """Keep tables, and leave out code, code for GPUs, strings and debug information.
 
-    Everything, where the first bytes do not tell of the segments.
+    Everything is kept where the first bytes do not tell of the segments.
     """
     source = Head(head, size)
     try:
         header = read_header(source)
         segments = read_segments(source, header)
     except (MalformedError, Unavailable):
-        return ((0, size),)
+        return Plan(ranges=((0, size),))
+    device = DeviceScanner(_find_searched(segments, size), size)
+    return Plan(
+        ranges=_find_ranges(header, segments, len(head), size),
+        scanners=(device, find_name_scanner(header, segments, device)),
+    )
+
+
+def _find_searched(segments: Iterable[Segment], size: int) -> tuple[tuple[int, int], ...]:
+    """The ranges in which device code may lie, as far as segments tell."""
+    loads = [segment for segment in segments if segment.type == PT_LOAD]
+    # It is mapped and no code of the host, though writable in libcudf.so; a linker that does not
+    # separate code has one segment for all.
+    apart = [load for load in loads if not load.flags & PF_X or not load.offset]
+    return tuple((load.offset, load.offset + load.file_size) for load in apart) or ((0, size),)
+
+
+def _find_ranges(
+    header: ElfHeader, segments: tuple[Segment, ...], read: int, size: int
+) -> tuple[tuple[int, int], ...]:
+    """All but the inside of large segments, and what no segment maps; tables of both."""
     loads = sorted((s for s in segments if s.type == PT_LOAD), key=lambda load: load.offset)
     tables = _find_tables(segments, loads)
     tail = _KEPT_OF_LONG_TAIL if _is_from_lld(segments) else _KEPT_OF_TAIL
@@ -53,7 +76,7 @@ def find_ranges(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
     if header.sections_offset:
         skipped.append((end if loads else size, header.sections_offset - tail))
     kept = [(s.offset, s.offset + s.file_size) for s in segments if s.type != PT_LOAD]
-    kept.append((0, len(head)))
+    kept.append((0, read))  # what the segments were read of
     return complement(skipped, kept, size)
 
 

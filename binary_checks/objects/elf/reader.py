@@ -7,11 +7,11 @@ a file refers to must lie inside of it: a truncated file is malformed, never emp
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from binary_checks.errors import MalformedError, Unavailable
+from binary_checks.errors import MalformedError
 from binary_checks.model import ElfFile, Kind, UnreadObject
-from binary_checks.model.protocols import ByteSource, Scout
+from binary_checks.model.protocols import ByteSource, Observations
 from binary_checks.objects.device.cubins import read_cubin
 from binary_checks.objects.device.sections import SECTIONS, read_device_code
 from binary_checks.objects.elf.dynamic import (
@@ -33,11 +33,11 @@ from binary_checks.objects.elf.dynamic import (
     decode,
     read_dynamic,
 )
-from binary_checks.objects.elf.header import ET_REL, MAGIC, ElfHeader, read_header
+from binary_checks.objects.elf.header import ET_REL, read_header
 from binary_checks.objects.elf.kinds import kind_of_loaded, kind_of_unloaded, may_be_opened
 from binary_checks.objects.elf.machines import architecture_of, assumes_executable_stack
 from binary_checks.objects.elf.notes import read_notes
-from binary_checks.objects.elf.plan import find_ranges
+from binary_checks.objects.elf.plan import plan
 from binary_checks.objects.elf.refusals import Parsed, find_refusals
 from binary_checks.objects.elf.relocation_faults import Doubt
 from binary_checks.objects.elf.sections import (
@@ -56,62 +56,25 @@ from binary_checks.objects.elf.segments import (
     PT_INTERP,
     PT_LOAD,
     PT_TLS,
-    LoadedImage,
+    MappedImage,
     Segment,
     read_segments,
     verify_extent,
 )
-from binary_checks.objects.elf.strings import find_name_scout, opens_libraries, read_opened
+from binary_checks.objects.elf.strings import opens_libraries, read_opened
 from binary_checks.objects.elf.symbols import read_columns, read_symbols
 from binary_checks.objects.elf.versions import read_versions
-from binary_checks.objects.head import Head
 from binary_checks.objects.needs import make_dependency
+from binary_checks.objects.opened_names import NameScanner
 
-if TYPE_CHECKING:
-    from binary_checks.objects.device.scout import DeviceScout
+__all__ = ["plan", "read"]
 
 _LONGEST_PATH = 4096  # bytes, PATH_MAX: the kernel runs nothing whose PT_INTERP is longer
 
 
-def recognises(head: bytes) -> bool:
-    """Whether the first bytes announce an ELF file."""
-    return head.startswith(MAGIC)
-
-
-def retained(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
-    """The ranges that ``read`` may ask for, as far as the first bytes tell.
-
-    What is left out is the inside of large segments and what no segment maps: code, GPU code,
-    debug information.
-    """
-    return find_ranges(head, size)
-
-
-def searched(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
-    """The ranges in which device code may lie, as far as the first bytes tell."""
-    source = Head(head, size)
-    try:
-        segments = read_segments(source, read_header(source))
-    except (MalformedError, Unavailable):
-        return ((0, size),)
-    loads = [segment for segment in segments if segment.type == PT_LOAD]
-    # It is mapped and no code of the host, though writable in libcudf.so; a linker that does not
-    # separate code has one segment for all.
-    apart = [load for load in loads if not load.flags & PF_X or not load.offset]
-    return tuple((load.offset, load.offset + load.file_size) for load in apart) or ((0, size),)
-
-
-def watchers(head: bytes, size: int, device: DeviceScout | None) -> tuple[Scout, ...]:
-    """Whoever searches strings for names."""
-    source = Head(head, size)
-    try:
-        header = read_header(source)
-        return (find_name_scout(header, read_segments(source, header), device),)
-    except (MalformedError, Unavailable):
-        return ()
-
-
-def read(path: str, source: ByteSource) -> tuple[ElfFile | UnreadObject, ...]:
+def read(
+    path: str, source: ByteSource, observations: Observations
+) -> tuple[ElfFile | UnreadObject, ...]:
     """The one object of an ELF file. Raises MalformedError, or TooLarge for what is too long."""
     header = read_header(source)
     segments = read_segments(source, header)
@@ -134,17 +97,18 @@ def read(path: str, source: ByteSource) -> tuple[ElfFile | UnreadObject, ...]:
         facts |= read_cubin(source, header, sections)
     if unloaded is not None:
         return (ElfFile(kind=unloaded, **facts),)
-    return (_read_loadable(source, header, segments, sections, facts),)
+    image = MappedImage(path, source, header, segments)
+    return (_read_loadable(image, segments, sections, facts, observations.of(NameScanner)),)
 
 
 def _read_loadable(
-    source: ByteSource,
-    header: ElfHeader,
+    image: MappedImage,
     segments: tuple[Segment, ...],
     sections: tuple[Section, ...],
     facts: dict[str, Any],
+    seen: NameScanner | None,
 ) -> ElfFile:
-    image = LoadedImage(facts["path"], source, header, segments)
+    source, header = image.source, image.header
     dynamic = read_dynamic(image, segments)
     versions = read_versions(image, dynamic)
     columns = read_columns(image, dynamic, sections)
@@ -170,7 +134,9 @@ def _read_loadable(
         build_id=notes.build_id,
         isa_level=notes.isa_level,
         opened=(
-            read_opened(source, sections, dynamic) if opens_libraries(imports, dynamic) else None
+            read_opened(source, seen, sections, dynamic)
+            if opens_libraries(imports, dynamic)
+            else None
         ),
         **_facts_of_dynamic(dynamic),
         **_facts_of_segments(segments, facts["architecture"]),

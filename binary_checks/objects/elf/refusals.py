@@ -47,7 +47,7 @@ from binary_checks.objects.elf.relocation_faults import (
 from binary_checks.objects.elf.relocation_types import RELOCATION_TYPES, RelocationTypes
 from binary_checks.objects.elf.relocations import Relocations, column, read_relocations
 from binary_checks.objects.elf.sections import Section
-from binary_checks.objects.elf.segments import PT_LOAD, PT_TLS, LoadedImage, Segment
+from binary_checks.objects.elf.segments import PT_LOAD, PT_TLS, MappedImage, Segment
 from binary_checks.objects.elf.symbol_faults import judge_symbols, judge_values, judge_versions
 from binary_checks.objects.elf.symbol_table import ENTRY_SIZE, SymbolColumns
 from binary_checks.objects.elf.versions import Versions
@@ -67,7 +67,7 @@ class Parsed(NamedTuple):
     symbols: SymbolColumns
 
 
-def find_refusals(image: LoadedImage, parsed: Parsed) -> tuple[str, ...]:
+def find_refusals(image: MappedImage, parsed: Parsed) -> tuple[str, ...]:
     """Why a loader refuses a dynamic object; each of the first reasons once.
 
     A Doubt among them is none: nobody can say yet.
@@ -80,7 +80,7 @@ def find_refusals(image: LoadedImage, parsed: Parsed) -> tuple[str, ...]:
 class _Loading:
     """One object on its way into a process."""
 
-    def __init__(self, image: LoadedImage, parsed: Parsed) -> None:
+    def __init__(self, image: MappedImage, parsed: Parsed) -> None:
         header, dynamic = image.header, parsed.dynamic
         segments = parsed.segments
         written = DT_TEXTREL in dynamic or bool(dynamic.value(DT_FLAGS) & DF_TEXTREL)
@@ -163,7 +163,7 @@ class _Loading:
 
 
 def _list_tables(
-    image: LoadedImage, segments: Iterable[Segment], dynamic: Dynamic, symbols: int
+    image: MappedImage, segments: Iterable[Segment], dynamic: Dynamic, symbols: int
 ) -> Iterator[tuple[int, int]]:
     """Where headers and tables are in memory."""
     for load in segments:

@@ -19,7 +19,7 @@ from binary_checks.objects.elf.dynamic import (
     Dynamic,
 )
 from binary_checks.objects.elf.relocation_types import RelocationTypes
-from binary_checks.objects.elf.segments import LoadedImage
+from binary_checks.objects.elf.segments import MappedImage
 
 _MOST: Final = 1 << 28  # bytes of a table; the largest libraries have some twenty million
 
@@ -29,7 +29,7 @@ class Relocations:
 
     __slots__ = ("addends", "name", "offsets", "symbols", "types")
 
-    def __init__(self, name: str, content: bytes, image: LoadedImage, *, addends: bool) -> None:
+    def __init__(self, name: str, content: bytes, image: MappedImage, *, addends: bool) -> None:
         order, wide = image.header.byte_order, image.header.bits == 64
         words, step = column("Q" if wide else "I", content, order), 3 if addends else 2
         self.name = name
@@ -65,7 +65,7 @@ def column(kind: str, content: bytes, byte_order: str) -> array[int]:
 
 
 def read_relocations(
-    image: LoadedImage, dynamic: Dynamic, types: RelocationTypes
+    image: MappedImage, dynamic: Dynamic, types: RelocationTypes
 ) -> RelocationTables:
     """Read the tables that a loader goes through. Raises MalformedError, or TooLarge."""
     tables = tuple(_read_tables(image, dynamic, types))
@@ -79,7 +79,7 @@ def read_relocations(
 
 
 def _read_tables(
-    image: LoadedImage, dynamic: Dynamic, types: RelocationTypes
+    image: MappedImage, dynamic: Dynamic, types: RelocationTypes
 ) -> Iterator[Relocations]:
     kind = ("DT_RELA", DT_RELA, DT_RELASZ) if types.addends else ("DT_REL", DT_REL, DT_RELSZ)
     size = image.header.bits // 8 * (3 if types.addends else 2)

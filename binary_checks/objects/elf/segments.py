@@ -72,17 +72,17 @@ def verify_extent(segments: Iterable[Segment], size: int) -> None:
             )
 
 
-class LoadedImage:
+class MappedImage:
     """The file's bytes by the address they are mapped at; what no segment holds is malformed."""
 
-    __slots__ = ("_block", "_block_start", "_loads", "_source", "header", "path")
+    __slots__ = ("_block", "_block_start", "_loads", "header", "path", "source")
 
     def __init__(
         self, path: str, source: ByteSource, header: ElfHeader, segments: Iterable[Segment]
     ) -> None:
         self.path = path
         self.header = header
-        self._source = source
+        self.source = source
         self._loads = tuple(
             (segment.address, _mapped_size(segment, source.size), segment.offset)
             for segment in segments
@@ -113,7 +113,7 @@ class LoadedImage:
             )
         if 0 < (most := raised(most)) < length:
             raise TooLarge(f"{what} has {length} bytes; at most {most} are read")
-        return self._source.read(offset, length)
+        return self.source.read(offset, length)
 
     def unpack(self, layout: Struct, address: int, what: str) -> tuple[Any, ...]:
         """One small structure; neighbours are read along, so that walking a chain stays cheap."""

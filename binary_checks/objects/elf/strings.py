@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from binary_checks.model import OpenedNames, SymbolTable
 from binary_checks.model.protocols import ByteSource
+from binary_checks.objects.device.scanner import DeviceScanner
 from binary_checks.objects.elf.code import TELLING
 from binary_checks.objects.elf.dynamic import DT_NEEDED, DT_SONAME, Dynamic
 from binary_checks.objects.elf.header import ElfHeader
 from binary_checks.objects.elf.machines import architecture_of, runs_on_a_host
 from binary_checks.objects.elf.sections import Section, find_read_only
 from binary_checks.objects.elf.segments import PF_W, PF_X, PT_GNU_EH_FRAME, PT_LOAD, Segment
-
-if TYPE_CHECKING:
-    from binary_checks.objects.device.scout import DeviceScout
-    from binary_checks.objects.opened_names import NameScout
+from binary_checks.objects.library_names import ELF_NAMES
+from binary_checks.objects.opened_names import NameScanner, find_opened
 
 _OPENERS = ("dlopen", "dlmopen")
 _NO_STRINGS = (".interp", ".eh_frame", ".gcc_except_table", ".nv", "__nv", ".hip")
 """How sections begin that are only read and hold tables, or code for a GPU."""
 
 
-def find_name_scout(
-    header: ElfHeader, segments: Iterable[Segment], device: DeviceScout | None
-) -> NameScout:
-    """Whoever searches strings while the file streams by, but for what is code of any kind."""
-    from binary_checks.objects.library_names import ELF_NAMES
-    from binary_checks.objects.opened_names import NameScout  # for large files
-
+def find_name_scanner(
+    header: ElfHeader, segments: Iterable[Segment], device: DeviceScanner
+) -> NameScanner:
+    """Search strings while the file streams by, but for what is code of any kind."""
     known = tuple(segments)
     extents = tuple(_find_strings(known)) if runs_on_a_host(header) else ()
     mixed = any(
@@ -38,7 +33,7 @@ def find_name_scout(
         for start, _ in extents
     )
     is_code = TELLING.get(architecture_of(header)) if mixed else None
-    return NameScout(extents, ELF_NAMES, device=device, is_code=is_code)
+    return NameScanner(extents, ELF_NAMES, device=device, is_code=is_code)
 
 
 def _find_strings(segments: tuple[Segment, ...]) -> Iterator[tuple[int, int]]:
@@ -67,12 +62,14 @@ def opens_libraries(imports: SymbolTable, dynamic: Dynamic) -> bool:
     return likely and bool(imports.among(_OPENERS))
 
 
-def read_opened(source: ByteSource, sections: tuple[Section, ...], dynamic: Dynamic) -> OpenedNames:
+def read_opened(
+    source: ByteSource,
+    seen: NameScanner | None,
+    sections: tuple[Section, ...],
+    dynamic: Dynamic,
+) -> OpenedNames:
     """The names of libraries in what is only read, but its own and those it needs."""
-    from binary_checks.objects.library_names import ELF_NAMES
-    from binary_checks.objects.opened_names import find_opened  # for few objects
-
     if not sections:
         return OpenedNames(unread="without section headers nothing tells where its strings lie")
     known = (dynamic.string(DT_SONAME), *dynamic.texts(DT_NEEDED))
-    return find_opened(source, ELF_NAMES, known, find_read_only(sections, _NO_STRINGS))
+    return find_opened(source, seen, ELF_NAMES, known, find_read_only(sections, _NO_STRINGS))

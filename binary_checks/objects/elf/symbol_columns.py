@@ -9,7 +9,7 @@ from itertools import compress
 from binary_checks.errors import MalformedError, TooLarge
 from binary_checks.objects.elf.dynamic import decode
 from binary_checks.objects.elf.relocations import column
-from binary_checks.objects.elf.segments import LoadedImage
+from binary_checks.objects.elf.segments import MappedImage
 from binary_checks.objects.elf.symbol_table import SymbolColumns
 
 HIDDEN = 0x8000
@@ -38,7 +38,7 @@ class DynamicSymbols:
     def __init__(
         self,
         columns: SymbolColumns,
-        image: LoadedImage,
+        image: MappedImage,
         strings: bytes,
         versions: bytes,
         by_index: Mapping[int, tuple[str, str]],

@@ -21,7 +21,7 @@ from binary_checks.objects.elf.dynamic import (
 )
 from binary_checks.objects.elf.relocations import column
 from binary_checks.objects.elf.sections import SHT_DYNSYM, Section
-from binary_checks.objects.elf.segments import LoadedImage
+from binary_checks.objects.elf.segments import MappedImage
 
 _EM_S390 = 22
 _EM_ALPHA = 0x9026
@@ -30,7 +30,7 @@ _MOST_BUCKETS: Final = 1 << 22  # the largest libraries have some hundred thousa
 
 
 def count_symbols(
-    image: LoadedImage, dynamic: Dynamic, sections: Iterable[Section], entry_size: int
+    image: MappedImage, dynamic: Dynamic, sections: Iterable[Section], entry_size: int
 ) -> int:
     """How many entries DT_SYMTAB has.
 
@@ -42,7 +42,7 @@ def count_symbols(
     return max(_from_sections(dynamic, sections, entry_size), _from_relocations(image, dynamic))
 
 
-def _from_gnu_hash(image: LoadedImage, dynamic: Dynamic) -> int:
+def _from_gnu_hash(image: MappedImage, dynamic: Dynamic) -> int:
     """The end of the last chain of DT_GNU_HASH; 0 where there is none.
 
     Hashed symbols come last in the table, so that it ends where the last chain does. A table
@@ -64,7 +64,7 @@ def _from_gnu_hash(image: LoadedImage, dynamic: Dynamic) -> int:
     return last + 1 + _find_chain_end(image, chains + (last - first) * word)
 
 
-def _find_chain_end(image: LoadedImage, address: int) -> int:
+def _find_chain_end(image: MappedImage, address: int) -> int:
     """How many words lie before the first odd one, which ends a chain."""
     low = 0 if image.header.byte_order == "<" else 3
     passed = 0
@@ -83,7 +83,7 @@ def _find_chain_end(image: LoadedImage, address: int) -> int:
         address += len(block)
 
 
-def _from_sysv_hash(image: LoadedImage, dynamic: Dynamic) -> int:
+def _from_sysv_hash(image: MappedImage, dynamic: Dynamic) -> int:
     """DT_HASH's nchain; 0 where there is no DT_HASH."""
     if DT_HASH not in dynamic:
         return 0
@@ -104,7 +104,7 @@ def _from_sections(dynamic: Dynamic, sections: Iterable[Section], entry_size: in
     return next(sizes, 0) // entry_size
 
 
-def _from_relocations(image: LoadedImage, dynamic: Dynamic) -> int:
+def _from_relocations(image: MappedImage, dynamic: Dynamic) -> int:
     """One more than the highest symbol that a relocation names: a loader sees no others."""
     rela, rel = (24, 16) if image.header.bits == 64 else (12, 8)
     plt = rela if dynamic.value(DT_PLTREL) == DT_RELA else rel
@@ -117,7 +117,7 @@ def _from_relocations(image: LoadedImage, dynamic: Dynamic) -> int:
     return max(highest, default=-1) + 1
 
 
-def _highest_symbol(image: LoadedImage, address: int, size: int, entry_size: int) -> int:
+def _highest_symbol(image: MappedImage, address: int, size: int, entry_size: int) -> int:
     word, shift = ("Q", 32) if image.header.bits == 64 else ("I", 8)
     padding = entry_size - 2 * image.header.bits // 8
     layout = image.header.struct(f"{word}{word}{padding}x")

@@ -13,7 +13,7 @@ from binary_checks.errors import MalformedError
 from binary_checks.model import NO_SYMBOLS, Symbol, SymbolTable
 from binary_checks.objects.elf.dynamic import DT_SYMENT, DT_SYMTAB, DT_VERSYM, Dynamic
 from binary_checks.objects.elf.sections import Section
-from binary_checks.objects.elf.segments import LoadedImage
+from binary_checks.objects.elf.segments import MappedImage
 from binary_checks.objects.elf.symbol_columns import HIDDEN, DynamicSymbols
 from binary_checks.objects.elf.symbol_count import count_symbols
 from binary_checks.objects.elf.symbol_table import ENTRY_SIZE, SymbolColumns
@@ -177,14 +177,14 @@ class ElfSymbolTable(SymbolTable):
 
 
 def read_columns(
-    image: LoadedImage, dynamic: Dynamic, sections: Iterable[Section]
+    image: MappedImage, dynamic: Dynamic, sections: Iterable[Section]
 ) -> SymbolColumns:
     """DT_SYMTAB; empty where it has no symbols. Raises MalformedError, or TooLarge for more."""
     table = _read_table(image, dynamic, sections) if DT_SYMTAB in dynamic else b""
     return SymbolColumns(table, image.header.bits, image.header.byte_order)
 
 
-def _read_table(image: LoadedImage, dynamic: Dynamic, sections: Iterable[Section]) -> bytes:
+def _read_table(image: MappedImage, dynamic: Dynamic, sections: Iterable[Section]) -> bytes:
     size = ENTRY_SIZE[image.header.bits]
     if dynamic.value(DT_SYMENT) != size:
         raise MalformedError(f"dynamic symbols of {dynamic.value(DT_SYMENT)} bytes each")
@@ -193,7 +193,7 @@ def _read_table(image: LoadedImage, dynamic: Dynamic, sections: Iterable[Section
 
 
 def read_symbols(
-    image: LoadedImage, dynamic: Dynamic, versions: Versions, columns: SymbolColumns
+    image: MappedImage, dynamic: Dynamic, versions: Versions, columns: SymbolColumns
 ) -> tuple[SymbolTable, SymbolTable]:
     """Imports and exports of a DT_SYMTAB. Raises MalformedError."""
     count = len(columns)

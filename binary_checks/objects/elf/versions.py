@@ -16,7 +16,7 @@ from binary_checks.objects.elf.dynamic import (
     Dynamic,
 )
 from binary_checks.objects.elf.hash_tables import hash_sysv
-from binary_checks.objects.elf.segments import LoadedImage
+from binary_checks.objects.elf.segments import MappedImage
 
 _VER_FLG_BASE = 1
 _VER_FLG_WEAK = 2
@@ -33,7 +33,7 @@ class Versions(NamedTuple):
     faults: tuple[str, ...] = ()  # records by which a loader finds no version, or another one
 
 
-def read_versions(image: LoadedImage, dynamic: Dynamic) -> Versions:
+def read_versions(image: MappedImage, dynamic: Dynamic) -> Versions:
     """Read both tables. Raises MalformedError."""
     faults: dict[str, None] = {}
     needed = tuple(_read_needed(image, dynamic, faults))
@@ -51,7 +51,7 @@ def read_versions(image: LoadedImage, dynamic: Dynamic) -> Versions:
 
 
 def _read_needed(
-    image: LoadedImage, dynamic: Dynamic, faults: dict[str, None]
+    image: MappedImage, dynamic: Dynamic, faults: dict[str, None]
 ) -> Iterator[tuple[int, NeededVersion]]:
     """Every Vernaux of every Verneed, with its version index."""
     need, auxiliary = image.header.struct("HHIII"), image.header.struct("IHHII")
@@ -76,7 +76,7 @@ def _read_needed(
 
 
 def _read_defined(
-    image: LoadedImage, dynamic: Dynamic, faults: dict[str, None]
+    image: MappedImage, dynamic: Dynamic, faults: dict[str, None]
 ) -> Iterator[tuple[int, str, bool]]:
     """Index, name and whether it is the base node, of every Verdef."""
     definition, auxiliary = image.header.struct("HHHHIII"), image.header.struct("II")
@@ -103,7 +103,7 @@ def _judge_hash(verb: str, version: str, hashed: int) -> Iterator[tuple[str, Non
 
 
 def _chain(
-    image: LoadedImage, layout: Any, dynamic: Dynamic, tags: tuple[int, int], what: str
+    image: MappedImage, layout: Any, dynamic: Dynamic, tags: tuple[int, int], what: str
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
     if tags[0] not in dynamic:
         return iter(())
@@ -111,7 +111,7 @@ def _chain(
 
 
 def _follow(
-    image: LoadedImage, layout: Any, address: int, count: int, what: str
+    image: MappedImage, layout: Any, address: int, count: int, what: str
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
     """Address and fields of each record; the last field leads to the next one."""
     if count > _MOST:

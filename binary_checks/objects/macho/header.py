@@ -65,8 +65,6 @@ class Slice:
         self.start = start
         self.size = size
         self.architecture = architecture  # that the fat header names
-        # Of a source that streamed by: who watched it from its first byte on.
-        self.scout: object = None if start else getattr(source, "scout", None)
 
     def read(self, offset: int, length: int) -> bytes:
         """Exactly length bytes from offset of the slice."""

@@ -17,7 +17,7 @@ def guess_page_size(limit: int, signature: int) -> int:
     return _SMALL_PAGE if -(-limit // _SMALL_PAGE) * _DIGEST <= signature else _LARGE_PAGE
 
 
-class PageScout:
+class PageScanner:
     """The SHA-256 of each page from the start of a file to a limit."""
 
     def __init__(self, limit: int, page_size: int) -> None:

@@ -1,10 +1,11 @@
-"""Which parts of a Mach-O file its reader asks for, as far as the first bytes tell."""
+"""Plans which parts of a Mach-O file to keep and to scan, as far as the first bytes tell."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from binary_checks.errors import MalformedError, Unavailable
+from binary_checks.model.protocols import Plan
 from binary_checks.objects.head import Head
 from binary_checks.objects.macho.commands import (
     LC_CODE_SIGNATURE,
@@ -18,8 +19,9 @@ from binary_checks.objects.macho.commands import (
     read_commands,
 )
 from binary_checks.objects.macho.header import FAT, MachHeader, Slice, read_header
-from binary_checks.objects.macho.pages import PageScout, guess_page_size
+from binary_checks.objects.macho.pages import PageScanner, guess_page_size
 from binary_checks.objects.macho.segments import read_segments
+from binary_checks.objects.macho.strings import find_name_scanner
 from binary_checks.objects.ranges import merge
 
 _WRITE = 2
@@ -29,37 +31,33 @@ _OPCODES = (LC_DYLD_INFO, LC_DYLD_INFO_ONLY)
 _TABLES = (LC_DYLD_EXPORTS_TRIE, LC_DYLD_CHAINED_FIXUPS, LC_CODE_SIGNATURE)
 
 
-def find_ranges(head: bytes, size: int) -> tuple[_Range, ...]:
-    """What is read of a file: tables, and no code; all where the commands lie far."""
-    try:
-        header, commands = read_first_commands(head, size)
-        ranges = list(_find_tables(header, commands))
-    except (MalformedError, Unavailable):
-        return ((0, size),)
-    return merge((start, min(end, size)) for start, end in ranges)
+def plan(head: bytes, size: int) -> Plan:
+    """Keep tables, and leave out code, data and strings, of which scanners tell.
 
-
-def find_signed_pages(head: bytes, size: int) -> PageScout | None:
-    """Whoever hashes the pages that the signature is about; None where there may be none."""
-    try:
-        _, commands = read_first_commands(head, size)
-        signature = commands.first(LC_CODE_SIGNATURE)
-        limit, length = signature.unpack("II") if signature else (0, 0)
-    except (MalformedError, Unavailable):
-        return None
-    return PageScout(limit, guess_page_size(limit, length)) if 0 < limit <= size else None
-
-
-def read_first_commands(head: bytes, size: int) -> tuple[MachHeader, Commands]:
-    """The header and the load commands. Raises MalformedError where the first bytes lack them.
-
-    As those of fat files do, whose slices begin far behind.
+    Everything is kept where the first bytes lack the load commands, as those of fat files do, whose
+    slices begin far behind.
     """
+    whole = Plan(ranges=((0, size),))
     if head[:4] in FAT:
-        raise MalformedError("not among the first bytes")
+        return whole
     source = Slice(Head(head, size), 0, size)
-    header = read_header(source)
-    return header, read_commands(source, header)
+    try:
+        header = read_header(source)
+        commands = read_commands(source, header)
+        segments = read_segments(header, commands)
+        ranges = merge((start, min(end, size)) for start, end in _find_tables(header, commands))
+        pages = tuple(_find_signed_pages(commands, size))
+    except (MalformedError, Unavailable):
+        return whole
+    return Plan(ranges=ranges, scanners=(*pages, find_name_scanner(segments)))
+
+
+def _find_signed_pages(commands: Commands, size: int) -> Iterator[PageScanner]:
+    """Hash the pages that the signature is about; none where there is no signature."""
+    signature = commands.first(LC_CODE_SIGNATURE)
+    limit, length = signature.unpack("II") if signature else (0, 0)
+    if 0 < limit <= size:
+        yield PageScanner(limit, guess_page_size(limit, length))
 
 
 def _find_tables(header: MachHeader, commands: Commands) -> Iterator[_Range]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from binary_checks.errors import MalformedError, TooLarge, Unavailable
 from binary_checks.model import Format, Kind, MachOFile, UnreadObject
-from binary_checks.model.protocols import ByteSource, Scout
+from binary_checks.model.protocols import NOTHING_SEEN, ByteSource, Observations
 from binary_checks.objects.macho.commands import (
     LC_CODE_SIGNATURE,
     LC_DYLD_CHAINED_FIXUPS,
@@ -25,14 +25,12 @@ from binary_checks.objects.macho.exports import MachOExports
 from binary_checks.objects.macho.extent import verify_extent
 from binary_checks.objects.macho.fixups import find_fixup_faults
 from binary_checks.objects.macho.header import (
-    FAT,
     MH_BUNDLE,
     MH_DSYM,
     MH_DYLIB,
     MH_EXECUTE,
     MH_OBJECT,
     MH_TWOLEVEL,
-    THIN,
     MachHeader,
     Slice,
     read_header,
@@ -42,15 +40,16 @@ from binary_checks.objects.macho.imports import MachOImports
 from binary_checks.objects.macho.layout import find_layout_faults
 from binary_checks.objects.macho.machines import architecture_of
 from binary_checks.objects.macho.opcodes import find_opcode_faults
-from binary_checks.objects.macho.plan import find_ranges, find_signed_pages
+from binary_checks.objects.macho.pages import PageScanner
+from binary_checks.objects.macho.plan import plan
 from binary_checks.objects.macho.segments import Segment, read_segments
 from binary_checks.objects.macho.signature import find_signature_faults
-from binary_checks.objects.macho.strings import find_name_scout, read_opened
+from binary_checks.objects.macho.strings import opens_libraries, read_opened
 from binary_checks.objects.macho.symbols import read_symbols
 from binary_checks.objects.macho.undefined import find_lost
+from binary_checks.objects.opened_names import NameScanner
 
-_OLDEST_JAVA = 45
-"""Java class files begin as fat ones do; where those count slices, they have a version."""
+__all__ = ["plan", "read"]
 
 _KINDS = {
     MH_OBJECT: Kind.RELOCATABLE,
@@ -61,47 +60,24 @@ _KINDS = {
 }
 
 
-def recognises(head: bytes) -> bool:
-    """Whether the first bytes announce a Mach-O file."""
-    if head[:4] in FAT:
-        return 0 < int.from_bytes(head[4:8], "big") < _OLDEST_JAVA
-    return head[:4] in THIN
-
-
-def retained(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
-    """The ranges that ``read`` may ask for, as far as the first bytes tell.
-
-    What is left out is code, data and strings: who watches them stream by tells of them.
-    """
-    return find_ranges(head, size)
-
-
-def searched(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
-    """The ranges in which device code may lie: none."""
-    del head, size
-    return ()
-
-
-def watchers(head: bytes, size: int, device: Scout | None) -> tuple[Scout, ...]:
-    """Whoever hashes the signed pages, and searches the strings for names."""
-    del device
-    watching = (find_signed_pages(head, size), find_name_scout(head, size))
-    return tuple(each for each in watching if each is not None)
-
-
-def read(path: str, source: ByteSource) -> tuple[MachOFile | UnreadObject, ...]:
+def read(
+    path: str, source: ByteSource, observations: Observations
+) -> tuple[MachOFile | UnreadObject, ...]:
     """The objects of a Mach-O file, one a slice; what is too long is unread.
 
     Raises MalformedError.
     """
-    return tuple(_read_slices(path, source))
+    return tuple(_read_slices(path, source, observations))
 
 
-def _read_slices(path: str, source: ByteSource) -> Iterator[MachOFile | UnreadObject]:
+def _read_slices(
+    path: str, source: ByteSource, observations: Observations
+) -> Iterator[MachOFile | UnreadObject]:
     for item in read_slices(source):
         place = f"slice for {item.architecture}: " if item.architecture else ""
         try:
-            yield _read_slice(path, item)
+            # Scanners count from the first byte of a file: what they saw is of a thin one.
+            yield _read_slice(path, item, NOTHING_SEEN if item.start else observations)
         except Unavailable as error:
             reason, too_large = f"{place}{error}", isinstance(error, TooLarge)
             yield UnreadObject(path=path, format=Format.MACHO, reason=reason, too_large=too_large)
@@ -109,7 +85,7 @@ def _read_slices(path: str, source: ByteSource) -> Iterator[MachOFile | UnreadOb
             raise MalformedError(place + error.reason, item.start + error.offset) from None
 
 
-def _read_slice(path: str, source: Slice) -> MachOFile:
+def _read_slice(path: str, source: Slice, observations: Observations) -> MachOFile:
     header = read_header(source)
     kind = _KINDS.get(header.type, Kind.OTHER)
     commands = read_commands(source, header)
@@ -125,16 +101,21 @@ def _read_slice(path: str, source: Slice) -> MachOFile:
     verify_extent(commands, header.bits, source.size)
     if kind in {Kind.RELOCATABLE, Kind.OTHER}:
         return MachOFile(**facts)
-    return _read_loadable(source, header, commands, facts)
+    return _read_loadable(source, header, commands, facts, observations)
 
 
 def _read_loadable(
-    source: Slice, header: MachHeader, commands: Commands, facts: dict[str, Any]
+    source: Slice,
+    header: MachHeader,
+    commands: Commands,
+    facts: dict[str, Any],
+    observations: Observations,
 ) -> MachOFile:
     needed = read_needed(commands)
     segments = read_segments(header, commands)
     signature = commands.first(LC_CODE_SIGNATURE)
-    faults = find_signature_faults(source, *signature.unpack("II")) if signature else ()
+    pages = observations.of(PageScanner)
+    faults = find_signature_faults(source, pages, *signature.unpack("II")) if signature else ()
     imports, exports = read_symbols(facts["path"], source, header, commands, needed)
     refusals = [*find_layout_faults(header, commands, segments)]
     if faults or signature is None:  # of a file that is signed and intact, the linker wrote them
@@ -148,7 +129,9 @@ def _read_loadable(
         imports=imports,
         exports=exports,
         opened=(
-            read_opened(source, header, commands, needed) if imports.among(("dlopen",)) else None
+            read_opened(source, observations.of(NameScanner), segments, commands, needed)
+            if opens_libraries(imports)
+            else None
         ),
         bundle=header.type == MH_BUNDLE,
         two_level_namespace=bool(header.flags & MH_TWOLEVEL),

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 from binary_checks.errors import MalformedError
 from binary_checks.objects.limits import refuse_more
 from binary_checks.objects.macho.header import Slice
-from binary_checks.objects.macho.pages import PageScout
-from binary_checks.objects.scouts import find_scout
+from binary_checks.objects.macho.pages import PageScanner
 
 _SUPER_BLOB = 0xFADE0CC0
 _CODE_DIRECTORY = 0xFADE0C02
@@ -59,14 +58,18 @@ class CodeDirectory(NamedTuple):
         return self.page_size or max(self.limit, 1)
 
 
-def find_signature_faults(source: Slice, start: int, size: int) -> tuple[str, ...]:
+def find_signature_faults(
+    source: Slice, seen: PageScanner | None, start: int, size: int
+) -> tuple[str, ...]:
     """What is wrong with the code signature at that place of the slice; () for nothing.
+
+    Where a scanner has ``seen`` its pages stream by, they are not hashed again.
 
     Raises TooLarge for one of more parts than are read.
     """
     try:
         directory = _choose(_read_directories(source.read(start, size)))
-        return tuple(_verify(source, directory, start))
+        return tuple(_verify(source, seen, directory, start))
     except MalformedError as error:
         return (error.reason,)
 
@@ -109,7 +112,9 @@ def _choose(directories: Iterator[CodeDirectory]) -> CodeDirectory:
     return max(known, key=lambda item: _RANK.index(item.hash_type))
 
 
-def _verify(source: Slice, directory: CodeDirectory, signature_start: int) -> Iterator[str]:
+def _verify(
+    source: Slice, seen: PageScanner | None, directory: CodeDirectory, signature_start: int
+) -> Iterator[str]:
     name, _, length = _HASHES[directory.hash_type]
     limit, page_size = directory.limit, directory.step
     if limit > signature_start or (page_size < _SMALLEST_PAGE and directory.page_size):
@@ -121,7 +126,7 @@ def _verify(source: Slice, directory: CodeDirectory, signature_start: int) -> It
     if pages * length != len(directory.hashes):
         yield f"the code signature has {len(directory.hashes) // length} hashes, not {pages}"
         return
-    digests = _hash_seen_pages(source, directory) or _hash_all_pages(source, directory)
+    digests = _find_seen_hashes(seen, directory) or _hash_all_pages(source, directory)
     if digests == directory.hashes:
         return
     starts = range(0, len(digests), length)
@@ -132,13 +137,12 @@ def _verify(source: Slice, directory: CodeDirectory, signature_start: int) -> It
     )
 
 
-def _hash_seen_pages(source: Slice, directory: CodeDirectory) -> bytes | None:
-    """The hashes of pages that were counted already, if they are the same pages."""
-    scout = find_scout(source, PageScout)
-    if scout is None or directory.hash_type != _SHA_256:
+def _find_seen_hashes(seen: PageScanner | None, directory: CodeDirectory) -> bytes | None:
+    """The hashes of pages that streamed by, if they are the pages of the directory."""
+    if seen is None or directory.hash_type != _SHA_256:
         return None
-    same = (scout.limit, scout.page_size) == (directory.limit, directory.page_size)
-    return scout.digests if same else None
+    same = (seen.limit, seen.page_size) == (directory.limit, directory.page_size)
+    return seen.digests if same else None
 
 
 def _hash_all_pages(source: Slice, directory: CodeDirectory) -> bytes:

@@ -7,14 +7,12 @@ never empty. Static archives and import libraries (``.lib``) begin otherwise, an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.model import Kind, PeFile
-from binary_checks.model.protocols import ByteSource, Scout
+from binary_checks.model.protocols import ByteSource, Observations
 from binary_checks.objects.device.sections import SHORT_SECTIONS, read_device_code
-from binary_checks.objects.head import Head
+from binary_checks.objects.opened_names import NameScanner
 from binary_checks.objects.pe.addresses import find_address_faults
 from binary_checks.objects.pe.debug import (
     find_configuration_faults,
@@ -25,17 +23,8 @@ from binary_checks.objects.pe.debug import (
 )
 from binary_checks.objects.pe.exports import find_export_faults, find_hollow_tables, read_exports
 from binary_checks.objects.pe.header import (
-    CLR,
-    DEBUG,
-    DELAY_IMPORT,
-    EXPORT,
     IMAGE_FILE_DLL,
-    IMPORT,
-    LOAD_CONFIG,
-    MAGIC,
-    RELOCATIONS,
     SECURITY,
-    TLS,
     PeHeader,
     Section,
     find_signature,
@@ -47,6 +36,7 @@ from binary_checks.objects.pe.import_faults import find_import_faults, find_name
 from binary_checks.objects.pe.imports import read_imports
 from binary_checks.objects.pe.layout import find_layout_faults
 from binary_checks.objects.pe.machines import architecture_of
+from binary_checks.objects.pe.plan import plan
 from binary_checks.objects.pe.sections import (
     MappedImage,
     find_end,
@@ -56,87 +46,12 @@ from binary_checks.objects.pe.sections import (
     is_debug_companion,
 )
 from binary_checks.objects.pe.signature import signature_matches
-from binary_checks.objects.pe.strings import find_name_scout, opens_libraries, read_opened
-from binary_checks.objects.ranges import complement
+from binary_checks.objects.pe.strings import opens_libraries, read_opened
 
-_Range = tuple[int, int]
-
-_NEARBY = 4 << 20
-"""Bytes kept before and behind a directory, for what it refers to: all of a small section."""
-_KEPT_OF_END = 1 << 16
-"""Bytes kept at the end of every section: delvewheel puts names where there was room."""
-_KEPT_OF_STRINGS = 1 << 20
-"""Bytes kept of the COFF string table, which may follow MinGW's sections and names some."""
-_HEAD = 4096
-_DIRECTORIES = (EXPORT, IMPORT, RELOCATIONS, DEBUG, TLS, LOAD_CONFIG, DELAY_IMPORT, CLR)
+__all__ = ["plan", "read"]
 
 
-def recognises(head: bytes) -> bool:
-    """Whether the first bytes announce a PE image, or at least a DOS program."""
-    return head.startswith(MAGIC)
-
-
-def retained(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
-    """The ranges that ``read`` may ask for, as far as the first bytes tell.
-
-    What is left out is what lies far from any directory: code and data, above all. Of a small
-    image everything is kept, and of a signed one, since all of it is signed.
-    """
-    source = Head(head, size)
-    try:
-        signature = find_signature(source)
-        if not signature:
-            return ((0, min(size, 64)),)
-        header = read_header(source, signature)
-        sections = read_sections(source, header._replace(strings_offset=0))
-    except (MalformedError, Unavailable):
-        return ((0, size),)
-    if header.directories[SECURITY][1] or size <= _NEARBY:
-        return ((0, size),)
-    kept = [(0, max(_HEAD, header.headers_size, header.sections_end))]
-    if header.strings_offset:
-        kept.append((header.strings_offset, header.strings_offset + _KEPT_OF_STRINGS))
-    for section in sections:
-        end = section.offset + section.size
-        kept.append((max(end - _KEPT_OF_END, section.offset), end))
-    for directory in _DIRECTORIES:
-        kept.extend(_surround(header.directories[directory], sections))
-    return complement([(0, size)], kept, size)
-
-
-def _surround(directory: tuple[int, int], sections: tuple[Section, ...]) -> Iterator[_Range]:
-    """The part of the file around a directory, within its section."""
-    start, size = directory
-    for section in sections:
-        if 0 <= start - section.address < max(section.virtual_size, section.size):
-            place = section.offset + start - section.address
-            end = section.offset + section.size
-            yield max(place - _NEARBY, section.offset), min(place + size + _NEARBY, end)
-
-
-def searched(head: bytes, size: int) -> tuple[tuple[int, int], ...]:
-    """The ranges in which device code may lie, as far as the first bytes tell."""
-    return find_extents(_read_first_sections(head, size), SHORT_SECTIONS)
-
-
-def watchers(head: bytes, size: int, device: Scout | None) -> tuple[Scout, ...]:
-    """Whoever searches strings for names; what is kept whole is searched if it opens libraries."""
-    del device
-    sections = _read_first_sections(head, size) if size > _NEARBY else ()
-    return (find_name_scout(sections),) if sections else ()
-
-
-def _read_first_sections(head: bytes, size: int) -> tuple[Section, ...]:
-    """The sections as far as the first bytes tell: () where they do not."""
-    source = Head(head, size)
-    try:
-        header = read_header(source, find_signature(source))
-        return read_sections(source, header._replace(strings_offset=0))
-    except (MalformedError, Unavailable):
-        return ()
-
-
-def read(path: str, source: ByteSource) -> tuple[PeFile, ...]:
+def read(path: str, source: ByteSource, observations: Observations) -> tuple[PeFile, ...]:
     """The one object of a PE image; a DOS program or a text is no object.
 
     Raises MalformedError, or TooLarge for what is too long.
@@ -158,13 +73,17 @@ def read(path: str, source: ByteSource) -> tuple[PeFile, ...]:
     if is_debug_companion(sections):
         architecture = architecture_of(header, hybrid=False)
         return (PeFile(kind=Kind.DEBUG, architecture=architecture, **facts),)
-    return (_read_loadable(source, header, sections, facts),)
+    image = MappedImage(path, source, header, sections)
+    return (_read_loadable(image, sections, facts, observations.of(NameScanner)),)
 
 
 def _read_loadable(
-    source: ByteSource, header: PeHeader, sections: tuple[Section, ...], facts: dict[str, Any]
+    image: MappedImage,
+    sections: tuple[Section, ...],
+    facts: dict[str, Any],
+    seen: NameScanner | None,
 ) -> PeFile:
-    image = MappedImage(facts["path"], source, header, sections)
+    source, header = image.source, image.header
     verify_directories(image)
     needed, imports, libraries, ends = read_imports(image)
     name, exports = read_exports(image)
@@ -177,7 +96,7 @@ def _read_loadable(
         needed=needed,
         imports=imports,
         exports=exports,
-        opened=(read_opened(source, sections, known) if opens_libraries(imports) else None),
+        opened=read_opened(source, seen, sections, known) if opens_libraries(imports) else None,
         managed=is_managed(image),
         dependent_load_flags=load_configuration.dependent_load_flags,
         pdb=read_pdb(image, source),

@@ -29,7 +29,7 @@ class MappedImage:
     """The file's bytes by their address in memory, relative to the image base."""
 
     __slots__ = (
-        "_block", "_block_start", "_maps", "_source", "_texts", "_texts_start", "header", "path",
+        "_block", "_block_start", "_maps", "_texts", "_texts_start", "header", "path", "source",
     )  # fmt: skip
 
     def __init__(
@@ -37,7 +37,7 @@ class MappedImage:
     ) -> None:
         self.path = path
         self.header = header
-        self._source = source
+        self.source = source
         self._maps = tuple(_map(header, sections, source.size))
         self._block = b""
         self._block_start = 0
@@ -68,13 +68,13 @@ class MappedImage:
             raise MalformedError(f"{what} lies in memory that the file does not fill", offset)
         if 0 < (most := raised(most)) < length:
             raise TooLarge(f"{what}: of {length} bytes at most {most} are read")
-        content = self._source.read(offset, min(length, available)) if available else b""
+        content = self.source.read(offset, min(length, available)) if available else b""
         return content.ljust(length, b"\0")
 
     def read_some(self, address: int, length: int, what: str) -> bytes:
         """Up to length bytes from the address on, as far as the file fills the section."""
         offset, available, _ = self.locate(address, what)
-        return self._source.read(offset, min(length, available)) if available else b""
+        return self.source.read(offset, min(length, available)) if available else b""
 
     def unpack(self, layout: Struct, address: int, what: str) -> tuple[Any, ...]:
         """One small structure; neighbours are read along, so that walking a table stays cheap."""

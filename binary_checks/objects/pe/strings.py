@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from binary_checks.model import OpenedNames, SymbolTable
 from binary_checks.model.protocols import ByteSource
+from binary_checks.objects.library_names import PE_NAMES
+from binary_checks.objects.opened_names import NameScanner, find_opened
 from binary_checks.objects.pe.header import Section
 from binary_checks.objects.pe.sections import find_read_only
-
-if TYPE_CHECKING:
-    from binary_checks.objects.opened_names import NameScout
 
 _OPENERS = ("LoadLibraryA", "LoadLibraryW", "LoadLibraryExA", "LoadLibraryExW")
 _NO_STRINGS = (
@@ -21,12 +19,9 @@ _NO_STRINGS = (
 """How sections begin that are only read and hold tables, or code for a GPU."""
 
 
-def find_name_scout(sections: tuple[Section, ...]) -> NameScout:
-    """Whoever searches what is only read while the file streams by."""
-    from binary_checks.objects.library_names import PE_NAMES
-    from binary_checks.objects.opened_names import NameScout  # for large files
-
-    return NameScout(find_read_only(sections, _NO_STRINGS), PE_NAMES)
+def find_name_scanner(sections: tuple[Section, ...]) -> NameScanner:
+    """Search what is only read while the file streams by."""
+    return NameScanner(find_read_only(sections, _NO_STRINGS), PE_NAMES)
 
 
 def opens_libraries(imports: SymbolTable) -> bool:
@@ -35,10 +30,10 @@ def opens_libraries(imports: SymbolTable) -> bool:
 
 
 def read_opened(
-    source: ByteSource, sections: tuple[Section, ...], known: Iterable[str]
+    source: ByteSource,
+    seen: NameScanner | None,
+    sections: tuple[Section, ...],
+    known: Iterable[str],
 ) -> OpenedNames:
     """The names of libraries in what is only read, without those that are known."""
-    from binary_checks.objects.library_names import PE_NAMES
-    from binary_checks.objects.opened_names import find_opened  # for few objects
-
-    return find_opened(source, PE_NAMES, known, find_read_only(sections, _NO_STRINGS))
+    return find_opened(source, seen, PE_NAMES, known, find_read_only(sections, _NO_STRINGS))

@@ -12,7 +12,7 @@ from binary_checks.model.packages import Member
 from binary_checks.model.protocols import ObjectReader
 from binary_checks.python_code.mentions import Mention
 from binary_checks.trees.file_bytes import FileBytes
-from binary_checks.trees.retention import MemorySource, RetainedSource, retain
+from binary_checks.trees.retention import MemorySource, StreamedObject
 from binary_checks.trees.zip.batches import make_batches, run_batches
 from binary_checks.trees.zip.directory import Archive, ZipEntry
 from binary_checks.trees.zip.inflate import (
@@ -165,7 +165,7 @@ def _make_search(task: Task, entry: ZipEntry) -> Callable[[bytes], bool] | None:
 
 def _read_large(task: Task, entry: ZipEntry) -> MemberReading:
     """Stream a member by; the first piece tells whether it is an object and what to keep."""
-    source: RetainedSource | None = None
+    source: StreamedObject | None = None
     found: Format | None = None
     first = True
     search = _make_search(task, entry)
@@ -178,7 +178,7 @@ def _read_large(task: Task, entry: ZipEntry) -> MemberReading:
             found = task.reader.announce(entry.name, head)
             if found is not None:
                 again = partial(expand_again, task.file, entry)
-                source = retain(task.reader, piece[:_BEGINNING], entry.size, again)
+                source = StreamedObject(task.reader, piece[:_BEGINNING], entry.size, again)
         if source is not None:
             source.append(piece)
         if search is not None:
@@ -193,7 +193,7 @@ def _read_large(task: Task, entry: ZipEntry) -> MemberReading:
         if not outcome.sha256:
             unread = _leave_unread(task, entry, found, outcome)
             return _describe(task, entry, outcome, (unread,))
-        return _describe(task, entry, outcome, task.reader.read_objects(path, source))
+        return _describe(task, entry, outcome, source.read(path))
     except OSError as error:  # of the temporary file: the package's own come as PackageError
         reason = f"what {path} needs cannot be kept in a temporary file: {error.strerror}"
         raise GatherError(f"{task.file.path.name}: {reason}") from None

@@ -24,7 +24,7 @@ _MOST_OF_A_HEAD = 256  # bytes, between two jumps
 _MOST_KEPT = 1 << 18  # heads, as many as are read
 
 
-class DeviceScout:
+class DeviceScanner:
     """Sees the pieces of a file one after the other and says what of them is worth keeping."""
 
     def __init__(self, regions: Iterable[Extent], size: int) -> None:

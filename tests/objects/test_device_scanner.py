@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 
 import pytest
 
 from binary_checks import objects
 from binary_checks.model import ObjectFile
-from binary_checks.objects.device import scout as device_scout
-from binary_checks.objects.device.scout import DeviceScout
+from binary_checks.model.protocols import Plan
+from binary_checks.objects.device import scanner as device_scanner
+from binary_checks.objects.device.scanner import DeviceScanner
 from binary_checks.objects.device.walk import Ask, Walk
-from binary_checks.trees.retention import MemorySource, RetainedSource
+from binary_checks.trees.retention import MemorySource, StreamedObject
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import bundle, compressed_bundle, container, entry
 from fixtures.samples import read_fatbin_sample
@@ -36,14 +38,23 @@ def stream(content: bytes, device: bytes, piece: int) -> tuple[object, ...]:
     """Read a file that streamed by in pieces, of which all but the device code was kept."""
     ends = [0, *(end for at in find_all(content, device) for end in (at, at + len(device)))]
     ranges = zip(ends[::2], [*ends[1::2], len(content)], strict=True)
-    scout = objects.scout(content[:4096], len(content))
-    source = RetainedSource(len(content), ranges, again, scout)
+    file = StreamedObject(Planned(ranges), content[:4096], len(content), again)
     for start in range(0, len(content), piece):
-        source.append(content[start : start + piece])
-    try:
-        return facts(objects.read_objects("lib.so", source))
-    finally:
-        source.close()
+        file.append(content[start : start + piece])
+    with closing(file):
+        return facts(file.read("lib.so"))
+
+
+class Planned(objects.Raised):
+    """The reader, which keeps other ranges."""
+
+    def __init__(self, ranges: Iterable[tuple[int, int]]) -> None:
+        super().__init__(1)
+        self.ranges = tuple(ranges)
+
+    def plan(self, head: bytes, size: int) -> Plan:
+        """What is scanned is the same."""
+        return Plan(ranges=self.ranges, scanners=super().plan(head, size).scanners)
 
 
 def find_all(content: bytes, part: bytes) -> Iterator[int]:
@@ -115,7 +126,7 @@ def test_streaming_by_is_as_good_as_reading_anywhere(name: str, piece: int) -> N
 @pytest.mark.parametrize("piece", [1, 100, 4096])
 def test_bundles_are_found_at_pages(piece: int) -> None:
     content = NOISE.ljust(5 * 4096, b"\1") + HIP
-    kept = see_all(DeviceScout([(0, len(content))], len(content)), content, piece)
+    kept = see_all(DeviceScanner([(0, len(content))], len(content)), content, piece)
     assert kept[0] == 5 * 4096
 
 
@@ -125,27 +136,27 @@ def test_a_walk_that_goes_back_finds_nothing_kept(monkeypatch: pytest.MonkeyPatc
         yield Ask(start, 8)
         return start + 72
 
-    monkeypatch.setattr(device_scout, "walk_device_code", go_back)
-    assert see_all(DeviceScout([(0, len(CUDA))], len(CUDA)), CUDA, 16) == [64]
+    monkeypatch.setattr(device_scanner, "walk_device_code", go_back)
+    assert see_all(DeviceScanner([(0, len(CUDA))], len(CUDA)), CUDA, 16) == [64]
 
 
 def test_nothing_is_searched_for_outside_of_the_regions() -> None:
     content = CUDA + bytes(8192) + CUDA
-    kept = see_all(DeviceScout([(len(CUDA) + 8192, len(content))], len(content)), content, 512)
+    kept = see_all(DeviceScanner([(len(CUDA) + 8192, len(content))], len(content)), content, 512)
     assert kept[0] == len(CUDA) + 8192
 
 
 def test_the_inside_of_entries_is_not_kept() -> None:
     content = container(*[entry(payload=bytes(100_000))] * 5)
-    scout = DeviceScout([(0, len(content))], len(content))
+    scanner = DeviceScanner([(0, len(content))], len(content))
     pieces = (content[start : start + 4096] for start in range(0, len(content), 4096))
-    assert sum(len(kept) for piece in pieces for _, kept in scout.see(piece)) < 1000
+    assert sum(len(kept) for piece in pieces for _, kept in scanner.see(piece)) < 1000
 
 
-def see_all(scout: DeviceScout, content: bytes, piece: int) -> list[int]:
+def see_all(scanner: DeviceScanner, content: bytes, piece: int) -> list[int]:
     """The offsets of what is worth keeping."""
     starts = range(0, len(content), piece)
-    kept = [part for start in starts for part in scout.see(content[start : start + piece])]
+    kept = [part for start in starts for part in scanner.see(content[start : start + piece])]
     assert all(content[at : at + len(part)] == part for at, part in kept)
     offsets = [at for at, _ in kept]
     assert offsets == sorted(offsets)
