@@ -1,0 +1,161 @@
+"""Compressed streams in, their bytes out in bounded pieces: bzip2 and Zstandard."""
+
+from __future__ import annotations
+
+from bz2 import BZ2Decompressor
+from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
+from typing import Any, Final, Protocol
+
+from binary_checks.errors import BrokenDataError, GatherError
+
+_PIECE = 256 << 10  # bytes of output at a time
+_FRAMES = 100_000  # streams in one file; pbzip2 writes one for every 900,000 bytes
+_HARMLESS = 1 << 30  # bytes
+_RATIO = 1000  # of what is larger; real packages stay below 30
+_WINDOW: Final = 27  # 128 MiB, the most that `zstd --ultra` and conda's tools use
+_INPUT = 1024  # bytes of Zstandard; a block of four bytes may stand for 128 KiB
+_LACKING = "Zstandard cannot be read here: install binary-checks[conda]"
+
+
+class _Decompressor(Protocol):
+    """What ``bz2`` and ``compression.zstd`` have in common, for one stream."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def needs_input(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
+
+
+Start = Callable[[], _Decompressor]
+"""Gets ready for the next stream of a file."""
+
+
+def start_bzip2() -> _Decompressor:
+    """Get ready for a bzip2 stream."""
+    return BZ2Decompressor()
+
+
+def find_zstandard() -> Start:
+    """The standard library's decompressor (Python 3.14), else that of the package ``zstandard``.
+
+    Raises GatherError, without a file's name, where there is neither: what cannot be read is
+    never a pass.
+    """
+    try:
+        library: Any = import_module("compression.zstd")
+    except ImportError:
+        return _find_package()
+    limit = {library.DecompressionParameter.window_log_max: _WINDOW}
+    return lambda: _Guarded(library.ZstdDecompressor(options=limit), library.ZstdError)
+
+
+def _find_package() -> Start:
+    try:
+        library: Any = import_module("zstandard")
+    except ImportError:
+        raise GatherError(_LACKING) from None
+    most = 1 << _WINDOW
+    return lambda: _Guarded(
+        _Streamed(library.ZstdDecompressor(max_window_size=most).decompressobj()),
+        library.ZstdError,
+    )
+
+
+class _Guarded:
+    """A decompressor that fails with the error which bz2 fails with."""
+
+    def __init__(self, stream: Any, error: type[Exception]) -> None:
+        self._stream, self._error = stream, error
+
+    @property
+    def eof(self) -> bool:
+        return bool(self._stream.eof)
+
+    @property
+    def needs_input(self) -> bool:
+        return bool(self._stream.needs_input)
+
+    @property
+    def unused_data(self) -> bytes:
+        return bytes(self._stream.unused_data)
+
+    def decompress(self, data: bytes, max_length: int, /) -> bytes:
+        try:
+            return bytes(self._stream.decompress(data, max_length))
+        except self._error as error:
+            # Of the library's many words only these are about what is asked of the reader.
+            large = "too much memory" in str(error) or "too large" in str(error)
+            raise OSError("it needs more than 128 MiB of memory" if large else "") from None
+
+
+class _Streamed:
+    """The object of ``zstandard``, whose output has no limit, fed by so little that it has one."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._waiting = b""
+
+    @property
+    def eof(self) -> bool:
+        return bool(self._stream.eof)
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._waiting
+
+    @property
+    def unused_data(self) -> bytes:
+        return bytes(self._stream.unused_data) + self._waiting
+
+    def decompress(self, data: bytes, max_length: int, /) -> bytes:
+        waiting = memoryview(self._waiting + data)
+        pieces, size, at = [], 0, 0
+        while at < len(waiting) and size < max_length and not self._stream.eof:
+            pieces.append(self._stream.decompress(waiting[at : at + _INPUT]))
+            size += len(pieces[-1])
+            at += _INPUT
+        self._waiting = bytes(waiting[at:])
+        return b"".join(pieces)
+
+
+def expand(packed: Iterable[bytes], start: Start) -> Iterator[bytes]:
+    """Decompress a file of one or more streams, in pieces.
+
+    Raises BrokenDataError where the bytes end too early, are broken, are followed by others, or
+    come to a thousand times as many: what was yielded before is true all the same.
+    """
+    stream, frames = start(), 1
+    taken = given = 0
+    for fetched in packed:
+        taken += len(fetched)
+        rest = fetched
+        while rest or not (stream.needs_input or stream.eof):
+            if stream.eof:
+                stream, frames = start(), frames + 1
+                if frames > _FRAMES:
+                    raise BrokenDataError(f"it has more than {_FRAMES} compressed streams")
+            piece = _decompress(stream, rest, frames)
+            rest = stream.unused_data if stream.eof else b""
+            given += len(piece)
+            if given > max(_HARMLESS, _RATIO * taken):
+                raise BrokenDataError(
+                    f"its first {taken} bytes expand to more than {given - 1}, which is not read"
+                )
+            if piece:
+                yield piece
+    if not stream.eof:
+        raise BrokenDataError("truncated: its compressed data end too early")
+
+
+def _decompress(stream: _Decompressor, packed: bytes, frame: int) -> bytes:
+    try:
+        return stream.decompress(packed, _PIECE)
+    except (OSError, ValueError) as error:
+        if frame > 1:
+            raise BrokenDataError("bytes follow its compressed data") from None
+        reason = str(error) if "memory" in str(error) else "its compressed data are broken"
+        raise BrokenDataError(reason) from None
