@@ -16,6 +16,7 @@ from typing import Any, Generic, ParamSpec
 
 from binary_checks.errors import ProfileError
 from binary_checks.model import Finding, Linkage, ObjectFile, Package, ProbeReport, TargetSystem
+from binary_checks.model.requests import Request
 
 _P = ParamSpec("_P")
 Pattern = typing.NewType("Pattern", str)
@@ -43,7 +44,7 @@ FAMILIES = {
 """The families of our own checks, which pytest knows as markers."""
 
 
-_FACTS = (Package, ObjectFile, Linkage, TargetSystem, ProbeReport)
+_FACTS = (Package, ObjectFile, Linkage, TargetSystem, ProbeReport, Request)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,6 +13,7 @@ import pytest
 
 from binary_checks.declaring import FAMILIES, Check, find_checks
 from binary_checks.model import Linkage, ObjectFile, Package, ProbeReport, TargetSystem
+from binary_checks.model.requests import Request
 from binary_checks.reports.explanation import explain
 
 CHECKS = find_checks()
@@ -40,11 +41,14 @@ def test_a_check_belongs_to_a_family(check: Check[Any]) -> None:
     assert check.family in FAMILIES
 
 
+GATHERED = (Package, ObjectFile, Linkage, TargetSystem, ProbeReport)
+
+
 @each_check
 def test_a_check_says_what_it_runs_on_and_every_option_has_a_default(check: Check[Any]) -> None:
     assert check.subjects
     for kind in (kind for kinds in check.facts for kind in kinds):
-        assert issubclass(kind, (Package, ObjectFile, Linkage, TargetSystem, ProbeReport))
+        assert issubclass(kind, (*GATHERED, Request))
     assert [] == [
         name for name, option in check.options.items() if option.default is Parameter.empty
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import types
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from binary_checks import model
 from binary_checks.declaring import find_checks
+from binary_checks.model.requests import REQUESTS, Request
 from binary_checks.profile.reading import KnownProblem
 from fixtures.documentation import is_stale
 from fixtures.values import elf_file, wheel
@@ -64,14 +66,25 @@ def test_a_profile_that_is_shown_is_valid(shown: dict[str, Any]) -> None:
         assert known["check"] in ids
     for name, options in shown.get("options", {}).items():
         assert options.keys() <= ids[name].options.keys()
+    requests = {kind.table: kind for kind in REQUESTS}
+    for name, table in shown.get("probes", {}).items():
+        assert table.keys() <= {field.name for field in fields(requests[name])}
     assert set(shown.get("enable", ())) <= ids.keys()
-    assert shown.keys() <= {*KEYS, "options", "known_problems"}
+    assert shown.keys() <= {*KEYS, "options", "probes", "known_problems"}
 
 
 def test_every_key_of_a_profile_is_documented() -> None:
     text = (ROOT / "docs" / "profile.md").read_text(encoding="utf-8")
     for key in (*KEYS, "options.CHECK-ID", "known_problems", *KnownProblem.__dataclass_fields__):
         assert f"| `{key}` |" in text
+
+
+@pytest.mark.parametrize("kind", REQUESTS, ids=lambda kind: kind.table)
+def test_every_key_of_a_probe_is_documented(kind: type[Request]) -> None:
+    text = (ROOT / "docs" / "profile.md").read_text(encoding="utf-8")
+    rows = " ".join(line for line in text.splitlines() if f"`probes.{kind.table}." in line)
+    for key in fields(kind):
+        assert f"probes.{kind.table}.{key.name}`" in rows or f"`.{key.name}`" in rows
 
 
 def test_the_check_that_contributing_shows_passes_the_tests_that_it_shows() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -24,6 +24,7 @@ from binary_checks.model import (
     TargetSystem,
     Wheel,
 )
+from binary_checks.model.requests import CudaRequest, GpuRequest, Request, SnippetRequest
 from binary_checks.model.snippet_report import SnippetReport
 from binary_checks.profile.reading import Profile
 
@@ -68,7 +69,7 @@ class Facts:
             InstallReport: lambda: self._try_out().install(),
             ImportReport: lambda: self._try_out().import_names(),
             ExtensionReport: lambda: self._try_out().load_extensions(),
-            SnippetReport: lambda: self._try_out().run_snippets(self._options("snippet-fails")),
+            SnippetReport: lambda: self._try_out().run_snippets(self.get(SnippetRequest)),
             CudaReport: self._ask_without_gpu,
             GpuReport: self._use_gpu,
         }
@@ -79,6 +80,8 @@ class Facts:
         Raises NotApplicable when the package has no such fact, Unavailable when it cannot be
         known here, PackageError when the package cannot be read, GatherError when gathering broke.
         """
+        if issubclass(kind, Request):
+            return cast("_Fact", self.settings.profile.requests.get(kind) or kind())
         key: type = Package if issubclass(kind, Package) else kind
         fact = self._remember(key, self._gatherers[key])
         if not isinstance(fact, kind):
@@ -146,24 +149,20 @@ class Facts:
             others, requirements = (*others, *around), ()
         return loaders.simulate(package, target, others=others, requirements=requirements)
 
-    def _options(self, check_id: str) -> Mapping[str, Any]:
-        """What the profile says to a check whose fact depends on it."""
-        return self.settings.profile.options.get(check_id, {})
-
     def _ask_without_gpu(self) -> CudaReport:
-        from binary_checks.probes.ask_module.reader import read_questions
+        from binary_checks.probes.ask_module.reader import demand_module
 
-        options = self.settings.profile.options
-        read_questions(options)  # before anything is installed for nothing
-        return self._try_out().ask_without_gpu(options)
+        request = self.get(CudaRequest)
+        demand_module(request)  # before anything is installed for nothing
+        return self._try_out().ask_without_gpu(request)
 
     def _use_gpu(self) -> GpuReport:
-        from binary_checks.probes.gpu_torch.reader import demand_gpu, read_work
+        from binary_checks.probes.gpu_torch.reader import demand_gpu, demand_work
 
-        options = self.settings.profile.options
-        read_work(options)
+        request = self.get(GpuRequest)
+        demand_work(request)
         demand_gpu(self.settings.python, sandbox=self.settings.sandbox)
-        return self._try_out().use_gpu(options)
+        return self._try_out().use_gpu(request, self.get(CudaRequest))
 
     def _try_out(self) -> Trial:
         return cast("Trial", self._remember(_TRIAL, self._open_trial))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from binary_checks import places
 from binary_checks.errors import NotApplicable
@@ -18,9 +17,10 @@ from binary_checks.model import (
     InstallReport,
     Wheel,
 )
+from binary_checks.model.requests import CudaRequest, GpuRequest, SnippetRequest
 from binary_checks.model.snippet_report import SnippetReport
-from binary_checks.probes.ask_module.reader import ask_without_gpu, read_questions
-from binary_checks.probes.gpu_torch.reader import read_work, use_gpu
+from binary_checks.probes.ask_module.reader import ask_without_gpu
+from binary_checks.probes.gpu_torch.reader import use_gpu
 from binary_checks.probes.import_name.reader import import_names
 from binary_checks.probes.importable import find_extensions, find_import_names
 from binary_checks.probes.load_extensions.reader import load_extensions
@@ -71,29 +71,25 @@ class Trial:
         names = find_extensions(self._environment.wheel, suffixes)
         return load_extensions(self._environment, names, timeout=self._timeout)
 
-    def run_snippets(self, options: Mapping[str, Any]) -> SnippetReport:
-        """Run the snippets of a profile; ``options`` are those of the check that judges them.
+    def run_snippets(self, request: SnippetRequest) -> SnippetReport:
+        """Run the snippets of a profile.
 
         With requirements of their own they get an environment of their own: what an import of the
         package finds must not depend on them.
         """
         self._environment.require_installed()
-        code, only = options.get("snippets", {}), options.get("only", {})
-        requires = options.get("requires", ())
-        if not requires:
-            return run_snippets(self._environment, code, only=only, timeout=self._timeout)
-        with self._open(requires=requires) as own:
-            return run_snippets(own, code, only=only, timeout=self._timeout)
+        if not request.requires:
+            return run_snippets(self._environment, request, timeout=self._timeout)
+        with self._open(requires=request.requires) as own:
+            return run_snippets(own, request, timeout=self._timeout)
 
-    def ask_without_gpu(self, options: Mapping[str, Mapping[str, Any]]) -> CudaReport:
-        """Ask the package about CUDA where it finds none; ``options`` are the profile's."""
-        questions = read_questions(options)
-        return ask_without_gpu(self._environment, questions, timeout=self._timeout)
+    def ask_without_gpu(self, request: CudaRequest) -> CudaReport:
+        """Ask the package about CUDA where it finds none."""
+        return ask_without_gpu(self._environment, request, timeout=self._timeout)
 
-    def use_gpu(self, options: Mapping[str, Mapping[str, Any]]) -> GpuReport:
-        """Have the package work on the host's GPUs; ``options`` are the profile's."""
-        work = read_work(options)
-        return use_gpu(self._environment, work, timeout=self._timeout)
+    def use_gpu(self, request: GpuRequest, build: CudaRequest) -> GpuReport:
+        """Have the package work on the host's GPUs."""
+        return use_gpu(self._environment, request, build, timeout=self._timeout)
 
     def close(self) -> None:
         """Remove the environment."""

@@ -19,10 +19,10 @@ from binary_checks.model import (
 )
 
 
-def demand_option(value: str, names: str) -> None:
+def demand_question(value: str, keys: str) -> None:
     """Raise NotApplicable where the profile does not say what to ask."""
     if not value:
-        raise NotApplicable(f"the profile does not say what to ask ({names})")
+        raise NotApplicable(f"the profile does not say what to ask ([probes.cuda] {keys})")
 
 
 def find_answer(report: CudaReport, question: str) -> Answer | None:

@@ -8,15 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from binary_checks.declaring import Check
+from binary_checks.model.requests import Request
+from binary_checks.profile.probe_tables import find_requests, list_code
 from binary_checks.profile.reading import Profile
 
-CODE = frozenset(
-    [
-        *("architectures", "available", "compiled", "devices", "module", "parts", "requires"),
-        *("snippet", "snippets", "use", "version"),
-    ]
-)
-"""Options of checks that run the package: programs, expressions, names to import or to install."""
 _FEW = 5
 
 
@@ -25,30 +20,47 @@ def leave_out_code(profile: Profile, checks: Iterable[Check[Any]]) -> Profile:
 
     Where it brings checks of its own, what it says of them goes with them.
     """
-    by_id = {check.id: check for check in checks}
-    known = by_id if profile.checks else _Everything()
-    options: dict[str, Mapping[str, Any]] = {}
+    checks = tuple(checks)
+    known = {check.id for check in checks} if profile.checks else _Everything()
+    kinds = find_requests(checks)
+    probes = dict(_keep_harmless(profile, kinds))
     left = [path.name for path in profile.checks]
     left += ["network"] * profile.network
-    for check_id, values in profile.options.items():
-        check, shipped = by_id.get(check_id), profile.shipped.get(check_id, {})
-        runs = CODE if check is not None and check.runs_package else frozenset[str]()
-        code = {name for name in runs & values.keys() if values[name] != shipped.get(name)}
-        left += (f"options.{check_id}.{name}" for name in sorted(code))
-        kept = {name: value for name, value in values.items() if name not in code}
-        kept.update((name, shipped[name]) for name in code & shipped.keys())
-        if check_id in known and (kept or not values):
-            options[check_id] = kept
+    left += _list_left_out(profile, probes)
     return replace(
         profile,
         checks=(),
         enable=frozenset(name for name in profile.enable if name in known),
         disable=frozenset(name for name in profile.disable if name in known),
-        options=options,
+        options={name: values for name, values in profile.options.items() if name in known},
+        probes=probes,
         network=False,
         known_problems=tuple(each for each in profile.known_problems if each.check in known),
         left_out=tuple(left),
     )
+
+
+def _keep_harmless(
+    profile: Profile, kinds: Mapping[str, type[Request]]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Give each table of probes with the shipped profile's values for all by which code runs."""
+    for table, values in profile.probes.items():
+        shipped, code = profile.shipped.get(table, {}), list_code(table, kinds)
+        if code is None:
+            if not profile.checks:  # else its own checks would know the table
+                yield table, dict(values)
+            continue
+        kept = {name: value for name, value in values.items() if name not in code}
+        kept.update((name, shipped[name]) for name in code & shipped.keys())
+        if kept or not values:
+            yield table, kept
+
+
+def _list_left_out(profile: Profile, kept: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    for table, values in profile.probes.items():
+        for name, value in sorted(values.items()):
+            if table not in kept or kept[table].get(name) != value:
+                yield f"probes.{table}.{name}"
 
 
 class _Everything:

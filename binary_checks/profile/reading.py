@@ -15,6 +15,8 @@ from typing import Any
 from binary_checks.declaring import Check, Option
 from binary_checks.errors import ProfileError
 from binary_checks.model import Problem
+from binary_checks.model.requests import Request
+from binary_checks.profile.probe_tables import find_requests, read_requests, reject_moved
 from binary_checks.profile.toml_values import convert, reject_unknown
 
 _LARGEST_FACTOR = 1024
@@ -56,14 +58,20 @@ class Profile:
     limit_factor: int = 1  # so many times as much of an object file is read as usual
     network: bool = False  # whether probes in a sandbox reach the network
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by check id, by name
+    probes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # tables as they stand
+    requests: Mapping[type[Request], Request] = field(default_factory=dict)  # what they come to
     known_problems: tuple[KnownProblem, ...] = ()
-    shipped: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # options, if it extends
+    shipped: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # probes, if it extends
     left_out: tuple[str, ...] = ()  # parts of it that are code, where nothing of it may run
 
     def selects(self, check: Check[Any]) -> bool:
         """Whether the check runs: on by default or asked for, and not disabled."""
-        asked = check.enabled or check.id in self.enable or check.id in self.options
-        return asked and check.id not in self.disable
+        named = check.enabled or check.id in self.enable or check.id in self.options
+        return (named or self._requests(check)) and check.id not in self.disable
+
+    def _requests(self, check: Check[Any]) -> bool:
+        """Whether something is asked of a probe that the check judges together with the answer."""
+        return any(kind in self.requests for kinds in check.facts for kind in kinds)
 
     def waivers(self, check_id: str, *names: str) -> tuple[KnownProblem, ...]:
         """The known problems of that check that speak of a package of one of these names."""
@@ -103,7 +111,7 @@ def _load(name_or_path: str, folder: Path, above: tuple[Path, ...]) -> Profile:
                 f"profile {name_or_path!r}: neither a shipped profile nor a .toml file"
             )
         profile = _profile(_parse(shipped.read_bytes(), name_or_path), name_or_path, Path(), above)
-        return replace(profile, shipped=profile.options)
+        return replace(profile, shipped=profile.probes)
     path = folder / name_or_path
     if "\0" in name_or_path:
         raise ProfileError(f"profile {name_or_path}: no path: it holds a NUL")
@@ -161,6 +169,7 @@ def _profile(
         "limit_factor": int,
         "network": bool,
         "options": dict,
+        "probes": dict,
         "known_problems": list,
     }
     reject_unknown(table, kinds, f"profile {source}", "key")
@@ -183,7 +192,8 @@ def _profile(
         timeout=values.get("timeout", base.timeout),
         limit_factor=values.get("limit_factor", base.limit_factor),
         network=values.get("network", base.network),
-        options=_merge(base.options, values.get("options", {}), source),
+        options=_merge(base.options, values.get("options", {}), f"profile {source}: options"),
+        probes=_merge(base.probes, values.get("probes", {}), f"profile {source}: probes"),
         shipped=base.shipped,
         known_problems=base.known_problems
         + tuple(
@@ -194,16 +204,16 @@ def _profile(
 
 
 def _merge(
-    base: Mapping[str, Mapping[str, Any]], own: Mapping[str, Any], source: str
+    base: Mapping[str, Mapping[str, Any]], own: Mapping[str, Any], where: str
 ) -> dict[str, Mapping[str, Any]]:
-    for check_id, options in own.items():
-        if not isinstance(options, dict):
-            raise ProfileError(f"profile {source}: options.{check_id}: not a table")
-    return {**base, **{name: _add(base.get(name, {}), options) for name, options in own.items()}}
+    for name, table in own.items():
+        if not isinstance(table, dict):
+            raise ProfileError(f"{where}.{name}: not a table")
+    return {**base, **{name: _add(base.get(name, {}), table) for name, table in own.items()}}
 
 
 def _add(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of both; a table adds to the table of the same name, everything else replaces."""
+    """What stands in both; a table adds to the table of the same name, everything else replaces."""
     tables = {name for name, value in base.items() if isinstance(value, dict)}
     both = {name for name, value in own.items() if isinstance(value, dict)} & tables
     return {**base, **own, **{name: {**base[name], **own[name]} for name in both}}
@@ -223,20 +233,22 @@ def _known_problem(row: object, where: str) -> KnownProblem:
 
 
 def validate(profile: Profile, checks: Iterable[Check[Any]]) -> Profile:
-    """The profile with its option values converted to the types that the checks declare.
+    """The profile with options as the checks declare them, and requests as their classes do.
 
-    Raises ProfileError for a check or an option that does not exist, and for a wrong type.
+    Raises ProfileError for a check, an option or a probe that does not exist, and for a wrong type.
     """
     by_id = {check.id: check for check in checks}
     where = f"profile {profile.source}"
     named = [*profile.enable, *profile.disable, *profile.options]
     named += [known.check for known in profile.known_problems]
     reject_unknown(dict.fromkeys(named), by_id, where, "check")
+    reject_moved(profile.options, where)
     options = {
         check_id: _convert_options(values, by_id[check_id].options, f"{where}: options.{check_id}")
         for check_id, values in profile.options.items()
     }
-    return replace(profile, options=options) if options else profile
+    requests = read_requests(profile.probes, find_requests(by_id.values()), where)
+    return replace(profile, options=options, requests=requests)
 
 
 def _convert_options(

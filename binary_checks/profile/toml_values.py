@@ -37,6 +37,7 @@ def convert(value: Any, annotation: Any, where: str) -> Any:
         raise ProfileError(f"{where}: a number of more than {_BITS} bits")
     if annotation is Pattern:
         return _pattern(value, where)
+    annotation = getattr(annotation, "__supertype__", annotation)  # of a NewType
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
         annotation = next(kind for kind in arguments if kind is not type(None))
@@ -47,14 +48,25 @@ def convert(value: Any, annotation: Any, where: str) -> Any:
         return {key: convert(item, arguments[1], f"{where}.{key}") for key, item in value.items()}
     if annotation is float and type(value) is int:
         return float(value)
-    expected = origin or annotation
+    if origin is typing.Literal:
+        _demand_choice(value, arguments, where)
+    else:
+        _demand_type(value, origin or annotation, where)
+    return value
+
+
+def _demand_type(value: Any, expected: Any, where: str) -> None:
     if not isinstance(value, expected) or type(value) in {bool, datetime} - {expected}:
         noun = {tuple: "array", dict: "table", Mapping: "table", list: "array of tables"}.get(
             expected, expected.__name__
         )
         article = "an" if noun[0] in "aeiou" else "a"
         raise ProfileError(f"{where}: {_show(value)} is not {article} {noun}")
-    return value
+
+
+def _demand_choice(value: Any, known: tuple[Any, ...], where: str) -> None:
+    if type(value) is not str or value not in known:
+        raise ProfileError(f"{where}: {_show(value)} is none of: {', '.join(filter(None, known))}")
 
 
 def _pattern(value: Any, where: str) -> Pattern:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from binary_checks.declaring import Check
+from binary_checks.model.requests import Request
 
 
 def explain(check: Check[Any]) -> str:
@@ -40,10 +41,15 @@ def _plain(text: str) -> str:
 
 def _declaration(check: Check[Any]) -> str:
     subjects = " or ".join(f"`{kind.__name__}`" for kind in check.subjects)
-    rest = [f"`{kind.__name__}`" for kinds in check.facts[1:] for kind in kinds]
+    rest = [f"`{_name(kind)}`" for kinds in check.facts[1:] for kind in kinds]
     using = f", with {', '.join(rest)}" if rest else ""
     off = "" if check.enabled else " Off until a profile enables it or sets one of its options."
     return f"Family `{check.family}`; runs on {subjects}{using}.{off}"
+
+
+def _name(fact: type) -> str:
+    """Name a fact by its class, and what a profile asks for by its table."""
+    return f"[probes.{fact.table}]" if issubclass(fact, Request) else fact.__name__
 
 
 def _options(check: Check[Any]) -> Iterator[str]:

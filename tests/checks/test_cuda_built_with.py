@@ -17,10 +17,12 @@ from binary_checks.model import (
     NotInspected,
     Step,
 )
+from binary_checks.model.requests import Code, CudaRequest
 from fixtures.values import wheel
 
-VERSION, MAGMA, NCCL = "demo.cuda", "demo.has_magma", "demo.has_nccl()"
+VERSION, MAGMA, NCCL = Code("demo.cuda"), Code("demo.has_magma"), Code("demo.has_nccl()")
 PARTS = {"magma": MAGMA, "nccl": NCCL}
+ASKED = CudaRequest(version=VERSION, parts=PARTS)
 PINNED = wheel(metadata=[("Requires-Dist", "nvidia-cudnn-cu12==9.10.2.21")])
 
 
@@ -41,24 +43,25 @@ def libraries(**fields: str) -> CudaReport:
 
 
 def test_cuda_part_missing_fires_on_a_part_that_is_not_there() -> None:
-    found = cuda_part_missing(answering(cuda="13.2", magma=False, nccl=True), parts=PARTS)
+    found = cuda_part_missing(
+        answering(cuda="13.2", magma=False, nccl=True), CudaRequest(parts=PARTS)
+    )
     assert list(found) == ["the build is without magma: demo.has_magma is False"]
     gone = report(answers=(Answer(question=MAGMA, error="AttributeError: has_magma"),))
-    assert list(cuda_part_missing(gone, parts={"magma": MAGMA})) == [
+    assert list(cuda_part_missing(gone, CudaRequest(parts={"magma": MAGMA}))) == [
         "magma: demo.has_magma raises AttributeError: has_magma"
     ]
 
 
 def test_cuda_part_missing_is_quiet_when_all_are_there() -> None:
     whole = answering(cuda="13.2", magma=True, nccl=True)
-    assert list(cuda_part_missing(whole, version=VERSION, parts=PARTS)) == []
+    assert list(cuda_part_missing(whole, ASKED)) == []
 
 
 def test_a_part_for_another_system_is_a_note() -> None:
     found = cuda_part_missing(
         answering(cuda="13.2", magma=True, nccl=False),
-        version=VERSION,
-        parts=PARTS,
+        ASKED,
         only={"nccl": ("windows-*", "macos-*")},
     )
     assert list(found) == [Note(sentence="nccl is for windows-* and macos-* only")]
@@ -66,45 +69,45 @@ def test_a_part_for_another_system_is_a_note() -> None:
 
 def test_a_build_for_no_cuda_is_to_have_no_part() -> None:
     with pytest.raises(NotApplicable, match=r"demo\.cuda is None: the build is not for CUDA"):
-        list(cuda_part_missing(answering(cuda=None, magma=0), version=VERSION, parts=PARTS))
+        list(cuda_part_missing(answering(cuda=None, magma=0), ASKED))
     with pytest.raises(NotApplicable, match="the build is not for CUDA"):
-        list(cuda_libraries_disagree(report(), PINNED))
+        list(cuda_libraries_disagree(report(), PINNED, ASKED))
     with pytest.raises(NotApplicable, match="does not say what to ask"):
-        list(cuda_part_missing(report()))
+        list(cuda_part_missing(report(), CudaRequest()))
 
 
 def test_what_could_not_be_asked_is_a_gap() -> None:
     dead = report(step=Step(name="demo", outcome=Ending.CRASHED), stage="import demo")
     ended = "was not asked: the process ended after import demo"
-    assert list(cuda_part_missing(dead, version=VERSION, parts={"magma": MAGMA})) == [
+    assert list(cuda_part_missing(dead, CudaRequest(version=VERSION, parts={"magma": MAGMA}))) == [
         NotInspected(sentence=f"{MAGMA} {ended}")
     ]
-    assert list(cuda_libraries_disagree(dead, PINNED)) == [
+    assert list(cuda_libraries_disagree(dead, PINNED, ASKED)) == [
         NotInspected(sentence=f"the version of each library {ended}")
     ]
 
 
 def test_cuda_libraries_disagree_fires_on_what_is_loaded_and_on_what_is_installed() -> None:
     older = libraries(compiled="9.10.2", loaded="9.1.0", installed="9.10.2.21")
-    assert list(cuda_libraries_disagree(older, PINNED)) == [
+    assert list(cuda_libraries_disagree(older, PINNED, ASKED)) == [
         "cudnn 9.1.0 is loaded, the package was built with 9.10.2",
         "cudnn 9.1.0 is loaded, 9.10.2.21 is installed",
         "cudnn 9.1.0 is loaded, the package requires 9.10.2.21",
     ]
     lying_there = libraries(compiled="9.10.2", installed="9.1.0.70")
-    assert list(cuda_libraries_disagree(lying_there, PINNED)) == [
+    assert list(cuda_libraries_disagree(lying_there, PINNED, ASKED)) == [
         "cudnn 9.1.0.70 is installed, the package was built with 9.10.2",
         "cudnn 9.1.0.70 is installed, the package requires 9.10.2.21",
     ]
     newer = libraries(compiled="9.10.1", loaded="9.10.2")
-    assert list(cuda_libraries_disagree(newer, wheel(), newer=False)) == [
+    assert list(cuda_libraries_disagree(newer, wheel(), ASKED, newer=False)) == [
         "cudnn 9.10.2 is loaded, the package was built with 9.10.1"
     ]
 
 
 def test_cuda_libraries_disagree_fires_on_a_process_that_does_not_come_to_an_answer() -> None:
     step = Step(name="versions", outcome=Ending.RAISED, detail="AttributeError: _cudnn")
-    assert list(cuda_libraries_disagree(report(versions_step=step), PINNED)) == [
+    assert list(cuda_libraries_disagree(report(versions_step=step), PINNED, ASKED)) == [
         "asking for the versions of NVIDIA's libraries raises AttributeError: _cudnn"
     ]
 
@@ -115,15 +118,17 @@ def test_cuda_libraries_disagree_is_quiet_when_they_agree() -> None:
         libraries(compiled="9.10.2", installed="9.10.2.21"),
         libraries(compiled="9.10.1", loaded="9.10.2"),
     ):
-        assert list(cuda_libraries_disagree(same, PINNED)) == []
+        assert list(cuda_libraries_disagree(same, PINNED, ASKED)) == []
 
 
 def test_a_version_that_nobody_tells_is_a_gap() -> None:
-    asked = {"cudnn": "demo.cudnn()", "nccl": "demo.nccl()"}
-    assert list(cuda_libraries_disagree(libraries(compiled="9.1.0"), wheel(), compiled=asked)) == [
+    asked = {"cudnn": Code("demo.cudnn()"), "nccl": Code("demo.nccl()")}
+    assert list(
+        cuda_libraries_disagree(libraries(compiled="9.1.0"), wheel(), CudaRequest(compiled=asked))
+    ) == [
         NotInspected(sentence="nccl: the package does not say what it was built with"),
         NotInspected(sentence="cudnn: it is neither loaded nor installed"),
     ]
     none = report(versions_step=Step(name="versions"))
     with pytest.raises(NotApplicable, match="loads none of NVIDIA's libraries"):
-        list(cuda_libraries_disagree(none, wheel()))
+        list(cuda_libraries_disagree(none, wheel(), ASKED))

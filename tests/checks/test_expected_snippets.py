@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -9,9 +10,10 @@ import pytest
 from binary_checks.checks.expected.own_snippets import snippet_fails
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Ending, Finding, Note, NotInspected, Problem, Step
+from binary_checks.model.requests import Code, SnippetRequest
 from binary_checks.model.snippet_report import SnippetReport, SnippetRun
 
-CODE = {"blas": "import demo; assert demo.blas"}
+CODE = {"blas": Code("import demo; assert demo.blas")}
 
 
 def ran(printed: str = "", unavailable: str = "", **fields: Any) -> SnippetReport:
@@ -20,8 +22,10 @@ def ran(printed: str = "", unavailable: str = "", **fields: Any) -> SnippetRepor
     return SnippetReport(python="CPython 3.11.7", system="linux-x86_64", runs=(run,))
 
 
-def judge(report: SnippetReport, **options: Any) -> list[Finding]:
-    return list(snippet_fails(report, snippets=CODE, **options))
+def judge(
+    report: SnippetReport, only: Mapping[str, tuple[str, ...]] | None = None, **options: Any
+) -> list[Finding]:
+    return list(snippet_fails(report, SnippetRequest(code=CODE, only=only or {}), **options))
 
 
 @pytest.mark.parametrize(
@@ -69,9 +73,9 @@ def test_a_snippet_for_other_systems_is_told() -> None:
     report = SnippetReport(
         python=here.python, system=here.system, runs=here.runs, elsewhere=("onednn",)
     )
-    code = {**CODE, "onednn": "pass"}
-    only = {"onednn": ("*-aarch64",)}
-    assert list(snippet_fails(report, snippets=code, only=only)) == [
+    code = {**CODE, "onednn": Code("pass")}
+    asked = SnippetRequest(code=code, only={"onednn": ("*-aarch64",)})
+    assert list(snippet_fails(report, asked)) == [
         Note(sentence="snippet onednn is for *-aarch64 only")
     ]
 
@@ -83,7 +87,8 @@ def test_where_no_snippet_is_for_this_system_the_check_is_not_for_it_either() ->
 
 
 def test_without_a_snippet_nothing_was_inspected() -> None:
-    (found,) = snippet_fails(SnippetReport(python="CPython", system="linux-x86_64"))
+    nothing = SnippetReport(python="CPython", system="linux-x86_64")
+    (found,) = snippet_fails(nothing, SnippetRequest())
     assert isinstance(found, NotInspected)
 
 

@@ -26,11 +26,15 @@ from binary_checks.model import (
     NotInspected,
     Step,
 )
+from binary_checks.model.requests import Code, CudaRequest, GpuRequest
 from fixtures.values import wheel
 
 H200 = GpuDevice(name="NVIDIA H200", capability="9.0", memory=139 << 30)
 HOST = GpuHost(library="libcuda.so.1", driver="580.95.05", cuda="13.0", devices=(H200,))
 SEEN = Note(sentence="driver 580.95.05 for CUDA 13.0: NVIDIA H200 (9.0, 139 GiB)")
+NOTHING = CudaRequest()
+COMPILED = CudaRequest(compiled={"nccl": Code("demo.nccl()")})
+ARCHITECTURES = GpuRequest(architectures=Code("demo.archs()"))
 GIB = float(1 << 30)
 
 
@@ -79,7 +83,7 @@ def test_a_step_that_the_host_cannot_take_is_a_gap() -> None:
     lacking = report(Step(name="compilation"), untried=(("compilation", "no C compiler"),))
     gap = NotInspected(sentence="compilation: no C compiler")
     assert list(gpu_work_fails(lacking)) == [SEEN, gap]
-    assert NotInspected(sentence="the profile names no step: steps, snippets") in list(
+    assert NotInspected(sentence="the profile names no step: [probes.gpu] steps, snippets") in list(
         gpu_work_fails(report())
     )
 
@@ -111,28 +115,28 @@ def test_gpu_left_out_is_quiet_on_all_of_them() -> None:
 def test_gpu_without_code_is_quiet_when_the_device_can_run_it(name: str) -> None:
     device = GpuDevice(name="X", capability="8.6" if name == "sm_80" else "9.0")
     there = report(host=GpuHost(devices=(device,)), architectures=("sm_50", name))
-    assert list(gpu_without_code(there, architectures="demo.archs()")) == []
+    assert list(gpu_without_code(there, ARCHITECTURES)) == []
 
 
 @pytest.mark.parametrize("name", ["sm_80", "sm_100", "compute_100", "compute_80a", "sm_120f", "x"])
 def test_gpu_without_code_fires_when_no_code_is_for_the_device(name: str) -> None:
-    found = gpu_without_code(report(architectures=(name,)), architectures="demo.archs()")
+    found = gpu_without_code(report(architectures=(name,)), ARCHITECTURES)
     assert list(found) == [f"device 0 (NVIDIA H200) has 9.0, the code is for {name}"]
 
 
 def test_a_device_of_unknown_capability_is_a_gap() -> None:
     dumb = report(host=GpuHost(devices=(GpuDevice(name="X"),)), architectures=("sm_90",))
-    assert list(gpu_without_code(dumb, architectures="demo.archs()")) == [
+    assert list(gpu_without_code(dumb, ARCHITECTURES)) == [
         NotInspected(sentence="device 0: the driver does not say what it can run")
     ]
 
 
 def test_architectures_that_were_not_told_are_a_gap() -> None:
-    assert list(gpu_without_code(report(), architectures="demo.archs()")) == [
+    assert list(gpu_without_code(report(), ARCHITECTURES)) == [
         NotInspected(sentence="demo.archs() gave no list")
     ]
     with pytest.raises(NotApplicable):
-        list(gpu_without_code(report()))
+        list(gpu_without_code(report(), GpuRequest()))
 
 
 def test_gpu_memory_kept_fires() -> None:
@@ -195,48 +199,47 @@ def loading(**fields: str) -> GpuReport:
 def test_gpu_libraries_disagree_fires_on_another_than_built_installed_or_required() -> None:
     pinned = wheel(metadata=[("Requires-Dist", "nvidia-cudnn-cu12==9.10.2.21 ; sys_platform")])
     older = loading(compiled="9.10.2", loaded="9.1.0", installed="9.10.2.21")
-    assert list(gpu_libraries_disagree(older, pinned)) == [
+    assert list(gpu_libraries_disagree(older, pinned, NOTHING)) == [
         "cudnn 9.1.0 is loaded, the package was built with 9.10.2",
         "cudnn 9.1.0 is loaded, 9.10.2.21 is installed",
     ]
     pinned = wheel(metadata=[("Requires-Dist", "nvidia-cudnn-cu12==9.10.2.21")])
-    assert list(gpu_libraries_disagree(loading(loaded="9.1.0"), pinned)) == [
+    assert list(gpu_libraries_disagree(loading(loaded="9.1.0"), pinned, NOTHING)) == [
         "cudnn 9.1.0 is loaded, the package requires 9.10.2.21"
     ]
     newer = loading(compiled="9.1.0", loaded="9.10.2")
-    assert list(gpu_libraries_disagree(newer, wheel(), newer=False)) == [
+    assert list(gpu_libraries_disagree(newer, wheel(), NOTHING, newer=False)) == [
         "cudnn 9.10.2 is loaded, the package was built with 9.1.0"
     ]
 
 
 def test_a_pin_of_an_installed_distribution_counts_as_the_packages_own() -> None:
     cublas = LibraryVersions(name="cublas", loaded="13.4.1", pinned="13.5.0.1")
-    assert list(gpu_libraries_disagree(report(versions=(cublas,)), wheel())) == [
+    assert list(gpu_libraries_disagree(report(versions=(cublas,)), wheel(), NOTHING)) == [
         "cublas 13.4.1 is loaded, the package requires 13.5.0.1"
     ]
 
 
 def test_a_build_without_a_library_owes_no_version_of_it() -> None:
     none = report(versions=(LibraryVersions(name="nccl"), LibraryVersions(name="cudnn")))
-    assert list(gpu_libraries_disagree(none, wheel(), compiled={"nccl": "demo.nccl()"})) == []
+    assert list(gpu_libraries_disagree(none, wheel(), COMPILED)) == []
 
 
 def test_gpu_libraries_disagree_is_quiet_when_they_agree() -> None:
     pinned = wheel(metadata=[("Requires-Dist", "nvidia-cudnn-cu12==9.10.2.21"), ("x", "y")])
     same = loading(compiled="9.10.2", loaded="9.10.2", installed="9.10.2.21")
-    assert list(gpu_libraries_disagree(same, pinned)) == []
+    assert list(gpu_libraries_disagree(same, pinned, NOTHING)) == []
     newer = loading(compiled="9.1.0", loaded="9.10.2")
-    assert list(gpu_libraries_disagree(newer, wheel())) == []
+    assert list(gpu_libraries_disagree(newer, wheel(), NOTHING)) == []
 
 
 def test_a_version_that_nobody_tells_is_a_gap() -> None:
     silent = loading(compiled="9.1.0")
-    assert list(gpu_libraries_disagree(silent, wheel())) == [
+    assert list(gpu_libraries_disagree(silent, wheel(), NOTHING)) == [
         NotInspected(sentence="cudnn: it is not loaded, or does not say its version")
     ]
-    asked = {"nccl": "demo.nccl()"}
-    assert list(gpu_libraries_disagree(loading(loaded="9.1.0"), wheel(), compiled=asked)) == [
+    assert list(gpu_libraries_disagree(loading(loaded="9.1.0"), wheel(), COMPILED)) == [
         NotInspected(sentence="nccl: the package does not say what it was built with")
     ]
     with pytest.raises(NotApplicable):
-        list(gpu_libraries_disagree(report(), wheel()))
+        list(gpu_libraries_disagree(report(), wheel(), NOTHING))

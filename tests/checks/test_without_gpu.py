@@ -27,10 +27,17 @@ from binary_checks.model import (
     NotInspected,
     Step,
 )
+from binary_checks.model.requests import Code, CudaRequest
 from fixtures.values import elf_file, wheel
 
 AVAILABLE, DEVICES = "demo.is_available()", "demo.device_count()"
 VERSION, FLAGS, USE = "demo.cuda_version", "demo.arch_flags()", "demo.zeros(1)"
+ASK_AVAILABLE = CudaRequest(available=Code(AVAILABLE))
+ASK_DEVICES = CudaRequest(devices=Code(DEVICES))
+BOTH = CudaRequest(available=Code(AVAILABLE), devices=Code(DEVICES))
+ASK_VERSION = CudaRequest(version=Code(VERSION))
+ASK_FLAGS = CudaRequest(architectures=Code(FLAGS))
+ASK_USE = CudaRequest(use=Code(USE))
 NO_DRIVER = "RuntimeError: Found no NVIDIA driver on your system."
 CUDA = wheel("demo-1.0+cu126-cp311-cp311-manylinux_2_17_x86_64.whl")
 CPU = wheel("demo-1.0+cpu-cp311-cp311-manylinux_2_17_x86_64.whl")
@@ -116,65 +123,65 @@ def test_a_driver_a_gpu_or_a_toolkit_that_cannot_be_hidden_leaves_a_gap() -> Non
     ],
 )
 def test_gpu_claimed_without_one_fires(found: CudaReport, sentence: str) -> None:
-    assert list(gpu_claimed_without_one(found, available=AVAILABLE)) == [sentence]
+    assert list(gpu_claimed_without_one(found, ASK_AVAILABLE)) == [sentence]
 
 
 def test_gpu_claimed_without_one_fires_on_devices() -> None:
-    found = list(gpu_claimed_without_one(said(DEVICES, 1), devices=DEVICES))
+    found = list(gpu_claimed_without_one(said(DEVICES, 1), ASK_DEVICES))
     assert found == ["without a GPU, demo.device_count() is 1"]
 
 
 def test_gpu_claimed_without_one_is_quiet_on_no() -> None:
     honest = report(Answer(question=AVAILABLE, value=False), Answer(question=DEVICES, value=0))
-    assert list(gpu_claimed_without_one(honest, available=AVAILABLE, devices=DEVICES)) == []
+    assert list(gpu_claimed_without_one(honest, BOTH)) == []
 
 
 def test_missing_gpu_misreported_fires_on_silence_and_on_another_error() -> None:
     silent = said(USE, "tensor([0.])")
     other = said(USE, error="KeyError: 0")
-    assert list(missing_gpu_misreported(silent, use=USE)) == [
+    assert list(missing_gpu_misreported(silent, ASK_USE)) == [
         "without a GPU, demo.zeros(1) raises nothing and gives 'tensor([0.])'"
     ]
-    assert list(missing_gpu_misreported(other, use=USE, expected=("RuntimeError: Found no",))) == [
+    assert list(missing_gpu_misreported(other, ASK_USE, expected=("RuntimeError: Found no",))) == [
         "without a GPU, demo.zeros(1) raises KeyError: 0, which is none of the expected errors"
     ]
 
 
 def test_missing_gpu_misreported_is_quiet_on_the_documented_error() -> None:
     expected = ("AssertionError: not compiled", "RuntimeError: Found no NVIDIA driver")
-    found = missing_gpu_misreported(said(USE, error=NO_DRIVER), use=USE, expected=expected)
+    found = missing_gpu_misreported(said(USE, error=NO_DRIVER), ASK_USE, expected=expected)
     assert list(found) == []
 
 
 def test_cuda_version_misreported_fires_on_another_cuda_than_the_label_says() -> None:
     said_other = said(VERSION, "12.8")
-    assert list(cuda_version_misreported(said_other, CUDA, version=VERSION)) == [
+    assert list(cuda_version_misreported(said_other, CUDA, ASK_VERSION)) == [
         "demo.cuda_version is '12.8', the label +cu126 says 12.6"
     ]
-    assert list(cuda_version_misreported(said_other, CPU, version=VERSION)) == [
+    assert list(cuda_version_misreported(said_other, CPU, ASK_VERSION)) == [
         "demo.cuda_version is '12.8', but demo 1.0+cpu is for the CPU"
     ]
-    assert list(cuda_version_misreported(said(VERSION), CUDA, version=VERSION)) == [
+    assert list(cuda_version_misreported(said(VERSION), CUDA, ASK_VERSION)) == [
         "demo.cuda_version is None, the label +cu126 says 12.6"
     ]
-    found = cuda_version_misreported(said_other, wheel(), version=VERSION, expected="13.0")
+    found = cuda_version_misreported(said_other, wheel(), ASK_VERSION, expected="13.0")
     assert list(found) == ["demo.cuda_version is '12.8', expected is 13.0"]
-    found = cuda_version_misreported(said(VERSION, error="A: b"), wheel(), version=VERSION)
+    found = cuda_version_misreported(said(VERSION, error="A: b"), wheel(), ASK_VERSION)
     assert list(found) == ["demo.cuda_version raises A: b"]
 
 
 def test_cuda_version_misreported_fires_on_another_cuda_than_the_name_says() -> None:
     named = wheel("demo_cuda12x-1.0-cp311-cp311-manylinux_2_17_x86_64.whl")
-    assert list(cuda_version_misreported(said(VERSION, "13.0"), named, version=VERSION)) == [
+    assert list(cuda_version_misreported(said(VERSION, "13.0"), named, ASK_VERSION)) == [
         f"demo.cuda_version is '13.0', the name {named.name} says 12"
     ]
-    assert list(cuda_version_misreported(said(VERSION, "12.9"), named, version=VERSION)) == []
+    assert list(cuda_version_misreported(said(VERSION, "12.9"), named, ASK_VERSION)) == []
 
 
 def test_cuda_version_misreported_is_quiet_when_they_agree() -> None:
-    assert list(cuda_version_misreported(said(VERSION, "12.6"), CUDA, version=VERSION)) == []
-    assert list(cuda_version_misreported(said(VERSION, None), CPU, version=VERSION)) == []
-    found = cuda_version_misreported(said(VERSION, "13.0"), wheel(), version=VERSION, expected="13")
+    assert list(cuda_version_misreported(said(VERSION, "12.6"), CUDA, ASK_VERSION)) == []
+    assert list(cuda_version_misreported(said(VERSION, None), CPU, ASK_VERSION)) == []
+    found = cuda_version_misreported(said(VERSION, "13.0"), wheel(), ASK_VERSION, expected="13")
     assert list(found) == []
 
 
@@ -193,7 +200,7 @@ BUILT = wheel(
 
 def test_cuda_architectures_misreported_fires_on_what_no_object_has() -> None:
     flags = said(FLAGS, "sm_80 sm_90a compute_120 compute_90")
-    assert list(cuda_architectures_misreported(flags, BUILT, architectures=FLAGS)) == [
+    assert list(cuda_architectures_misreported(flags, BUILT, ASK_FLAGS)) == [
         "demo.arch_flags() names compute_90, for which no object of the package has code",
         "demo.arch_flags() names sm_80, for which no object of the package has code",
     ]
@@ -213,18 +220,18 @@ def test_cuda_architectures_misreported_fires_on_what_it_leaves_out() -> None:
     )
     codes = (code(DeviceKind.SASS, "sm_90"), code(DeviceKind.PTX, "sm_120"))
     built = wheel(objects=[elf_file(device_code=codes, device_containers=containers)])
-    silent = cuda_architectures_misreported(said(FLAGS, "sm_90"), built, architectures=FLAGS)
+    silent = cuda_architectures_misreported(said(FLAGS, "sm_90"), built, ASK_FLAGS)
     assert list(silent) == [
         "demo.arch_flags() leaves out compute_120, for which 4 of 5 containers are"
     ]
     whole = said(FLAGS, "sm_90 compute_120")
-    assert list(cuda_architectures_misreported(whole, built, architectures=FLAGS)) == []
+    assert list(cuda_architectures_misreported(whole, built, ASK_FLAGS)) == []
 
 
 def test_cuda_architectures_misreported_fires_on_other_than_expected_and_on_no_list() -> None:
     expected = ("sm_90a", "sm_100")
     found = cuda_architectures_misreported(
-        said(FLAGS, ("sm_90a", "compute_120")), BUILT, architectures=FLAGS, expected=expected
+        said(FLAGS, ("sm_90a", "compute_120")), BUILT, ASK_FLAGS, expected=expected
     )
     assert list(found) == [
         "demo.arch_flags() lacks sm_100",
@@ -234,36 +241,36 @@ def test_cuda_architectures_misreported_fires_on_other_than_expected_and_on_no_l
         (said(FLAGS, None), "is None, no list"),
         (said(FLAGS, error="E"), "raises"),
     ):
-        (line,) = cuda_architectures_misreported(broken, BUILT, architectures=FLAGS)
+        (line,) = cuda_architectures_misreported(broken, BUILT, ASK_FLAGS)
         assert how in str(line)
 
 
 def test_cuda_architectures_misreported_is_quiet_when_all_are_there() -> None:
     flags = said(FLAGS, "sm_90a compute_120")
     expected = ("compute_120", "sm_90a")
-    found = cuda_architectures_misreported(flags, BUILT, architectures=FLAGS, expected=expected)
+    found = cuda_architectures_misreported(flags, BUILT, ASK_FLAGS, expected=expected)
     assert list(found) == []
-    assert list(cuda_architectures_misreported(said(FLAGS, ""), CPU, architectures=FLAGS)) == []
+    assert list(cuda_architectures_misreported(said(FLAGS, ""), CPU, ASK_FLAGS)) == []
 
 
 def test_a_question_that_was_not_reached_is_a_gap_and_no_pass() -> None:
     dead = report(outcome=Ending.CRASHED, stage="import demo")
     gap = "was not asked: the process ended after import demo"
     for found, question in (
-        (gpu_claimed_without_one(dead, available=AVAILABLE), AVAILABLE),
-        (missing_gpu_misreported(dead, use=USE), USE),
-        (cuda_version_misreported(dead, CUDA, version=VERSION), VERSION),
-        (cuda_architectures_misreported(dead, CUDA, architectures=FLAGS), FLAGS),
+        (gpu_claimed_without_one(dead, ASK_AVAILABLE), AVAILABLE),
+        (missing_gpu_misreported(dead, ASK_USE), USE),
+        (cuda_version_misreported(dead, CUDA, ASK_VERSION), VERSION),
+        (cuda_architectures_misreported(dead, CUDA, ASK_FLAGS), FLAGS),
     ):
         assert list(found) == [NotInspected(sentence=f"{question} {gap}")]
 
 
 def test_nothing_is_asked_that_the_profile_has_no_words_for() -> None:
     for judged in (
-        gpu_claimed_without_one(report()),
-        missing_gpu_misreported(report()),
-        cuda_version_misreported(report(), CUDA),
-        cuda_architectures_misreported(report(), CUDA),
+        gpu_claimed_without_one(report(), CudaRequest()),
+        missing_gpu_misreported(report(), CudaRequest()),
+        cuda_version_misreported(report(), CUDA, CudaRequest()),
+        cuda_architectures_misreported(report(), CUDA, CudaRequest()),
     ):
         with pytest.raises(NotApplicable, match="does not say what to ask"):
             list(judged)

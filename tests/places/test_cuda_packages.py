@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -15,12 +16,23 @@ from binary_checks.checks.cuda.without_gpu import (
     unusable_without_gpu,
 )
 from binary_checks.checks.gpu.results import gpu_result_differs
-from binary_checks.model import CudaReport, Ending, GpuReport, Measurement, NotInspected, Step
+from binary_checks.declaring import find_checks
+from binary_checks.errors import NotApplicable
+from binary_checks.model import (
+    CudaReport,
+    Distribution,
+    Ending,
+    GpuReport,
+    Measurement,
+    NotInspected,
+    Step,
+)
+from binary_checks.model.requests import CudaRequest
 from binary_checks.places.running import Conditions, run_probe
 from binary_checks.places.venv import Environment, open_environment
-from binary_checks.probes.ask_module.reader import ask_without_gpu, read_questions
+from binary_checks.probes.ask_module.reader import ask_without_gpu, list_expressions
 from binary_checks.probes.gpu_host.reader import HIDDEN
-from binary_checks.profile.reading import load_profile
+from binary_checks.profile.reading import load_profile, validate
 from fixtures.environments import PYTHON, read_wheel
 from tests.oracles.downloads import download
 from tests.places.published import ON_LINUX
@@ -31,12 +43,13 @@ ON_THE_CPU = (
     "first_kernel", "every_device", "library_exception", "rnn", "cnn", "convolution", "svd",
     "matmul", "device_assertion", "compilation",
 )  # fmt: skip
-CHECKS = {
-    "gpu-claimed-without-one": gpu_claimed_without_one,
-    "missing-gpu-misreported": missing_gpu_misreported,
-    "cuda-version-misreported": cuda_version_misreported,
-    "cuda-architectures-misreported": cuda_architectures_misreported,
-}
+CHECKS = (
+    unusable_without_gpu,
+    gpu_claimed_without_one,
+    missing_gpu_misreported,
+    cuda_version_misreported,
+    cuda_architectures_misreported,
+)
 
 
 def install(folder: Any, requirement: str) -> Environment:
@@ -58,17 +71,15 @@ def cupy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
 
 def judge(environment: Environment, profile: str) -> tuple[CudaReport, list[object]]:
     """What the checks that the profile sets find, without what this host could not hide."""
-    options = load_profile(profile).options
-    report = ask_without_gpu(environment, read_questions(options), timeout=300)
-    found: list[object] = list(unusable_without_gpu(report))
-    for check_id, check in CHECKS.items():
-        if check_id in options:
-            chosen = {
-                name: tuple(value) if isinstance(value, list) else value
-                for name, value in options[check_id].items()
-            }
-            evidence = (report, environment.wheel)[: len(check.facts)]
-            found += check(*evidence, **chosen)
+    chosen = validate(load_profile(profile), find_checks())
+    asked = chosen.requests[CudaRequest]
+    report = ask_without_gpu(environment, asked, timeout=300)
+    facts = {CudaReport: report, Distribution: environment.wheel, CudaRequest: asked}
+    found: list[object] = []
+    for check in CHECKS:
+        evidence = [facts[kinds[0]] for kinds in check.facts]
+        with suppress(NotApplicable):
+            found += check(*evidence, **chosen.options.get(check.id, {}))
     return report, [item for item in found if not isinstance(item, NotInspected)]
 
 
@@ -76,8 +87,9 @@ def test_torch_for_the_cpu_answers_as_it_should(torch: Environment) -> None:
     report, found = judge(torch, "torch")
     assert found == []
     assert report.step.outcome is Ending.OK
-    asked = read_questions(load_profile("torch").options).expressions
-    assert tuple(each.question for each in report.answers) == asked
+    asked = validate(load_profile("torch"), find_checks()).requests[CudaRequest]
+    assert isinstance(asked, CudaRequest)
+    assert tuple(each.question for each in report.answers) == list_expressions(asked)
     assert report.answers[-1].error == "AssertionError: Torch not compiled with CUDA enabled"
 
 

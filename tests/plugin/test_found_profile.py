@@ -5,19 +5,26 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from binary_checks.declaring import find_checks
-from binary_checks.profile.found import CODE
+from binary_checks.errors import ProfileError
+from binary_checks.model.requests import REQUESTS, GpuRequest, Request, SnippetRequest
+from binary_checks.profile.found import leave_out_code
+from binary_checks.profile.probe_tables import find_requests, list_code
+from binary_checks.profile.reading import Profile, find_profile, load_profile, validate
 from tests.plugin.conftest import healthy
 
 HARMLESS = {
-    *("bfloat16", "expected", "float16", "float32", "float64", "leave_out", "must_import", "newer"),
-    *("only", "prints", "seconds", "steps"),
+    *("bfloat16", "expected", "float16", "float32", "float64", "must_import", "newer", "only"),
+    *("prints", "seconds"),
 }
-"""Options of checks that run the package by which nothing runs: they say what must come out."""
+"""Options of checks that run the package: by none does anything run, they judge what came out."""
+HARMLESS_KEYS = {"gpu": {"leave_out", "steps"}, "snippets": {"only"}}
+"""Of tables of probes: they choose among what is there."""
 OWN_CHECK = """
 from binary_checks import check
 from binary_checks.model import Wheel
@@ -32,9 +39,9 @@ PROFILE = """
 checks = ["own.py"]
 network = true
 {extends}
-[tool.binary_checks.options.snippet-fails.snippets]
+[tool.binary_checks.probes.snippets.code]
 own = "open({mark!r}, 'a').write('snippet ')"
-[tool.binary_checks.options.unusable-without-gpu]
+[tool.binary_checks.probes.cuda]
 module = "demo"
 snippet = "open({mark!r}, 'a').write('cuda ')"
 [tool.binary_checks.options.wheel-too-large]
@@ -87,8 +94,8 @@ def test_nothing_of_it_runs_and_one_line_says_so(
     result = run(folder, *options)
     assert (result.returncode, mark.exists()) == (0, False), result.stdout + result.stderr
     (line,) = (each for each in result.stdout.splitlines() if "was found, not named" in each)
-    code = ["snippet-fails.snippets", "unusable-without-gpu.module", "unusable-without-gpu.snippet"]
-    listed = ", ".join(["own.py", "network", *(f"options.{each}" for each in code)])
+    code = ["snippets.code", "cuda.module", "cuda.snippet"]
+    listed = ", ".join(["own.py", "network", *(f"probes.{each}" for each in code)])
     assert line == (
         f"{folder / 'pyproject.toml'} was found, not named, and holds without {listed}: "
         "--binary-profile pyproject.toml names it"
@@ -137,7 +144,44 @@ def test_a_name_that_no_check_has_is_still_a_mistake(folder: Path) -> None:
     assert run(folder, "--binary-static").returncode == 4
 
 
-def test_every_option_of_a_check_that_runs_the_package_is_sorted() -> None:
+def test_no_option_of_a_check_runs_anything() -> None:
     runtime = [check for check in find_checks([]) if check.runs_package]
-    names = {name for check in runtime for name in check.options}
-    assert names == {name for name in names if (name in CODE) != (name in HARMLESS)}
+    assert {name for check in runtime for name in check.options} == HARMLESS
+
+
+@pytest.mark.parametrize("kind", REQUESTS, ids=lambda kind: kind.table)
+def test_every_key_of_a_probe_runs_but_those_that_choose(kind: type[Request]) -> None:
+    keys = {field.name for field in fields(kind)}
+    harmless = HARMLESS_KEYS.get(kind.table, set())
+    assert list_code(kind.table, find_requests([])) == keys - harmless
+
+
+def read_found(folder: Path, text: str) -> Profile:
+    (folder / "pyproject.toml").write_text(text)
+    return validate(leave_out_code(find_profile(folder), find_checks()), find_checks())
+
+
+def test_of_a_shipped_probe_only_the_shipped_code_stays(tmp_path: Path) -> None:
+    text = """
+    [tool.binary_checks]
+    extends = "torch"
+    [tool.binary_checks.probes.gpu]
+    leave_out = ["magma"]
+    module = "mine"
+    [tool.binary_checks.probes.snippets.code]
+    mine = "print()"
+    """
+    found, shipped = read_found(tmp_path, text), validate(load_profile("torch"), find_checks())
+    assert found.requests[SnippetRequest] == shipped.requests[SnippetRequest]
+    gpu = found.requests[GpuRequest]
+    assert isinstance(gpu, GpuRequest)
+    assert (gpu.module, gpu.leave_out) == ("torch", ("magma",))
+    assert found.left_out == ("probes.gpu.module", "probes.snippets.code")
+
+
+def test_a_probe_of_the_profiles_own_goes_with_its_checks(tmp_path: Path) -> None:
+    text = "[tool.binary_checks]\n{}[tool.binary_checks.probes.colour]\nlamp = 'red'\n"
+    found = read_found(tmp_path, text.format('checks = ["own.py"]\n'))
+    assert (found.probes, found.left_out) == ({}, ("own.py", "probes.colour.lamp"))
+    with pytest.raises(ProfileError, match="unknown probe 'colour'"):
+        read_found(tmp_path, text.format(""))

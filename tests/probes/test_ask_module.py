@@ -8,17 +8,18 @@ import shutil
 import sys
 from collections.abc import Iterator
 from ctypes.util import find_library
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from binary_checks.errors import NotApplicable, ProfileError, Unavailable
+from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.model import Answer, CudaReport, Ending, LibraryVersions, Step
+from binary_checks.model.requests import Code, CudaRequest, GpuRequest
 from binary_checks.places.native_stacks import describe_lack
 from binary_checks.places.venv import Environment
-from binary_checks.probes.ask_module.reader import ask_without_gpu, read_questions
-from binary_checks.probes.gpu_torch.reader import demand_gpu, read_work
+from binary_checks.probes.ask_module.reader import ask_without_gpu
+from binary_checks.probes.gpu_torch.reader import demand_gpu, use_gpu
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, open_offline
 
@@ -59,11 +60,9 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environmen
 def ask(
     environment: Environment, module: str, *questions: str, snippet: str = "", timeout: float = 60
 ) -> CudaReport:
-    options = {
-        "unusable-without-gpu": {"module": module, "snippet": snippet},
-        "gpu-claimed-without-one": dict(zip(("available", "devices"), questions, strict=False)),
-    }
-    return ask_without_gpu(environment, read_questions(options), timeout=timeout)
+    told = dict(zip(("available", "devices"), questions, strict=False))
+    request = CudaRequest(module=Code(module), snippet=Code(snippet), **told)
+    return ask_without_gpu(environment, request, timeout=timeout)
 
 
 def test_each_question_is_answered_with_a_value_or_an_exception(environment: Environment) -> None:
@@ -80,18 +79,18 @@ def test_each_question_is_answered_with_a_value_or_an_exception(environment: Env
 def test_nvidias_libraries_are_asked_unless_the_build_is_for_no_cuda(
     environment: Environment,
 ) -> None:
-    options: dict[str, Any] = {
-        "unusable-without-gpu": {"module": "honest"},
-        "cuda-version-misreported": {"version": "honest.version"},
-        "cuda-part-missing": {"parts": {"fft": "honest.available()"}},
-        "cuda-libraries-disagree": {"compiled": {"cudnn": "honest.built_with"}},
-    }
-    found = ask_without_gpu(environment, read_questions(options), timeout=60)
+    request = CudaRequest(
+        module=Code("honest"),
+        version=Code("honest.version"),
+        parts={"fft": Code("honest.available()")},
+        compiled={"cudnn": Code("honest.built_with")},
+    )
+    found = ask_without_gpu(environment, request, timeout=60)
     assert [each.question for each in found.answers] == ["honest.version", "honest.available()"]
     assert found.versions == (LibraryVersions(name="cudnn", compiled="9.1.0"),)
     assert found.versions_step == Step(name="versions", libraries=None)
-    options["cuda-version-misreported"] = {"version": "honest.available()"}
-    found = ask_without_gpu(environment, read_questions(options), timeout=60)
+    request = replace(request, version=Code("honest.available()"))
+    found = ask_without_gpu(environment, request, timeout=60)
     assert (found.versions, found.versions_step) == ((), None)
 
 
@@ -188,13 +187,11 @@ def test_what_json_cannot_hold_is_answered_as_a_text(environment: Environment) -
     assert answer.value == "<class 'odd.Odd'>"
 
 
-def test_a_profile_that_names_no_module_has_nothing_asked() -> None:
-    with pytest.raises(NotApplicable, match="unusable-without-gpu: module"):
-        read_questions({})
-    with pytest.raises(NotApplicable, match="gpu-work-fails: module"):
-        read_work({})
-    with pytest.raises(ProfileError, match="'jax' is none of: torch"):
-        read_work({"gpu-work-fails": {"module": "jax", "steps": "jax"}})
+def test_a_profile_that_names_no_module_has_nothing_asked(environment: Environment) -> None:
+    with pytest.raises(NotApplicable, match=r"\[probes.cuda\] module"):
+        ask_without_gpu(environment, CudaRequest(), timeout=60)
+    with pytest.raises(NotApplicable, match=r"\[probes.gpu\] module"):
+        use_gpu(environment, GpuRequest(), CudaRequest(), timeout=60)
 
 
 @bare

@@ -129,8 +129,8 @@ def test_where_all_is_well_every_check_passes(profile: str, tell: Any) -> None:
 
 
 def test_the_answers_are_those_of_all_steps(profile: str, probes: dict[str, Any]) -> None:
-    options = load_profile(profile).options["gpu-work-fails"]
-    steps = probes["list"]["steps"] if profile == "torch" else list(options["snippets"])
+    table = load_profile(profile).probes["gpu"]
+    steps = probes["list"]["steps"] if profile == "torch" else list(table["snippets"])
     assert [each for each in STEPS[profile] if each != "nvidia_libraries"] == steps
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,13 @@ import pytest
 
 from binary_checks.errors import GatherError, NotApplicable, ProfileError, Unavailable
 from binary_checks.model import Ending, LibraryVersions, Measurement
+from binary_checks.model.requests import Code, CudaRequest, GpuRequest
 from binary_checks.places import venv
 from binary_checks.places.running import ProbeAnswer
 from binary_checks.places.venv import Environment
 from binary_checks.probes.gpu_host import reader as gpu_hosts
 from binary_checks.probes.gpu_torch import reader as gpu_steps
-from binary_checks.probes.gpu_torch.reader import Work, read_work, use_gpu
+from binary_checks.probes.gpu_torch.reader import use_gpu
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, open_offline
 
@@ -64,15 +65,15 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Any:
     return put_in
 
 
-def torch_work(**options: Any) -> Work:
-    chosen: Mapping[str, Any] = {"module": "torch", "steps": "torch", **options}
-    return read_work(
-        {
-            "gpu-work-fails": chosen,
-            "gpu-libraries-disagree": {"compiled": {"cudnn": "torch.cudnn()"}},
-            "gpu-without-code": {"architectures": "torch.archs()"},
-            "cuda-version-misreported": {"version": "torch.cuda()"},
-        }
+BUILD = CudaRequest(compiled={"cudnn": Code("torch.cudnn()")}, version=Code("torch.cuda()"))
+
+
+def torch_work(leave_out: tuple[str, ...] = ()) -> GpuRequest:
+    return GpuRequest(
+        module=Code("torch"),
+        steps="torch",
+        leave_out=leave_out,
+        architectures=Code("torch.archs()"),
     )
 
 
@@ -85,7 +86,7 @@ def test_each_step_has_a_process_of_its_own(environment: Environment, stand_in: 
         '[{"question": "torch.cuda()", "value": "13.0"}, '
         '{"question": "torch.archs()", "value": "sm_90 compute_90"}]}',
     )
-    report = use_gpu(environment, torch_work(leave_out=("magma",)), timeout=60)
+    report = use_gpu(environment, torch_work(leave_out=("magma",)), BUILD, timeout=60)
     assert [step.name for step in report.steps] == ["first_kernel", "matmul", "versions"]
     assert {step.outcome for step in report.steps} == {Ending.OK}
     assert report.measurements == (
@@ -105,7 +106,7 @@ def test_each_step_has_a_process_of_its_own(environment: Environment, stand_in: 
 def test_a_build_for_the_cpu_is_not_tried(environment: Environment, stand_in: Any) -> None:
     probes = stand_in(ask_module='{"answers": [{"question": "torch.cuda()", "value": null}]}')
     with pytest.raises(NotApplicable, match=r"torch.cuda\(\) is None: the build is not for CUDA"):
-        use_gpu(environment, torch_work(), timeout=60)
+        use_gpu(environment, torch_work(), BUILD, timeout=60)
     assert probes.asked == ["gpu_host", "ask_module"]
 
 
@@ -116,7 +117,7 @@ def test_a_step_that_fails_reaches_no_other(environment: Environment, stand_in: 
         svd=ProbeAnswer(answer={"stage": "svd"}, outcome=Ending.HUNG, detail="60 s"),
         compilation='{"state": "finished", "unavailable": "no C compiler"}',
     )
-    report = use_gpu(environment, torch_work(), timeout=60)
+    report = use_gpu(environment, torch_work(), BUILD, timeout=60)
     rnn, svd, *others, _ = report.steps
     assert (rnn.outcome, rnn.detail) == (Ending.RAISED, "RuntimeError: CUDNN_STATUS")
     assert svd.outcome is Ending.HUNG
@@ -130,7 +131,7 @@ def test_a_driver_that_does_not_start_has_nothing_done(
 ) -> None:
     probes = stand_in(gpu_host='{"stage": "", "library": "libcuda.so.1", "status": 803}')
     with pytest.raises(Unavailable, match=r"does not start: cuInit gives error 803 \(803\)"):
-        use_gpu(environment, torch_work(), timeout=60)
+        use_gpu(environment, torch_work(), BUILD, timeout=60)
     assert probes.asked == ["gpu_host"]
 
 
@@ -147,7 +148,7 @@ def test_a_driver_older_than_the_runtime_has_nothing_done(
         nvidia_libraries='{"state": "finished", "versions": {"cudart": {"loaded": "14.1"}}}',
     )
     with pytest.raises(Unavailable, match=re.escape(OLD)):
-        use_gpu(environment, torch_work(), timeout=60)
+        use_gpu(environment, torch_work(), BUILD, timeout=60)
     assert probes.asked == ["gpu_host", "ask_module", "nvidia_libraries"]
 
 
@@ -156,7 +157,7 @@ def test_a_figure_that_is_no_number_is_no_result(environment: Environment, stand
         list='{"steps": ["svd"]}',
         svd='{"state": "finished", "measured": {"float32": "0", "float64": NaN, "float16": null}}',
     )
-    measured = use_gpu(environment, torch_work(), timeout=60).measurements
+    measured = use_gpu(environment, torch_work(), BUILD, timeout=60).measurements
     assert len(measured) == 3
     assert all(math.isnan(each.value) for each in measured)
 
@@ -166,7 +167,7 @@ def test_a_step_without_any_answer_is_our_own_fault(
 ) -> None:
     stand_in(list='{"steps": ["rnn"]}', rnn="{}")
     with pytest.raises(GatherError, match="the probe of rnn ended without an answer"):
-        use_gpu(environment, torch_work(), timeout=60)
+        use_gpu(environment, torch_work(), BUILD, timeout=60)
 
 
 def test_a_step_that_does_not_exist_cannot_be_left_out(
@@ -174,7 +175,7 @@ def test_a_step_that_does_not_exist_cannot_be_left_out(
 ) -> None:
     stand_in(list='{"steps": ["rnn"]}')
     with pytest.raises(ProfileError, match="leave_out: no step 'rnm'"):
-        use_gpu(environment, torch_work(leave_out=("rnm",)), timeout=60)
+        use_gpu(environment, torch_work(leave_out=("rnm",)), BUILD, timeout=60)
 
 
 def test_snippets_are_run_by_the_real_probe(
@@ -182,12 +183,12 @@ def test_snippets_are_run_by_the_real_probe(
 ) -> None:
     monkeypatch.setattr(gpu_hosts, "run_probe", StandIn().run)
     snippets = {
-        "matmul": "measured = {'float32': fake.work() * 2.0**-30}",
-        "fft": "unavailable = 'no FFT here'",
-        "svd": "raise RuntimeError('an illegal memory access was encountered')",
+        "matmul": Code("measured = {'float32': fake.work() * 2.0**-30}"),
+        "fft": Code("unavailable = 'no FFT here'"),
+        "svd": Code("raise RuntimeError('an illegal memory access was encountered')"),
     }
-    work = read_work({"gpu-work-fails": {"module": "fake", "snippets": snippets}})
-    report = use_gpu(environment, work, timeout=60)
+    work = GpuRequest(module=Code("fake"), snippets=snippets)
+    report = use_gpu(environment, work, CudaRequest(), timeout=60)
     assert [(step.name, step.outcome) for step in report.steps] == [
         ("matmul", Ending.OK),
         ("fft", Ending.OK),

@@ -13,6 +13,7 @@ import pytest
 from binary_checks.errors import GatherError
 from binary_checks.gather.trial import Trial
 from binary_checks.model import Ending
+from binary_checks.model.requests import Code, SnippetRequest
 from binary_checks.model.snippet_report import SnippetRun
 from binary_checks.places.running import ProbeAnswer
 from binary_checks.places.venv import Environment
@@ -55,9 +56,12 @@ def environment(path: Path) -> Iterator[Environment]:
         yield opened
 
 
-def run(environment: Environment, *names: str, **options: Any) -> dict[str, SnippetRun]:
-    settings = {"only": {}, "timeout": 60.0, **options}
-    report = run_snippets(environment, {name: SNIPPETS[name] for name in names}, **settings)
+def request(*names: str, **keys: Any) -> SnippetRequest:
+    return SnippetRequest(code={name: Code(SNIPPETS[name]) for name in names}, **keys)
+
+
+def run(environment: Environment, *names: str, timeout: float = 60) -> dict[str, SnippetRun]:
+    report = run_snippets(environment, request(*names), timeout=timeout)
     return {item.step.name: item for item in report.runs}
 
 
@@ -131,13 +135,13 @@ def test_a_process_that_ends_badly_afterwards_is_told(environment: Environment) 
 def test_a_snippet_runs_where_it_is_for(
     environment: Environment, only: Mapping[str, tuple[str, ...]], runs: bool
 ) -> None:
-    report = run_snippets(environment, {"good": SNIPPETS["good"]}, only=only, timeout=60)
+    report = run_snippets(environment, request("good", only=only), timeout=60)
     assert bool(report.runs) is runs
     assert report.elsewhere == (() if runs else ("good",))
 
 
 def test_a_snippet_without_code_is_none(environment: Environment) -> None:
-    report = run_snippets(environment, {"taken_away": ""}, only={}, timeout=60)
+    report = run_snippets(environment, request("taken_away"), timeout=60)
     assert (report.runs, report.elsewhere) == ((), ())
 
 
@@ -170,12 +174,14 @@ def test_what_snippets_require_stays_out_of_the_packages_environment(
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("UV_OFFLINE", "1")
     trial = Trial(read_wheel(path), python=PYTHON, beside=(), timeout=120)
-    code = {"with": "import other, demo\nprint(other.name, demo.blas)"}
+    without = SnippetRequest(
+        code={"with": Code("import other, demo\nprint(other.name, demo.blas)")}
+    )
     try:
-        (alone,) = trial.run_snippets({"snippets": code}).runs
-        requires = (f"other @ {other.as_uri()}",)
-        (together,) = trial.run_snippets({"snippets": code, "requires": requires}).runs
-        (after,) = trial.run_snippets({"snippets": code}).runs
+        (alone,) = trial.run_snippets(without).runs
+        beside = replace(without, requires=(Code(f"other @ {other.as_uri()}"),))
+        (together,) = trial.run_snippets(beside).runs
+        (after,) = trial.run_snippets(without).runs
     finally:
         trial.close()
     assert together.printed == "other mkl"

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.declaring import check
+from binary_checks.checks.expected.own_snippets import snippet_fails
+from binary_checks.declaring import check, find_checks
 from binary_checks.errors import ProfileError
 from binary_checks.model import ElfFile, Problem, Wheel
+from binary_checks.model.requests import GpuRequest, SnippetRequest
 from binary_checks.profile.reading import (
     KnownProblem,
     Profile,
@@ -86,6 +88,80 @@ def test_a_profile_adds_to_the_one_it_extends(tmp_path: Path) -> None:
     assert read.enable == {"adrift"}
     assert read.timeout == 7.5
     assert read.options == {"too-heavy": {"limit": 3, "names": ["x"]}}
+
+
+def test_what_probes_are_asked_is_typed_and_adds_up(tmp_path: Path) -> None:
+    base = tmp_path / "base.toml"
+    base.write_text('[probes.snippets]\nrequires = ["a"]\n[probes.snippets.code]\none = "1"\n')
+    text = """
+    extends = 'base.toml'
+    [probes.snippets]
+    requires = ['b']
+    [probes.snippets.code]
+    two = '2'
+    [probes.gpu]
+    steps = 'torch'
+    """
+    read = validate(profile(tmp_path, text), [])
+    assert read.requests == {
+        SnippetRequest: SnippetRequest(code={"one": "1", "two": "2"}, requires=("b",)),
+        GpuRequest: GpuRequest(steps="torch"),
+    }
+
+
+def test_a_check_that_is_off_runs_where_the_profile_asks_its_probe(tmp_path: Path) -> None:
+    asked = profile(tmp_path, "[probes.snippets.code]\none = '1'\n")
+    assert validate(asked, [snippet_fails]).selects(snippet_fails)
+    assert not Profile().selects(snippet_fails)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("probes = 1", "profile P: probes: 1 is not a table"),
+        ("[probes]\ncuda = 1", "profile P: probes.cuda: not a table"),
+        (
+            "[probes.snipets]",
+            "profile P: probes: unknown probe 'snipets'; did you mean 'snippets'?",
+        ),
+        (
+            "[probes.cuda]\nmodul = 'x'",
+            "profile P: probes.cuda: unknown key 'modul'; did you mean 'module'?",
+        ),
+        ("[probes.cuda]\nmodule = 1", "profile P: probes.cuda.module: 1 is not a str"),
+        (
+            "[probes.snippets.code]\none = 1",
+            "profile P: probes.snippets.code.one: 1 is not a str",
+        ),
+        ("[probes.gpu]\nsteps = 'jax'", "profile P: probes.gpu.steps: 'jax' is none of: torch"),
+        ("[probes.gpu]\nsteps = []", "profile P: probes.gpu.steps: [] is none of: torch"),
+    ],
+)
+def test_a_request_that_cannot_be_followed_is_one_line(
+    tmp_path: Path, text: str, line: str
+) -> None:
+    assert refusal(tmp_path, text) == line
+
+
+@pytest.mark.parametrize(
+    ("check_id", "key", "now"),
+    [
+        ("snippet-fails", "snippets", "[probes.snippets] now, as 'code'"),
+        ("snippet-fails", "requires", "[probes.snippets] now"),
+        ("unusable-without-gpu", "module", "[probes.cuda] now"),
+        ("gpu-libraries-disagree", "compiled", "[probes.cuda] now"),
+        ("gpu-work-fails", "steps", "[probes.gpu] now"),
+    ],
+)
+def test_an_option_that_became_a_request_says_where_it_stands(
+    tmp_path: Path, check_id: str, key: str, now: str
+) -> None:
+    read = profile(tmp_path, f"[options.{check_id}]\n{key} = 'x'\n")
+    with pytest.raises(ProfileError) as caught:
+        validate(read, find_checks())
+    assert (
+        str(caught.value) == f"profile {read.source}: options.{check_id}.{key}: it stands in {now}"
+    )
 
 
 def test_option_values_become_what_the_check_declares(tmp_path: Path) -> None:

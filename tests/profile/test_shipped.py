@@ -9,6 +9,7 @@ import pytest
 
 import binary_checks
 from binary_checks.declaring import find_checks
+from binary_checks.model.requests import GpuRequest, SnippetRequest
 from binary_checks.profile.reading import Profile, load_profile, validate
 
 NAMES = sorted(
@@ -27,21 +28,26 @@ def test_a_shipped_profile_is_valid(name: str) -> None:
 
 
 @each
-def test_its_snippets_are_python(name: str) -> None:
-    for options in read(name).options.values():
-        for code in options.get("snippets", {}).values():
-            assert ast.parse(code).body
+def test_its_programs_are_python(name: str) -> None:
+    requests = read(name).requests
+    snippets = requests.get(SnippetRequest, SnippetRequest())
+    gpu = requests.get(GpuRequest, GpuRequest())
+    assert isinstance(snippets, SnippetRequest)
+    assert isinstance(gpu, GpuRequest)
+    for code in (*snippets.code.values(), *gpu.snippets.values()):
+        assert ast.parse(code).body
 
 
 @each
 def test_what_it_says_of_a_snippet_names_one(name: str) -> None:
-    options = read(name).options.get("snippet-fails", {})
-    named = {*options.get("only", ()), *options.get("prints", ())}
-    assert named <= options.get("snippets", {}).keys()
+    profile = read(name)
+    table = profile.probes.get("snippets", {})
+    prints = profile.options.get("snippet-fails", {}).get("prints", ())
+    assert {*table.get("only", ()), *prints} <= table.get("code", {}).keys()
 
 
 def test_the_page_on_torch_names_every_snippet_and_every_check_that_the_profile_sets() -> None:
     profile = read("torch")
     page = (Path(__file__).parents[2] / "docs" / "torch.md").read_text(encoding="utf-8")
-    named = {*profile.options, *profile.options["snippet-fails"]["snippets"]}
+    named = {*profile.options, *profile.probes["snippets"]["code"]}
     assert {name for name in named if f"`{name}`" not in page} == {"snippet-fails"}

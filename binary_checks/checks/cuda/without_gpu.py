@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from binary_checks.declaring import check
 from binary_checks.knowledge.cuda_answers import (
-    demand_option,
+    demand_question,
     disagree,
     find_answer,
     find_architectures,
@@ -17,19 +17,18 @@ from binary_checks.knowledge.cuda_answers import (
 )
 from binary_checks.knowledge.nvidia_names import cuda_of_label, cuda_of_name, is_for_cpu
 from binary_checks.model import CudaReport, Distribution, Ending, Finding
+from binary_checks.model.requests import CudaRequest
 from binary_checks.wording.step_texts import describe_end
 
 
 @check
-def unusable_without_gpu(
-    report: CudaReport, *, module: str = "", snippet: str = ""
-) -> Iterator[Finding]:
+def unusable_without_gpu(report: CudaReport) -> Iterator[Finding]:
     """A build for CUDA fails, hangs or crashes where there is no driver.
 
-    The option ``module`` names what is imported, in a process from which the driver and the toolkit
-    are hidden; without it no check of this kind runs. ``snippet`` is code for the CPU that is run
-    after it, with the module's name in it. All within the profile's ``timeout``; of a process that
-    hangs the innermost Python calls are named.
+    ``module`` in the profile's table ``[probes.cuda]`` names what is imported, in a process from
+    which the driver and the toolkit are hidden; without it no check of this kind runs. ``snippet``
+    there is code for the CPU that is run after it, with the module's name in it. All within the
+    profile's ``timeout``; of a process that hangs the innermost Python calls are named.
 
     Why: containers are built, tests run and documentation made on machines without a GPU, and the
     same package must be importable there.
@@ -37,7 +36,6 @@ def unusable_without_gpu(
     Fix: open the driver when CUDA is first used, not when a library is loaded, and have every
     question about it answered with "no" instead of an exception.
     """
-    del module, snippet  # they say what is gathered
     step = report.step
     if step.finished:
         yield f"without a GPU, import {step.name} succeeds, and the process {describe_end(step)}"
@@ -47,21 +45,19 @@ def unusable_without_gpu(
 
 
 @check
-def gpu_claimed_without_one(
-    report: CudaReport, *, available: str = "", devices: str = ""
-) -> Iterator[Finding]:
+def gpu_claimed_without_one(report: CudaReport, asked: CudaRequest) -> Iterator[Finding]:
     """Without a GPU, a package says that CUDA can be used, or cannot say that it cannot.
 
-    The option ``available`` is a Python expression that must be false there
-    (``torch.cuda.is_available()``), ``devices`` one that must be 0 (``torch.cuda.device_count()``).
-    Neither may raise an exception.
+    In the profile's table ``[probes.cuda]``, ``available`` is a Python expression that must be
+    false there (``torch.cuda.is_available()``), ``devices`` one that must be 0
+    (``torch.cuda.device_count()``). Neither may raise an exception.
 
     Why: programs ask exactly this to choose between the GPU and the CPU, and take the wrong way.
 
     Fix: treat every error of ``cuInit`` as "not available".
     """
-    demand_option(available or devices, "gpu-claimed-without-one: available, devices")
-    for question in filter(None, (available, devices)):
+    demand_question(asked.available or asked.devices, "available, devices")
+    for question in filter(None, (asked.available, asked.devices)):
         answer = find_answer(report, question)
         if answer is None:
             yield find_gap(report, question)
@@ -73,19 +69,20 @@ def gpu_claimed_without_one(
 
 @check
 def missing_gpu_misreported(
-    report: CudaReport, *, use: str = "", expected: tuple[str, ...] = ()
+    report: CudaReport, asked: CudaRequest, *, expected: tuple[str, ...] = ()
 ) -> Iterator[Finding]:
     """Asking for a GPU where there is none does not raise the documented error.
 
-    The option ``use`` is a Python expression that needs a GPU (``torch.zeros(1, device='cuda')``),
-    ``expected`` are texts of which the error must contain one
-    (``AssertionError: Torch not compiled with CUDA enabled``).
+    ``use`` in the profile's table ``[probes.cuda]`` is a Python expression that needs a GPU
+    (``torch.zeros(1, device='cuda')``); the option ``expected`` has texts of which the error must
+    contain one (``AssertionError: Torch not compiled with CUDA enabled``).
 
     Why: programs catch that error to go on without a GPU, and users read it to learn what to do.
 
     Fix: check for a driver before anything else is done with the device.
     """
-    demand_option(use, "missing-gpu-misreported: use")
+    use = asked.use
+    demand_question(use, "use")
     answer = find_answer(report, use)
     if answer is None:
         yield find_gap(report, use)
@@ -97,19 +94,21 @@ def missing_gpu_misreported(
 
 @check
 def cuda_version_misreported(
-    report: CudaReport, package: Distribution, *, version: str = "", expected: str = ""
+    report: CudaReport, package: Distribution, asked: CudaRequest, *, expected: str = ""
 ) -> Iterator[Finding]:
     """The CUDA version that a package reports is not that of its build.
 
-    The option ``version`` is a Python expression (``torch.version.cuda``) whose value must agree
-    with a label ``+cu126`` or ``+cpu`` of the package's version, with a ``cuda13x`` in its name,
-    and with ``expected`` where that is given.
+    ``version`` in the profile's table ``[probes.cuda]`` is a Python expression
+    (``torch.version.cuda``) whose value must agree with a label ``+cu126`` or ``+cpu`` of the
+    package's version, with a ``cuda13x`` in its name, and with the option ``expected`` where that
+    is given.
 
     Why: extensions are compiled and other wheels are chosen by that answer.
 
     Fix: look for the variable from which the build takes it: another CUDA was found than meant.
     """
-    demand_option(version, "cuda-version-misreported: version")
+    version = asked.version
+    demand_question(version, "version")
     answer = find_answer(report, version)
     if answer is None:
         yield find_gap(report, version)
@@ -134,22 +133,24 @@ def cuda_version_misreported(
 def cuda_architectures_misreported(
     report: CudaReport,
     package: Distribution,
+    asked: CudaRequest,
     *,
-    architectures: str = "",
     expected: tuple[str, ...] = (),
 ) -> Iterator[Finding]:
     """The architectures that a package reports are not those that it has code for.
 
-    The option ``architectures`` is a Python expression that gives a list or a text of words
-    (``torch._C._cuda_getArchFlags()``): they must be the ``expected`` ones, in any order, where
-    those are given, and for each some object of the package must have code. What more than half of
-    the package's containers of code are for must be among them; some kernels may be for more.
+    ``architectures`` in the profile's table ``[probes.cuda]`` is a Python expression that gives a
+    list or a text of words (``torch._C._cuda_getArchFlags()``): they must be those of the option
+    ``expected``, in any order, where that is given, and for each some object of the package must
+    have code. What more than half of the package's containers of code are for must be among them;
+    some kernels may be for more.
 
     Why: extensions are compiled for what is reported, and users are told that their GPU is served.
 
     Fix: look for objects that are compiled with other flags than those which the build records.
     """
-    demand_option(architectures, "cuda-architectures-misreported: architectures")
+    architectures = asked.architectures
+    demand_question(architectures, "architectures")
     answer = find_answer(report, architectures)
     if answer is None:
         yield find_gap(report, architectures)

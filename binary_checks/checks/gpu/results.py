@@ -16,6 +16,7 @@ from binary_checks.model import (
     Note,
     NotInspected,
 )
+from binary_checks.model.requests import CudaRequest
 
 _OTHER_FIGURES = frozenset({"seconds", "devices", "bytes kept", "bytes returned"})
 
@@ -74,19 +75,16 @@ def _spell_worst(measured: list[Measurement], bounds: dict[str, float]) -> Itera
 
 @check
 def gpu_libraries_disagree(
-    report: GpuReport,
-    package: Distribution,
-    *,
-    compiled: dict[str, str] | None = None,
-    newer: bool = True,
+    report: GpuReport, package: Distribution, asked: CudaRequest, *, newer: bool = True
 ) -> Iterator[Finding]:
     """An NVIDIA library in the process is another than the one built with, installed or pinned.
 
     Compared by three numbers. Pinned is what the package requires itself, or what an installed
-    distribution such as ``cuda-toolkit`` requires for it. The option ``compiled`` has a Python
-    expression for each library (``cudnn = "torch._C._cudnn.getCompileVersion()"``) that gives the
-    version of its headers, None in a build without it; a loaded one of the same major version may
-    be newer, unless ``newer = false``.
+    distribution such as ``cuda-toolkit`` requires for it. ``compiled`` in the profile's table
+    ``[probes.cuda]`` has a Python expression for each library
+    (``cudnn = "torch._C._cudnn.getCompileVersion()"``) that gives the version of its headers, None
+    in a build without it; a loaded one of the same major version may be newer, unless the option
+    says ``newer = false``.
 
     Why: an older library lacks functions and fails at their first use, another one than the
     installed was found in a folder that nobody meant, and its results are nobody's tested ones.
@@ -94,7 +92,7 @@ def gpu_libraries_disagree(
     Fix: pin the libraries to what the package is built with, and let its search paths lead to them
     before anything else.
     """
-    for sentence in find_untold(report.versions, compiled or {}):
+    for sentence in find_untold(report.versions, asked.compiled):
         yield NotInspected(sentence=sentence)
     if not report.versions:
         raise NotApplicable("the package loads none of NVIDIA's libraries")

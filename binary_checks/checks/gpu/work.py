@@ -8,36 +8,30 @@ from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.gpu_figures import find_untried, read_figure, spell_host
 from binary_checks.model import Ending, Finding, GpuReport, Note, NotInspected
+from binary_checks.model.requests import GpuRequest
 from binary_checks.wording.step_texts import describe_end
 
 
 @check
-def gpu_work_fails(
-    report: GpuReport,
-    *,
-    module: str = "",
-    steps: str = "",
-    leave_out: tuple[str, ...] = (),
-    snippets: dict[str, str] | None = None,
-) -> Iterator[Finding]:
+def gpu_work_fails(report: GpuReport) -> Iterator[Finding]:
     """A step of work on a GPU raises an exception, crashes or hangs.
 
-    The option ``module`` names the package's module; without it no check of this family runs.
-    ``steps = "torch"`` takes the steps that are shipped for torch, but those in ``leave_out``:
-    first_kernel, every_device, magma, cudnn, absent_device, library_exception, rnn, cnn,
-    convolution, svd, matmul, device_assertion, compilation, memory. ``snippets`` are steps of the
-    profile's own, Python code by name, run after the import; one that sets ``measured`` to a dict
-    of relative errors by dtype is judged by gpu-result-differs, one that sets ``unavailable`` to a
-    reason was not taken. Each step has a process of its own and the profile's ``timeout``.
+    ``module`` in the profile's table ``[probes.gpu]`` names the package's module; without it no
+    check of this family runs. ``steps = "torch"`` takes the steps that are shipped for torch, but
+    those in ``leave_out``: first_kernel, every_device, magma, cudnn, absent_device,
+    library_exception, rnn, cnn, convolution, svd, matmul, device_assertion, compilation, memory.
+    ``snippets`` are steps of the profile's own, Python code by name, run after the import; one that
+    sets ``measured`` to a dict of relative errors by dtype is judged by gpu-result-differs, one
+    that sets ``unavailable`` to a reason was not taken. Each step has a process of its own and the
+    profile's ``timeout``.
 
     Why: this is what the package is for.
 
     Fix: what the exception says; a step that hangs is often the compilation of code that the
     package has not got for this device.
     """
-    del module, steps, leave_out, snippets  # they say what is gathered
     if not report.steps:
-        yield NotInspected(sentence="the profile names no step: steps, snippets")
+        yield NotInspected(sentence="the profile names no step: [probes.gpu] steps, snippets")
     yield Note(sentence=spell_host(report.host, report.runtime))
     for step in report.steps:
         if step.finished:
@@ -85,21 +79,22 @@ def gpu_left_out(report: GpuReport) -> Iterator[Finding]:
 
 
 @check
-def gpu_without_code(report: GpuReport, *, architectures: str = "") -> Iterator[Finding]:
+def gpu_without_code(report: GpuReport, asked: GpuRequest) -> Iterator[Finding]:
     """A package brings no code that a GPU of the host can run.
 
-    The option ``architectures`` is a Python expression that gives a list or a text of words
-    (``torch.cuda.get_arch_list()``). Machine code runs on its own generation from its own number
-    on (``sm_80`` on 8.6), PTX (``compute_90``) on everything that is newer.
+    ``architectures`` in the profile's table ``[probes.gpu]`` is a Python expression that gives a
+    list or a text of words (``torch.cuda.get_arch_list()``). Machine code runs on its own
+    generation from its own number on (``sm_80`` on 8.6), PTX (``compute_90``) on everything that is
+    newer.
 
     Why: every kernel fails with "no kernel image is available for execution on the device".
 
     Fix: build for that architecture, or add PTX of the newest.
     """
-    if not architectures:
+    if not asked.architectures:
         raise NotApplicable("the profile does not say how to ask for the architectures")
     if not report.architectures:
-        yield NotInspected(sentence=f"{architectures} gave no list")
+        yield NotInspected(sentence=f"{asked.architectures} gave no list")
         return
     for index, device in enumerate(report.host.devices):
         if not device.capability:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 
 from binary_checks.errors import GatherError, NotApplicable
 from binary_checks.model import Answer, CudaReport, Ending, Step
+from binary_checks.model.requests import CudaRequest
 from binary_checks.places.native_stacks import describe_lack
 from binary_checks.places.running import Conditions, ProbeAnswer
 from binary_checks.places.venv import Environment
@@ -20,14 +21,6 @@ from binary_checks.probes.import_name.reader import describe_end, last_lines, pl
 from binary_checks.probes.nvidia_libraries.reader import read_versions
 from binary_checks.probes.run_snippet.reader import name_system
 
-_ASKED_FOR = {
-    "gpu-claimed-without-one": ("available", "devices"),
-    "cuda-version-misreported": ("version",),
-    "cuda-architectures-misreported": ("architectures",),
-    "cuda-part-missing": ("version", "parts"),
-    "missing-gpu-misreported": ("use",),  # last: it is the likeliest to break the process
-}
-"""The options, by check, that are expressions to be evaluated, or tables of them."""
 _STATES = {"finished": Ending.OK, "raised": Ending.RAISED, "exited": Ending.EXITED}
 _FRAMES = 6  # of a stack, the innermost ones
 # How a probe comes to the package: the same in every stack, with a path that is this machine's.
@@ -37,60 +30,40 @@ _OURS = re.compile(
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Questions:
-    """What a profile wants to be asked."""
-
-    module: str
-    snippet: str = ""  # code that must run without a GPU
-    expressions: tuple[str, ...] = field(default_factory=tuple)
-    compiled: Mapping[str, str] = field(default_factory=dict)  # expressions, by NVIDIA's library
-    version: str = ""  # the one that gives the CUDA of the build, and nothing for any other build
-
-
-def read_questions(options: Mapping[str, Mapping[str, Any]]) -> Questions:
-    """Read them from the options of the checks. Raises NotApplicable where no module is named."""
-    own = options.get("unusable-without-gpu", {})
-    if not own.get("module"):
+def demand_module(request: CudaRequest) -> None:
+    """Raise NotApplicable where the profile names no module to be asked."""
+    if not request.module:
         raise NotApplicable(
-            "the profile names no module to be asked about CUDA (unusable-without-gpu: module)"
+            "the profile names no module to be asked about CUDA ([probes.cuda] module)"
         )
-    values = (
-        options.get(check, {}).get(name) for check, names in _ASKED_FOR.items() for name in names
-    )
-    asked = (
-        each
-        for value in values
-        for each in (value.values() if isinstance(value, Mapping) else (value,))
-    )
-    return Questions(
-        module=own["module"],
-        snippet=own.get("snippet", ""),
-        expressions=tuple(dict.fromkeys(filter(None, asked))),
-        compiled=options.get("cuda-libraries-disagree", {}).get("compiled") or {},
-        version=options.get("cuda-version-misreported", {}).get("version", ""),
-    )
+
+
+def list_expressions(request: CudaRequest) -> tuple[str, ...]:
+    """List what is evaluated, each once; the use of a GPU last: it may well break the process."""
+    told = (request.available, request.devices, request.version, request.architectures)
+    return tuple(dict.fromkeys(filter(None, (*told, *request.parts.values(), request.use))))
 
 
 def ask_without_gpu(
-    environment: Environment, questions: Questions, *, timeout: float
+    environment: Environment, request: CudaRequest, *, timeout: float
 ) -> CudaReport:
     """Ask in two processes of ``timeout`` seconds each: the package, and NVIDIA's libraries.
 
     Raises Unavailable when the package could not be installed.
     """
+    demand_module(request)
     environment.require_installed()
     decoys = Path(environment.folder.name, "without-driver")
     python, sandbox = environment.python, environment.sandbox
     variables, host = hide_driver(python, decoys, timeout=timeout, sandbox=sandbox)
     run = partial(
-        _run, questions.module, environment=environment, variables=variables, timeout=timeout
+        _run, request.module, environment=environment, variables=variables, timeout=timeout
     )
-    result = run("ask_module", snippet=questions.snippet, questions=questions.expressions)
+    result = run("ask_module", snippet=request.snippet, questions=list_expressions(request))
     rows = result.answer.get("answers")
     report = CudaReport(
         python=environment.target.name,
-        step=read_step(questions.module, result, environment),
+        step=read_step(request.module, result, environment),
         stage=str(result.answer.get("stage", "")),
         answers=tuple(
             _read_answer(row, environment)
@@ -100,9 +73,9 @@ def ask_without_gpu(
         host=host,
         system=name_system(environment.target),
     )
-    if report.step.outcome is not Ending.OK or _is_without_cuda(report, questions.version):
+    if report.step.outcome is not Ending.OK or _is_without_cuda(report, request.version):
         return report
-    libraries = run("nvidia_libraries", compiled=questions.compiled)
+    libraries = run("nvidia_libraries", compiled=request.compiled)
     return replace(
         report,
         versions=tuple(read_versions(libraries.answer)),

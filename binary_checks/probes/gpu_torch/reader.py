@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from binary_checks.errors import GatherError, NotApplicable, ProfileError, Unavailable
 from binary_checks.model import GpuHost, GpuReport, LibraryVersions, Measurement
+from binary_checks.model.requests import CudaRequest, GpuRequest
 from binary_checks.places.running import Conditions, ProbeAnswer
 from binary_checks.places.sandbox import Sandbox
 from binary_checks.places.venv import Environment
@@ -25,40 +26,10 @@ from binary_checks.probes.nvidia_libraries.reader import read_versions
 _SCRIPTS = {"torch": "gpu_torch"}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Work:
-    """What a profile wants to be done on a GPU."""
-
-    module: str
-    steps: str = ""  # the shipped set of steps
-    leave_out: frozenset[str] = frozenset()  # of that set
-    snippets: Mapping[str, str] = field(default_factory=dict)  # more steps: code by name
-    compiled: Mapping[str, str] = field(default_factory=dict)  # expressions, by library
-    architectures: str = ""  # an expression
-    version: str = ""  # one that gives the CUDA of the build, and nothing for any other build
-
-
-def read_work(options: Mapping[str, Mapping[str, Any]]) -> Work:
-    """Read it from the options of the checks.
-
-    Raises NotApplicable where no module is named, ProfileError for steps that do not exist.
-    """
-    own = options.get("gpu-work-fails", {})
-    if not own.get("module"):
-        raise NotApplicable("the profile has nothing done on a GPU (gpu-work-fails: module)")
-    steps = own.get("steps", "")
-    if steps and steps not in _SCRIPTS:
-        known = ", ".join(sorted(_SCRIPTS))
-        raise ProfileError(f"options.gpu-work-fails.steps: {steps!r} is none of: {known}")
-    return Work(
-        module=own["module"],
-        steps=steps,
-        leave_out=frozenset(own.get("leave_out", ())),
-        snippets=own.get("snippets") or {},
-        compiled=options.get("gpu-libraries-disagree", {}).get("compiled") or {},
-        architectures=options.get("gpu-without-code", {}).get("architectures", ""),
-        version=options.get("cuda-version-misreported", {}).get("version", ""),
-    )
+def demand_work(request: GpuRequest) -> None:
+    """Raise NotApplicable where the profile names no module to work."""
+    if not request.module:
+        raise NotApplicable("the profile has nothing done on a GPU ([probes.gpu] module)")
 
 
 def demand_gpu(python: Path, *, sandbox: Sandbox | None = None) -> GpuHost:
@@ -70,22 +41,25 @@ def demand_gpu(python: Path, *, sandbox: Sandbox | None = None) -> GpuHost:
     return host
 
 
-def use_gpu(environment: Environment, work: Work, *, timeout: float) -> GpuReport:
-    """Do all of it, each step with ``timeout`` seconds.
+def use_gpu(
+    environment: Environment, work: GpuRequest, build: CudaRequest, *, timeout: float
+) -> GpuReport:
+    """Do all of the work, each step with ``timeout`` seconds, and ask of the build.
 
     Raises Unavailable when the package could not be installed, no GPU can be used, or the driver
     is too old for the package, and NotApplicable when it says that it is not built for CUDA.
     """
+    demand_work(work)
     environment.require_installed()
     host = demand_gpu(environment.python, sandbox=environment.sandbox)
     bench = _Bench(environment=environment, variables=choose_variables(os.environ), timeout=timeout)
-    answers = bench.ask(work.module, (work.version, work.architectures))
-    if work.version in answers and not answers[work.version]:
-        value = answers[work.version]
-        raise NotApplicable(f"{work.version} is {value!r}: the build is not for CUDA")
-    libraries = bench.run("nvidia_libraries", {"module": work.module, "compiled": work.compiled})
+    answers = bench.ask(work.module, (build.version, work.architectures))
+    if build.version in answers and not answers[build.version]:
+        value = answers[build.version]
+        raise NotApplicable(f"{build.version} is {value!r}: the build is not for CUDA")
+    libraries = bench.run("nvidia_libraries", {"module": work.module, "compiled": build.compiled})
     versions = tuple(read_versions(libraries.answer))
-    runtime = str(answers.get(work.version) or _find_runtime(versions))
+    runtime = str(answers.get(build.version) or _find_runtime(versions))
     if problem := find_old_driver(host, runtime):
         raise Unavailable(problem)
     results = dict(bench.run_all(work))
@@ -131,21 +105,21 @@ class _Bench:
             if isinstance(row, dict) and "question" in row and "value" in row
         }
 
-    def run_all(self, work: Work) -> Iterator[tuple[str, ProbeAnswer]]:
+    def run_all(self, work: GpuRequest) -> Iterator[tuple[str, ProbeAnswer]]:
         for name in self.list_steps(work):
             yield name, self.run(_SCRIPTS[work.steps], {"step": name})
         for name, code in work.snippets.items():
             yield name, self.run("ask_module", {"module": work.module, "snippet": code})
 
-    def list_steps(self, work: Work) -> tuple[str, ...]:
+    def list_steps(self, work: GpuRequest) -> tuple[str, ...]:
         if not work.steps:
             return ()
         result = self.run(_SCRIPTS[work.steps], {"list": True})
         names = result.answer.get("steps")
         if not isinstance(names, list):
             raise GatherError(f"the steps for {work.steps} cannot be listed: {result.detail}")
-        if unknown := sorted(work.leave_out.difference(names)):
-            raise ProfileError(f"options.gpu-work-fails.leave_out: no step {unknown[0]!r}")
+        if unknown := sorted(set(work.leave_out).difference(names)):
+            raise ProfileError(f"probes.gpu.leave_out: no step {unknown[0]!r}")
         return tuple(name for name in names if name not in work.leave_out)
 
 

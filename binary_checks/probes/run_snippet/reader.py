@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from binary_checks.errors import GatherError
 from binary_checks.model import Ending, Step
+from binary_checks.model.requests import SnippetRequest
 from binary_checks.model.snippet_report import SnippetReport, SnippetRun
 from binary_checks.places.interpreter import TargetPython
 from binary_checks.places.running import Conditions, ProbeAnswer
@@ -24,29 +24,24 @@ _SYSTEMS = {"macosx": "macos", "win32": "windows", "win": "windows"}
 
 
 def run_snippets(
-    environment: Environment,
-    snippets: Mapping[str, str],
-    *,
-    only: Mapping[str, tuple[str, ...]],
-    timeout: float,
+    environment: Environment, request: SnippetRequest, *, timeout: float
 ) -> SnippetReport:
-    """Run every snippet, code by name, that is for this system; each may take ``timeout`` seconds.
+    """Run every snippet that is for this system; each may take ``timeout`` seconds.
 
-    ``only`` says for some of them which systems they are for, as globs on ``linux-x86_64``. One
-    without code is none. Raises Unavailable when the package could not be installed.
+    One without code is none. Raises Unavailable when the package could not be installed.
     """
     environment.require_installed()
     system = name_system(environment.target)
     wanted = {
-        name: any(fnmatchcase(system, glob) for glob in only.get(name, ("*",)))
-        for name, code in snippets.items()
+        name: any(fnmatchcase(system, glob) for glob in request.only.get(name, ("*",)))
+        for name, code in request.code.items()
         if code
     }
     return SnippetReport(
         python=environment.target.name,
         system=system,
         runs=tuple(
-            _run(environment, name, snippets[name], timeout)
+            _run(environment, name, request.code[name], timeout)
             for name, here in wanted.items()
             if here
         ),

@@ -1,0 +1,66 @@
+"""What a profile asks of probes: each class is one table ``[probes.NAME]``, each field one key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, NewType
+
+Code = NewType("Code", str)
+"""What runs where the package runs: a program, an expression, a name to import or to install."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """The base of all requests; without its table in the profile, one that asks for nothing.
+
+    A check that asks for one is asked for by whoever writes the table.
+    """
+
+    table: ClassVar[str] = ""  # the NAME
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CudaRequest(Request):
+    """What a package built for CUDA is asked; all but ``module`` and ``snippet`` are expressions.
+
+    They are evaluated after the import where no driver is to be found; ``version`` and
+    ``compiled``, which tell of the build, on a GPU as well.
+    """
+
+    table: ClassVar[str] = "cuda"
+    module: Code = Code("")  # what is imported; without it nothing is asked
+    snippet: Code = Code("")  # a program for the CPU, run after the import with the module's name
+    available: Code = Code("")  # whether CUDA can be used
+    devices: Code = Code("")  # how many GPUs there are
+    use: Code = Code("")  # something that needs a GPU
+    version: Code = Code("")  # the CUDA of the build; nothing for a build for no CUDA
+    architectures: Code = Code("")  # those that the package says it was compiled for
+    parts: Mapping[str, Code] = field(default_factory=dict)  # whether each part was built, by name
+    compiled: Mapping[str, Code] = field(default_factory=dict)  # versions, by NVIDIA's library
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GpuRequest(Request):
+    """What a package is to do on a GPU, each step in a process of its own."""
+
+    table: ClassVar[str] = "gpu"
+    module: Code = Code("")  # what is imported; without it nothing is done
+    steps: Literal["", "torch"] = ""  # the shipped set of steps
+    leave_out: tuple[str, ...] = ()  # of that set
+    snippets: Mapping[str, Code] = field(default_factory=dict)  # more steps: programs by name
+    architectures: Code = Code("")  # an expression: those that the package says it has code for
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SnippetRequest(Request):
+    """Programs that are run beside the installed package, each in a process of its own."""
+
+    table: ClassVar[str] = "snippets"
+    code: Mapping[str, Code] = field(default_factory=dict)  # by name; "" for one taken away
+    only: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # systems, as globs, by name
+    requires: tuple[Code, ...] = ()  # requirements that the package has not itself
+
+
+REQUESTS: tuple[type[Request], ...] = (CudaRequest, GpuRequest, SnippetRequest)
+"""Those of our own probes."""

@@ -1,0 +1,83 @@
+"""Reads the tables ``[probes.NAME]`` of a profile as the requests that probes and checks take."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
+from typing import Any
+
+from binary_checks.declaring import Check
+from binary_checks.errors import ProfileError
+from binary_checks.model.requests import REQUESTS, Code, Request
+from binary_checks.profile.toml_values import convert, reject_unknown
+
+# In which table of probes each key stands that was an option of a check.
+_MOVED = {
+    "unusable-without-gpu": {"module": "cuda", "snippet": "cuda"},
+    "gpu-claimed-without-one": {"available": "cuda", "devices": "cuda"},
+    "missing-gpu-misreported": {"use": "cuda"},
+    "cuda-version-misreported": {"version": "cuda"},
+    "cuda-architectures-misreported": {"architectures": "cuda"},
+    "cuda-part-missing": {"version": "cuda", "parts": "cuda"},
+    "cuda-libraries-disagree": {"compiled": "cuda"},
+    "gpu-libraries-disagree": {"compiled": "cuda"},
+    "gpu-work-fails": dict.fromkeys(("module", "steps", "leave_out", "snippets"), "gpu"),
+    "gpu-without-code": {"architectures": "gpu"},
+    "snippet-fails": dict.fromkeys(("snippets", "only", "requires"), "snippets"),
+}
+_RENAMED = {("snippets", "snippets"): "code"}
+
+
+def reject_moved(options: Mapping[str, Mapping[str, Any]], where: str) -> None:
+    """Raise ProfileError for an option that is a key of a table of probes now."""
+    for check_id, values in options.items():
+        moved = _MOVED.get(check_id, {})
+        for name in values:
+            if name in moved:
+                table = moved[name]
+                key = _RENAMED.get((table, name))
+                now = f"it stands in [probes.{table}] now{f', as {key!r}' if key else ''}"
+                raise ProfileError(f"{where}: options.{check_id}.{name}: {now}")
+
+
+def find_requests(checks: Iterable[Check[Any]]) -> dict[str, type[Request]]:
+    """Find every kind of request by its table: those of our own probes, and what checks ask for."""
+    asked = (kind for check in checks for kinds in check.facts for kind in kinds)
+    found = (kind for kind in asked if isinstance(kind, type) and issubclass(kind, Request))
+    return {kind.table: kind for kind in (*REQUESTS, *found)}
+
+
+def read_requests(
+    tables: Mapping[str, Mapping[str, Any]], known: Mapping[str, type[Request]], where: str
+) -> dict[type[Request], Request]:
+    """Convert each table to its request. Raises ProfileError for what there is not."""
+    reject_unknown(tables, known, f"{where}: probes", "probe")
+    return {known[name]: _read(known[name], table, where) for name, table in tables.items()}
+
+
+def _read(kind: type[Request], table: Mapping[str, Any], where: str) -> Request:
+    where = f"{where}: probes.{kind.table}"
+    keys = _keys(kind)
+    reject_unknown(table, keys, where, "key")
+    values = {name: convert(value, keys[name], f"{where}.{name}") for name, value in table.items()}
+    return kind(**values)
+
+
+def list_code(table: str, known: Mapping[str, type[Request]]) -> frozenset[str] | None:
+    """List the keys of a table by which something runs; None for a table that nobody knows."""
+    if table not in known:
+        return None
+    keys = _keys(known[table])
+    return frozenset(name for name, hint in keys.items() if Code in _flatten(hint))
+
+
+def _keys(kind: type[Request]) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind)
+    return {each.name: hints[each.name] for each in fields(kind)}
+
+
+def _flatten(hint: Any) -> Iterator[Any]:
+    yield hint
+    for each in typing.get_args(hint):
+        yield from _flatten(each)
