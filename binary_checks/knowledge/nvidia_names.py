@@ -24,6 +24,15 @@ DRIVER_LIBRARIES = (
 )
 """What no package brings: each fits the one kernel module that it was installed with."""
 
+# The prefixes of the APIs that each library has, as their headers declare them (cuda.h, nvml.h,
+# cuviddec.h, nvEncodeAPI.h). libcufile's cuFile functions are not the driver's.
+_APIS = {
+    "libcuda.so": re.compile(r"cu(?!File)[A-Z]\w*"),
+    "libnvidia-ml.so": re.compile(r"nvml[A-Z]\w*"),
+    "libnvcuvid.so": re.compile(r"cuvid[A-Z]\w*"),
+    "libnvidia-encode.so": re.compile(r"NvEnc\w*"),
+}
+
 # The toolkit's libraries and those above it, without what carries the name by chance (libcurl).
 _CUDA = (
     r"(?i)lib(?:cuda\w*|cublas\w*|cufft\w*|cufile\w*|curand|cusolver\w*|cusparse\w*|cudnn\w*|"
@@ -116,3 +125,14 @@ def is_for_cpu(wheel: Distribution) -> bool:
     """Whether its name or its local version label says that it does without a GPU."""
     label = wheel.version.partition("+")[2]
     return "cpu" in label.split(".") or wheel.name.lower().replace("_", "-").endswith("-cpu")
+
+
+def is_driver_soname(soname: str) -> bool:
+    """Whether that library comes with the driver on Linux, and its symbols are the driver's."""
+    return soname.removesuffix(".1") in _APIS
+
+
+def find_driver_symbols(soname: str, names: frozenset[str]) -> frozenset[str]:
+    """Those of the names that a library of the driver can have: only the user's could list them."""
+    api = _APIS[soname.removesuffix(".1")]
+    return frozenset(name for name in names if api.fullmatch(name))

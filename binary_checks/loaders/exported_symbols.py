@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Generic
 
-from binary_checks.loaders.directories import Directory
-from binary_checks.loaders.loader import Loader, ObjectT
+from binary_checks.loaders.loader import Directory, Loader, ObjectT
 from binary_checks.model import PeFile
 
 

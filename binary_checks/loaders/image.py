@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Generic
 
-from binary_checks.loaders.directories import Directory
-from binary_checks.loaders.loader import Loader, ObjectT
+from binary_checks.loaders.loader import Directory, Loader, ObjectT
 from binary_checks.loaders.searches import Answers
 from binary_checks.model import Edge, Kind, Rule
 

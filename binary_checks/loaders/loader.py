@@ -1,4 +1,4 @@
-"""What every system's loader is asked while objects are loaded into a process."""
+"""What every system's loader is asked while objects are loaded, and where it looks for them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,28 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from binary_checks.loaders.directories import Directory
 from binary_checks.loaders.file_layout import Layout
-from binary_checks.model import ObjectFile, Rule, TargetSystem
+from binary_checks.model import ElfFile, ObjectFile, Rule, TargetSystem
+from binary_checks.model.search_path import expand
 
 if TYPE_CHECKING:
     from binary_checks.loaders.searches import Searches
 
 ObjectT = TypeVar("ObjectT", bound=ObjectFile)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Directory:
+    """One directory that a loader looks into."""
+
+    directory: str | None  # relative to site-packages; None where no package can have a file
+    rule: Rule  # by which what is found there is found
+    absolute: str = ""  # a directory of the user's machine, where that may be the system's own
+
+
+def places(elements: Iterable[str], rule: Rule, owner: ElfFile) -> tuple[Directory, ...]:
+    """Expand the elements of a search path of ``owner``, in order."""
+    return tuple(Directory(directory=expand(element, owner), rule=rule) for element in elements)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

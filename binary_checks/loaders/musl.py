@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from binary_checks.loaders.directories import Directory, places
+from binary_checks.loaders.loader import Directory, places
 from binary_checks.model import ElfFile, Rule
 
 SKIPS_FOREIGN_FILES = False

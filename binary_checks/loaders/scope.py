@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
-from binary_checks.loaders.driver_symbols import is_driver, may_define
+from binary_checks.knowledge.nvidia_names import find_driver_symbols, is_driver_soname
 from binary_checks.loaders.elf import ElfLoader
 from binary_checks.loaders.image import Image
 from binary_checks.loaders.searches import Answers
@@ -117,7 +117,9 @@ class Scope:
         """Those of the names that NVIDIA's driver defines, by the library of it that is needed."""
         edges = self.image.outside if names else ()
         outside = {e.needed for e in edges if (e.resolved or _SYSTEM).startswith(_SYSTEM)}
-        return {name: may_define(name, names) for name in outside if is_driver(name)}
+        return {
+            name: find_driver_symbols(name, names) for name in outside if is_driver_soname(name)
+        }
 
     def answers(self, name: str, version: str) -> bool:
         """Whether anything loaded matches a versioned reference (check_match of dl-lookup.c).
@@ -135,7 +137,7 @@ class Scope:
     def blindness(self) -> str:
         """Why a symbol may be defined where nobody can look; "" when all of the scope is known."""
         for edge in self.image.outside:
-            if is_driver(edge.needed):
+            if is_driver_soname(edge.needed):
                 continue
             if edge.resolved is None:
                 return f"{edge.needed} is not found"
@@ -143,7 +145,7 @@ class Scope:
                 return f"{edge.needed} has no export data"
         for name in self.image.system:
             # What musl takes itself for, under whatever name, has the exports of libc.
-            known = is_driver(name) or self.rules.answers_itself(name)
+            known = is_driver_soname(name) or self.rules.answers_itself(name)
             if not known and self.target.library_data.get(name) is None:
                 return f"{name} has no export data"
         return f"{self.image.unread[0]} could not be read" if self.image.unread else ""

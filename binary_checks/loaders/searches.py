@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Generic
 
-from binary_checks.loaders.directories import Directory
-from binary_checks.loaders.loader import End, Loader, ObjectT
+from binary_checks.loaders.loader import Directory, End, Loader, ObjectT
 from binary_checks.model import Dependency, Edge
 
 _OUTSIDE = ("system:", "python:")

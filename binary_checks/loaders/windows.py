@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from binary_checks.loaders.directories import Directory
 from binary_checks.loaders.file_layout import Conventions, Layout
-from binary_checks.loaders.loader import End
+from binary_checks.loaders.loader import Directory, End
 from binary_checks.loaders.searches import Searches
 from binary_checks.model import Kind, Package, PeFile, Rule, TargetSystem
 

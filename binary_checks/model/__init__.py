@@ -35,11 +35,11 @@ from binary_checks.model.objects import (
     MalformedObject,
     NeededVersion,
     ObjectFile,
+    OpenedNames,
     PeFile,
     StaticArchive,
     UnreadObject,
 )
-from binary_checks.model.opened import OpenedNames
 from binary_checks.model.packages import (
     CondaPackage,
     Distribution,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
+from typing import Final
 
 from binary_checks.model.device import DeviceCode, DeviceContainers, DeviceFault
-from binary_checks.model.opened import OpenedNames
 from binary_checks.model.symbol_tables import NO_SYMBOLS, SymbolTable
 
 
@@ -18,6 +20,17 @@ class Format(str, Enum):
     PE = "PE"
     ARCHIVE = "static archive"
     DEVICE = "device code"  # without a host's object around it
+
+
+_LIBRARY = re.compile(r"\.(?:(pyd|dll)|(dylib)|so(?:\.\d+)*)\Z", re.IGNORECASE)
+
+
+def format_of_name(path: str) -> Format | None:
+    """The format that a loader expects of a file of that name, which is a library's; else None."""
+    match = _LIBRARY.search(path)
+    if match is None:
+        return None
+    return Format.PE if match[1] else Format.MACHO if match[2] else Format.ELF
 
 
 class Kind(str, Enum):
@@ -44,6 +57,30 @@ class Dependency:
     )
     reexported: bool = False  # its symbols count as the object's own (LC_REEXPORT_DYLIB)
     upward: bool = False  # of a cycle: initialised later (LC_LOAD_UPWARD_DYLIB)
+
+
+_LONGEST = 255  # bytes of a name that is kept, as systems allow; others are made to be long
+_share: Final = lru_cache(maxsize=4096)(Dependency)
+
+
+def make_dependency(*, name: str, **how: bool) -> Dependency:
+    """A `Dependency` of these fields, made once: a package's objects need the same few.
+
+    In a package of 800 libraries that each need all others there are 640,000.
+    """
+    return _share(name=name, **how) if len(name) <= _LONGEST else Dependency(name=name, **how)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OpenedNames:
+    """File names of shared libraries among the strings of an object's read-only data.
+
+    Whether it opens one, and when, the data do not tell: a name may serve for a comparison too.
+    """
+
+    names: tuple[str, ...] = ()  # sorted, without its own and those that it needs
+    unread: str = ""  # why not all of the data were searched; "" where they were
+    too_large: bool = False  # that is so because there is more of something than is read
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

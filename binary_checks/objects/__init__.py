@@ -2,7 +2,7 @@
 
 A reader has two functions: ``plan``, by the first bytes of a file, says what to keep of it while it
 streams by and what scans it; ``read`` makes objects of what was kept, and of what was seen. Which
-reader to take is decided here, by a table and one question: so none is loaded before its time.
+one to take is decided by ``recognition``, so that none is loaded before its time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from binary_checks.errors import MalformedError, TooLarge, Unavailable
 from binary_checks.model import Format, MalformedObject, ObjectFile, UnreadObject
 from binary_checks.model.protocols import NOTHING_SEEN, ByteSource, Observations, Plan
 from binary_checks.objects.limits import raised_by
-from binary_checks.objects.promised_formats import promised_format, refuse
+from binary_checks.objects.recognition import announce, expect, recognise, refuse
 
 __all__ = ["Raised", "announce", "plan", "read_objects", "recognise"]
 
@@ -39,45 +39,12 @@ _READERS = {
     Format.ARCHIVE: "archives",
     Format.DEVICE: "device.reader",
 }
-_FAT = (b"\xca\xfe\xba\xbe", b"\xca\xfe\xba\xbf")
-_OLDEST_JAVA = 45
-"""Java class files begin as fat ones do; where those count slices, they have a version."""
-_MAGICS = {
-    b"\x7fELF": Format.ELF,
-    b"MZ": Format.PE,
-    b"\xcf\xfa\xed\xfe": Format.MACHO,
-    b"\xce\xfa\xed\xfe": Format.MACHO,
-    b"\xfe\xed\xfa\xcf": Format.MACHO,
-    b"\xfe\xed\xfa\xce": Format.MACHO,
-    **dict.fromkeys(_FAT, Format.MACHO),
-    b"!<arch>\n": Format.ARCHIVE,
-    b"\x50\xed\x55\xba\1\0": Format.DEVICE,  # with its version: four bytes alone may be anything
-    b"__CLANG_OFFLOAD_BUNDLE__": Format.DEVICE,
-    b"CCOB": Format.DEVICE,
-}
-_BEGINNINGS = tuple(_MAGICS)
 
 
 @cache
 def _reader(found: Format) -> _Reader:
     """Load the reader of a format when the first file of it comes along."""
     return cast("_Reader", import_module(f"{__name__}.{_READERS[found]}"))
-
-
-def recognise(head: bytes) -> Format | None:
-    """The format that the first bytes (64 are enough) announce, None for anything else."""
-    if not head.startswith(_BEGINNINGS) or _is_java(head):
-        return None
-    return next(found for magic, found in _MAGICS.items() if head.startswith(magic))
-
-
-def _is_java(head: bytes) -> bool:
-    return head.startswith(_FAT) and not 0 < int.from_bytes(head[4:8], "big") < _OLDEST_JAVA
-
-
-def announce(path: str, head: bytes) -> Format | None:
-    """The format that a file's first bytes announce, or else the one that its name promises."""
-    return recognise(head) or promised_format(path, head)
 
 
 def plan(head: bytes, size: int) -> Plan:
@@ -96,7 +63,7 @@ def read_objects(
     head = source.read(0, min(_HEAD, source.size))
     found = recognise(head)
     objects = _read(found, path, source, observations) if found else ()
-    expected = None if objects else promised_format(path, head)
+    expected = None if objects else expect(path, head)
     return (refuse(path, expected, head),) if expected else objects
 
 

@@ -10,7 +10,8 @@ import pytest
 from binary_checks.errors import Unavailable
 from binary_checks.model import DeviceContainers, MachOFile, PeFile, StaticArchive, UnreadObject
 from binary_checks.objects import coff, plan, read_objects
-from binary_checks.objects.device import cubins, fatbin, hip_bundles
+from binary_checks.objects.device import fatbin, hip_bundles
+from binary_checks.objects.device import reader as device_reader
 from binary_checks.objects.elf import dynamic as elf_dynamic
 from binary_checks.objects.elf import header as elf_header
 from binary_checks.objects.elf import notes as elf_notes
@@ -259,5 +260,5 @@ def test_a_group_with_a_longer_head_than_we_read_is_told_with_the_limit(
 def test_a_note_that_is_longer_than_we_read_proves_no_suffix(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(cubins, "_LONGEST_NOTE", 8)
+    monkeypatch.setattr(device_reader, "_LONGEST_NOTE", 8)
     assert entries(read_device(read_fatbin_sample("sm_90a.cubin"))) == {"sass sm_90?": 1}

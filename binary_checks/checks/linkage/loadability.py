@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from binary_checks.declaring import check
 from binary_checks.model import ElfFile, Finding, Kind, NotInspected, ObjectFile, StaticArchive
 from binary_checks.model.extensions import parse_extension_name
+from binary_checks.model.objects import format_of_name
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
-_LIBRARY = re.compile(r"\.(?:pyd|dll|dylib|so(?:\.\d+)*)\Z", re.IGNORECASE)
 _FOR_DEBUGGERS = re.compile(r"(?:\A|/)(?:\.debug|debug|[^/]*\.dSYM)/")
 
 
@@ -41,7 +41,7 @@ def no_loader_takes_it(library: ObjectFile) -> Iterator[Finding]:
     Why: linkers and debuggers take such files; a loader refuses them, and the import fails.
     Fix: link the library (``-shared``, ``-bundle``, ``/DLL``), or give the file its own name.
     """
-    if not _LIBRARY.search(library.file_name) or _is_meant_so(library):
+    if format_of_name(library.path) is None or _is_meant_so(library):
         return
     kind = "static archive" if isinstance(library, StaticArchive) else library.kind.value
     yield f"has the name of a library, and no loader takes its kind of file: {kind}"

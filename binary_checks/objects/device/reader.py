@@ -1,19 +1,43 @@
-"""Reads files that are nothing but device code: ``.fatbin`` of CUDA, bundles of ROCm."""
+"""Reads files that are nothing but device code: ``.fatbin`` of CUDA, bundles of ROCm, and cubins.
+
+A cubin, as AMD's code objects, is an ELF file for a GPU, of which the reader of ELF files asks here
+for its one target.
+"""
 
 from __future__ import annotations
 
-from binary_checks.model import DeviceFile, Kind
+import re
+from typing import Final
+
+from binary_checks.model import (
+    DeviceCode,
+    DeviceContainers,
+    DeviceFile,
+    DeviceKind,
+    DeviceTarget,
+    Kind,
+)
 from binary_checks.model.protocols import ByteSource, Observations, Plan
 from binary_checks.objects.device import fatbin, hip_bundles
 from binary_checks.objects.device.scanner import DeviceScanner
-from binary_checks.objects.device.sections import read_device_code
+from binary_checks.objects.device.sections import Facts, read_device_code
 from binary_checks.objects.device.walk import NEAR
+from binary_checks.objects.elf.header import ElfHeader
+from binary_checks.objects.elf.sections import Section
 
 _ARCHITECTURES = {
     fatbin.MAGIC + b"\1\0": "cuda",  # with its version: four bytes alone may be anything
     hip_bundles.MAGIC: "amdgpu",
     hip_bundles.COMPRESSED_MAGIC: "amdgpu",
 }
+
+EM_CUDA: Final = 190
+EM_AMDGPU: Final = 224
+_ABI_VERSION = 8  # its offset in the file
+_FIRST_WITH_SUFFIX = 90  # no older architecture has variants
+_NOTE = ".note.nv.tkinfo"  # how ptxas was called
+_LONGEST_NOTE = 1 << 16
+_ASKED = re.compile(rb"-arch[ =]sm_(\d+[af]?)(?![0-9a-z])")
 
 
 def plan(_head: bytes, size: int) -> Plan:
@@ -27,3 +51,58 @@ def read(path: str, source: ByteSource, _observations: Observations) -> tuple[De
     name = next((n for magic, n in _ARCHITECTURES.items() if head.startswith(magic)), "")
     facts = read_device_code(source, [(0, source.size)])
     return (DeviceFile(path=path, kind=Kind.DEVICE, architecture=name, size=source.size, **facts),)
+
+
+def read_cubin(source: ByteSource, header: ElfHeader, sections: tuple[Section, ...]) -> Facts:
+    """The facts about device code of an ELF file for a GPU; none for another device."""
+    if header.machine == EM_AMDGPU:
+        target, reason = DeviceTarget(kind=DeviceKind.AMDGPU), "a loose code object"
+    elif header.machine == EM_CUDA:
+        target = _read_target(source, header, sections)
+        reason = "" if target.architecture else "a cubin of an unknown ABI"
+    else:
+        return {}
+    code = DeviceCode(
+        kind=target.kind,
+        architecture=target.architecture,
+        count=1,
+        bytes=source.size,
+        compressed=0,
+    )
+    container = DeviceContainers(targets=(target,), count=1, reason=reason)
+    return {"device_code": (code,), "device_containers": (container,)}
+
+
+def _read_target(
+    source: ByteSource, header: ElfHeader, sections: tuple[Section, ...]
+) -> DeviceTarget:
+    """The architecture of a cubin.
+
+    The flags of ABI 7 have a bit for the suffix ``a``. Those of ABI 8 have one that ptxas 12.9 sets
+    and 13.5 does not, and none for ``f``: without it the note that says how ptxas was called is
+    the only proof.
+    """
+    (version,) = source.read(_ABI_VERSION, 1)
+    if version == 7:
+        number, variant, proven = header.flags & 0xFF, bool(header.flags & 0x800), True
+    elif version == 8:
+        number, variant = header.flags >> 8 & 0xFF, bool(header.flags & 8)
+        proven = variant or number < _FIRST_WITH_SUFFIX
+    else:
+        return DeviceTarget(kind=DeviceKind.UNKNOWN)
+    suffix = "a" if variant else "" if proven else _read_suffix(source, sections, number)
+    return DeviceTarget(kind=DeviceKind.SASS, architecture=f"sm_{number}{suffix}")
+
+
+def _read_suffix(source: ByteSource, sections: tuple[Section, ...], number: int) -> str:
+    """What ptxas was told, "?" where that is not there, not of one mind, or too long to be read."""
+    told: set[bytes] = set()
+    for section in sections:
+        if section.name == _NOTE and section.offset + section.size <= source.size:
+            if section.size > _LONGEST_NOTE:
+                return "?"
+            note = source.read(section.offset, section.size)
+            told.update(_ASKED.findall(note))
+    if len(told) == 1 and (text := told.pop().decode()).rstrip("af") == str(number):
+        return text.removeprefix(str(number))
+    return "?"

@@ -18,8 +18,7 @@ from binary_checks.objects.elf.segments import (
     read_segments,
 )
 from binary_checks.objects.elf.strings import find_name_scanner
-from binary_checks.objects.head import Head
-from binary_checks.objects.ranges import complement
+from binary_checks.objects.ranges import Head, complement
 
 _MIB = 1 << 20
 _KEPT_OF_TABLES = 32 * _MIB

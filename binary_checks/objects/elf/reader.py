@@ -11,8 +11,9 @@ from typing import Any
 
 from binary_checks.errors import MalformedError
 from binary_checks.model import ElfFile, Kind, UnreadObject
+from binary_checks.model.objects import make_dependency
 from binary_checks.model.protocols import ByteSource, Observations
-from binary_checks.objects.device.cubins import read_cubin
+from binary_checks.objects.device.reader import read_cubin
 from binary_checks.objects.device.sections import SECTIONS, read_device_code
 from binary_checks.objects.elf.dynamic import (
     DF_1_NODEFLIB,
@@ -64,7 +65,6 @@ from binary_checks.objects.elf.segments import (
 from binary_checks.objects.elf.strings import opens_libraries, read_opened
 from binary_checks.objects.elf.symbols import read_columns, read_symbols
 from binary_checks.objects.elf.versions import read_versions
-from binary_checks.objects.needs import make_dependency
 from binary_checks.objects.opened_names import NameScanner
 
 __all__ = ["plan", "read"]

@@ -35,7 +35,6 @@ from binary_checks.objects.elf.hash_tables import read_hash_table
 from binary_checks.objects.elf.header import ET_EXEC
 from binary_checks.objects.elf.kinds import may_be_opened
 from binary_checks.objects.elf.layout import judge_header, judge_segments
-from binary_checks.objects.elf.lookup_faults import judge_lookups
 from binary_checks.objects.elf.machines import architecture_of
 from binary_checks.objects.elf.memory import Memory
 from binary_checks.objects.elf.relocation_faults import (
@@ -48,7 +47,12 @@ from binary_checks.objects.elf.relocation_types import RELOCATION_TYPES, Relocat
 from binary_checks.objects.elf.relocations import Relocations, column, read_relocations
 from binary_checks.objects.elf.sections import Section
 from binary_checks.objects.elf.segments import PT_LOAD, PT_TLS, MappedImage, Segment
-from binary_checks.objects.elf.symbol_faults import judge_symbols, judge_values, judge_versions
+from binary_checks.objects.elf.symbol_faults import (
+    judge_lookups,
+    judge_symbols,
+    judge_values,
+    judge_versions,
+)
 from binary_checks.objects.elf.symbol_table import ENTRY_SIZE, SymbolColumns
 from binary_checks.objects.elf.versions import Versions
 

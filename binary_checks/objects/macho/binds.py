@@ -12,7 +12,7 @@ from itertools import accumulate
 from struct import Struct
 
 from binary_checks.errors import MalformedError, TooLarge
-from binary_checks.objects.macho.leb128 import read_uleb
+from binary_checks.objects.macho.encoding import read_uleb
 
 Bind = tuple[bytes, int, bool]
 """A symbol that a loader looks up, of whom, and whether it may be missing.

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from binary_checks.errors import MalformedError
 from binary_checks.model import Dependency
+from binary_checks.model.objects import make_dependency
 from binary_checks.objects.macho.commands import (
     LC_BUILD_VERSION,
     LC_ID_DYLIB,
@@ -24,7 +25,6 @@ from binary_checks.objects.macho.commands import (
     Command,
     Commands,
 )
-from binary_checks.objects.needs import make_dependency
 
 DYLIBS: Final = (
     LC_LOAD_DYLIB,

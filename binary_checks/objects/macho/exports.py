@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from binary_checks.errors import MalformedError, TooLarge, Unavailable
 from binary_checks.model import Symbol, SymbolTable
 from binary_checks.objects.limits import raised
-from binary_checks.objects.macho.names import (
+from binary_checks.objects.macho.encoding import (
     decode_names,
     join_names,
     library_of,

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from binary_checks.model import Symbol, SymbolTable
 from binary_checks.objects.macho.binds import Binds
-from binary_checks.objects.macho.names import decode_names, holds, join_names, library_of
+from binary_checks.objects.macho.encoding import decode_names, holds, join_names, library_of
 
 SELF = 0
 EVERYWHERE = -2  # whoever comes first: undefined with -undefined dynamic_lookup, as Py* are

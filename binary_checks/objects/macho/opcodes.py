@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from binary_checks.errors import MalformedError
-from binary_checks.objects.macho.leb128 import read_uleb
+from binary_checks.objects.macho.encoding import read_uleb
 from binary_checks.objects.macho.segments import Segment
 
 # The upper half of an opcode, of rebases and of binds.

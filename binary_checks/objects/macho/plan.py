@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.model.protocols import Plan
-from binary_checks.objects.head import Head
 from binary_checks.objects.macho.commands import (
     LC_CODE_SIGNATURE,
     LC_DYLD_CHAINED_FIXUPS,
@@ -22,7 +21,7 @@ from binary_checks.objects.macho.header import FAT, MachHeader, Slice, read_head
 from binary_checks.objects.macho.pages import PageScanner, guess_page_size
 from binary_checks.objects.macho.segments import read_segments
 from binary_checks.objects.macho.strings import find_name_scanner
-from binary_checks.objects.ranges import merge
+from binary_checks.objects.ranges import Head, merge
 
 _WRITE = 2
 _Range = tuple[int, int]

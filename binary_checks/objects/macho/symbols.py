@@ -15,10 +15,10 @@ from binary_checks.objects.macho.commands import (
     Command,
     Commands,
 )
+from binary_checks.objects.macho.encoding import decode_names, join_names
 from binary_checks.objects.macho.exports import MachOExports
 from binary_checks.objects.macho.header import MachHeader, Slice
 from binary_checks.objects.macho.imports import EVERYWHERE, WEAK_LOOKUP, MachOImports
-from binary_checks.objects.macho.names import decode_names, join_names
 from binary_checks.objects.macho.nlist import read_nlist
 from binary_checks.objects.macho.trie import WEAK_DEFINITION
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from binary_checks.errors import MalformedError, TooLarge
-from binary_checks.objects.macho.leb128 import read_uleb
+from binary_checks.objects.macho.encoding import read_uleb
 
 WEAK_DEFINITION: Final = 0x4
 REEXPORT: Final = 0x8

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from binary_checks.errors import MalformedError, TooLarge
 from binary_checks.model import NO_SYMBOLS, Dependency, Symbol, SymbolTable
+from binary_checks.model.objects import make_dependency
 from binary_checks.objects.limits import raised
-from binary_checks.objects.needs import make_dependency
 from binary_checks.objects.pe.header import DELAY_IMPORT, IMPORT
 from binary_checks.objects.pe.names import NameStretches
 from binary_checks.objects.pe.sections import MappedImage

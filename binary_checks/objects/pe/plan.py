@@ -8,7 +8,6 @@ from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.model.protocols import Plan, Scanner
 from binary_checks.objects.device.scanner import DeviceScanner
 from binary_checks.objects.device.sections import SHORT_SECTIONS
-from binary_checks.objects.head import Head
 from binary_checks.objects.pe.header import (
     CLR,
     DEBUG,
@@ -27,7 +26,7 @@ from binary_checks.objects.pe.header import (
 )
 from binary_checks.objects.pe.sections import find_extents
 from binary_checks.objects.pe.strings import find_name_scanner
-from binary_checks.objects.ranges import complement
+from binary_checks.objects.ranges import Head, complement
 
 _Range = tuple[int, int]
 

@@ -1,4 +1,8 @@
-"""The names of symbols as C has them: without the underscore that Mach-O puts before each."""
+"""How the tables of a Mach-O file encode numbers and spell the names of symbols.
+
+Numbers of the export trie and of bind opcodes are unsigned LEB128; before each name of C stands an
+underscore.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,28 @@ from functools import lru_cache
 
 from binary_checks.errors import MalformedError
 from binary_checks.objects.macho.commands import decode
+
+_MOST_BITS = 63
+
+
+def read_uleb(data: bytes, place: int) -> tuple[int, int]:
+    """The number at that place, and where the next byte lies.
+
+    Raises MalformedError for one of more than 64 bits, IndexError beyond the end of the data.
+    """
+    byte = data[place]
+    if byte < 0x80:
+        return byte, place + 1
+    value, shift = byte & 0x7F, 7
+    while True:
+        place += 1
+        byte = data[place]
+        if byte < 0x80:
+            return value | byte << shift, place + 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if shift > _MOST_BITS:
+            raise MalformedError("a number of more than 64 bits", place)
 
 
 def join_names(names: Iterable[bytes]) -> bytes:
