@@ -7,13 +7,14 @@ from pathlib import PurePosixPath
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.platform_tags import (
+from binary_checks.knowledge.claimed_systems import (
     architectures_of,
     formats_of,
     may_be_foreign,
 )
 from binary_checks.knowledge.unloaded_objects import find_unloaded, find_unread
 from binary_checks.model import (
+    ANY_SYSTEM,
     ElfFile,
     Finding,
     Format,
@@ -24,7 +25,6 @@ from binary_checks.model import (
     Package,
     Problem,
     TargetSystem,
-    Wheel,
 )
 from binary_checks.wording.phrases import name_first
 
@@ -178,7 +178,7 @@ def isa_level_over_baseline(library: ElfFile) -> Iterator[Finding]:
 
 
 @check
-def wrong_architecture(wheel: Wheel) -> Iterator[Finding]:
+def wrong_architecture(package: Package) -> Iterator[Finding]:
     """An object is for another architecture than the wheel's platform tags name.
 
     Every tag of a compressed set is a claim: a tag for whose architecture the wheel has no object
@@ -189,13 +189,14 @@ def wrong_architecture(wheel: Wheel) -> Iterator[Finding]:
     Why: the wheel installs and cannot be imported.
     Fix: correct the tag, or look for the step of a cross build that took an object of the host.
     """
-    claims = {platform: architectures_of(platform) for platform in wheel.platforms}
-    if not claims or "any" in claims:
+    systems = package.claims.systems
+    claims = {claim.name: architectures_of(claim) for claim in systems}
+    if not claims or any(claim.system == ANY_SYSTEM for claim in systems):
         raise NotApplicable("no platform tag that names an architecture")
     # A wheel for macOS that has DLLs too, as sounddevice's does, has them for other systems.
-    formats = frozenset[Format]().union(*map(formats_of, claims))
-    judged = tuple(i for i in wheel.objects if i.kind in _LOADED and i.format in formats)
-    yield from find_unread(wheel, found=bool(judged), absent="no object that is ever loaded")
+    formats = frozenset[Format]().union(*map(formats_of, systems))
+    judged = tuple(i for i in package.objects if i.kind in _LOADED and i.format in formats)
+    yield from find_unread(package, found=bool(judged), absent="no object that is ever loaded")
     unknown = [platform for platform, architectures in claims.items() if not architectures]
     for platform in unknown:
         yield NotInspected(
@@ -208,7 +209,7 @@ def wrong_architecture(wheel: Wheel) -> Iterator[Finding]:
     for item in judged:
         # Of a universal binary one slice that fits is enough: nothing loads the others.
         if item.path not in fitting and not may_be_foreign(item):
-            names = ", ".join(wheel.platforms)
+            names = ", ".join(claims)
             yield Problem(
                 path=item.path, sentence=f"is for {item.architecture}, the tags say {names}"
             )

@@ -14,9 +14,10 @@ from binary_checks.model import (
     Linkage,
     NotInspected,
     ObjectFile,
+    Package,
     Problem,
+    PythonClaim,
     TargetSystem,
-    Wheel,
 )
 from binary_checks.model.extensions import (
     ExtensionName,
@@ -36,7 +37,7 @@ _DANGER = "some Python lacks it or has changed it; define Py_LIMITED_API in ever
 
 
 @check
-def unstable_symbol(package: Wheel, linkage: Linkage, target: TargetSystem) -> Iterator[Finding]:
+def unstable_symbol(package: Package, linkage: Linkage, target: TargetSystem) -> Iterator[Finding]:
     """An abi3 extension uses symbols outside of the stable ABI, or newer than its tag.
 
     A symbol that a library of the package defines itself is not Python's (PySide6, igraph). On
@@ -102,20 +103,14 @@ def _judge_age(
         )
 
 
-def _baseline(package: Wheel) -> tuple[int, int] | None:
-    """The oldest CPython of the tags; None where no tag names one."""
-    versions = [
-        (int(tag.interpreter[2]), int(tag.interpreter[3:]))
-        for tag in package.tags
-        if tag.interpreter.startswith("cp")
-        and tag.interpreter[2:].isdecimal()
-        and len(tag.interpreter) > 3
-    ]
-    return min(versions, default=None)
+def _baseline(package: Package) -> tuple[int, int] | None:
+    """The oldest CPython that is claimed; None where none is named."""
+    pythons = (each for each in package.claims.pythons if each.implementation == "cpython")
+    return min((each.version for each in pythons if each.version), default=None)
 
 
-def _promises_abi3(path: str, package: Wheel) -> bool:
-    if any(tag.abi == "abi3" for tag in package.tags):
+def _promises_abi3(path: str, package: Package) -> bool:
+    if any(each.abi == "abi3" for each in package.claims.pythons):
         return True
     name = parse_extension_name(path)
     return name is not None and name.stable == "abi3"
@@ -130,7 +125,7 @@ def _spell(version: tuple[int, int]) -> str:
 
 
 @check
-def free_threading_mixture(package: Wheel) -> Iterator[Finding]:
+def free_threading_mixture(package: Package) -> Iterator[Finding]:
     """An extension module is compiled for the other kind of CPython than its name or tag says.
 
     ``Py_DECREF`` calls other functions under the headers of a free-threaded build; that tells.
@@ -145,14 +140,18 @@ def free_threading_mixture(package: Wheel) -> Iterator[Finding]:
         absent="no extension module that is bound to one kind of CPython",
         concerns=_bound_name,
     )
-    abis = {tag.abi for tag in package.tags}
-    yield from dict.fromkeys(finding for item in modules for finding in _judge_headers(item, abis))
+    pythons = package.claims.pythons
+    yield from dict.fromkeys(
+        finding for item in modules for finding in _judge_headers(item, pythons)
+    )
 
 
-def _judge_headers(library: ObjectFile, abis: Collection[str]) -> Iterator[Problem]:
+def _judge_headers(library: ObjectFile, pythons: Collection[PythonClaim]) -> Iterator[Problem]:
     name = _bound_name(library.path)
     assert name is not None
-    free_threaded = name.free_threaded if name.version else all(map(_is_free_threaded, abis))
+    free_threaded = name.free_threaded
+    if not name.version:
+        free_threaded = bool(pythons) and all(each.free_threaded for each in pythons)
     names = find_python_symbols(library, _TELLING).names
     used = sorted(_FREE_THREADED & names)
     if used and not free_threaded:
@@ -173,10 +172,6 @@ def _bound_name(path: str) -> ExtensionName | None:
     """The name of an extension module that does without the stable ABI; None for all else."""
     name = parse_extension_name(path)
     return None if name is None or name.stable else name
-
-
-def _is_free_threaded(abi: str) -> bool:
-    return abi.startswith("cp") and abi.endswith("t")
 
 
 @check

@@ -8,8 +8,8 @@ from packaging.utils import canonicalize_name
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.claims import find_names_in_extras, same_version
 from binary_checks.knowledge.loaded_libraries import compare_report
+from binary_checks.knowledge.metadata_claims import find_names_in_extras, same_version
 from binary_checks.model import (
     Ending,
     ExtensionReport,

@@ -73,7 +73,7 @@ def _find_unpromised(target: TargetSystem) -> Iterator[NotInspected]:
     if target.system != "linux":
         raise NotApplicable("no tag names a Linux")
     tag = target.name.partition(",")[0]
-    if target.policy is None and tag.startswith("linux_"):
+    if target.policy is None and tag.startswith("linux"):
         if not target.unjudged:
             raise NotApplicable(f"{tag} promises no version of anything")
     elif target.policy is None:

@@ -12,6 +12,7 @@ from binary_checks.errors import BinaryChecksError, NotApplicable
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.subject import Subject
 from binary_checks.model import (
+    ANY_SYSTEM,
     CudaReport,
     Distribution,
     ExtensionReport,
@@ -118,7 +119,7 @@ class Facts:
             return None, 0
         expected = self.settings.profile.objects
         if expected is None:
-            expected = int(isinstance(package, Distribution) and package.platforms != ("any",))
+            expected = int({each.system for each in package.claims.systems} != {ANY_SYSTEM})
         return len(package.objects) + len(package.malformed) + len(package.unread), expected
 
     def close(self) -> None:
@@ -133,15 +134,15 @@ class Facts:
 
     def _name_target(self) -> TargetSystem:
         profile = self.settings.profile
-        tags = self.get(Distribution).tags
-        return systems.target_for(tags, profile.system_libraries, profile.dll_directories)
+        claims = self.get(Package).claims
+        return systems.target_for(claims, profile.system_libraries, profile.dll_directories)
 
     def _simulate_loader(self) -> Linkage:
-        package, target = self.get(Distribution), self.get(TargetSystem)
-        others, requirements = self._shelf.others(self.path), package.requires_dist
+        package, target = self.get(Package), self.get(TargetSystem)
+        others, requirements = self._shelf.others(self.path), package.claims.requirements
         if isinstance(package, Wheel):
             others = (*others, *self._shelf.required(package, target))
-        elif self._subject.installation is not None:
+        elif self._subject.installation is not None and isinstance(package, Distribution):
             from binary_checks.gather.required import find_around
 
             around = find_around(package, self._subject.installation, target, others, self._reader)

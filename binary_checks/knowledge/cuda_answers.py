@@ -12,9 +12,9 @@ from binary_checks.model import (
     CudaReport,
     DeviceKind,
     DeviceTarget,
-    Distribution,
     ElfFile,
     NotInspected,
+    Package,
     PeFile,
 )
 
@@ -59,7 +59,7 @@ def disagree(said: str, expected: str) -> bool:
     return any(one != other for one, other in parts) or not said
 
 
-def find_architectures(package: Distribution) -> frozenset[tuple[bool, str]]:
+def find_architectures(package: Package) -> frozenset[tuple[bool, str]]:
     """Find for which generations its objects have code, each with whether that is PTX."""
     objects = (item for item in package.objects if isinstance(item, (ElfFile, PeFile)))
     return frozenset(
@@ -70,7 +70,7 @@ def find_architectures(package: Distribution) -> frozenset[tuple[bool, str]]:
     )
 
 
-def find_common_architectures(package: Distribution) -> tuple[tuple[str, int, int], ...]:
+def find_common_architectures(package: Package) -> tuple[tuple[str, int, int], ...]:
     """Find what more than half of its containers of code are for: name, their number, and of all.
 
     The names are those that nvcc takes, without a suffix: "sm_90", "compute_90" for PTX.

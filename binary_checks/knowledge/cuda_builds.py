@@ -13,7 +13,7 @@ from binary_checks.knowledge.nvidia_names import (
     is_driver_library,
     is_for_cpu,
 )
-from binary_checks.model import Distribution, ElfFile, Linkage, Package, PeFile
+from binary_checks.model import ElfFile, Linkage, Package, PeFile
 from binary_checks.model.requires_dist import read_requirement
 
 
@@ -29,14 +29,16 @@ def _speaks_of_cuda(package: Package, linkage: Linkage) -> bool:
     needed = {edge.needed for edge in (*linkage.edges, *linkage.edges_beside)}
     if any(is_cuda_library(name) or is_driver_library(name) for name in needed):
         return True
-    return isinstance(package, Distribution) and any(_claims(package))
+    return any(_claims(package))
 
 
-def _claims(wheel: Distribution) -> Iterator[bool]:
-    yield cuda_of_name(wheel.name) is not None or bool(cuda_of_label(wheel.version))
-    yield is_for_cpu(wheel)
+def _claims(package: Package) -> Iterator[bool]:
+    yield cuda_of_name(package.name) is not None or bool(cuda_of_label(package.claims.variant))
+    yield is_for_cpu(package)
     # Nearly none is NVIDIA's, and the grammar takes its time.
-    told = [text for text in wheel.requires_dist if "cu" in text.lower() or "nv" in text.lower()]
+    told = [
+        text for text in package.claims.requirements if "cu" in text.lower() or "nv" in text.lower()
+    ]
     for requirement in map(read_requirement, told):
         if requirement is not None and "extra" not in str(requirement.marker):
             yield bool(cuda_of_requirement(requirement))

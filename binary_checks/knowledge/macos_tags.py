@@ -1,10 +1,11 @@
-"""Reads out of platform tags which macOS a wheel claims to run on, for each architecture."""
+"""Which macOS is claimed for each architecture, and what its platform tags mean."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+from binary_checks.model import SystemClaim
 
 _ARCHITECTURES = {
     "x86_64": ("x86_64",),
@@ -44,7 +45,6 @@ class MacTag:
         return self.version <= _LAST_BEFORE and self.architectures != ("aarch64",)
 
 
-@functools.lru_cache(maxsize=256)  # the tags of a wheel are asked about for each object of it
 def parse_mac_tag(platform: str) -> MacTag | None:
     """Take a platform tag apart; None where it is no tag of macOS that anybody has defined."""
     system, _, rest = platform.partition("_")
@@ -59,16 +59,18 @@ def parse_mac_tag(platform: str) -> MacTag | None:
     return MacTag(platform=platform, version=version, architectures=_ARCHITECTURES[processor])
 
 
-def lowest_claims(platforms: Iterable[str]) -> dict[str, tuple[tuple[int, int], str]]:
-    """The oldest macOS that the tags claim for each architecture, and the tag that does.
+def lowest_claims(systems: Iterable[SystemClaim]) -> dict[str, tuple[tuple[int, int], str]]:
+    """The oldest macOS that is claimed for each architecture, and the claim's name.
 
     Every tag of a compressed set is a claim. No system for arm64 is older than macOS 11.
     """
     claims: dict[str, tuple[tuple[int, int], str]] = {}
-    for tag in filter(None, map(parse_mac_tag, platforms)):
-        for architecture in tag.architectures:
+    for system in systems:
+        if system.system != "macos" or system.minimum is None:
+            continue
+        for architecture in system.architectures:
             floor = _FIRST_WITH_ARM64 if architecture == "aarch64" else (0, 0)
-            claim = max(_modern(tag.version), floor), tag.platform
+            claim = max(_modern(system.minimum), floor), system.name
             claims[architecture] = min(claim, claims.get(architecture, claim))
     return claims
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from binary_checks.model import Distribution
+from binary_checks.model import Package
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -101,9 +101,9 @@ def cuda_of_name(distribution: str) -> int | None:
     return int(match["major"]) if match else None
 
 
-def cuda_of_label(version: str) -> str:
-    """CUDA's version in a local version label, "12.6" of ``2.8.0+cu126``; "" without one."""
-    match = re.search(_LABEL, version.partition("+")[2])
+def cuda_of_label(label: str) -> str:
+    """CUDA's version in a local version label or variant: "12.6" of ``cu126``; "" without one."""
+    match = re.search(_LABEL, label)
     return ".".join(filter(None, match.groups())) if match else ""
 
 
@@ -121,10 +121,10 @@ def cuda_of_requirement(requirement: Requirement) -> str:
     return str(major or "")
 
 
-def is_for_cpu(wheel: Distribution) -> bool:
-    """Whether its name or its local version label says that it does without a GPU."""
-    label = wheel.version.partition("+")[2]
-    return "cpu" in label.split(".") or wheel.name.lower().replace("_", "-").endswith("-cpu")
+def is_for_cpu(package: Package) -> bool:
+    """Whether its name or its variant says that it does without a GPU."""
+    label, name = package.claims.variant, package.name.lower().replace("_", "-")
+    return "cpu" in label.split(".") or name.endswith("-cpu")
 
 
 def is_driver_soname(soname: str) -> bool:

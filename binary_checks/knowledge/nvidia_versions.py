@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from packaging.utils import canonicalize_name
 
-from binary_checks.model import Distribution, LibraryVersions
+from binary_checks.model import LibraryVersions, Package
 from binary_checks.model.requires_dist import read_requirement
 
 
@@ -19,10 +19,10 @@ def find_untold(known: tuple[LibraryVersions, ...], asked: Mapping[str, str]) ->
             yield f"{name}: the package does not say what it was built with"
 
 
-def find_pins(package: Distribution) -> dict[str, str]:
+def find_pins(package: Package) -> dict[str, str]:
     """Find the exact versions of NVIDIA's distributions that it requires, by library."""
     found = {}
-    for requirement in map(read_requirement, package.requires_dist):
+    for requirement in map(read_requirement, package.claims.requirements):
         if requirement is None:
             continue
         prefix, _, rest = canonicalize_name(requirement.name).partition("-")

@@ -5,14 +5,11 @@ from __future__ import annotations
 import functools
 import re
 
-from packaging.tags import Tag
-
-from binary_checks.model import PeFile
+from binary_checks.model import PeFile, PythonClaim
 from binary_checks.model.extensions import ExtensionName, is_extension, parse_extension_name
 
 _PYTHON = r"(?:lib)?python[23]\.?\d*t?(?:_d)?\.dll|libpypy\d\.\d+-c\.dll"
 _STABLE = ("python3.dll", "python3t.dll")
-_INTERPRETER = r"(?P<name>cp|pp)(?P<major>\d)(?P<minor>\d*)"
 
 
 @functools.lru_cache(maxsize=4096)  # the objects of a package need the same few
@@ -26,23 +23,23 @@ def is_of_one_version(name: str) -> bool:
     return is_python_dll(name) and name.lower() not in _STABLE
 
 
-def are_for_any_python(tags: tuple[Tag, ...]) -> bool:
-    """Whether the tags promise every Python of a major version (``py3-none``)."""
-    return all(tag.interpreter.startswith("py") for tag in tags)
+def are_for_any_python(pythons: tuple[PythonClaim, ...]) -> bool:
+    """Whether every Python of a major version is claimed (``py3-none``)."""
+    return bool(pythons) and all(not each.implementation for each in pythons)
 
 
-def acceptable_dlls(library: PeFile, tags: tuple[Tag, ...]) -> tuple[str, ...]:
+def acceptable_dlls(library: PeFile, pythons: tuple[PythonClaim, ...]) -> tuple[str, ...]:
     """The interpreter DLLs that an object may need; () where nothing is promised.
 
-    The file name's own word counts more than the tags: a wheel may hold modules for several
-    Pythons. A wheel for every Python 3 promises something of extension modules only.
+    The file name's own word counts more than the claims: a package may hold modules for several
+    Pythons. One for every Python 3 promises something of extension modules only.
     """
     name = parse_extension_name(library.path)
     if name is not None and name.version is not None:
         return _of_name(name)
-    if are_for_any_python(tags):
+    if are_for_any_python(pythons):
         return ("python3.dll",) if is_extension(library) else ()
-    accepted = [_of_tag(tag) for tag in tags]
+    accepted = [_of_claim(each) for each in pythons]
     return tuple(dict.fromkeys(sum(accepted, ()))) if all(accepted) else ()
 
 
@@ -54,18 +51,19 @@ def _of_name(name: ExtensionName) -> tuple[str, ...]:
     return (f"libpypy{major}.{minor}-c.dll",) if name.implementation == "pypy" else ()
 
 
-def _of_tag(tag: Tag) -> tuple[str, ...]:
-    if tag.abi == "abi3":
+def _of_claim(claim: PythonClaim) -> tuple[str, ...]:
+    if claim.abi == "abi3":
         return ("python3.dll",)
-    if tag.abi == "abi3t":
+    if claim.abi == "abi3t":
         return ("python3t.dll",)
-    parsed = re.fullmatch(_INTERPRETER, tag.interpreter)
-    if parsed is None or not parsed["minor"]:
+    if claim.version is None:
         return ()
-    if parsed["name"] == "pp":
-        return (f"libpypy{parsed['major']}.{parsed['minor']}-c.dll",)
-    free_threaded = tag.abi.startswith("cp") and tag.abi.endswith("t")
-    return _of_cpython(parsed["major"], parsed["minor"], "t" if free_threaded else "")
+    major, minor = map(str, claim.version)
+    if claim.implementation == "pypy":
+        return (f"libpypy{major}.{minor}-c.dll",)
+    if claim.implementation == "cpython":
+        return _of_cpython(major, minor, "t" if claim.free_threaded else "")
+    return ()
 
 
 def _of_cpython(major: str, minor: str, flags: str) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from binary_checks.loaders.file_layout import Layout
+from binary_checks.loaders.file_layout import FileLayout
 from binary_checks.loaders.image import Image, load
 from binary_checks.loaders.loader import Loader
 from binary_checks.loaders.lookups import Lookups, find_own_python_symbols
@@ -27,8 +27,8 @@ def simulate(
 ) -> Linkage:
     """Load every root of the package into a process of its own, and look everything up.
 
-    ``others`` are packages installed beside it; ``requirements`` the package's Requires-Dist, as
-    it spells them; of ``others`` those are left out whose version it excludes. With
+    ``others`` are packages installed beside it; ``requirements`` those that the package
+    claims, as it spells them; of ``others`` those are left out whose version it excludes. With
     ``requirements_given`` nothing else is expected to be there at run time.
     """
     beside = sort_out(requirements, others, target)
@@ -64,7 +64,7 @@ class _Simulation:
     """What one system's loader made of a layout, for each architecture that is promised."""
 
     format: Format
-    layout: Layout[Any]
+    layout: FileLayout[Any]
     loadings: tuple[Loadings[Any], ...]
     lookups: Lookups
     strays: tuple[Image[Any], ...] = ()  # of others' objects that are there only if loaded before
@@ -152,7 +152,7 @@ def _load_strays(images: Iterable[Image[Any]], loader: Loader[Any]) -> tuple[Ima
     return tuple(load(item, loader) for item in found if item is not None)
 
 
-def _merge(images: Iterable[Image[Any]], layout: Layout[Any], *, own: bool) -> tuple[Edge, ...]:
+def _merge(images: Iterable[Image[Any]], layout: FileLayout[Any], *, own: bool) -> tuple[Edge, ...]:
     """One edge for each need of each object of the package: where processes differ, the worst.
 
     Or of each object that is not its own.

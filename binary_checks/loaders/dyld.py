@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from binary_checks.loaders.file_layout import Conventions, Layout
+from binary_checks.loaders.file_layout import Conventions, FileLayout
 from binary_checks.loaders.loader import Directory, End
 from binary_checks.loaders.searches import Searches
 from binary_checks.model import Kind, MachOFile, Package, Rule, TargetSystem
@@ -31,7 +31,7 @@ class Dyld:
     """
 
     def __init__(self, package: Package, others: tuple[Package, ...], target: TargetSystem) -> None:
-        self.layout = Layout(
+        self.layout = FileLayout(
             package, others, kind=MachOFile, conventions=Conventions(name=leaf_name)
         )
         self.target = target

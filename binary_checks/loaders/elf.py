@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Protocol
 
-from binary_checks.loaders.file_layout import Layout
+from binary_checks.loaders.file_layout import FileLayout
 from binary_checks.loaders.loader import Directory, End
 from binary_checks.loaders.searches import Searches
 from binary_checks.model import ElfFile, Package, Rule, TargetSystem
@@ -54,7 +54,7 @@ class ElfLoader:
         target: TargetSystem,
         rules: LoaderRules,
     ) -> None:
-        self.layout = Layout(package, others, kind=ElfFile)
+        self.layout = FileLayout(package, others, kind=ElfFile)
         self.target, self.rules = target, rules
         self.searches = Searches(self)
 

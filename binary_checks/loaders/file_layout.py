@@ -35,7 +35,7 @@ class Conventions(Generic[ObjectT]):
     """Whether an object may be loaded into a process of an architecture."""
 
 
-class Layout(Generic[ObjectT]):
+class FileLayout(Generic[ObjectT]):
     """One site-packages with several packages in it; the first is the one that is judged.
 
     Only objects of one format are in it.

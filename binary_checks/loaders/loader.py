@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from binary_checks.loaders.file_layout import Layout
+from binary_checks.loaders.file_layout import FileLayout
 from binary_checks.model import ElfFile, ObjectFile, Rule, TargetSystem
 from binary_checks.model.search_path import expand
 
@@ -46,7 +46,7 @@ class Loader(Protocol[ObjectT]):
     """How one system's loader names, finds and keeps what it loads."""
 
     @property
-    def layout(self) -> Layout[ObjectT]:
+    def layout(self) -> FileLayout[ObjectT]:
         """Where everything lies."""
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from binary_checks.loaders.file_layout import Layout
+from binary_checks.loaders.file_layout import FileLayout
 from binary_checks.loaders.image import Image
 from binary_checks.loaders.loader import ObjectT
 from binary_checks.model import UnexploredSymbols, UnresolvedSymbol
@@ -21,7 +21,7 @@ class Lookups:
 
 
 def find_own_python_symbols(
-    images: Iterable[Image[ObjectT]], layout: Layout[ObjectT]
+    images: Iterable[Image[ObjectT]], layout: FileLayout[ObjectT]
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """By object the symbols of the C API's shape that something loaded with it defines.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from binary_checks.model import Distribution, Package, TargetSystem
+from binary_checks.model import Package, TargetSystem
 from binary_checks.model.requires_dist import applicable, names_required
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ class Beside:
 def sort_out(
     requirements: Iterable[str], others: Iterable[Package], target: TargetSystem
 ) -> Beside:
-    """Hold the packages given against the Requires-Dist that apply on the target, without extras.
+    """Hold the packages given against the requirements that apply on the target, without extras.
 
-    An installer would never put a version beside the package that its Requires-Dist excludes: such
+    An installer would never put a version beside the package that its requirements exclude: such
     a one is left out, and told of unless another one of that name fits. What those given require
     in turn is required too: torch's libraries of CUDA come with what cuda-toolkit requires.
     """
@@ -71,9 +71,9 @@ def find_required(
     queue = list(wanted)
     for name in queue:
         package = given.get(name)
-        if not isinstance(package, Distribution):
+        if package is None:
             continue
-        for item in applicable(package.requires_dist, target, sorted(asked[name])):
+        for item in applicable(package.claims.requirements, target, sorted(asked[name])):
             other, extras = canonicalize_name(item.name), _extras([item])
             if item not in wanted.setdefault(other, []):
                 wanted[other].append(item)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from binary_checks.loaders.elf import ElfLoader
-from binary_checks.loaders.file_layout import Layout
+from binary_checks.loaders.file_layout import FileLayout
 from binary_checks.loaders.image import Image
 from binary_checks.loaders.lookups import Lookups, is_pythons
 from binary_checks.loaders.scope import Scope, SystemSymbols, mismatched, strong
@@ -113,7 +113,7 @@ def _out_of_sight(names: frozenset[str], scope: Scope) -> tuple[frozenset[str], 
 
 
 def _describe(
-    library: ElfFile, names: Iterable[str], scope: Scope, layout: Layout[ElfFile]
+    library: ElfFile, names: Iterable[str], scope: Scope, layout: FileLayout[ElfFile]
 ) -> Iterator[UnresolvedSymbol]:
     root = scope.image.root.path
     for name in sorted(names):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from binary_checks.loaders.file_layout import Layout
+from binary_checks.loaders.file_layout import FileLayout
 from binary_checks.loaders.image import Image
 from binary_checks.loaders.searches import Answers
 from binary_checks.model import Edge, ElfFile, MissingVersion, NeededVersion, TargetSystem
 
 
 def find_missing_versions(
-    images: Iterable[Image[ElfFile]], layout: Layout[ElfFile], target: TargetSystem
+    images: Iterable[Image[ElfFile]], layout: FileLayout[ElfFile], target: TargetSystem
 ) -> tuple[MissingVersion, ...]:
     """Every needed version node, weak ones apart, that its library lacks in some process."""
     found: dict[tuple[str, str, str], MissingVersion] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from binary_checks.loaders.file_layout import Conventions, Layout
+from binary_checks.loaders.file_layout import Conventions, FileLayout
 from binary_checks.loaders.loader import Directory, End
 from binary_checks.loaders.searches import Searches
 from binary_checks.model import Kind, Package, PeFile, Rule, TargetSystem
@@ -25,7 +25,7 @@ class WindowsLoader:
     """Windows's loader over one layout."""
 
     def __init__(self, package: Package, others: tuple[Package, ...], target: TargetSystem) -> None:
-        self.layout = Layout(
+        self.layout = FileLayout(
             package,
             others,
             kind=PeFile,

@@ -1,5 +1,6 @@
 """The facts: frozen values that readers and probes gather and checks judge. No I/O."""
 
+from binary_checks.model.claims import ANY_SYSTEM, Claims, PythonClaim, SystemClaim
 from binary_checks.model.device import (
     DeviceCode,
     DeviceContainers,
@@ -17,6 +18,7 @@ from binary_checks.model.gpu import (
     LibraryVersions,
     Measurement,
 )
+from binary_checks.model.layout import Layout
 from binary_checks.model.linkage import (
     Edge,
     Linkage,
@@ -69,8 +71,10 @@ from binary_checks.model.symbol_tables import (
 from binary_checks.model.system import Interpreter, Policy, SystemLibrary, TargetSystem
 
 __all__ = [
+    "ANY_SYSTEM",
     "NO_SYMBOLS",
     "Answer",
+    "Claims",
     "CondaPackage",
     "CudaReport",
     "Dependency",
@@ -94,6 +98,7 @@ __all__ = [
     "InstalledPackage",
     "Interpreter",
     "Kind",
+    "Layout",
     "LibraryVersions",
     "LibtorchArchive",
     "Linkage",
@@ -113,6 +118,7 @@ __all__ = [
     "Policy",
     "ProbeReport",
     "Problem",
+    "PythonClaim",
     "RecordRow",
     "Rule",
     "StaticArchive",
@@ -120,6 +126,7 @@ __all__ = [
     "Symbol",
     "SymbolTable",
     "Symbols",
+    "SystemClaim",
     "SystemLibrary",
     "TargetSystem",
     "UnexploredSymbols",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 from packaging.tags import Tag
 
+from binary_checks.model.claims import Claims
+from binary_checks.model.layout import Layout
 from binary_checks.model.objects import MalformedObject, ObjectFile, UnreadObject
 
 _Object = TypeVar("_Object", bound=ObjectFile)
@@ -47,6 +49,8 @@ class Package:
     name: str = ""
     version: str = ""
     size: int = 0  # of the file, bytes
+    layout: Layout = field(default_factory=Layout)  # of the prefix that it is installed in
+    claims: Claims = field(default_factory=Claims)
     members: tuple[Member, ...] = ()
     objects: tuple[ObjectFile, ...] = ()
     malformed: tuple[MalformedObject, ...] = ()

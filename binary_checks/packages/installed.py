@@ -13,6 +13,7 @@ from packaging.tags import Tag, parse_tag
 from packaging.utils import canonicalize_name
 
 from binary_checks.errors import PackageError
+from binary_checks.knowledge.tag_claims import read_claims
 from binary_checks.model import InstalledPackage, RecordRow, hash_record, is_installers
 from binary_checks.model.objects import MalformedObject, ObjectFile, UnreadObject
 from binary_checks.model.protocols import ObjectReader
@@ -179,6 +180,7 @@ def _open(
         malformed=_pick(found, MalformedObject),
         unread=_pick(found, UnreadObject),
         archive_faults=(*metadata_faults, *wheel_faults, *point_faults, *record.faults),
+        claims=read_claims(tags, version=stated.get("version", ""), metadata=metadata),
         dll_directories=loading.dll_directories,
         loading_code=loading.loading_code,
         preloaded=loading.preloaded,

@@ -12,6 +12,7 @@ from packaging.tags import Tag
 from packaging.utils import parse_wheel_filename
 
 from binary_checks.errors import PackageError
+from binary_checks.knowledge.tag_claims import read_claims
 from binary_checks.model.objects import MalformedObject, ObjectFile, UnreadObject
 from binary_checks.model.packages import Member, RecordRow, Wheel
 from binary_checks.model.protocols import ObjectReader
@@ -70,6 +71,7 @@ def open_package(path: Path, reader: ObjectReader, progress: Progress | None = N
         name=name,
         version=version,
         size=size,
+        claims=read_claims(tags, version=version, metadata=texts.metadata),
         members=tuple(_add_faults(reading.member, texts.faults) for reading in readings),
         objects=_pick(found, ObjectFile),
         malformed=_pick(found, MalformedObject),

@@ -1,50 +1,37 @@
-"""Turns the Linux tags of a wheel into the system that they promise to run on."""
+"""Turns a claim of Linux into the system that it promises."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
-
-from packaging.tags import Tag
 
 from binary_checks.errors import Unavailable
 from binary_checks.model import Policy, SystemLibrary, TargetSystem
+from binary_checks.model.claims import Claims, SystemClaim
+from binary_checks.systems.claimed_python import interpreter_of, spell_interpreter
 from binary_checks.systems.library_exports import system_library
-from binary_checks.systems.policies import policies, policy_for
-from binary_checks.systems.python_tags import interpreter_of, spell_interpreter
-
-_LINUX = re.compile(
-    r"(?:(?P<libc>many|musl)linux(?:\d+|_(?P<major>\d+)_(?P<minor>\d+))|linux)_(?P<architecture>\w+)"
-)
+from binary_checks.systems.policies import policies
 
 
-def is_linux(platform: str) -> bool:
-    """Whether a platform tag names a Linux system."""
-    return _LINUX.fullmatch(platform) is not None
-
-
-def linux_target(tags: tuple[Tag, ...], extra_libraries: frozenset[str]) -> TargetSystem:
-    """The least that the Linux tags of a set claim to run on.
+def linux_target(claims: Claims, extra_libraries: frozenset[str]) -> TargetSystem:
+    """The least that the claims of Linux promise.
 
     Where they name several libcs or architectures one of them is the target, glibc before musl,
-    and the tags of the others are ``unjudged``; foreign-libc alone judges every musllinux tag. A
-    plain ``linux_<arch>`` promises nothing: no policy, and the libraries of the newest one, since
-    its users are those who built it. Raises Unavailable for an architecture without data.
+    and the others are ``unjudged``; foreign-libc alone judges every claim of musl. One without a
+    minimum (``linux_x86_64``) promises nothing: no policy, and the libraries of the newest one,
+    since its users are those who built it. Raises Unavailable for an architecture without data.
     """
-    platforms = sorted({tag.platform for tag in tags})
-    systems = {name: match for name in platforms if (match := _LINUX.fullmatch(name))}
-    lowest = min(systems, key=lambda name: (_precedence(systems[name]), _age(name)))
-    match = systems[lowest]
-    libc, architecture = _libc(match), match["architecture"]
-    same = {n for n, m in systems.items() if (_libc(m), m["architecture"]) == (libc, architecture)}
+    systems = [each for each in claims.systems if each.system == "linux" and each.architectures]
+    lowest = min(systems, key=lambda claim: (_precedence(claim), _age(claim)))
+    libc, architecture = _libc_and_architecture(lowest)
+    same = {item.name for item in systems if _libc_and_architecture(item) == (libc, architecture)}
     known = policies(libc, architecture)
     if not known:
-        raise Unavailable(f"there are no data of what {lowest} promises")
-    policy = policy_for(lowest) or _nearest(known, match)
+        raise Unavailable(f"there are no data of what {lowest.name} promises")
+    policy = _nearest(known, lowest.minimum)
     assumed = policy or known[-1]
-    python = interpreter_of(tags)
+    python = interpreter_of(claims.pythons)
     return TargetSystem(
-        name=", ".join(filter(None, (lowest, spell_interpreter(python)))),
+        name=", ".join(filter(None, (lowest.name, spell_interpreter(python)))),
         libc=libc,
         architectures=(architecture,),
         policy=policy,
@@ -52,44 +39,32 @@ def linux_target(tags: tuple[Tag, ...], extra_libraries: frozenset[str]) -> Targ
         libraries=assumed.libraries | extra_libraries,
         interpreter=python,
         library_data=_LibraryData(assumed),
-        unjudged=tuple(name for name in platforms if name not in same),
+        unjudged=tuple(item.name for item in claims.systems if item.name not in same),
     )
 
 
-def _precedence(match: re.Match[str]) -> tuple[bool, bool]:
+def _precedence(claim: SystemClaim) -> tuple[bool, bool]:
     """Order the systems of one set: what promises something, then what we know best."""
-    return match["libc"] is None, _libc(match) != "glibc"
+    return not claim.libc, claim.libc == "musl"
 
 
-def _libc(match: re.Match[str]) -> str:
-    return "musl" if match["libc"] == "musl" else "glibc"
+def _libc_and_architecture(claim: SystemClaim) -> tuple[str, str]:
+    return claim.libc or "glibc", claim.architectures[0]
 
 
-def _age(platform: str) -> tuple[int, int, str]:
-    """Order platform tags from the one that claims most users to the one that claims fewest."""
-    policy = policy_for(platform)
-    if policy is not None:
-        return (*policy.minimum, platform)
-    match = _LINUX.fullmatch(platform)
-    if match is None or match["major"] is None:
-        return 99, 0, platform
-    return int(match["major"]), int(match["minor"]), platform
+def _age(claim: SystemClaim) -> tuple[int, int, str]:
+    """Order claims from the one that promises most users to the one that promises fewest."""
+    return (*(claim.minimum or (99, 0)), claim.name)
 
 
-def _nearest(known: Iterable[Policy], match: re.Match[str]) -> Policy | None:
-    """The newest policy no newer than the tag: for manylinux_2_29 what manylinux_2_28 allows.
+def _nearest(known: Iterable[Policy], minimum: tuple[int, int] | None) -> Policy | None:
+    """The newest policy no newer than the claim: for glibc 2.29 what manylinux_2_28 allows.
 
-    The policies were written for the releases of distributions; a tag between two of them promises
-    at least the older. One older than all of them has none.
+    The policies were written for the releases of distributions; a claim between two of them
+    promises at least the older. One older than all of them has none.
     """
-    if match["major"] is None:
-        return None
-    version = (int(match["major"]), int(match["minor"]))
-    return max(
-        (policy for policy in known if policy.minimum <= version),
-        key=lambda policy: policy.minimum,
-        default=None,
-    )
+    fitting = (policy for policy in known if minimum is not None and policy.minimum <= minimum)
+    return max(fitting, key=lambda policy: policy.minimum, default=None)
 
 
 class _LibraryData(Mapping[str, SystemLibrary]):

@@ -1,63 +1,49 @@
-"""Turns the macOS tags of a wheel into the system that they promise to run on."""
+"""Turns a claim of macOS into the system that it promises."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
-from packaging.tags import Tag
-
 from binary_checks.model import SystemLibrary, TargetSystem
+from binary_checks.model.claims import Claims, SystemClaim
+from binary_checks.systems.claimed_python import interpreter_of, spell_interpreter
 from binary_checks.systems.macos_libraries import macos_exports, macos_libraries, partly_there
-from binary_checks.systems.python_tags import interpreter_of, spell_interpreter
 
-_MACOS = re.compile(r"macosx_(?P<major>\d+)_(?P<minor>\d+)_(?P<architecture>\w+)")
-_ARCHITECTURES = {
-    "x86_64": ("x86_64",),
-    "arm64": ("aarch64",),
-    "universal2": ("x86_64", "aarch64"),
-    "intel": ("x86_64",),  # and i686, which no macOS since 10.15 runs
-    "universal": ("x86_64",),
-    "fat3": ("x86_64",),
-    "fat64": ("x86_64",),
-}
+_SIMULATED = ("x86_64", "aarch64")  # no macOS since 10.15 runs i686, none since 10.7 ppc
 _FIRST_ON_ARM = (11, 0)
+_OLDEST = (10, 9)  # of which there are data: what a claim without a version promises
 _ANY = frozenset({""})
 
 
-def is_macos(platform: str) -> bool:
-    """Whether a platform tag names a macOS whose loader can be simulated."""
-    match = _MACOS.fullmatch(platform)
-    return match is not None and match["architecture"] in _ARCHITECTURES
-
-
-def macos_target(
-    tags: tuple[Tag, ...], extra_libraries: frozenset[str] = frozenset()
-) -> TargetSystem:
-    """The oldest macOS that the tags claim, on every architecture that they claim."""
-    platforms = sorted({tag.platform for tag in tags})
-    claims = {name: match for name in platforms if is_macos(name) and (match := _MACOS.match(name))}
-    lowest = min(claims, key=lambda name: (_version(claims[name]), name))
-    minimum = _version(claims[lowest])
-    several = [_ARCHITECTURES[match["architecture"]] for match in claims.values()]
-    python = interpreter_of(tags, "macos")
+def macos_target(claims: Claims, extra_libraries: frozenset[str] = frozenset()) -> TargetSystem:
+    """The oldest macOS that is claimed, on every architecture that is claimed."""
+    systems = [each for each in claims.systems if each.system == "macos" and _architectures(each)]
+    lowest = min(systems, key=lambda claim: (_version(claim), claim.name))
+    minimum = _version(lowest)
+    architectures = dict.fromkeys(name for each in systems for name in _architectures(each))
+    judged = {claim.name for claim in systems}
+    python = interpreter_of(claims.pythons, "macos")
     return TargetSystem(
-        name=", ".join(filter(None, (lowest, spell_interpreter(python)))),
+        name=", ".join(filter(None, (lowest.name, spell_interpreter(python)))),
         system="macos",
         libc="",
-        architectures=tuple(dict.fromkeys(name for each in several for name in each)),
+        architectures=tuple(architectures),
         minimum_os=minimum,
         libraries=macos_libraries(minimum) | extra_libraries,
         partly=partly_there(minimum),
         interpreter=python,
         library_data=_LibraryData(minimum),
-        unjudged=tuple(name for name in platforms if name not in claims),
+        unjudged=tuple(item.name for item in claims.systems if item.name not in judged),
     )
 
 
-def _version(match: re.Match[str]) -> tuple[int, int]:
-    version = (int(match["major"]), int(match["minor"]))
-    return max(version, _FIRST_ON_ARM) if match["architecture"] == "arm64" else version
+def _architectures(claim: SystemClaim) -> tuple[str, ...]:
+    return tuple(name for name in claim.architectures if name in _SIMULATED)
+
+
+def _version(claim: SystemClaim) -> tuple[int, int]:
+    version = claim.minimum or _OLDEST
+    return max(version, _FIRST_ON_ARM) if claim.architectures == ("aarch64",) else version
 
 
 class _LibraryData(Mapping[str, SystemLibrary]):

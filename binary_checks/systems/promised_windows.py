@@ -1,13 +1,12 @@
-"""Turns the Windows tags of a wheel into the system that they promise to run on."""
+"""Turns a claim of Windows into the system that it promises."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from packaging.tags import Tag
-
 from binary_checks.model import SystemLibrary, TargetSystem
-from binary_checks.systems.python_tags import interpreter_of, spell_interpreter
+from binary_checks.model.claims import Claims
+from binary_checks.systems.claimed_python import interpreter_of, spell_interpreter
 from binary_checks.systems.windows_libraries import (
     api_sets,
     windows_libraries,
@@ -15,29 +14,29 @@ from binary_checks.systems.windows_libraries import (
     windows_library,
 )
 
-_ARCHITECTURES = {"win_amd64": "x86_64", "win32": "i686", "win_arm64": "aarch64"}
-
-
-def is_windows(platform: str) -> bool:
-    """Whether a platform tag names a Windows."""
-    return platform in _ARCHITECTURES
+_ARCHITECTURES = ("x86_64", "i686", "aarch64")
 
 
 def windows_target(
-    tags: tuple[Tag, ...],
+    claims: Claims,
     extra_libraries: frozenset[str] = frozenset(),
     dll_directories: tuple[str, ...] = (),
 ) -> TargetSystem:
-    """A clean Windows of the tag's architecture, with the Python of the tag.
+    """A clean Windows of the claimed architecture, with the Python that is claimed.
 
-    Of a set for several architectures x86_64 is judged, and the others are ``unjudged``.
+    Of claims for several architectures x86_64 is judged, and the others are ``unjudged``.
     """
-    platforms = sorted({tag.platform for tag in tags})
-    platform = next(name for name in _ARCHITECTURES if name in platforms)
-    architecture = _ARCHITECTURES[platform]
-    python = interpreter_of(tags, "windows", architecture)
+    by_architecture = {
+        name: claim
+        for claim in claims.systems
+        if claim.system == "windows"
+        for name in claim.architectures
+    }
+    architecture = next(name for name in _ARCHITECTURES if name in by_architecture)
+    judged = by_architecture[architecture]
+    python = interpreter_of(claims.pythons, "windows", architecture)
     return TargetSystem(
-        name=", ".join(filter(None, (platform, spell_interpreter(python)))),
+        name=", ".join(filter(None, (judged.name, spell_interpreter(python)))),
         system="windows",
         libc="",
         architectures=(architecture,),
@@ -48,7 +47,7 @@ def windows_target(
         interpreter=python,
         library_data=_LibraryData(architecture),
         dll_directories=dll_directories,
-        unjudged=tuple(name for name in platforms if name != platform),
+        unjudged=tuple(item.name for item in claims.systems if item is not judged),
     )
 
 

@@ -17,6 +17,7 @@ from binary_checks.checks.linkage.needed_libraries import (
 )
 from binary_checks.checks.symbols import missing_version, undefined_symbol
 from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.tag_claims import read_claims
 from binary_checks.model import (
     Finding,
     Format,
@@ -80,5 +81,7 @@ def test_a_tag_that_the_target_does_not_stand_for_is_not_judged(check: Check) ->
 
 
 def test_what_a_set_of_tags_leaves_unjudged_is_told_by_the_simulation() -> None:
-    on = target_for(parse_tag("cp311-cp311-manylinux2014_x86_64.musllinux_1_2_x86_64"), frozenset())
+    on = target_for(
+        read_claims(parse_tag("cp311-cp311-manylinux2014_x86_64.musllinux_1_2_x86_64")), frozenset()
+    )
     assert link(on=on).unjudged == ("musllinux_1_2_x86_64",)

@@ -17,7 +17,7 @@ from fixtures.values import wheel
 def describe(tags: str, **headers: str) -> Any:
     metadata = tuple((name.replace("_", "-"), value) for name, value in headers.items())
     subject = wheel(f"demo-1.0-{tags}.whl", metadata=metadata)
-    return describe_python(subject, target_for(subject.tags, frozenset()))
+    return describe_python(subject, target_for(subject.claims, frozenset()))
 
 
 def test_a_linux_takes_its_own_wheels_first_and_those_of_newer_ones_last() -> None:

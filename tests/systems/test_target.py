@@ -4,12 +4,13 @@ import pytest
 from packaging.tags import parse_tag
 
 from binary_checks.errors import NotApplicable, Unavailable
+from binary_checks.knowledge.tag_claims import read_claims
 from binary_checks.model import TargetSystem
 from binary_checks.systems import target_for
 
 
 def target(tags: str, *extra: str) -> TargetSystem:
-    return target_for(parse_tag(tags), frozenset(extra))
+    return target_for(read_claims(parse_tag(tags)), frozenset(extra))
 
 
 def test_the_lowest_of_a_compressed_set_is_the_claim() -> None:

@@ -18,7 +18,7 @@ from binary_checks.knowledge.nvidia_names import (
     is_for_cpu,
 )
 from binary_checks.knowledge.unloaded_objects import find_unloaded
-from binary_checks.model import Edge, Finding, Linkage, Problem, TargetSystem, Wheel
+from binary_checks.model import Edge, Finding, Linkage, Package, Problem, TargetSystem
 from binary_checks.model.requires_dist import applicable
 
 Claims = Mapping[str, str]
@@ -26,7 +26,9 @@ Claims = Mapping[str, str]
 
 
 @check
-def cuda_versions_differ(wheel: Wheel, linkage: Linkage, target: TargetSystem) -> Iterator[Finding]:
+def cuda_versions_differ(
+    package: Package, linkage: Linkage, target: TargetSystem
+) -> Iterator[Finding]:
     """The package speaks of more than one CUDA.
 
     Of its name (``-cu12``), its version label (``+cu126``), the wheels of NVIDIA's that it requires
@@ -38,9 +40,9 @@ def cuda_versions_differ(wheel: Wheel, linkage: Linkage, target: TargetSystem) -
     requirement of the other version installs gigabytes that nothing loads, and not what is needed.
     Fix: build everything against one toolkit, and derive label and requirements from it.
     """
-    demand_cuda(wheel, linkage)
-    yield from find_unloaded(linkage, wheel)
-    claims = dict(_find_claims(wheel, target))
+    demand_cuda(package, linkage)
+    yield from find_unloaded(linkage, package)
+    claims = dict(_find_claims(package, target))
     told = [edge for edge in linkage.edges if cuda_of_library(edge.needed)]
     if not (claims or told):
         raise NotApplicable("nothing in it says of which CUDA it is")
@@ -50,12 +52,12 @@ def cuda_versions_differ(wheel: Wheel, linkage: Linkage, target: TargetSystem) -
         yield from _compare_within(loading)
 
 
-def _find_claims(wheel: Wheel, target: TargetSystem) -> Iterator[tuple[str, str]]:
-    if label := cuda_of_label(wheel.version):
-        yield f"the version label +{wheel.version.partition('+')[2]}", label
-    if (major := cuda_of_name(wheel.name)) is not None:
-        yield f"the name {wheel.name}", str(major)
-    for requirement in applicable(wheel.requires_dist, target):
+def _find_claims(package: Package, target: TargetSystem) -> Iterator[tuple[str, str]]:
+    if label := cuda_of_label(package.claims.variant):
+        yield f"the version label +{package.claims.variant}", label
+    if (major := cuda_of_name(package.name)) is not None:
+        yield f"the name {package.name}", str(major)
+    for requirement in applicable(package.claims.requirements, target):
         if version := cuda_of_requirement(requirement):
             yield f"the requirement {requirement.name}{requirement.specifier}", version
 
@@ -113,7 +115,9 @@ def _compare_within(loading: Loading) -> Iterator[Problem]:
 
 
 @check
-def cuda_in_cpu_build(wheel: Wheel, linkage: Linkage, target: TargetSystem) -> Iterator[Finding]:
+def cuda_in_cpu_build(
+    package: Package, linkage: Linkage, target: TargetSystem
+) -> Iterator[Finding]:
     """A package for the CPU needs CUDA.
 
     It calls itself so by its name (``-cpu``) or its version label (``+cpu``).
@@ -123,13 +127,13 @@ def cuda_in_cpu_build(wheel: Wheel, linkage: Linkage, target: TargetSystem) -> I
     Fix: build without CUDA (``USE_CUDA=0``), from a clean build folder, and take NVIDIA's wheels
     out of the requirements.
     """
-    if not is_for_cpu(wheel):
+    if not is_for_cpu(package):
         raise NotApplicable("neither its name nor its version label says that it is for the CPU")
-    yield from find_unloaded(linkage, wheel)
+    yield from find_unloaded(linkage, package)
     for edge in linkage.edges:
         if is_cuda_library(edge.needed) or is_driver_library(edge.needed):
             sentence = f"needs {edge.needed}, while the package is one for the CPU"
             yield Problem(path=edge.path, sentence=sentence)
-    for requirement in applicable(wheel.requires_dist, target):
+    for requirement in applicable(package.claims.requirements, target):
         if requirement.name.lower().startswith("nvidia-") or cuda_of_requirement(requirement):
             yield Problem(sentence=f"requires {requirement.name}, while it is one for the CPU")

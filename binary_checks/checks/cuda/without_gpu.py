@@ -116,12 +116,12 @@ def cuda_version_misreported(
     if answer.error:
         yield f"{version} raises {answer.error}"
         return
-    label = cuda_of_label(package.version)
+    label = cuda_of_label(package.claims.variant)
     if answer.value and is_for_cpu(package):
         yield f"{version} is {answer.value!r}, but {package.name} {package.version} is for the CPU"
     if label and disagree(str(answer.value or ""), label):
-        local = package.version.partition("+")[2]
-        yield f"{version} is {answer.value!r}, the label +{local} says {label}"
+        variant = package.claims.variant
+        yield f"{version} is {answer.value!r}, the label +{variant} says {label}"
     named = str(cuda_of_name(package.name) or "")
     if named and disagree(str(answer.value or ""), named):
         yield f"{version} is {answer.value!r}, the name {package.name} says {named}"

@@ -44,7 +44,7 @@ _STRICT_SDK = (15, 0)
 
 @check
 def minimum_os_above_tag(
-    library: MachOFile, wheel: Wheel, *, exact: bool = False
+    library: MachOFile, package: Package, *, exact: bool = False
 ) -> Iterator[Finding]:
     """An object is built for a newer macOS than the wheel's platform tags promise.
 
@@ -57,16 +57,16 @@ def minimum_os_above_tag(
     Fix: build with ``MACOSX_DEPLOYMENT_TARGET`` as low as the tag, bundled libraries too (those of
     Homebrew are built for the machine they are installed on), or raise the tag.
     """
-    _demand_macos(wheel)
+    _demand_macos(package)
     if library.kind not in _LOADED or not _is_for_macos(library):
         return
-    platforms = wheel.platforms
-    for platform in platforms:
-        if platform.startswith("macosx_") and parse_mac_tag(platform) is None:
-            yield NotInspected(sentence=f"what {platform} promises is unknown to this check")
-    claim = lowest_claims(platforms).get(plain_architecture(library.architecture))
+    systems = package.claims.systems
+    for each in systems:
+        if each.system == "macos" and each.minimum is None:
+            yield NotInspected(sentence=f"what {each.name} promises is unknown to this check")
+    claim = lowest_claims(systems).get(plain_architecture(library.architecture))
     if claim is None:
-        return  # no interpreter that the tags speak of loads this slice
+        return  # no interpreter that is claimed loads this slice
     promised, platform = claim
     code = f"its {spell_processor(library.architecture)} code"
     minimum = read_version(library.minimum_os or "0.0")
@@ -79,8 +79,8 @@ def minimum_os_above_tag(
         yield Note(sentence=told) if rounded else told
 
 
-def _demand_macos(wheel: Wheel) -> None:
-    if all(not platform.startswith("macosx_") for platform in wheel.platforms):
+def _demand_macos(package: Package) -> None:
+    if all(claim.system != "macos" for claim in package.claims.systems):
         raise NotApplicable("no platform tag names a macOS")
 
 
@@ -90,13 +90,13 @@ def _is_for_macos(library: MachOFile) -> bool:
 
 
 @check
-def not_for_macos(library: MachOFile, wheel: Wheel) -> Iterator[Finding]:
+def not_for_macos(library: MachOFile, package: Package) -> Iterator[Finding]:
     """An object of a wheel for macOS is built for another of Apple's systems.
 
     Why: dyld refuses it: "mach-o file, but is an incompatible platform".
     Fix: build with the SDK of macOS (``xcrun --sdk macosx``), ``-target arm64-apple-macos11``.
     """
-    _demand_macos(wheel)
+    _demand_macos(package)
     if library.kind in _LOADED and not _is_for_macos(library):
         code = f"its {spell_processor(library.architecture)} code"
         yield f"{code} is for {', '.join(library.platforms)}: macOS does not load it"

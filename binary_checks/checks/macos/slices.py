@@ -10,7 +10,7 @@ from itertools import takewhile
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.macos_tags import lowest_claims, plain_architecture, spell_processor
-from binary_checks.model import Finding, Kind, MachOFile, Note, Package, Wheel
+from binary_checks.model import Finding, Kind, MachOFile, Note, Package
 from binary_checks.model.extensions import is_extension, parse_extension_name
 from binary_checks.wording.phrases import name_first
 
@@ -22,7 +22,7 @@ _SYSTEM = ("/usr/lib/", "/System/")
 
 
 @check
-def missing_slice(library: MachOFile, wheel: Wheel) -> Iterator[Finding]:
+def missing_slice(library: MachOFile, package: Package) -> Iterator[Finding]:
     """A file of a wheel for two architectures has code for one of them.
 
     A file is exempt that has its architecture in its path, and a library that is needed by code
@@ -33,14 +33,14 @@ def missing_slice(library: MachOFile, wheel: Wheel) -> Iterator[Finding]:
     Fix: build for both (``ARCHFLAGS="-arch arm64 -arch x86_64"``) or merge two builds with
     ``delocate-merge`` or ``lipo``; libraries of Homebrew are for one architecture.
     """
-    claimed = _CURRENT & set(lowest_claims(wheel.platforms))
+    claimed = _CURRENT & set(lowest_claims(package.claims.systems))
     if claimed != _CURRENT:
         raise NotApplicable("no platform tags that promise both architectures of macOS")
-    present = {plain_architecture(item.architecture) for item in _find_slices(library, wheel)}
+    present = {plain_architecture(item.architecture) for item in _find_slices(library, package)}
     if library.kind not in _LOADED or any(_is_named(library.path, name) for name in present):
         return
     for missing in sorted(_CURRENT - present):
-        if _is_wanted(library, missing, wheel):
+        if _is_wanted(library, missing, package):
             names = ", ".join(map(spell_processor, sorted(present)))
             yield f"has code for {names} alone, the tags promise {spell_processor(missing)} too"
 

@@ -29,7 +29,6 @@ from binary_checks.model import (
     Package,
     PeFile,
     Problem,
-    Wheel,
 )
 from binary_checks.wording.phrases import name_first
 from binary_checks.wording.search_texts import may_be_brought
@@ -66,7 +65,7 @@ def debug_runtime(library: PeFile, *, allowed: tuple[str, ...] = ()) -> Iterator
 
 
 @check
-def wrong_interpreter_library(library: PeFile, package: Wheel) -> Iterator[Finding]:
+def wrong_interpreter_library(library: PeFile, package: Package) -> Iterator[Finding]:
     """A library needs the DLL of another Python than its file name or the wheel's tags say.
 
     Extension modules ask a DLL by its name for Python's functions: ``python313.dll``,
@@ -78,13 +77,13 @@ def wrong_interpreter_library(library: PeFile, package: Wheel) -> Iterator[Findi
     Fix: build with the headers and import libraries of the Python that the tag names; for abi3
     define ``Py_LIMITED_API``; for a build without GIL define ``Py_GIL_DISABLED=1``.
     """
-    wanted = acceptable_dlls(library, package.tags)
+    wanted = acceptable_dlls(library, package.claims.pythons)
     needed = [item.name for item in library.needed if is_python_dll(item.name)]
     wrong = [name for name in needed if name.lower() not in wanted]
     if not wrong or not wanted:
         return
     bundled = {item.file_name.lower() for item in package.objects}
-    if are_for_any_python(package.tags) and _is_for_several(package):
+    if are_for_any_python(package.claims.pythons) and _is_for_several(package):
         return
     for name in wrong:
         if name.lower() not in bundled:
@@ -101,7 +100,7 @@ def _is_for_several(package: Package) -> bool:
 
 
 @check
-def unbundled_runtime(package: Wheel, linkage: Linkage) -> Iterator[Finding]:
+def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
     """A wheel needs a DLL of the Visual C++ runtime that it does not bring.
 
     On by default: of 219 projects with wheels for win_amd64 83 need such DLLs, 38 bring them all
@@ -118,7 +117,7 @@ def unbundled_runtime(package: Wheel, linkage: Linkage) -> Iterator[Finding]:
     libraries = [item for item in package.objects_of(PeFile) if item.kind in _LOADED]
     absent = "no PE object that is loaded"
     yield from find_unread(package, found=bool(libraries), absent=absent, formats=(Format.PE,))
-    if any(re.match(_BRINGS_RUNTIME, requirement) for requirement in package.requires_dist):
+    if any(re.match(_BRINGS_RUNTIME, requirement) for requirement in package.claims.requirements):
         return
     present = {item.file_name.lower() for item in package.objects}
     present.update(e.needed.lower() for e in linkage.edges if e.resolved is not None or e.elsewhere)

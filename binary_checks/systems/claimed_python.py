@@ -1,38 +1,26 @@
-"""Reads out of a wheel's tags which Python it claims to run on."""
+"""Which Python a package claims to run on."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
-from packaging.tags import Tag
-
 from binary_checks.model import Interpreter
+from binary_checks.model.claims import PythonClaim
 from binary_checks.systems.interpreters import interpreter, interpreter_versions
-
-_PYTHON = re.compile(r"(?P<name>cp|py|pp)(?P<major>\d)_?(?P<minor>\d*)")
 
 
 def interpreter_of(
-    tags: Iterable[Tag], system: str = "linux", architecture: str = "x86_64"
+    pythons: Iterable[PythonClaim], system: str = "linux", architecture: str = "x86_64"
 ) -> Interpreter | None:
-    """The oldest CPython that the tags claim to run on, as far as there is data about it.
+    """The oldest CPython that is claimed, as far as there is data about it.
 
     ``py3-none`` is bound to no Python: what a library there needs of one is the stable ABI at
     best, which the newest has whole. What is older than all data counts as the oldest there is:
     hardly a symbol was added before; the limits of abi3 are judged by their own check.
     """
-    versions: list[tuple[tuple[int, int], bool]] = []
-    generic = False
-    for tag in tags:
-        match = _PYTHON.fullmatch(tag.interpreter)
-        if match is None or match["name"] == "pp":
-            continue
-        if match["name"] == "py" or not match["minor"]:
-            generic = True
-        else:
-            version = (int(match["major"]), int(match["minor"]))
-            versions.append((version, tag.abi.startswith("cp") and tag.abi.endswith("t")))
+    claims = [each for each in pythons if each.implementation in {"cpython", ""}]
+    versions = [(i.version, i.free_threaded) for i in claims if i.implementation and i.version]
+    generic = len(versions) < len(claims)
     known = interpreter_versions()
     if versions:
         version, free_threaded = min(versions)
