@@ -11,6 +11,9 @@ from binary_checks.model.search_path import directories, leaves_prefix
 
 ObjectT = TypeVar("ObjectT", bound=ObjectFile)
 
+_MOST_LINKS = 40  # that Linux follows for one path
+_LONGEST_PATH = 4095  # characters that it takes
+
 
 def _as_it_is(name: str) -> str:
     return name
@@ -65,6 +68,9 @@ class FileLayout(Generic[ObjectT]):
         self._by_name: dict[str, list[ObjectT]] = {}
         for brought in packages:
             self._install(brought, "" if brought is package else brought.name)
+        self._links: dict[str, str] = {}  # path -> where it leads, of symbolic and hard links
+        for brought in packages:
+            self._link(brought, "" if brought is package else brought.name)
         self._own = _OwnPlaces(package)
 
     def _install(self, package: Package, origin: str) -> None:
@@ -78,6 +84,30 @@ class FileLayout(Generic[ObjectT]):
                 for name in self.names_of(item):
                     self._by_name.setdefault(name, []).append(item)
 
+    def _link(self, package: Package, origin: str) -> None:
+        """Have libraries found by the names of links to them: libx.so.1 -> libx.so.1.2.3."""
+        links = [member for member in package.members if member.target]
+        self._links.update((self._spell_path(each.path), each.target) for each in links)
+        for member in links:
+            found = self._files.get(self._follow(self._spell_path(member.path)), ())
+            if found:
+                self.origins.setdefault(member.path, origin)
+                self._files.setdefault(self._spell_path(member.path), found)
+                name = self.spell_name(member.path.rpartition("/")[2])
+                self._by_name.setdefault(name, []).extend(found)
+
+    def _follow(self, path: str) -> str:
+        """Where a path leads behind links, of directories too; in a circle nowhere."""
+        for _ in range(_MOST_LINKS if len(path) <= _LONGEST_PATH else 0):
+            beginning, _, rest = path.partition("/")
+            while beginning not in self._links:
+                if not rest:
+                    return path
+                part, _, rest = rest.partition("/")
+                beginning = f"{beginning}/{part}"
+            path = self._spell_path(f"{self._links[beginning]}/{rest}".removesuffix("/"))
+        return ""
+
     def names_of(self, item: ObjectFile) -> frozenset[str]:
         """What an object is called by, whoever needs it."""
         names = (item.file_name,) if self._by_file else (item.name, item.file_name)
@@ -85,7 +115,10 @@ class FileLayout(Generic[ObjectT]):
 
     def find(self, directory: str, name: str) -> tuple[ObjectT, ...]:
         """The objects at that place: slices, or files that two packages fight for it with."""
-        return self._files.get(self._spell_path(f"{directory}/{name}" if directory else name), ())
+        path = self._spell_path(f"{directory}/{name}" if directory else name)
+        if path not in self._files and self._links:
+            path = self._follow(path)
+        return self._files.get(path, ())
 
     def is_unread(self, directory: str, name: str) -> bool:
         """Whether a file lies there that nothing is known about."""

@@ -23,6 +23,9 @@ class SystemClaim:
     minimum: tuple[int, int] | None = None
     """The oldest version of that libc or, elsewhere, of the system; None: nothing is promised."""
     architectures: tuple[str, ...] = ()  # as platform tags of Linux spell them; () if unknown
+    libraries: tuple[str, ...] | None = None
+    """Of the system's libraries those that it counts on: other packages bring the rest. None: all
+    that such a system is known to have."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,4 +49,6 @@ class Claims:
     requirements: tuple[str, ...] = ()
     """The other packages that it needs, as PEP 508 spells it; from a kind that has another
     spelling what PEP 508 can say of it, at least the name."""
+    provided: tuple[str, ...] = ()
+    """Libraries that those packages are known to bring: sonames, install names, DLL names."""
     variant: str = ""  # "cpu", "cu126": what it is built for, where one version has several builds

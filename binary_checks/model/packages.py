@@ -29,6 +29,9 @@ class Member:
     faults: tuple[
         str, ...
     ] = ()  # what reading it showed: a wrong CRC-32, a local header that disagrees, ...
+    target: str = ""
+    """Of a symbolic or hard link the path that it leads to, "" for a file of its own; one that is
+    absolute or begins with ``..`` leads out of the package."""
 
     @property
     def is_directory(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from binary_checks.errors import Unavailable
 from binary_checks.model import Policy, SystemLibrary, TargetSystem
@@ -10,6 +11,8 @@ from binary_checks.model.claims import Claims, SystemClaim
 from binary_checks.systems.claimed_python import interpreter_of, spell_interpreter
 from binary_checks.systems.library_exports import system_library
 from binary_checks.systems.policies import policies
+
+_LIBC_VERSIONS = frozenset({"GLIBC"})  # as policies call the version nodes of a libc
 
 
 def linux_target(claims: Claims, extra_libraries: frozenset[str]) -> TargetSystem:
@@ -27,6 +30,8 @@ def linux_target(claims: Claims, extra_libraries: frozenset[str]) -> TargetSyste
     known = policies(libc, architecture)
     if not known:
         raise Unavailable(f"there are no data of what {lowest.name} promises")
+    if lowest.libraries is not None:
+        known = tuple(_narrow(policy, lowest.libraries) for policy in known)
     policy = _nearest(known, lowest.minimum)
     assumed = policy or known[-1]
     python = interpreter_of(claims.pythons)
@@ -36,9 +41,9 @@ def linux_target(claims: Claims, extra_libraries: frozenset[str]) -> TargetSyste
         architectures=(architecture,),
         policy=policy,
         policies=known,
-        libraries=assumed.libraries | extra_libraries,
+        libraries=assumed.libraries | extra_libraries.union(claims.provided),
         interpreter=python,
-        library_data=_LibraryData(assumed),
+        library_data=_LibraryData(assumed, claims.provided),
         unjudged=tuple(item.name for item in claims.systems if item.name not in same),
     )
 
@@ -67,11 +72,22 @@ def _nearest(known: Iterable[Policy], minimum: tuple[int, int] | None) -> Policy
     return max(fitting, key=lambda policy: policy.minimum, default=None)
 
 
+def _narrow(policy: Policy, libraries: Iterable[str]) -> Policy:
+    """What a policy says of these libraries alone; of the others' versions it then says nothing."""
+    governed = _LIBC_VERSIONS & policy.versions.keys()
+    return replace(
+        policy,
+        libraries=policy.libraries.intersection(libraries),
+        versions={prefix: policy.versions[prefix] for prefix in governed},
+    )
+
+
 class _LibraryData(Mapping[str, SystemLibrary]):
     """What the libraries of a policy's system export, each read when it is asked for."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, provided: Iterable[str]) -> None:
         self._policy = policy
+        self._names = policy.libraries.union(provided)
 
     def __getitem__(self, soname: str) -> SystemLibrary:
         found = system_library(soname, architecture=self._policy.architecture, policy=self._policy)
@@ -80,7 +96,7 @@ class _LibraryData(Mapping[str, SystemLibrary]):
         return found
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name in sorted(self._policy.libraries) if name in self)
+        return (name for name in sorted(self._names) if name in self)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

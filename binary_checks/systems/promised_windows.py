@@ -41,7 +41,7 @@ def windows_target(
         libc="",
         architectures=(architecture,),
         libraries=windows_libraries(architecture).union(
-            api_sets(), map(str.lower, extra_libraries)
+            api_sets(), map(str.lower, extra_libraries.union(claims.provided))
         ),
         partly=windows_libraries_partly(architecture),
         interpreter=python,

@@ -42,14 +42,24 @@ class TarEntry(NamedTuple):
     faults: tuple[str, ...] = ()
 
     @property
+    def stored(self) -> str:
+        """Where it lies in the archive: at its name."""
+        return self.name
+
+    @property
+    def compressed_size(self) -> int:
+        """Its size: what it takes of the compressed stream cannot be told apart."""
+        return self.size
+
+    @property
     def is_symlink(self) -> bool:
-        """Whether it is a symbolic link."""
+        """Whether it is a symbolic link; every other link is a hard one."""
         return self.mode & 0o170000 == 0o120000
 
     @property
-    def is_hard_link(self) -> bool:
-        """Whether it is another name of an earlier member, whose data it has."""
-        return bool(self.target) and not self.is_symlink
+    def is_file(self) -> bool:
+        """Whether it has data: no folder, link or device."""
+        return self.mode & 0o170000 == 0o100000 and not self.target
 
 
 class TarStream:

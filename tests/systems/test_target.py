@@ -6,6 +6,7 @@ from packaging.tags import parse_tag
 from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.knowledge.tag_claims import read_claims
 from binary_checks.model import TargetSystem
+from binary_checks.model.claims import Claims, SystemClaim
 from binary_checks.systems import target_for
 
 
@@ -171,3 +172,30 @@ def test_a_32_bit_python_has_no_runtime_of_its_own_for_64_bits() -> None:
 def test_a_wheel_for_any_platform_has_no_elf_loader() -> None:
     with pytest.raises(NotApplicable, match="no loader for any"):
         target("cp311-cp311-any")
+
+
+def narrowed(*provided: str) -> TargetSystem:
+    claim = SystemClaim(
+        name="linux-64 with __glibc >=2.17",
+        system="linux",
+        libc="glibc",
+        minimum=(2, 17),
+        architectures=("x86_64",),
+        libraries=("libc.so.6", "libm.so.6"),
+    )
+    return target_for(Claims(systems=(claim,), provided=provided), frozenset())
+
+
+def test_of_the_systems_libraries_only_those_count_that_are_counted_on() -> None:
+    found = narrowed()
+    assert found.libraries == {"libc.so.6", "libm.so.6"}
+    assert found.policy is not None
+    assert found.policy.allows("GLIBC_2.18") is False
+    assert found.policy.allows("GLIBCXX_3.4.30") is None
+
+
+def test_what_required_packages_are_known_to_bring_is_there_with_its_symbols() -> None:
+    found = narrowed("libstdc++.so.6")
+    assert found.libraries == {"libc.so.6", "libm.so.6", "libstdc++.so.6"}
+    assert "_ZdlPv" in found.library_data["libstdc++.so.6"].symbols
+    assert "libstdc++.so.6" in set(found.library_data)

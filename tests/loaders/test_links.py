@@ -1,0 +1,51 @@
+"""Libraries are found by the names of links that lead to them."""
+
+from __future__ import annotations
+
+import pytest
+
+from binary_checks.loaders import simulate
+from binary_checks.model import Linkage, Member
+from fixtures.linking import EXTENSION, extension, library, resolutions, target
+from fixtures.values import wheel
+
+
+def linked(links: dict[str, str], *, search: str = "$ORIGIN/lib") -> Linkage:
+    members = [Member(path=path, archive_name=path, target=to) for path, to in links.items()]
+    objects = [
+        extension("liba.so.1", runpath=(search,)),
+        library("demo/lib/liba.so.1.2.3", name="liba.so.1"),
+    ]
+    return simulate(wheel(members=members, objects=objects), target())
+
+
+def test_a_library_is_found_by_the_name_of_a_link() -> None:
+    linkage = linked({"demo/lib/liba.so.1": "demo/lib/liba.so.1.2.3"})
+    assert resolutions(linkage, EXTENSION) == {"liba.so.1": ("demo/lib/liba.so.1.2.3", "runpath")}
+    assert linkage.roots == (EXTENSION,)
+
+
+def test_links_lead_to_links() -> None:
+    links = {"demo/lib/liba.so.1": "demo/lib/b", "demo/lib/b": "demo/lib/liba.so.1.2.3"}
+    assert resolutions(linked(links), EXTENSION)["liba.so.1"][1] == "runpath"
+
+
+def test_a_link_to_a_folder_is_followed() -> None:
+    links = {"demo/lib64": "demo/lib", "demo/lib/liba.so.1": "demo/lib/liba.so.1.2.3"}
+    linkage = linked(links, search="$ORIGIN/lib64")
+    assert resolutions(linkage, EXTENSION)["liba.so.1"][1] == "runpath"
+
+
+@pytest.mark.parametrize(
+    "links",
+    [
+        {},
+        {"demo/lib/liba.so.1": "demo/lib/liba.so.1"},
+        {"demo/lib/liba.so.1": "demo/lib/b", "demo/lib/b": "demo/lib/liba.so.1"},
+        {"demo/lib/liba.so.1": "/usr/lib/liba.so.1"},
+        {"demo/lib/liba.so.1": "demo/lib/gone"},
+        {"demo": "demo/" + "x/" * 5000},
+    ],
+)
+def test_a_link_that_leads_to_no_library_finds_none(links: dict[str, str]) -> None:
+    assert resolutions(linked(links), EXTENSION)["liba.so.1"] == (None, "missing")
