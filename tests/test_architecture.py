@@ -23,6 +23,33 @@ LONG = 400  # lines, from which on a file is asked what its one thought is
 LONG_THOUGHTS: dict[str, str] = {}  # by path: the answer
 PARSERS = ("elftools", "lief", "macholib", "pefile", "isal")
 TWINS = {"elf", "macho", "pe", "device", "glibc", "musl", "dyld"} | {"macos", "windows"}
+READERS = ("elf", "macho", "pe")
+SHARED_BY_READERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "reader": (READERS, ("read",)),
+    "plan": (READERS, ("plan",)),
+    "header": (READERS, ("read_header", "architecture_of")),
+    "layout": (READERS, ("verify_extent", "find_layout_faults")),
+    "refusals": (READERS, ("Parsed", "find_refusals")),
+    "strings": (READERS, ("find_name_scanner", "opens_libraries", "read_opened")),
+    "segments": (("elf", "macho"), ("Segment", "read_segments")),
+    "sections": (
+        ("elf", "pe"),
+        (
+            "Section",
+            "read_sections",
+            "is_debug_companion",
+            "has_debug_information",
+            "find_extents",
+            "find_read_only",
+        ),
+    ),
+    "image": (("elf", "pe"), ("MappedImage",)),
+    "symbols": (("elf", "macho"), ("read_symbols",)),
+    "imports": (("macho", "pe"), ()),
+    "exports": (("macho", "pe"), ()),
+    "signature": (("macho", "pe"), ()),
+}
+"""By file: which readers share its thought, and what stands in it in this order."""
 KINDS = {"wheel", "installed", "conda"}  # each has a module in several rooms
 MEANINGLESS = {"utils", "util", "helpers", "helper", "manager", "common", "misc", "data", "info"}
 SCRIPTS = sorted(
@@ -108,6 +135,30 @@ def test_no_file_name_stands_twice() -> None:
             places.setdefault(path.stem, []).append(named(path))
     twice = {name: paths for name, paths in places.items() if len(paths) > 1}
     assert twice.keys() == KINDS & twice.keys()
+
+
+def definitions(path: Path) -> list[str]:
+    """The functions and classes of a module, in order."""
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    return [node.name for node in parse(path).body if isinstance(node, kinds)]
+
+
+@pytest.mark.parametrize("name", SHARED_BY_READERS)
+def test_twins_have_the_same_functions_in_the_same_order(name: str) -> None:
+    twins, shared = SHARED_BY_READERS[name]
+    for twin in twins:
+        found = definitions(PACKAGE / "objects" / twin / f"{name}.py")
+        assert [each for each in found if each in shared] == list(shared), twin
+
+
+def test_no_two_readers_have_a_file_of_one_name_by_chance() -> None:
+    places: dict[str, set[str]] = {}
+    for twin in READERS:
+        for path in (PACKAGE / "objects" / twin).glob("*.py"):
+            places.setdefault(path.stem, set()).add(twin)
+    shared = {name: twins for name, twins in places.items() if len(twins) > 1}
+    del shared["__init__"]
+    assert shared == {name: set(twins) for name, (twins, _) in SHARED_BY_READERS.items()}
 
 
 def test_functions_are_short() -> None:

@@ -26,8 +26,8 @@ from binary_checks.objects.macho.commands import LC_CODE_SIGNATURE, LC_SYMTAB
 from binary_checks.objects.pe import debug as pe_debug
 from binary_checks.objects.pe import exports as pe_exports
 from binary_checks.objects.pe import header as pe_header
+from binary_checks.objects.pe import image as pe_image
 from binary_checks.objects.pe import names as pe_names
-from binary_checks.objects.pe import sections as pe_sections
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.build_fatbin import archive, bundle, container, entry
 from fixtures.samples import read_fatbin_sample, read_macho_sample, read_pe_sample
@@ -86,7 +86,7 @@ def test_a_string_of_absurd_length_is_not_read() -> None:
     [
         ("forwarder.dll", (pe_header, "_MOST_SECTIONS"), 1, "sections; at most 1 are read"),
         ("forwarder.dll", (pe_exports, "_MOST_NAMES"), 1, "at most 4 are read"),
-        ("forwarder.dll", (pe_sections, "_LONGEST_NAME"), 3, "none so long is read"),
+        ("forwarder.dll", (pe_image, "_LONGEST_NAME"), 3, "none so long is read"),
         ("delayed.dll", (pe_names, "_MOST"), 1, "bytes; at most 1 are read"),
         ("pdb.dll", (pe_debug, "_MOST_ENTRIES"), 0, "debug entries; at most 0 are read"),
         (

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from binary_checks.errors import MalformedError, TooLarge
-from binary_checks.objects.elf.segments import PT_DYNAMIC, MappedImage, Segment
+from binary_checks.objects.elf.image import MappedImage
+from binary_checks.objects.elf.segments import PT_DYNAMIC, Segment
 
 DT_NEEDED: Final = 1
 DT_HASH: Final = 4

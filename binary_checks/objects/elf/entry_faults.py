@@ -16,6 +16,7 @@ from binary_checks.objects.elf.dynamic import (
     DT_INIT_ARRAYSZ,
     Dynamic,
 )
+from binary_checks.objects.elf.image import MappedImage
 from binary_checks.objects.elf.memory import Memory, find_outside
 from binary_checks.objects.elf.relocation_types import RelocationTypes
 from binary_checks.objects.elf.relocations import (
@@ -25,7 +26,6 @@ from binary_checks.objects.elf.relocations import (
     unpack_between,
 )
 from binary_checks.objects.elf.sections import Section
-from binary_checks.objects.elf.segments import MappedImage
 
 _MOST = 1 << 26  # bytes of an array of initialisers
 _ARRAYS = (

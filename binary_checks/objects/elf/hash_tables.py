@@ -8,8 +8,8 @@ from operator import mul
 
 from binary_checks.errors import MalformedError
 from binary_checks.objects.elf.dynamic import DT_GNU_HASH, DT_HASH, Dynamic
+from binary_checks.objects.elf.image import MappedImage
 from binary_checks.objects.elf.relocations import column
-from binary_checks.objects.elf.segments import MappedImage
 
 _MOST_BYTES = 1 << 28  # of one table
 _WALKED = 50  # chains of a table that has more

@@ -1,4 +1,7 @@
-"""Reads the ELF header: class, byte order, machine, and where the two tables of headers lie."""
+"""Reads the ELF header: class, byte order, machine, and where the two tables of headers lie.
+
+Architectures are spelled as platform tags spell them.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,50 @@ _MOST_SEGMENTS = 1 << 16
 _MOST_SECTIONS = 1 << 17  # object files with a section for each function have tens of thousands
 _PN_XNUM = 0xFFFF  # e_phnum when there are more: the number stands in section header 0
 _SHN_XINDEX = 0xFFFF  # e_shstrndx, likewise
+
+_ARCHITECTURES = {
+    (2, 32, ">"): "sparc",
+    (3, 32, "<"): "i686",
+    (8, 32, "<"): "mipsel",
+    (8, 32, ">"): "mips",
+    (8, 64, "<"): "mips64el",
+    (8, 64, ">"): "mips64",
+    (20, 32, ">"): "ppc",
+    (21, 64, "<"): "ppc64le",
+    (21, 64, ">"): "ppc64",
+    (22, 32, ">"): "s390",
+    (22, 64, ">"): "s390x",
+    (40, 32, "<"): "armv7l",
+    (40, 32, ">"): "armv7b",
+    (43, 64, ">"): "sparc64",
+    (50, 64, "<"): "ia64",
+    (62, 32, "<"): "x32",
+    (62, 64, "<"): "x86_64",
+    (183, 32, "<"): "aarch64_ilp32",
+    (183, 64, "<"): "aarch64",
+    (183, 64, ">"): "aarch64_be",
+    (243, 32, "<"): "riscv32",
+    (243, 64, "<"): "riscv64",
+    (258, 32, "<"): "loongarch32",
+    (258, 64, "<"): "loongarch64",
+}
+_DEVICES = {
+    94: "xtensa",
+    164: "hexagon",
+    190: "cuda",
+    224: "amdgpu",
+    247: "bpf",
+    251: "ve",
+}
+_EM_ARM = 40
+_EF_ARM_ABI_FLOAT_SOFT = 0x200
+
+# What glibc assumes of a file without PT_GNU_STACK (DEFAULT_STACK_PERMS of its stackinfo.h; the
+# kernel agrees on these). aarch64, ppc64, ppc64le, riscv and loongarch assume the opposite.
+_EXECUTABLE_STACK_BY_DEFAULT = frozenset(
+    {"x86_64", "x32", "i686", "armv7l", "armv7b", "armel", "ppc", "s390", "s390x"}
+    | {"mips", "mipsel", "mips64", "mips64el", "sparc", "sparc64"}
+)
 
 
 class ElfHeader(NamedTuple):
@@ -118,3 +165,27 @@ def _verify_extent(header: ElfHeader, size: int) -> None:
             )
     refuse_more(header.segment_count, _MOST_SEGMENTS, "program headers")
     refuse_more(header.section_count, _MOST_SECTIONS, "section headers")
+
+
+def architecture_of(header: ElfHeader) -> str:
+    """The one spelling of the file's architecture; "machine-<e_machine>" where there is none."""
+    machine = header.machine
+    if machine == _EM_ARM and header.flags & _EF_ARM_ABI_FLOAT_SOFT:
+        return "armel"  # another calling convention than what tags call armv7l
+    known = _ARCHITECTURES.get((machine, header.bits, header.byte_order))
+    return known or _DEVICES.get(machine) or f"machine-{machine}"
+
+
+def runs_on_a_host(header: ElfHeader) -> bool:
+    """Whether a CPU that platform tags know runs it; all else is code for some device."""
+    return (header.machine, header.bits, header.byte_order) in _ARCHITECTURES
+
+
+def is_known_device(header: ElfHeader) -> bool:
+    """Whether it is for a device whose files are known to lie in packages."""
+    return header.machine in _DEVICES
+
+
+def assumes_executable_stack(architecture: str) -> bool:
+    """Whether a file without PT_GNU_STACK gets an executable stack."""
+    return architecture in _EXECUTABLE_STACK_BY_DEFAULT

@@ -7,8 +7,14 @@ from typing import Final
 from binary_checks.model import Kind
 from binary_checks.objects.device.reader import EM_AMDGPU, EM_CUDA
 from binary_checks.objects.elf.dynamic import DF_1_PIE, DT_FLAGS_1, DT_SONAME, Dynamic
-from binary_checks.objects.elf.header import ET_DYN, ET_EXEC, ET_REL, ElfHeader
-from binary_checks.objects.elf.machines import is_known_device, runs_on_a_host
+from binary_checks.objects.elf.header import (
+    ET_DYN,
+    ET_EXEC,
+    ET_REL,
+    ElfHeader,
+    is_known_device,
+    runs_on_a_host,
+)
 
 _EM_BPF: Final = 247
 _AMDGPU_OS_ABIS: Final = range(64, 67)  # ELFOSABI_AMDGPU_HSA, _PAL, _MESA3D

@@ -1,13 +1,19 @@
-"""Judges ELF and program headers as glibc's loader does before it maps anything (dl-load.c)."""
+"""Why a loader does not map an ELF file: what its headers and program headers have to agree on.
+
+What glibc's loader asks of them before it maps anything (dl-load.c). Before that, everything that
+the headers refer to must lie inside of the file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Final
 
+from binary_checks.errors import MalformedError
 from binary_checks.objects.elf.header import ElfHeader
 from binary_checks.objects.elf.memory import PAGE, Memory, holds
+from binary_checks.objects.elf.sections import SHT_NOBITS, Section
 from binary_checks.objects.elf.segments import (
     PF_W,
     PT_DYNAMIC,
@@ -40,7 +46,45 @@ _FLAGS: Final = {
 """Machines of which a loader refuses what passes arguments in another way."""
 
 
-def judge_header(header: ElfHeader) -> Iterator[str]:
+def verify_extent(segments: Iterable[Segment], size: int) -> None:
+    """Raise MalformedError for a segment that the file does not hold in full.
+
+    Without this a truncated library reads as one that needs nothing and defines nothing.
+    """
+    for number, segment in enumerate(segments):
+        end = segment.offset + segment.file_size
+        if segment.file_size and end > size:
+            raise MalformedError(
+                f"program header {number} ends at byte {end:#x}, the file has {size:#x} bytes",
+                size,
+            )
+        if segment.type == PT_LOAD and segment.file_size > segment.memory_size:
+            raise MalformedError(
+                f"program header {number} is larger in the file than in memory", segment.offset
+            )
+
+
+def verify_contents(sections: tuple[Section, ...], size: int) -> None:
+    """Raise MalformedError for a section whose contents the file does not hold in full."""
+    for section in sections:
+        end = section.offset + section.size
+        if section.type not in (0, SHT_NOBITS) and end > size:
+            raise MalformedError(
+                f"section {section.name!r} ends at byte {end:#x}, the file has {size:#x} bytes",
+                size,
+            )
+
+
+def find_layout_faults(
+    header: ElfHeader, segments: tuple[Segment, ...], memory: Memory, *, for_musl: bool
+) -> Iterator[str]:
+    """Say what keeps the file from being mapped: each goes on from its path."""
+    if not for_musl:  # musl asks less of the header
+        yield from _judge_header(header)
+    yield from _judge_segments(header, segments, memory)
+
+
+def _judge_header(header: ElfHeader) -> Iterator[str]:
     """What glibc's loader refuses in the ELF header itself."""
     os_abi, abi_version = header.identification[7:9]
     if os_abi not in _OS_ABIS and not (header.machine == _EM_ARM and os_abi in _ARM_OS_ABIS):
@@ -56,7 +100,7 @@ def judge_header(header: ElfHeader) -> Iterator[str]:
         yield f"has e_flags {header.flags:#x}, and the loader takes only {meaning}"
 
 
-def judge_segments(
+def _judge_segments(
     header: ElfHeader, segments: tuple[Segment, ...], memory: Memory
 ) -> Iterator[str]:
     """What the loader refuses in the program headers, or crashes over."""

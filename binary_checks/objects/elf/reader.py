@@ -34,9 +34,15 @@ from binary_checks.objects.elf.dynamic import (
     decode,
     read_dynamic,
 )
-from binary_checks.objects.elf.header import ET_REL, read_header
+from binary_checks.objects.elf.header import (
+    ET_REL,
+    architecture_of,
+    assumes_executable_stack,
+    read_header,
+)
+from binary_checks.objects.elf.image import MappedImage
 from binary_checks.objects.elf.kinds import kind_of_loaded, kind_of_unloaded, may_be_opened
-from binary_checks.objects.elf.machines import architecture_of, assumes_executable_stack
+from binary_checks.objects.elf.layout import verify_contents, verify_extent
 from binary_checks.objects.elf.notes import read_notes
 from binary_checks.objects.elf.plan import plan
 from binary_checks.objects.elf.refusals import Parsed, find_refusals
@@ -47,7 +53,6 @@ from binary_checks.objects.elf.sections import (
     has_debug_information,
     is_debug_companion,
     read_sections,
-    verify_contents,
 )
 from binary_checks.objects.elf.segments import (
     PF_W,
@@ -57,10 +62,8 @@ from binary_checks.objects.elf.segments import (
     PT_INTERP,
     PT_LOAD,
     PT_TLS,
-    MappedImage,
     Segment,
     read_segments,
-    verify_extent,
 )
 from binary_checks.objects.elf.strings import opens_libraries, read_opened
 from binary_checks.objects.elf.symbols import read_columns, read_symbols

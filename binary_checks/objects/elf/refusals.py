@@ -32,10 +32,10 @@ from binary_checks.objects.elf.dynamic import (
 from binary_checks.objects.elf.dynamic_faults import judge_entries, judge_sizes
 from binary_checks.objects.elf.entry_faults import judge_arrays, judge_functions
 from binary_checks.objects.elf.hash_tables import read_hash_table
-from binary_checks.objects.elf.header import ET_EXEC
+from binary_checks.objects.elf.header import ET_EXEC, architecture_of
+from binary_checks.objects.elf.image import MappedImage
 from binary_checks.objects.elf.kinds import may_be_opened
-from binary_checks.objects.elf.layout import judge_header, judge_segments
-from binary_checks.objects.elf.machines import architecture_of
+from binary_checks.objects.elf.layout import find_layout_faults
 from binary_checks.objects.elf.memory import Memory
 from binary_checks.objects.elf.relocation_faults import (
     Traits,
@@ -46,7 +46,7 @@ from binary_checks.objects.elf.relocation_faults import (
 from binary_checks.objects.elf.relocation_types import RELOCATION_TYPES, RelocationTypes
 from binary_checks.objects.elf.relocations import Relocations, column, read_relocations
 from binary_checks.objects.elf.sections import Section
-from binary_checks.objects.elf.segments import PT_LOAD, PT_TLS, MappedImage, Segment
+from binary_checks.objects.elf.segments import PT_LOAD, PT_TLS, Segment
 from binary_checks.objects.elf.symbol_faults import (
     judge_lookups,
     judge_symbols,
@@ -111,11 +111,9 @@ class _Loading:
         )
 
     def _judge_headers(self) -> Iterator[str]:
-        if self.is_program:  # the kernel loads it, which asks for little
-            return
-        if not self.for_musl:
-            yield from judge_header(self.image.header)
-        yield from judge_segments(self.image.header, self.segments, self.memory)
+        if not self.is_program:  # the kernel loads a program, and asks for little
+            header, for_musl = self.image.header, self.for_musl
+            yield from find_layout_faults(header, self.segments, self.memory, for_musl=for_musl)
 
     def _judge_symbols(self) -> Iterator[str]:
         if len(self.symbols):

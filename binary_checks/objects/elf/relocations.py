@@ -18,8 +18,8 @@ from binary_checks.objects.elf.dynamic import (
     DT_RELSZ,
     Dynamic,
 )
+from binary_checks.objects.elf.image import MappedImage
 from binary_checks.objects.elf.relocation_types import RelocationTypes
-from binary_checks.objects.elf.segments import MappedImage
 
 _MOST: Final = 1 << 28  # bytes of a table; the largest libraries have some twenty million
 

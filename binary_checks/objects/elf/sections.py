@@ -1,4 +1,4 @@
-"""Reads the names of an ELF file's sections, which may be missing: no loader looks at them."""
+"""Reads an ELF file's section headers, which may be missing: no loader looks at them."""
 
 from __future__ import annotations
 
@@ -63,17 +63,6 @@ def _read_names(source: ByteSource, header: ElfHeader, rows: tuple[tuple[int, ..
 def _name_at(names: bytes, offset: int) -> str:
     end = names.find(b"\0", offset, offset + 256)  # none of the names that count is longer
     return names[offset : end if end >= 0 else offset].decode("latin-1")
-
-
-def verify_contents(sections: tuple[Section, ...], size: int) -> None:
-    """Raise MalformedError for a section whose contents the file does not hold in full."""
-    for section in sections:
-        end = section.offset + section.size
-        if section.type not in (0, SHT_NOBITS) and end > size:
-            raise MalformedError(
-                f"section {section.name!r} ends at byte {end:#x}, the file has {size:#x} bytes",
-                size,
-            )
 
 
 def is_debug_companion(sections: tuple[Section, ...]) -> bool:

@@ -9,8 +9,7 @@ from binary_checks.model.protocols import ByteSource
 from binary_checks.objects.device.scanner import DeviceScanner
 from binary_checks.objects.elf.code import TELLING
 from binary_checks.objects.elf.dynamic import DT_NEEDED, DT_SONAME, Dynamic
-from binary_checks.objects.elf.header import ElfHeader
-from binary_checks.objects.elf.machines import architecture_of, runs_on_a_host
+from binary_checks.objects.elf.header import ElfHeader, architecture_of, runs_on_a_host
 from binary_checks.objects.elf.sections import Section, find_read_only
 from binary_checks.objects.elf.segments import PF_W, PF_X, PT_GNU_EH_FRAME, PT_LOAD, Segment
 from binary_checks.objects.library_names import ELF_NAMES

@@ -8,8 +8,8 @@ from itertools import compress
 
 from binary_checks.errors import MalformedError, TooLarge
 from binary_checks.objects.elf.dynamic import decode
+from binary_checks.objects.elf.image import MappedImage
 from binary_checks.objects.elf.relocations import column
-from binary_checks.objects.elf.segments import MappedImage
 from binary_checks.objects.elf.symbol_table import SymbolColumns
 
 HIDDEN = 0x8000

@@ -19,9 +19,9 @@ from binary_checks.objects.elf.dynamic import (
     DT_SYMTAB,
     Dynamic,
 )
+from binary_checks.objects.elf.image import MappedImage
 from binary_checks.objects.elf.relocations import column
 from binary_checks.objects.elf.sections import SHT_DYNSYM, Section
-from binary_checks.objects.elf.segments import MappedImage
 
 _EM_S390 = 22
 _EM_ALPHA = 0x9026

@@ -12,8 +12,8 @@ from itertools import chain
 from binary_checks.errors import MalformedError
 from binary_checks.model import NO_SYMBOLS, Symbol, SymbolTable
 from binary_checks.objects.elf.dynamic import DT_SYMENT, DT_SYMTAB, DT_VERSYM, Dynamic
+from binary_checks.objects.elf.image import MappedImage
 from binary_checks.objects.elf.sections import Section
-from binary_checks.objects.elf.segments import MappedImage
 from binary_checks.objects.elf.symbol_columns import HIDDEN, DynamicSymbols
 from binary_checks.objects.elf.symbol_count import count_symbols
 from binary_checks.objects.elf.symbol_table import ENTRY_SIZE, SymbolColumns

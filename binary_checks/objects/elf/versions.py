@@ -16,7 +16,7 @@ from binary_checks.objects.elf.dynamic import (
     Dynamic,
 )
 from binary_checks.objects.elf.hash_tables import hash_sysv
-from binary_checks.objects.elf.segments import MappedImage
+from binary_checks.objects.elf.image import MappedImage
 
 _VER_FLG_BASE = 1
 _VER_FLG_WEAK = 2

@@ -1,4 +1,7 @@
-"""Reads the Mach-O header, and before it the fat header that says where the slices lie."""
+"""Reads the Mach-O header, and before it the fat header that says where the slices lie.
+
+CPUs are spelled as the rest of the model spells architectures.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from typing import Final, NamedTuple
 
 from binary_checks.errors import MalformedError
 from binary_checks.model.protocols import ByteSource
-from binary_checks.objects.macho.machines import architecture_of
 
 MH_OBJECT: Final = 1
 MH_EXECUTE: Final = 2
@@ -29,6 +31,24 @@ FAT: Final = {b"\xca\xfe\xba\xbe": Struct(">5I"), b"\xca\xfe\xba\xbf": Struct(">
 _HEADER_SIZE = {32: 28, 64: 32}
 _HIGHEST_ALIGNMENT = 15  # bits
 _ARCHIVE = b"!<arch>\n"
+
+CPU_64_BITS = 0x01000000
+_SUBTYPE = 0x00FFFFFF
+"""Of cpusubtype: the rest are capabilities, such as the version of arm64e's pointers."""
+
+_NAMES = {
+    0x00000007: "i686",
+    0x01000007: "x86_64",
+    0x0000000C: "armv7l",
+    0x0100000C: "aarch64",
+    0x0200000C: "arm64_32",
+    0x00000012: "ppc",
+    0x01000012: "ppc64",
+}
+_SPECIAL = {
+    (0x01000007, 8): "x86_64h",  # Haswell and newer: other machines do not load it
+    (0x0100000C, 2): "arm64e",  # Python is no arm64e process and does not load it
+}
 
 
 compile_layout = cache(Struct)
@@ -138,3 +158,9 @@ def read_header(source: Slice) -> MachHeader:
     if source.architecture and found != source.architecture:
         raise MalformedError(f"the fat header says {source.architecture}, the slice {found}", 4)
     return header
+
+
+def architecture_of(cpu_type: int, cpu_subtype: int) -> str:
+    """The architecture's name; ``cpu 0x…`` for one that has none here."""
+    special = _SPECIAL.get((cpu_type, cpu_subtype & _SUBTYPE))
+    return special or _NAMES.get(cpu_type, f"cpu {cpu_type:#x}")

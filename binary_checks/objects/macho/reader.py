@@ -6,7 +6,7 @@ truncated file is malformed, never empty.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from binary_checks.errors import MalformedError, TooLarge, Unavailable
@@ -15,15 +15,10 @@ from binary_checks.model.protocols import NOTHING_SEEN, ByteSource, Observations
 from binary_checks.objects.macho.commands import (
     LC_CODE_SIGNATURE,
     LC_DYLD_CHAINED_FIXUPS,
-    LC_DYLD_INFO,
-    LC_DYLD_INFO_ONLY,
     Commands,
     read_commands,
 )
-from binary_checks.objects.macho.dylibs import DYLIBS, read_identity, read_needed, read_systems
-from binary_checks.objects.macho.exports import MachOExports
-from binary_checks.objects.macho.extent import verify_extent
-from binary_checks.objects.macho.fixups import find_fixup_faults
+from binary_checks.objects.macho.dylibs import read_identity, read_needed, read_systems
 from binary_checks.objects.macho.header import (
     MH_BUNDLE,
     MH_DSYM,
@@ -33,20 +28,18 @@ from binary_checks.objects.macho.header import (
     MH_TWOLEVEL,
     MachHeader,
     Slice,
+    architecture_of,
     read_header,
     read_slices,
 )
-from binary_checks.objects.macho.imports import MachOImports
-from binary_checks.objects.macho.layout import find_layout_faults
-from binary_checks.objects.macho.machines import architecture_of
-from binary_checks.objects.macho.opcodes import find_opcode_faults
+from binary_checks.objects.macho.layout import verify_extent
 from binary_checks.objects.macho.pages import PageScanner
 from binary_checks.objects.macho.plan import plan
-from binary_checks.objects.macho.segments import Segment, read_segments
+from binary_checks.objects.macho.refusals import Parsed, find_refusals
+from binary_checks.objects.macho.segments import read_segments
 from binary_checks.objects.macho.signature import find_signature_faults
 from binary_checks.objects.macho.strings import opens_libraries, read_opened
 from binary_checks.objects.macho.symbols import read_symbols
-from binary_checks.objects.macho.undefined import find_lost
 from binary_checks.objects.opened_names import NameScanner
 
 __all__ = ["plan", "read"]
@@ -117,13 +110,9 @@ def _read_loadable(
     pages = observations.of(PageScanner)
     faults = find_signature_faults(source, pages, *signature.unpack("II")) if signature else ()
     imports, exports = read_symbols(facts["path"], source, header, commands, needed)
-    refusals = [*find_layout_faults(header, commands, segments)]
-    if faults or signature is None:  # of a file that is signed and intact, the linker wrote them
-        if isinstance(exports, MachOExports):
-            exports.verify()
-        refusals += _find_table_faults(source, header, commands, segments)
-        if isinstance(imports, MachOImports):
-            refusals += find_lost(source, header, commands, imports.spelled)
+    parsed = Parsed(commands, segments, imports, exports)
+    # Of a file that is signed and intact, its linker wrote the tables.
+    refusals = find_refusals(source, header, parsed, intact=signature is not None and not faults)
     return MachOFile(
         needed=needed,
         imports=imports,
@@ -138,22 +127,7 @@ def _read_loadable(
         chained_fixups=commands.first(LC_DYLD_CHAINED_FIXUPS) is not None,
         signed=signature is not None,
         signature_faults=faults,
-        refusals=tuple(refusals),
+        refusals=refusals,
         **read_identity(commands),
         **facts,
     )
-
-
-def _find_table_faults(
-    source: Slice, header: MachHeader, commands: Commands, segments: Sequence[Segment]
-) -> Iterator[str]:
-    opcodes = commands.first(LC_DYLD_INFO, LC_DYLD_INFO_ONLY)
-    if opcodes is not None:
-        fields = opcodes.unpack("8I")
-        pairs = zip(fields[::2], fields[1::2], strict=True)
-        tables = [source.read(start, size) for start, size in pairs]
-        yield from find_opcode_faults(tables, segments, header.bits, len(commands.find(*DYLIBS)))
-    fixups = commands.first(LC_DYLD_CHAINED_FIXUPS)
-    if fixups is not None:
-        table = source.read(*fixups.unpack("II"))
-        yield from find_fixup_faults(source, header, table, segments)

@@ -17,10 +17,9 @@ from binary_checks.objects.pe.header import (
     IMAGE_SCN_MEM_EXECUTE,
     RELOCATIONS,
     TLS,
-    Section,
 )
-from binary_checks.objects.pe.layout import find_inaccessible
-from binary_checks.objects.pe.sections import MappedImage
+from binary_checks.objects.pe.image import MappedImage
+from binary_checks.objects.pe.sections import Section, find_inaccessible
 
 _BLOCK = Struct("<II")  # page, bytes with this head
 _TLS = {32: Struct("<4I"), 64: Struct("<4Q")}  # start, end, index, callbacks

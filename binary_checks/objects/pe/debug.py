@@ -10,7 +10,7 @@ from binary_checks.errors import MalformedError
 from binary_checks.model.protocols import ByteSource
 from binary_checks.objects.limits import refuse_more
 from binary_checks.objects.pe.header import CLR, DEBUG, LOAD_CONFIG
-from binary_checks.objects.pe.sections import MappedImage, decode
+from binary_checks.objects.pe.image import MappedImage, decode
 
 _ENTRY = Struct("<12xIIII")  # type, size, address, offset in the file
 _CODEVIEW = 2

@@ -10,9 +10,8 @@ from struct import Struct
 from binary_checks.errors import MalformedError
 from binary_checks.model import NO_SYMBOLS, Symbol, SymbolTable
 from binary_checks.objects.pe.header import EXPORT, PeHeader
-from binary_checks.objects.pe.names import NameStretches
-from binary_checks.objects.pe.sections import MappedImage
-from binary_checks.objects.pe.symbols import PeSymbolTable
+from binary_checks.objects.pe.image import MappedImage
+from binary_checks.objects.pe.names import NameStretches, PeSymbolTable
 
 # Flags, time, version (2); name, first ordinal, counts of functions and names, three tables.
 _DIRECTORY = Struct("<IIHHIIIIIII")

@@ -1,4 +1,7 @@
-"""Reads the headers of a PE image: machine, versions, flags, directories and sections."""
+"""Reads the headers of a PE image: machine, versions, flags and directories.
+
+Architectures are spelled as those of other formats are.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ DIRECTORY_NAMES: Final = (
 
 _DOS_HEADER = 64
 _FILE = Struct("<HHIIIHH")
-_SECTION = Struct("<8sIIIIIIHHI")
+SECTION: Final = Struct("<8sIIIIIIHHI")
 _MOST_DIRECTORIES = 16
 _MOST_SECTIONS = 256  # real images have some dozens
 _SYMBOL_SIZE = 18
@@ -51,17 +54,20 @@ _PE32 = Struct("<HBB 12x I 8x III 8x HH 4x II 4x HH 20x I".replace(" ", ""))
 _PE64 = Struct("<HBB 12x I 4x QII 8x HH 4x II 4x HH 36x I".replace(" ", ""))
 _LAYOUTS = {0x10B: (32, _PE32), 0x20B: (64, _PE64)}
 
-
-class Section(NamedTuple):
-    """One section header, its name spelled out."""
-
-    name: str
-    address: int
-    virtual_size: int
-    offset: int  # in the file
-    size: int  # in the file; 0: nothing of it is there
-    flags: int
-    declared_size: int  # in the file, also where the header names no place in it
+_ARCHITECTURES = {
+    0x014C: "i686",
+    0x01C0: "armel",
+    0x01C4: "armv7l",
+    0x0200: "ia64",
+    0x0EBC: "ebc",
+    0x5032: "riscv32",
+    0x5064: "riscv64",
+    0x6232: "loongarch32",
+    0x6264: "loongarch64",
+    0x8664: "x86_64",
+    0xAA64: "aarch64",
+}
+_HYBRIDS = {"x86_64": "arm64ec", "aarch64": "arm64x"}
 
 
 class PeHeader(NamedTuple):
@@ -92,7 +98,7 @@ class PeHeader(NamedTuple):
     @property
     def sections_end(self) -> int:
         """Where the section headers end, in bytes from the start of the file."""
-        return self.sections_offset + self.section_count * _SECTION.size
+        return self.sections_offset + self.section_count * SECTION.size
 
 
 def find_signature(source: ByteSource) -> int:
@@ -111,11 +117,11 @@ def read_header(source: ByteSource, signature: int) -> PeHeader:
     Raises MalformedError, or TooLarge for too many sections.
     """
     start = signature + 4
-    _verify_end(start + _FILE.size, source.size, "the file header")
+    verify_end(start + _FILE.size, source.size, "the file header")
     fields = _FILE.unpack(source.read(start, _FILE.size))
     machine, section_count, _, symbols_offset, symbol_count, optional_size, characteristics = fields
     start += _FILE.size
-    _verify_end(start + optional_size, source.size, "the optional header")
+    verify_end(start + optional_size, source.size, "the optional header")
     optional = source.read(start, optional_size)
     bits, layout = _LAYOUTS.get(int.from_bytes(optional[:2], "little"), (0, _PE64))
     if not bits or len(optional) < layout.size:
@@ -132,12 +138,13 @@ def read_header(source: ByteSource, signature: int) -> PeHeader:
         start, start + optional_size, section_count,
         symbols_offset + symbol_count * _SYMBOL_SIZE if symbols_offset else 0,
     )  # fmt: skip
-    _verify_end(header.sections_end, source.size, "the section headers")
+    verify_end(header.sections_end, source.size, "the section headers")
     refuse_more(section_count, _MOST_SECTIONS, "sections")
     return header
 
 
-def _verify_end(end: int, size: int, what: str) -> None:
+def verify_end(end: int, size: int, what: str) -> None:
+    """Raise MalformedError for what ends beyond the end of the file."""
     if end > size:
         raise MalformedError(f"{what} ends at byte {end:#x}, the file has {size:#x} bytes", size)
 
@@ -157,37 +164,11 @@ def _find_uncounted(table: bytes, count: int) -> Iterator[int]:
             yield number
 
 
-def read_sections(source: ByteSource, header: PeHeader) -> tuple[Section, ...]:
-    """Read every section header, in order. Raises MalformedError for a name that is not there."""
-    start, end = header.sections_offset, header.sections_end
-    sections = []
-    for name, virtual_size, address, size, offset, *_, flags in _SECTION.iter_unpack(
-        source.read(start, end - start)
-    ):
-        spelled = _read_name(source, header, name.rstrip(b"\0"))
-        # Without a place in the file it has no contents, whatever the size says (GNU ld's .bss).
-        sections.append(
-            Section(spelled, address, virtual_size, offset, size if offset else 0, flags, size)
-        )
-    return tuple(sections)
+def architecture_of(header: PeHeader, *, hybrid: bool) -> str:
+    """The one spelling of the image's architecture; "machine-<number>" where there is none.
 
-
-def _read_name(source: ByteSource, header: PeHeader, name: bytes) -> str:
-    """A name of more than 8 bytes stands in the COFF string table, at the offset ``/123``."""
-    if not name.startswith(b"/") or not name[1:].isdigit() or not header.strings_offset:
-        return name.decode("latin-1")
-    start = header.strings_offset + int(name[1:])
-    _verify_end(start + 1, source.size, "the name of a section")
-    text = source.read(start, min(64, source.size - start))  # no name that counts is longer
-    return text.partition(b"\0")[0].decode("latin-1")
-
-
-def verify_extent(header: PeHeader, sections: tuple[Section, ...], size: int) -> None:
-    """Raise MalformedError for what the file does not hold in full.
-
-    Without this a truncated library reads as one that needs nothing and defines nothing.
+    ``hybrid`` is whether the load configuration points to metadata of compiled hybrid code: the
+    header of ARM64EC says x86_64, whose processes on Arm it is for; ARM64X is for both.
     """
-    for section in sections:
-        _verify_end(section.offset + section.size, size, f"section {section.name!r}")
-    start, length = header.directories[SECURITY]  # the one directory that says file offsets
-    _verify_end(start + length, size, "the signature")
+    known = _ARCHITECTURES.get(header.machine, f"machine-{header.machine:#x}")
+    return _HYBRIDS.get(known, known) if hybrid else known

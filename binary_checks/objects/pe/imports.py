@@ -14,9 +14,8 @@ from binary_checks.model import NO_SYMBOLS, Dependency, Symbol, SymbolTable
 from binary_checks.model.objects import make_dependency
 from binary_checks.objects.limits import raised
 from binary_checks.objects.pe.header import DELAY_IMPORT, IMPORT
-from binary_checks.objects.pe.names import NameStretches
-from binary_checks.objects.pe.sections import MappedImage
-from binary_checks.objects.pe.symbols import PeSymbolTable
+from binary_checks.objects.pe.image import MappedImage
+from binary_checks.objects.pe.names import NameStretches, PeSymbolTable
 
 DESCRIPTOR = Struct("<IIIII")  # lookup table, time, forwarder chain, name, address table
 DELAYED = Struct("<IIIIIIII")  # attributes, name, module, addresses, names, bound, unload, time

@@ -13,11 +13,11 @@ from binary_checks.objects.pe.header import (
     IMAGE_FILE_DLL,
     IMAGE_FILE_EXECUTABLE_IMAGE,
     IMAGE_FILE_RELOCS_STRIPPED,
-    IMAGE_SCN_MEM_ACCESS,
     SECURITY,
     PeHeader,
-    Section,
+    verify_end,
 )
+from binary_checks.objects.pe.sections import Section
 
 _PAGE, _SECTOR = 0x1000, 0x200
 _LARGEST_FILE_ALIGNMENT = 0x10000
@@ -30,6 +30,17 @@ _BITS = {
     **dict.fromkeys((0x0200, 0x5064, 0x6264, 0x8664, 0xA641, 0xA64E, 0xAA64), 64),
 }
 """By machine, how wide the optional header has to be."""
+
+
+def verify_extent(header: PeHeader, sections: tuple[Section, ...], size: int) -> None:
+    """Raise MalformedError for what the file does not hold in full.
+
+    Without this a truncated library reads as one that needs nothing and defines nothing.
+    """
+    for section in sections:
+        verify_end(section.offset + section.size, size, f"section {section.name!r}")
+    start, length = header.directories[SECURITY]  # the one directory that says file offsets
+    verify_end(start + length, size, "the signature")
 
 
 def find_layout_faults(header: PeHeader, sections: Sequence[Section]) -> Iterator[str]:
@@ -122,8 +133,3 @@ def _judge_places(header: PeHeader, sections: Sequence[Section]) -> Iterator[str
 
 def _round_up(size: int, step: int) -> int:
     return -(-size // step) * step
-
-
-def find_inaccessible(sections: Sequence[Section]) -> tuple[Section, ...]:
-    """The sections that nothing in the process may read, write or run."""
-    return tuple(item for item in sections if not item.flags & IMAGE_SCN_MEM_ACCESS)

@@ -19,12 +19,10 @@ from binary_checks.objects.pe.header import (
     SECURITY,
     TLS,
     PeHeader,
-    Section,
     find_signature,
     read_header,
-    read_sections,
 )
-from binary_checks.objects.pe.sections import find_extents
+from binary_checks.objects.pe.sections import Section, find_extents, read_sections
 from binary_checks.objects.pe.strings import find_name_scanner
 from binary_checks.objects.ranges import Head, complement
 

@@ -13,37 +13,34 @@ from binary_checks.model import Kind, PeFile
 from binary_checks.model.protocols import ByteSource, Observations
 from binary_checks.objects.device.sections import SHORT_SECTIONS, read_device_code
 from binary_checks.objects.opened_names import NameScanner
-from binary_checks.objects.pe.addresses import find_address_faults
 from binary_checks.objects.pe.debug import (
-    find_configuration_faults,
     is_managed,
     read_load_configuration,
     read_pdb,
     verify_directories,
 )
-from binary_checks.objects.pe.exports import find_export_faults, find_hollow_tables, read_exports
+from binary_checks.objects.pe.exports import read_exports
 from binary_checks.objects.pe.header import (
     IMAGE_FILE_DLL,
     SECURITY,
     PeHeader,
-    Section,
+    architecture_of,
     find_signature,
     read_header,
-    read_sections,
-    verify_extent,
 )
-from binary_checks.objects.pe.import_faults import find_import_faults, find_name_faults
+from binary_checks.objects.pe.image import MappedImage
 from binary_checks.objects.pe.imports import read_imports
-from binary_checks.objects.pe.layout import find_layout_faults
-from binary_checks.objects.pe.machines import architecture_of
+from binary_checks.objects.pe.layout import verify_extent
 from binary_checks.objects.pe.plan import plan
+from binary_checks.objects.pe.refusals import Parsed, find_refusals
 from binary_checks.objects.pe.sections import (
-    MappedImage,
+    Section,
     find_end,
     find_extents,
     find_writable_executable,
     has_debug_information,
     is_debug_companion,
+    read_sections,
 )
 from binary_checks.objects.pe.signature import signature_matches
 from binary_checks.objects.pe.strings import opens_libraries, read_opened
@@ -88,10 +85,12 @@ def _read_loadable(
     needed, imports, libraries, ends = read_imports(image)
     name, exports = read_exports(image)
     load_configuration = read_load_configuration(image)
+    hybrid = load_configuration.hybrid
+    parsed = Parsed(sections, imports, libraries, ends, exports, hybrid)
     known = (name, *(need.name for need in needed))
     return PeFile(
         kind=Kind.SHARED if header.characteristics & IMAGE_FILE_DLL else Kind.EXECUTABLE,
-        architecture=architecture_of(header, hybrid=load_configuration.hybrid),
+        architecture=architecture_of(header, hybrid=hybrid),
         name=name,
         needed=needed,
         imports=imports,
@@ -103,15 +102,7 @@ def _read_loadable(
         overlay=_measure_overlay(source, header, sections),
         signed=bool(header.directories[SECURITY][1]),
         signature_matches=signature_matches(source, header),
-        refusals=(
-            *find_layout_faults(header, sections),
-            *find_address_faults(image, sections),
-            *find_import_faults(image, libraries, ends, hybrid=load_configuration.hybrid),
-            *find_name_faults(imports, header),
-            *find_export_faults(exports, header),
-            *find_hollow_tables(image),
-            *find_configuration_faults(image),
-        ),
+        refusals=find_refusals(image, parsed),
         **facts,
     )
 

@@ -8,8 +8,7 @@ from binary_checks.model import OpenedNames, SymbolTable
 from binary_checks.model.protocols import ByteSource
 from binary_checks.objects.library_names import PE_NAMES
 from binary_checks.objects.opened_names import NameScanner, find_opened
-from binary_checks.objects.pe.header import Section
-from binary_checks.objects.pe.sections import find_read_only
+from binary_checks.objects.pe.sections import Section, find_read_only
 
 _OPENERS = ("LoadLibraryA", "LoadLibraryW", "LoadLibraryExA", "LoadLibraryExW")
 _NO_STRINGS = (

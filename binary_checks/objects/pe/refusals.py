@@ -1,21 +1,52 @@
-"""Why Windows dies over the tables of imports of a PE image, or never sees them."""
+"""Finds why Windows would refuse a PE image, or die over it, before any of its code runs."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from binary_checks.errors import MalformedError
 from binary_checks.model import SymbolTable
+from binary_checks.objects.pe.addresses import find_address_faults
+from binary_checks.objects.pe.debug import find_configuration_faults
+from binary_checks.objects.pe.exports import find_export_faults, find_hollow_tables
 from binary_checks.objects.pe.header import ADDRESSES, DELAY_IMPORT, IMPORT, PeHeader
+from binary_checks.objects.pe.image import MappedImage
 from binary_checks.objects.pe.imports import DELAYED, DESCRIPTOR, ImportedLibrary, PeImports
-from binary_checks.objects.pe.sections import MappedImage
+from binary_checks.objects.pe.layout import find_layout_faults
+from binary_checks.objects.pe.sections import Section
 
 _ALIGNMENT = 4
 
 
-def find_import_faults(
+class Parsed(NamedTuple):
+    """What has been read of an image."""
+
+    sections: Sequence[Section]
+    imports: SymbolTable
+    libraries: Sequence[ImportedLibrary]
+    ends: Sequence[int]  # of each library's symbols among all
+    exports: SymbolTable
+    hybrid: bool  # it has code for two processors
+
+
+def find_refusals(image: MappedImage, parsed: Parsed) -> tuple[str, ...]:
+    """Why the loader refuses an image, from the outside in. Raises MalformedError."""
+    header, sections = image.header, parsed.sections
+    return (
+        *find_layout_faults(header, sections),
+        *find_address_faults(image, sections),
+        *_find_import_faults(image, parsed.libraries, parsed.ends, hybrid=parsed.hybrid),
+        *_find_name_faults(parsed.imports, header),
+        *find_export_faults(parsed.exports, header),
+        *find_hollow_tables(image),
+        *find_configuration_faults(image),
+    )
+
+
+def _find_import_faults(
     image: MappedImage, libraries: Sequence[ImportedLibrary], ends: Sequence[int], *, hybrid: bool
 ) -> Iterator[str]:
     """Say what is wrong with descriptors and with the addresses that are to be filled in.
@@ -35,7 +66,7 @@ def find_import_faults(
         yield f"{listed}: nothing fills in the others"
 
 
-def find_name_faults(imports: SymbolTable, header: PeHeader) -> Iterator[str]:
+def _find_name_faults(imports: SymbolTable, header: PeHeader) -> Iterator[str]:
     """Say where names would lie in the headers, which is where damaged tables lead."""
     if isinstance(imports, PeImports) and (lowest := imports.lowest_name) < header.headers_size:
         yield f"has the name of an import at address {lowest:#x}, in its headers"

@@ -1,0 +1,83 @@
+"""The bytes of an ELF file at the addresses where a loader maps them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from struct import Struct
+from typing import Any
+
+from binary_checks.errors import MalformedError, TooLarge
+from binary_checks.model.protocols import ByteSource
+from binary_checks.objects.elf.header import ElfHeader
+from binary_checks.objects.elf.segments import PT_LOAD, Segment
+from binary_checks.objects.limits import raised
+
+_BLOCK = 16 * 1024
+"""What is read at once where a table's length is known only by walking it."""
+_PAGE = 4096
+
+
+class MappedImage:
+    """The file's bytes by the address they are mapped at; what no segment holds is malformed."""
+
+    __slots__ = ("_block", "_block_start", "_loads", "header", "path", "source")
+
+    def __init__(
+        self, path: str, source: ByteSource, header: ElfHeader, segments: Iterable[Segment]
+    ) -> None:
+        self.path = path
+        self.header = header
+        self.source = source
+        self._loads = tuple(
+            (segment.address, _mapped_size(segment, source.size), segment.offset)
+            for segment in segments
+            if segment.type == PT_LOAD and segment.file_size
+        )
+        self._block = b""
+        self._block_start = 0
+
+    def locate(self, address: int, what: str) -> tuple[int, int]:
+        """The file offset of an address, and how many bytes follow it in its segment."""
+        for start, size, offset in self._loads:
+            distance = address - start
+            if 0 <= distance < size:
+                return offset + distance, size - distance
+        raise MalformedError(f"{what} at address {address:#x} lies in no loaded segment")
+
+    def read(self, address: int, length: int, what: str, most: int = 0) -> bytes:
+        """Exactly length bytes from the address on, all of them in one segment.
+
+        Raises MalformedError, or TooLarge for more than ``most``, if that is not 0.
+        """
+        if not length:
+            return b""
+        offset, available = self.locate(address, what)
+        if length > available:
+            raise MalformedError(
+                f"{what} has {length:#x} bytes, its segment only {available:#x} more", offset
+            )
+        if 0 < (most := raised(most)) < length:
+            raise TooLarge(f"{what} has {length} bytes; at most {most} are read")
+        return self.source.read(offset, length)
+
+    def unpack(self, layout: Struct, address: int, what: str) -> tuple[Any, ...]:
+        """One small structure; neighbours are read along, so that walking a chain stays cheap."""
+        start = address - self._block_start
+        if start < 0 or start + layout.size > len(self._block):
+            _, available = self.locate(address, what)
+            self._block = self.read(address, max(min(available, _BLOCK), layout.size), what)
+            self._block_start = address
+            start = 0
+        return layout.unpack_from(self._block, start)
+
+
+def _mapped_size(segment: Segment, size: int) -> int:
+    """How many bytes of the file a kernel maps for a segment: whole pages, as mmap does.
+
+    patchelf has left PT_DYNAMIC behind the end of its segment, but in its page (casadi 3.8.2's
+    ``clp``, which runs). Where memory goes on after the file's bytes, the rest is zeroed.
+    """
+    if segment.memory_size > segment.file_size:
+        return segment.file_size
+    end = -(-(segment.address + segment.file_size) // _PAGE) * _PAGE
+    return min(end - segment.address, size - segment.offset)
