@@ -2,9 +2,10 @@
 
 from binary_checks.plugin.collection import (
     pytest_addoption,
+    pytest_collection,
     pytest_collection_modifyitems,
     pytest_configure,
-    pytest_make_collect_report,
+    pytest_report_from_serializable,
     pytest_unconfigure,
     pytest_xdist_make_scheduler,
 )
@@ -20,9 +21,10 @@ from binary_checks.plugin.reporting import (
 __all__ = [
     "pytest_addoption",
     "pytest_cmdline_main",
+    "pytest_collection",
     "pytest_collection_modifyitems",
     "pytest_configure",
-    "pytest_make_collect_report",
+    "pytest_report_from_serializable",
     "pytest_report_header",
     "pytest_runtest_makereport",
     "pytest_runtest_teardown",

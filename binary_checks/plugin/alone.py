@@ -30,9 +30,10 @@ def pytest_collection(session: pytest.Session) -> None:
     """Refuse to look for something by oneself, and to take anything else for a package."""
     config = session.config
     named = config.args_source is pytest.Config.ArgsSource.ARGS
-    if not named and not config.stash[SESSION].packages:
+    state = config.stash[SESSION]
+    if not named and not state.examinations:
         raise pytest.UsageError(NOTHING)
-    for argument in config.args:
+    for argument in state.others:
         name = argument.split("::", 1)[0]
         try:
             _demand_package(name)

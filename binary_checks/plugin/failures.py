@@ -4,20 +4,46 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import pytest
-from _pytest._code.code import (
-    ExceptionChainRepr,
-    ReprEntryNative,
-    ReprFileLocation,
-    ReprTraceback,
-)
 
 from binary_checks.errors import BinaryChecksError
 from binary_checks.judging import Verdict, problem_line
 from binary_checks.lines import MOST, cut, one_line
 from binary_checks.model import Problem
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Crash:
+    """What pytest's short summary, ``--tb=line`` and JUnit's message say of a failure."""
+
+    path: str
+    lineno: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.lineno}: {self.message}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FailureText:
+    """Text at column 0, as pytest takes it from ``repr_failure``: by these two names alone.
+
+    From a worker of xdist's it arrives as the text alone, which `restore` makes whole again.
+    """
+
+    text: str
+    reprcrash: Crash
+
+    def toterminal(self, writer: Any) -> None:
+        """Write it as it is."""
+        writer.write(f"{self.text}\n")
+
+    def __str__(self) -> str:
+        return self.text
 
 
 class ProblemsFound(Exception):
@@ -54,7 +80,7 @@ def count_hidden(verdict: Verdict, most: int | None = MOST) -> int:
 
 def plain_failure(
     error: BaseException, check_id: str, file_name: str, *, traces: bool
-) -> ExceptionChainRepr:
+) -> FailureText:
     """Problems as they are, one line each; of a bug where it comes from."""
     if isinstance(error, ProblemsFound):
         return plain_lines(str(error), file_name)
@@ -65,22 +91,30 @@ def plain_failure(
     return _plain_traceback(error, file_name)
 
 
-def plain_lines(text: str, file_name: str) -> ExceptionChainRepr:
+def plain_lines(text: str, file_name: str) -> FailureText:
     """Text at column 0, its first line also in the short summary and in JUnit's message."""
-    return _lines(text, file_name, text.partition("\n")[0])
+    return _spell(text, file_name, text.partition("\n")[0])
 
 
-def _plain_traceback(error: BaseException, file_name: str) -> ExceptionChainRepr:
+def restore(text: str, file_name: str) -> FailureText:
+    """What a worker sent. Of a bug of ours the last line says what it was."""
+    lines = text.split("\n")
+    return _spell(text, file_name, lines[-1 if lines[0].startswith(_TRACE) else 0])
+
+
+_TRACE = "Traceback (most recent call last):"
+
+
+def _plain_traceback(error: BaseException, file_name: str) -> FailureText:
     """Where an error of ours comes from; its text may be a package's."""
     lines = "".join(traceback.format_exception(error)).rstrip().split("\n")
     text = "\n".join(map(one_line, lines))
-    return _lines(text, file_name, one_line(f"{type(error).__name__}: {error}"))
+    return _spell(text, file_name, one_line(f"{type(error).__name__}: {error}"))
 
 
-def _lines(text: str, file_name: str, summary: str) -> ExceptionChainRepr:
-    entry = ReprTraceback([ReprEntryNative([text + "\n"])], None, style="native")
-    location = ReprFileLocation(one_line(file_name), 0, cut(summary))
-    return ExceptionChainRepr([(entry, location, None)])
+def _spell(text: str, file_name: str, summary: str) -> FailureText:
+    crash = Crash(path=one_line(file_name), lineno=0, message=cut(summary))
+    return FailureText(text=text, reprcrash=crash)
 
 
 def misused(text: str) -> pytest.UsageError:

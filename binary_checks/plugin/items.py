@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from _pytest._code.code import ExceptionChainRepr
 
 from binary_checks.cases import Case, applicable_formats, prepare
 from binary_checks.declaring import Check
@@ -20,7 +19,7 @@ from binary_checks.errors import (
     PackageError,
     Unavailable,
 )
-from binary_checks.gather.facts import Facts
+from binary_checks.gather.examination import Examination
 from binary_checks.judging import Verdict, judge, problem_line
 from binary_checks.lines import cut, one_line
 from binary_checks.model import Package, Problem
@@ -29,9 +28,9 @@ from binary_checks.plugin.failures import (
     ProblemsAccepted,
     ProblemsFound,
     describe,
+    misused,
     plain_failure,
 )
-from binary_checks.plugin.progress import progress_line
 from binary_checks.plugin.session import SESSION, UNREADABLE, Session
 from binary_checks.reports.explanation import advice
 from binary_checks.reports.ledger import Entry, Outcome, gap
@@ -40,20 +39,37 @@ from binary_checks.reports.ledger import Entry, Outcome, gap
 class PackageFile(pytest.File):
     """A package; its items are the checks that apply to it."""
 
+    unreadable = False  # said already, by the first of its checks
+
+    def __init__(self, *, examination: Examination, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.examination = examination
+
     def collect(self) -> Iterator[pytest.Item]:
         """One item a check, or the single item ``unreadable-package``."""
-        session = self.config.stash[SESSION]
-        subject = session.subjects[self.path]
         try:
-            preview = subject.preview()
+            preview = self.examination.source.preview()
         except PackageError as error:
             reason = _say_once(self.path.name, error)
             yield UnreadablePackage.from_parent(self, name=UNREADABLE, reason=reason)
             return
-        asked = session.selected.get(self.path)
-        for check in session.checks:
-            if (not asked or check.id in asked) and _fits(check, preview):
+        for check in self.examination.checks:
+            if _fits(check, preview):
                 yield CheckItem.from_parent(self, name=check.id, check=check)
+
+
+def collect_package(session: pytest.Session, node: str, examination: Examination) -> list[Any]:
+    """The items of one package. Raises pytest.UsageError for ``x.whl::name`` that is none.
+
+    A package that is broken has one item, whatever was asked for.
+    """
+    path = examination.source.path
+    package = PackageFile.from_parent(session, path=path, nodeid=node, examination=examination)
+    items = list(session.genitems(package))
+    names = {item.name for item in items}
+    if UNREADABLE not in names and (missing := sorted(examination.asked - names)):
+        raise misused(f"not found: {examination.node}::{missing[0]}: it does not apply")
+    return items
 
 
 def _say_once(package_file_name: str, error: PackageError) -> str:
@@ -79,10 +95,15 @@ class PackageItem(pytest.Item):
             vars(self).pop(name, None)
 
     @property
+    def package(self) -> PackageFile:
+        """The package that it judges."""
+        assert isinstance(self.parent, PackageFile)
+        return self.parent
+
+    @property
     def package_node(self) -> str:
-        """The node id of the package."""
-        assert self.parent is not None
-        return self.parent.nodeid
+        """What reports call the package."""
+        return self.package.examination.node
 
     @property
     def state(self) -> Session:
@@ -101,7 +122,7 @@ class PackageItem(pytest.Item):
         """How it is shown."""
         return self.plain_failure(excinfo.value)
 
-    def plain_failure(self, error: BaseException) -> ExceptionChainRepr:
+    def plain_failure(self, error: BaseException) -> Any:
         """With ``--full-trace`` whoever wrote a check that broke sees where it did."""
         return plain_failure(error, self.name, self.path.name, traces=self.config.option.fulltrace)
 
@@ -114,8 +135,7 @@ class PackageItem(pytest.Item):
         verdict: Verdict | None = None,
     ) -> None:
         """Say how it ended, for the summary."""
-        facts = self.state.facts.get(self.path)
-        found, expected = facts.object_counts() if facts else (None, 0)
+        found, expected = self.package.examination.facts.object_counts()
         self.entry = Entry(
             node=self.package_node,
             check=self.name,
@@ -170,7 +190,7 @@ class CheckItem(PackageItem):
     def setup(self) -> None:
         """Gather the facts: skips when there is nothing to look at, errs when gathering broke."""
         try:
-            self.case = prepare(self.check, self._facts())
+            self.case = prepare(self.check, self.package.examination.facts)
         except NotApplicable as error:
             self._skip(Outcome.NOT_APPLICABLE, str(error))
         except Unavailable as error:
@@ -181,20 +201,12 @@ class CheckItem(PackageItem):
             self.note(Outcome.ERROR, self.check.family, reason=str(error))
             raise
 
-    def _facts(self) -> Facts:
-        if self.path not in self.state.facts:
-            progress = progress_line(self.config, self.path.name)
-            self.state.facts[self.path] = Facts(
-                self.state.subjects[self.path], self.state.settings, self.state.shelf, progress
-            )
-        return self.state.facts[self.path]
-
     def _unreadable(self, reason: str) -> None:
         """Said once a package: the first check fails with it, the others could not look."""
-        if self.path in self.state.unreadable:
+        if self.package.unreadable:
             self._not_inspected(f"unreadable package: {reason}")
             return
-        self.state.unreadable.add(self.path)
+        self.package.unreadable = True
         verdict = _unreadable(self.path.name, reason)
         self.note(Outcome.FAILED, self.check.family, verdict=verdict)
         self.failure = describe(verdict, ())

@@ -17,12 +17,13 @@ def progress_line(config: pytest.Config, name: str) -> Progress | None:
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or not getattr(reporter, "isatty", False):
         return None
-    started = time.monotonic()
+    started: float | None = None
     shown = -1
     name = one_line(name)
 
     def show(done: int, total: int) -> None:
-        nonlocal shown
+        nonlocal shown, started
+        started = time.monotonic() if started is None else started
         percent = 100 * done // total if total else 100
         if percent == shown or time.monotonic() - started < PATIENCE:
             return

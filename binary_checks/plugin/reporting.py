@@ -43,7 +43,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """Name the profile, and the interpreter that packages run in."""
     session = config.stash[SESSION]
-    if not session.packages:
+    if not session.examinations:
         return []
     settings = session.settings
     sandbox = settings.sandbox.describe() if settings.sandbox else "not sandboxed"
@@ -89,10 +89,8 @@ def forget(item: PackageItem, nextitem: pytest.Item | None) -> None:
     Memory and disk hold one package at a time.
     """
     item.forget()
-    if nextitem is None or nextitem.path != item.path:
-        facts = item.state.facts.pop(item.path, None)
-        if facts is not None:
-            facts.close()
+    if nextitem is None or nextitem.parent is not item.parent:
+        item.package.examination.facts.close()
 
 
 @pytest.hookimpl(tryfirst=True)  # before JUnit's file is written
@@ -100,7 +98,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Write SARIF; turn a green run in which something was not verified into a failed one."""
     config = session.config
     state = config.stash.get(SESSION, None)
-    if state is None or not state.packages or hasattr(config, "workerinput"):
+    if state is None or not state.examinations or hasattr(config, "workerinput"):
         return
     if config.option.binary_sarif:
         from binary_checks.reports import sarif
@@ -138,7 +136,7 @@ def _complain_in_junit(config: pytest.Config, complaints: Iterable[str]) -> None
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
     """The table by family, the reasons of what was not inspected, and the complaints."""
     state = config.stash[SESSION]
-    if not state.packages or config.option.collectonly or exitstatus == _MISUSED:
+    if not state.examinations or config.option.collectonly or exitstatus == _MISUSED:
         return
     terminalreporter.write_sep("=", "binary_checks")
     if state.ledger.entries:

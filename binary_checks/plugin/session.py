@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,17 +16,14 @@ from binary_checks import packages
 from binary_checks.declaring import Check, demand_sound, find_checks, load_checks
 from binary_checks.errors import ProfileError
 from binary_checks.gather.companions import Shelf
+from binary_checks.gather.examination import Examination
 from binary_checks.gather.facts import Facts, Settings
 from binary_checks.gather.subject import Subject
 from binary_checks.lines import one_line
 from binary_checks.plugin.failures import misused
+from binary_checks.plugin.progress import progress_line
 from binary_checks.plugin.sandboxing import choose_sandbox
-from binary_checks.plugin.subjects import (
-    INSTALLED,
-    find_subjects,
-    take_files,
-    take_installed,
-)
+from binary_checks.plugin.subjects import Named, find_subjects, read_arguments
 from binary_checks.profile.found import leave_out_code
 from binary_checks.profile.reading import Profile, find_profile, load_profile, validate
 from binary_checks.reports.ledger import Ledger
@@ -36,22 +33,27 @@ from binary_checks.reports.ledger import Ledger
 class Session:
     """The packages the user named, what is expected of them, and what is known so far."""
 
-    packages: dict[Path, str]  # named package -> node id
-    places: dict[str, str]  # node id -> what it is in the characters of the file's name
-    subjects: dict[Path, Subject]
-    selected: dict[Path, frozenset[str]]  # checks asked for of a package; none is all
+    examinations: Mapping[str, Examination]  # by pytest's id of the package's node
+    others: tuple[str, ...]  # arguments that name no package
     settings: Settings
     shelf: Shelf
     ledger: Ledger
     checks: tuple[Check[Any], ...] = ()  # those that the profile selects
-    facts: dict[Path, Facts] = field(default_factory=dict)
-    unreadable: set[Path] = field(default_factory=set)  # packages of which that was said already
     complaints: list[str] = field(default_factory=list)  # of the whole run, once it has ended
 
     @property
     def profile(self) -> Profile:
         """What the project expects."""
         return self.settings.profile
+
+    @property
+    def places(self) -> dict[str, str]:
+        """Of each package what it is in the characters of its file's name."""
+        return {each.node: each.place for each in self.examinations.values()}
+
+    def find(self, node: str) -> Examination | None:
+        """The package that an item of this id judges."""
+        return self.examinations.get(node.partition("::")[0])
 
 
 SESSION = pytest.StashKey[Session]()
@@ -66,36 +68,68 @@ def open_session(config: pytest.Config) -> Session:
 
     Raises pytest.UsageError with one line.
     """
-    option, folder = config.option, config.invocation_params.dir
-    installed = take_installed(config)
-    files = take_files(config)
+    option, named = config.option, read_arguments(config)
     python = _demand_python(config)
-    selected = {folder / f"{INSTALLED}{name}": asked for name, asked in installed.items()} | files
-    profile = Profile()
+    profile, sandbox = Profile(), None
     checks: tuple[Check[Any], ...] = ()
-    sandbox = None
-    if files or installed:
+    if named.packages:
         profile, every = profile_and_checks(config)
         checks = tuple(check for check in every if profile.selects(check))
         _demand_families(option.binary_require, every)
-        _demand_checks(frozenset[str]().union(*selected.values()), every, checks)
+        _demand_checks(frozenset[str]().union(*named.packages.values()), every, checks)
         sandbox = choose_sandbox(config, profile)
-    subjects = find_subjects(config, files, installed, python, sandbox)
-    ids = node_ids(tuple(files), folder)
-    ids.update((path, path.name) for path in subjects if path not in ids)
-    named = show_ids(ids)
-    return Session(
-        packages=named,
-        places={named[path]: place for path, place in ids.items()},
-        subjects=subjects,
-        selected=selected,
-        checks=checks,
-        settings=Settings(
-            profile=profile, python=python, sandbox=sandbox, builds=option.binary_allow_builds
-        ),
-        shelf=_stock_shelf(config, profile.limit_factor),
-        ledger=Ledger(packages=tuple(named.values()), required=frozenset(option.binary_require)),
+    settings = Settings(
+        profile=profile, python=python, sandbox=sandbox, builds=option.binary_allow_builds
     )
+    shelf = _stock_shelf(config, profile.limit_factor)
+
+    def gather(subject: Subject) -> Facts:
+        return Facts(subject, settings, shelf, progress_line(config, subject.path.name))
+
+    subjects = find_subjects(config, named, python, sandbox)
+    examinations = tuple(_examine(subjects, named, checks, gather))
+    return Session(
+        examinations={_count_from_root(config, each.node): each for each in examinations},
+        others=named.others,
+        checks=checks,
+        settings=settings,
+        shelf=shelf,
+        ledger=Ledger(
+            packages=tuple(each.node for each in examinations),
+            required=frozenset(option.binary_require),
+        ),
+    )
+
+
+def _examine(
+    subjects: list[Subject],
+    named: Named,
+    checks: tuple[Check[Any], ...],
+    gather: Callable[[Subject], Facts],
+) -> Iterator[Examination]:
+    places = {**node_ids(tuple(named.files), named.folder), **{p: p.name for p in named.installed}}
+    nodes = show_ids(places)
+    for subject in subjects:
+        asked = named.packages[subject.path]
+        yield Examination(
+            node=nodes[subject.path],
+            place=places[subject.path],
+            source=subject,
+            asked=asked,
+            checks=tuple(check for check in checks if not asked or check.id in asked),
+            facts=gather(subject),
+        )
+
+
+def _count_from_root(config: pytest.Config, node: str) -> str:
+    """The id as pytest has them, counted from its rootdir: it shows them counted from the folder.
+
+    Left to pytest, packages outside of the rootdir would all have the same id.
+    """
+    folder, root = config.invocation_params.dir, config.rootpath
+    if folder == root or (os.name == "nt" and folder.drive != root.drive):
+        return node
+    return Path(os.path.relpath(folder / node, root)).as_posix()
 
 
 def _demand_python(config: pytest.Config) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,55 +24,62 @@ INSTALLED = "installed:"
 _PATIENCE = 60.0  # seconds in which an interpreter must have started
 
 
-Asked = dict[str, frozenset[str]]
+Asked = dict[Path, frozenset[str]]
 """Which checks were asked for of each package; none is all."""
 
 
-def take_installed(config: pytest.Config) -> Asked:
-    """The names of installed packages, and which checks were asked for of each.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Named:
+    """What the user named: packages, and what is left for pytest to collect in its own way."""
 
-    They are taken out of pytest's arguments, which would look for such files, and where nothing
-    else was named there is nothing else to collect.
-    """
-    option = [f"{INSTALLED}{name}" for name in config.option.binary_installed]
-    arguments = [argument for argument in config.args if argument.startswith(INSTALLED)]
-    found: Asked = {}
-    for argument in dict.fromkeys((*option, *arguments)):
-        name, _, check = argument.removeprefix(INSTALLED).partition("::")
-        _ask(found, canonicalize_name(name), check)
-    if found:
-        named = config.args_source is pytest.Config.ArgsSource.ARGS
-        config.args = [each for each in config.args if named and each not in arguments]
-    return found
+    folder: Path  # from which relative paths count
+    files: Asked  # absolute paths, links not resolved, as pytest spells them
+    installed: Asked  # "installed:NAME" in the current folder
+    others: tuple[str, ...]
+
+    @property
+    def packages(self) -> Asked:
+        """All packages, in the order in which they are judged."""
+        return {**self.files, **self.installed}
 
 
-def _ask(found: Asked, package: str, check: str) -> None:
-    """Asked for as a whole and by a check too, it is asked for as a whole."""
-    known = found.get(package, frozenset([check]))
-    found[package] = known | {check} if check and known else frozenset()
+def read_arguments(config: pytest.Config) -> Named:
+    """Tell packages from other arguments, which stay as they are.
 
-
-def take_files(config: pytest.Config) -> dict[Path, frozenset[str]]:
-    """Every package file that was named, and which checks were asked for of it.
-
-    Paths are absolute, links not resolved, as pytest spells them. They are taken out of pytest's
-    arguments: for each of a thousand it would list their folder, and make nodes of all in it, anew.
+    Where nothing but an installed package was named there is nothing else to collect.
     """
     folder = config.invocation_params.dir
-    found: Asked = {}
+    installed: Asked = {}
+    for argument in dict.fromkeys((*_options(config), *filter(_is_installed, config.args))):
+        name, _, check = argument.removeprefix(INSTALLED).partition("::")
+        _ask(installed, folder / f"{INSTALLED}{canonicalize_name(name)}", check)
+    named = config.args_source is pytest.Config.ArgsSource.ARGS
+    left = [each for each in config.args if not _is_installed(each)] if named else config.args
+    files: Asked = {}
     others = []
-    for argument in config.args:
+    for argument in left if named or not installed else ():
         _demand_nameable(folder, argument)
         name, _, check = argument.partition("::")
         if packages.recognises(Path(name)):
-            _ask(found, os.path.normpath(folder / name), check)
+            _ask(files, Path(os.path.normpath(folder / name)), check)
         else:
             others.append(argument)
-    if found:
-        config.args = others
-    files = {Path(name): checks for name, checks in found.items()}
     _demand_files(files)
-    return files
+    return Named(folder=folder, files=files, installed=installed, others=tuple(others))
+
+
+def _options(config: pytest.Config) -> Iterable[str]:
+    return (f"{INSTALLED}{name}" for name in config.option.binary_installed)
+
+
+def _is_installed(argument: str) -> bool:
+    return argument.startswith(INSTALLED)
+
+
+def _ask(found: Asked, package: Path, check: str) -> None:
+    """Asked for as a whole and by a check too, it is asked for as a whole."""
+    known = found.get(package, frozenset([check]))
+    found[package] = known | {check} if check and known else frozenset()
 
 
 def _demand_files(paths: Iterable[Path]) -> None:
@@ -103,21 +111,17 @@ def _is_text(name: str) -> bool:
 
 
 def find_subjects(
-    config: pytest.Config,
-    files: Iterable[Path],
-    names: Iterable[str],
-    python: Path,
-    sandbox: Sandbox | None,
-) -> dict[Path, Subject]:
+    config: pytest.Config, named: Named, python: Path, sandbox: Sandbox | None
+) -> list[Subject]:
     """Every package named, with the facts that were given of it.
 
     Raises pytest.UsageError, one line, for a name that is not installed and facts of nothing here.
     """
     folder = config.invocation_params.dir
-    subjects = [Subject(path=path) for path in files]
+    subjects = [Subject(path=path) for path in named.files]
     try:
         static = config.option.binary_static
-        subjects += _find_installed(folder, tuple(names), python, sandbox, static=static)
+        subjects += _find_installed(tuple(named.installed), python, sandbox, static=static)
         for name in dict.fromkeys(config.option.binary_facts):
             from binary_checks.documents.facts_reader import restore
 
@@ -126,25 +130,21 @@ def find_subjects(
         raise misused(str(error)) from None
     except BinaryChecksError as error:
         raise misused(f"--binary-python: {error}") from None
-    return {subject.path: subject for subject in subjects}
+    return subjects
 
 
 def _find_installed(
-    folder: Path,
-    names: tuple[str, ...],
-    python: Path,
-    sandbox: Sandbox | None,
-    *,
-    static: bool,
+    named: tuple[Path, ...], python: Path, sandbox: Sandbox | None, *, static: bool
 ) -> Iterable[Subject]:
     """Find each by reading alone; where that is not enough, unless static, as an import would."""
-    if not names:
+    if not named:
         return
     from binary_checks import places
     from binary_checks.packages.installed import find_installation
 
     read = places.list_folders(python, timeout=_PATIENCE, site=False)
-    for name in names:
+    for path in named:
+        name = path.name.removeprefix(INSTALLED)
         found = find_installation(name, read.search, read.prefix)
         if found is None and read.unread and not static:
             run = places.list_folders(python, timeout=_PATIENCE, sandbox=sandbox)
@@ -152,7 +152,7 @@ def _find_installed(
         if found is None:
             lost = _say_what_is_lost(read.unread) if static else ""
             raise ProfileError(f"--binary-installed {name}: not installed for {python}{lost}")
-        yield Subject(path=folder / f"{INSTALLED}{name}", installation=found)
+        yield Subject(path=path, installation=found)
 
 
 def _say_what_is_lost(unread: tuple[str, ...]) -> str:

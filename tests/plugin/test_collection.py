@@ -219,3 +219,48 @@ def test_node_ids_are_shown_as_they_can_be_given(pytester: pytest.Pytester, run:
         patch.chdir(pytester.path / "below")
         result = run(f"dist/{NAME}", "-rf")
     result.stdout.fnmatch_lines([f"FAILED dist/{NAME}::absolute-search-path*"])
+
+
+def test_ids_are_shown_from_the_folder_wherever_packages_lie(
+    pytester: pytest.Pytester, run: Run, tmp_path: Path
+) -> None:
+    outside = faulty(tmp_path / "elsewhere")
+    beside = faulty(pytester.path / "beside")
+    pytester.makepyprojecttoml("[tool.pytest.ini_options]\nminversion = '8.0'\n")
+    (pytester.path / "below").mkdir()
+    rooted = ("--rootdir", str(pytester.path), "-c", str(pytester.path / "pyproject.toml"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(pytester.path / "below")
+        result = run(beside, outside, "-rf", "-k", "absolute-search-path", *rooted)
+    shown = [line for line in result.outlines if line.startswith("FAILED ")]
+    assert [line.split()[1] for line in shown] == [
+        f"beside/{NAME}::absolute-search-path",
+        f"elsewhere/{NAME}::absolute-search-path",
+    ]
+
+
+def test_the_folder_of_a_package_is_not_walked(pytester: pytest.Pytester, run: Run) -> None:
+    """Nobody is offered what lies beside it, and no conftest.py on the way to another is run."""
+    healthy(pytester.path / "dist")
+    (pytester.path / "dist/test_beside.py").write_text("raise SystemExit('it ran')\n")
+    (pytester.path / "tests").mkdir()
+    (pytester.path / "tests/test_own.py").write_text("def test_own(): pass\n")
+    pytester.makeconftest(
+        "def pytest_collect_file(file_path): print('offered', file_path.name)\n"
+        "def pytest_collect_directory(path): print('offered', path.name)\n"
+    )
+    alone = run(f"dist/{NAME}", "-s")
+    alone.stdout.no_fnmatch_line("offered *")
+    mixed = run(f"dist/{NAME}", "tests/test_own.py", "-s", "-k", "test_own")
+    mixed.stdout.fnmatch_lines(["*offered test_own.py"])
+    mixed.stdout.no_fnmatch_line("*offered test_beside.py")
+    mixed.stdout.no_fnmatch_line("*offered *.whl")
+
+
+def test_assertions_of_tests_beside_packages_are_explained(
+    pytester: pytest.Pytester, run: Run
+) -> None:
+    healthy(pytester.path)
+    pytester.makepyfile(test_own="def test_own():\n    one = 1\n    assert one == 2\n")
+    result = run(NAME, "test_own.py", "-k", "test_own")
+    result.stdout.fnmatch_lines(["E *assert 1 == 2"])

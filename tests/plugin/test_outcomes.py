@@ -46,12 +46,31 @@ def test_junit_carries_the_same_line(pytester: pytest.Pytester, run: Run) -> Non
     assert any(shown in (text or "").splitlines() for text in texts)
 
 
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "xdist"])
 def test_the_short_summary_names_the_problem(
-    pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch
+    pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch, workers: list[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
-    result = run(faulty(pytester.path))
+    result = run(faulty(pytester.path), "--junitxml=report.xml", *workers)
     result.stdout.fnmatch_lines(["FAILED *::absolute-search-path - absolute-search-path: demo-*"])
+    assert [line for line in result.outlines if line.startswith(LINE) and "/opt/build" in line]
+    report = ElementTree.parse(pytester.path / "report.xml")
+    (message,) = (failure.get("message") for failure in report.iter("failure"))
+    assert str(message).startswith(LINE)
+
+
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "xdist"])
+def test_the_short_summary_names_a_bug_of_ours(
+    pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch, workers: list[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    (pytester.path / "my_checks.py").write_text(BLIND + "    raise KeyError('gone')\n")
+    (pytester.path / "own.toml").write_text("checks = ['my_checks.py']\n")
+    own = ("--binary-profile", "own.toml", "-k", "blind")
+    broke = "CheckError: the check broke: KeyError: 'gone' (my_checks.py:9)"
+    result = run(healthy(pytester.path), *own, "--full-trace", *workers)
+    result.stdout.fnmatch_lines([f"FAILED *::blind - *{broke}"])
+    assert [line for line in result.outlines if line.endswith(broke)]
 
 
 def test_an_accepted_problem_is_an_expected_failure(pytester: pytest.Pytester, run: Run) -> None:
