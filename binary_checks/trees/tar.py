@@ -266,7 +266,8 @@ def _make_entry(header: _Header, said: Mapping[str, str], place: int) -> TarEntr
     name = said.get("path", _decode(header.name))
     if header.kind == _SPARSE:
         raise BrokenDataError(f"{name}: a sparse file, which tools read differently")
-    directory = header.kind == _DIRECTORY or (header.kind in _FILES and name.endswith("/"))
+    # Before there was a type for folders, a file of that name was one.
+    directory = header.kind == _DIRECTORY or (header.kind == b"\0" and name.endswith("/"))
     kind = _DIRECTORY if directory else header.kind
     if kind not in _MODES and kind not in _FILES:
         raise BrokenDataError(f"{name}: its type {kind!r} is none that every tool knows")
@@ -305,6 +306,8 @@ def _judge(kind: bytes, name: str, link: str, said: Mapping[str, str]) -> Iterat
         yield "it has no name"
     if "\0" in name or "\0" in link:
         yield "its name holds a NUL byte"
+    if kind in _FILES and name.endswith("/"):
+        yield "it is a file, and its name is a folder's"
     if not (_is_text(name) and _is_text(link)):
         yield "its name is not valid UTF-8"
     if kind in _DEVICES:

@@ -7,7 +7,7 @@ import tarfile
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from binary_checks.errors import BrokenDataError
@@ -44,6 +44,7 @@ TYPES = st.sampled_from([tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.DIRTYPE, tarf
 
 
 @settings(max_examples=200, deadline=None)
+@example([("/", tarfile.REGTYPE, b"x")], tarfile.PAX_FORMAT, 1000)
 @given(
     st.lists(st.tuples(NAMES, TYPES, st.binary(max_size=1500)), max_size=5),
     st.sampled_from([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]),
@@ -173,6 +174,7 @@ def test_data_behind_what_has_none_is_refused(kind: bytes) -> None:
         (TarMember("a", kind=b"2"), "it is a link to nothing"),
         (TarMember(b"\xff"), "its name is not valid UTF-8"),
         (TarMember("", b"x"), "it has no name"),
+        (TarMember("a/", b"x"), "it is a file, and its name is a folder's"),
         (TarMember("a", pax=(("path", "b\0c"),)), "its name holds a NUL byte"),
         (
             TarMember("a", pax=(("GNU.sparse.major", "1"),)),
