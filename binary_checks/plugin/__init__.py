@@ -1,35 +1,27 @@
 """The pytest plugin: to pytest a package is a file, and a check is a test inside it."""
 
-from binary_checks.plugin.collection import (
-    pytest_addoption,
-    pytest_collection,
-    pytest_collection_modifyitems,
-    pytest_configure,
-    pytest_report_from_serializable,
-    pytest_unconfigure,
-    pytest_xdist_make_scheduler,
-)
-from binary_checks.plugin.reporting import (
-    pytest_cmdline_main,
-    pytest_report_header,
-    pytest_runtest_makereport,
-    pytest_runtest_teardown,
-    pytest_sessionfinish,
-    pytest_terminal_summary,
-)
+from __future__ import annotations
 
-__all__ = [
-    "pytest_addoption",
-    "pytest_cmdline_main",
-    "pytest_collection",
-    "pytest_collection_modifyitems",
-    "pytest_configure",
-    "pytest_report_from_serializable",
-    "pytest_report_header",
-    "pytest_runtest_makereport",
-    "pytest_runtest_teardown",
-    "pytest_sessionfinish",
-    "pytest_terminal_summary",
-    "pytest_unconfigure",
-    "pytest_xdist_make_scheduler",
-]
+import pytest
+
+from binary_checks.plugin.options import is_asked, pytest_addoption
+
+__all__ = ["pytest_addoption", "pytest_cmdline_main", "pytest_configure"]
+
+
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    """Answer ``--explain`` instead of running anything."""
+    if config.option.explain is None:
+        return None
+    from binary_checks.plugin.reporting import answer
+
+    return answer(config)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Load the rest of the plugin where there is something for it to do."""
+    if is_asked(config):
+        from binary_checks.plugin import collection, reporting
+
+        config.pluginmanager.register(collection, "binary_checks_collection")
+        config.pluginmanager.register(reporting, "binary_checks_reporting")

@@ -30,10 +30,10 @@ def pytest_collection(session: pytest.Session) -> None:
     """Refuse to look for something by oneself, and to take anything else for a package."""
     config = session.config
     named = config.args_source is pytest.Config.ArgsSource.ARGS
-    state = config.stash[SESSION]
-    if not named and not state.examinations:
+    state = config.stash.get(SESSION, None)
+    if not named and not (state and state.examinations):
         raise pytest.UsageError(NOTHING)
-    for argument in state.others:
+    for argument in state.others if state else config.args:
         name = argument.split("::", 1)[0]
         try:
             _demand_package(name)

@@ -1,4 +1,4 @@
-"""Options, and which packages and checks become items."""
+"""Which packages and checks become items."""
 
 from __future__ import annotations
 
@@ -11,69 +11,9 @@ import pytest
 from binary_checks.declaring import FAMILIES
 from binary_checks.plugin.failures import misused, restore
 from binary_checks.plugin.items import CheckItem, collect_package
+from binary_checks.plugin.options import DEAF_INI
 from binary_checks.plugin.scribe import SCRIBE, Scribe
-from binary_checks.plugin.session import DEAF_INI, SESSION, open_session
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the options of the users' contract."""
-    add = parser.getgroup("binary_checks", "checks of built binary packages").addoption
-    add("--binary-profile", metavar="NAME_OR_TOML", help="what the project expects of its packages")
-    add("--binary-static", action="store_true", help="inspect only: install and run nothing")
-    add("--binary-python", metavar="PATH", help="interpreter for the runtime checks")
-    add(
-        "--binary-allow-builds",
-        action="store_true",
-        help="let the installer build what has no wheel, and follow requirements by URL: this runs "
-        "their code with your rights",
-    )
-    add(
-        "--binary-with",
-        metavar="PATH",
-        action="append",
-        default=[],
-        help="a wheel, or a folder of wheels, that the packages require (repeatable)",
-    )
-    add(
-        "--binary-with-requirements",
-        action="store_true",
-        help="download the wheels that the packages require and that --binary-with does not give",
-    )
-    add(
-        "--binary-requirements-folder",
-        metavar="PATH",
-        help="keep the downloaded wheels there (implies --binary-with-requirements)",
-    )
-    add(
-        "--binary-installed",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="judge a package that is installed for --binary-python, and run it there (repeatable)",
-    )
-    add(
-        "--binary-facts",
-        metavar="FILE",
-        action="append",
-        default=[],
-        help="facts of a named package, from `binary-checks inspect`: its objects are not read",
-    )
-    add(
-        "--binary-require",
-        metavar="FAMILY",
-        action="append",
-        default=[],
-        help="fail when a check of the family could not look (repeatable)",
-    )
-    add(
-        "--binary-sandbox",
-        choices=("auto", "off", "require"),
-        default="auto",
-        help="run packages in a sandbox: where one works, never, or else not at all",
-    )
-    add("--binary-sarif", metavar="FILE", help="write the problems as SARIF 2.1.0")
-    parser.addini(DEAF_INI, "run no code of a profile that was found, not named", "bool", False)
-    add("--explain", metavar="CHECK", help="say what a check is about, then exit")
+from binary_checks.plugin.session import SESSION, open_session
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -81,7 +21,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for family, subject in FAMILIES.items():
         config.addinivalue_line("markers", f"{family}: {subject}")
     if config.getini(DEAF_INI):
-        # xdist's workers say what they run on, for which platform starts a program: uname -p.
+        # xdist's workers say on what they run, for which platform starts a program, uname -p, if it
+        # is not known yet. In static mode nothing is started, and there is no public way to say so.
         vars(platform.uname()).setdefault("processor", "")
     try:
         config.stash[SESSION] = session = open_session(config)
@@ -104,10 +45,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_collection(session: pytest.Session) -> bool | None:
     """Have pytest collect what was named beside packages.
 
-    Packages are none of its paths. For each it would list the folders that lead to it, and offer
-    their files to every plugin: 24 s of CPU for a thousand packages of one folder (pytest 8.0 and
-    9.2, against 0.1 s), an error where the folder may not be listed. It would run a conftest.py in
-    every one of these folders; what is installed has no path that pytest could be given at all.
+    Packages are none of its paths. For each of them it would list the folders that lead to it anew
+    and offer every file in them to all plugins: 24 s of CPU for a thousand packages of one folder
+    (pytest 8.0 and 9.2, where this takes 0.1 s), and an error where a folder may not be listed.
+    And an installed package has no path that could be given to it: below site-packages lies
+    whatever packages put there, a conftest.py too.
     """
     state = session.config.stash[SESSION]
     if not state.examinations:

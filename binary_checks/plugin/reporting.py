@@ -14,8 +14,9 @@ from binary_checks.errors import GatherError
 from binary_checks.lines import cut, one_line
 from binary_checks.plugin.failures import ProblemsAccepted, misused
 from binary_checks.plugin.items import PackageItem
+from binary_checks.plugin.options import DEAF_INI
 from binary_checks.plugin.scribe import ENTRY, SCRIBE, Scribe
-from binary_checks.plugin.session import DEAF_INI, SESSION, no_such_check, profile_and_checks
+from binary_checks.plugin.session import SESSION, no_such_check, profile_and_checks
 from binary_checks.profile.found import announce, say_left_out
 from binary_checks.reports.explanation import explain
 
@@ -28,11 +29,9 @@ _ENDED = (
 """How a run ends that came to its end."""
 
 
-def pytest_cmdline_main(config: pytest.Config) -> int | None:
-    """Answer ``--explain`` instead of running anything."""
+def answer(config: pytest.Config) -> int:
+    """What ``--explain`` asks for. Raises pytest.UsageError for what is no check."""
     name = config.option.explain
-    if name is None:
-        return None
     checks = {check.id: check for check in profile_and_checks(config)[1]}
     if name not in checks:
         raise misused(no_such_check(name, checks))

@@ -21,6 +21,7 @@ from binary_checks.gather.facts import Facts, Settings
 from binary_checks.gather.subject import Subject
 from binary_checks.lines import one_line
 from binary_checks.plugin.failures import misused
+from binary_checks.plugin.options import DEAF_INI
 from binary_checks.plugin.progress import progress_line
 from binary_checks.plugin.sandboxing import choose_sandbox
 from binary_checks.plugin.subjects import Named, find_subjects, read_arguments
@@ -57,8 +58,6 @@ class Session:
 
 
 SESSION = pytest.StashKey[Session]()
-DEAF_INI = "binary_deaf"
-"""Set in the ini file of the command: nothing runs that was found in the current folder."""
 UNREADABLE = "unreadable-package"
 """The one item of a package that cannot be read."""
 

@@ -264,3 +264,19 @@ def test_assertions_of_tests_beside_packages_are_explained(
     pytester.makepyfile(test_own="def test_own():\n    one = 1\n    assert one == 2\n")
     result = run(NAME, "test_own.py", "-k", "test_own")
     result.stdout.fnmatch_lines(["E *assert 1 == 2"])
+
+
+def test_without_packages_no_room_is_loaded(pytester: pytest.Pytester, run: Run) -> None:
+    """Every pytest of a user's would pay for them."""
+    pytester.makepyfile(
+        """
+        import sys
+
+        def test_own(request):
+            loaded = [name for name in sys.modules if name.startswith("binary_checks.")]
+            assert set(loaded) <= {"binary_checks.plugin", "binary_checks.plugin.options"}
+            assert request.config.pluginmanager.hasplugin("binary_checks")
+        """
+    )
+    for named in ("test_without_packages_no_room_is_loaded.py", "."):
+        run(named).assert_outcomes(passed=1)

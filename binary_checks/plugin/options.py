@@ -1,0 +1,94 @@
+"""The options of the users' contract, and whether a run has anything for the plugin to do.
+
+pytest loads this in every run, so it imports no room: those cost ten times what it does.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+DEAF_INI = "binary_deaf"
+"""Set in the ini file of the command: nothing runs that was found in the current folder."""
+_ASKING = ("installed", "facts", "python", "with", "requirements_folder", "require", "sarif")
+"""Options that ask for something by themselves, if only for the line that refuses them."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the options of the users' contract."""
+    add = parser.getgroup("binary_checks", "checks of built binary packages").addoption
+    add("--binary-profile", metavar="NAME_OR_TOML", help="what the project expects of its packages")
+    add("--binary-static", action="store_true", help="inspect only: install and run nothing")
+    add("--binary-python", metavar="PATH", help="interpreter for the runtime checks")
+    add(
+        "--binary-allow-builds",
+        action="store_true",
+        help="let the installer build what has no wheel, and follow requirements by URL: this runs "
+        "their code with your rights",
+    )
+    add(
+        "--binary-with",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="a wheel, or a folder of wheels, that the packages require (repeatable)",
+    )
+    add(
+        "--binary-with-requirements",
+        action="store_true",
+        help="download the wheels that the packages require and that --binary-with does not give",
+    )
+    add(
+        "--binary-requirements-folder",
+        metavar="PATH",
+        help="keep the downloaded wheels there (implies --binary-with-requirements)",
+    )
+    add(
+        "--binary-installed",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="judge a package that is installed for --binary-python, and run it there (repeatable)",
+    )
+    add(
+        "--binary-facts",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="facts of a named package, from `binary-checks inspect`: its objects are not read",
+    )
+    add(
+        "--binary-require",
+        metavar="FAMILY",
+        action="append",
+        default=[],
+        help="fail when a check of the family could not look (repeatable)",
+    )
+    add(
+        "--binary-sandbox",
+        choices=("auto", "off", "require"),
+        default="auto",
+        help="run packages in a sandbox: where one works, never, or else not at all",
+    )
+    add("--binary-sarif", metavar="FILE", help="write the problems as SARIF 2.1.0")
+    parser.addini(DEAF_INI, "run no code of a profile that was found, not named", "bool", False)
+    add("--explain", metavar="CHECK", help="say what a check is about, then exit")
+
+
+def is_asked(config: pytest.Config) -> bool:
+    """Whether there may be a package among the arguments, or an option asks for something.
+
+    Neither tests in Python are one, nor folders, unless they are called like a file.
+    """
+    option = config.option
+    asked = option.markers or any(getattr(option, f"binary_{name}") for name in _ASKING)
+    return bool(asked or any(map(_may_be_package, config.args)))
+
+
+def _may_be_package(argument: str) -> bool:
+    path = Path(argument.partition("::")[0])
+    try:
+        return path.suffix != ".py" and (bool(path.suffix) or not path.is_dir())
+    except (OSError, ValueError):  # too long a name, or one that is no text
+        return True
