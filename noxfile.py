@@ -60,7 +60,7 @@ def typing(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Generate docs/checks.md; with ``-- --check`` only say whether it is stale."""
+    """Generate lists in docs/; with ``-- --check`` only say whether one is stale."""
     session.install("-e", ".")
     session.run("python", "-m", "fixtures.documentation", *session.posargs)
 

@@ -15,7 +15,15 @@ from importlib import resources
 from typing import Any, Generic, ParamSpec
 
 from binary_checks.errors import ProfileError
-from binary_checks.model import Finding, Linkage, ObjectFile, Package, ProbeReport, TargetSystem
+from binary_checks.model import (
+    Finding,
+    Linkage,
+    ObjectFile,
+    Package,
+    ProbeReport,
+    SecondOpinion,
+    TargetSystem,
+)
 from binary_checks.model.requests import Request
 
 _P = ParamSpec("_P")
@@ -40,11 +48,12 @@ FAMILIES = {
     "expected": "what only the profile knows: releases, libraries, search paths, snippets",
     "gpu": "work on a GPU, which needs one",
     "runtime": "installation, import and load in a clean environment",
+    "crosscheck": "what other libraries read in the same object files",
 }
 """The families of our own checks, which pytest knows as markers."""
 
 
-_FACTS = (Package, ObjectFile, Linkage, TargetSystem, ProbeReport, Request)
+_FACTS = (Package, ObjectFile, Linkage, TargetSystem, ProbeReport, Request, SecondOpinion)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from binary_checks.lines import one_line
 
 
@@ -49,6 +51,18 @@ class TooLarge(Unavailable):
 
 class CheckError(BinaryChecksError):
     """A check broke, or says what no check can say; the fault of whoever wrote it."""
+
+
+class ReadersDisagree(CheckError):
+    """Two readers say different things of one object; the fault of one of them.
+
+    ``lines`` has one for each difference.
+    """
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self.lines = tuple(map(one_line, lines))
+        more = f" (and {len(self.lines) - 1:,} more)" if len(self.lines) > 1 else ""
+        super().__init__(f"{self.lines[0]}{more}")
 
 
 class GatherError(BinaryChecksError):

@@ -12,7 +12,14 @@ from typing import Any
 import pytest
 
 from binary_checks.declaring import FAMILIES, Check, find_checks
-from binary_checks.model import Linkage, ObjectFile, Package, ProbeReport, TargetSystem
+from binary_checks.model import (
+    Linkage,
+    ObjectFile,
+    Package,
+    ProbeReport,
+    SecondOpinion,
+    TargetSystem,
+)
 from binary_checks.model.requests import Request
 from binary_checks.reports.explanation import explain
 
@@ -41,7 +48,7 @@ def test_a_check_belongs_to_a_family(check: Check[Any]) -> None:
     assert check.family in FAMILIES
 
 
-GATHERED = (Package, ObjectFile, Linkage, TargetSystem, ProbeReport)
+GATHERED = (Package, ObjectFile, Linkage, TargetSystem, ProbeReport, SecondOpinion)
 
 
 @each_check

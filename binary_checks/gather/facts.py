@@ -22,6 +22,7 @@ from binary_checks.model import (
     InstallReport,
     Linkage,
     Package,
+    SecondOpinion,
     TargetSystem,
     Wheel,
 )
@@ -73,6 +74,7 @@ class Facts:
             SnippetReport: lambda: self._try_out().run_snippets(self.get(SnippetRequest)),
             CudaReport: self._ask_without_gpu,
             GpuReport: self._use_gpu,
+            SecondOpinion: self._ask_others,
         }
 
     def get(self, kind: type[_Fact]) -> _Fact:
@@ -156,6 +158,11 @@ class Facts:
         request = self.get(CudaRequest)
         demand_module(request)  # before anything is installed for nothing
         return self._try_out().ask_without_gpu(request)
+
+    def _ask_others(self) -> SecondOpinion:
+        from binary_checks.gather.rereading import gather_opinion  # of few runs
+
+        return gather_opinion(self.get(Package))
 
     def _use_gpu(self) -> GpuReport:
         from binary_checks.probes.gpu_torch.reader import demand_gpu, demand_work

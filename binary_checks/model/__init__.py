@@ -61,6 +61,7 @@ from binary_checks.model.probes import (
     Step,
 )
 from binary_checks.model.record import hash_record, is_installers
+from binary_checks.model.second_opinion import Disagreement, NoOpinion, SecondOpinion
 from binary_checks.model.symbol_tables import (
     NO_SYMBOLS,
     Symbol,
@@ -84,6 +85,7 @@ __all__ = [
     "DeviceFile",
     "DeviceKind",
     "DeviceTarget",
+    "Disagreement",
     "Distribution",
     "Edge",
     "ElfFile",
@@ -109,6 +111,7 @@ __all__ = [
     "MissingVersion",
     "NeededVersion",
     "NotInspected",
+    "NoOpinion",
     "Note",
     "ObjectFile",
     "OpenedNames",
@@ -121,6 +124,7 @@ __all__ = [
     "PythonClaim",
     "RecordRow",
     "Rule",
+    "SecondOpinion",
     "StaticArchive",
     "Step",
     "Symbol",

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.errors import BinaryChecksError
+from binary_checks.errors import BinaryChecksError, ReadersDisagree
 from binary_checks.judging import Verdict, problem_line
 from binary_checks.lines import MOST, cut, one_line
 from binary_checks.model import Problem
@@ -84,11 +84,20 @@ def plain_failure(
     """Problems as they are, one line each; of a bug where it comes from."""
     if isinstance(error, ProblemsFound):
         return plain_lines(str(error), file_name)
+    if isinstance(error, ReadersDisagree):
+        return plain_lines("\n".join(_differences(error, check_id, file_name)), file_name)
     if isinstance(error, BinaryChecksError) and not traces:
         return plain_lines(
             cut(problem_line(check_id, file_name, Problem(sentence=str(error)))), file_name
         )
     return _plain_traceback(error, file_name)
+
+
+def _differences(error: ReadersDisagree, check_id: str, file_name: str) -> Iterator[str]:
+    for line in islice(error.lines, MOST):
+        yield cut(problem_line(check_id, file_name, Problem(sentence=line)))
+    if hidden := len(error.lines[MOST:]):
+        yield f"  and {hidden:,} more"
 
 
 def plain_lines(text: str, file_name: str) -> FailureText:

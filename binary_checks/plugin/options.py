@@ -71,6 +71,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="auto",
         help="run packages in a sandbox: where one works, never, or else not at all",
     )
+    add(
+        "--binary-crosscheck",
+        action="store_true",
+        help="have other libraries read every object too (extra crosscheck), and compare",
+    )
     add("--binary-sarif", metavar="FILE", help="write the problems as SARIF 2.1.0")
     parser.addini(DEAF_INI, "run no code of a profile that was found, not named", "bool", False)
     add("--explain", metavar="CHECK", help="say what a check is about, then exit")

@@ -20,6 +20,7 @@ from binary_checks.gather.examination import Examination
 from binary_checks.gather.facts import Facts, Settings
 from binary_checks.gather.subject import Subject
 from binary_checks.lines import one_line
+from binary_checks.model import SecondOpinion
 from binary_checks.plugin.failures import misused
 from binary_checks.plugin.options import DEAF_INI
 from binary_checks.plugin.progress import progress_line
@@ -73,7 +74,12 @@ def open_session(config: pytest.Config) -> Session:
     checks: tuple[Check[Any], ...] = ()
     if named.packages:
         profile, every = profile_and_checks(config)
-        checks = tuple(check for check in every if profile.selects(check))
+        checks = tuple(
+            check
+            for check in every
+            if profile.selects(check)
+            or (option.binary_crosscheck and SecondOpinion in check.subjects)
+        )
         _demand_families(option.binary_require, every)
         _demand_checks(frozenset[str]().union(*named.packages.values()), every, checks)
         sandbox = choose_sandbox(config, profile)

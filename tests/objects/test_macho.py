@@ -15,8 +15,8 @@ from binary_checks.objects.macho.commands import (
     LC_LOAD_DYLIB,
     LC_LOAD_WEAK_DYLIB,
 )
-from fixtures.oracles.macho_facts import ARCHITECTURES, FACTS, facts_of, facts_of_lief
-from fixtures.samples import FOLDER, expected_macho_facts, read_macho_sample
+from fixtures.oracles.macho_facts import ARCHITECTURES, FACTS, facts_of
+from fixtures.samples import expected_macho_facts, read_macho_sample
 from tests.objects.byte_sources import Bytes
 from tests.objects.macho_bytes import patched, place_of, table
 
@@ -56,17 +56,6 @@ def test_a_sample_reads_as_llvm_objdump_prints_it(name: str, cpu: str) -> None:
         if fact in ("imports", "exports"):
             theirs = _c_names(theirs or [])
         assert (fact, facts[fact] or None) == (fact, theirs or None)
-
-
-@pytest.mark.parametrize("name", sorted({n for n, _ in SLICES} - {"universal2_64.dylib"}))
-def test_lief_reads_the_same(name: str) -> None:
-    theirs = facts_of_lief(FOLDER / "macho" / name)
-    for architecture, item in _read_all(read_macho_sample(name)).items():
-        ours = facts_of(item)
-        for fact in FACTS:
-            other = theirs[architecture].get(fact)
-            if fact != "platforms" or other:
-                assert (fact, ours[fact] or None) == (fact, other or None)
 
 
 def test_an_extension_module_says_what_it_needs_and_where_it_looks() -> None:

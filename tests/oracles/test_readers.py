@@ -41,12 +41,12 @@ needs_llvm = pytest.mark.skipif(
 
 READERS = [
     pytest.param(
-        *(compare_elf, ("readelf", "pyelftools"), LINUX),
+        *(compare_elf, ("readelf", "pyelftools", "LIEF"), LINUX),
         marks=pytest.mark.skipif(not shutil.which("readelf"), reason="no readelf on this host"),
         id="elf",
     ),
     pytest.param(
-        *(compare_macho, ("llvm-objdump", "LIEF"), MACOS),
+        *(compare_macho, ("llvm-objdump", "macholib", "LIEF"), MACOS),
         marks=needs_llvm,
         id="macho",
     ),

@@ -1,0 +1,51 @@
+"""What other libraries read in the same object files: asked for with --binary-crosscheck."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from binary_checks.declaring import check
+from binary_checks.errors import NotApplicable, ReadersDisagree
+from binary_checks.model import Finding, Note, NotInspected
+from binary_checks.model.second_opinion import Disagreement, NoOpinion, SecondOpinion
+
+
+@check(enabled=False)
+def readers_disagree(opinion: SecondOpinion) -> Iterator[Finding]:
+    """Another library reads an object file differently: an error, no problem of the package.
+
+    With ``--binary-crosscheck`` pyelftools and LIEF read each ELF file again, macholib and LIEF
+    each Mach-O file, pefile and LIEF each PE image; what both sides know is compared, fact by fact:
+    docs/readers.md has the table. A library that is not installed, crashes, takes too long or does
+    not parse a file is reported as "second opinion unavailable", and the item as not inspected.
+
+    Why: every other verdict rests on what our readers say. Where somebody else reads the same bytes
+    otherwise, one of the two is wrong, and a pass may be one for the wrong reason.
+    Fix: report it, with the package or the one file: the bug is one of binary_checks or of the
+    library. Other checks of this package that use the fact are in doubt until then.
+    """
+    if opinion.disagreements:
+        raise ReadersDisagree(map(_describe, opinion.disagreements))
+    if not opinion.objects and not opinion.missing:
+        raise NotApplicable("no ELF or Mach-O or PE object in the package")
+    for missing in opinion.missing:
+        if missing.fact:
+            yield Note(path=missing.path, sentence=_explain(missing))
+        else:
+            yield NotInspected(
+                path=missing.path, sentence=f"second opinion unavailable: {_explain(missing)}"
+            )
+    if opinion.compared:
+        libraries = ", ".join(opinion.libraries)
+        agreed = f"{opinion.compared:,} facts of {opinion.objects:,} objects read the same"
+        yield Note(sentence=f"{agreed} in {libraries}")
+
+
+def _describe(item: Disagreement) -> str:
+    answers = f"we read {item.ours}, {item.library} reads {item.theirs}"
+    return f"{item.path}: readers disagree about {item.fact}: {answers}"
+
+
+def _explain(missing: NoOpinion) -> str:
+    about = f" on {missing.fact}" if missing.fact else ""
+    return f"{missing.library}{about}: {missing.reason}"

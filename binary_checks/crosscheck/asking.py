@@ -1,0 +1,171 @@
+"""Asks the libraries, in a process that ends at its limits and is started again for the next file.
+
+The process gets the path of a file and nothing else of the package; its answer is JSON.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import binary_checks
+from binary_checks.crosscheck.declaration import Library
+
+_PATIENCE = 60  # seconds for any file
+_SPEED = 1 << 20  # bytes, for each of which there is a second more
+_LONGEST_ANSWER = 256 << 20  # bytes; that of libtorch_cpu.so has 8 million
+_START = """
+import importlib.util, json, sys
+place, sys.path[:] = json.loads(sys.argv[1])
+spec = importlib.util.spec_from_file_location(
+    "binary_checks", f"{place}/__init__.py", submodule_search_locations=[place]
+)
+module = sys.modules["binary_checks"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+from binary_checks.crosscheck.child import main
+main()
+"""
+"""Imports this very binary_checks from its own folder, and nothing else from beside it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LibraryAnswer:
+    """What one library reads in one file, or why there is nothing."""
+
+    library: str  # with its version where it is there
+    reading: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    reason: str = ""  # why there is no reading
+    absent: bool = False  # it is not installed: there is no reading of any file
+
+
+class Libraries:
+    """The process with the libraries, started at the first question."""
+
+    def __init__(self, folder: Path, *, patience: int = _PATIENCE) -> None:
+        self._folder, self.patience = folder, patience
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lines: queue.Queue[bytes] = queue.Queue()
+        self._reader: threading.Thread | None = None
+
+    def ask(self, library: Library, path: Path) -> LibraryAnswer:
+        """What the library reads in the file. Never raises for what the file or the library does.
+
+        Raises OSError where no process can be started.
+        """
+        seconds = self.patience + path.stat().st_size // _SPEED
+        line = self._exchange(
+            {
+                "module": library.module,
+                "distribution": library.distribution,
+                "path": str(path),
+                "seconds": seconds,
+            },
+            seconds,
+        )
+        if line is None:
+            self.close()
+            return LibraryAnswer(library=library.name, reason=f"no answer within {seconds} s")
+        if not line.endswith(b"\n"):
+            return LibraryAnswer(library=library.name, reason=self._say_how_it_ended(line))
+        return _read_answer(library, json.loads(line))
+
+    def _exchange(self, request: Mapping[str, object], seconds: float) -> bytes | None:
+        if self._process is None:
+            self._process = self._start()
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
+            return self._lines.get(timeout=seconds)
+        except queue.Empty:
+            return None
+        except OSError:  # it has ended: the reader says so
+            return self._lines.get()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        """Isolated: nothing of the environment or of the current folder is imported."""
+        search = [place for place in sys.path if place and not _is_here(place)]
+        ours = str(Path(binary_checks.__file__).parent)
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-c", _START, json.dumps([ours, search])],
+            cwd=self._folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        assert process.stdout is not None
+        self._lines = queue.Queue()
+        heard = (process.stdout, self._lines)
+        self._reader = threading.Thread(target=_hear, args=heard, daemon=True)
+        self._reader.start()
+        return process
+
+    def _say_how_it_ended(self, said: bytes) -> str:
+        from binary_checks.places.processes import name_crash  # of few runs
+
+        process = self._process
+        if said or process is None:
+            self.close()
+            return f"its answer has more than {_LONGEST_ANSWER >> 20} MiB"
+        status = process.wait(self.patience)
+        self.close()
+        crash = name_crash(status)
+        return f"it crashed: {crash}" if crash else f"it ended with exit status {status}"
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            assert self._reader is not None
+            self._reader.join(self.patience)
+            for pipe in (self._process.stdin, self._process.stdout):
+                if pipe is not None:
+                    _close(pipe)
+            self._process = None
+
+    def __enter__(self) -> Libraries:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _close(pipe: IO[bytes]) -> None:
+    with contextlib.suppress(OSError):  # what was not sent cannot be sent any more
+        pipe.close()
+
+
+def _is_here(place: str) -> bool:
+    """Whether it is the current folder, out of which nothing is imported."""
+    return os.path.realpath(place) == os.path.realpath(os.curdir)
+
+
+def _hear(pipe: IO[bytes], lines: queue.Queue[bytes]) -> None:
+    """Pass each line on, and at the end a piece without an end of line."""
+    while True:
+        try:
+            line = pipe.readline(_LONGEST_ANSWER)
+        except (OSError, ValueError):  # closed, as nobody waits for it any more
+            return
+        lines.put(line)
+        if not line.endswith(b"\n"):
+            return
+
+
+def _read_answer(library: Library, said: Mapping[str, Any]) -> LibraryAnswer:
+    if "absent" in said:
+        return LibraryAnswer(library=library.name, reason=said["absent"], absent=True)
+    name = f"{library.name} {said['version']}"
+    if "error" in said:
+        return LibraryAnswer(library=name, reason=said["error"])
+    return LibraryAnswer(library=name, reading=said["reading"])

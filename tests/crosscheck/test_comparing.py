@@ -1,0 +1,135 @@
+"""Other libraries read the samples as we do, and where they do not it is said fact by fact."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from binary_checks.crosscheck.comparing import compare_readings, our_facts
+from binary_checks.crosscheck.declaration import FACTS, LIBRARIES, libraries_of
+from binary_checks.model import (
+    Dependency,
+    Disagreement,
+    ElfFile,
+    Format,
+    MachOFile,
+    NoOpinion,
+    ObjectFile,
+    PeFile,
+    Symbol,
+    Symbols,
+)
+from binary_checks.objects import read_objects
+from fixtures.oracles.files import FileBytes
+from fixtures.oracles.libraries import compare_libraries
+from fixtures.samples import FOLDER
+
+SAMPLES = [
+    path.relative_to(FOLDER).as_posix()
+    for folder in ("elf", "macho", "pe")
+    for path in sorted((FOLDER / folder).iterdir())
+    if path.name != "universal2_64.dylib"  # LIEF reads no fat file with 64-bit offsets
+]
+
+
+def read(name: str) -> list[ObjectFile]:
+    found = read_objects("demo/a.so", FileBytes(FOLDER / name))
+    assert all(isinstance(item, ObjectFile) for item in found), found
+    return [item for item in found if isinstance(item, ObjectFile)]
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_library_reads_a_sample_as_we_do(name: str) -> None:
+    counts: Counter[str] = Counter()
+    for item in read(name):
+        assert list(compare_libraries(item, FOLDER / name, counts)) == []
+        libraries = {library.name for library in libraries_of(item.format)}
+        assert {f"facts compared with {library}" for library in libraries} <= counts.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("elf/plain.so", ElfFile), ("macho/plain.dylib", MachOFile), ("pe/plain.dll", PeFile)],
+)
+def test_each_declared_fact_is_one_that_we_read(name: str, kind: type[ObjectFile]) -> None:
+    (item,) = read(name)
+    assert isinstance(item, kind)
+    assert our_facts(item).keys() == FACTS[item.format].keys()
+
+
+def differences(item: ObjectFile, name: str) -> dict[tuple[str, str], tuple[str, str]]:
+    """What each library says otherwise, by its name and the fact."""
+    found = {}
+    for library in libraries_of(item.format):
+        reading = import_module(library.module).read(str(FOLDER / name))
+        for said in compare_readings(item, library, library.name, reading):
+            if isinstance(said, Disagreement):
+                found[said.library, said.fact] = said.ours, said.theirs
+    return found
+
+
+def test_a_library_that_we_overlook_is_a_disagreement() -> None:
+    (item,) = read("elf/plain.so")
+    mistaken = replace(item, needed=(*item.needed, Dependency(name="libother.so.1")))
+    assert differences(mistaken, "elf/plain.so") == {
+        ("pyelftools", "needed"): ("libother.so.1", "nothing more"),
+        ("LIEF", "needed"): ("libother.so.1", "nothing more"),
+    }
+
+
+def test_an_order_that_is_another_is_a_disagreement() -> None:
+    (item,) = read("macho/kinds.dylib")
+    mistaken = replace(item, needed=tuple(reversed(item.needed)))
+    found = differences(mistaken, "macho/kinds.dylib")
+    assert {fact for _, fact in found} == {"needed"}
+    assert {library for library, _ in found} == {"macholib", "LIEF"}
+
+
+def test_imports_of_macho_files_are_held_against_lief_alone() -> None:
+    (item,) = read("macho/weak.so")
+    mistaken = replace(item, imports=Symbols([Symbol(name="strange", library="libstrange")]))
+    assert set(differences(mistaken, "macho/weak.so")) == {("LIEF", "imports")}
+
+
+def test_a_mitigation_that_we_misread_is_a_disagreement() -> None:
+    (item,) = read("pe/delayed.dll")
+    assert isinstance(item, PeFile)
+    mistaken = replace(item, dll_characteristics=item.dll_characteristics ^ 0x40)
+    found = differences(mistaken, "pe/delayed.dll")
+    assert found.keys() == {("pefile", "dll_characteristics"), ("LIEF", "dll_characteristics")}
+
+
+def test_a_slice_that_a_library_does_not_see_is_a_disagreement() -> None:
+    universal = read("macho/universal2.dylib")
+    mistaken = replace(universal[0], architecture="ppc")
+    found = differences(mistaken, "macho/universal2.dylib")
+    assert found["LIEF", "architecture"] == ("ppc", "aarch64, x86_64")
+
+
+def test_without_section_headers_pyelftools_is_silent_on_versions() -> None:
+    (item,) = read("elf/no_section_headers.so")
+    (library, _) = libraries_of(Format.ELF)
+    reading = import_module(library.module).read(str(FOLDER / "elf/no_section_headers.so"))
+    said = list(compare_readings(item, library, "pyelftools", reading))
+    silent = {each.fact for each in said if isinstance(each, NoOpinion)}
+    assert silent == {"version_needs", "defined_versions", "imports", "exports"}
+    assert "needed" in said
+
+
+def test_what_is_not_compared_is_declared_of_facts_that_there_are() -> None:
+    for library in LIBRARIES:
+        facts = FACTS[library.format].keys()
+        named = {*library.unknown, *library.distrusted, *library.allowances}
+        assert named <= facts, library.name
+        assert library.facts
+
+
+def test_a_path_on_disk_is_all_that_a_library_gets(tmp_path: Path) -> None:
+    (tmp_path / "object").write_bytes((FOLDER / "elf/plain.so").read_bytes())
+    for library in libraries_of(Format.ELF):
+        reading = import_module(library.module).read(str(tmp_path / "object"))
+        assert reading[""]["needed"] == ["libc.so.6"]
