@@ -17,6 +17,7 @@ from typing import Any, Generic, ParamSpec
 from binary_checks.errors import ProfileError
 from binary_checks.model import (
     Finding,
+    Level,
     Linkage,
     ObjectFile,
     Package,
@@ -78,10 +79,13 @@ class Option:
 class Check(Generic[_P]):
     """A declared check; calling it judges one subject, exactly as the function does."""
 
-    def __init__(self, function: Callable[_P, Iterator[Finding]], *, enabled: bool) -> None:
+    def __init__(
+        self, function: Callable[_P, Iterator[Finding]], *, enabled: bool, level: Level
+    ) -> None:
         update_wrapper(self, function)
         self.function = function
         self.enabled = enabled  # whether it runs without being asked for
+        self.level = level  # of its problems, where neither they nor the profile say another
         self.id = function.__name__.replace("_", "-")
         self.family = _family_of(function.__module__)
 
@@ -200,14 +204,23 @@ def demand_sound(check: Check[Any]) -> None:
 @typing.overload
 def check(function: Callable[_P, Iterator[Finding]], /) -> Check[_P]: ...
 @typing.overload
-def check(*, enabled: bool = True) -> Callable[[Callable[_P, Iterator[Finding]]], Check[_P]]: ...
 def check(
-    function: Callable[_P, Iterator[Finding]] | None = None, /, *, enabled: bool = True
+    *, enabled: bool = True, level: Level = Level.ERROR
+) -> Callable[[Callable[_P, Iterator[Finding]]], Check[_P]]: ...
+def check(
+    function: Callable[_P, Iterator[Finding]] | None = None,
+    /,
+    *,
+    enabled: bool = True,
+    level: Level = Level.ERROR,
 ) -> Check[_P] | Callable[[Callable[_P, Iterator[Finding]]], Check[_P]]:
-    """Declare a check; ``enabled=False`` leaves it off until a profile asks for it."""
+    """Declare a check; ``enabled=False`` leaves it off until a profile asks for it.
+
+    Problems of the level warning are reported and fail nothing.
+    """
     if function is not None:
-        return Check(function, enabled=enabled)
-    return lambda function: Check(function, enabled=enabled)
+        return Check(function, enabled=enabled, level=level)
+    return lambda function: Check(function, enabled=enabled, level=level)
 
 
 def find_checks(modules: Iterable[types.ModuleType] = ()) -> tuple[Check[Any], ...]:

@@ -1,35 +1,136 @@
-"""Runs one check over the facts of one package, and weighs what it says against the profile."""
+"""One check over the facts of one package, weighed against what its project expects."""
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-from binary_checks.cases import Case
-from binary_checks.errors import BinaryChecksError, CheckError, TooLarge, Unavailable
+from binary_checks.declaring import Check
+from binary_checks.errors import (
+    BinaryChecksError,
+    CheckError,
+    NotApplicable,
+    TooLarge,
+    Unavailable,
+)
+from binary_checks.gather.facts import Facts
 from binary_checks.lines import one_line
 from binary_checks.model import (
+    Accepted,
+    DeviceFile,
+    ElfFile,
     Finding,
+    Format,
+    Level,
+    MachOFile,
+    MalformedObject,
     Note,
     NotInspected,
     ObjectFile,
+    Package,
+    PeFile,
     Problem,
+    StaticArchive,
+    UnreadObject,
 )
 from binary_checks.profile.reading import KnownProblem, Profile
 
 _RAISE = "raise limit_factor in the profile, or accept it there"
 
+FORMATS: dict[type, Format] = {
+    ElfFile: Format.ELF,
+    MachOFile: Format.MACHO,
+    PeFile: Format.PE,
+    StaticArchive: Format.ARCHIVE,
+    DeviceFile: Format.DEVICE,
+}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Accepted:
-    """A problem that the profile knows of."""
+class Case:
+    """A check with everything that it needs to judge one package."""
 
-    problem: Problem
-    reason: str
+    check: Check[Any]
+    package_file_name: str
+    names: tuple[str, ...] = ()  # by which a profile may know the package beside
+    subjects: tuple[Any, ...]  # what it is called on, one after the other
+    evidence: tuple[Any, ...]  # the later positional arguments, the same for every subject
+    unread: tuple[NotInspected, ...] = ()  # objects that it should have seen and could not
+
+
+def applicable_formats(check: Check[Any]) -> frozenset[Format] | None:
+    """The formats of which one must occur for the check to be collected; None for any package."""
+    if not check.judges_objects:
+        return None
+    if ObjectFile in check.subjects:
+        return frozenset(Format)
+    return frozenset(FORMATS[kind] for kind in check.subjects)
+
+
+def prepare(check: Check[Any], facts: Facts) -> Case:
+    """Gather what the check asks for.
+
+    Raises NotApplicable, Unavailable, PackageError or GatherError.
+    """
+    subjects: tuple[Any, ...] = ()
+    evidence: tuple[Any, ...] = ()
+    unread: tuple[NotInspected, ...] = ()
+    try:
+        if check.judges_objects:
+            package = facts.get(Package)
+            subjects, unread = _subjects(check, package), _unread(check, package)
+        else:
+            subjects = (_first_of(check.subjects, facts),)
+        evidence = tuple(_first_of(kinds, facts) for kinds in check.facts[1:])
+    except TooLarge as error:
+        subjects, unread = (), (NotInspected(sentence=str(error), too_large=True),)
+    return Case(
+        check=check,
+        package_file_name=facts.path.name,
+        names=facts.wheel_names,
+        subjects=subjects,
+        evidence=evidence,
+        unread=unread,
+    )
+
+
+def _subjects(check: Check[Any], package: Package) -> tuple[ObjectFile, ...]:
+    subjects = tuple(item for item in package.objects if isinstance(item, check.subjects))
+    unread = _unread(check, package)
+    if not subjects and unread and not any(item.too_large for item in unread):
+        raise Unavailable(f"none of {len(unread)} objects could be read: {unread[0].sentence}")
+    if not subjects and not unread:
+        formats = applicable_formats(check) or frozenset()
+        raise NotApplicable(f"no {' or '.join(sorted(formats))} object in the package")
+    return subjects
+
+
+def _unread(check: Check[Any], package: Package) -> tuple[NotInspected, ...]:
+    formats = applicable_formats(check) or frozenset()
+    unreadable: tuple[MalformedObject | UnreadObject, ...] = (*package.malformed, *package.unread)
+    return tuple(
+        NotInspected(
+            path=item.path,
+            sentence=item.reason,
+            too_large=isinstance(item, UnreadObject) and item.too_large,
+        )
+        for item in unreadable
+        if item.format in formats
+    )
+
+
+def _first_of(kinds: tuple[type, ...], facts: Facts) -> Any:
+    """The first of the accepted classes that the package has a fact of."""
+    for kind in kinds[:-1]:
+        try:
+            return facts.get(kind)
+        except NotApplicable:
+            continue
+    return facts.get(kinds[-1])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,14 +140,16 @@ class Verdict:
     check: str  # id
     family: str
     package: str  # file name
+    level: Level = Level.ERROR  # of the check, as the profile has it
     inspected: int  # objects judged, or 1 for the package as a whole
-    problems: tuple[Problem, ...] = ()  # that nobody accepted
+    problems: tuple[Problem, ...] = ()  # errors that nobody accepted
+    warnings: tuple[Problem, ...] = ()  # the same of the level warning
     accepted: tuple[Accepted, ...] = ()
     not_inspected: tuple[NotInspected, ...] = ()
     notes: tuple[Note, ...] = ()
 
     def lines(self) -> Iterator[str]:
-        """Every unaccepted problem as one line that is complete by itself."""
+        """Every unaccepted error as one line that is complete by itself."""
         return (problem_line(self.check, self.package, problem) for problem in self.problems)
 
 
@@ -63,34 +166,46 @@ def judge(case: Case, profile: Profile, today: date) -> Verdict:
 
     Raises CheckError when the check breaks, or yields something else than findings.
     """
-    problems = {_too_large(each) for each in case.unread if each.too_large}
+    found = {_too_large(each) for each in case.unread if each.too_large}
     not_inspected = {each for each in case.unread if not each.too_large}
     notes: set[Note] = set()
     options = profile.options.get(case.check.id, {})
     for subject in case.subjects:
         for finding in _ask(case, subject, options):
             if isinstance(finding, NotInspected) and finding.too_large:
-                problems.add(_too_large(finding))
+                found.add(_too_large(finding))
             elif isinstance(finding, NotInspected):
                 not_inspected.add(finding)
             elif isinstance(finding, Note):
                 notes.add(finding)
             else:
-                problems.add(finding)
+                found.add(finding)
     waivers = profile.waivers(case.check.id, case.package_file_name, *case.names)
+    stale = () if not_inspected else _stale(waivers, found)
+    problems = {each for each in _weigh(found, case.check, profile) if each.level is not Level.OFF}
     accepted = tuple(_accept(problems, waivers, today))
-    remaining = problems - {item.problem for item in accepted}
-    stale = () if not_inspected else _stale(waivers, problems)
+    remaining = sorted(problems - {item.problem for item in accepted})
+    remaining += _weigh(stale, case.check, profile)
     return Verdict(
         check=case.check.id,
         family=case.check.family,
         package=case.package_file_name,
+        level=profile.level_of(case.check.id, "", case.check.level),
         inspected=len(case.subjects),
-        problems=(*sorted(remaining), *stale),
+        problems=tuple(each for each in remaining if each.level is Level.ERROR),
+        warnings=tuple(each for each in remaining if each.level is Level.WARNING),
         accepted=accepted,
         not_inspected=tuple(sorted(not_inspected)),
         notes=tuple(sorted(notes)),
     )
+
+
+def _weigh(problems: Iterable[Problem], check: Check[Any], profile: Profile) -> Iterator[Problem]:
+    """Each with the level that counts: the profile's, else the milder of its and its check's."""
+    for problem in problems:
+        own = check.level.milder(problem.level)
+        level = profile.level_of(check.id, problem.path, own)
+        yield problem if level is problem.level else replace(problem, level=level)
 
 
 def _too_large(hidden: NotInspected) -> Problem:
@@ -129,7 +244,8 @@ def _complete(finding: Finding, path: str) -> Problem | NotInspected | Note:
         finding = Problem(path=path, sentence=finding)
     elif isinstance(finding, (NotInspected, Note)):
         finding = replace(finding, path=finding.path or path)
-    return replace(finding, path=_encodable(finding.path), sentence=_encodable(finding.sentence))
+    path, sentence = _encodable(finding.path), _encodable(finding.sentence)
+    return replace(finding, path=path, sentence=sentence)
 
 
 def _encodable(text: str) -> str:
@@ -138,12 +254,13 @@ def _encodable(text: str) -> str:
 
 
 def _texts(finding: Finding) -> Iterator[bool]:
-    """Whether each part of a finding is a text, and the sentence one that says something."""
+    """Whether each part of a finding is a text or a level, and the sentence says something."""
     if isinstance(finding, str):
         yield bool(finding)
     else:
         yield isinstance(finding.path, str)
         yield isinstance(finding.sentence, str) and bool(finding.sentence)
+        yield not isinstance(finding, Problem) or isinstance(finding.level, Level)
 
 
 def _accept(

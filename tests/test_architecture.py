@@ -99,7 +99,6 @@ def test_a_parser_library_is_imported_by_one_room(library: str) -> None:
 
 def test_only_the_plugin_and_the_command_know_pytest_and_of_it_what_is_public() -> None:
     private = [named(path) for path in OURS if "_pytest" in imported(path)]
-    private = [name for name in private if name != "binary_checks/plugin/reporting.py"]  # junitxml
     assert private == []
     knowing = [path for path in OURS if {"pytest", "xdist", "pluggy"} & {*imported(path)}]
     rooms = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in knowing}

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from binary_checks.cases import Case, applicable_formats, prepare
 from binary_checks.declaring import Check, check
 from binary_checks.errors import CheckError, NotApplicable, TooLarge, Unavailable
-from binary_checks.judging import Verdict, judge, problem_line
+from binary_checks.judging import Case, Verdict, applicable_formats, judge, prepare, problem_line
 from binary_checks.model import (
     CondaPackage,
     ElfFile,

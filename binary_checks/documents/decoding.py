@@ -68,6 +68,8 @@ def decoder(hint: Any) -> Decode:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is tuple:
         return _sequence(arguments)
+    if origin is Mapping:
+        return _table(arguments[1])
     if origin in (typing.Union, types.UnionType):
         return _optional(arguments)
     if isinstance(hint, type) and issubclass(hint, Enum):
@@ -125,6 +127,17 @@ def _sequence(arguments: tuple[Any, ...]) -> Decode:
     return decode
 
 
+def _table(kind: Any) -> Decode:
+    decode = decoder(kind)
+
+    def decode_table(value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise OddityError(f"{_show(value)} is no object")
+        return {key: _decode_field(decode, key, each) for key, each in value.items()}
+
+    return decode_table
+
+
 def _optional(arguments: tuple[Any, ...]) -> Decode:
     (kind,) = (each for each in arguments if each is not type(None))
     decode = decoder(kind)
@@ -160,6 +173,12 @@ def _number(value: Any) -> int:
     return value
 
 
+def _real(value: Any) -> float:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) < _LARGEST:
+        raise OddityError(f"{_show(value)} is no number")
+    return float(value)
+
+
 def _tag(value: Any) -> Tag:
     parts = _text(value).split("-")
     if len(parts) != 3 or not all(parts):
@@ -167,7 +186,7 @@ def _tag(value: Any) -> Tag:
     return Tag(*parts)
 
 
-_PLAIN: dict[Any, Decode] = {str: _text, bool: _truth, int: _number, Tag: _tag}
+_PLAIN: dict[Any, Decode] = {str: _text, bool: _truth, int: _number, float: _real, Tag: _tag}
 
 
 def decode_symbols(value: Any) -> Symbols:

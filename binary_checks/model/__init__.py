@@ -8,7 +8,7 @@ from binary_checks.model.device import (
     DeviceKind,
     DeviceTarget,
 )
-from binary_checks.model.findings import Finding, Note, NotInspected, Problem
+from binary_checks.model.findings import Finding, Level, Note, NotInspected, Problem
 from binary_checks.model.gpu import (
     Answer,
     CudaReport,
@@ -61,6 +61,17 @@ from binary_checks.model.probes import (
     Step,
 )
 from binary_checks.model.record import hash_record, is_installers
+from binary_checks.model.run_results import (
+    Accepted,
+    CheckText,
+    Entry,
+    Outcome,
+    PackageIdentity,
+    PackageResult,
+    ProfileIdentity,
+    Run,
+    sum_up,
+)
 from binary_checks.model.second_opinion import Disagreement, NoOpinion, SecondOpinion
 from binary_checks.model.symbol_tables import (
     NO_SYMBOLS,
@@ -74,7 +85,9 @@ from binary_checks.model.system import Interpreter, Policy, SystemLibrary, Targe
 __all__ = [
     "ANY_SYSTEM",
     "NO_SYMBOLS",
+    "Accepted",
     "Answer",
+    "CheckText",
     "Claims",
     "CondaPackage",
     "CudaReport",
@@ -89,6 +102,7 @@ __all__ = [
     "Distribution",
     "Edge",
     "ElfFile",
+    "Entry",
     "ExtensionReport",
     "Finding",
     "Format",
@@ -101,6 +115,7 @@ __all__ = [
     "Interpreter",
     "Kind",
     "Layout",
+    "Level",
     "LibraryVersions",
     "LibtorchArchive",
     "Linkage",
@@ -115,15 +130,20 @@ __all__ = [
     "Note",
     "ObjectFile",
     "OpenedNames",
+    "Outcome",
     "Ending",
     "Package",
+    "PackageIdentity",
+    "PackageResult",
     "PeFile",
     "Policy",
     "ProbeReport",
     "Problem",
+    "ProfileIdentity",
     "PythonClaim",
     "RecordRow",
     "Rule",
+    "Run",
     "SecondOpinion",
     "StaticArchive",
     "Step",
@@ -140,4 +160,5 @@ __all__ = [
     "Wheel",
     "hash_record",
     "is_installers",
+    "sum_up",
 ]

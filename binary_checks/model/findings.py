@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
+
+
+class Level(str, Enum):
+    """How much a problem matters, the gravest first."""
+
+    ERROR = "error"  # it fails the check
+    WARNING = "warning"  # it is reported, and fails nothing
+    OFF = "off"  # it is not reported
+
+    def milder(self, other: Level) -> Level:
+        """That of the two which matters less."""
+        return self if self is other else max(self, other, key=list(Level).index)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
 class Problem:
-    """One thing that is wrong with one file of a package (or with the package: path "")."""
+    """One thing that is wrong with one file of a package (or with the package: path "").
+
+    Its level may be milder than that of its check; a graver one counts for nothing.
+    """
 
     path: str = ""
     sentence: str
+    level: Level = Level.ERROR
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)

@@ -11,6 +11,7 @@ import pytest
 from binary_checks.declaring import FAMILIES
 from binary_checks.plugin.failures import misused, restore
 from binary_checks.plugin.items import CheckItem, collect_package
+from binary_checks.plugin.kept_facts import KeptFacts
 from binary_checks.plugin.options import DEAF_INI
 from binary_checks.plugin.scribe import SCRIBE, Scribe
 from binary_checks.plugin.session import SESSION, open_session
@@ -29,6 +30,9 @@ def pytest_configure(config: pytest.Config) -> None:
     except OSError as error:  # of a path that an option names: too long, or not to be looked into
         raise misused(f"{error.filename}: {error.strerror}") from None
     config.pluginmanager.register(Scribe(config, session.ledger), SCRIBE)
+    if any(each.report.of_facts for each in session.destinations):
+        session.keeper = KeptFacts(config)
+        config.pluginmanager.register(session.keeper)
     for family in sorted({check.family for check in session.checks} - set(FAMILIES)):
         config.addinivalue_line("markers", f"{family}: checks of the project's own")
 

@@ -10,7 +10,6 @@ from typing import Any, NoReturn
 
 import pytest
 
-from binary_checks.cases import Case, applicable_formats, prepare
 from binary_checks.declaring import Check
 from binary_checks.errors import (
     CheckError,
@@ -20,9 +19,9 @@ from binary_checks.errors import (
     Unavailable,
 )
 from binary_checks.gather.examination import Examination
-from binary_checks.judging import Verdict, judge, problem_line
+from binary_checks.judging import Case, Verdict, applicable_formats, judge, prepare, problem_line
 from binary_checks.lines import cut, one_line
-from binary_checks.model import Package, Problem
+from binary_checks.model import Entry, Level, Outcome, Package, Problem
 from binary_checks.packages import Preview
 from binary_checks.plugin.failures import (
     ProblemsAccepted,
@@ -33,7 +32,9 @@ from binary_checks.plugin.failures import (
 )
 from binary_checks.plugin.session import SESSION, UNREADABLE, Session
 from binary_checks.reports.explanation import advice
-from binary_checks.reports.ledger import Entry, Outcome, gap
+from binary_checks.reports.terminal import gap
+
+_FOUND = ("inspected", "problems", "warnings", "accepted", "not_inspected", "notes")
 
 
 class PackageFile(pytest.File):
@@ -88,6 +89,9 @@ class PackageItem(pytest.Item):
     """What the items of a package share."""
 
     entry: Entry | None = None  # what the run's ledger is told, once it is known
+    family = "contents"
+    level = Level.ERROR  # of its problems, where they say no other
+    seconds = 0.0  # that it took so far
 
     def forget(self) -> None:
         """Let go of what it judged: the items of a thousand packages stay until the end."""
@@ -134,18 +138,16 @@ class PackageItem(pytest.Item):
         reason: str = "",
         verdict: Verdict | None = None,
     ) -> None:
-        """Say how it ended, for the summary."""
-        found, expected = self.package.examination.facts.object_counts()
-        self.entry = Entry(
-            node=self.package_node,
-            check=self.name,
-            family=family,
-            outcome=outcome,
-            reason=reason,
-            verdict=verdict,
-            objects=found,
-            expected_objects=expected,
-        )
+        """Say how it ended, for the reports."""
+        known: dict[str, Any] = {
+            "level": self.level,
+            "family": family,
+            "outcome": outcome,
+            "reason": reason,
+        }
+        if verdict is not None:
+            known.update((name, getattr(verdict, name)) for name in _FOUND)
+        self.entry = Entry(check=self.name, **known)
 
 
 class UnreadablePackage(PackageItem):
@@ -185,6 +187,8 @@ class CheckItem(PackageItem):
     def __init__(self, *, check: Check[Any], **keywords: Any) -> None:
         super().__init__(**keywords)
         self.check = check
+        self.family = check.family
+        self.level = self.state.profile.level_of(check.id, "", check.level)
         self.add_marker(check.family)
 
     def setup(self) -> None:
@@ -221,11 +225,11 @@ class CheckItem(PackageItem):
         except NotApplicable as error:  # what there is to judge shows only in the facts themselves
             self._skip(Outcome.NOT_APPLICABLE, str(error))
         except CheckError as error:
-            self.note(Outcome.ERROR, self.check.family, reason=str(error))
+            self.note(Outcome.BROKEN, self.check.family, reason=str(error))
             raise
         if verdict.problems:
             self.note(Outcome.FAILED, self.check.family, verdict=verdict)
-            raise ProblemsFound(describe(verdict, advice(self.check)))
+            raise ProblemsFound(describe(verdict, advice(self.check.documentation)))
         if verdict.not_inspected:
             self._not_inspected(self._gap(verdict), verdict)
             raise ProblemsFound(self.failure)
@@ -233,7 +237,8 @@ class CheckItem(PackageItem):
             self.note(Outcome.ACCEPTED, self.check.family, verdict=verdict)
             reasons = "; ".join(dict.fromkeys(item.reason for item in verdict.accepted))
             raise ProblemsAccepted(one_line(f"{len(verdict.accepted):,} accepted: {reasons}"))
-        self.note(Outcome.PASSED, self.check.family, verdict=verdict)
+        outcome = Outcome.WARNED if verdict.warnings else Outcome.PASSED
+        self.note(outcome, self.check.family, verdict=verdict)
 
     def _gap(self, verdict: Verdict) -> str:
         assert self.case is not None
@@ -241,7 +246,7 @@ class CheckItem(PackageItem):
         counted = (
             f" ({verdict.inspected} of {verdict.inspected + unread} objects read)" if unread else ""
         )
-        return gap(verdict) + counted
+        return gap(verdict.not_inspected) + counted
 
     def _not_inspected(self, reason: str, verdict: Verdict | None = None) -> None:
         """Skip; or, where the family is required, remember the failure for runtest to raise."""

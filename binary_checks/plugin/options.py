@@ -11,7 +11,16 @@ import pytest
 
 DEAF_INI = "binary_deaf"
 """Set in the ini file of the command: nothing runs that was found in the current folder."""
-_ASKING = ("installed", "facts", "python", "with", "requirements_folder", "require", "sarif")
+_ASKING = (
+    "installed",
+    "facts",
+    "python",
+    "with",
+    "requirements_folder",
+    "require",
+    "sarif",
+    "report",
+)
 """Options that ask for something by themselves, if only for the line that refuses them."""
 
 
@@ -76,6 +85,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="have other libraries read every object too (extra crosscheck), and compare",
     )
+    add(
+        "--binary-report",
+        metavar="FORMAT:FILE",
+        action="append",
+        default=[],
+        help="write a report: terminal, json, sarif, junit, markdown, or the facts of the package "
+        "(repeatable)",
+    )
+    add("--binary-strict", action="store_true", help="count every warning as an error")
     add("--binary-sarif", metavar="FILE", help="write the problems as SARIF 2.1.0")
     parser.addini(DEAF_INI, "run no code of a profile that was found, not named", "bool", False)
     add("--explain", metavar="CHECK", help="say what a check is about, then exit")

@@ -1,24 +1,31 @@
-"""What the user sees: outcomes, the summary, SARIF and the exit status."""
+"""What the user sees: outcomes, the summary, the reports and the exit status."""
 
 from __future__ import annotations
 
+import platform
 import sys
 from collections.abc import Generator, Iterable
-from pathlib import Path
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
 from binary_checks import __version__
-from binary_checks.errors import GatherError
-from binary_checks.lines import cut, one_line
+from binary_checks.errors import BinaryChecksError
+from binary_checks.gather.examination import Examination
+from binary_checks.lines import one_line
+from binary_checks.model import Outcome, Package, PackageIdentity, Run
 from binary_checks.plugin.failures import ProblemsAccepted, misused
 from binary_checks.plugin.items import PackageItem
 from binary_checks.plugin.options import DEAF_INI
-from binary_checks.plugin.scribe import ENTRY, SCRIBE, Scribe
-from binary_checks.plugin.session import SESSION, no_such_check, profile_and_checks
+from binary_checks.plugin.scribe import NOTED, SCRIBE, WARNED, Noted, Scribe
+from binary_checks.plugin.session import SESSION, Session, no_such_check, profile_and_checks
+from binary_checks.profile.fingerprint import identify_profile
 from binary_checks.profile.found import announce, say_left_out
-from binary_checks.reports.explanation import explain
+from binary_checks.reports.explanation import abridge, explain
+from binary_checks.reports.terminal import summarise
+from binary_checks.reports.writing import write_all
 
 _MISUSED = pytest.ExitCode.USAGE_ERROR
 _ENDED = (
@@ -27,6 +34,8 @@ _ENDED = (
     pytest.ExitCode.NO_TESTS_COLLECTED,
 )
 """How a run ends that came to its end."""
+_TRY_AGAIN = 6
+"""The exit code where no problem was found, but something broke that is no fault of a package's."""
 
 
 def answer(config: pytest.Config) -> int:
@@ -62,6 +71,7 @@ def pytest_runtest_makereport(
     report = yield
     if not isinstance(item, PackageItem):
         return report
+    item.seconds += call.duration
     if call.excinfo and isinstance(call.excinfo.value, ProblemsAccepted):
         report.outcome = "skipped"
         report.wasxfail = str(call.excinfo.value)
@@ -71,9 +81,52 @@ def pytest_runtest_makereport(
     if report.skipped and isinstance(report.longrepr, tuple):
         # Not where in our code the skip was raised, but which package it is about.
         report.longrepr = (item.package_node, 1, report.longrepr[2])
+    if call.excinfo and report.failed and item.entry is None:
+        error = call.excinfo.value
+        item.note(Outcome.BROKEN, item.family, reason=one_line(f"{type(error).__name__}: {error}"))
     if item.entry is not None and (call.when == "call" or not report.passed):
-        setattr(report, ENTRY, item.entry.to_json())
+        entry = replace(item.entry, seconds=round(item.seconds, 6))
+        noted = Noted(node=item.package_node, entry=entry, package=_identify_anew(item))
+        setattr(report, NOTED, noted.to_text())
     return report
+
+
+def _identify_anew(item: PackageItem) -> PackageIdentity | None:
+    """Which package it is, where more is known of that than was told before."""
+    ledger, facts = item.state.ledger, item.package.examination.facts
+    known = ledger.package(item.package_node)
+    found, expected = facts.object_counts()
+    hashes: dict[str, Any] = _hash(item) if item.state.destinations and not known.is_hashed else {}
+    if found is None or known.objects is not None:
+        news = replace(known, **hashes)
+    else:
+        package = facts.get(Package)  # which was read: it has counts
+        news = replace(
+            known,
+            name=package.name,
+            version=package.version,
+            size=package.size,
+            objects=found,
+            expected_objects=expected,
+            **hashes,
+        )
+    ledger.identify(news)
+    return news if news != known else None
+
+
+def _hash(item: PackageItem) -> dict[str, str]:
+    """``sha256`` of the file, or ``record_sha256`` of an installed package, as reports name it."""
+    try:
+        name, _, digest = item.package.examination.source.identify().partition(" ")
+    except BinaryChecksError:  # it cannot be read, and the checks say so
+        return {}
+    return {name: digest}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
+    """Show a check that found warnings alone as such."""
+    return ("warned", "w", "WARNED") if getattr(report, WARNED, False) else None
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
@@ -89,64 +142,119 @@ def forget(item: PackageItem, nextitem: pytest.Item | None) -> None:
     """
     item.forget()
     if nextitem is None or nextitem.parent is not item.parent:
+        _keep(item.state, item.package.examination)
         item.package.examination.facts.close()
+
+
+def _keep(state: Session, examination: Examination) -> None:
+    if state.keeper is not None and state.keeper.lacks(examination.node):
+        sha256 = state.ledger.package(examination.node).sha256
+        state.keeper.keep(examination.node, examination.facts, sha256)
 
 
 @pytest.hookimpl(tryfirst=True)  # before JUnit's file is written
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Write SARIF; turn a green run in which something was not verified into a failed one."""
-    config = session.config
-    state = config.stash.get(SESSION, None)
-    if state is None or not state.examinations or hasattr(config, "workerinput"):
+    """Write the reports, and end the run with what its outcomes come to."""
+    state = session.config.stash.get(SESSION, None)
+    if state is None or not state.examinations:
         return
-    if config.option.binary_sarif:
-        from binary_checks.reports import sarif
-
-        path = config.invocation_params.dir / config.option.binary_sarif
-        try:
-            sarif.write(Path(path), state.ledger, state.checks, state.places)
-        except GatherError as error:
-            state.complaints.append(cut(one_line(f"--binary-sarif: {error}")))
-    stopped = exitstatus not in _ENDED or session.shouldfail or session.shouldstop
-    if config.option.collectonly or stopped:
-        return  # it is too early to complain of what was not done
-    state.complaints.extend(map(one_line, state.ledger.complaints()))
-    _complain_in_junit(config, state.complaints)
-    if state.complaints and exitstatus != pytest.ExitCode.TESTS_FAILED:
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-
-def _complain_in_junit(config: pytest.Config, complaints: Iterable[str]) -> None:
-    """Give each complaint a failed test case: a suite in which nothing ran must not look green."""
-    if not config.getoption("xmlpath", None):
+    for examination in state.examinations.values():
+        if examination.facts.object_counts()[0] is not None:  # the run was ended at this package
+            _keep(state, examination)
+    if hasattr(session.config, "workerinput"):
         return
-    from _pytest.junitxml import xml_key  # on demand: it brings an XML library
-
-    log = config.stash.get(xml_key, None)
-    if log is None:
+    state.run = write_all(state.destinations, partial(_assemble, session, state, exitstatus))
+    if session.config.option.collectonly:
         return
+    state.complaints = [*_complain(session, state, exitstatus)]
+    _complain_in_junit(session, state.complaints)
+    session.exitstatus = state.run.exit_code
+
+
+def _assemble(
+    session: pytest.Session, state: Session, exitstatus: int, lost: tuple[str, ...]
+) -> Run:
+    complaints = (one_line(complaint.line) for complaint in state.ledger.complaints())
+    return Run(
+        exit_code=_conclude(session, state, exitstatus, lost=bool(lost)),
+        profile=identify_profile(state.profile),
+        versions={
+            "binary_checks": __version__,
+            "pytest": pytest.__version__,
+            "python": platform.python_version(),
+        },
+        complaints=(*lost, *complaints),
+        remarks=tuple(map(one_line, _remark(session.config, state))),
+        checks=tuple(map(abridge, state.checks)),
+        packages=state.ledger.results(),
+        facts={} if state.keeper is None else state.keeper.find(state.places),
+    )
+
+
+def _conclude(session: pytest.Session, state: Session, exitstatus: int, *, lost: bool) -> int:
+    """The first that holds of: problems, a bug of ours, something else that broke, all else."""
+    scribe = session.config.pluginmanager.get_plugin(SCRIBE)
+    others_failed = isinstance(scribe, Scribe) and scribe.others_failed
+    if exitstatus not in _ENDED or session.config.option.collectonly or others_failed:
+        return exitstatus
+    outcomes = state.ledger.outcomes()
+    unfit = any(not each.excused for each in state.ledger.complaints())
+    if Outcome.FAILED in outcomes or (unfit and not _stopped(session, exitstatus)):
+        return int(pytest.ExitCode.TESTS_FAILED)
+    if Outcome.BROKEN in outcomes:
+        return int(pytest.ExitCode.INTERNAL_ERROR)
+    return _TRY_AGAIN if Outcome.ERROR in outcomes or lost else exitstatus
+
+
+def _stopped(session: pytest.Session, exitstatus: int) -> bool:
+    """Whether it is too early to complain of what was not done."""
+    return exitstatus not in _ENDED or bool(session.shouldfail or session.shouldstop)
+
+
+def _complain(session: pytest.Session, state: Session, exitstatus: int) -> Iterable[str]:
+    """The complaints that are shown: of reports, and where the run came to its end of packages."""
+    assert state.run is not None
+    early = {one_line(each.line) for each in state.ledger.complaints()}
+    shown = not _stopped(session, exitstatus)
+    return (line for line in state.run.complaints if shown or line not in early)
+
+
+def _remark(config: pytest.Config, state: Session) -> Iterable[str]:
+    """What was left out of the run on purpose."""
+    if config.option.binary_static:
+        yield "runtime checks were left out (--binary-static)"
+    if state.profile.left_out:
+        yield say_left_out(state.profile)
+
+
+def _complain_in_junit(session: pytest.Session, complaints: Iterable[str]) -> None:
+    """Give each complaint a failed test case: a suite in which nothing ran must not look green.
+
+    It goes to all that listens to reports, but to those that would count or show it once more.
+    """
+    plugins = session.config.pluginmanager
+    if not session.config.getoption("xmlpath", None):
+        return
+    known = [session, *map(plugins.get_plugin, ("terminalreporter", SCRIBE))]
+    log = plugins.subset_hook_caller("pytest_runtest_logreport", remove_plugins=known)
     for line in complaints:
         node = f"{line.partition(':')[0]}::complaint"
-        log.pytest_runtest_logreport(
-            pytest.TestReport(node, (node, None, node), {}, "failed", line, "call")
-        )
+        log(report=pytest.TestReport(node, (node, None, node), {}, "failed", line, "call"))
 
 
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
     """The table by family, the reasons of what was not inspected, and the complaints."""
     state = config.stash[SESSION]
-    if not state.examinations or config.option.collectonly or exitstatus == _MISUSED:
+    run = state.run
+    if run is None or config.option.collectonly or exitstatus == _MISUSED:
         return
     terminalreporter.write_sep("=", "binary_checks")
-    if state.ledger.entries:
-        for line in state.ledger.summary():
-            terminalreporter.write_line(one_line(line))
+    for line in summarise(run):
+        terminalreporter.write_line(one_line(line))
     scribe = config.pluginmanager.get_plugin(SCRIBE)
     for line in scribe.closing_lines() if isinstance(scribe, Scribe) else ():
         terminalreporter.write_line(one_line(line))
-    if config.option.binary_static:
-        terminalreporter.write_line("runtime checks were left out (--binary-static)")
-    if state.profile.left_out:
-        terminalreporter.write_line(one_line(say_left_out(state.profile)))
+    for line in run.remarks:
+        terminalreporter.write_line(line)
     for line in state.complaints:
         terminalreporter.write_line(line, red=True, bold=True)

@@ -3,21 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from binary_checks.judging import Verdict
+from binary_checks.documents.decoding import decoder, read_json
+from binary_checks.documents.encoding import dump, encode
+from binary_checks.judging import Verdict, problem_line
 from binary_checks.lines import MOST, MOST_OF_A_RUN
+from binary_checks.model import Entry, Outcome, PackageIdentity
 from binary_checks.plugin.failures import count_hidden, describe, plain_lines
 from binary_checks.plugin.session import SESSION
 from binary_checks.reports.explanation import advice
-from binary_checks.reports.ledger import Entry, Ledger
+from binary_checks.reports.ledger import Ledger
 
 SCRIBE = "binary_checks_scribe"
 """The name of the one that is registered."""
-ENTRY = "binary_checks_entry"
-"""The report attribute that carries an entry from a worker to the controller."""
+NOTED = "binary_checks_noted"
+"""The report attribute that carries what an item noted from a worker to the controller."""
+WARNED = "binary_checks_warned"
+"""The report attribute of a check that found warnings alone."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Noted:
+    """What an item noted of its check and, where there is news of it, of its package."""
+
+    node: str  # of the package
+    entry: Entry
+    package: PackageIdentity | None = None
+
+    def to_text(self) -> str:
+        """It as JSON, an entry as result documents have it: one text travels fast."""
+        return dump(encode(self))
+
+    @staticmethod
+    def from_text(text: str) -> Noted:
+        """What ``to_text`` gave."""
+        noted: Noted = decoder(Noted)(read_json(text))
+        return noted
 
 
 class Scribe:
@@ -26,30 +51,45 @@ class Scribe:
     def __init__(self, config: pytest.Config, ledger: Ledger) -> None:
         self._config = config
         self.ledger = ledger
+        self.others_failed = False  # a test that is no check of ours
         self._left = MOST_OF_A_RUN  # problems that may still be shown
         self._hidden = 0  # problems that no line tells of
+        self._warned: dict[str, list[tuple[str, str]]] = {}  # node id -> properties for JUnit
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, None, None]:
         """Take in what an item noted. JUnit's file has every problem, a terminal the first ones."""
-        given = vars(report).pop(ENTRY, None) if _is_at_its_end(self._config) else None
-        entry = None if given is None else Entry.from_json(given)
-        problems = entry.verdict if entry and entry.verdict and entry.verdict.problems else None
-        if problems is not None and len(problems.problems) > MOST and _writes_junit(self._config):
-            report.longrepr = self._spell(problems, None)
+        text = vars(report).pop(NOTED, None) if _is_at_its_end(self._config) else None
+        noted = None if text is None else Noted.from_text(text)
+        found = None if noted is None else self._take(noted)
+        if found is not None and len(found.problems) > MOST and _writes_junit(self._config):
+            report.longrepr = self._spell(found, None)
+        if noted is not None and noted.entry.outcome is Outcome.WARNED:
+            setattr(report, WARNED, True)
+        if report.when == "teardown":
+            report.user_properties += self._warned.pop(report.nodeid, [])
         yield
-        if entry is not None:
-            self.ledger.add(entry)
-        if problems is not None:
+        if report.failed and noted is None:
+            self.others_failed = True
+        if found is not None and found.warnings:
+            self._warned[report.nodeid] = _list_properties(found)
+        if found is not None and found.problems:
             shown = min(MOST, self._left)
-            if hidden := count_hidden(problems, shown):
-                report.longrepr = self._spell(problems, shown)
-            self._left -= len(problems.problems) - hidden
+            if hidden := count_hidden(found, shown):
+                report.longrepr = self._spell(found, shown)
+            self._left -= len(found.problems) - hidden
             self._hidden += hidden
+
+    def _take(self, noted: Noted) -> Verdict:
+        if noted.package is not None:
+            self.ledger.identify(noted.package)
+        self.ledger.add(noted.node, noted.entry)
+        return _verdict(self.ledger.package(noted.node).file_name, noted.entry)
 
     def _spell(self, verdict: Verdict, most: int | None) -> Any:
         checks = self._config.stash[SESSION].checks
-        remedy = next((advice(check) for check in checks if check.id == verdict.check), ())
+        known = (check.documentation for check in checks if check.id == verdict.check)
+        remedy = next(map(advice, known), ())
         return plain_lines(describe(verdict, remedy, most), verdict.package)
 
     def closing_lines(self) -> Iterator[str]:
@@ -59,6 +99,23 @@ class Scribe:
             again = "the same command with --binary-sarif problems.sarif writes all"
             where = f"all are in {report}" if report else again
             yield f"{self._hidden:,} problems are not shown here; {where}"
+
+
+def _verdict(package_file_name: str, entry: Entry) -> Verdict:
+    return Verdict(
+        check=entry.check,
+        family=entry.family,
+        package=package_file_name,
+        inspected=entry.inspected,
+        problems=entry.problems,
+        warnings=entry.warnings,
+        accepted=entry.accepted,
+    )
+
+
+def _list_properties(found: Verdict) -> list[tuple[str, str]]:
+    lines = (problem_line(found.check, found.package, each) for each in found.warnings)
+    return [("warning", line) for line in lines]
 
 
 def _is_at_its_end(config: pytest.Config) -> bool:

@@ -6,9 +6,10 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -20,8 +21,9 @@ from binary_checks.gather.examination import Examination
 from binary_checks.gather.facts import Facts, Settings
 from binary_checks.gather.subject import Subject
 from binary_checks.lines import one_line
-from binary_checks.model import SecondOpinion
+from binary_checks.model import PackageIdentity, Run, SecondOpinion
 from binary_checks.plugin.failures import misused
+from binary_checks.plugin.kept_facts import KeptFacts
 from binary_checks.plugin.options import DEAF_INI
 from binary_checks.plugin.progress import progress_line
 from binary_checks.plugin.sandboxing import choose_sandbox
@@ -29,6 +31,7 @@ from binary_checks.plugin.subjects import Named, find_subjects, read_arguments
 from binary_checks.profile.found import leave_out_code
 from binary_checks.profile.reading import Profile, find_profile, load_profile, validate
 from binary_checks.reports.ledger import Ledger
+from binary_checks.reports.writing import Destination, read_destination
 
 
 @dataclass(kw_only=True)
@@ -41,7 +44,10 @@ class Session:
     shelf: Shelf
     ledger: Ledger
     checks: tuple[Check[Any], ...] = ()  # those that the profile selects
-    complaints: list[str] = field(default_factory=list)  # of the whole run, once it has ended
+    destinations: tuple[Destination, ...] = ()  # the reports that were asked for
+    keeper: KeptFacts | None = None  # of facts, where one of these needs them
+    run: Run | None = None  # once it has ended
+    complaints: list[str] = field(default_factory=list)  # those of its that are shown
 
     @property
     def profile(self) -> Profile:
@@ -100,9 +106,9 @@ def open_session(config: pytest.Config) -> Session:
         settings=settings,
         shelf=shelf,
         ledger=Ledger(
-            packages=tuple(each.node for each in examinations),
-            required=frozenset(option.binary_require),
+            packages=map(_identify, examinations), required=frozenset(option.binary_require)
         ),
+        destinations=tuple(_read_destinations(config, [each.file_name for each in examinations])),
     )
 
 
@@ -135,6 +141,30 @@ def _count_from_root(config: pytest.Config, node: str) -> str:
     if folder == root or (os.name == "nt" and folder.drive != root.drive):
         return node
     return Path(os.path.relpath(folder / node, root)).as_posix()
+
+
+def _read_destinations(config: pytest.Config, names: Sequence[str]) -> Iterator[Destination]:
+    """The reports that are asked for; the facts of each package need a file of their own."""
+    folder, sarif = config.invocation_params.dir, config.option.binary_sarif
+    if sarif:
+        yield read_destination("--binary-sarif", f"sarif:{sarif}", folder)
+    for argument in config.option.binary_report:
+        try:
+            found = read_destination("--binary-report", argument, folder)
+        except ProfileError as error:
+            raise misused(str(error)) from None
+        wanted = f"--binary-report {argument}: it holds the facts of one package"
+        if found.report.of_facts and len(names) > 1 and not found.folder:
+            raise misused(f"{wanted}, and there are {len(names)}: name a folder, with / at its end")
+        if found.folder and len(set(names)) < len(names):
+            raise misused(f"{wanted} a file, and two packages have one file name")
+        yield found
+
+
+def _identify(examination: Examination) -> PackageIdentity:
+    """What is known of a package before it is read; whatever bytes its name has, its URI is one."""
+    uri = quote(os.fsencode(examination.place))
+    return PackageIdentity(node=examination.node, file_name=examination.file_name, uri=uri)
 
 
 def _demand_python(config: pytest.Config) -> Path:
@@ -218,6 +248,7 @@ def profile_and_checks(config: pytest.Config) -> tuple[Profile, tuple[Check[Any]
         profile = leave_out_code(profile, every) if deaf else profile
         for check in every:
             demand_sound(check)
+        profile = replace(profile, strict=config.option.binary_strict)
         return validate(profile, every), every
     except ProfileError as error:
         raise misused(str(error)) from None

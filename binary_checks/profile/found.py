@@ -33,6 +33,7 @@ def leave_out_code(profile: Profile, checks: Iterable[Check[Any]]) -> Profile:
         enable=frozenset(name for name in profile.enable if name in known),
         disable=frozenset(name for name in profile.disable if name in known),
         options={name: values for name, values in profile.options.items() if name in known},
+        levels={name: levels for name, levels in profile.levels.items() if name in known},
         probes=probes,
         network=False,
         known_problems=tuple(each for each in profile.known_problems if each.check in known),

@@ -14,8 +14,16 @@ from typing import Any
 
 from binary_checks.declaring import Check, Option
 from binary_checks.errors import ProfileError
-from binary_checks.model import Problem
+from binary_checks.model import Level, Problem
 from binary_checks.model.requests import Request
+from binary_checks.profile.levels import (
+    ByPath,
+    asks,
+    choose,
+    merge_levels,
+    read_levels,
+    switches_off,
+)
 from binary_checks.profile.probe_tables import find_requests, read_requests, reject_moved
 from binary_checks.profile.toml_values import convert, reject_unknown
 
@@ -60,18 +68,27 @@ class Profile:
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by check id, by name
     probes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # tables as they stand
     requests: Mapping[type[Request], Request] = field(default_factory=dict)  # what they come to
+    levels: Mapping[str, ByPath] = field(default_factory=dict)  # by check id
+    strict: bool = False  # whether every warning counts as an error
     known_problems: tuple[KnownProblem, ...] = ()
     shipped: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # probes, if it extends
     left_out: tuple[str, ...] = ()  # parts of it that are code, where nothing of it may run
 
     def selects(self, check: Check[Any]) -> bool:
         """Whether the check runs: on by default or asked for, and not disabled."""
+        levels = self.levels.get(check.id, {})
         named = check.enabled or check.id in self.enable or check.id in self.options
-        return (named or self._requests(check)) and check.id not in self.disable
+        asked = named or asks(levels) or self._requests(check)
+        return asked and check.id not in self.disable and not switches_off(levels)
 
     def _requests(self, check: Check[Any]) -> bool:
         """Whether something is asked of a probe that the check judges together with the answer."""
         return any(kind in self.requests for kinds in check.facts for kind in kinds)
+
+    def level_of(self, check_id: str, path: str, own: Level) -> Level:
+        """How much a problem with that path matters; ``own`` is what its check says of it."""
+        level = choose(self.levels.get(check_id, {}), path) or own
+        return Level.ERROR if self.strict and level is Level.WARNING else level
 
     def waivers(self, check_id: str, *names: str) -> tuple[KnownProblem, ...]:
         """The known problems of that check that speak of a package of one of these names."""
@@ -169,6 +186,7 @@ def _profile(
         "limit_factor": int,
         "network": bool,
         "options": dict,
+        "levels": dict,
         "probes": dict,
         "known_problems": list,
     }
@@ -193,6 +211,9 @@ def _profile(
         limit_factor=values.get("limit_factor", base.limit_factor),
         network=values.get("network", base.network),
         options=_merge(base.options, values.get("options", {}), f"profile {source}: options"),
+        levels=merge_levels(
+            base.levels, read_levels(values.get("levels", {}), f"profile {source}: levels")
+        ),
         probes=_merge(base.probes, values.get("probes", {}), f"profile {source}: probes"),
         shipped=base.shipped,
         known_problems=base.known_problems
@@ -239,7 +260,7 @@ def validate(profile: Profile, checks: Iterable[Check[Any]]) -> Profile:
     """
     by_id = {check.id: check for check in checks}
     where = f"profile {profile.source}"
-    named = [*profile.enable, *profile.disable, *profile.options]
+    named = [*profile.enable, *profile.disable, *profile.options, *profile.levels]
     named += [known.check for known in profile.known_problems]
     reject_unknown(dict.fromkeys(named), by_id, where, "check")
     reject_moved(profile.options, where)

@@ -1,1 +1,43 @@
-"""What a run found, for people and for machines."""
+"""What a run found, for people and for machines: a module a format, each listed here once."""
+
+from __future__ import annotations
+
+from typing import Protocol, TextIO
+
+from binary_checks.model import Run
+from binary_checks.reports import (
+    facts_document,
+    junit,
+    markdown,
+    result_document,
+    sarif,
+    terminal,
+)
+
+
+class Report(Protocol):
+    """A format of reports; a module is one."""
+
+    @property
+    def name(self) -> str:
+        """What stands before the colon in ``--binary-report FORMAT:FILE``."""
+
+    @property
+    def of_facts(self) -> bool:
+        """Whether it holds the facts of one package, which are kept for it while the run lasts.
+
+        Any other one says what was found out about all packages.
+        """
+
+    def write(self, run: Run, out: TextIO) -> None:
+        """Write it; raises GatherError where what it holds is not there."""
+
+
+REPORTS: tuple[Report, ...] = (
+    terminal,
+    result_document,
+    sarif,
+    junit,
+    markdown,
+    facts_document,
+)

@@ -8,7 +8,8 @@ import typing
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from binary_checks.declaring import Check
+from binary_checks.declaring import Check, Documentation
+from binary_checks.model import CheckText, Level
 from binary_checks.model.requests import Request
 
 
@@ -25,10 +26,15 @@ def explain(check: Check[Any]) -> str:
     return "\n".join(lines)
 
 
-def advice(check: Check[Any]) -> Iterator[str]:
+def abridge(check: Check[Any]) -> CheckText:
+    """What reports say of it."""
+    text = check.documentation
+    return CheckText(id=check.id, family=check.family, title=text.title, why=text.why, fix=text.fix)
+
+
+def advice(check: Documentation | CheckText) -> Iterator[str]:
     """Why it matters and what to do, a line each, indented to stand below the problems."""
-    documentation = check.documentation
-    for heading, text in (("why", documentation.why), ("fix", documentation.fix)):
+    for heading, text in (("why", check.why), ("fix", check.fix)):
         if text:
             yield f"  {heading}: {_plain(' '.join(text.split()))}"
 
@@ -44,7 +50,8 @@ def _declaration(check: Check[Any]) -> str:
     rest = [f"`{_name(kind)}`" for kinds in check.facts[1:] for kind in kinds]
     using = f", with {', '.join(rest)}" if rest else ""
     off = "" if check.enabled else " Off until a profile enables it or sets one of its options."
-    return f"Family `{check.family}`; runs on {subjects}{using}.{off}"
+    level = "" if check.level is Level.ERROR else f" Its problems are {check.level.value}s."
+    return f"Family `{check.family}`; runs on {subjects}{using}.{level}{off}"
 
 
 def _name(fact: type) -> str:

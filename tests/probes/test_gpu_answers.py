@@ -15,13 +15,12 @@ from typing import Any
 
 import pytest
 
-from binary_checks.cases import prepare
 from binary_checks.declaring import find_checks
 from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.facts import Facts, Settings
 from binary_checks.gather.subject import Subject
-from binary_checks.judging import Verdict, judge, problem_line
+from binary_checks.judging import Verdict, judge, prepare, problem_line
 from binary_checks.model import NotInspected
 from binary_checks.packages.installed import Installation
 from binary_checks.places import running as run

@@ -69,7 +69,7 @@ def test_advice_for_a_terminal_has_no_markup() -> None:
         """
         yield from ()
 
-    assert list(advice(lost)) == [
+    assert list(advice(lost.documentation)) == [
         "  why: 'dlopen' and 'ld.so' look elsewhere.",
         "  fix: link with -Wl,-rpath,'$ORIGIN/x' or run 'patchelf'.",
     ]

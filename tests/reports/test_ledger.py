@@ -2,45 +2,70 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterable
 from typing import Any
 
-from binary_checks.judging import Accepted, Verdict
-from binary_checks.model import Note, NotInspected, Problem
-from binary_checks.reports.ledger import Entry, Ledger, Outcome, gap
+from binary_checks.model import (
+    Accepted,
+    Entry,
+    Note,
+    NotInspected,
+    Outcome,
+    PackageIdentity,
+    Problem,
+    Run,
+)
+from binary_checks.plugin.scribe import Noted
+from binary_checks.reports.ledger import Ledger
+from binary_checks.reports.terminal import gap, summarise
+from fixtures.runs import PROFILE
 
 NODE = "dist/demo-1.0.whl"
 
 
-def verdict(**fields: Any) -> Verdict:
-    usual = {"check": "c", "family": "linkage", "package": "demo-1.0.whl", "inspected": 3}
-    return Verdict(**{**usual, **fields})
+def package(node: str = NODE, **known: Any) -> PackageIdentity:
+    return PackageIdentity(node=node, file_name=node.rpartition("/")[2], uri=node, **known)
 
 
 def entry(outcome: Outcome = Outcome.PASSED, **fields: Any) -> Entry:
     inspected = outcome in (Outcome.PASSED, Outcome.FAILED, Outcome.ACCEPTED)
-    usual = {"node": NODE, "check": "c", "family": "linkage", "outcome": outcome}
-    return Entry(**{**usual, "verdict": verdict() if inspected else None, **fields})
+    usual = {"check": "c", "family": "linkage", "outcome": outcome, "inspected": 3 * inspected}
+    return Entry(**{**usual, **fields})
 
 
-def ledger(*entries: Entry, **fields: Any) -> Ledger:
-    return Ledger(**{"packages": (NODE,), **fields}, entries=list(entries))
+def ledger(
+    *entries: Entry, packages: Iterable[PackageIdentity] = (package(),), **fields: Any
+) -> Ledger:
+    """A ledger in which all entries are of one package."""
+    found = Ledger(packages=packages, **fields)
+    for each in entries:
+        found.add(NODE, each)
+    return found
 
 
 def complaints(*entries: Entry, **fields: Any) -> list[str]:
-    return list(ledger(*entries, **fields).complaints())
+    return [complaint.line for complaint in ledger(*entries, **fields).complaints()]
+
+
+def summary(found: Ledger) -> list[str]:
+    return list(summarise(Run(exit_code=0, profile=PROFILE, packages=found.results())))
 
 
 def test_an_entry_survives_the_way_between_processes() -> None:
     problem = Problem(path="a", sentence="b")
-    full = verdict(
+    full = entry(
+        Outcome.FAILED,
         problems=(problem,),
         accepted=(Accepted(problem=problem, reason="r"),),
         not_inspected=(NotInspected(sentence="n"),),
         notes=(Note(path="p", sentence="s"),),
+        seconds=0.25,
     )
-    for sent in (entry(Outcome.FAILED, verdict=full, objects=4), entry(Outcome.ERROR, reason="x")):
-        assert Entry.from_json(json.loads(json.dumps(sent.to_json()))) == sent
+    for sent in (
+        Noted(node=NODE, entry=full, package=package(objects=4)),
+        Noted(node=NODE, entry=entry(Outcome.ERROR, reason="x")),
+    ):
+        assert Noted.from_text(sent.to_text()) == sent
 
 
 def test_a_package_that_was_inspected_needs_no_complaint() -> None:
@@ -65,20 +90,26 @@ def test_the_most_common_reason_is_named() -> None:
 
 def test_each_package_is_complained_of_by_itself() -> None:
     other = "elsewhere/other-2.0.whl"
-    found = complaints(entry(), packages=(NODE, other))
+    found = complaints(entry(), packages=(package(), package(other)))
     assert found == ["other-2.0.whl: nothing was verified (no check of it was selected)"]
 
 
 def test_a_failed_package_is_no_silent_one() -> None:
-    assert complaints(entry(Outcome.FAILED, verdict=verdict(inspected=0))) == []
+    assert complaints(entry(Outcome.FAILED, inspected=0)) == []
 
 
 def test_fewer_objects_than_expected_were_not_verified() -> None:
-    (line,) = complaints(entry(objects=0, expected_objects=1), entry(objects=0, expected_objects=1))
+    (line,) = complaints(entry(), entry(), packages=(package(objects=0, expected_objects=1),))
     assert line.startswith("demo-1.0.whl: nothing was verified (0 object files, expected at least")
     assert "objects = 0" in line
-    assert complaints(entry(objects=2, expected_objects=1)) == []
-    assert complaints(entry(objects=None, expected_objects=1)) == []
+    assert complaints(entry(), packages=(package(objects=2, expected_objects=1),)) == []
+    assert complaints(entry(), packages=(package(objects=None, expected_objects=1),)) == []
+
+
+def test_what_broke_excuses_that_nothing_was_verified() -> None:
+    broken, blind = entry(Outcome.ERROR, reason="no network"), entry(Outcome.NOT_INSPECTED)
+    assert [each.excused for each in ledger(broken).complaints()] == [True]
+    assert [each.excused for each in ledger(blind).complaints()] == [False]
 
 
 def test_a_required_family_in_which_nothing_ran_is_complained_of() -> None:
@@ -95,11 +126,11 @@ def test_a_required_family_in_which_nothing_ran_is_complained_of() -> None:
 def test_the_summary_counts_by_family() -> None:
     problem = Problem(sentence="b")
     found = ledger(
-        entry(Outcome.FAILED, verdict=verdict(problems=(problem,))),
-        entry(Outcome.ACCEPTED, verdict=verdict(accepted=(Accepted(problem=problem, reason="r"),))),
+        entry(Outcome.FAILED, problems=(problem,)),
+        entry(Outcome.ACCEPTED, accepted=(Accepted(problem=problem, reason="r"),)),
         entry(Outcome.NOT_APPLICABLE, family="runtime", reason="no modules"),
     )
-    header, linkage, runtime, reason = found.summary()
+    header, linkage, runtime, reason = summary(found)
     assert header.split("  ")[0] == "family"
     assert linkage.split() == ["linkage", "2", "3", "1", "1", "-", "-"]  # both saw the same 3
     assert runtime.split() == ["runtime", "-", "-", "-", "-", "1", "-"]
@@ -112,7 +143,7 @@ def test_what_does_not_apply_is_a_line_a_family_and_every_gap_its_own() -> None:
         entry(Outcome.NOT_APPLICABLE, family="macos", reason="b"),
         *(entry(Outcome.NOT_INSPECTED, family="cuda", reason=reason) for reason in "dc"),
     )
-    lines = [line for line in found.summary() if ":" in line]
+    lines = [line for line in summary(found) if ":" in line]
     assert lines == [
         "not applicable: a (cuda)",
         "not applicable: b (cuda, macos)",
@@ -120,18 +151,17 @@ def test_what_does_not_apply_is_a_line_a_family_and_every_gap_its_own() -> None:
         "not inspected: d (cuda)",
     ]
     alone = ledger(*(entry(Outcome.NOT_APPLICABLE, family="cuda", reason=each) for each in "ba"))
-    assert list(alone.summary())[-1] == "not applicable: a; b (cuda)"
+    assert summary(alone)[-1] == "not applicable: a; b (cuda)"
 
 
 def test_the_summary_names_what_was_not_inspected_once() -> None:
-    partly = verdict(not_inspected=(NotInspected(path="a.so", sentence="cut off"),))
-    lines = list(
+    lines = summary(
         ledger(
-            entry(verdict=partly),
+            entry(not_inspected=(NotInspected(path="a.so", sentence="cut off"),)),
             entry(Outcome.NOT_INSPECTED, family="runtime", reason="no driver"),
             entry(Outcome.NOT_INSPECTED, family="symbols", reason="no driver"),
             entry(Outcome.ERROR, family="runtime", reason="pip broke"),
-        ).summary()
+        )
     )
     assert lines[-3:] == [
         "error: pip broke (runtime)",
@@ -142,21 +172,21 @@ def test_the_summary_names_what_was_not_inspected_once() -> None:
 
 def test_the_summary_ends_with_the_notes_and_counts_none_of_them() -> None:
     notes = (Note(path="a.so", sentence="is chatty"), Note(sentence="was said"))
-    _, row, *lines = ledger(entry(verdict=verdict(notes=notes))).summary()
+    _, row, *lines = summary(ledger(entry(notes=notes)))
     assert row.split() == ["linkage", "1", "3", "-", "-", "-", "-"]
     assert lines == ["note: demo-1.0.whl: a.so: is chatty", "note: demo-1.0.whl: was said"]
 
 
 def test_a_gap_names_its_first_place_and_counts_the_rest() -> None:
     first, second = NotInspected(path="a", sentence="x"), NotInspected(sentence="y")
-    assert gap(None) == gap(verdict()) == ""
-    assert gap(verdict(not_inspected=(second,))) == "y"
-    assert gap(verdict(not_inspected=(first, second))) == "a: x (and 1 more)"
+    assert gap(()) == ""
+    assert gap((second,)) == "y"
+    assert gap((first, second)) == "a: x (and 1 more)"
 
 
 def test_a_reason_names_its_package_where_there_are_several() -> None:
     blind = entry(Outcome.NOT_INSPECTED, reason="no light")
-    alone = Ledger(packages=(blind.node,), entries=[blind])
-    several = Ledger(packages=(blind.node, "other.whl"), entries=[blind])
-    assert list(alone.summary())[-1] == "not inspected: no light (linkage)"
-    assert list(several.summary())[-1] == "not inspected: demo-1.0.whl: no light (linkage)"
+    alone = ledger(blind)
+    several = ledger(blind, packages=(package(), package("other.whl")))
+    assert summary(alone)[-1] == "not inspected: no light (linkage)"
+    assert summary(several)[-1] == "not inspected: demo-1.0.whl: no light (linkage)"

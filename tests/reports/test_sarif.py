@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
-from pathlib import Path
 from typing import Any
 
 import jsonschema
 
 from binary_checks.declaring import find_checks
-from binary_checks.judging import Accepted, Verdict
-from binary_checks.model import Problem
+from binary_checks.model import Accepted, Entry, Level, Outcome, Problem, Run
 from binary_checks.reports import sarif
-from binary_checks.reports.ledger import Entry, Ledger, Outcome
+from binary_checks.reports.explanation import abridge
+from fixtures.runs import PROFILE, package_result
 from fixtures.sarif import sarif_schema
 
 CHECKS = find_checks()
@@ -22,17 +22,25 @@ WHOLE = Problem(sentence="no RECORD")
 
 
 def entry(check: str = "a-check", outcome: Outcome = Outcome.FAILED, **found: Any) -> Entry:
-    verdict = Verdict(check=check, family="linkage", package="demo 1.0.whl", inspected=1, **found)
-    return Entry(node=NODE, check=check, family="linkage", outcome=outcome, verdict=verdict)
+    return Entry(check=check, family="linkage", outcome=outcome, **{"inspected": 1, **found})
 
 
-def report(*entries: Entry, packages: tuple[str, ...] = ()) -> dict[str, Any]:
+def report(*entries: Entry, complaints: tuple[str, ...] = ()) -> dict[str, Any]:
     """The one run of a log that is valid."""
-    ledger = Ledger(packages=packages, entries=list(entries))
-    log = json.loads("".join(sarif.pieces(ledger, CHECKS, {})))
+    run = Run(
+        exit_code=1,
+        profile=PROFILE,
+        versions={"binary_checks": "1.2"},
+        complaints=complaints,
+        checks=tuple(map(abridge, CHECKS)),
+        packages=(package_result(NODE, *entries, uri="dist/demo%201.0.whl"),),
+    )
+    out = io.StringIO()
+    sarif.write(run, out)
+    log = json.loads(out.getvalue())
     jsonschema.Draft4Validator(sarif_schema()).validate(log)
-    (run,) = log["runs"]
-    return dict(run)
+    (found,) = log["runs"]
+    return dict(found)
 
 
 def test_the_schema_refuses_what_is_not_sarif() -> None:
@@ -74,14 +82,14 @@ def test_an_accepted_problem_is_suppressed_with_its_reason() -> None:
 
 
 def test_what_was_not_verified_is_a_notification() -> None:
-    (invocation,) = report(packages=(NODE,))["invocations"]
+    (invocation,) = report(complaints=("demo: nothing was verified",))["invocations"]
     assert not invocation["executionSuccessful"]
     (notification,) = invocation["toolExecutionNotifications"]
     assert "nothing was verified" in notification["message"]["text"]
 
 
-def test_an_entry_without_a_verdict_has_no_results() -> None:
-    skipped = Entry(node=NODE, check="c", family="f", outcome=Outcome.NOT_INSPECTED, reason="r")
+def test_an_entry_that_found_nothing_has_no_results() -> None:
+    skipped = Entry(check="c", family="f", outcome=Outcome.NOT_INSPECTED, reason="r")
     assert report(skipped)["results"] == []
 
 
@@ -93,11 +101,7 @@ def test_the_fingerprint_is_of_the_problem_alone() -> None:
     assert first == again != other
 
 
-def test_the_file_is_the_same_whatever_the_order_of_the_workers(tmp_path: Path) -> None:
-    entries = [entry("b-check", problems=(OPT,)), entry(problems=(WHOLE, OPT))]
-    texts = []
-    for order in (entries, entries[::-1]):
-        sarif.write(tmp_path / "log.sarif", Ledger(entries=list(order)), CHECKS)
-        texts.append((tmp_path / "log.sarif").read_text(encoding="utf-8"))
-    assert texts[0] == texts[1]
-    assert json.loads(texts[0])["version"] == "2.1.0"
+def test_a_warning_is_a_result_of_that_level() -> None:
+    mild = Problem(sentence="unusual", level=Level.WARNING)
+    results = report(entry(problems=(OPT,), warnings=(mild,)))["results"]
+    assert [result["level"] for result in results] == ["error", "warning"]

@@ -1,0 +1,104 @@
+"""Makes a JSON Schema out of the types that a document is written from, so that it cannot lag."""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from enum import Enum
+from typing import Any, cast
+
+from packaging.tags import Tag
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_PLAIN: dict[Any, dict[str, Any]] = {
+    str: {"type": "string"},
+    bool: {"type": "boolean"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    Tag: {"type": "string"},
+}
+
+
+def describe_document(
+    name: str, kind: type, left_out: frozenset[str] = frozenset()
+) -> dict[str, Any]:
+    """The schema of a document of that name, whose other fields are those of the dataclass."""
+    definitions: dict[str, Any] = {}
+    described = describe_fields(kind, definitions, left_out)
+    return {
+        "$schema": _DIALECT,
+        "$id": f"urn:{name.replace('/', ':')}",
+        "title": name,
+        **described,
+        "required": ["schema", *described["required"]],
+        "properties": {"schema": {"const": name}, **described["properties"]},
+        "$defs": dict(sorted(definitions.items())),
+    }
+
+
+def describe_fields(
+    kind: type, definitions: dict[str, Any], left_out: frozenset[str] = frozenset()
+) -> dict[str, Any]:
+    """The schema of a dataclass; those that its fields refer to are added to the definitions."""
+    hints = typing.get_type_hints(kind)
+    parts = [part for part in fields(kind) if part.init and part.name not in left_out]
+    needed = (p.name for p in parts if p.default is MISSING and p.default_factory is MISSING)
+    return {
+        "type": "object",
+        "description": (inspect.getdoc(kind) or "").partition("\n\n")[0].replace("\n", " "),
+        "required": sorted(needed),
+        "additionalProperties": False,
+        "properties": {
+            part.name: _with_default(_describe(hints[part.name], definitions), part.default)
+            for part in sorted(parts, key=lambda part: part.name)
+        },
+    }
+
+
+def _with_default(schema: dict[str, Any], default: Any) -> dict[str, Any]:
+    """With the value that a field has which is left out, where JSON can say it."""
+    if isinstance(default, Enum):
+        return {**schema, "default": default.value}
+    if default == ():
+        return {**schema, "default": []}
+    plain = default is None or isinstance(default, (str, bool, int, float))
+    return {**schema, "default": default} if plain else schema
+
+
+def _describe(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    if hint in _PLAIN:
+        return _PLAIN[hint]
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is tuple:
+        return _describe_sequence(arguments, definitions)
+    if origin is Mapping:
+        return {"type": "object", "additionalProperties": _describe(arguments[1], definitions)}
+    if origin in (typing.Union, types.UnionType):
+        (kind,) = (each for each in arguments if each is not type(None))
+        return {"anyOf": [_describe(kind, definitions), {"type": "null"}]}
+    return _refer(hint, definitions)
+
+
+def _describe_sequence(arguments: tuple[Any, ...], definitions: dict[str, Any]) -> dict[str, Any]:
+    if arguments[-1] is Ellipsis:
+        return {"type": "array", "items": _describe(arguments[0], definitions)}
+    parts = [_describe(each, definitions) for each in arguments]
+    count = len(parts)
+    return {"type": "array", "prefixItems": parts, "minItems": count, "maxItems": count}
+
+
+def _refer(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    """A reference to an enumeration or a dataclass, each of which is described once."""
+    name: str = kind.__name__
+    if name not in definitions:
+        if isinstance(kind, type) and issubclass(kind, Enum):
+            definitions[name] = {"enum": [each.value for each in kind]}
+        elif is_dataclass(kind):
+            definitions[name] = {}  # it may refer to itself
+            definitions[name] = describe_fields(cast("type", kind), definitions)
+        else:
+            raise TypeError(f"no document has a {kind}")
+    return {"$ref": f"#/$defs/{name}"}

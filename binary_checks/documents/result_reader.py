@@ -1,0 +1,60 @@
+"""Reads a result document back, strictly: a run as it was when it was written."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+from binary_checks.documents.decoding import OddityError, decode_fields, read_json
+from binary_checks.documents.result_writer import NOT_WRITTEN, RESULT_SCHEMA
+from binary_checks.errors import ProfileError
+from binary_checks.model import Run, sum_up
+
+_LARGEST = 1 << 28  # bytes of a document; 100,000 problems are some 12 MB
+_EXIT_CODES = range(7)
+
+
+def read_results(path: Path) -> Run:
+    """Read a document that ``--binary-report json:FILE`` wrote.
+
+    Raises ProfileError, one line with the file's name, for whatever is not as it is written.
+    """
+    try:
+        return _decode(read_json(_read(path)))
+    except OddityError as error:
+        raise ProfileError(f"{path.name}: {error}") from None
+    except (OSError, ValueError) as error:  # a name with a NUL
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ProfileError(f"{path.name}: cannot be read: {reason}") from None
+
+
+def _read(path: Path) -> str:
+    with path.open("rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise OddityError("not a regular file")
+        if found.st_size > _LARGEST:
+            raise OddityError(f"{found.st_size} bytes; no more than {_LARGEST} are read")
+        try:
+            return file.read(_LARGEST).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise OddityError(f"not UTF-8 at byte {error.start:#x}") from None
+
+
+def _decode(document: Any) -> Run:
+    if not isinstance(document, dict) or "schema" not in document:
+        raise OddityError("not the results of a run, as --binary-report json:FILE writes them")
+    schema = document.pop("schema")
+    if schema != RESULT_SCHEMA:
+        raise OddityError(f"its schema is {schema!r:.80}, not {RESULT_SCHEMA!r}")
+    run = Run(**decode_fields(Run, document, NOT_WRITTEN))
+    if run.exit_code not in _EXIT_CODES:
+        raise OddityError(f"exit_code: {run.exit_code} is none of 0 to {_EXIT_CODES[-1]}")
+    for package in run.packages:
+        verdict = sum_up(entry.outcome for entry in package.entries)
+        if package.verdict is not verdict:
+            found = f"{package.verdict.value!r}, but its entries come to {verdict.value!r}"
+            raise OddityError(f"packages: {package.file_name!r:.80}: verdict: {found}")
+    return run

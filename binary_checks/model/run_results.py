@@ -1,0 +1,131 @@
+"""What a run found: an entry for each check on each package, and what holds of the whole run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+from binary_checks.model.findings import Level, Note, NotInspected, Problem
+
+
+class Outcome(str, Enum):
+    """How one check ended on one package; of a package the first that occurs in it."""
+
+    FAILED = "failed"  # it has problems
+    BROKEN = "broken"  # the check itself broke: a bug of whoever wrote it
+    ERROR = "error"  # we, the network or the machine broke: try again
+    ACCEPTED = "accepted"  # all its problems are known ones
+    WARNED = "warned"  # it has problems of the level warning alone
+    PASSED = "passed"
+    NOT_INSPECTED = "not inspected"
+    NOT_APPLICABLE = "not applicable"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Accepted:
+    """A problem that the profile knows of."""
+
+    problem: Problem
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """What one check says of one package, and how long that took."""
+
+    check: str  # id
+    family: str
+    level: Level = Level.ERROR  # of the check, as the profile has it
+    outcome: Outcome
+    reason: str = ""  # why it was not applicable, not inspected or broke; one line
+    inspected: int = 0  # objects judged, or 1 for the package as a whole
+    problems: tuple[Problem, ...] = ()  # errors that nobody accepted
+    warnings: tuple[Problem, ...] = ()  # the same of the level warning
+    accepted: tuple[Accepted, ...] = ()
+    not_inspected: tuple[NotInspected, ...] = ()
+    notes: tuple[Note, ...] = ()
+    seconds: float = 0.0  # gathering included, for the check that asked first
+
+    @property
+    def has_gap(self) -> bool:
+        """Whether there is something that it could not inspect."""
+        return self.outcome is Outcome.NOT_INSPECTED or bool(self.not_inspected)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PackageIdentity:
+    """Which package it is; what is not known, for it was never read, is empty."""
+
+    node: str  # pytest's id of it, in characters that may be shown
+    file_name: str
+    uri: str  # its path as the user named it, a relative reference (RFC 3986)
+    name: str = ""
+    version: str = ""
+    size: int = 0  # bytes
+    sha256: str = ""  # of the file; it is read for that only where a report needs it
+    record_sha256: str = ""  # of an installed package, in its place
+    objects: int | None = None  # object files in it
+    expected_objects: int = 0  # how many the profile or the platform tag calls for
+
+    @property
+    def is_hashed(self) -> bool:
+        """Whether its bytes are known by a hash."""
+        return bool(self.sha256 or self.record_sha256)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PackageResult(PackageIdentity):
+    """What a run found out about one package."""
+
+    verdict: Outcome
+    entries: tuple[Entry, ...]  # by check
+
+
+def sum_up(outcomes: Iterable[Outcome]) -> Outcome:
+    """The verdict on a package in one word; nothing that was inspected at all is never a pass."""
+    found = {*outcomes}
+    if found <= {Outcome.NOT_APPLICABLE, Outcome.NOT_INSPECTED}:
+        return Outcome.NOT_INSPECTED
+    return next(outcome for outcome in Outcome if outcome in found)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CheckText:
+    """What a check's declaration says of it, for reports that explain their rules."""
+
+    id: str
+    family: str
+    title: str
+    why: str
+    fix: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProfileIdentity:
+    """Which profile was held against the packages: hashes of all that it says, in any order."""
+
+    source: str  # how the header names it
+    sha256: str  # without its known problems
+    known_problems_sha256: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """A run that has ended: all that a report may say of it; result documents leave `facts` out."""
+
+    exit_code: int
+    profile: ProfileIdentity
+    versions: Mapping[str, str] = field(default_factory=dict)  # of what took part, by name
+    complaints: tuple[str, ...] = ()  # what must not stay green although no check failed
+    remarks: tuple[str, ...] = ()  # what was left out of it on purpose
+    checks: tuple[CheckText, ...] = ()  # those that the profile selects, by family and id
+    packages: tuple[PackageResult, ...] = ()  # by node
+    facts: Mapping[str, Path] = field(default_factory=dict)  # documents written meanwhile, by node
+
+    def entries(self) -> Iterator[tuple[PackageResult, Entry]]:
+        """Every entry, with its package."""
+        for package in self.packages:
+            for entry in package.entries:
+                yield package, entry

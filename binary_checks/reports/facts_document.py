@@ -1,0 +1,22 @@
+"""The facts of a package, which its run gathered anyway, as `binary-checks inspect` writes them."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TextIO
+
+from binary_checks.errors import GatherError
+from binary_checks.model import Run
+
+name = "facts"
+of_facts = True
+
+
+def write(run: Run, out: TextIO) -> None:
+    """Write the document of the run's one package, which was kept in its course."""
+    (package,) = run.packages
+    kept = run.facts.get(package.node)
+    if kept is None:
+        raise GatherError(f"{package.file_name}: its facts were not gathered")
+    with kept.open(encoding="utf-8", newline="") as file:
+        shutil.copyfileobj(file, out, 1 << 20)

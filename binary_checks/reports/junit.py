@@ -1,0 +1,105 @@
+"""A run as JUnit's XML: a suite for each package, a case for each check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from html import escape
+from typing import TextIO
+
+from binary_checks.judging import problem_line
+from binary_checks.lines import one_line
+from binary_checks.model import Entry, Outcome, PackageResult, Problem, Run
+
+name = "junit"
+of_facts = False
+
+_TAGS = {
+    Outcome.FAILED: "failure",
+    Outcome.BROKEN: "error",
+    Outcome.ERROR: "error",
+    Outcome.ACCEPTED: "skipped",
+    Outcome.NOT_INSPECTED: "skipped",
+    Outcome.NOT_APPLICABLE: "skipped",
+}
+"""How a case is marked; one that passed is not."""
+
+
+def write(run: Run, out: TextIO) -> None:
+    """Write the document; what the whole run complains of is a suite of its own."""
+    out.writelines(f"{line}\n" for line in _lines(run))
+
+
+def _lines(run: Run) -> Iterator[str]:
+    yield '<?xml version="1.0" encoding="utf-8"?>'
+    yield '<testsuites name="binary_checks">'
+    for package in run.packages:
+        yield from _suite(package)
+    if run.complaints:
+        count = len(run.complaints)
+        yield f"<testsuite{_attributes(name='complaints', tests=count, failures=count)}>"
+        for line in run.complaints:
+            yield f"<testcase{_attributes(classname='binary_checks', name='complaint')}>"
+            yield f"<failure{_attributes(message=line)}></failure>"
+            yield "</testcase>"
+        yield "</testsuite>"
+    yield "</testsuites>"
+
+
+def _suite(package: PackageResult) -> Iterator[str]:
+    tags = [_TAGS.get(entry.outcome) for entry in package.entries]
+    counts = _attributes(
+        name=package.node,
+        tests=len(tags),
+        failures=tags.count("failure"),
+        errors=tags.count("error"),
+        skipped=tags.count("skipped"),
+        time=f"{sum(entry.seconds for entry in package.entries):.3f}",
+    )
+    yield f"<testsuite{counts}>"
+    for entry in package.entries:
+        time = f"{entry.seconds:.3f}"
+        yield f"<testcase{_attributes(classname=package.node, name=entry.check, time=time)}>"
+        yield from _warnings(package, entry)
+        yield from _outcome(package, entry)
+        yield "</testcase>"
+    yield "</testsuite>"
+
+
+def _warnings(package: PackageResult, entry: Entry) -> Iterator[str]:
+    if entry.warnings:
+        yield "<properties>"
+        for line in _spell(package, entry, entry.warnings):
+            yield f"<property{_attributes(name='warning', value=line)}></property>"
+        yield "</properties>"
+
+
+def _outcome(package: PackageResult, entry: Entry) -> Iterator[str]:
+    tag = _TAGS.get(entry.outcome)
+    if tag is not None:
+        lines = list(_say(package, entry))
+        text = escape("\n".join(lines[1:]), quote=False)
+        yield f"<{tag}{_attributes(message=lines[0])}>{text}</{tag}>"
+
+
+def _say(package: PackageResult, entry: Entry) -> Iterator[str]:
+    """The message of a case that did not pass, then what there is to say beside."""
+    problems = list(_spell(package, entry, entry.problems))
+    if entry.outcome is Outcome.FAILED:
+        yield from problems[:1] or [one_line(entry.reason)]
+        yield from problems
+    else:
+        yield one_line(f"{entry.outcome.value}: {entry.reason}".removesuffix(": "))
+    for accepted in entry.accepted:
+        line = problem_line(entry.check, package.file_name, accepted.problem)
+        yield one_line(f"accepted ({accepted.reason}): {line}")
+    for gap in entry.not_inspected:
+        line = problem_line(entry.check, package.file_name, gap)
+        yield f"{Outcome.NOT_INSPECTED.value}: {line}"
+
+
+def _spell(package: PackageResult, entry: Entry, problems: Iterable[Problem]) -> Iterator[str]:
+    return (problem_line(entry.check, package.file_name, problem) for problem in problems)
+
+
+def _attributes(**values: object) -> str:
+    return "".join(f' {key}="{escape(one_line(str(value)))}"' for key, value in values.items())

@@ -1,0 +1,109 @@
+"""A run as Markdown, for a summary of a build, a comment or an issue: what is wrong comes first."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import TextIO
+
+from binary_checks.judging import problem_line
+from binary_checks.lines import one_line
+from binary_checks.model import CheckText, Outcome, PackageResult, Run
+from binary_checks.reports.terminal import gap
+
+name = "markdown"
+of_facts = False
+
+_BACKTICKS = re.compile("`+")
+
+
+def write(run: Run, out: TextIO) -> None:
+    """Write the page."""
+    out.writelines(f"{line}\n" for line in _lines(run))
+
+
+def _lines(run: Run) -> Iterator[str]:
+    yield "# binary_checks"
+    yield ""
+    yield "| package | version | verdict | checks | problems | warnings | accepted |"
+    yield "|---|---|---|---|---|---|---|"
+    yield from map(_row, run.packages)
+    for line in (*run.complaints, *run.remarks):
+        yield ""
+        yield _code(line)
+    texts = {check.id: check for check in run.checks}
+    for package in run.packages:
+        yield from _details(package, texts)
+
+
+def _row(package: PackageResult) -> str:
+    found = Counter[str]()
+    for entry in package.entries:
+        found["checks"] += 1 if entry.inspected else 0
+        found["problems"] += len(entry.problems)
+        found["warnings"] += len(entry.warnings)
+        found["accepted"] += len(entry.accepted)
+    verdict = package.verdict.value
+    marked = verdict if package.verdict is Outcome.PASSED else f"**{verdict}**"
+    numbers = (found[each] for each in ("checks", "problems", "warnings", "accepted"))
+    cells = (_cell(package.file_name), _cell(package.version), marked, *map(str, numbers))
+    return f"| {' | '.join(cells)} |"
+
+
+def _details(package: PackageResult, texts: dict[str, CheckText]) -> Iterator[str]:
+    """The problems of each check, why they matter and what to do; then all that is no problem."""
+    sections = [*_problems(package, texts), *_others(package)]
+    if sections:
+        yield ""
+        yield f"## {_code(package.file_name)}"
+        yield from sections
+
+
+def _problems(package: PackageResult, texts: dict[str, CheckText]) -> Iterator[str]:
+    for entry in package.entries:
+        lines = [problem_line(entry.check, package.file_name, each) for each in entry.problems]
+        for warning in entry.warnings:
+            lines.append(f"warning: {problem_line(entry.check, package.file_name, warning)}")
+        if lines:
+            yield ""
+            yield f"### {_code(entry.check)}"
+            yield ""
+            yield from (f"    {line}" for line in lines)  # code, in which nothing is active
+            yield from _advise(texts.get(entry.check))
+
+
+def _advise(check: CheckText | None) -> Iterator[str]:
+    for heading, text in (("Why", check.why), ("Fix", check.fix)) if check else ():
+        if text:
+            yield ""
+            yield f"**{heading}:** {' '.join(text.split())}"
+
+
+def _others(package: PackageResult) -> Iterator[str]:
+    lines = []
+    for entry in package.entries:
+        for accepted in entry.accepted:
+            place = f"{accepted.problem.path}: " if accepted.problem.path else ""
+            said = f"{place}{accepted.problem.sentence} ({accepted.reason})"
+            lines.append(f"accepted: {entry.check}: {said}")
+        if entry.outcome in (Outcome.ERROR, Outcome.BROKEN):
+            lines.append(f"{entry.outcome.value}: {entry.check}: {entry.reason}")
+        elif entry.has_gap:
+            reason = gap(entry.not_inspected) or entry.reason
+            lines.append(f"{Outcome.NOT_INSPECTED.value}: {entry.check}: {reason}")
+    if lines:
+        yield ""
+        yield from (f"- {_code(line)}" for line in lines)
+
+
+def _code(text: str) -> str:
+    """The text as code in one line: of what a package says nothing becomes markup or a mention."""
+    text = one_line(text)
+    fence = "`" * (1 + max(map(len, _BACKTICKS.findall(text)), default=0))
+    padding = " " if text[:1] in ("", "`", " ") or text[-1:] in ("`", " ") else ""
+    return f"{fence}{padding}{text}{padding}{fence}"
+
+
+def _cell(text: str) -> str:
+    return _code(text).replace("|", "\\|") if text else ""

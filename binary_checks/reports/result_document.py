@@ -1,0 +1,16 @@
+"""A run as the result document: all that was found, from which every other report can be made."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+from binary_checks.documents.result_writer import write_results
+from binary_checks.model import Run
+
+name = "json"
+of_facts = False
+
+
+def write(run: Run, out: TextIO) -> None:
+    """Write the document, binary-checks/result/1."""
+    out.writelines(write_results(run))

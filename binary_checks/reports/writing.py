@@ -1,0 +1,111 @@
+"""Writes the reports of a run where they were asked for; one that fails costs no other one."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+
+from binary_checks.errors import GatherError, ProfileError
+from binary_checks.lines import cut, one_line
+from binary_checks.model import Run
+from binary_checks.reports import REPORTS, Report
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Destination:
+    """A report, and where it is to be written."""
+
+    option: str  # as the user gave it
+    report: Report
+    path: Path
+    folder: bool = False  # whether the path is one, for a file a package
+
+
+def find_report(name: str) -> Report:
+    """The format of that name. Raises ProfileError."""
+    names = [report.name for report in REPORTS]
+    if name not in names:
+        close = get_close_matches(name, names, n=1)
+        hint = f"; did you mean {close[0]}?" if close else f": it is none of {', '.join(names)}"
+        raise ProfileError(f"no format is called {name!r}{hint}")
+    return REPORTS[names.index(name)]
+
+
+def read_destination(option: str, argument: str, folder: Path) -> Destination:
+    """What ``FORMAT:FILE`` says; a file is relative to the folder. Raises ProfileError."""
+    name, colon, file = argument.partition(":")
+    if not colon or not file:
+        raise ProfileError(f"{option} {argument}: give a format and a file, as in json:result.json")
+    try:
+        report = find_report(name)
+    except ProfileError as error:
+        raise ProfileError(f"{option} {argument}: {error}") from None
+    path = folder / file
+    many = report.of_facts and (file.endswith(("/", "\\")) or path.is_dir())
+    return Destination(option=f"{option} {argument}", report=report, path=path, folder=many)
+
+
+def write_all(
+    destinations: Iterable[Destination], assemble: Callable[[tuple[str, ...]], Run]
+) -> Run:
+    """Write them all; returns the run as they have it.
+
+    ``assemble`` is given a line for each that could not be written, for the exit code depends on
+    it: where one is lost the others are written again.
+    """
+    left, lost = list(destinations), list[str]()
+    while True:
+        run = assemble(tuple(lost))
+        broke = {index: line for index, each in enumerate(left) for line in _try(each, run)}
+        if not broke:
+            return run
+        lost += broke.values()
+        left = [each for index, each in enumerate(left) if index not in broke]
+
+
+def _try(destination: Destination, run: Run) -> Iterator[str]:
+    """Write it; the line that says why it could not be."""
+    try:
+        for path, part in _split(destination, run):
+            _write(destination.report, path, part)
+    except GatherError as error:
+        yield cut(one_line(f"{destination.option.partition(' ')[0]}: {error}"))
+
+
+def _split(destination: Destination, run: Run) -> Iterator[tuple[Path, Run]]:
+    """The files, and the part of the run that each is about."""
+    if not destination.folder:
+        yield destination.path, run
+        return
+    for package in run.packages:
+        name = one_line(package.file_name).replace("/", "_")
+        yield (
+            destination.path / f"{name}.{destination.report.name}.json",
+            replace(run, packages=(package,)),
+        )
+
+
+def _write(report: Report, path: Path, run: Run) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("w", encoding="utf-8", newline="\n") as file, _left_whole(path):
+            report.write(run, file)
+            file.flush()  # a full disk shows here
+    except (OSError, ValueError, RecursionError) as error:  # a path with a NUL, or without end
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise GatherError(f"{path}: cannot be written: {reason}") from None
+
+
+@contextlib.contextmanager
+def _left_whole(path: Path) -> Iterator[None]:
+    """Remove a report that was cut off: nothing may take it for one."""
+    try:
+        yield
+    except (GatherError, OSError, ValueError, RecursionError):
+        with contextlib.suppress(OSError):
+            if path.is_file():  # not a device
+                path.unlink()
+        raise
