@@ -19,6 +19,7 @@ from elftools.elf.segments import InterpSegment, NoteSegment
 from binary_checks.crosscheck.readings import ELF_MACHINES, ISA_LEVELS, Reading, silence
 
 _MOST = 0x7FFF  # version indices have 15 bits
+_MOST_RECORDS = 1 << 12  # of libraries of which versions are needed, and of versions defined
 _WITHOUT_SECTIONS = "it reads versions through section headers, which the file does not have"
 _SYMBOLS = ("version_needs", "defined_versions", "imports", "exports")
 
@@ -129,7 +130,7 @@ def _read_symbols(elf: ELFFile) -> Reading:
 
 def _walk(sections: Iterable[Any], kind: type) -> Iterator[Any]:
     section: Any = next((each for each in sections if isinstance(each, kind)), None)
-    return islice(section.iter_versions(), _MOST) if section is not None else iter(())
+    return islice(section.iter_versions(), _MOST_RECORDS) if section is not None else iter(())
 
 
 def _sort_symbols(

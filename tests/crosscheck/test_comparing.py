@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+from elftools.elf.elffile import ELFFile
 
 from binary_checks.crosscheck.comparing import compare_readings, our_facts
 from binary_checks.crosscheck.declaration import FACTS, LIBRARIES, libraries_of
@@ -118,6 +120,19 @@ def test_without_section_headers_pyelftools_is_silent_on_versions() -> None:
     silent = {each.fact for each in said if isinstance(each, NoOpinion)}
     assert silent == {"version_needs", "defined_versions", "imports", "exports"}
     assert "needed" in said
+
+
+def test_a_forged_count_of_versions_is_not_followed_without_end(tmp_path: Path) -> None:
+    content = bytearray((FOLDER / "elf/plain.so").read_bytes())
+    with (FOLDER / "elf/plain.so").open("rb") as stream:
+        elf = ELFFile(stream)
+        number = next(n for n, s in enumerate(elf.iter_sections()) if s.name == ".gnu.version_r")
+        place = elf["e_shoff"] + number * elf["e_shentsize"] + 44  # sh_info
+    struct.pack_into("<I", content, place, 0xFFFFFFFF)
+    (tmp_path / "forged.so").write_bytes(content)
+    (library, _) = libraries_of(Format.ELF)
+    reading = import_module(library.module).read(str(tmp_path / "forged.so"))
+    assert set(reading[""]["version_needs"]) == {"libc.so.6 GLIBC_2.14", "libc.so.6 GLIBC_2.2.5"}
 
 
 def test_what_is_not_compared_is_declared_of_facts_that_there_are() -> None:
