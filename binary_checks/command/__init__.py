@@ -1,0 +1,88 @@
+"""The ``binary-checks`` command: deaf to the folder it runs in, a module for each subcommand."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+
+from binary_checks.lines import cut, one_line
+
+SUBCOMMANDS = {"inspect": "binary_checks.command.inspecting"}
+"""The modules, loaded when they are called, in which ``run(arguments)`` returns the exit status.
+
+Without the name of one, packages are checked.
+"""
+INTERRUPTED, MISUSED = 2, 4
+"""Exit statuses, which are pytest's."""
+_LONGEST = 4096
+"""Characters of an argument: PATH_MAX of Linux."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check the packages named, or print the facts of one; returns the exit status."""
+    alone = arguments is None
+    if alone:
+        from binary_checks.places import withheld
+
+        withheld.take_back()
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
+    _leave_out_the_folder()
+    if refusal := next(filter(None, map(_refuse, arguments)), ""):
+        complain(refusal)
+        return MISUSED
+    try:
+        status = _run(arguments, alone=alone)
+        sys.stdout.flush()
+        return status
+    except (OSError, KeyboardInterrupt) as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else it breaks at exit
+        if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
+            complain(f"{error}")  # a full disk behind stdout
+        return INTERRUPTED
+
+
+def _refuse(argument: str) -> str:
+    """Say what is wrong with an argument that pytest would repeat as it is; "" for nothing."""
+    if len(argument) > _LONGEST:
+        return f"an argument of {len(argument):,} characters, of at most {_LONGEST:,}: {argument}"
+    if one_line(argument) == argument or _is_package(argument.split("::", 1)[0]):
+        return ""
+    return f"an argument with control characters or commands to a build service: {argument}"
+
+
+def _is_package(name: str) -> bool:
+    from binary_checks.packages import recognises
+
+    return recognises(Path(name))
+
+
+def _leave_out_the_folder() -> None:
+    """Let nobody look for programs in the current folder: pip asks rustc and uname who they are.
+
+    Windows looks there first, POSIX where a part of PATH is empty or relative.
+    """
+    parts = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    kept = [part for part in parts if Path(part).is_absolute()]
+    # An empty one means the current folder, too.
+    os.environ["PATH"] = os.pathsep.join(kept or ["/usr/bin", "/bin"])
+    os.environ["NODEFAULTCURRENTDIRECTORYINEXEPATH"] = "1"  # heeded by shutil since Python 3.12
+
+
+def _run(arguments: Sequence[str], *, alone: bool) -> int:
+    if arguments and arguments[0] in SUBCOMMANDS:
+        run: Callable[[Sequence[str]], int] = import_module(SUBCOMMANDS[arguments[0]]).run
+        return run(arguments[1:])
+    from binary_checks.command.checking import check
+
+    return check(arguments, alone=alone)
+
+
+def complain(text: str) -> None:
+    """Say in one line why it ends."""
+    print(cut(one_line(f"binary-checks: {text}")), file=sys.stderr)

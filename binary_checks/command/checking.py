@@ -1,0 +1,47 @@
+"""Checks packages: pytest with the plugin, on nothing but the arguments that it is given."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from binary_checks.command import MISUSED, complain
+from binary_checks.plugin.alone import NOTHING
+from binary_checks.plugin.sandboxing import StartsAnew
+
+_XDIST = (
+    *("-n", "--num", "-d", "--dist", "--max", "--loadscope", "--no-loadscope", "--testrun"),
+    *("--tx", "--px", "--rsync", "-h", "--help"),
+)
+"""How options begin that are pytest-xdist's, or may be, which takes its time to be imported."""
+
+
+def check(arguments: Sequence[str], *, alone: bool = False) -> int:
+    """Run pytest in this process on nothing but the given arguments.
+
+    ``alone`` in it, it may start anew.
+    """
+    for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
+        os.environ.pop(name, None)
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    if not arguments:
+        complain(NOTHING)
+        return MISUSED
+    ini = resources.files("binary_checks") / "binary-checks.ini"
+    own = ["-p", "binary_checks.plugin", "-p", "binary_checks.plugin.alone"]
+    own += ["-p", "no:cacheprovider"]
+    if any(argument.startswith(_XDIST) for argument in arguments):
+        own += ["-p", "xdist.plugin"]
+    place = ["-c", str(ini), "--rootdir", str(Path.cwd()), "--noconftest", "--assert=plain"]
+    with contextlib.suppress(ValueError):  # in a thread nobody can
+        # Else a cancelled job leaves environments, and imports that never end, behind: pytest
+        # ends in order where it is interrupted, and takes no notice of any other signal.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    plugins = [StartsAnew()] if alone else []
+    return int(pytest.main([*own, *place, *arguments], plugins=plugins))

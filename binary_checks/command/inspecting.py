@@ -1,0 +1,117 @@
+"""Prints the facts of one package, without a verdict."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import NoReturn
+
+from binary_checks.command import MISUSED, complain
+from binary_checks.errors import BinaryChecksError, NotApplicable, ProfileError, Unavailable
+from binary_checks.gather.companions import Shelf
+from binary_checks.gather.facts import Facts, Settings
+from binary_checks.gather.subject import Subject
+from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
+from binary_checks.model import Linkage, Package
+from binary_checks.packages import recognises
+from binary_checks.profile.reading import find_profile, load_profile
+
+_UNREADABLE = 1
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Print the facts of one package without a verdict: a summary, or all as JSON."""
+    status = 0
+    try:
+        _inspect(_inspect_options().parse_args(arguments))
+    except ProfileError as error:
+        complain(str(error))
+        status = MISUSED
+    except BinaryChecksError as error:
+        complain(str(error))
+        status = _UNREADABLE
+    return status
+
+
+def _inspect(options: argparse.Namespace) -> None:
+    for name in (options.package, *options.beside):
+        path = Path(name)
+        try:
+            folder = name is not options.package and path.is_dir()
+            found = folder or (recognises(path) and path.is_file())
+        except OSError as error:  # too long a name
+            raise ProfileError(f"{name}: {error.strerror}") from None
+        if not found:
+            raise ProfileError(f"{name}: not a package file")
+    profile = find_profile(Path.cwd()) if options.profile is None else load_profile(options.profile)
+    settings = Settings(profile=profile, python=Path(sys.executable))
+    kept = None if options.kept is None else Path(options.kept)
+    shelf = Shelf(
+        map(Path, options.beside),
+        fetches=options.fetches or kept is not None,
+        folder=kept,
+        limit_factor=profile.limit_factor,
+    )
+    facts = Facts(Subject(path=Path(options.package)), settings, shelf)
+    try:
+        if options.json:
+            _print_facts(facts, symbols=options.symbols)
+        else:
+            from binary_checks.reports.summary import write_summary
+
+            _print_summary(write_summary(facts.get(Package)))
+    finally:
+        shelf.close()
+
+
+def _print_summary(lines: Iterator[str]) -> None:
+    for line in islice(lines, MOST_OF_A_RUN):
+        print(cut(one_line(line)))
+    if hidden := sum(1 for _ in lines):
+        print(f"and {hidden:,} more lines; --json has all facts")
+
+
+class _Parser(argparse.ArgumentParser):
+    """Leaves it to the caller how a wrong option ends."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ProfileError(f"inspect: {message}")
+
+
+def _inspect_options() -> argparse.ArgumentParser:
+    parser = _Parser(prog="binary-checks inspect", description=run.__doc__)
+    parser.add_argument("package", metavar="PACKAGE")
+    parser.add_argument("--json", action="store_true", help="all facts, not a summary")
+    parser.add_argument("--no-symbols", dest="symbols", action="store_false")
+    parser.add_argument("--binary-with", dest="beside", metavar="PATH", action="append", default=[])
+    parser.add_argument("--binary-with-requirements", dest="fetches", action="store_true")
+    parser.add_argument("--binary-requirements-folder", dest="kept", metavar="PATH")
+    parser.add_argument("--binary-profile", dest="profile", metavar="NAME_OR_TOML")
+    return parser
+
+
+def _print_facts(facts: Facts, *, symbols: bool) -> None:
+    from binary_checks.documents.facts_writer import write_facts
+
+    package = facts.get(Package)
+    linkage = None
+    try:
+        linkage = facts.get(Linkage)
+    except NotApplicable:
+        pass
+    except Unavailable as error:
+        complain(f"without linkage: {error}")
+    for piece in write_facts(package, _sha256(facts.path), linkage, symbols=symbols):
+        sys.stdout.write(piece)
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
