@@ -21,33 +21,21 @@ from binary_checks.gather.facts import Facts
 from binary_checks.lines import one_line
 from binary_checks.model import (
     Accepted,
-    DeviceFile,
-    ElfFile,
     Finding,
     Format,
     Level,
-    MachOFile,
     MalformedObject,
     Note,
     NotInspected,
     ObjectFile,
     Package,
-    PeFile,
     Problem,
-    StaticArchive,
     UnreadObject,
 )
+from binary_checks.model.objects import object_kinds
 from binary_checks.profile.reading import KnownProblem, Profile
 
 _RAISE = "raise limit_factor in the profile, or accept it there"
-
-FORMATS: dict[type, Format] = {
-    ElfFile: Format.ELF,
-    MachOFile: Format.MACHO,
-    PeFile: Format.PE,
-    StaticArchive: Format.ARCHIVE,
-    DeviceFile: Format.DEVICE,
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,8 +55,8 @@ def applicable_formats(check: Check[Any]) -> frozenset[Format] | None:
     if not check.judges_objects:
         return None
     if ObjectFile in check.subjects:
-        return frozenset(Format)
-    return frozenset(FORMATS[kind] for kind in check.subjects)
+        return frozenset(kind.format for kind in object_kinds().values())
+    return frozenset(kind.format for kind in check.subjects if issubclass(kind, ObjectFile))
 
 
 def prepare(check: Check[Any], facts: Facts) -> Case:

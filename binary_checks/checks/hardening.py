@@ -231,4 +231,4 @@ def malformed_object(package: Package) -> Iterator[Finding]:
     """
     for item in package.malformed:
         place = f"{item.reason} (at byte {item.offset:#x})"
-        yield Problem(path=item.path, sentence=f"is a malformed {item.format.value} file: {place}")
+        yield Problem(path=item.path, sentence=f"is a malformed {item.format} file: {place}")

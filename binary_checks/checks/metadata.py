@@ -154,7 +154,7 @@ def native_code_in_any_wheel(package: Wheel) -> Iterator[Finding]:
         return
     needed = {need.name.rpartition("/")[2] for item in package.objects for need in item.needed}
     for item in package.objects:
-        what = f"{item.format.value} for {item.architecture} in a wheel for any platform"
+        what = f"{item.format} for {item.architecture} in a wheel for any platform"
         if is_extension(item):
             yield Problem(path=item.path, sentence=f"an extension module, {what}")
         elif item.kind is Kind.SHARED and {item.name, item.file_name} & needed:
@@ -230,4 +230,4 @@ def _unread(package: Wheel) -> Iterator[MalformedObject | UnreadObject]:
 
 def _not_inspected(item: MalformedObject | UnreadObject) -> NotInspected:
     found = could_not_look(item)
-    return replace(found, sentence=f"{item.format.value} not read: {item.reason}")
+    return replace(found, sentence=f"{item.format} not read: {item.reason}")

@@ -135,7 +135,7 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
     groups: dict[tuple[str, ...], list[UnresolvedSymbol]] = {}
     for item in linkage.unresolved:
         if (item.path, item.provider, item.version) not in told and not item.delayed:
-            asked = "" if linkage.format is Format.ELF else item.library
+            asked = "" if linkage.format == Format.ELF else item.library
             key = (item.path, item.provider, item.elsewhere, item.root, asked, item.architecture)
             groups.setdefault(key, []).append(item)
     for (path, _, elsewhere, root, asked, _), items in groups.items():

@@ -190,7 +190,7 @@ def tabulate() -> Iterator[str]:
     for found, facts in FACTS.items():
         libraries = libraries_of(found)
         names = " | ".join(library.name for library in libraries)
-        yield from (f"### {found.value}", "", f"| fact | what it is | {names} |")
+        yield from (f"### {found}", "", f"| fact | what it is | {names} |")
         yield "|---|---|" + ":---:|" * len(libraries)
         for name, what in facts.items():
             cells = " | ".join(_cell(library, name) for library in libraries)

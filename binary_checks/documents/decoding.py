@@ -14,7 +14,8 @@ from typing import Any, NoReturn
 
 from packaging.tags import Tag
 
-from binary_checks.model import Symbol, Symbols
+from binary_checks.model import Format, Symbol, Symbols
+from binary_checks.model.objects import object_kinds
 
 _LARGEST = 1 << 64  # no number of a fact is as large
 _MOST = 2_000_000  # of what one list may hold; a library of 1 GB has 300,000 symbols
@@ -186,7 +187,21 @@ def _tag(value: Any) -> Tag:
     return Tag(*parts)
 
 
-_PLAIN: dict[Any, Decode] = {str: _text, bool: _truth, int: _number, float: _real, Tag: _tag}
+def _format(value: Any) -> Format:
+    known = object_kinds()
+    if not isinstance(value, str) or value not in known:
+        raise OddityError(f"{_show(value)} is none of {', '.join(sorted(known))}")
+    return known[value].format
+
+
+_PLAIN: dict[Any, Decode] = {
+    str: _text,
+    bool: _truth,
+    int: _number,
+    float: _real,
+    Tag: _tag,
+    Format: _format,
+}
 
 
 def decode_symbols(value: Any) -> Symbols:

@@ -23,13 +23,10 @@ from binary_checks.errors import ProfileError
 from binary_checks.model import (
     DeviceFile,
     Distribution,
-    ElfFile,
     InstalledPackage,
-    MachOFile,
     MalformedObject,
     Member,
     ObjectFile,
-    PeFile,
     RecordRow,
     StaticArchive,
     SymbolTable,
@@ -38,6 +35,7 @@ from binary_checks.model import (
     Wheel,
     hash_record,
 )
+from binary_checks.model.objects import object_kinds
 
 SCHEMA = "binary-checks/facts/1"
 WRITER = f"binary-checks {__version__}"
@@ -51,14 +49,7 @@ _TABLES = ("object_files", "malformed_objects", "unread_objects", "members", "re
 _PACKAGES: dict[str, type[Distribution]] = {
     kind.__name__: kind for kind in (Wheel, InstalledPackage)
 }
-_OBJECTS: dict[str, type[ObjectFile]] = {
-    "ELF": ElfFile,
-    "Mach-O": MachOFile,
-    "PE": PeFile,
-    "static archive": StaticArchive,
-    "device code": DeviceFile,
-}
-_WITH_SYMBOLS = (ElfFile, MachOFile, PeFile)
+_WITHOUT_SYMBOLS = (StaticArchive, DeviceFile)
 _DIGEST = re.compile("[0-9a-f]{64}")
 _EDGE = ("path", "architecture", "needed", "resolved", "rule")
 
@@ -187,7 +178,7 @@ def _restore_member(row: Any) -> Member:
 def _restore_object(row: Any, *, symbols: bool) -> ObjectFile:
     if not isinstance(row, dict) or not isinstance(row.get("format"), str):
         raise OddityError("an object file without a format")
-    kind = _OBJECTS.get(row["format"])
+    kind = object_kinds().get(row["format"])
     if kind is None:
         raise OddityError(f"unknown format {row['format']!r:.40}")
     tables: dict[str, Any] = _restore_symbols(row, kind, symbols=symbols)
@@ -204,7 +195,7 @@ def _restore_symbols(
     if named:
         raise OddityError("symbols, although it says that it has none")
     unknown = UnknownSymbols("the facts were written without symbols (--no-symbols)")
-    return {"imports": unknown, "exports": unknown} if issubclass(kind, _WITH_SYMBOLS) else {}
+    return {} if issubclass(kind, _WITHOUT_SYMBOLS) else {"imports": unknown, "exports": unknown}
 
 
 def _assemble(about: Any, tables: dict[str, Any]) -> Statement:

@@ -67,7 +67,7 @@ def record_sha256(package: Distribution) -> str:
 
 
 def _object(item: ObjectFile, *, symbols: bool) -> dict[str, Any]:
-    facts = {"path": item.path, "format": item.format.value, **encode_fields(item)}
+    facts = {"path": item.path, "format": item.format, **encode_fields(item)}
     for name in ("imports", "exports"):
         table: SymbolTable = getattr(item, name)
         facts.pop(name, None)

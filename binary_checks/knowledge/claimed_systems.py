@@ -7,6 +7,7 @@ import re
 from binary_checks.model import Format, Kind, ObjectFile, PeFile
 from binary_checks.model.claims import SystemClaim
 from binary_checks.model.extensions import is_extension
+from binary_checks.model.objects import object_kinds
 
 _OBJECTS = frozenset(
     {"x86_64", "aarch64", "i686", "armv7l", "ppc64le", "ppc64", "ppc"}
@@ -33,7 +34,8 @@ def architectures_of(claim: SystemClaim) -> frozenset[str]:
 def formats_of(claim: SystemClaim) -> frozenset[Format]:
     """The format that the loader of a claimed system takes; every one where it is not known."""
     known = _FORMATS.get(claim.system)
-    return frozenset(Format) if known is None else frozenset({known})
+    every = (kind.format for kind in object_kinds().values())
+    return frozenset(every if known is None else {known})
 
 
 def may_be_foreign(item: ObjectFile) -> bool:

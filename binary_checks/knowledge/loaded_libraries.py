@@ -33,7 +33,7 @@ class _Process:
 
     def spell(self, path: str) -> str:
         """Spell a path as this system compares it."""
-        return path.lower() if self.format is Format.PE else path
+        return path.lower() if self.format == Format.PE else path
 
     def has(self, path: str) -> bool:
         """Whether this very file is loaded."""
@@ -48,7 +48,7 @@ class _Process:
         """Whether a file of that name is loaded from outside site-packages, whatever version."""
         base = _base(self.spell(name))
         stem = base.partition(".so")[0]
-        named = (f"{base}.", f"{stem}-") if self.format is Format.ELF else ()
+        named = (f"{base}.", f"{stem}-") if self.format == Format.ELF else ()
         outside = (_base(path) for path in self.files if re.match(_ABSOLUTE, path))
         return any(each == base or each.startswith(named) for each in outside)
 
@@ -58,7 +58,7 @@ def compare_report(report: ExtensionReport, linkage: Linkage, own: Set[str]) -> 
     if report.libraries is None:
         yield NotInspected(sentence="this system does not say which libraries a process has loaded")
         return
-    compared = str.lower if linkage.format is Format.PE else str
+    compared = str.lower if linkage.format == Format.PE else str
     files = {compared(path): path for path in report.libraries}
     process = _Process(files=files, format=linkage.format)
     # The process never had these modules: nothing of them was compared.
@@ -78,7 +78,7 @@ def _find_differences(
     loaded = [names for root, names in linkage.closures if process.has(root)]
     expected = {process.spell(name) for names in loaded for name in names}
     given = ours | {n for n in process.files if not linkage.requirements or re.match(_ABSOLUTE, n)}
-    if linkage.format is Format.PE:
+    if linkage.format == Format.PE:
         given -= expected  # of two files of one name the first that anything loads serves all
     for edge in _choose_slice(linkage.edges, architecture):
         if process.has(edge.root) and process.has(edge.path):
@@ -154,7 +154,7 @@ def _is_loaded(edge: Edge, resolved: str, process: _Process) -> bool:
     if process.has_outside(rest):
         return True
     # macOS keeps its libraries in one cache, where a name may be another's older spelling.
-    return process.format is Format.MACHO and not process.find_namesake(rest)
+    return process.format == Format.MACHO and not process.find_namesake(rest)
 
 
 def _base(path: str) -> str:

@@ -59,7 +59,7 @@ def _group_by_provider(
 
     In ELF the first definition is taken that is loaded; its version nodes change nothing.
     """
-    if library.format is not Format.ELF:
+    if library.format != Format.ELF:
         for provider, asked in library.imports.strong.items():
             yield provider, asked if only is None else asked & only
         return
@@ -95,7 +95,7 @@ class Owners:
         """Why a library that nobody could look into may define them; "" where none can."""
         if library.format is not self._linkage.format:
             platform = self._linkage.target.partition(",")[0]
-            return f"{platform}, which was judged, loads no {library.format.value}"
+            return f"{platform}, which was judged, loads no {library.format}"
         missing = self._incomplete.get(library.path)
         return f"{missing} is not there" if missing else ""
 

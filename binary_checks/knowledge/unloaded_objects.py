@@ -21,7 +21,7 @@ def find_unread(
     *,
     found: bool,
     absent: str,
-    formats: Collection[Format] = tuple(Format),
+    formats: Collection[Format] | None = None,
     concerns: Callable[[str], object] = bool,
 ) -> Iterator[NotInspected]:
     """Find the objects that nobody could read, among those whose path concerns the check.
@@ -30,7 +30,11 @@ def find_unread(
     has not ``found`` what it speaks of either.
     """
     every: tuple[MalformedObject | UnreadObject, ...] = (*package.malformed, *package.unread)
-    unread = [item for item in every if item.format in formats and concerns(item.path)]
+    unread = [
+        item
+        for item in every
+        if (formats is None or item.format in formats) and concerns(item.path)
+    ]
     if not (unread or found):
         raise NotApplicable(absent)
     for item in unread:
@@ -54,7 +58,7 @@ def find_unloaded(linkage: Linkage, package: Package) -> Iterator[NotInspected]:
     yield from find_unread(
         package,
         found=bool(linkage.closures or linkage.unjudged),
-        absent=f"no {linkage.format.value} object that is loaded on {platform}",
+        absent=f"no {linkage.format} object that is loaded on {platform}",
         formats=(linkage.format,),
     )
 

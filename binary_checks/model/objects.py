@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from typing import Final
+from typing import ClassVar, Final
 
 from binary_checks.model.device import DeviceCode, DeviceContainers, DeviceFault
 from binary_checks.model.symbol_tables import NO_SYMBOLS, SymbolTable
 
 
-class Format(str, Enum):
-    """The container formats of native code."""
+class Format(str):
+    """A container format of native code, by its name; a reader's module may name another one."""
 
-    ELF = "ELF"
-    MACHO = "Mach-O"
-    PE = "PE"
-    ARCHIVE = "static archive"
-    DEVICE = "device code"  # without a host's object around it
+    __slots__ = ()
+    ELF: ClassVar[Format]
+    MACHO: ClassVar[Format]
+    PE: ClassVar[Format]
+    ARCHIVE: ClassVar[Format]
+    DEVICE: ClassVar[Format]  # without a host's object around it
+
+
+Format.ELF, Format.MACHO, Format.PE = Format("ELF"), Format("Mach-O"), Format("PE")
+Format.ARCHIVE, Format.DEVICE = Format("static archive"), Format("device code")
 
 
 _LIBRARY = re.compile(r"\.(?:(pyd|dll)|(dylib)|so(?:\.\d+)*)\Z", re.IGNORECASE)
@@ -87,6 +93,8 @@ class OpenedNames:
 class ObjectFile:
     """One object file of a package (one slice of a fat Mach-O), as its own headers describe it."""
 
+    format: ClassVar[Format]  # the container format, one for each class
+
     path: str  # where it lies once installed, relative to site-packages, with "/"
     kind: Kind = Kind.SHARED
     architecture: str = (
@@ -105,11 +113,6 @@ class ObjectFile:
     goes on from the path, "has SectionAlignment 0x3, which is no power of 2"."""
     doubts: tuple[str, ...] = ()
     """Why nobody can say yet whether it does: what only later loaders may know."""
-
-    @property
-    def format(self) -> Format:
-        """The container format, which the class fixes."""
-        raise NotImplementedError
 
     @property
     def file_name(self) -> str:
@@ -134,6 +137,8 @@ class NeededVersion:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ElfFile(ObjectFile):
     """An ELF object, read from its program headers and its dynamic segment."""
+
+    format: ClassVar[Format] = Format.ELF
 
     rpath: tuple[str, ...] = ()  # DT_RPATH split at ":"; () is absent, ("",) is present and empty
     runpath: tuple[str, ...] = ()  # DT_RUNPATH, likewise
@@ -163,11 +168,6 @@ class ElfFile(ObjectFile):
     device_containers: tuple[DeviceContainers, ...] = ()  # by set of targets, in file order
     device_faults: tuple[DeviceFault, ...] = ()
 
-    @property
-    def format(self) -> Format:
-        """Always ELF."""
-        return Format.ELF
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MachOFile(ObjectFile):
@@ -177,6 +177,8 @@ class MachOFile(ObjectFile):
     looked up everywhere, "@executable" in the program itself. That of an export is the one that
     it is re-exported from.
     """
+
+    format: ClassVar[Format] = Format.MACHO
 
     bundle: bool = False  # MH_BUNDLE: loaded by dlopen alone, and no library to link with
     current_version: str = ""  # of LC_ID_DYLIB
@@ -191,15 +193,12 @@ class MachOFile(ObjectFile):
     two_level_namespace: bool = True  # MH_TWOLEVEL
     chained_fixups: bool = False  # every import is looked up at load: nothing is bound lazily
 
-    @property
-    def format(self) -> Format:
-        """Always Mach-O."""
-        return Format.MACHO
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PeFile(ObjectFile):
     """A PE image; a symbol without a name is called by its ordinal: ``#5``."""
+
+    format: ClassVar[Format] = Format.PE
 
     characteristics: int = 0  # IMAGE_FILE_HEADER.Characteristics
     dll_characteristics: int = 0  # IMAGE_OPTIONAL_HEADER.DllCharacteristics
@@ -218,38 +217,36 @@ class PeFile(ObjectFile):
     device_containers: tuple[DeviceContainers, ...] = ()  # by set of targets, in file order
     device_faults: tuple[DeviceFault, ...] = ()
 
-    @property
-    def format(self) -> Format:
-        """Always PE."""
-        return Format.PE
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StaticArchive(ObjectFile):
     """A static archive (``.a``, ``.lib``) whose members hold device code; others are no objects."""
 
+    format: ClassVar[Format] = Format.ARCHIVE
+
     device_code: tuple[DeviceCode, ...] = ()  # of all members
     device_containers: tuple[DeviceContainers, ...] = ()
     device_faults: tuple[DeviceFault, ...] = ()
-
-    @property
-    def format(self) -> Format:
-        """Always a static archive."""
-        return Format.ARCHIVE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceFile(ObjectFile):
     """A file of nothing but device code in containers: ``.fatbin``, a bundle of code objects."""
 
+    format: ClassVar[Format] = Format.DEVICE
+
     device_code: tuple[DeviceCode, ...] = ()
     device_containers: tuple[DeviceContainers, ...] = ()
     device_faults: tuple[DeviceFault, ...] = ()
 
-    @property
-    def format(self) -> Format:
-        """Always device code."""
-        return Format.DEVICE
+
+def object_kinds() -> Mapping[str, type[ObjectFile]]:
+    """The classes of object files by the names of their formats.
+
+    A reader's module may have one of its own, which is known once it is loaded. (Of a dataclass
+    with slots there are two for a while; the later one is meant.)
+    """
+    return {kind.format: kind for kind in ObjectFile.__subclasses__()}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

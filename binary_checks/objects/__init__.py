@@ -2,7 +2,7 @@
 
 A reader has two functions: ``plan``, by the first bytes of a file, says what to keep of it while it
 streams by and what scans it; ``read`` makes objects of what was kept, and of what was seen. Which
-one to take is decided by ``recognition``, so that none is loaded before its time.
+one to take stands in ``READERS``, so that none is loaded before its time.
 
 ``elf``, ``macho`` and ``pe`` are twins: a thought that they share has the same file in each, and
 its functions stand in the same order (tests/test_architecture.py holds it)::
@@ -27,7 +27,6 @@ too, which plans and reads files that are nothing but code for GPUs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from importlib import import_module
 from typing import Protocol, cast
 
@@ -35,9 +34,9 @@ from binary_checks.errors import MalformedError, TooLarge, Unavailable
 from binary_checks.model import Format, MalformedObject, ObjectFile, UnreadObject
 from binary_checks.model.protocols import NOTHING_SEEN, ByteSource, Observations, Plan
 from binary_checks.objects.limits import raised_by
-from binary_checks.objects.recognition import announce, expect, recognise, refuse
+from binary_checks.objects.recognition import Readable, expect, is_no_java, refuse
 
-__all__ = ["Raised", "announce", "plan", "read_objects", "recognise"]
+__all__ = ["READERS", "Raised", "announce", "plan", "read_objects", "recognise"]
 
 _HEAD = 64
 
@@ -51,25 +50,61 @@ class _Reader(Protocol):
     ) -> Sequence[ObjectFile | UnreadObject]: ...
 
 
-_READERS = {
-    Format.ELF: "elf.reader",
-    Format.MACHO: "macho.reader",
-    Format.PE: "pe.reader",
-    Format.ARCHIVE: "archives",
-    Format.DEVICE: "device.reader",
-}
+READERS: tuple[Readable, ...] = (
+    Readable(Format.ELF, (b"\x7fELF",), f"{__name__}.elf.reader"),
+    Readable(Format.PE, (b"MZ",), f"{__name__}.pe.reader"),
+    Readable(
+        Format.MACHO,
+        (b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xfe\xed\xfa\xcf", b"\xfe\xed\xfa\xce"),
+        f"{__name__}.macho.reader",
+    ),
+    Readable(
+        Format.MACHO,
+        (b"\xca\xfe\xba\xbe", b"\xca\xfe\xba\xbf"),
+        f"{__name__}.macho.reader",
+        recognises=is_no_java,
+    ),
+    Readable(Format.ARCHIVE, (b"!<arch>\n",), f"{__name__}.archives"),
+    Readable(
+        Format.DEVICE,  # CUDA's with its version: four bytes alone may be anything
+        (b"\x50\xed\x55\xba\1\0", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB"),
+        f"{__name__}.device.reader",
+    ),
+)
+"""A format is one module and one line here: its class of object files may stand in the module."""
 
 
-@cache
-def _reader(found: Format) -> _Reader:
-    """Load the reader of a format when the first file of it comes along."""
-    return cast("_Reader", import_module(f"{__name__}.{_READERS[found]}"))
+def _find(head: bytes) -> Readable | None:
+    """The first that the bytes announce."""
+    for each in READERS:
+        if head.startswith(each.beginnings) and each.recognises(head):
+            return each
+    return None
+
+
+def _load(found: Readable) -> _Reader:
+    """Load a reader, when the first file of its format comes along."""
+    return cast("_Reader", import_module(found.module))
+
+
+def recognise(head: bytes) -> Format | None:
+    """The format that the first bytes (64 are enough) announce, None for anything else."""
+    found = _find(head)
+    if found is None:
+        return None
+    _load(found)  # which may define the class of its objects, of which a check may ask
+    return found.format
+
+
+def announce(path: str, head: bytes) -> Format | None:
+    """The format that a file's first bytes announce, or else that a loader expects by its name."""
+    return recognise(head) or expect(path, head)
 
 
 def plan(head: bytes, size: int) -> Plan:
     """What to keep of a file that begins so, and what scans it; a longer head keeps less."""
-    found = recognise(head)
-    return _reader(found).plan(head, size) if found else Plan()
+    found = _find(head)
+    return _load(found).plan(head, size) if found else Plan()
 
 
 def read_objects(
@@ -80,22 +115,28 @@ def read_objects(
     A file that holds none under the name of a library is malformed: a loader will refuse it.
     """
     head = source.read(0, min(_HEAD, source.size))
-    found = recognise(head)
+    found = _find(head)
     objects = _read(found, path, source, observations) if found else ()
     expected = None if objects else expect(path, head)
     return (refuse(path, expected, head),) if expected else objects
 
 
 def _read(
-    found: Format, path: str, source: ByteSource, observations: Observations
+    found: Readable, path: str, source: ByteSource, observations: Observations
 ) -> tuple[ObjectFile | MalformedObject | UnreadObject, ...]:
     try:
-        return tuple(_reader(found).read(path, source, observations))
+        return tuple(_load(found).read(path, source, observations))
     except MalformedError as error:
-        return (MalformedObject(path=path, format=found, offset=error.offset, reason=error.reason),)
+        return (
+            MalformedObject(
+                path=path, format=found.format, offset=error.offset, reason=error.reason
+            ),
+        )
     except Unavailable as error:  # there is more of something than is read
         too_large = isinstance(error, TooLarge)
-        return (UnreadObject(path=path, format=found, reason=str(error), too_large=too_large),)
+        return (
+            UnreadObject(path=path, format=found.format, reason=str(error), too_large=too_large),
+        )
 
 
 class Raised:

@@ -1,32 +1,18 @@
 """Of which format a file is: by its first bytes, or by its name where a loader is asked to open it.
 
-A table of first bytes and one question are enough for all, and no reader has to be loaded.
+The first bytes are enough for all formats but one: no reader has to be asked.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import NamedTuple
 
 from binary_checks.model import Format, MalformedObject
 from binary_checks.model.objects import format_of_name
 
-_FAT = (b"\xca\xfe\xba\xbe", b"\xca\xfe\xba\xbf")
 _OLDEST_JAVA = 45
-"""Java class files begin as fat ones do; where those count slices, they have a version."""
-_MAGICS = {
-    b"\x7fELF": Format.ELF,
-    b"MZ": Format.PE,
-    b"\xcf\xfa\xed\xfe": Format.MACHO,
-    b"\xce\xfa\xed\xfe": Format.MACHO,
-    b"\xfe\xed\xfa\xcf": Format.MACHO,
-    b"\xfe\xed\xfa\xce": Format.MACHO,
-    **dict.fromkeys(_FAT, Format.MACHO),
-    b"!<arch>\n": Format.ARCHIVE,
-    b"\x50\xed\x55\xba\1\0": Format.DEVICE,  # with its version: four bytes alone may be anything
-    b"__CLANG_OFFLOAD_BUNDLE__": Format.DEVICE,
-    b"CCOB": Format.DEVICE,
-}
-_BEGINNINGS = tuple(_MAGICS)
 _TAGGED = re.compile(r"\.(?:cpython-|pypy\d|graalpy\d|abi3t?\.so\Z)|\.pyd\Z", re.IGNORECASE)
 _APPLE_DOUBLE = "._"  # a file's attributes beside it, as macOS archives them (ibm_db 3.3.0)
 _SHOWN = 16  # bytes
@@ -35,20 +21,21 @@ _LINKER_SCRIPT = re.compile(rb"\s*(?:/\*|(?:INPUT|GROUP|OUTPUT_FORMAT|SEARCH_DIR
 _TAPI = b"--- !tapi"  # the same for Apple's linker
 
 
-def recognise(head: bytes) -> Format | None:
-    """The format that the first bytes (64 are enough) announce, None for anything else."""
-    if not head.startswith(_BEGINNINGS) or _is_java(head):
-        return None
-    return next(found for magic, found in _MAGICS.items() if head.startswith(magic))
+class Readable(NamedTuple):
+    """A format that is read: how its files begin, and the module that reads them."""
+
+    format: Format
+    beginnings: tuple[bytes, ...]
+    module: str  # with the two functions of a reader; loaded when the first such file comes along
+    recognises: Callable[[bytes], bool] = bool  # whether a file that begins so really is one
 
 
-def _is_java(head: bytes) -> bool:
-    return head.startswith(_FAT) and not 0 < int.from_bytes(head[4:8], "big") < _OLDEST_JAVA
+def is_no_java(head: bytes) -> bool:
+    """Whether a file is no Java class: these begin as fat Mach-O files do.
 
-
-def announce(path: str, head: bytes) -> Format | None:
-    """The format that a file's first bytes announce, or else that a loader expects by its name."""
-    return recognise(head) or expect(path, head)
+    Where those count slices, they have a version.
+    """
+    return 0 < int.from_bytes(head[4:8], "big") < _OLDEST_JAVA
 
 
 def expect(path: str, head: bytes) -> Format | None:

@@ -33,7 +33,7 @@ class _Row(NamedTuple):
 
 def write_summary(package: Package) -> Iterator[str]:
     """The account in lines, without their ends."""
-    kinds = Counter(f"{item.format.value} {item.kind.value}" for item in package.objects)
+    kinds = Counter(f"{item.format} {item.kind.value}" for item in package.objects)
     yield f"{package.file_name}: {package.name} {package.version}, {package.size:,} bytes"
     yield from (f"  {count:>6} {kind}" for kind, count in sorted(kinds.items()))
     for malformed in package.malformed:

@@ -116,7 +116,7 @@ def _may_come_with(edge: Edge, linkage: Linkage) -> bool:
     Where one need of an object looks like a distribution's, all that are nowhere may be: of
     torchvision's torch_cpu.dll and c10.dll only the first is called like torch.
     """
-    return linkage.format is Format.PE and any(
+    return linkage.format == Format.PE and any(
         each.resolved is None and guess_distribution(each.needed, linkage.requirements)
         for each in linkage.edges_of(edge.path, edge.architecture)
     )
@@ -129,7 +129,7 @@ def spell_stray(edge: Edge, searched: str, linkage: Linkage) -> Finding:
     """
     place = edge.elsewhere[0]
     lies = "was given" if place.startswith("wheel:") else "lies in the package"
-    if linkage.format is Format.PE:
+    if linkage.format == Format.PE:
         sentence = f"needs {edge.needed} ({searched}): it starts only where PATH leads to {place}"
         return Note(path=edge.path, sentence=sentence)
     return Problem(

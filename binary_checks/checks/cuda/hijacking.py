@@ -68,7 +68,7 @@ def hijackable_library(
     Fix: ``patchelf --force-rpath --set-rpath`` or ``-Wl,--disable-new-dtags``; or have what has a
     DT_RPATH need the library itself, before the one with the RUNPATH does.
     """
-    if linkage.format is not Format.ELF:
+    if linkage.format != Format.ELF:
         raise NotApplicable("Python does not search PATH for what a module needs on Windows")
     demand_cuda(package, linkage)
     yield from find_unloaded(linkage, package)

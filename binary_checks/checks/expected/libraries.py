@@ -95,7 +95,7 @@ def absent_library(
         yield NotInspected(sentence="no library is required: the option required is empty")
         return
     loaded = [item for item in package.objects if item.kind is Kind.SHARED]
-    there = {item.format.value for item in loaded}
+    there = {item.format for item in loaded}
     if unknown := required.keys() - {"ELF", "Mach-O", "PE"}:
         yield NotInspected(
             sentence=f"the option required has no format {name_first(sorted(unknown))}"
@@ -105,7 +105,7 @@ def absent_library(
         raise NotApplicable(f"nothing is required of {' and '.join(sorted(there)) or 'these'}")
     for form in sorted(there & required.keys()):
         for glob in required[form]:
-            yield from _demand_one(glob, [i for i in loaded if i.format.value == form])
+            yield from _demand_one(glob, [i for i in loaded if i.format == form])
 
 
 def _demand_one(glob: str, libraries: Iterable[ObjectFile]) -> Iterator[Problem]:

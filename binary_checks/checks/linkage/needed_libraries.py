@@ -86,9 +86,9 @@ def _lacks(edge: Edge, linkage: Linkage) -> bool:
     """Whether nothing was found for a need that these checks speak of."""
     if edge.resolved is not None or edge.weak or is_driver_library(edge.needed):
         return False
-    if linkage.format is Format.MACHO:
+    if linkage.format == Format.MACHO:
         return not edge.needed.startswith("/") or bool(edge.unknown or edge.partly)
-    if linkage.format is Format.PE:
+    if linkage.format == Format.PE:
         told_by_others = (is_python_dll, is_redistributable, is_debug_runtime)
         return not any(tells(edge.needed) for tells in told_by_others)
     return "/" not in edge.needed
@@ -153,7 +153,7 @@ def load_order_dependent(linkage: Linkage, package: Package) -> Iterator[Finding
             continue
         searched = spell_search(edge, found)
         sentence = f"needs {edge.needed} and does not find it by itself ({searched}): {why}"
-        meant = linkage.format is Format.PE and not _is_module(edge.root or edge.path, package)
+        meant = linkage.format == Format.PE and not _is_module(edge.root or edge.path, package)
         yield (Note if meant else Problem)(path=edge.path, sentence=sentence)
 
 
@@ -172,7 +172,7 @@ def missing_search_directory(linkage: Linkage, package: Package) -> Iterator[Fin
     Why: the path was meant to lead to a library that now only load order provides.
     Fix: correct the path; it is relative to where the object lies once installed.
     """
-    if linkage.format is Format.PE:
+    if linkage.format == Format.PE:
         raise NotApplicable("on Windows no object names directories")
     yield from find_unloaded(linkage, package)
     lucky = [e for e in linkage.edges if _is_by_order(e) or (not e.resolved and e.elsewhere)]
@@ -210,7 +210,7 @@ def libpython_linked(linkage: Linkage, package: Package) -> Iterator[Finding]:
     Fix: do not link it; ``python3-config`` without ``--embed``, CMake's ``Development.Module``, on
     macOS ``-undefined dynamic_lookup``.
     """
-    if linkage.format is Format.PE:
+    if linkage.format == Format.PE:
         raise NotApplicable("on Windows every extension module needs Python's DLL")
     yield from find_unloaded(linkage, package)
     for edge in linkage.edges:

@@ -131,7 +131,7 @@ class _Provided:
         names: dict[str, tuple[str, ...]] = {}
         for name in sorted(linkage.names.union(system)):
             names[_stem(name)] = (*names.get(_stem(name), ()), name)
-        on_windows = linkage.format is Format.PE
+        on_windows = linkage.format == Format.PE
         return cls(names=names, optional=optional, on_windows=on_windows)
 
     def spell(self, name: str) -> str:

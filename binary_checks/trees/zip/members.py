@@ -110,7 +110,7 @@ def _describe(
 ) -> MemberReading:
     faults = outcome.faults
     if objects and entry.name.endswith(SOURCE_CODE):
-        found = objects[0].format.value
+        found = objects[0].format
         faults = (*faults, f"by its name it is source code, by its first bytes {found}")
     member = Member(
         path=task.place(entry.name),

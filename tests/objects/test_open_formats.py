@@ -1,0 +1,108 @@
+"""A format of another's making is one module, and one line among the readers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+
+from binary_checks import objects
+from binary_checks.declaring import check
+from binary_checks.documents.decoding import OddityError, decoder
+from binary_checks.judging import applicable_formats
+from binary_checks.model import (
+    ElfFile,
+    Finding,
+    Format,
+    Kind,
+    MalformedObject,
+    ObjectFile,
+    UnreadObject,
+)
+from binary_checks.model.objects import object_kinds
+from binary_checks.model.protocols import ByteSource, Observations, Plan
+from binary_checks.objects.recognition import Readable
+from tests.objects.byte_sources import Bytes
+
+CONTENT = b"\0asm\1\0\0\0"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WebAssembly(ObjectFile):
+    """A module of WebAssembly."""
+
+    format: ClassVar[Format] = Format("WebAssembly")
+    version: int = 0
+
+
+def plan(_head: bytes, size: int) -> Plan:
+    """Its version is all that is read."""
+    return Plan(ranges=((0, min(size, 8)),))
+
+
+def read(path: str, source: ByteSource, _observations: Observations) -> tuple[WebAssembly, ...]:
+    """The one object of a file. Raises MalformedError."""
+    version = int.from_bytes(source.read(4, 4), "little")
+    return (WebAssembly(path=path, kind=Kind.OTHER, architecture="wasm32", version=version),)
+
+
+@pytest.fixture(autouse=True)
+def _with_its_reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This module is the reader."""
+    assert __name__ in sys.modules
+    line = Readable(WebAssembly.format, (b"\0asm",), __name__)
+    monkeypatch.setattr(objects, "READERS", (*objects.READERS, line))
+    yield
+
+
+@check
+def old_module(library: WebAssembly) -> Iterator[Finding]:
+    """A module of the first version."""
+    if library.version == 1:
+        yield "is of version 1"
+
+
+@check
+def any_object(_library: ObjectFile) -> Iterator[Finding]:
+    """An object."""
+    yield "is an object"
+
+
+@check
+def elf_object(_library: ElfFile) -> Iterator[Finding]:
+    """An ELF file."""
+    yield "is an ELF file"
+
+
+def test_its_files_are_recognised_planned_and_read() -> None:
+    assert objects.recognise(CONTENT) == "WebAssembly"
+    assert objects.announce("demo/a.bin", CONTENT) == "WebAssembly"
+    assert objects.plan(CONTENT, 100).ranges == ((0, 8),)
+    assert objects.read_objects("demo/a.bin", Bytes(CONTENT)) == (
+        WebAssembly(path="demo/a.bin", kind=Kind.OTHER, architecture="wasm32", version=1),
+    )
+
+
+def test_a_damaged_one_is_malformed() -> None:
+    (found,) = objects.read_objects("demo/a.bin", Bytes(CONTENT[:6]))
+    assert isinstance(found, MalformedObject)
+    assert found.format == "WebAssembly"
+
+
+def test_checks_of_it_and_of_every_object_run_where_it_occurs() -> None:
+    assert applicable_formats(old_module) == {WebAssembly.format}
+    assert WebAssembly.format in (applicable_formats(any_object) or ())
+    assert WebAssembly.format not in (applicable_formats(elf_object) or ())
+    assert [*old_module(WebAssembly(path="demo/a.bin", version=1))] == ["is of version 1"]
+    assert [*old_module(WebAssembly(path="demo/a.bin", version=2))] == []
+
+
+def test_documents_know_it_by_its_name() -> None:
+    assert object_kinds()["WebAssembly"] is WebAssembly
+    row = {"path": "demo/a.bin", "format": "WebAssembly", "reason": "too long"}
+    assert decoder(UnreadObject)(row).format == WebAssembly.format
+    with pytest.raises(OddityError, match='"COBOL" is none of'):
+        decoder(UnreadObject)(row | {"format": "COBOL"})
