@@ -14,11 +14,11 @@ from binary_checks.command import MISUSED, complain
 from binary_checks.errors import BinaryChecksError, NotApplicable, ProfileError, Unavailable
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.facts import Facts, Settings
-from binary_checks.gather.subject import Subject
 from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
 from binary_checks.model import Linkage, Package
 from binary_checks.packages import recognises
 from binary_checks.profile.reading import find_profile, load_profile
+from binary_checks.sources.file import FileSource
 
 _UNREADABLE = 1
 
@@ -56,7 +56,7 @@ def _inspect(options: argparse.Namespace) -> None:
         folder=kept,
         limit_factor=profile.limit_factor,
     )
-    facts = Facts(Subject(path=Path(options.package)), settings, shelf)
+    facts = Facts(FileSource(path=Path(options.package)), settings, shelf)
     try:
         if options.json:
             _print_facts(facts, symbols=options.symbols)

@@ -5,10 +5,19 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from binary_checks import objects, packages
 from binary_checks.errors import GatherError, PackageError
 from binary_checks.model import Package, TargetSystem, Wheel
+from binary_checks.model.protocols import Source
+
+
+class Company(NamedTuple):
+    """The packages beside a judged one, and what it requires that may be given besides."""
+
+    packages: tuple[Package, ...]
+    requirements: tuple[str, ...]
 
 
 class Shelf:
@@ -37,6 +46,19 @@ class Shelf:
     def others(self, than: Path) -> tuple[Package, ...]:
         """Every package on the shelf except that one. Raises GatherError."""
         return tuple(self._open(path) for path in self.paths if path.name != than.name)
+
+    def accompany(self, source: Source, package: Package, target: TargetSystem) -> Company:
+        """What the loader finds beside the package. Raises GatherError or Unavailable."""
+        others = self.others(source.path)
+        if (neighbours := source.neighbours(self._reader)) is not None:
+            from binary_checks.gather.required import find_around
+
+            around = find_around(package, neighbours, target, others)
+            # What is not there is lacking: nobody is to give it besides.
+            return Company((*others, *around), ())
+        if isinstance(package, Wheel):
+            others = (*others, *self.required(package, target))
+        return Company(others, package.claims.requirements)
 
     def required(self, wheel: Wheel, target: TargetSystem) -> tuple[Package, ...]:
         """What the wheel requires on its system, beside what was given. Raises GatherError."""

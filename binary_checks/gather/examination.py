@@ -7,7 +7,7 @@ from typing import Any
 
 from binary_checks.declaring import Check
 from binary_checks.gather.facts import Facts
-from binary_checks.gather.subject import Subject
+from binary_checks.model.protocols import Source
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -16,7 +16,7 @@ class Examination:
 
     node: str  # by which reports call it, in characters that may be shown
     place: str  # the same in the characters of the file's name
-    source: Subject
+    source: Source
     asked: frozenset[str] = frozenset()  # the checks that the user named; none is all
     checks: tuple[Check[Any], ...]  # that are to judge it, where they apply
     facts: Facts
@@ -24,4 +24,4 @@ class Examination:
     @property
     def file_name(self) -> str:
         """The package in the lines that are printed of it."""
-        return self.source.path.name
+        return self.source.label

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from binary_checks import loaders, objects, systems
 from binary_checks.errors import BinaryChecksError, NotApplicable
 from binary_checks.gather.companions import Shelf
-from binary_checks.gather.subject import Subject
 from binary_checks.model import (
     ANY_SYSTEM,
     CudaReport,
@@ -26,6 +25,7 @@ from binary_checks.model import (
     TargetSystem,
     Wheel,
 )
+from binary_checks.model.protocols import Progress, Source
 from binary_checks.model.requests import CudaRequest, GpuRequest, Request, SnippetRequest
 from binary_checks.model.snippet_report import SnippetReport
 from binary_checks.profile.reading import Profile
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 _Fact = TypeVar("_Fact")
 _TRIAL = "trial"  # the key of the environment, which no check may ask for
-Progress = Callable[[int, int], None]
-"""Called with the bytes read so far and the bytes there are."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,10 +53,10 @@ class Facts:
     """The facts of one package, each gathered at the first call and remembered, failure too."""
 
     def __init__(
-        self, subject: Subject, settings: Settings, shelf: Shelf, progress: Progress | None = None
+        self, source: Source, settings: Settings, shelf: Shelf, progress: Progress | None = None
     ) -> None:
-        self.path = subject.path
-        self._subject = subject
+        self.path = source.path
+        self._source = source
         self.settings = settings
         self._shelf = shelf
         self._reader = objects.Raised(settings.profile.limit_factor)
@@ -105,11 +103,8 @@ class Facts:
     @property
     def wheel_names(self) -> tuple[str, ...]:
         """Of an installed copy, the names that its wheel may have had."""
-        if self._subject.installation is None:
-            return ()
-        from binary_checks.packages.installed import name_wheels
-
-        return name_wheels(self._subject.installation)
+        package = self._remembered.get(Package)
+        return package.wheel_names if isinstance(package, InstalledPackage) else ()
 
     def object_counts(self) -> tuple[int | None, int]:
         """How many object files were found (None: not read yet), and how many are expected.
@@ -132,7 +127,7 @@ class Facts:
         self._remembered.clear()
 
     def _read_package(self) -> Package:
-        return self._subject.open(self._progress, self._reader)
+        return self._source.read(self._reader, self._progress)
 
     def _name_target(self) -> TargetSystem:
         profile = self.settings.profile
@@ -141,16 +136,10 @@ class Facts:
 
     def _simulate_loader(self) -> Linkage:
         package, target = self.get(Package), self.get(TargetSystem)
-        others, requirements = self._shelf.others(self.path), package.claims.requirements
-        if isinstance(package, Wheel):
-            others = (*others, *self._shelf.required(package, target))
-        elif self._subject.installation is not None and isinstance(package, Distribution):
-            from binary_checks.gather.required import find_around
-
-            around = find_around(package, self._subject.installation, target, others, self._reader)
-            # What is not there is lacking: nobody is to give it besides.
-            others, requirements = (*others, *around), ()
-        return loaders.simulate(package, target, others=others, requirements=requirements)
+        company = self._shelf.accompany(self._source, package, target)
+        return loaders.simulate(
+            package, target, others=company.packages, requirements=company.requirements
+        )
 
     def _ask_without_gpu(self) -> CudaReport:
         from binary_checks.probes.ask_module.reader import demand_module

@@ -15,13 +15,10 @@ from packaging.utils import (
 )
 from packaging.version import Version
 
-from binary_checks.errors import GatherError, PackageError, Unavailable
+from binary_checks.errors import GatherError, Unavailable
 from binary_checks.loaders.required_packages import find_required, fits
-from binary_checks.model import Distribution, Interpreter, Package, TargetSystem, Wheel
-from binary_checks.model.protocols import ObjectReader
+from binary_checks.model import Interpreter, Package, TargetSystem, Wheel
 from binary_checks.model.requires_dist import demand_names, read_requirement
-from binary_checks.packages import installed
-from binary_checks.packages.installed import Installation
 from binary_checks.places.downloads import download
 from binary_checks.places.foreign_tags import ForeignPython, describe_python
 
@@ -55,11 +52,10 @@ def fetch_required(
 
 
 def find_around(
-    package: Distribution,
-    installation: Installation,
+    package: Package,
+    read_neighbour: Callable[[str], Package | None],
     target: TargetSystem,
     given: Iterable[Package],
-    reader: ObjectReader,
 ) -> tuple[Package, ...]:
     """Read what an installed package requires, directly or not, and what lies in its own folder.
 
@@ -70,20 +66,11 @@ def find_around(
     found: dict[str, Package | None] = {}
     while True:
         there = {name: item for name, item in found.items() if item is not None}
-        wanted = find_required(package.requires_dist, {**there, **known}, target)
+        wanted = find_required(package.claims.requirements, {**there, **known}, target)
         lacking = sorted(wanted.keys() - known.keys() - found.keys())
         if not lacking:
             return tuple(there.values())
-        found.update((name, _open_beside(name, installation, reader)) for name in lacking)
-
-
-def _open_beside(name: str, installation: Installation, reader: ObjectReader) -> Package | None:
-    folder = installation.dist_info.parent
-    try:
-        found = installed.find_installation(name, (folder,), installation.prefix)
-        return found and installed.open_beside(found, reader)
-    except PackageError:
-        return None
+        found.update((name, read_neighbour(name)) for name in lacking)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -156,3 +156,9 @@ class InstalledPackage(Distribution):
     def file_name(self) -> str:
         """How problems name it, as there is no package file."""
         return f"installed:{self.name}"
+
+    @property
+    def wheel_names(self) -> tuple[str, ...]:
+        """The wheel that it was installed from, with each of the tags that WHEEL has."""
+        stem = self.dist_info.removesuffix(".dist-info")
+        return tuple(f"{stem}-{tag}.whl" for tag in self.tags)

@@ -1,12 +1,18 @@
-"""What trees and object readers agree on, so that neither knows the other."""
+"""What sources, trees, kinds and object readers agree on, so that none knows another."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from binary_checks.model.objects import Format, MalformedObject, ObjectFile, UnreadObject
+from binary_checks.model.packages import Member, Package
+
+ReadObject: TypeAlias = ObjectFile | MalformedObject | UnreadObject
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with the bytes read so far and the bytes there are."""
 
 _ScannerT = TypeVar("_ScannerT")
 
@@ -71,3 +77,171 @@ class ObjectReader(Protocol):
         self, path: str, source: ByteSource, observations: Observations = NOTHING_SEEN
     ) -> tuple[ObjectFile | MalformedObject | UnreadObject, ...]:
         """Every object in the file, each slice of a fat one; never raises for its bytes."""
+
+
+class TreeEntry(Protocol):
+    """A member as its tree lists it, before it is read."""
+
+    @property
+    def name(self) -> str:
+        """How whoever lists it spells it; two members may share a name."""
+
+    @property
+    def stored(self) -> str:
+        """Where the tree holds it: its name, but where a list of a folder leads out of that."""
+
+    @property
+    def size(self) -> int:
+        """The bytes that it is said to have."""
+
+    @property
+    def compressed_size(self) -> int:
+        """The bytes that it takes in the package file."""
+
+    @property
+    def mode(self) -> int:
+        """Its ``st_mode``."""
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What is wrong with it by the list alone."""
+
+
+class Sought(NamedTuple):
+    """What to search for in which members: to be read again they need not all be kept."""
+
+    names: frozenset[str]  # in the tree
+    search: Callable[[], Callable[[bytes], bool]]
+    """Makes a function that takes a member piece by piece and says whether it was found yet."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """What a kind of package wants of the members of a tree."""
+
+    place: Callable[[str], str] = str  # name in the tree -> path of the member and its objects
+    kept: Mapping[str, int] = field(default_factory=dict)  # wanted contents: name -> most bytes
+    sought: Sought | None = None
+    only: Sequence[TreeEntry] | None = None  # the members to visit; None: all
+    hashed: bool = True  # False: their hashes are known from elsewhere, and may stay empty
+
+
+class Visited(NamedTuple):
+    """A member, the objects in it, and its content where that was wanted."""
+
+    member: Member
+    objects: tuple[ReadObject, ...] = ()
+    content: bytes | None = None
+    mentions: bool = False  # it has what was sought in it
+
+
+class Tree(Protocol):
+    """What holds the members of one package; whoever opened it closes it.
+
+    Raises PackageError, one line that begins with the label, where it cannot be followed as a
+    whole; what is wrong with one member becomes a fault of that.
+    """
+
+    @property
+    def path(self) -> Path:
+        """The file, or the folder, that holds them."""
+
+    @property
+    def label(self) -> str:
+        """How messages name it."""
+
+    @property
+    def size(self) -> int:
+        """The bytes of the package file."""
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What is wrong with the whole: bytes that follow its end, ..."""
+
+    def entries(self) -> Sequence[TreeEntry]:
+        """Every member, in the order of the tree."""
+
+    def find(self, name: str) -> TreeEntry | None:
+        """The last member of that name; a folder has any, maybe one with faults."""
+
+    def heads(self, entries: Iterable[TreeEntry]) -> Iterator[bytes]:
+        """The first 64 bytes of each of those members, none of one that cannot be read."""
+
+    def visit(
+        self, reader: ObjectReader, wanted: Wanted, progress: Progress | None = None
+    ) -> list[Visited]:
+        """Read every member once, in bounded memory: verified, hashed, and as an object.
+
+        They come in the order of the entries. The reader is called from several threads,
+        ``progress`` in the calling one.
+        """
+
+    def pieces(self, entry: TreeEntry) -> Iterator[bytes]:
+        """The content of one member alone. Raises BrokenDataError or PackageError."""
+
+    def close(self) -> None:
+        """Let go of the file."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Preview:
+    """What collection needs to know of a package."""
+
+    kind: type[Package]
+    formats: frozenset[Format] = frozenset()
+
+
+class PackageKind(Protocol):
+    """One kind of package: what a tree must have to be one, and how it is read."""
+
+    def recognises(self, label: str, look: Callable[[], Tree]) -> bool:
+        """Whether it is one: by the label if that says so, else by a look into the tree.
+
+        A look opens the file: only at what may be a package by its name.
+        """
+
+    def preview(self, tree: Tree, reader: ObjectReader) -> Preview:
+        """Look at the list of members and their first bytes: quick, and no verdict.
+
+        Raises PackageError where ``read`` could not begin either.
+        """
+
+    def read(self, tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> Package:
+        """Read every member once. Raises PackageError where it cannot be read as a whole."""
+
+
+Neighbours: TypeAlias = Callable[[str], Package | None]
+"""Reads what is installed beside a package, by its name; None where there is none."""
+
+
+class Source(Protocol):
+    """Where one package that the user named comes from."""
+
+    @property
+    def path(self) -> Path:
+        """The file; of what has none, its label in the current folder."""
+
+    @property
+    def label(self) -> str:
+        """How messages name it."""
+
+    def identity(self) -> str:
+        """By what it is known: ``sha256 …`` of the file or ``record_sha256 …``.
+
+        Raises PackageError or GatherError where it cannot be read.
+        """
+
+    def open(self) -> Tree:
+        """Open what holds its members. Raises PackageError."""
+
+    def preview(self, reader: ObjectReader) -> Preview:
+        """Say its kind and the formats of its objects. Raises PackageError."""
+
+    def read(self, reader: ObjectReader, progress: Progress | None = None) -> Package:
+        """Read every member once. Raises PackageError."""
+
+    def restate(self, package: Package) -> Package:
+        """The package with facts that were stated of it before; only the others are read."""
+
+    def neighbours(self, reader: ObjectReader) -> Neighbours | None:
+        """How to find what is installed beside it; None where nothing is."""

@@ -1,44 +1,39 @@
-"""Archive in, Package out: one module a kind, each with the same three functions."""
+"""What a tree holds: one module a kind of package, each with the same three functions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack, closing
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 from binary_checks.errors import PackageError
-from binary_checks.model.packages import Package, Wheel
-from binary_checks.model.protocols import ObjectReader
-from binary_checks.packages import wheel
-from binary_checks.trees.zip.members import Progress
-from binary_checks.trees.zip.preview import Preview
+from binary_checks.model.packages import Package
+from binary_checks.model.protocols import ObjectReader, PackageKind, Preview, Progress, Tree
+from binary_checks.packages import installed, wheel
+from binary_checks.trees import open_tree
 
-__all__ = ["Preview", "Progress", "open_package", "package_kind", "preview", "recognises"]
+__all__ = ["KINDS", "Preview", "Progress", "kind_of", "open_package", "preview", "recognises"]
 
-
-class _Kind(NamedTuple):
-    makes: type[Package]
-    recognises: Callable[[Path], bool]
-    preview: Callable[[Path, ObjectReader], Preview]
-    open_package: Callable[[Path, ObjectReader, Progress | None], Package]
-
-
-_KINDS = (_Kind(Wheel, wheel.recognises, wheel.preview, wheel.open_package),)
-
-
-def _find_kind(path: Path) -> _Kind | None:
-    return next((kind for kind in _KINDS if kind.recognises(path)), None)
+KINDS: tuple[PackageKind, ...] = (wheel, installed)
 
 
 def recognises(path: Path) -> bool:
-    """Whether the path is named like a package of a kind that is known here."""
-    return _find_kind(path) is not None
+    """Whether a file is a package of a kind that is known here, by its name if that says so."""
+    with ExitStack() as stack:
+
+        @cache
+        def look() -> Tree:
+            return stack.enter_context(closing(open_tree(path)))
+
+        return _find_kind(path.name, look) is not None
 
 
-def package_kind(path: Path) -> type[Package] | None:
-    """Say which class ``open_package`` would return, None for a path that is not recognised."""
-    kind = _find_kind(path)
-    return None if kind is None else kind.makes
+def kind_of(tree: Tree) -> PackageKind:
+    """Say what it holds. Raises PackageError for nothing that is known here."""
+    if (kind := _find_kind(tree.label, lambda: tree)) is None:
+        raise PackageError(f"{tree.label}: not a kind of package that is known here")
+    return kind
 
 
 def preview(path: Path, reader: ObjectReader) -> Preview:
@@ -46,7 +41,8 @@ def preview(path: Path, reader: ObjectReader) -> Preview:
 
     Raises PackageError where ``open_package`` could not begin either.
     """
-    return _demand_kind(path).preview(path, reader)
+    with closing(open_tree(path)) as tree:
+        return kind_of(tree).preview(tree, reader)
 
 
 def open_package(path: Path, reader: ObjectReader, progress: Progress | None = None) -> Package:
@@ -56,10 +52,17 @@ def open_package(path: Path, reader: ObjectReader, progress: Progress | None = N
     The reader is called from several threads. Raises PackageError, one line that names the file,
     where the package cannot be read as a whole; what is wrong with a part of it becomes a fact.
     """
-    return _demand_kind(path).open_package(path, reader, progress)
+    with closing(open_tree(path)) as tree:
+        return kind_of(tree).read(tree, reader, progress)
 
 
-def _demand_kind(path: Path) -> _Kind:
-    if (kind := _find_kind(path)) is None:
-        raise PackageError(f"{path.name}: not a kind of package that is known here")
-    return kind
+def _find_kind(label: str, look: Callable[[], Tree]) -> PackageKind | None:
+    return next((kind for kind in KINDS if _is_one(kind, label, look)), None)
+
+
+def _is_one(kind: PackageKind, label: str, look: Callable[[], Tree]) -> bool:
+    """A file that cannot be opened for a look is none by its content."""
+    try:
+        return kind.recognises(label, look)
+    except PackageError:
+        return False

@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from email.parser import HeaderParser
+from typing import NamedTuple
 
 from binary_checks.model.packages import RecordRow
-from binary_checks.trees.zip.directory import MAXIMUM_ENTRIES
+from binary_checks.trees.members import MAXIMUM_ENTRIES
 
 Headers = tuple[tuple[str, str], ...]
 Faults = tuple[str, ...]
@@ -17,6 +18,27 @@ Faults = tuple[str, ...]
 _MIB = 1 << 20
 LONGEST = {"METADATA": 4 * _MIB, "WHEEL": _MIB, "RECORD": 32 * _MIB, "entry_points.txt": _MIB}
 """The most bytes of each that are read: parsed, a header of five bytes takes two hundred."""
+
+
+class Texts(NamedTuple):
+    """What the texts say that tell of a distribution, and what is wrong with each."""
+
+    metadata: Headers
+    wheel: Headers
+    record: tuple[RecordRow, ...] | None
+    record_faults: Faults
+    entry_points: tuple[tuple[str, str, str], ...]
+    faults: Mapping[str, Faults]  # of the others, by the name of the file
+
+
+def read_texts(contents: Mapping[str, bytes | None]) -> Texts:
+    """Read those of them that there are, by their names in the folder."""
+    metadata, metadata_faults = read_headers(contents.get("METADATA") or b"")
+    wheel, wheel_faults = read_headers(contents.get("WHEEL") or b"")
+    record, record_faults = read_record(contents.get("RECORD"))
+    points, point_faults = read_entry_points(contents.get("entry_points.txt") or b"")
+    faults = {"METADATA": metadata_faults, "WHEEL": wheel_faults, "entry_points.txt": point_faults}
+    return Texts(metadata, wheel, record, record_faults, points, faults)
 
 
 def _decode(content: bytes) -> tuple[str, Faults]:

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from binary_checks import objects
 from binary_checks.declaring import Check
 from binary_checks.errors import (
     CheckError,
@@ -49,7 +50,7 @@ class PackageFile(pytest.File):
     def collect(self) -> Iterator[pytest.Item]:
         """One item a check, or the single item ``unreadable-package``."""
         try:
-            preview = self.examination.source.preview()
+            preview = self.examination.source.preview(objects)
         except PackageError as error:
             reason = _say_once(self.path.name, error)
             yield UnreadablePackage.from_parent(self, name=UNREADABLE, reason=reason)

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from binary_checks.gather.facts import Progress
 from binary_checks.lines import one_line
+from binary_checks.model.protocols import Progress
 
 PATIENCE = 1.0  # seconds of silence before the first line
 

@@ -117,7 +117,7 @@ def _identify_anew(item: PackageItem) -> PackageIdentity | None:
 def _hash(item: PackageItem) -> dict[str, str]:
     """``sha256`` of the file, or ``record_sha256`` of an installed package, as reports name it."""
     try:
-        name, _, digest = item.package.examination.source.identify().partition(" ")
+        name, _, digest = item.package.examination.source.identity().partition(" ")
     except BinaryChecksError:  # it cannot be read, and the checks say so
         return {}
     return {name: digest}

@@ -19,15 +19,15 @@ from binary_checks.errors import ProfileError
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.examination import Examination
 from binary_checks.gather.facts import Facts, Settings
-from binary_checks.gather.subject import Subject
 from binary_checks.lines import one_line
 from binary_checks.model import PackageIdentity, Run, SecondOpinion
+from binary_checks.model.protocols import Source
 from binary_checks.plugin.failures import misused
 from binary_checks.plugin.kept_facts import KeptFacts
 from binary_checks.plugin.options import DEAF_INI
 from binary_checks.plugin.progress import progress_line
 from binary_checks.plugin.sandboxing import choose_sandbox
-from binary_checks.plugin.subjects import Named, find_subjects, read_arguments
+from binary_checks.plugin.subjects import Named, find_sources, read_arguments
 from binary_checks.profile.found import leave_out_code
 from binary_checks.profile.reading import Profile, find_profile, load_profile, validate
 from binary_checks.reports.ledger import Ledger
@@ -94,11 +94,11 @@ def open_session(config: pytest.Config) -> Session:
     )
     shelf = _stock_shelf(config, profile.limit_factor)
 
-    def gather(subject: Subject) -> Facts:
-        return Facts(subject, settings, shelf, progress_line(config, subject.path.name))
+    def gather(source: Source) -> Facts:
+        return Facts(source, settings, shelf, progress_line(config, source.label))
 
-    subjects = find_subjects(config, named, python, sandbox)
-    examinations = tuple(_examine(subjects, named, checks, gather))
+    sources = find_sources(config, named, python, sandbox)
+    examinations = tuple(_examine(sources, named, checks, gather))
     return Session(
         examinations={_count_from_root(config, each.node): each for each in examinations},
         others=named.others,
@@ -113,22 +113,22 @@ def open_session(config: pytest.Config) -> Session:
 
 
 def _examine(
-    subjects: list[Subject],
+    sources: list[Source],
     named: Named,
     checks: tuple[Check[Any], ...],
-    gather: Callable[[Subject], Facts],
+    gather: Callable[[Source], Facts],
 ) -> Iterator[Examination]:
-    places = {**node_ids(tuple(named.files), named.folder), **{p: p.name for p in named.installed}}
+    places = node_ids(tuple(named.packages), named.folder)
     nodes = show_ids(places)
-    for subject in subjects:
-        asked = named.packages[subject.path]
+    for source in sources:
+        asked = named.packages[source.path]
         yield Examination(
-            node=nodes[subject.path],
-            place=places[subject.path],
-            source=subject,
+            node=nodes[source.path],
+            place=places[source.path],
+            source=source,
             asked=asked,
             checks=tuple(check for check in checks if not asked or check.id in asked),
-            facts=gather(subject),
+            facts=gather(source),
         )
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from packaging.utils import canonicalize_name
 
-from binary_checks import packages
+from binary_checks import packages, sources
 from binary_checks.errors import BinaryChecksError, PackageError, ProfileError
-from binary_checks.gather.subject import Subject, describe
+from binary_checks.model.protocols import Source
 from binary_checks.plugin.failures import misused
 
 if TYPE_CHECKING:
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from binary_checks.places import Sandbox
 
 INSTALLED = "installed:"
-_PATIENCE = 60.0  # seconds in which an interpreter must have started
 
 
 Asked = dict[Path, frozenset[str]]
@@ -33,14 +30,9 @@ class Named:
     """What the user named: packages, and what is left for pytest to collect in its own way."""
 
     folder: Path  # from which relative paths count
-    files: Asked  # absolute paths, links not resolved, as pytest spells them
-    installed: Asked  # "installed:NAME" in the current folder
+    sources: tuple[sources.NamedSource, ...]  # each once, in the order in which they are judged
+    packages: Asked  # by the paths of the sources
     others: tuple[str, ...]
-
-    @property
-    def packages(self) -> Asked:
-        """All packages, in the order in which they are judged."""
-        return {**self.files, **self.installed}
 
 
 def read_arguments(config: pytest.Config) -> Named:
@@ -49,23 +41,22 @@ def read_arguments(config: pytest.Config) -> Named:
     Where nothing but an installed package was named there is nothing else to collect.
     """
     folder = config.invocation_params.dir
-    installed: Asked = {}
-    for argument in dict.fromkeys((*_options(config), *filter(_is_installed, config.args))):
-        name, _, check = argument.removeprefix(INSTALLED).partition("::")
-        _ask(installed, folder / f"{INSTALLED}{canonicalize_name(name)}", check)
+    installed = list(dict.fromkeys((*_options(config), *filter(_is_installed, config.args))))
     named = config.args_source is pytest.Config.ArgsSource.ARGS
     left = [each for each in config.args if not _is_installed(each)] if named else config.args
-    files: Asked = {}
+    found: dict[Path, sources.NamedSource] = {}
+    asked: Asked = {}
     others = []
-    for argument in left if named or not installed else ():
-        _demand_nameable(folder, argument)
+    for argument in (*(left if named or not installed else ()), *installed):
         name, _, check = argument.partition("::")
-        if packages.recognises(Path(name)):
-            _ask(files, Path(os.path.normpath(folder / name)), check)
-        else:
+        source = sources.parse(name, folder)
+        _demand_nameable(folder, argument, source)
+        if source is None:
             others.append(argument)
-    _demand_files(files)
-    return Named(folder=folder, files=files, installed=installed, others=tuple(others))
+        else:
+            found[source.path] = source
+            _ask(asked, source.path, check)
+    return Named(folder=folder, sources=tuple(found.values()), packages=asked, others=tuple(others))
 
 
 def _options(config: pytest.Config) -> Iterable[str]:
@@ -82,20 +73,12 @@ def _ask(found: Asked, package: Path, check: str) -> None:
     found[package] = known | {check} if check and known else frozenset()
 
 
-def _demand_files(paths: Iterable[Path]) -> None:
-    for path in paths:
-        if not path.is_file():
-            found = "a folder" if path.is_dir() else "no regular file"
-            found = found if path.exists() else "no such file"
-            raise misused(f"{path.name}: {found}")
-
-
-def _demand_nameable(folder: Path, argument: str) -> None:
+def _demand_nameable(folder: Path, argument: str, source: sources.NamedSource | None) -> None:
     """Refuse a package whose file's name pytest takes for something else, or cannot pass on."""
     name = argument.split("::", 1)[0]
     if "::" in argument and packages.recognises(Path(argument)) and (folder / argument).exists():
         raise misused(f"{argument}: pytest takes '::' in a file's name for a test: rename it")
-    if packages.recognises(Path(name)):
+    if source is not None and not _is_installed(argument):
         if "[" in name:
             raise misused(f"{name}: pytest takes '[' in a file's name for a parameter: rename it")
         if not _is_text(name):
@@ -110,64 +93,35 @@ def _is_text(name: str) -> bool:
     return "\0" not in name
 
 
-def find_subjects(
+def find_sources(
     config: pytest.Config, named: Named, python: Path, sandbox: Sandbox | None
-) -> list[Subject]:
+) -> list[Source]:
     """Every package named, with the facts that were given of it.
 
-    Raises pytest.UsageError, one line, for a name that is not installed and facts of nothing here.
+    Raises pytest.UsageError, one line, for what is not there and for facts of nothing here.
     """
-    folder = config.invocation_params.dir
-    subjects = [Subject(path=path) for path in named.files]
+    static = config.option.binary_static
+    surroundings = sources.Surroundings(python=python, sandbox=sandbox, static=static)
     try:
-        static = config.option.binary_static
-        subjects += _find_installed(tuple(named.installed), python, sandbox, static=static)
+        found = [each.resolve(surroundings) for each in named.sources]
         for name in dict.fromkeys(config.option.binary_facts):
             from binary_checks.documents.facts_reader import restore
 
-            subjects = _spread(restore(folder / name), subjects)
+            found = _spread(restore(named.folder / name), found)
     except (ProfileError, PackageError) as error:
         raise misused(str(error)) from None
     except BinaryChecksError as error:
         raise misused(f"--binary-python: {error}") from None
-    return subjects
+    return found
 
 
-def _find_installed(
-    named: tuple[Path, ...], python: Path, sandbox: Sandbox | None, *, static: bool
-) -> Iterable[Subject]:
-    """Find each by reading alone; where that is not enough, unless static, as an import would."""
-    if not named:
-        return
-    from binary_checks import places
-    from binary_checks.packages.installed import find_installation
-
-    read = places.list_folders(python, timeout=_PATIENCE, site=False)
-    for path in named:
-        name = path.name.removeprefix(INSTALLED)
-        found = find_installation(name, read.search, read.prefix)
-        if found is None and read.unread and not static:
-            run = places.list_folders(python, timeout=_PATIENCE, sandbox=sandbox)
-            found = find_installation(name, run.search, run.prefix)
-        if found is None:
-            lost = _say_what_is_lost(read.unread) if static else ""
-            raise ProfileError(f"--binary-installed {name}: not installed for {python}{lost}")
-        yield Subject(path=path, installation=found)
-
-
-def _say_what_is_lost(unread: tuple[str, ...]) -> str:
-    """That code in .pth files may say more, as editable installs and coverage put it there."""
-    if not unread:
-        return ""
-    few = ", ".join(unread[:3]) + ", …" * (len(unread) > 3)
-    return f", unless code of {few} adds its folder, which static mode does not run"
-
-
-def _spread(statement: Statement, subjects: list[Subject]) -> list[Subject]:
+def _spread(statement: Statement, found: list[Source]) -> list[Source]:
     """Give the facts to the package that they are about."""
-    trusting = [subject.trust(statement) for subject in subjects]
+    from binary_checks.sources.stated import describe, trust
+
+    trusting = [trust(source, statement) for source in found]
     if not any(trusting):
-        known = ", ".join(f"{each.path.name} ({each.identify()})" for each in subjects)
+        known = ", ".join(f"{each.label} ({each.identity()})" for each in found)
         about = f"{statement.package.path.name} ({', '.join(describe(statement))})"
         raise ProfileError(f"--binary-facts: {about}: not about {known or 'any package named'}")
-    return [new or old for new, old in zip(trusting, subjects, strict=True)]
+    return [new or old for new, old in zip(trusting, found, strict=True)]

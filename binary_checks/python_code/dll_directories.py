@@ -7,10 +7,10 @@ import ntpath
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from binary_checks.errors import BrokenDataError
+from binary_checks.errors import BrokenDataError, PackageError
 from binary_checks.python_code.bound_names import BoundNames
 from binary_checks.python_code.folding import Folder
-from binary_checks.python_code.mentions import DllLoading, Source
+from binary_checks.python_code.mentions import DllLoading, SourceFile
 from binary_checks.python_code.parsing import LeftAloneError, ParsingBudget, parse
 from binary_checks.python_code.possible_texts import SOMETHING, UNKNOWN, Texts
 from binary_checks.python_code.windows_paths import Places, relative
@@ -31,7 +31,7 @@ class _Found(NamedTuple):
     opened: Texts
 
 
-def find_loading(sources: Iterable[Source], paths: Iterable[str]) -> DllLoading:
+def find_loading(sources: Iterable[SourceFile], paths: Iterable[str]) -> DllLoading:
     """Read each source, those of the outermost packages first, as long as the budget lasts.
 
     ``paths`` are those of all files of the package.
@@ -54,7 +54,7 @@ def find_loading(sources: Iterable[Source], paths: Iterable[str]) -> DllLoading:
     return DllLoading(tuple(sorted(directories)), tuple(sorted(deciding)), tuple(sorted(preloaded)))
 
 
-def _follow(source: Source, places: Places, budget: ParsingBudget) -> _Found | None:
+def _follow(source: SourceFile, places: Places, budget: ParsingBudget) -> _Found | None:
     """What a file adds and opens; None where it is left alone."""
     try:
         budget.pay(source.size)
@@ -66,12 +66,12 @@ def _follow(source: Source, places: Places, budget: ParsingBudget) -> _Found | N
                 opened |= {text for text in texts if UNKNOWN not in text}
             else:
                 (added if name in _ADDS else opened).update(texts)
-    except (LeftAloneError, BrokenDataError, OSError):
+    except (LeftAloneError, BrokenDataError, PackageError):
         return None
     return _Found(frozenset(added), frozenset(opened))
 
 
-def _read(source: Source) -> bytes:
+def _read(source: SourceFile) -> bytes:
     content = source.read()
     if not source.path.endswith(".pth"):
         return content

@@ -54,7 +54,7 @@ LOADING = Mention(
 )
 
 
-class Source(NamedTuple):
+class SourceFile(NamedTuple):
     """A Python file, read when it is its turn."""
 
     path: str  # installed

@@ -1,1 +1,47 @@
-"""What holds the members of a package: one pass over them, each verified, in bounded memory."""
+"""What holds the members of a package: one pass over them, each verified, in bounded memory.
+
+A module a form: ``recognises(path, head)`` and ``open_tree(path)``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from binary_checks.errors import PackageError
+from binary_checks.model.protocols import Tree
+from binary_checks.trees import folder
+from binary_checks.trees.file_bytes import open_bytes
+from binary_checks.trees.zip import tree as zip_tree
+
+_HEAD = 512  # bytes, with which a tar archive begins
+
+
+class _Form(Protocol):
+    """What the module of one form does."""
+
+    def recognises(self, path: Path, head: bytes) -> bool: ...
+    def open_tree(self, path: Path) -> Tree: ...
+
+
+TREES: tuple[_Form, ...] = (zip_tree, folder)
+
+
+def open_tree(path: Path) -> Tree:
+    """Open what holds the members of a package; whoever asked closes it.
+
+    Raises PackageError where it cannot be opened, or has no form that is known here.
+    """
+    try:
+        head = b"" if path.is_dir() else _read_head(path)
+    except OSError as error:  # of a name that is too long, ...
+        raise PackageError(f"{path.name}: cannot be opened: {error.strerror}") from None
+    for form in TREES:
+        if form.recognises(path, head):
+            return form.open_tree(path)
+    raise PackageError(f"{path.name}: neither a folder nor an archive of a form that is known here")
+
+
+def _read_head(path: Path) -> bytes:
+    with open_bytes(path) as file:
+        return file.read(0, _HEAD)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from binary_checks.errors import BrokenDataError
-from binary_checks.trees.zip.directory import MAXIMUM_ENTRIES, MAXIMUM_SIZE
+from binary_checks.trees.members import MAXIMUM_ENTRIES, MAXIMUM_SIZE
 
 _BLOCK: Final = 512  # bytes, of headers and of what members are filled up to
 _EMPTY = bytes(_BLOCK)

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import PackageError
-from binary_checks.gather.subject import Subject
+from binary_checks.sources.file import FileSource
 from fixtures.build_wheel import build_wheel
 from fixtures.fuzz import target_elf, target_macho, target_pe
-from fixtures.fuzz.judging import WheelJudge, judge_subject
+from fixtures.fuzz.judging import WheelJudge, judge_source
 from fixtures.fuzz.mutation import make_mutant
 from fixtures.fuzz.seeds import Seed
 from fixtures.samples import read_macho_sample, read_pe_sample, read_sample
@@ -26,7 +26,7 @@ def judge_whole(seed: Seed, content: bytes, folder: Path) -> frozenset[str]:
     members = {"demo/__init__.py": b"", **seed.beside, seed.path: content}
     wheel = build_wheel(folder, tags=(seed.tag,), members=members)
     try:
-        return judge_subject(Subject(path=wheel)).problems
+        return judge_source(FileSource(path=wheel)).problems
     except PackageError as error:
         return frozenset({str(error)})
 

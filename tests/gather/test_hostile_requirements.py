@@ -15,9 +15,9 @@ from binary_checks.errors import GatherError, Unavailable
 from binary_checks.gather import required
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.facts import Facts, Settings
-from binary_checks.gather.subject import Subject
 from binary_checks.model import Linkage
 from binary_checks.places.pip_command import PIP
+from binary_checks.sources.file import FileSource
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel
 from fixtures.package_index import PackageIndex, pack_source, serve_index, write_source
@@ -50,7 +50,7 @@ def simulate(tmp_path: Path, *requires: str) -> Linkage:
     """Judge the linkage of a wheel that requires this."""
     wheel = build_wheel(tmp_path / "dist", members={EXTENSION: NEEDY}, requires=requires)
     shelf = Shelf((), fetches=True, folder=tmp_path / "kept")
-    return Facts(Subject(path=wheel), Settings(python=Path("python")), shelf).get(Linkage)
+    return Facts(FileSource(path=wheel), Settings(python=Path("python")), shelf).get(Linkage)
 
 
 def refusal(tmp_path: Path, *requires: str) -> str:
@@ -139,7 +139,7 @@ def test_one_whose_wheel_is_given_is_not_refused(index: PackageIndex, tmp_path: 
     given = build_wheel(tmp_path / "given", name="evil", tags=PURE)
     wheel = build_wheel(tmp_path, members={EXTENSION: NEEDY}, requires=("evil @ https://x/y.zip",))
     shelf = Shelf([given], fetches=True, folder=tmp_path / "kept")
-    linkage = Facts(Subject(path=wheel), Settings(python=Path("python")), shelf).get(Linkage)
+    linkage = Facts(FileSource(path=wheel), Settings(python=Path("python")), shelf).get(Linkage)
     assert linkage.requirements_given
 
 

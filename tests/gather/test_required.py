@@ -12,8 +12,8 @@ from binary_checks import objects, packages
 from binary_checks.errors import GatherError
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.facts import Facts, Settings
-from binary_checks.gather.subject import Subject
 from binary_checks.model import Linkage, Package
+from binary_checks.sources.file import FileSource
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel
 
@@ -48,7 +48,7 @@ def runtime(folder: Path, version: str = "1.0", tags: tuple[str, ...] = LINUX) -
 
 
 def simulate(wheel: Path, shelf: Shelf) -> Linkage:
-    return Facts(Subject(path=wheel), Settings(python=Path("python")), shelf).get(Linkage)
+    return Facts(FileSource(path=wheel), Settings(python=Path("python")), shelf).get(Linkage)
 
 
 def found(linkage: Linkage) -> dict[str, str | None]:

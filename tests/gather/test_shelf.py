@@ -6,8 +6,8 @@ from pathlib import Path
 
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.facts import Facts, Settings
-from binary_checks.gather.subject import Subject
 from binary_checks.model import InstallReport
+from binary_checks.sources.file import FileSource
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, PYTHON
 
@@ -17,7 +17,7 @@ def test_a_folder_may_hold_what_the_interpreter_does_not_take(tmp_path: Path) ->
     build_wheel(tmp_path, name="wanted", tags=PURE)
     judged = build_wheel(tmp_path, tags=PURE, requires=("wanted",), members={"demo.py": ""})
     shelf = Shelf((tmp_path,))
-    facts = Facts(Subject(path=judged), Settings(python=PYTHON), shelf)
+    facts = Facts(FileSource(path=judged), Settings(python=PYTHON), shelf)
     assert facts.get(InstallReport).error == ""
     assert [package.path.name.partition("-")[0] for package in shelf.others(judged)] == [
         "other",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from binary_checks.documents.facts_writer import record_sha256
 from binary_checks.errors import PackageError
 from binary_checks.model import Format, InstalledPackage, Wheel
 from binary_checks.packages import installed, open_package
-from binary_checks.packages.installed import Installation, find_installation, read_record_sha256
+from binary_checks.sources.installed import Installation, find_installation
 from fixtures.build_wheel import OMIT, build_wheel
 from fixtures.installation import install_by_hand
 from fixtures.samples import HEALTHY_WHEEL, read_pe_sample
@@ -33,7 +34,14 @@ def installation(wheel: Wheel, tmp_path: Path) -> Installation:
 
 
 def read(installation: Installation) -> InstalledPackage:
-    return installed.open_package(installation, objects)
+    package = installation.read(objects)
+    assert isinstance(package, InstalledPackage)
+    return package
+
+
+def survey(installation: Installation) -> InstalledPackage:
+    with closing(installation.open()) as tree:
+        return installed.survey(tree)
 
 
 def faults(package: InstalledPackage) -> dict[str, tuple[str, ...]]:
@@ -57,24 +65,24 @@ def test_it_is_named_after_its_project(installation: Installation) -> None:
 
 def test_its_record_has_the_wheels_hash(wheel: Wheel, installation: Installation) -> None:
     assert (
-        read_record_sha256(installation)
+        installation.identity().removeprefix("record_sha256 ")
         == record_sha256(wheel)
         == record_sha256(replace(wheel, record=read(installation).record))
     )
 
 
 def test_a_first_look_says_which_formats_occur(installation: Installation) -> None:
-    assert installed.preview(installation, objects).formats == {Format.ELF}
-    assert installed.preview(installation, objects).kind is InstalledPackage
+    assert installation.preview(objects).formats == {Format.ELF}
+    assert installation.preview(objects).kind is InstalledPackage
 
 
 def test_a_survey_reads_no_object_and_misses_no_file(installation: Installation) -> None:
-    package = installed.survey(installation)
+    package = survey(installation)
     assert package.objects == ()
     assert package.members == read(installation).members
 
 
-@pytest.mark.parametrize("look", [read, installed.survey])
+@pytest.mark.parametrize("look", [read, survey])
 def test_a_file_that_is_gone_or_of_another_size_is_a_fault(
     installation: Installation, look: type[InstalledPackage]
 ) -> None:
@@ -125,7 +133,7 @@ def test_without_a_record_nobody_knows_its_files(tmp_path: Path) -> None:
 def test_an_editable_install_is_refused(installation: Installation) -> None:
     text = '{"url": "file:///src", "dir_info": {"editable": true}}'
     (installation.dist_info / "direct_url.json").write_text(text)
-    for look in (read, installed.survey, read_record_sha256):
+    for look in (read, survey, Installation.identity):
         with pytest.raises(PackageError, match="an editable install"):
             look(installation)
 
@@ -187,4 +195,4 @@ def test_a_row_that_no_file_can_have_is_a_fault(tmp_path: Path, path: str) -> No
     package = read(installation)
     # Before Python 3.11 no row of a CSV file may hold a NUL: then RECORD itself is at fault.
     assert path in faults(package) or ("\0" in path and package.record_faults)
-    assert installed.preview(installation, objects).formats == {Format.ELF}
+    assert installation.preview(objects).formats == {Format.ELF}

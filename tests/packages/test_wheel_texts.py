@@ -8,7 +8,7 @@ import pytest
 
 from binary_checks.errors import PackageError
 from binary_checks.packages.wheel_texts import read_record
-from binary_checks.trees.zip.directory import MAXIMUM_ENTRIES
+from binary_checks.trees.members import MAXIMUM_ENTRIES
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import read_wheel
 

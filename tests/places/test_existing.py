@@ -13,10 +13,10 @@ from binary_checks.checks.expected.own_snippets import snippet_fails
 from binary_checks.documents.facts_writer import record_sha256
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import Ending, InstalledPackage, Note
-from binary_checks.packages import installed
 from binary_checks.places import installers, list_folders, open_existing
 from binary_checks.probes.import_name.reader import import_names
 from binary_checks.probes.run_snippet.reader import run_snippets
+from binary_checks.sources.installed import find_installation
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, open_offline, read_wheel
 
@@ -45,9 +45,9 @@ def python(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
 
 def read(python: Path) -> InstalledPackage:
     folders = list_folders(python, timeout=60)
-    found = installed.find_installation("demo", folders.search, folders.prefix)
+    found = find_installation("demo", folders.search, folders.prefix)
     assert found is not None
-    return installed.open_package(found, objects)
+    return found.read(objects)
 
 
 def test_its_record_is_that_of_its_wheel(python: Path, tmp_path: Path) -> None:

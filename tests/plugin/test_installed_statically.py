@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.packages.installed import find_installation
 from binary_checks.places import list_folders
+from binary_checks.sources.installed import find_installation
 from fixtures.installation import find_site, install_by_hand
 from tests.plugin.conftest import Run, healthy
 

@@ -19,13 +19,12 @@ from binary_checks.declaring import find_checks
 from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.facts import Facts, Settings
-from binary_checks.gather.subject import Subject
 from binary_checks.judging import Verdict, judge, prepare, problem_line
 from binary_checks.model import NotInspected
-from binary_checks.packages.installed import Installation
 from binary_checks.places import running as run
 from binary_checks.places.processes import Ended
 from binary_checks.profile.reading import load_profile, validate
+from binary_checks.sources.installed import Installation
 from fixtures.build_wheel import build_wheel
 from fixtures.gpu.answers import SOUND, StandIn, change
 from fixtures.installation import install_by_hand
@@ -77,9 +76,8 @@ class Stage:
     def __init__(self, profile: str, answers: Mapping[str, Any], where: Installation) -> None:
         self.profile = validate(load_profile(profile), find_checks([]))
         self.stand_in = StandIn(profile, answers)
-        subject = Subject(path=Path(f"installed:{profile}"), installation=where)
         settings = Settings(profile=self.profile, python=Path(sys.executable))
-        self.facts = Facts(subject, settings, Shelf(()))
+        self.facts = Facts(where, settings, Shelf(()))
 
     def judge(self) -> Iterator[Verdict | str]:
         """The verdict of each check, or why there is none."""

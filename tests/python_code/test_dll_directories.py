@@ -7,12 +7,12 @@ from textwrap import dedent
 import pytest
 
 from binary_checks.python_code.dll_directories import find_loading
-from binary_checks.python_code.mentions import DllLoading, Source
+from binary_checks.python_code.mentions import DllLoading, SourceFile
 
 
 def follow(code: str, *, path: str = "demo/__init__.py", files: tuple[str, ...] = ()) -> DllLoading:
     text = dedent(code).encode()
-    return find_loading([Source(path, len(text), lambda: text)], [path, *files])
+    return find_loading([SourceFile(path, len(text), lambda: text)], [path, *files])
 
 
 def directories(code: str, *, files: tuple[str, ...] = ()) -> tuple[str, ...]:

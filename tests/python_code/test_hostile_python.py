@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from binary_checks.python_code import dll_directories
 from binary_checks.python_code.dll_directories import find_loading
-from binary_checks.python_code.mentions import DllLoading, Source
+from binary_checks.python_code.mentions import DllLoading, SourceFile
 
 MB = 1 << 20
 HERE = "demo/__init__.py"
@@ -22,7 +22,7 @@ LEFT_ALONE = DllLoading(loading_code=(HERE,))
 
 
 def follow(code: bytes) -> DllLoading:
-    return find_loading([Source(HERE, len(code), lambda: code)], [HERE, "demo/lib/a.dll"])
+    return find_loading([SourceFile(HERE, len(code), lambda: code)], [HERE, "demo/lib/a.dll"])
 
 
 def adding(argument: str, *before: str) -> bytes:
@@ -158,7 +158,7 @@ def test_what_the_parser_warns_of_is_not_shown() -> None:
 
 
 def test_a_large_file_is_not_even_read() -> None:
-    source = Source(HERE, 50 << 20, lambda: pytest.fail("it is read"))
+    source = SourceFile(HERE, 50 << 20, lambda: pytest.fail("it is read"))
     assert find_loading([source], [HERE]) == LEFT_ALONE
 
 
@@ -166,7 +166,7 @@ def test_many_files_share_one_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dll_directories, "_MOST_COST", 100_000)
     code = adding("__path__[0]", *["x = 'x'"] * 20)
     paths = [f"p{number}/__init__.py" for number in range(5000)]
-    sources = [Source(path, len(code), lambda: code) for path in paths]
+    sources = [SourceFile(path, len(code), lambda: code) for path in paths]
     found = find_loading(sources, paths)
     assert 10 < len(found.dll_directories) < 100
     assert len(found.dll_directories) + len(found.loading_code) == 5000

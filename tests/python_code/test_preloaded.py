@@ -9,7 +9,7 @@ import pytest
 
 from binary_checks.python_code import dll_directories
 from binary_checks.python_code.dll_directories import find_loading
-from binary_checks.python_code.mentions import DllLoading, Source
+from binary_checks.python_code.mentions import DllLoading, SourceFile
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import read_wheel
 
@@ -19,7 +19,7 @@ WINDOWS = ("cp311-cp311-win_amd64",)
 
 def follow(code: str | bytes, *files: str, path: str = "demo/__init__.py") -> DllLoading:
     text = code if isinstance(code, bytes) else dedent(code).encode()
-    return find_loading([Source(path, len(text), lambda: text)], [path, *files])
+    return find_loading([SourceFile(path, len(text), lambda: text)], [path, *files])
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_of_a_pth_file_the_imports_are_run() -> None:
 def test_only_so_many_files_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dll_directories, "_MOST_FILES", 2)
     names = ("a/b/__init__.py", "a/__init__.py", "b/__init__.py")
-    sources = [Source(name, len(ADD), ADD.encode) for name in names]
+    sources = [SourceFile(name, len(ADD), ADD.encode) for name in names]
     assert find_loading(sources, names) == DllLoading(
         dll_directories=("a/lib", "b/lib"), loading_code=("a/b/__init__.py",)
     )

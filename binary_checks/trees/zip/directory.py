@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from binary_checks.errors import PackageError
 from binary_checks.trees.file_bytes import FileBytes
+from binary_checks.trees.members import MAXIMUM_ENTRIES, MAXIMUM_SIZE
 from binary_checks.trees.zip.header_faults import (
     NEWEST_VERSION,
     SPECIAL_FLAGS,
@@ -17,8 +18,6 @@ from binary_checks.trees.zip.header_faults import (
     judge_kind,
 )
 
-MAXIMUM_ENTRIES = 150_000  # ansible has 40,000; where each is wrong, it costs two kilobytes
-MAXIMUM_SIZE = 64 << 30  # bytes, of all members together once inflated
 _MAXIMUM_DIRECTORY = 32 << 20  # bytes; as many entries with names of 120 bytes
 _END = struct.Struct("<4s4H2IH")
 _END64 = struct.Struct("<4sQ2H2I4Q")
@@ -40,6 +39,11 @@ class ZipEntry(NamedTuple):
     mode: int  # st_mode
     offset: int  # of the local header, from the start of the file
     faults: tuple[str, ...] = ()
+
+    @property
+    def stored(self) -> str:
+        """Its name."""
+        return self.name
 
 
 class Archive(NamedTuple):

@@ -7,10 +7,11 @@ import hashlib
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from binary_checks.errors import BrokenDataError
 from binary_checks.trees.file_bytes import FileBytes
+from binary_checks.trees.members import HEAD, Streamed
 from binary_checks.trees.zip.directory import ZipEntry
 from binary_checks.trees.zip.local_header import DEFLATED, GUESS, STORED, find_data, locate
 
@@ -20,8 +21,6 @@ with contextlib.suppress(ImportError):  # the extra "fast", more than twice as q
 
 _PIECE = 256 << 10  # bytes of output at a time: they stay in the processor's cache
 _INPUT = 64 << 10  # bytes of the file at a time
-WHOLE = 512 << 10  # bytes; a member up to this size is inflated in one go
-HEAD = 4096  # bytes that the first piece has at least, if the member has them
 
 
 class _Sums(Protocol):
@@ -29,20 +28,13 @@ class _Sums(Protocol):
     def hexdigest(self) -> str: ...
 
 
-class Inflated(NamedTuple):
-    """What came out of a member."""
-
-    sha256: str = ""  # "" when it could not be read whole
-    faults: tuple[str, ...] = ()
-
-
-def read_small(file: FileBytes, entry: ZipEntry, limit: int = -1) -> tuple[bytes, Inflated]:
+def read_small(file: FileBytes, entry: ZipEntry, limit: int = -1) -> tuple[bytes, Streamed]:
     """Read a member of at most WHOLE bytes, header and data in one go; where it has to end."""
     length = GUESS + len(entry.raw_name) + entry.compressed_size
     ahead = file.read(entry.offset, length)
     start, faults = locate(file, entry, ahead, limit=limit)
     if start is None:
-        return b"", Inflated(faults=(*entry.faults, *faults))
+        return b"", Streamed(faults=(*entry.faults, *faults))
     begin = start - entry.offset
     packed = ahead[begin : begin + entry.compressed_size]
     if len(packed) < entry.compressed_size:
@@ -52,7 +44,7 @@ def read_small(file: FileBytes, entry: ZipEntry, limit: int = -1) -> tuple[bytes
     try:
         pieces.extend(_expand_small(packed, entry))
     except BrokenDataError as error:
-        return b"".join(pieces), Inflated(faults=(*known, str(error)))
+        return b"".join(pieces), Streamed(faults=(*known, str(error)))
     content = pieces[0] if len(pieces) == 1 else b"".join(pieces)
     return content, _conclude(entry, _library.crc32(content), hashlib.sha256(content), known)
 
@@ -69,13 +61,13 @@ def _expand_small(packed: bytes, entry: ZipEntry) -> Iterable[bytes]:
 
 
 def read_stream(
-    file: FileBytes, entry: ZipEntry, consume: Callable[[bytes], None], limit: int = -1
-) -> Inflated:
+    file: FileBytes, entry: ZipEntry, consume: Callable[[bytes], object], limit: int = -1
+) -> Streamed:
     """Inflate a member piece by piece into ``consume``, with its CRC-32 and SHA-256."""
     start, faults = locate(file, entry, limit=limit)
     known = (*entry.faults, *faults)
     if start is None:
-        return Inflated(faults=known)
+        return Streamed(faults=known)
     crc, sums = 0, hashlib.sha256()
     try:
         for piece in _expand(_slice(file, start, entry.compressed_size), entry, _PIECE):
@@ -83,7 +75,7 @@ def read_stream(
             sums.update(piece)
             consume(piece)
     except BrokenDataError as error:
-        return Inflated(faults=(*known, str(error)))
+        return Streamed(faults=(*known, str(error)))
     return _conclude(entry, crc, sums, known)
 
 
@@ -170,8 +162,8 @@ def _inflate(packed: Iterator[bytes], limit: int) -> Iterator[bytes]:
         raise BrokenDataError("its compressed data end too early")
 
 
-def _conclude(entry: ZipEntry, crc: int, sums: _Sums, faults: tuple[str, ...]) -> Inflated:
+def _conclude(entry: ZipEntry, crc: int, sums: _Sums, faults: tuple[str, ...]) -> Streamed:
     if crc != entry.crc:
         wrong = f"its CRC-32 is {crc:08x} and the archive says {entry.crc:08x}"
         faults = (*faults, wrong)
-    return Inflated(sums.hexdigest(), faults)
+    return Streamed(sums.hexdigest(), faults)

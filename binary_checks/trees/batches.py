@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from binary_checks.trees.zip.directory import ZipEntry
+from binary_checks.model.protocols import Progress, TreeEntry, Visited
 
 _SIZE = 8 << 20  # bytes of members that one task of a thread reads
 _THREADS = 4  # more would only wait for the interpreter's lock
@@ -16,7 +16,33 @@ Batch = list[int]
 _Result = TypeVar("_Result")
 
 
-def make_batches(entries: tuple[ZipEntry, ...]) -> Iterator[Batch]:
+def visit_all(
+    entries: Sequence[TreeEntry], visit: Callable[[int], Visited], progress: Progress | None
+) -> list[Visited]:
+    """Visit every entry, by its index, on several threads; the results are in their order.
+
+    ``progress`` is called, in the calling thread, with how many of how many bytes were read.
+    """
+    batches = list(make_batches(entries))
+    total = sum(entry.size for entry in entries)
+    done = [0] * len(batches)  # bytes; each batch counts in its own place
+
+    def work(number: int) -> list[tuple[int, Visited]]:
+        found = []
+        for index in batches[number]:
+            found.append((index, visit(index)))
+            done[number] += entries[index].size
+        return found
+
+    def report() -> None:
+        if progress is not None:
+            progress(sum(done), total)
+
+    visited = dict(pair for batch in run_batches(batches, work, report) for pair in batch)
+    return [visited[index] for index in range(len(entries))]
+
+
+def make_batches(entries: Sequence[TreeEntry]) -> Iterator[Batch]:
     """Put the largest members first, so that none is begun when the others are done."""
     batch: Batch = []
     size = 0

@@ -1,0 +1,118 @@
+"""What wheels and installed packages have in common: members and texts in, a Distribution out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from packaging.tags import Tag
+
+from binary_checks.knowledge.tag_claims import read_claims
+from binary_checks.model.objects import MalformedObject, ObjectFile, UnreadObject
+from binary_checks.model.packages import Distribution
+from binary_checks.model.protocols import (
+    ObjectReader,
+    Progress,
+    ReadObject,
+    Sought,
+    Tree,
+    TreeEntry,
+    Visited,
+    Wanted,
+)
+from binary_checks.packages.wheel_texts import Texts
+from binary_checks.python_code import mentions
+
+DIST_INFO = ".dist-info"
+_WINDOWS = frozenset({"win32", "win_amd64", "win_arm64"})
+
+
+class Reading(NamedTuple):
+    """What one pass over the members found."""
+
+    visited: list[Visited]
+    loading: mentions.DllLoading
+
+
+def read_members(
+    tree: Tree, reader: ObjectReader, wanted: Wanted, tags: Iterable[Tag], progress: Progress | None
+) -> Reading:
+    """Read every member once, and what its code has Windows load."""
+    entries = tree.entries() if wanted.only is None else wanted.only
+    wanted = replace(wanted, sought=_seek_sources(entries, tags))
+    visited = tree.visit(reader, wanted, progress)
+    return Reading(visited, _find_loading(tree, entries, visited))
+
+
+def _seek_sources(entries: Sequence[TreeEntry], tags: Iterable[Tag]) -> Sought | None:
+    """Search only packages for Windows, and without a DLL to open only for directories."""
+    if _WINDOWS.isdisjoint(tag.platform for tag in tags):
+        return None
+    names = [entry.name for entry in entries]
+    bundles = any(name.lower().endswith(".dll") for name in names)
+    mention = mentions.LOADING if bundles else mentions.ADDING
+    return Sought(frozenset(filter(mentions.is_source, names)), mention.search)
+
+
+def _find_loading(
+    tree: Tree, entries: Sequence[TreeEntry], visited: Sequence[Visited]
+) -> mentions.DllLoading:
+    pairs = zip(entries, visited, strict=True)
+    found = [(entry, each.member) for entry, each in pairs if each.mentions]
+    if not found:
+        return mentions.DllLoading()
+    from binary_checks.python_code.dll_directories import find_loading  # on demand
+
+    mentioning = (
+        mentions.SourceFile(member.path, member.size, partial(_read_again, tree, entry))
+        for entry, member in found
+    )
+    return find_loading(mentioning, (each.member.path for each in visited))
+
+
+def _read_again(tree: Tree, entry: TreeEntry) -> bytes:
+    return b"".join(tree.pieces(entry))
+
+
+_Distribution = TypeVar("_Distribution", bound=Distribution)
+
+
+def assemble(
+    kind: type[_Distribution],
+    reading: Reading,
+    texts: Texts,
+    *,
+    version: str,
+    tags: tuple[Tag, ...],
+    **own: Any,
+) -> _Distribution:
+    """Make the distribution of that class; ``own`` are the fields that only the kind knows."""
+    found = [item for each in reading.visited for item in each.objects]
+    return kind(
+        version=version,
+        tags=tags,
+        claims=read_claims(tags, version=version, metadata=texts.metadata),
+        members=tuple(each.member for each in reading.visited),
+        objects=_pick(found, ObjectFile),
+        malformed=_pick(found, MalformedObject),
+        unread=_pick(found, UnreadObject),
+        dll_directories=reading.loading.dll_directories,
+        loading_code=reading.loading.loading_code,
+        preloaded=reading.loading.preloaded,
+        metadata=texts.metadata,
+        wheel=texts.wheel,
+        record=texts.record,
+        record_faults=texts.record_faults,
+        entry_points=texts.entry_points,
+        **own,
+    )
+
+
+_Kind = TypeVar("_Kind", ObjectFile, MalformedObject, UnreadObject)
+
+
+def _pick(found: Iterable[ReadObject], kind: type[_Kind]) -> tuple[_Kind, ...]:
+    picked = (item for item in found if isinstance(item, kind))
+    return tuple(sorted(picked, key=lambda item: item.path))

@@ -1,0 +1,39 @@
+"""Where a package comes from: one module a source, each with ``parse(argument, folder)``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from binary_checks.model.protocols import Source
+from binary_checks.sources import file, installed
+from binary_checks.sources.surroundings import Surroundings
+
+__all__ = ["SOURCES", "NamedSource", "Surroundings", "parse"]
+
+
+class NamedSource(Protocol):
+    """A package that the user named, which may not be there."""
+
+    @property
+    def path(self) -> Path:
+        """The file; of what has none, its label in the current folder."""
+
+    def resolve(self, surroundings: Surroundings) -> Source:
+        """Find it. Raises ProfileError, PackageError or GatherError where that fails."""
+
+
+class _Module(Protocol):
+    def parse(self, argument: str, folder: Path) -> NamedSource | None: ...
+
+
+SOURCES: tuple[_Module, ...] = (installed, file)
+
+
+def parse(argument: str, folder: Path) -> NamedSource | None:
+    """What the user names so in that folder, None where it is no package.
+
+    Nothing runs for that, and a file is opened only where its name alone does not tell.
+    """
+    found = (module.parse(argument, folder) for module in SOURCES)
+    return next((named for named in found if named is not None), None)

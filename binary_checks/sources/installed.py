@@ -1,0 +1,159 @@
+"""A package that is installed for an interpreter, named ``installed:NAME``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+
+from binary_checks.errors import PackageError, ProfileError
+from binary_checks.model.packages import Package
+from binary_checks.model.protocols import Neighbours, ObjectReader, Tree
+from binary_checks.packages import installed
+from binary_checks.packages.distributions import DIST_INFO
+from binary_checks.packages.installed import LABEL
+from binary_checks.sources.opened import OpenedSource
+from binary_checks.sources.surroundings import Surroundings
+from binary_checks.trees.folder import FolderTree
+
+
+def parse(argument: str, folder: Path) -> NamedInstallation | None:
+    """The name of a package behind ``installed:``."""
+    if not argument.startswith(LABEL):
+        return None
+    name = canonicalize_name(argument.removeprefix(LABEL))
+    return NamedInstallation(name=name, folder=folder)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NamedInstallation:
+    """A package that is said to be installed."""
+
+    name: str  # normalised
+    folder: Path  # the current one
+
+    @property
+    def path(self) -> Path:
+        """Its label in the current folder."""
+        return self.folder / f"{LABEL}{self.name}"
+
+    def resolve(self, surroundings: Surroundings) -> Installation:
+        """Find it by reading alone; where that is not enough, unless static, as an import would."""
+        folders = surroundings.folders
+        found = find_installation(self.name, folders.search, folders.prefix)
+        if found is None and (by_code := surroundings.folders_by_code) is not None:
+            found = find_installation(self.name, by_code.search, by_code.prefix)
+        if found is None:
+            lost = _say_what_is_lost(folders.unread) if surroundings.static else ""
+            python = surroundings.python
+            raise ProfileError(f"--binary-installed {self.name}: not installed for {python}{lost}")
+        return replace(found, folder=self.folder)
+
+
+def _say_what_is_lost(unread: tuple[str, ...]) -> str:
+    """That code in .pth files may say more, as editable installs and coverage put it there."""
+    if not unread:
+        return ""
+    few = ", ".join(unread[:3]) + ", …" * (len(unread) > 3)
+    return f", unless code of {few} adds its folder, which static mode does not run"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Installation(OpenedSource):
+    """Where a distribution lies installed."""
+
+    dist_info: Path
+    prefix: Path  # of the environment: what lies outside it is not looked at
+    folder: Path = Path()  # the current one
+
+    @property
+    def name(self) -> str:
+        """The project's name, normalised."""
+        return str(canonicalize_name(self.dist_info.name.partition("-")[0]))
+
+    @property
+    def label(self) -> str:
+        """How messages name it: there is no package file."""
+        return f"{LABEL}{self.name}"
+
+    @property
+    def path(self) -> Path:
+        """Its label in the current folder."""
+        return self.folder / self.label
+
+    def identity(self) -> str:
+        """By what it is known: ``record_sha256 …``. Raises PackageError."""
+        with closing(self.open()) as tree:
+            return f"record_sha256 {installed.hash_rows(tree)}"
+
+    def open(self) -> Tree:
+        """The files in its folder and around it, which RECORD names."""
+        return FolderTree(
+            self.dist_info,
+            root=self.dist_info.parent,
+            within=self.prefix,
+            label=self.label,
+            listed_by="RECORD",
+        )
+
+    def restate(self, package: Package) -> Package:
+        """Look whether its files are there, and take their objects as they are stated."""
+        with closing(self.open()) as tree:
+            return replace(
+                installed.survey(tree),
+                objects=package.objects,
+                malformed=package.malformed,
+                unread=package.unread,
+                dll_directories=package.dll_directories,
+                loading_code=package.loading_code,
+                preloaded=package.preloaded,
+            )
+
+    def neighbours(self, reader: ObjectReader) -> Neighbours:
+        """What lies in its own folder: only there do search paths find it."""
+        return partial(self._read_neighbour, reader)
+
+    def _read_neighbour(self, reader: ObjectReader, name: str) -> Package | None:
+        """One that is not there, or does not say which files are its own, is found missing."""
+        try:
+            found = find_installation(name, (self.dist_info.parent,), self.prefix)
+            if found is None:
+                return None
+            with closing(found.open()) as tree:
+                return installed.read_beside(tree, reader)
+        except PackageError:
+            return None
+
+
+def find_installation(name: str, folders: Iterable[Path], prefix: Path) -> Installation | None:
+    """Find a distribution as the import system would, in the first folder that has it.
+
+    Raises PackageError where what is there has no ``*.dist-info``, or two of them.
+    """
+    wanted = canonicalize_name(name)
+    for folder in folders:
+        # RECORD has no case: a name may be spelled in many ways.
+        near = [path for path in _list(folder) if canonicalize_name(_stem(path)) == wanted]
+        found = sorted(path for path in near if path.name.endswith(DIST_INFO) and path.is_dir())
+        if len(found) > 1:
+            names = ", ".join(path.name for path in found)
+            raise PackageError(f"{wanted}: installed more than once in one folder: {names}")
+        if found:
+            return Installation(dist_info=found[0], prefix=prefix)
+        if near:
+            raise PackageError(f"{wanted}: installed without a RECORD ({near[0].name})")
+    return None
+
+
+def _list(folder: Path) -> Iterator[Path]:
+    suffixes = (DIST_INFO, ".egg-info", ".egg-link", ".egg")
+    if folder.is_dir():
+        yield from (path for path in folder.iterdir() if path.name.endswith(suffixes))
+
+
+def _stem(path: Path) -> str:
+    return path.name.removesuffix(path.suffix).partition("-")[0]

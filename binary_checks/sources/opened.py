@@ -1,0 +1,33 @@
+"""What sources share whose package is read from a tree."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from contextlib import closing
+
+from binary_checks import packages
+from binary_checks.model.packages import Package
+from binary_checks.model.protocols import Neighbours, ObjectReader, Preview, Progress, Tree
+
+
+class OpenedSource(ABC):
+    """A source that opens a tree; what kind of package it holds, the tree tells."""
+
+    @abstractmethod
+    def open(self) -> Tree:
+        """Open what holds the members."""
+
+    def preview(self, reader: ObjectReader) -> Preview:
+        """Say its kind and the formats of its objects. Raises PackageError."""
+        with closing(self.open()) as tree:
+            return packages.kind_of(tree).preview(tree, reader)
+
+    def read(self, reader: ObjectReader, progress: Progress | None = None) -> Package:
+        """Read every member once. Raises PackageError."""
+        with closing(self.open()) as tree:
+            return packages.kind_of(tree).read(tree, reader, progress)
+
+    def neighbours(self, reader: ObjectReader) -> Neighbours | None:
+        """How to find what is installed beside it; None where nothing is."""
+        del reader
+        return None

@@ -1,0 +1,186 @@
+"""Files on disk as a tree: a folder, or what a list names in it and around it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+from binary_checks.errors import PackageError
+from binary_checks.model.protocols import ObjectReader, Progress, TreeEntry, Visited, Wanted
+from binary_checks.trees.batches import visit_all
+from binary_checks.trees.file_bytes import FileBytes, open_bytes
+from binary_checks.trees.members import MAXIMUM_ENTRIES, WHOLE, MemberReader, Streamed
+from binary_checks.trees.retention import check_extent
+
+_HEAD = 64  # bytes
+_BLOCK = 1 << 20
+
+
+class FileEntry(NamedTuple):
+    """A file, or why there is none that can be read."""
+
+    name: str  # relative to the root, as it is listed
+    stored: str  # relative to the root, or else to what the files lie within: it escapes neither
+    path: Path = Path()
+    size: int = 0
+    mode: int = 0o644  # st_mode
+    faults: tuple[str, ...] = ()
+
+    @property
+    def compressed_size(self) -> int:
+        """The same: it lies there as it is."""
+        return self.size
+
+
+def recognises(path: Path, head: bytes) -> bool:
+    """Whether it is a folder."""
+    del head
+    return path.is_dir()
+
+
+def open_tree(path: Path) -> FolderTree:
+    """Take all files of the folder."""
+    return FolderTree(path, root=path, within=path)
+
+
+class FolderTree:
+    """Files whose names count from a root; those that lie outside are refused."""
+
+    def __init__(
+        self, path: Path, *, root: Path, within: Path, label: str = "", listed_by: str = "its list"
+    ) -> None:
+        """Files lie in the root or elsewhere ``within``; ``listed_by`` says who names them."""
+        self.path = path
+        self.label = label or path.name
+        self.faults: tuple[str, ...] = ()
+        self._root = root
+        self._within = within
+        self._listed_by = listed_by
+
+    @property
+    def size(self) -> int:
+        """The bytes of all files."""
+        return sum(entry.size for entry in self.entries())
+
+    def entries(self) -> Sequence[FileEntry]:
+        """Every file in the folder, in the order of their names. Raises PackageError."""
+        names: list[str] = []
+        for folder, _, files in os.walk(self._root):
+            names += (Path(folder, name).relative_to(self._root).as_posix() for name in files)
+            if len(names) > MAXIMUM_ENTRIES:
+                raise PackageError(
+                    f"{self.label}: more than {MAXIMUM_ENTRIES} files in it are not read"
+                )
+        return [self.find(name) for name in sorted(names)]
+
+    def find(self, name: str) -> FileEntry:
+        """That file; its faults say why it cannot be read."""
+        path = None if "\0" in name else self._follow(name)
+        if path is None:
+            outside = "it lies outside the environment and is not looked at"
+            return FileEntry(name, name, faults=(outside,))
+        try:
+            found = path.stat()
+        except OSError as error:
+            gone = f"{self._listed_by} names it, and it is not there: {error.strerror}"
+            return FileEntry(name, name, faults=(gone,))
+        if not stat.S_ISREG(found.st_mode):
+            return FileEntry(
+                name, name, faults=(f"{self._listed_by} names it, and it is no regular file",)
+            )
+        return FileEntry(name, self._name(path), path, found.st_size, found.st_mode)
+
+    def _follow(self, name: str) -> Path | None:
+        path = Path(os.path.normpath(self._root / name))
+        inside = path.is_relative_to(self._root) or path.is_relative_to(self._within)
+        return path if inside else None
+
+    def _name(self, path: Path) -> str:
+        inside = path.is_relative_to(self._root)
+        return path.relative_to(self._root if inside else self._within).as_posix()
+
+    def heads(self, entries: Iterable[TreeEntry]) -> Iterator[bytes]:
+        """The first bytes of those files."""
+        for entry in map(_own, entries):
+            try:
+                with open_bytes(entry.path) as file:
+                    yield file.read(0, _HEAD)
+            except PackageError:
+                yield b""
+
+    def visit(
+        self, reader: ObjectReader, wanted: Wanted, progress: Progress | None = None
+    ) -> list[Visited]:
+        """Read every file once, on several threads."""
+        members = MemberReader(self.label, reader, wanted)
+        entries = list(map(_own, self.entries() if wanted.only is None else wanted.only))
+
+        def visit(index: int) -> Visited:
+            entry = entries[index]
+            if entry.faults:
+                return members.refuse(entry)
+            try:
+                with open_bytes(entry.path) as file:
+                    return _visit(members, entry, file, wanted)
+            except PackageError as error:
+                return members.refuse(entry, str(error))
+
+        return visit_all(entries, visit, progress)
+
+    def pieces(self, entry: TreeEntry) -> Iterator[bytes]:
+        """Read one file again. Raises PackageError."""
+        with open_bytes(_own(entry).path) as file:
+            yield from _read_blocks(file)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _own(entry: TreeEntry) -> FileEntry:
+    """One that such a tree has listed."""
+    assert isinstance(entry, FileEntry)
+    return entry
+
+
+def _visit(members: MemberReader, entry: FileEntry, file: FileBytes, wanted: Wanted) -> Visited:
+    if wanted.hashed and entry.size <= WHOLE:
+        content = file.read(0, entry.size)
+        return members.take_whole(entry, content, Streamed(sha256(content).hexdigest()))
+    return members.take_source(entry, _FileSource(file), partial(_stream, file))
+
+
+def _stream(file: FileBytes, consume: Callable[[bytes], object]) -> Streamed:
+    digest = sha256()
+    for block in _read_blocks(file):
+        digest.update(block)
+        consume(block)
+    return Streamed(digest.hexdigest())
+
+
+def _read_blocks(file: FileBytes) -> Iterator[bytes]:
+    offset = 0
+    while block := file.read(offset, _BLOCK):
+        yield block
+        offset += len(block)
+
+
+class _FileSource:
+    """An open file as readers of objects want it."""
+
+    def __init__(self, file: FileBytes) -> None:
+        self._file = file
+
+    @property
+    def size(self) -> int:
+        """The file's size in bytes."""
+        return self._file.size
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Exactly length bytes from offset; raises MalformedError when the file ends before."""
+        check_extent(offset, length, self.size)
+        return self._file.read(offset, length)

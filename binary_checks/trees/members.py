@@ -1,0 +1,192 @@
+"""One member after the other, as any tree yields them: searched, kept, and read if an object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeAlias
+
+from binary_checks.errors import GatherError
+from binary_checks.model.objects import Format, UnreadObject
+from binary_checks.model.packages import Member
+from binary_checks.model.protocols import (
+    ByteSource,
+    ObjectReader,
+    ReadObject,
+    TreeEntry,
+    Visited,
+    Wanted,
+)
+from binary_checks.trees.retention import MemorySource, StreamedObject
+
+MAXIMUM_ENTRIES = 150_000  # ansible has 40,000; where each is wrong, it costs two kilobytes
+MAXIMUM_SIZE = 64 << 30  # bytes, of all members together once inflated
+WHOLE = 512 << 10  # bytes; a member up to this size is read in one go
+HEAD = 4096  # bytes that the first piece has at least, if the member has them
+SOURCE_CODE = (".py", ".pyi", ".h", ".hpp", ".cuh")
+"""How most names end. In such members nobody looks for objects beforehand: who reads them all tells
+of an object among them, as a fault of the member."""
+_BEGINNING = 64 << 10  # bytes, by which a reader tells what it will ask for; the more, the better
+
+Search: TypeAlias = Callable[[bytes], bool]
+
+
+class Streamed(NamedTuple):
+    """What came of reading the bytes of a member."""
+
+    sha256: str = ""  # "" when it could not be read whole
+    faults: tuple[str, ...] = ()
+
+
+Stream: TypeAlias = Callable[[Callable[[bytes], object]], Streamed]
+"""Passes a member on piece by piece, the first of HEAD bytes or all that there are."""
+
+
+class MemberReader:
+    """Makes of each member what is wanted of it; called from several threads."""
+
+    def __init__(self, label: str, reader: ObjectReader, wanted: Wanted) -> None:
+        self._label = label
+        self._reader = reader
+        self._wanted = wanted
+
+    def refuse(self, entry: TreeEntry, *faults: str) -> Visited:
+        """A member whose bytes are not read."""
+        return self._describe(entry, Streamed(faults=(*entry.faults, *faults)))
+
+    def take_whole(self, entry: TreeEntry, content: bytes, outcome: Streamed) -> Visited:
+        """A small member; of a broken one the content may be its beginning alone."""
+        objects = self._read_small(entry, content, outcome)
+        wanted = content if entry.name in self._wanted.kept and outcome.sha256 else None
+        search = self._make_search(entry)
+        mentions = search is not None and search(content) and bool(outcome.sha256)
+        return self._describe(entry, outcome, objects, wanted, mentions=mentions)
+
+    def take_stream(
+        self, entry: TreeEntry, stream: Stream, again: Callable[[], Iterator[bytes]]
+    ) -> Visited:
+        """A large member as it streams by; ``again`` yields its bytes from the first on."""
+        if entry.name in self._wanted.kept:
+            return self._keep(entry, stream, self._wanted.kept[entry.name])
+        return self._read_large(entry, stream, again)
+
+    def take_source(self, entry: TreeEntry, source: ByteSource, stream: Stream) -> Visited:
+        """A member that lies open, to be read anywhere; it streams by to be hashed or searched."""
+        if entry.name in self._wanted.kept:
+            return self._keep(entry, stream, self._wanted.kept[entry.name])
+        search = self._make_search(entry)
+        outcome = stream(search or _drop) if search or self._wanted.hashed else Streamed()
+        objects = self._reader.read_objects(self._wanted.place(entry.name), source)
+        mentions = search is not None and search(b"")
+        return self._describe(entry, outcome, objects, mentions=mentions)
+
+    def _make_search(self, entry: TreeEntry) -> Search | None:
+        """Make a function that takes it piece by piece and says whether it was found yet."""
+        sought = self._wanted.sought
+        return sought.search() if sought is not None and entry.name in sought.names else None
+
+    def _describe(
+        self,
+        entry: TreeEntry,
+        outcome: Streamed,
+        objects: tuple[ReadObject, ...] = (),
+        content: bytes | None = None,
+        *,
+        mentions: bool = False,
+    ) -> Visited:
+        faults = outcome.faults
+        if objects and entry.name.endswith(SOURCE_CODE):
+            found = objects[0].format
+            faults = (*faults, f"by its name it is source code, by its first bytes {found}")
+        member = Member(
+            path=self._wanted.place(entry.name),
+            archive_name=entry.stored,
+            size=entry.size,
+            compressed_size=entry.compressed_size,
+            mode=entry.mode,
+            sha256=outcome.sha256,
+            faults=faults,
+        )
+        return Visited(member, objects, content, mentions)
+
+    def _read_small(
+        self, entry: TreeEntry, content: bytes, outcome: Streamed
+    ) -> tuple[ReadObject, ...]:
+        found = self._reader.announce(entry.name, content[:HEAD])
+        if found is None:
+            return ()
+        if not outcome.sha256:
+            return (self._leave_unread(entry, found, outcome),)
+        return self._reader.read_objects(self._wanted.place(entry.name), MemorySource(content))
+
+    def _leave_unread(self, entry: TreeEntry, found: Format, outcome: Streamed) -> UnreadObject:
+        """Say that an object is there: a broken archive proves nothing about it."""
+        reason = f"the archive does not yield it: {outcome.faults[-1]}"
+        return UnreadObject(path=self._wanted.place(entry.name), format=found, reason=reason)
+
+    def _keep(self, entry: TreeEntry, stream: Stream, most: int) -> Visited:
+        pieces: list[bytes] = []
+        outcome = stream(pieces.append if entry.size <= most else _drop)
+        if entry.size > most:
+            too_large = f"it has {entry.size} bytes, more than {most} are not read"
+            outcome = Streamed(outcome.sha256, (*outcome.faults, too_large))
+        content = b"".join(pieces) if pieces and outcome.sha256 else None
+        return self._describe(entry, outcome, (), content)
+
+    def _read_large(
+        self, entry: TreeEntry, stream: Stream, again: Callable[[], Iterator[bytes]]
+    ) -> Visited:
+        """The first piece tells whether it is an object and what to keep."""
+        watch = _Watch(self._reader, entry, again)
+        search = self._make_search(entry)
+
+        def consume(piece: bytes) -> None:
+            watch.see(piece)
+            if search is not None:
+                search(piece)
+
+        path = self._wanted.place(entry.name)
+        try:
+            outcome = stream(consume)
+            if watch.source is None or watch.found is None:
+                mentions = search is not None and search(b"") and bool(outcome.sha256)
+                return self._describe(entry, outcome, mentions=mentions)
+            if not outcome.sha256:
+                return self._describe(
+                    entry, outcome, (self._leave_unread(entry, watch.found, outcome),)
+                )
+            return self._describe(entry, outcome, watch.source.read(path))
+        except OSError as error:  # of the temporary file: the package's own come as PackageError
+            reason = f"what {path} needs cannot be kept in a temporary file: {error.strerror}"
+            raise GatherError(f"{self._label}: {reason}") from None
+        finally:
+            if watch.source is not None:
+                watch.source.close()
+
+
+class _Watch:
+    """Keeps of an object what its reader will ask for; of anything else nothing."""
+
+    def __init__(
+        self, reader: ObjectReader, entry: TreeEntry, again: Callable[[], Iterator[bytes]]
+    ) -> None:
+        self._reader = reader
+        self._entry = entry
+        self._again = again
+        self._first = True
+        self.found: Format | None = None
+        self.source: StreamedObject | None = None
+
+    def see(self, piece: bytes) -> None:
+        """Take the next piece of the member."""
+        if self._first:
+            self._first = False
+            self.found = self._reader.announce(self._entry.name, piece[:HEAD])
+            if self.found is not None:
+                head, size = piece[:_BEGINNING], self._entry.size
+                self.source = StreamedObject(self._reader, head, size, self._again)
+        if self.source is not None:
+            self.source.append(piece)
+
+
+def _drop(_: bytes) -> None:
+    pass

@@ -1,0 +1,113 @@
+"""A zip archive as a tree: its central directory says which members it has and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import cached_property, partial
+from pathlib import Path
+
+from binary_checks.model.protocols import ObjectReader, Progress, TreeEntry, Visited, Wanted
+from binary_checks.trees.batches import visit_all
+from binary_checks.trees.file_bytes import FileBytes, open_bytes
+from binary_checks.trees.members import WHOLE, MemberReader
+from binary_checks.trees.zip.directory import Archive, ZipEntry, read_archive
+from binary_checks.trees.zip.inflate import expand_again, read_head, read_small, read_stream
+from binary_checks.trees.zip.local_header import find_overlaps
+
+_SUFFIXES = (".whl", ".zip")  # by which a file is taken for one, whatever its first bytes
+_HEAD = 64  # bytes
+
+
+def recognises(path: Path, head: bytes) -> bool:
+    """Whether it begins with a member, or is named as one."""
+    return head.startswith(b"PK\3\4") or path.name.endswith(_SUFFIXES)
+
+
+def open_tree(path: Path) -> ZipTree:
+    """Open the file; its directory is read when it is asked for."""
+    return ZipTree(path)
+
+
+class ZipTree:
+    """The members of a zip archive, inflated in any order on several threads."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._files = ExitStack()
+        self._file: FileBytes = self._files.enter_context(open_bytes(path))
+
+    @cached_property
+    def _archive(self) -> Archive:
+        return read_archive(self._file)
+
+    @cached_property
+    def _by_name(self) -> dict[str, ZipEntry]:
+        return {entry.name: entry for entry in self._archive.entries}
+
+    @property
+    def label(self) -> str:
+        """The file's name."""
+        return self.path.name
+
+    @property
+    def size(self) -> int:
+        """The bytes of the file."""
+        return self._file.size
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What is wrong with the archive as a whole."""
+        return self._archive.faults
+
+    def entries(self) -> tuple[ZipEntry, ...]:
+        """Every member, in the order of the central directory."""
+        return self._archive.entries
+
+    def find(self, name: str) -> ZipEntry | None:
+        """The last member of that name."""
+        return self._by_name.get(name)
+
+    def heads(self, entries: Iterable[TreeEntry]) -> Iterator[bytes]:
+        """The first bytes of those members."""
+        return (read_head(self._file, _own(entry), _HEAD) for entry in entries)
+
+    def visit(
+        self, reader: ObjectReader, wanted: Wanted, progress: Progress | None = None
+    ) -> list[Visited]:
+        """Read every member once, the largest first."""
+        entries, overlaps = self._archive.entries, find_overlaps(self._archive)
+        members = MemberReader(self.label, reader, wanted)
+        chosen: Sequence[int] = range(len(entries))
+        if wanted.only is not None:
+            only = {id(entry) for entry in wanted.only}
+            chosen = [index for index in chosen if id(entries[index]) in only]
+
+        def visit(number: int) -> Visited:
+            index = chosen[number]
+            return self._visit(members, entries[index], overlaps.get(index))
+
+        return visit_all([entries[index] for index in chosen], visit, progress)
+
+    def _visit(self, members: MemberReader, entry: ZipEntry, refusal: str | None) -> Visited:
+        if refusal is not None:
+            return members.refuse(entry, refusal)
+        limit = self._archive.limit_of(entry)
+        if max(entry.size, entry.compressed_size) <= WHOLE:
+            return members.take_whole(entry, *read_small(self._file, entry, limit))
+        stream = partial(read_stream, self._file, entry, limit=limit)
+        return members.take_stream(entry, stream, partial(expand_again, self._file, entry))
+
+    def pieces(self, entry: TreeEntry) -> Iterator[bytes]:
+        """Inflate one member again. Raises BrokenDataError."""
+        return expand_again(self._file, _own(entry))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._files.close()
+
+
+def _own(entry: TreeEntry) -> ZipEntry:
+    """One that such a tree has listed."""
+    assert isinstance(entry, ZipEntry)
+    return entry
