@@ -182,7 +182,7 @@ LIBRARIES = (
 
 def libraries_of(found: Format) -> tuple[Library, ...]:
     """The libraries that read objects of a format; none for device code and archives."""
-    return tuple(library for library in LIBRARIES if library.format is found)
+    return tuple(library for library in LIBRARIES if library.format == found)
 
 
 def tabulate() -> Iterator[str]:

@@ -12,6 +12,8 @@ from typing import Any, cast
 
 from packaging.tags import Tag
 
+from binary_checks.model import Format
+
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _PLAIN: dict[Any, dict[str, Any]] = {
     str: {"type": "string"},
@@ -19,6 +21,7 @@ _PLAIN: dict[Any, dict[str, Any]] = {
     int: {"type": "integer"},
     float: {"type": "number"},
     Tag: {"type": "string"},
+    Format: {"type": "string"},
 }
 
 

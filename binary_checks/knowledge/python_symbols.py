@@ -93,7 +93,7 @@ class Owners:
 
     def doubt(self, library: ObjectFile) -> str:
         """Why a library that nobody could look into may define them; "" where none can."""
-        if library.format is not self._linkage.format:
+        if library.format != self._linkage.format:
             platform = self._linkage.target.partition(",")[0]
             return f"{platform}, which was judged, loads no {library.format}"
         missing = self._incomplete.get(library.path)

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from binary_checks.errors import MalformedError
 from binary_checks.model.objects import MalformedObject, ObjectFile, UnreadObject
 from binary_checks.model.protocols import ObjectReader, Observations
-from binary_checks.trees.fragments import Fragments
-from binary_checks.trees.kept import Kept
+from binary_checks.trees.kept import Fragments, Kept
 
 Range = tuple[int, int]
 

@@ -81,7 +81,7 @@ def opened_library_missing(
     Fix: open the soname that is there (``libx.so.1``), or accept it with what the code does then.
     """
     yield from find_unloaded(linkage, package)
-    openers = [item for item in package.objects if item.format is linkage.format and item.opened]
+    openers = [item for item in package.objects if item.format == linkage.format and item.opened]
     if not openers:
         raise NotApplicable("no object opens libraries by name")
     provided = _Provided.of(linkage, target, optional)
