@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from binary_checks import __version__
-from binary_checks.errors import BinaryChecksError
+from binary_checks.errors import BinaryChecksError, CheckError
 from binary_checks.gather.examination import Examination
 from binary_checks.lines import one_line
 from binary_checks.model import Outcome, Package, PackageIdentity, Run
@@ -88,6 +88,8 @@ def pytest_runtest_makereport(
         entry = replace(item.entry, seconds=round(item.seconds, 6))
         noted = Noted(node=item.package_node, entry=entry, package=_identify_anew(item))
         setattr(report, NOTED, noted.to_text())
+    if call.excinfo and isinstance(call.excinfo.value, CheckError):
+        report.when = "setup"  # so that pytest calls it an error: the package has not failed
     return report
 
 

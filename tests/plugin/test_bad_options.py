@@ -54,8 +54,8 @@ def test_a_check_that_breaks_is_one_line_and_the_others_run(
     (pytester.path / "my_checks.py").write_text(IMPORTS + body)
     pytester.makepyprojecttoml("[tool.binary_checks]\nchecks = ['my_checks.py']\n")
     result = run(NAME, "-k", "mine or absolute-search-path")
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.assert_outcomes(failed=1, passed=1, deselected=result.parseoutcomes()["deselected"])
+    assert result.ret == pytest.ExitCode.INTERNAL_ERROR
+    result.assert_outcomes(errors=1, passed=1, deselected=result.parseoutcomes()["deselected"])
     broke = "the check broke: ValueError: a\\nb (my_checks.py:8)"
     assert f"mine: {NAME}: {broke}" in result.outlines
     assert f"error: {broke} (my_checks)" in result.outlines

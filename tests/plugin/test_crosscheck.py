@@ -36,8 +36,10 @@ def test_readers_that_disagree_name_file_fact_library_and_both_answers(
 ) -> None:
     healthy(pytester.path)
     pytester.makeconftest(MISTAKE)
-    result = run(NAME, "--binary-crosscheck", "-m", "crosscheck")
-    assert result.ret != pytest.ExitCode.OK
+    result = run(NAME, "--binary-crosscheck", "-m", "crosscheck", "--junit-xml=report.xml")
+    assert result.ret == pytest.ExitCode.INTERNAL_ERROR  # 3: ours, and no problem of the package
+    result.assert_outcomes(errors=1, deselected=result.parseoutcomes()["deselected"])
+    assert 'errors="1"' in (pytester.path / "report.xml").read_text()
     place = f"readers-disagree: {NAME}: demo/_native.cpython-311-x86_64-linux-gnu.so: "
     for fact, ours, theirs in (("soname", "our.so", "nothing"), ("stack", "ours", "RW")):
         answers = f"we read {ours}, * reads {theirs}"
