@@ -151,7 +151,7 @@ class Facts:
     def _ask_others(self) -> SecondOpinion:
         from binary_checks.gather.rereading import gather_opinion  # of few runs
 
-        return gather_opinion(self.get(Package))
+        return gather_opinion(self.get(Package), self._source.open)
 
     def _use_gpu(self) -> GpuReport:
         from binary_checks.probes.gpu_torch.reader import demand_gpu, demand_work

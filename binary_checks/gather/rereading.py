@@ -4,56 +4,59 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from binary_checks.crosscheck.asking import Libraries
-from binary_checks.crosscheck.opinion import Extract, seek_opinion
-from binary_checks.errors import BrokenDataError, GatherError, Unavailable
-from binary_checks.model import Package, Wheel
-from binary_checks.model.second_opinion import SecondOpinion
-from binary_checks.trees.file_bytes import open_bytes
-from binary_checks.trees.zip.directory import read_archive
-from binary_checks.trees.zip.inflate import expand_again
+from binary_checks.crosscheck.opinion import seek_opinion
+from binary_checks.errors import BrokenDataError, GatherError, PackageError, Unavailable
+from binary_checks.model import Member, Package, SecondOpinion
+from binary_checks.model.protocols import Tree, TreeEntry
 
 
-def gather_opinion(package: Package) -> SecondOpinion:
-    """What other libraries read in the objects of a package.
+def gather_opinion(package: Package, open_tree: Callable[[], Tree]) -> SecondOpinion:
+    """What other libraries read in the objects of a package, whose members that tree has.
 
-    Raises Unavailable where its objects cannot be read again, GatherError where there is no room.
+    Raises PackageError where it cannot be opened again, GatherError where there is no room.
     """
     try:
         with (
             tempfile.TemporaryDirectory(prefix="binary_checks-") as folder,
-            _open_members(package, Path(folder)) as extract,
+            closing(open_tree()) as tree,
             Libraries(Path(folder)) as libraries,
         ):
-            return seek_opinion(package.objects, extract, libraries)
+            copies = _Copies(package, tree, Path(folder) / "object")
+            return seek_opinion(package.objects, copies.extract, libraries)
     except OSError as error:
         reason = f"its objects cannot be read once more: {error.strerror or error}"
         raise GatherError(f"{package.file_name}: {reason}") from None
 
 
-@contextmanager
-def _open_members(package: Package, folder: Path) -> Iterator[Extract]:
-    """A function that writes one member after the other into the same file of the folder."""
-    if not isinstance(package, Wheel):
-        raise Unavailable(f"a second opinion of a {type(package).__name__} is not asked for")
-    names = {member.path: member.archive_name for member in package.members}
-    places = Counter(member.path for member in package.members)
-    with open_bytes(package.path) as file:
-        entries = {entry.name: entry for entry in read_archive(file).entries}
+class _Copies:
+    """Writes one member after the other into the same file."""
 
-        def extract(path: str) -> Path:
-            if places[path] != 1:
-                raise Unavailable(f"{places[path]} members of the archive are installed there")
-            target = folder / "object"
-            try:
-                with target.open("wb") as copy:
-                    copy.writelines(expand_again(file, entries[names[path]]))
-            except BrokenDataError as error:
-                raise Unavailable(f"the archive does not yield it again: {error}") from None
-            return target
+    def __init__(self, package: Package, tree: Tree, target: Path) -> None:
+        self._tree, self._target = tree, target
+        self._members = {member.path: member for member in package.members}
+        self._places = Counter(member.path for member in package.members)
 
-        yield extract
+    def extract(self, path: str) -> Path:
+        """Put the member of that path there. Raises Unavailable."""
+        if self._places[path] != 1:
+            raise Unavailable(f"{self._places[path]} members are installed there")
+        entry = self._find(self._members[path])
+        try:
+            with self._target.open("wb") as copy:
+                copy.writelines(self._tree.pieces(entry))
+        except (BrokenDataError, PackageError) as error:
+            raise Unavailable(f"it cannot be read again: {error}") from None
+        return self._target
+
+    def _find(self, member: Member) -> TreeEntry:
+        """The entry that the member was read from; of installed files RECORD spells the name."""
+        for name in (member.archive_name, member.path):
+            entry = self._tree.find(name)
+            if entry is not None and not entry.faults and entry.stored == member.archive_name:
+                return entry
+        raise Unavailable("it is not there any more")

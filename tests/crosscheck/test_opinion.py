@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks import objects, packages
+from binary_checks import objects
 from binary_checks.crosscheck import declaration
 from binary_checks.crosscheck.declaration import ELF_FACTS
-from binary_checks.errors import GatherError, Unavailable
+from binary_checks.errors import GatherError
 from binary_checks.gather.rereading import gather_opinion
-from binary_checks.model import Dependency, InstalledPackage, Package, SecondOpinion
+from binary_checks.model import Dependency, SecondOpinion
+from binary_checks.sources.file import FileSource
+from binary_checks.sources.installed import find_installation
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel
 from fixtures.samples import FOLDER, HEALTHY_WHEEL
@@ -21,12 +23,13 @@ from fixtures.samples import FOLDER, HEALTHY_WHEEL
 ELF = "demo/_native.cpython-311-x86_64-linux-gnu.so"
 
 
-def open_package(path: Path) -> Package:
-    return packages.open_package(path, objects)
+def seek(path: Path) -> SecondOpinion:
+    source = FileSource(path=path)
+    return gather_opinion(source.read(objects), source.open)
 
 
 def test_the_objects_of_a_wheel_are_read_by_two_libraries_each() -> None:
-    opinion = gather_opinion(open_package(HEALTHY_WHEEL))
+    opinion = seek(HEALTHY_WHEEL)
     assert [name.partition(" ")[0] for name in opinion.libraries] == ["LIEF", "pyelftools"]
     assert opinion.objects == 2
     assert opinion.compared == 2 * 2 * len(ELF_FACTS)
@@ -40,7 +43,7 @@ def test_each_format_is_read_by_its_own_libraries(tmp_path: Path) -> None:
         "demo/c.dll": (FOLDER / "pe/delayed.dll").read_bytes(),
         "demo/d.fatbin": b"\x50\xed\x55\xba" + bytes(60),
     }
-    opinion = gather_opinion(open_package(build_wheel(tmp_path, members=members)))
+    opinion = seek(build_wheel(tmp_path, members=members))
     names = [name.partition(" ")[0] for name in opinion.libraries]
     assert names == ["LIEF", "macholib", "pefile", "pyelftools"]
     assert opinion.objects == 4  # two slices
@@ -49,7 +52,7 @@ def test_each_format_is_read_by_its_own_libraries(tmp_path: Path) -> None:
 
 def test_what_a_library_does_not_parse_is_missing_and_the_others_are_heard(tmp_path: Path) -> None:
     members = {"demo/a.dylib": (FOLDER / "macho/universal2_64.dylib").read_bytes()}
-    opinion = gather_opinion(open_package(build_wheel(tmp_path, members=members)))
+    opinion = seek(build_wheel(tmp_path, members=members))
     (missing,) = opinion.missing
     assert (missing.path, missing.library.partition(" ")[0]) == ("demo/a.dylib", "LIEF")
     assert missing.reason == "UnparsedError: it does not parse the file"
@@ -63,7 +66,7 @@ def test_a_library_that_is_not_installed_is_missing_once(
     known = (replace(pyelftools, distribution="no-such-thing"), lief)
     monkeypatch.setattr(declaration, "LIBRARIES", known)
     members = {"demo/a.so": build_elf(soname="a.so"), "demo/b.so": build_elf(soname="b.so")}
-    opinion = gather_opinion(open_package(build_wheel(tmp_path, members=members)))
+    opinion = seek(build_wheel(tmp_path, members=members))
     (missing,) = opinion.missing
     assert (missing.path, missing.library) == ("", "pyelftools")
     assert missing.reason.endswith("install binary-checks[crosscheck]")
@@ -71,23 +74,47 @@ def test_a_library_that_is_not_installed_is_missing_once(
 
 
 def test_what_we_misread_is_a_disagreement_with_its_file(tmp_path: Path) -> None:
-    package = open_package(build_wheel(tmp_path, members={ELF: build_elf(needed=("libc.so.6",))}))
+    source = FileSource(path=build_wheel(tmp_path, members={ELF: build_elf(needed=("libc.so.6",))}))
+    package = source.read(objects)
     needed = (Dependency(name="libm.so.6"),)
     mistaken = replace(package, objects=(replace(package.objects[0], needed=needed),))
-    found = gather_opinion(mistaken).disagreements
+    found = gather_opinion(mistaken, source.open).disagreements
     assert {(each.path, each.fact) for each in found} == {(ELF, "needed")}
     assert {(each.ours, each.theirs) for each in found} == {("libm.so.6", "libc.so.6")}
     assert [each.library.partition(" ")[0] for each in found] == ["pyelftools", "LIEF"]
 
 
 def test_a_package_without_objects_has_nothing_to_ask_about(tmp_path: Path) -> None:
-    package = open_package(build_wheel(tmp_path, members={"demo/__init__.py": ""}))
-    assert gather_opinion(package) == SecondOpinion()
+    assert seek(build_wheel(tmp_path, members={"demo/__init__.py": ""})) == SecondOpinion()
 
 
-def test_a_package_whose_bytes_are_not_at_hand_is_unavailable(tmp_path: Path) -> None:
-    with pytest.raises(Unavailable, match="InstalledPackage"):
-        gather_opinion(InstalledPackage(path=tmp_path / "demo.dist-info", name="demo"))
+def test_an_installed_package_is_read_where_it_lies(tmp_path: Path) -> None:
+    site, script = tmp_path / "lib/python3.11/site-packages", tmp_path / "bin/tool"
+    contents = {site / "demo/a.so": build_elf(soname="a.so"), script: build_elf(soname="tool")}
+    for path, content in contents.items():
+        path.parent.mkdir(parents=True)
+        path.write_bytes(content)
+    about = site / "demo-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n")
+    (about / "WHEEL").write_text("Wheel-Version: 1.0\nTag: py3-none-linux_x86_64\n")
+    (about / "RECORD").write_text("demo/a.so,,\n../../../bin/tool,,\n")
+    found = find_installation("demo", [site], tmp_path)
+    assert found is not None
+    package = found.read(objects)
+    opinion = gather_opinion(package, found.open)
+    assert (opinion.objects, opinion.disagreements, opinion.missing) == (2, (), ())
+    (site / "demo/a.so").unlink()
+    (missing,) = gather_opinion(package, found.open).missing
+    assert (missing.path, missing.reason) == ("demo/a.so", "it is not there any more")
+
+
+def test_of_two_members_at_one_place_nobody_knows_which_was_read(tmp_path: Path) -> None:
+    source = FileSource(path=build_wheel(tmp_path, members={ELF: build_elf()}))
+    package = source.read(objects)
+    twice = tuple(each for member in package.members for each in (member, member))
+    (missing,) = gather_opinion(replace(package, members=twice), source.open).missing
+    assert missing.reason == "2 members are installed there"
 
 
 def test_where_there_is_no_interpreter_to_start_it_is_nobodys_pass(
@@ -95,4 +122,4 @@ def test_where_there_is_no_interpreter_to_start_it_is_nobodys_pass(
 ) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "gone"))
     with pytest.raises(GatherError, match="cannot be read once more: No such file"):
-        gather_opinion(open_package(HEALTHY_WHEEL))
+        seek(HEALTHY_WHEEL)
