@@ -95,9 +95,9 @@ def assemble(
         tags=tags,
         claims=read_claims(tags, version=version, metadata=texts.metadata),
         members=tuple(each.member for each in reading.visited),
-        objects=_pick(found, ObjectFile),
-        malformed=_pick(found, MalformedObject),
-        unread=_pick(found, UnreadObject),
+        objects=pick(found, ObjectFile),
+        malformed=pick(found, MalformedObject),
+        unread=pick(found, UnreadObject),
         dll_directories=reading.loading.dll_directories,
         loading_code=reading.loading.loading_code,
         preloaded=reading.loading.preloaded,
@@ -113,6 +113,7 @@ def assemble(
 _Kind = TypeVar("_Kind", ObjectFile, MalformedObject, UnreadObject)
 
 
-def _pick(found: Iterable[ReadObject], kind: type[_Kind]) -> tuple[_Kind, ...]:
+def pick(found: Iterable[ReadObject], kind: type[_Kind]) -> tuple[_Kind, ...]:
+    """Those of one class, in the order of their paths."""
     picked = (item for item in found if isinstance(item, kind))
     return tuple(sorted(picked, key=lambda item: item.path))

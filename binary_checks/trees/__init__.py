@@ -10,7 +10,7 @@ from typing import Protocol
 
 from binary_checks.errors import PackageError
 from binary_checks.model.protocols import Tree
-from binary_checks.trees import folder
+from binary_checks.trees import conda, folder, tar_tree
 from binary_checks.trees.file_bytes import open_bytes
 from binary_checks.trees.zip import tree as zip_tree
 
@@ -24,7 +24,7 @@ class _Form(Protocol):
     def open_tree(self, path: Path) -> Tree: ...
 
 
-TREES: tuple[_Form, ...] = (zip_tree, folder)
+TREES: tuple[_Form, ...] = (conda, zip_tree, tar_tree, folder)
 
 
 def open_tree(path: Path) -> Tree:

@@ -139,8 +139,11 @@ class TarStream:
     def _finish(self) -> None:
         """Look at what follows the end: tools stop there, and there must be nothing."""
         following = 0
-        while piece := self._bytes.some(1 << 20):
-            following += len(piece if following else piece.lstrip(b"\0"))
+        try:
+            while piece := self._bytes.some(1 << 20):
+                following += len(piece if following else piece.lstrip(b"\0"))
+        except BrokenDataError as error:  # behind the last member, which was read whole
+            self.faults = (*self.faults, str(error))
         if following:
             self.faults = (*self.faults, f"{following} bytes follow the end of the archive")
 

@@ -1,0 +1,234 @@
+"""Reads conda packages: what ``info/`` says, held against what the archive holds.
+
+The formats are those of conda's documentation ("Package specification", and CEP 34 for what the
+files in ``info/`` say). Every path counts from the prefix, as conda installs it.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from binary_checks.model.layout import Layout
+from binary_checks.model.objects import (
+    ElfFile,
+    Format,
+    MachOFile,
+    MalformedObject,
+    ObjectFile,
+    UnreadObject,
+    object_kinds,
+)
+from binary_checks.model.packages import CondaPackage, Member
+from binary_checks.model.protocols import (
+    ObjectReader,
+    Preview,
+    Progress,
+    ReadObject,
+    Sought,
+    Tree,
+    Visited,
+    Wanted,
+)
+from binary_checks.packages.conda_index import INDEX, Index, find_layout, parse_json, read_claims
+from binary_checks.packages.distributions import pick
+from binary_checks.python_code import mentions
+
+_SUFFIXES = (".conda", ".tar.bz2")
+_PATHS = "info/paths.json"
+_MIB = 1 << 20
+_LONGEST = {INDEX: 4 * _MIB, _PATHS: 64 * _MIB}
+_LONGEST_SHOWN = 100  # characters of what a package says in a sentence
+
+_WINDOWS_DIRECTORIES = ("Library/mingw-w64/bin", "Library/usr/bin", "Library/bin", "Scripts", "bin")
+"""Where conda's own python.exe has Windows look for DLLs, beside its own folder."""
+
+
+def recognises(label: str, look: Callable[[], Tree]) -> bool:
+    """Whether the file's name says so."""
+    del look
+    return label.endswith(_SUFFIXES)
+
+
+def preview(tree: Tree, reader: ObjectReader) -> Preview:
+    """Say that objects of every format may be in it: to know which, all of it must be unpacked."""
+    del tree, reader
+    return Preview(kind=CondaPackage, formats=frozenset(map(Format, object_kinds())))
+
+
+def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> CondaPackage:
+    """Read a conda package from start to end; PackageError where it is none."""
+    sought = Sought(_WindowsSources(), mentions.LOADING.search)
+    visited = tree.visit(reader, Wanted(kept=_LONGEST, sought=sought), progress)
+    texts = {each.member.archive_name: each for each in visited}
+    index = Index.read(tree.label, texts.get(INDEX))
+    rows, faults = _read_paths(texts.get(_PATHS))
+    members = [each.member for each in visited]
+    found = [_relocate(item, rows) for each in visited for item in each.objects]
+    claims = read_claims(index)
+    layout = find_layout(index, claims, members)
+    loading = _find_loading(tree, reader, visited, layout)
+    return CondaPackage(
+        path=tree.path,
+        name=index.name,
+        version=index.version,
+        size=tree.size,
+        layout=layout,
+        claims=claims,
+        members=tuple(_compare_member(member, rows) for member in members),
+        objects=pick(found, ObjectFile),
+        malformed=pick(found, MalformedObject),
+        unread=pick(found, UnreadObject),
+        archive_faults=(
+            *tree.faults,
+            *faults,
+            *_judge_name(tree.label, index),
+            *_find_missing(rows or {}, members),
+        ),
+        dll_directories=(
+            *map(layout.place, loading.dll_directories),
+            *(_WINDOWS_DIRECTORIES if index.system == "windows" else ()),
+        ),
+        loading_code=tuple(map(layout.place, loading.loading_code)),
+        preloaded=tuple(map(layout.place, loading.preloaded)),
+    )
+
+
+class _WindowsSources(frozenset[str]):
+    """The names of all Python code that Windows runs: only there it has DLLs found."""
+
+    def __contains__(self, name: object) -> bool:
+        return str(name).startswith("Lib/site-packages/") and mentions.is_source(str(name))
+
+
+def _find_loading(
+    tree: Tree, reader: ObjectReader, visited: Sequence[Visited], layout: Layout
+) -> mentions.DllLoading:
+    """What code that mentions DLLs has Windows load; its text takes another pass."""
+    names = {each.member.archive_name: each.member.size for each in visited if each.mentions}
+    if not names:
+        return mentions.DllLoading()
+    from binary_checks.python_code.dll_directories import find_loading  # on demand
+
+    bundles = any(each.member.path.lower().endswith(".dll") for each in visited)
+    wanted = Wanted(kept=names, only=[e for e in tree.entries() if e.name in names], hashed=False)
+    sources = []
+    for each in tree.visit(reader, wanted):
+        content = each.content or b""
+        if bundles or mentions.ADDING.is_in(content):
+            path = layout.shorten(each.member.path)
+            sources.append(mentions.SourceFile(path, len(content), partial(bytes, content)))
+    return find_loading(sources, [layout.shorten(each.member.path) for each in visited])
+
+
+class _Row(NamedTuple):
+    """What info/paths.json says of one file."""
+
+    kind: str
+    sha256: str = ""
+    size: int | None = None
+    placeholder: str = ""
+
+
+_Rows = Mapping[str, _Row]
+
+
+def _read_paths(text: Visited | None) -> tuple[_Rows | None, tuple[str, ...]]:
+    """The rows by path, None where there are none; and what is wrong with them."""
+    if text is None:
+        return None, (f"it has no {_PATHS}: nothing tells which files it should hold",)
+    try:
+        stated = parse_json(text)
+        listed = stated.get("paths") if isinstance(stated, dict) else None
+        if not isinstance(listed, list):
+            raise ValueError("it lists no paths")
+    except ValueError as error:
+        return None, (f"{_PATHS} cannot be read: {error}",)
+    rows: dict[str, _Row] = {}
+    faults: list[str] = []
+    for number, each in enumerate(listed, 1):
+        path = each.get("_path") if isinstance(each, dict) else None
+        if not isinstance(path, str):
+            faults.append(f"{_PATHS}: row {number} names no path")
+            continue
+        if path in rows:
+            faults.append(f"{_shorten(path)}: {_PATHS} lists it more than once")
+        rows[path] = _read_row(each)
+    return rows, tuple(faults)
+
+
+def _read_row(stated: Mapping[str, Any]) -> _Row:
+    size = stated.get("size_in_bytes")
+    texts = {key: stated.get(key) for key in ("path_type", "sha256", "prefix_placeholder")}
+    kind, digest, placeholder = (v if isinstance(v, str) else "" for v in texts.values())
+    return _Row(kind, digest.lower(), size if isinstance(size, int) else None, placeholder)
+
+
+def _compare_member(member: Member, rows: _Rows | None) -> Member:
+    """The member with what info/paths.json says otherwise of it; ``info/`` itself is in no list."""
+    if rows is None or member.is_directory or member.archive_name.startswith("info/"):
+        return member
+    row = rows.get(member.archive_name)
+    faults = tuple(_compare(member, row)) if row else (f"{_PATHS} does not list it",)
+    return replace(member, faults=(*member.faults, *faults)) if faults else member
+
+
+def _compare(member: Member, row: _Row) -> Iterator[str]:
+    if member.is_symlink or row.kind == "softlink":
+        if not member.is_symlink or row.kind != "softlink":
+            found = "a symbolic link" if member.is_symlink else "a file"
+            yield f"{_PATHS} says {_shorten(row.kind)!r}, and it is {found}"
+        return  # of what a link leads to, another package's may be
+    if not row.sha256:
+        yield f"{_PATHS} states no hash"
+    elif member.sha256 and row.sha256 != member.sha256:
+        yield f"{_PATHS} states sha256 {_shorten(row.sha256)}, it has {member.sha256}"
+    if row.size is not None and row.size != member.size:
+        yield f"{_PATHS} states {row.size} bytes, it has {member.size}"
+
+
+def _find_missing(rows: _Rows, members: Iterable[Member]) -> Iterator[str]:
+    held = {member.archive_name.removesuffix("/") for member in members}
+    for path, row in rows.items():
+        if path not in held and row.kind != "directory":
+            yield f"{_shorten(path)}: {_PATHS} lists it and the archive does not hold it"
+
+
+def _judge_name(label: str, index: Index) -> Iterator[str]:
+    stem = next(label.removesuffix(suffix) for suffix in _SUFFIXES if label.endswith(suffix))
+    stated = f"{index.name}-{index.version}-{index.build}"
+    if stem != stated:
+        yield f"{INDEX} describes {_shorten(stated)}, which the file's name does not say"
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+
+
+_Read = TypeVar("_Read", bound=ReadObject)
+
+
+def _relocate(item: ReadObject, rows: _Rows | None) -> ReadObject:
+    """The object as it is once conda has put the prefix in place of the placeholder."""
+    row = rows.get(item.path) if rows else None
+    if row is None or not row.placeholder or not isinstance(item, ElfFile | MachOFile):
+        return item
+    move = partial(_from_object, placeholder=row.placeholder.rstrip("/"), directory=item.directory)
+    needed = tuple(replace(need, name=move(need.name, "@loader_path")) for need in item.needed)
+    if isinstance(item, ElfFile):
+        paths = (tuple(move(each, "$ORIGIN") for each in p) for p in (item.rpath, item.runpath))
+        rpath, runpath = paths
+        return replace(item, rpath=rpath, runpath=runpath)
+    rpaths = tuple(move(each, "@loader_path") for each in item.rpaths)
+    return replace(item, needed=needed, rpaths=rpaths)
+
+
+def _from_object(text: str, token: str, *, placeholder: str, directory: str) -> str:
+    """A path below the placeholder, as the object itself would have to spell it."""
+    if text != placeholder and not text.startswith(f"{placeholder}/"):
+        return text
+    place = text.removeprefix(placeholder).strip("/")
+    return f"{token}/{posixpath.relpath(place or '.', directory or '.')}"

@@ -1,0 +1,89 @@
+"""The container of a ``.conda``: a zip archive of tar archives, read as one tree.
+
+``pkg-<name>.tar.zst`` holds what is installed, ``info-<name>.tar.zst`` what is said of it, and
+metadata.json the version of the format; <name> is that of the file without its suffix.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+from binary_checks.errors import BrokenDataError, PackageError
+from binary_checks.trees.decompression import find_zstandard
+from binary_checks.trees.file_bytes import FileBytes, open_bytes
+from binary_checks.trees.tar_tree import Part, TarTree
+from binary_checks.trees.zip.directory import Archive, ZipEntry, read_archive
+from binary_checks.trees.zip.inflate import expand_again
+from binary_checks.trees.zip.local_header import find_overlaps, locate
+
+_SUFFIX = ".conda"
+_FORMAT = "metadata.json"
+_PREFIXES = ("info-", "pkg-")
+_PACKED = ".tar.zst"
+
+
+def recognises(path: Path, head: bytes) -> bool:
+    """Whether it is named as one."""
+    del head
+    return path.name.endswith(_SUFFIX)
+
+
+def open_tree(path: Path) -> TarTree:
+    """Open the file and find the archives in it. Raises PackageError where one is missing."""
+    files = ExitStack()
+    file = files.enter_context(open_bytes(path))
+    try:
+        archive = read_archive(file)
+        entries = {prefix: _find(path, archive, prefix) for prefix in _PREFIXES}
+    except PackageError:
+        files.close()
+        raise
+    parts = [
+        Part(entry.name, partial(_unpack, file, entry), find_zstandard)
+        for entry in entries.values()
+    ]
+    return TarTree(file, files, parts, tuple(_judge(file, archive, entries)))
+
+
+def _find(path: Path, archive: Archive, prefix: str) -> ZipEntry:
+    found = [e for e in archive.entries if e.name.startswith(prefix) and e.name.endswith(_PACKED)]
+    if len(found) != 1:
+        count = f"{len(found)} times" if found else "no"
+        raise PackageError(f"{path.name}: not a conda package: it has {count} {prefix}*{_PACKED}")
+    return found[0]
+
+
+def _unpack(file: FileBytes, entry: ZipEntry) -> Iterator[bytes]:
+    """The archive's bytes; that they are the right ones shows once all of them were there."""
+    crc = 0
+    for piece in expand_again(file, entry):
+        crc = zlib.crc32(piece, crc)
+        yield piece
+    if crc != entry.crc:
+        raise BrokenDataError(f"its CRC-32 is {crc:08x} and the archive says {entry.crc:08x}")
+
+
+def _judge(file: FileBytes, archive: Archive, parts: dict[str, ZipEntry]) -> Iterator[str]:
+    """Say what is wrong with the container; what its parts hold is not looked at here."""
+    yield from archive.faults
+    for name, count in Counter(entry.name for entry in archive.entries).items():
+        if count > 1:
+            yield f"{name}: {count} members have this name"
+    overlaps = find_overlaps(archive)
+    for index, entry in enumerate(archive.entries):
+        _, faults = locate(file, entry, limit=archive.limit_of(entry))
+        overlap = (overlaps[index],) if index in overlaps else ()
+        yield from (f"{entry.name}: {fault}" for fault in (*entry.faults, *faults, *overlap))
+        if entry.name != _FORMAT and entry not in parts.values():
+            yield f"{entry.name}: no part of a conda package, and nobody unpacks it"
+    if all(entry.name != _FORMAT for entry in archive.entries):
+        yield f"it has no {_FORMAT}"
+    stem = file.path.name.removesuffix(_SUFFIX)
+    for prefix, entry in parts.items():
+        if entry.name != f"{prefix}{stem}{_PACKED}":
+            yield f"{entry.name}: the file's name asks for {prefix}{stem}{_PACKED}: never rename it"

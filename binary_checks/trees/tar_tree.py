@@ -1,0 +1,288 @@
+"""Compressed tar archives as one tree: each pass over the members streams all of them by.
+
+Nothing of a tar can be read without what stands before it, so every pass is from start to end.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from binary_checks.errors import BrokenDataError, PackageError
+from binary_checks.model.packages import Member
+from binary_checks.model.protocols import ObjectReader, Progress, TreeEntry, Visited, Wanted
+from binary_checks.trees.decompression import Start, expand, find_zstandard, start_bzip2
+from binary_checks.trees.file_bytes import FileBytes, open_bytes
+from binary_checks.trees.kept import Kept
+from binary_checks.trees.members import HEAD, WHOLE, MemberReader, Streamed
+from binary_checks.trees.tar import TarEntry, TarStream
+
+_BZIP2, _ZSTANDARD = b"BZh", b"\x28\xb5\x2f\xfd"
+_SUFFIXES = {".tar.bz2": _BZIP2, ".tar.zst": _ZSTANDARD}  # of files, whatever their first bytes
+_BLOCK = 64 << 10  # bytes of the file at a time
+_BEGINNING = 64 << 10  # bytes of the first piece of a member, from which its reader plans
+_FIRST = 64  # bytes, by which formats are recognised
+
+
+class Part(NamedTuple):
+    """One compressed tar archive of a tree."""
+
+    name: str  # "" where the file is nothing else
+    packed: Callable[[], Iterator[bytes]]
+    start: Callable[[], Start]  # of its decompressor; GatherError where there is none
+
+    def open(self) -> TarStream:
+        """Begin to read it from its start."""
+        return TarStream(expand(self.packed(), self.start()))
+
+
+def recognises(path: Path, head: bytes) -> bool:
+    """Whether it begins as bzip2 or Zstandard, or is named as a tar in one of them."""
+    return head.startswith((_BZIP2, _ZSTANDARD)) or path.name.endswith(tuple(_SUFFIXES))
+
+
+def open_tree(path: Path) -> TarTree:
+    """Open the file; its members are read when they are asked for."""
+    files = ExitStack()
+    file = files.enter_context(open_bytes(path))
+    begins = file.read(0, 4) or next(h for s, h in _SUFFIXES.items() if path.name.endswith(s))
+    start = _find_bzip2 if begins.startswith(_BZIP2) else find_zstandard
+    return TarTree(file, files, [Part("", lambda: read_blocks(file), start)])
+
+
+def _find_bzip2() -> Start:
+    return start_bzip2
+
+
+def read_blocks(file: FileBytes, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+    """The bytes of a part of the file."""
+    end = file.size if end is None else end
+    for offset in range(start, end, _BLOCK):
+        yield file.read(offset, min(_BLOCK, end - offset))
+
+
+class _Pass(NamedTuple):
+    """What one pass over all members said of the archives themselves."""
+
+    entries: tuple[TarEntry, ...]
+    faults: tuple[str, ...]
+
+
+_Streaming: TypeAlias = tuple[TarEntry, Iterator[bytes]]
+
+
+class TarTree:
+    """The members of one or more compressed tar archives, in their order."""
+
+    def __init__(
+        self, file: FileBytes, files: ExitStack, parts: Sequence[Part], faults: tuple[str, ...] = ()
+    ) -> None:
+        self.path = file.path
+        self.size = file.size
+        self._files = files
+        self._parts = parts
+        self._faults = faults
+        self._known: _Pass | None = None
+
+    @property
+    def label(self) -> str:
+        """The file's name."""
+        return self.path.name
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What is wrong with the archives as a whole."""
+        return (*self._faults, *self._learn().faults)
+
+    def entries(self) -> tuple[TarEntry, ...]:
+        """Every member, in the order of the archives."""
+        return self._learn().entries
+
+    def find(self, name: str) -> TarEntry | None:
+        """The last member of that name."""
+        return next((entry for entry in reversed(self.entries()) if entry.name == name), None)
+
+    def heads(self, entries: Iterable[TreeEntry]) -> Iterator[bytes]:
+        """The first bytes of those members."""
+        wanted = {id(entry) for entry in entries}
+        return (
+            _read_head(content)
+            for known, (_, content) in zip(self.entries(), self._stream(), strict=False)
+            if id(known) in wanted
+        )
+
+    def visit(
+        self, reader: ObjectReader, wanted: Wanted, progress: Progress | None = None
+    ) -> list[Visited]:
+        """Read every member once, as they stream by."""
+        members = _StreamReader(MemberReader(self.label, reader, wanted), reader)
+        only = None if wanted.only is None else {id(entry) for entry in wanted.only}
+        known = self.entries() if only is not None else ()
+        visited = [
+            members.visit(entry, content)
+            for number, (entry, content) in enumerate(self._stream(progress))
+            if only is None or id(known[number]) in only
+        ]
+        return _judge_links(visited)
+
+    def pieces(self, entry: TreeEntry) -> Iterator[bytes]:
+        """Read all members up to that one again."""
+        for known, (_, content) in zip(self.entries(), self._stream(), strict=False):
+            if known is entry:
+                yield from content
+                return
+
+    def close(self) -> None:
+        """Close the file."""
+        self._files.close()
+
+    def _learn(self) -> _Pass:
+        if self._known is None:
+            for _ in self._stream():
+                pass
+        assert self._known is not None
+        return self._known
+
+    def _stream(
+        self, progress: Progress | None = None
+    ) -> Iterator[tuple[TarEntry, Iterator[bytes]]]:
+        """Every member with its bytes, to be read before the next one is asked for."""
+        entries: list[TarEntry] = []
+        faults: list[str] = []
+        for number, part in enumerate(self._parts):
+            stream = part.open()
+            if progress is not None:
+                progress(self.size * number // len(self._parts), self.size)
+            try:
+                for entry in stream:
+                    entries.append(entry)
+                    yield entry, self._read(part, stream)
+            except BrokenDataError as error:
+                raise self._give_up(part, error) from None
+            faults += (f"{part.name}: {fault}" if part.name else fault for fault in stream.faults)
+        self._known = self._known or _Pass(tuple(entries), tuple(faults))
+
+    def _read(self, part: Part, stream: TarStream) -> Iterator[bytes]:
+        try:
+            yield from stream.content()
+        except BrokenDataError as error:
+            raise self._give_up(part, error) from None
+
+    def _give_up(self, part: Part, error: BrokenDataError) -> PackageError:
+        """Behind broken bytes no member can be found any more."""
+        what = f"{part.name}: {error}" if part.name else str(error)
+        return PackageError(f"{self.label}: {what}")
+
+
+class _StreamReader:
+    """Makes of each member what is wanted of it, without a way back."""
+
+    def __init__(self, members: MemberReader, reader: ObjectReader) -> None:
+        self._members = members
+        self._reader = reader
+        self._files: dict[str, Member] = {}  # by name, for hard links
+
+    def visit(self, entry: TarEntry, pieces: Iterator[bytes]) -> Visited:
+        """Read the member that the stream has come to."""
+        if entry.target:
+            return self._follow(entry)
+        if entry.faults or not entry.is_file:
+            return self._members.refuse(entry)
+        if entry.size <= WHOLE:
+            content = b"".join(pieces)
+            outcome = Streamed(sha256(content).hexdigest())
+            visited = self._members.take_whole(entry, content, outcome)
+        else:
+            visited = self._read_large(entry, pieces)
+        self._files[entry.name] = visited.member
+        return visited
+
+    def _follow(self, entry: TarEntry) -> Visited:
+        """A link: a symbolic one is followed by whoever installs it, a hard one is a file here."""
+        visited = self._members.refuse(entry)
+        target = entry.target
+        if entry.is_symlink:
+            place = posixpath.join(posixpath.dirname(entry.name), target)
+            target = posixpath.normpath(place)
+            return visited._replace(member=replace(visited.member, target=target))
+        other = self._files.get(target)
+        if other is None:
+            lost = f"it is a hard link to {target}, which is no member before it"
+            return self._members.refuse(entry, lost)
+        member = replace(visited.member, target=other.path, size=other.size, sha256=other.sha256)
+        return visited._replace(member=member)
+
+    def _read_large(self, entry: TarEntry, pieces: Iterator[bytes]) -> Visited:
+        """Of an object, and of nothing else, all bytes are kept: they cannot be had again."""
+        kept, digest = Kept(), sha256()
+
+        def pass_on(consume: Callable[[bytes], object]) -> Streamed:
+            keeps: bool | None = None
+            for piece in _fill(pieces):
+                if keeps is None:
+                    keeps = self._reader.announce(entry.name, piece[:HEAD]) is not None
+                if keeps:
+                    kept.append(piece)
+                digest.update(piece)
+                consume(piece)
+            return Streamed(digest.hexdigest())
+
+        def again() -> Iterator[bytes]:
+            for offset in range(0, entry.size, _BLOCK):
+                yield kept.read(offset, min(_BLOCK, entry.size - offset))
+
+        try:
+            return self._members.take_stream(entry, pass_on, again)
+        finally:
+            kept.close()
+
+
+def _fill(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Join the first pieces, which begin wherever a block of the compressed data ended."""
+    beginning = b""
+    for piece in pieces:
+        beginning += piece
+        if len(beginning) >= _BEGINNING:
+            break
+    if beginning:
+        yield beginning
+    yield from pieces
+
+
+def _read_head(pieces: Iterator[bytes]) -> bytes:
+    head = b""
+    for piece in pieces:
+        head += piece[:_FIRST]
+        if len(head) >= _FIRST:
+            break
+    return head[:_FIRST]
+
+
+def _judge_links(visited: list[Visited]) -> list[Visited]:
+    """Add what is wrong with links that lead out of the tree, and with what lies behind links."""
+    faults: dict[int, str] = {}
+    names = sorted((each.member.archive_name, index) for index, each in enumerate(visited))
+    for index, each in enumerate(visited):
+        member = each.member
+        if not member.is_symlink or not member.target:
+            continue
+        if member.target.startswith(("/", "../")) or member.target == "..":
+            faults[index] = f"it links to {member.target}, outside of the package"
+        beginning = f"{member.archive_name}/"
+        place = bisect_left(names, (beginning, -1))
+        while place < len(names) and names[place][0].startswith(beginning):
+            behind = f"it lies behind {member.archive_name}, which is a symbolic link"
+            faults.setdefault(names[place][1], behind)
+            place += 1
+    return [
+        each._replace(member=replace(each.member, faults=(*each.member.faults, faults[index])))
+        if index in faults
+        else each
+        for index, each in enumerate(visited)
+    ]
