@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from binary_checks.declaring import check
+    from binary_checks.declaring import check, gathers
     from binary_checks.model import Note, NotInspected, Problem
 
 __version__ = "0.1.0"
-__all__ = ["Note", "NotInspected", "Problem", "__version__", "check"]
+__all__ = ["Note", "NotInspected", "Problem", "__version__", "check", "gathers"]
 
 _PLACES = {
     "check": "binary_checks.declaring",
+    "gathers": "binary_checks.declaring",
     "Note": "binary_checks.model",
     "NotInspected": "binary_checks.model",
     "Problem": "binary_checks.model",

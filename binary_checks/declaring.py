@@ -1,4 +1,4 @@
-"""A check is one function: its name is its id, its module its family, its types its declaration."""
+"""A check is one function, and so is a gatherer: its signature is its whole declaration."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, update_wrapper
 from importlib import resources
@@ -28,6 +28,7 @@ from binary_checks.model import (
 from binary_checks.model.requests import Request
 
 _P = ParamSpec("_P")
+_Fact = typing.TypeVar("_Fact")
 Pattern = typing.NewType("Pattern", str)
 """The type of an option that is a regular expression: one that is none is the profile's fault."""
 
@@ -76,25 +77,10 @@ class Option:
     default: Any
 
 
-class Check(Generic[_P]):
-    """A declared check; calling it judges one subject, exactly as the function does."""
+class _Declared:
+    """A function whose parameters say by their types which facts it wants."""
 
-    def __init__(
-        self, function: Callable[_P, Iterator[Finding]], *, enabled: bool, level: Level
-    ) -> None:
-        update_wrapper(self, function)
-        self.function = function
-        self.enabled = enabled  # whether it runs without being asked for
-        self.level = level  # of its problems, where neither they nor the profile say another
-        self.id = function.__name__.replace("_", "-")
-        self.family = _family_of(function.__module__)
-
-    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> Iterator[Finding]:
-        """Judge: yield a sentence, a Problem, a NotInspected or a Note for each thing found."""
-        return self.function(*args, **kwargs)
-
-    def __repr__(self) -> str:
-        return f"<check {self.id}>"
+    function: Any
 
     @cached_property
     def _plain(self) -> Any:
@@ -121,8 +107,60 @@ class Check(Generic[_P]):
 
     @cached_property
     def facts(self) -> tuple[tuple[type, ...], ...]:
-        """The classes that each positional parameter accepts; the first ones are judged."""
+        """The classes that each positional parameter accepts."""
         return tuple(_alternatives(self._hints[name]) for name in self._parameters[0])
+
+
+class Gatherer(_Declared, Generic[_P, _Fact]):
+    """A declared gatherer; calling it gathers, exactly as the function does."""
+
+    def __init__(self, fact: type, function: Callable[_P, _Fact]) -> None:
+        update_wrapper(self, function)
+        self.function: Callable[_P, _Fact] = function
+        self.fact = fact  # what it gathers
+
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _Fact:
+        """Gather the fact. Raises NotApplicable, Unavailable, PackageError or GatherError."""
+        return self.function(*args, **kwargs)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is one of binary_checks, not a project's."""
+        return _is_ours(self.function)
+
+    def __repr__(self) -> str:
+        return f"<gatherer of {self.fact.__name__}>"
+
+
+def gathers(fact: type) -> Callable[[Callable[_P, _Fact]], Gatherer[_P, _Fact]]:
+    """Declare the one function that gathers a fact, from others and from what the user said.
+
+    The types of its parameters say from what: a Package, a Place, a Request, another fact, the
+    Profile. They are gathered in their order, each once for a package, before the function is
+    called; a Place has then nothing installed yet.
+    """
+    return lambda function: Gatherer(fact, function)
+
+
+class Check(_Declared, Generic[_P]):
+    """A declared check; calling it judges one subject, exactly as the function does."""
+
+    def __init__(
+        self, function: Callable[_P, Iterator[Finding]], *, enabled: bool, level: Level
+    ) -> None:
+        update_wrapper(self, function)
+        self.function: Callable[_P, Iterator[Finding]] = function
+        self.enabled = enabled  # whether it runs without being asked for
+        self.level = level  # of its problems, where neither they nor the profile say another
+        self.id = function.__name__.replace("_", "-")
+        self.family = _family_of(function.__module__)
+
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> Iterator[Finding]:
+        """Judge: yield a sentence, a Problem, a NotInspected or a Note for each thing found."""
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<check {self.id}>"
 
     @cached_property
     def options(self) -> Mapping[str, Option]:
@@ -139,7 +177,7 @@ class Check(Generic[_P]):
 
     @property
     def subjects(self) -> tuple[type, ...]:
-        """The classes that the check runs on: the applicability rule."""
+        """The classes that the check runs on, of its first parameter: the applicability rule."""
         return self.facts[0]
 
     @property
@@ -179,26 +217,45 @@ def _take_apart(docstring: str) -> Documentation:
     return Documentation(**{name: "\n".join(lines).strip() for name, lines in parts.items()})
 
 
-def demand_sound(check: Check[Any]) -> None:
+def demand_sound(check: Check[Any], gathered: Collection[type] = ()) -> None:
     """Raise ProfileError unless the signature says what to judge, by classes that are facts.
 
-    Those of our own are not looked at: the test run does.
+    ``gathered`` are facts of the project's own. Our own checks are not looked at: the test run
+    does.
     """
     if _is_own(check.function.__module__):
         return
-    try:
-        kinds = [kind for kinds in check.facts for kind in kinds]
-        options = check.options.values()
-    except (NameError, KeyError) as error:  # no such name, or no annotation
-        raise ProfileError(f"check {check.id}: parameter without a known type: {error}") from None
+    kinds = _read_kinds(check, f"check {check.id}")
     if not kinds:
         raise ProfileError(f"check {check.id}: it has no parameter that names what it judges")
     for kind in kinds:
         if not (isinstance(kind, type) and issubclass(kind, _FACTS)):
             raise ProfileError(f"check {check.id}: {kind} is no fact of a package")
-    for option in options:
+        if not (issubclass(kind, Request) or _is_ours(kind) or kind in gathered):
+            name = kind.__name__
+            raise ProfileError(f"check {check.id}: no function with @gathers({name}) gathers it")
+    for option in check.options.values():
         if option.default is inspect.Parameter.empty:
             raise ProfileError(f"check {check.id}: its option {option.name!r} has no default")
+
+
+def demand_gatherable(gatherer: Gatherer[..., Any], gathered: Collection[type]) -> None:
+    """Raise ProfileError unless all that a project's own gatherer asks for is to be had."""
+    for kind in _read_kinds(gatherer, repr(gatherer)):
+        given = isinstance(kind, type) and (issubclass(kind, Request) or kind in gathered)
+        if not (given or _is_ours(kind)):
+            raise ProfileError(f"{gatherer!r}: it asks for {kind}, which nothing gathers")
+
+
+def _read_kinds(declared: Check[Any] | Gatherer[..., Any], where: str) -> list[Any]:
+    try:
+        return [kind for kinds in declared.facts for kind in kinds]
+    except (NameError, KeyError) as error:  # no such name, or no annotation
+        raise ProfileError(f"{where}: parameter without a known type: {error}") from None
+
+
+def _is_ours(kind: Any) -> bool:
+    return str(getattr(kind, "__module__", "")).startswith("binary_checks.")
 
 
 @typing.overload
@@ -232,6 +289,18 @@ def find_checks(modules: Iterable[types.ModuleType] = ()) -> tuple[Check[Any], .
         if isinstance(value, Check)
     }
     return tuple(sorted(found.values(), key=lambda check: (check.family, check.id)))
+
+
+def find_gatherers(modules: Iterable[types.ModuleType]) -> dict[type, Gatherer[..., Any]]:
+    """Every gatherer of these modules by what it gathers. Raises ProfileError for a second one."""
+    found: dict[type, Gatherer[..., Any]] = {}
+    for module in modules:
+        for value in vars(module).values():
+            if isinstance(value, Gatherer) and found.setdefault(value.fact, value) is not value:
+                raise ProfileError(
+                    f"{module.__name__}: another function gathers it, too: {value!r}"
+                )
+    return found
 
 
 def _family_of(module: str) -> str:

@@ -17,7 +17,7 @@ from binary_checks.errors import (
     TooLarge,
     Unavailable,
 )
-from binary_checks.gather.facts import Facts
+from binary_checks.gather.facts import Facts, first_of
 from binary_checks.lines import one_line
 from binary_checks.model import (
     Accepted,
@@ -72,8 +72,8 @@ def prepare(check: Check[Any], facts: Facts) -> Case:
             package = facts.get(Package)
             subjects, unread = _subjects(check, package), _unread(check, package)
         else:
-            subjects = (_first_of(check.subjects, facts),)
-        evidence = tuple(_first_of(kinds, facts) for kinds in check.facts[1:])
+            subjects = (first_of(check.subjects, facts),)
+        evidence = tuple(first_of(kinds, facts) for kinds in check.facts[1:])
     except TooLarge as error:
         subjects, unread = (), (NotInspected(sentence=str(error), too_large=True),)
     return Case(
@@ -109,16 +109,6 @@ def _unread(check: Check[Any], package: Package) -> tuple[NotInspected, ...]:
         for item in unreadable
         if item.format in formats
     )
-
-
-def _first_of(kinds: tuple[type, ...], facts: Facts) -> Any:
-    """The first of the accepted classes that the package has a fact of."""
-    for kind in kinds[:-1]:
-        try:
-            return facts.get(kind)
-        except NotApplicable:
-            continue
-    return facts.get(kinds[-1])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

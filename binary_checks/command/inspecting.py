@@ -13,7 +13,8 @@ from typing import NoReturn
 from binary_checks.command import MISUSED, complain
 from binary_checks.errors import BinaryChecksError, NotApplicable, ProfileError, Unavailable
 from binary_checks.gather.companions import Shelf
-from binary_checks.gather.facts import Facts, Settings
+from binary_checks.gather.facts import Facts
+from binary_checks.gather.settings import Settings
 from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
 from binary_checks.model import Linkage, Package
 from binary_checks.packages import recognises

@@ -1,52 +1,23 @@
-"""Gathers, once and lazily, what a check's signature asks for."""
+"""Looks facts up by their types: each is gathered when it is asked for, once, by its gatherer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar, cast
 
-from binary_checks import loaders, objects, systems
-from binary_checks.errors import BinaryChecksError, NotApplicable
+from binary_checks import objects
+from binary_checks.declaring import Gatherer, find_gatherers
+from binary_checks.errors import BinaryChecksError, CheckError, NotApplicable
+from binary_checks.gather import gatherers
 from binary_checks.gather.companions import Shelf
-from binary_checks.model import (
-    ANY_SYSTEM,
-    CudaReport,
-    Distribution,
-    ExtensionReport,
-    GpuReport,
-    ImportReport,
-    InstalledPackage,
-    InstallReport,
-    Linkage,
-    Package,
-    SecondOpinion,
-    TargetSystem,
-    Wheel,
-)
+from binary_checks.gather.settings import ReaderSettings, Settings
+from binary_checks.model import ANY_SYSTEM, InstalledPackage, Package, ProbeReport
 from binary_checks.model.protocols import Progress, Source
-from binary_checks.model.requests import CudaRequest, GpuRequest, Request, SnippetRequest
-from binary_checks.model.snippet_report import SnippetReport
+from binary_checks.model.requests import Request
 from binary_checks.profile.reading import Profile
 
-if TYPE_CHECKING:
-    from binary_checks.gather.trial import Trial
-    from binary_checks.places import Sandbox
-
 _Fact = TypeVar("_Fact")
-_TRIAL = "trial"  # the key of the environment, which no check may ask for
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Settings:
-    """What the user asked for, beside the packages themselves."""
-
-    profile: Profile = field(default_factory=Profile)
-    python: Path  # the interpreter that runtime checks run in
-    sandbox: Sandbox | None = None  # what keeps them from the rest; None: nothing
-    beside: tuple[Path, ...] = ()  # wheels, or folders of wheels, that stand for Requires-Dist
-    builds: bool = False  # whether an installer may build sdists, and follow requirements by URL
 
 
 class Facts:
@@ -58,22 +29,16 @@ class Facts:
         self.path = source.path
         self._source = source
         self.settings = settings
-        self._shelf = shelf
-        self._reader = objects.Raised(settings.profile.limit_factor)
-        self._progress = progress
-        self._remembered: dict[object, Any] = {}
-        self._gatherers: dict[type, Callable[[], Any]] = {
-            Package: self._read_package,
-            TargetSystem: self._name_target,
-            Linkage: self._simulate_loader,
-            InstallReport: lambda: self._try_out().install(),
-            ImportReport: lambda: self._try_out().import_names(),
-            ExtensionReport: lambda: self._try_out().load_extensions(),
-            SnippetReport: lambda: self._try_out().run_snippets(self.get(SnippetRequest)),
-            CudaReport: self._ask_without_gpu,
-            GpuReport: self._use_gpu,
-            SecondOpinion: self._ask_others,
+        reader = objects.Raised(settings.profile.limit_factor)
+        self._given: Mapping[type, Any] = {
+            Settings: settings,
+            Profile: settings.profile,
+            Source: source,
+            Shelf: shelf,
+            ReaderSettings: ReaderSettings(reader=reader, progress=progress),
         }
+        self._remembered: dict[type, Any] = {}
+        self._underway: list[type] = []
 
     def get(self, kind: type[_Fact]) -> _Fact:
         """The fact of that class.
@@ -83,21 +48,60 @@ class Facts:
         """
         if issubclass(kind, Request):
             return cast("_Fact", self.settings.profile.requests.get(kind) or kind())
-        key: type = Package if issubclass(kind, Package) else kind
-        fact = self._remember(key, self._gatherers[key])
-        if not isinstance(fact, kind):
+        if kind in self._given:
+            return cast("_Fact", self._given[kind])
+        gatherer = self._find_gatherer(kind)
+        fact = self._remember(gatherer)
+        if kind is not gatherer.fact and not isinstance(fact, kind):
             raise NotApplicable(f"its kind is {type(fact).__name__}, not {kind.__name__}")
-        return fact
+        return cast("_Fact", fact)
 
-    def _remember(self, key: object, gather: Callable[[], Any]) -> Any:
+    def _find_gatherer(self, kind: type) -> Gatherer[..., Any]:
+        """Find what gathers the class, or the nearest of those that it is a kind of."""
+        for known in self._list_gatherers(kind):
+            for base in kind.__mro__:
+                if base in known:
+                    return known[base]
+        raise CheckError(f"nothing gathers {kind.__name__}")
+
+    def _list_gatherers(self, kind: type) -> Iterator[Mapping[type, Gatherer[..., Any]]]:
+        yield self.settings.gatherers
+        yield find_gatherers([gatherers])
+        if issubclass(kind, ProbeReport):  # what only runs packages is not loaded to read them
+            from binary_checks import probes
+
+            yield find_gatherers(probes.load_readers())
+
+    def _remember(self, gatherer: Gatherer[..., Any]) -> Any:
+        key = gatherer.fact
         if key not in self._remembered:
             try:
-                self._remembered[key] = gather()
+                self._remembered[key] = self._gather(gatherer)
             except BinaryChecksError as error:
                 self._remembered[key] = error
         fact = self._remembered[key]
         if isinstance(fact, BinaryChecksError):
             raise fact.with_traceback(None)
+        return fact
+
+    def _gather(self, gatherer: Gatherer[..., Any]) -> Any:
+        if gatherer.fact in self._underway:
+            raise CheckError(f"{gatherer!r} needs what it gathers itself")
+        self._underway.append(gatherer.fact)
+        try:
+            needed = [first_of(kinds, self) for kinds in gatherer.facts]
+        finally:
+            self._underway.pop()
+        if gatherer.is_ours:
+            return gatherer(*needed)
+        try:
+            fact = gatherer(*needed)
+        except BinaryChecksError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise CheckError(f"{gatherer!r} broke: {type(error).__name__}: {error}") from error
+        if not isinstance(fact, gatherer.fact):
+            raise CheckError(f"{gatherer!r} gives {fact!r:.80}")
         return fact
 
     @property
@@ -120,63 +124,18 @@ class Facts:
         return len(package.objects) + len(package.malformed) + len(package.unread), expected
 
     def close(self) -> None:
-        """Remove the environment, if one was made, and forget everything."""
-        trial = self._remembered.get(_TRIAL)
-        if trial is not None and not isinstance(trial, BinaryChecksError):
-            trial.close()
+        """Remove the place, if one was made, and forget everything."""
+        for fact in self._remembered.values():
+            if isinstance(fact, AbstractContextManager):
+                fact.__exit__(None, None, None)
         self._remembered.clear()
 
-    def _read_package(self) -> Package:
-        return self._source.read(self._reader, self._progress)
 
-    def _name_target(self) -> TargetSystem:
-        profile = self.settings.profile
-        claims = self.get(Package).claims
-        return systems.target_for(claims, profile.system_libraries, profile.dll_directories)
-
-    def _simulate_loader(self) -> Linkage:
-        package, target = self.get(Package), self.get(TargetSystem)
-        company = self._shelf.accompany(self._source, package, target)
-        return loaders.simulate(
-            package, target, others=company.packages, requirements=company.requirements
-        )
-
-    def _ask_without_gpu(self) -> CudaReport:
-        from binary_checks.probes.ask_module.reader import demand_module
-
-        request = self.get(CudaRequest)
-        demand_module(request)  # before anything is installed for nothing
-        return self._try_out().ask_without_gpu(request)
-
-    def _ask_others(self) -> SecondOpinion:
-        from binary_checks.gather.rereading import gather_opinion  # of few runs
-
-        return gather_opinion(self.get(Package), self._source.open)
-
-    def _use_gpu(self) -> GpuReport:
-        from binary_checks.probes.gpu_torch.reader import demand_gpu, demand_work
-
-        request = self.get(GpuRequest)
-        demand_work(request)
-        demand_gpu(self.settings.python, sandbox=self.settings.sandbox)
-        return self._try_out().use_gpu(request, self.get(CudaRequest))
-
-    def _try_out(self) -> Trial:
-        return cast("Trial", self._remember(_TRIAL, self._open_trial))
-
-    def _open_trial(self) -> Trial:
-        from binary_checks.gather.trial import (
-            Trial,  # what only runs packages is not loaded to read them
-        )
-
-        package = self.get(Distribution)
-        if not isinstance(package, (Wheel, InstalledPackage)):
-            raise NotApplicable(f"a {type(package).__name__} is not run")
-        return Trial(
-            package,
-            python=self.settings.python,
-            beside=self._shelf.given,
-            timeout=self.settings.profile.timeout,
-            builds=self.settings.builds,
-            sandbox=self.settings.sandbox,
-        )
+def first_of(kinds: tuple[type, ...], facts: Facts) -> Any:
+    """The first of the classes that the package has a fact of; raises as `Facts.get` does."""
+    for kind in kinds[:-1]:
+        try:
+            return facts.get(kind)
+        except NotApplicable:
+            continue
+    return facts.get(kinds[-1])

@@ -70,3 +70,22 @@ class ExtensionReport(ProbeReport):
     steps: tuple[Step, ...] = ()  # name is the path of the extension, "" for the process's own end
     untried: tuple[str, ...] = ()  # left out after too many crashes and hangs
     libraries: tuple[str, ...] | None = None  # objects mapped at the end; None: nobody can say
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SnippetRun:
+    """One snippet, run in a process of its own."""
+
+    step: Step  # name is the snippet's
+    printed: str = ""  # what it wrote to sys.stdout, without white space at both ends
+    unavailable: str = ""  # why it could not look, by its own word; then the step is OK
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SnippetReport(ProbeReport):
+    """The snippets of a profile, run beside the package."""
+
+    system: str = ""  # "linux-x86_64"
+    runs: tuple[SnippetRun, ...] = ()
+    elsewhere: tuple[str, ...] = ()  # names of those that are for other systems
+    beside: tuple[str, ...] = ()  # what they require and was there already: "numpy 2.4.6"

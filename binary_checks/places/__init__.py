@@ -1,14 +1,31 @@
-"""Where a package runs: environments, installers, sandboxes, and processes that end."""
+"""Where a package runs: places, installers, sandboxes, and processes that end."""
 
-from binary_checks.places.existing import list_folders, open_existing
+from binary_checks.errors import NotApplicable
+from binary_checks.model import Package
+from binary_checks.model.places import Place
+from binary_checks.places.existing import InstalledPlace, list_folders
+from binary_checks.places.host_place import PlaceSettings
 from binary_checks.places.sandbox import Sandbox, choose_sandbox
-from binary_checks.places.venv import Environment, open_environment
+from binary_checks.places.venv import FreshPlace
+
+PLACES = (FreshPlace, InstalledPlace)
+"""Each says which kinds of package it serves; the first that serves one has it."""
+
+
+def choose_place(package: Package, settings: PlaceSettings) -> Place:
+    """Give the place for a package. Raises NotApplicable for one that is not run."""
+    for place in PLACES:
+        if isinstance(package, place.serves):
+            return place(settings)
+    raise NotApplicable(f"a {type(package).__name__} is not run")
+
 
 __all__ = [
-    "Environment",
+    "PLACES",
+    "Place",
+    "PlaceSettings",
     "Sandbox",
+    "choose_place",
     "choose_sandbox",
     "list_folders",
-    "open_environment",
-    "open_existing",
 ]

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote
 
 from binary_checks.errors import GatherError, Unavailable
-from binary_checks.model import Ending, InstalledPackage, InstallReport
+from binary_checks.model import Ending, InstalledPackage, Package
+from binary_checks.model.places import Conditions, TargetPython
 from binary_checks.model.requires_dist import applies, read_requirement
-from binary_checks.places.interpreter import TargetPython, identify
-from binary_checks.places.running import Conditions, run_probe
+from binary_checks.places.host_place import HostPlace
+from binary_checks.places.running import run_probe
 from binary_checks.places.sandbox import Sandbox
-from binary_checks.places.venv import Environment
 from binary_checks.places.visible import is_below
 
 _LIVE = (Path("/proc"), Path("/dev"), Path("/run"))
@@ -72,35 +71,21 @@ def _paths(folders: object) -> Iterable[Path]:
     return (Path(each) for each in found if isinstance(each, str) and each)
 
 
-def open_existing(
-    package: InstalledPackage,
-    *,
-    python: Path,
-    timeout: float,
-    requires: tuple[str, ...] = (),
-    sandbox: Sandbox | None = None,
-) -> Environment:
-    """The environment of that interpreter, in which the package lies; closing it removes nothing.
+class InstalledPlace(HostPlace):
+    """The environment of an interpreter in which the package lies; closing it removes nothing."""
 
-    What it ``requires`` beside the package is taken as it is installed there. Raises Unavailable
-    when something more would have to be installed, GatherError when the interpreter does not
-    answer.
-    """
-    sandbox = sandbox or Sandbox()
-    target = identify(python, timeout=timeout, sandbox=sandbox)
-    beside = tuple(find_beside(requires, target, timeout=timeout, sandbox=sandbox))
-    site = str(package.path.parent)
-    # Not every package lies where the interpreter would install one: Debian has two places.
-    target = replace(target, paths={**target.paths, "platlib": site})
-    return Environment(
-        wheel=package,
-        target=target,
-        install_report=InstallReport(python=target.name),
-        folder=tempfile.TemporaryDirectory(prefix="binary_checks-", ignore_cleanup_errors=True),
-        beside=beside,
-        sandbox=sandbox,
-        visible=(package.path.parent, *filter(_is_apart, find_sources(package.path.parent))),
-    )
+    serves = (InstalledPackage,)
+
+    def _install(self, package: Package) -> None:
+        """Look whether what is required lies beside the package: nothing is installed."""
+        target = self._identify(self.settings.python)
+        self.beside = tuple(
+            find_beside(self.requires, target, timeout=self.timeout, sandbox=self.sandbox)
+        )
+        site = package.path.parent
+        # Not every package lies where the interpreter would install one: Debian has two places.
+        self._target = replace(target, paths={**target.paths, "platlib": str(site)})
+        self.visible = (site, *filter(_is_apart, find_sources(site)))
 
 
 def find_sources(site: Path) -> Iterator[Path]:

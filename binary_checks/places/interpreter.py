@@ -3,55 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import packaging
-from packaging.markers import default_environment
 from packaging.specifiers import SpecifierSet
 from packaging.tags import Tag, compatible_tags, cpython_tags, parse_tag, platform_tags
 
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import Ending, Wheel
-from binary_checks.places.running import Conditions, run_probe
+from binary_checks.model.places import TargetPython
+from binary_checks.places.running import HostFiles, run_probe
 from binary_checks.places.sandbox import Sandbox
 
 # How macOS and Windows spell what Linux calls otherwise.
 _ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TargetPython:
-    """What an interpreter answers when it is asked who it is."""
-
-    executable: Path
-    implementation: str = "CPython"
-    version: str = ""  # "3.11.7"
-    free_threaded: bool = False
-    platform: str = ""  # sysconfig.get_platform(): "linux-x86_64"
-    architecture: str = ""  # the model's spelling, of the machine that runs it
-    libc: str = ""  # "glibc 2.36"; "" where it cannot be asked
-    extension_suffixes: tuple[str, ...] = ()  # in the order in which it looks
-    paths: Mapping[str, str]  # sysconfig.get_paths()
-    prefix: str = ""
-    tags: frozenset[Tag] = frozenset()  # the wheel tags that it takes
-
-    @property
-    def name(self) -> str:
-        """How reports name it: "CPython 3.13.0 free-threaded"."""
-        return f"{self.implementation} {self.version}{' free-threaded' * self.free_threaded}"
-
-    @property
-    def markers(self) -> dict[str, str]:
-        """The values of environment markers there, without extras."""
-        here = {name: str(value) for name, value in default_environment().items()}
-        version = {"python_version": self.version.rpartition(".")[0], "extra": ""}
-        return {**here, **version, "python_full_version": self.version}
-
-    @property
-    def site_packages(self) -> Path:
-        """Where platform wheels land."""
-        return Path(self.paths["platlib"])
 
 
 def identify(python: Path, *, timeout: float, sandbox: Sandbox | None = None) -> TargetPython:
@@ -67,7 +32,7 @@ def identify(python: Path, *, timeout: float, sandbox: Sandbox | None = None) ->
         {"packaging": str(folder)},
         timeout=timeout,
         sandbox=sandbox,
-        conditions=Conditions(visible=(folder,)),
+        files=HostFiles(visible=(folder,)),
     )
     if result.outcome is not Ending.OK or not result.answer:
         last = result.stderr.strip().rpartition("\n")[2]

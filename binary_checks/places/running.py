@@ -6,13 +6,13 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from binary_checks.errors import GatherError
 from binary_checks.model import Ending
+from binary_checks.model.places import Conditions, ProbeAnswer
 from binary_checks.places.budgets import Budget, bound_forks
 from binary_checks.places.confinement import Limits
 from binary_checks.places.conversation import LOST, Conversation
@@ -21,52 +21,38 @@ from binary_checks.places.sandbox import Sandbox
 from binary_checks.places.visible import find_visible
 
 _OPTIONS = ("-I", "-B", "-X", "faulthandler")
-_MEMORY = 16 * 1024**3  # bytes of private memory: torch imports in 1, numba in 1; a leak has no end
 _FATAL = re.compile(r"^Fatal Python error: .*", re.MULTILINE)
 _HEADINGS = ("Fatal Python error: ", "Windows fatal exception: ", "Timeout (")
 _FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+) in (?P<name>.+)$', re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ProbeAnswer:
-    """What a probe said before it ended, and how it ended."""
+class HostFiles:
+    """What of the host's files a probe has beside the interpreter's own and itself."""
 
-    answer: Mapping[str, Any] = field(default_factory=dict)  # empty when it said nothing
-    outcome: Ending = Ending.OK  # OK, CRASHED, HUNG or EXITED (before the probe's own end)
-    detail: str = ""  # signal name, seconds of the limit, exit status
-    places: tuple[str, ...] = ()  # the Python lines that faulthandler saw it in, innermost first
-    calls: tuple[str, ...] = ()  # the native functions that it hung in, innermost first
-    stderr: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Conditions:
-    """Under what a probe runs, beside its time limit."""
-
-    variables: Mapping[str, str] = field(default_factory=dict)  # added to the clean environment
-    memory: int = _MEMORY  # private bytes that it may have; 0: as many as there are
-    calls: bool = False  # whether a debugger is asked for the native stack of a hang
-    site: bool = True  # without it nothing runs that is installed: no .pth, no sitecustomize
-    visible: tuple[Path, ...] = ()  # what it reads beside the interpreter's own files
+    visible: tuple[Path, ...] = ()  # what it reads
     writable: tuple[Path, ...] = ()  # folders that it shares with other probes
-    gpu: bool = False  # whether the host's devices are its own, too
 
 
 def run_probe(  # noqa: PLR0913 - what is run, and under what
     python: Path,
-    script: str,
+    script: str | Path,
     request: Mapping[str, object],
     *,
     timeout: float,
     sandbox: Sandbox | None = None,
     conditions: Conditions | None = None,
+    files: HostFiles | None = None,
 ) -> ProbeAnswer:
     """Run the script of a probe with the request, in a clean environment and an empty folder.
+
+    One that is not ours, given by its path, has the path of our ``process.py`` as its argument.
 
     However badly the process ends, that is an answer; GatherError says that it could not be
     started.
     """
     conditions, sandbox = conditions or Conditions(), sandbox or Sandbox()
+    files = files or HostFiles()
     if not os.access(python, os.X_OK):
         raise GatherError(f"{python}: cannot be run: there is no such program")
     probes = resources.files("binary_checks.probes")
@@ -79,8 +65,9 @@ def run_probe(  # noqa: PLR0913 - what is run, and under what
         cwd.mkdir()
         variables = {**make_environment(home), **conditions.variables}
         alone = () if conditions.site else ("-S",)
-        command = (str(python), *alone, *_OPTIONS, str(folder / script / "script.py"))
-        limits = _make_limits(python, sandbox, conditions, home.parent, folder)
+        command = (str(python), *alone, *_OPTIONS, *_name_script(script, folder))
+        files = replace(files, visible=(folder, *_lie_apart(script), *files.visible))
+        limits = _make_limits(python, sandbox, conditions, home.parent, files)
         # Without site nothing runs but the interpreter, which needs nobody that looks after it.
         argv, watch = sandbox.start(command, limits) if conditions.site else (command, None)
         try:
@@ -98,6 +85,16 @@ def run_probe(  # noqa: PLR0913 - what is run, and under what
     return _judge_end(replace(ended, status=sandbox.read_status(ended.status)), timeout)
 
 
+def _name_script(script: str | Path, probes: Path) -> tuple[str, ...]:
+    if isinstance(script, str):
+        return (str(probes / script / "script.py"),)
+    return str(script), str(probes / "process.py")
+
+
+def _lie_apart(script: str | Path) -> tuple[Path, ...]:
+    return (script.parent,) if isinstance(script, Path) else ()
+
+
 def _limit(conditions: Conditions, budget: Budget, timeout: float) -> dict[str, object]:
     """Say what the probe is to take on itself."""
     limits = {"CORE": 0, "FSIZE": budget.disk, "DATA": conditions.memory, **bound_forks(budget)}
@@ -108,16 +105,16 @@ def _limit(conditions: Conditions, budget: Budget, timeout: float) -> dict[str, 
 
 
 def _make_limits(
-    python: Path, sandbox: Sandbox, conditions: Conditions, private: Path, probes: Path
+    python: Path, sandbox: Sandbox, conditions: Conditions, private: Path, files: HostFiles
 ) -> Limits:
     """Say what a confined probe sees, with the folders that its environment leads the loader to."""
     led = conditions.variables.get("LD_LIBRARY_PATH", "").split(":")
     return Limits(
         visible=(
             *(find_visible(python) if sandbox.holds else ()),
-            *(probes, *conditions.visible, *map(Path, filter(None, led))),
+            *(*files.visible, *map(Path, filter(None, led))),
         ),
-        writable=conditions.writable,
+        writable=files.writable,
         private=private,
         folders=(private, private / "home", private / "empty"),
         disk=sandbox.budget.disk,

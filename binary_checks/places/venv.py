@@ -3,152 +3,39 @@
 from __future__ import annotations
 
 import os
-import re
-import tempfile
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
 
 from packaging.requirements import Requirement
 
 from binary_checks.errors import GatherError, Unavailable
-from binary_checks.model import Distribution, InstallReport, Wheel
+from binary_checks.model import InstallReport, Package, Wheel
+from binary_checks.model.places import TargetPython
 from binary_checks.model.requires_dist import applies, demand_names, read_requirement
 from binary_checks.places.given_wheels import describe_given, list_requirements
+from binary_checks.places.host_place import HostPlace, PlaceSettings
 from binary_checks.places.installers import find_installer, install
-from binary_checks.places.interpreter import TargetPython, identify, require_fit
+from binary_checks.places.interpreter import require_fit
 from binary_checks.places.left_behind import Differences, compare
 from binary_checks.places.pip_command import make_installer_environment
 from binary_checks.places.processes import run_process
-from binary_checks.places.running import Conditions, ProbeAnswer, run_probe
-from binary_checks.places.sandbox import Sandbox
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Sources:
-    """Where requirements come from."""
+class FreshPlace(HostPlace):
+    """A fresh environment of an interpreter, made for one wheel and what it requires."""
 
-    with_: tuple[Path, ...] = ()  # wheels and folders of wheels that the user gave
-    index: bool = True  # whatever the user's installer is set to, too
-    requires: tuple[str, ...] = ()  # what the package itself does not require
-    builds: bool = False  # whether sdists are built, and requirements by URL followed
+    serves = (Wheel,)
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Environment:
-    """A place to run probes in; `close` removes it."""
-
-    wheel: Distribution  # or its installed copy
-    target: TargetPython
-    install_report: InstallReport
-    folder: tempfile.TemporaryDirectory[str]
-    sandbox: Sandbox = field(default_factory=Sandbox)
-    visible: tuple[Path, ...] = ()  # what probes read that lies outside of the interpreter's prefix
-    beside: tuple[str, ...] = ()  # what was asked for and taken as it is installed: "numpy 2.4.6"
-
-    @property
-    def python(self) -> Path:
-        """The environment's own interpreter."""
-        return self.target.executable
-
-    @property
-    def site_packages(self) -> Path:
-        """Where the wheel lies."""
-        return self.target.site_packages
-
-    def require_installed(self) -> None:
-        """Raise Unavailable when the package was refused: then there is nothing to run."""
-        if self.install_report.error:
-            raise Unavailable(f"it could not be installed: {self.install_report.error}")
-
-    def run_probe(
-        self,
-        script: str,
-        request: Mapping[str, object],
-        *,
-        timeout: float,
-        conditions: Conditions | None = None,
-    ) -> ProbeAnswer:
-        """Run a probe here; every request says where the package lies."""
-        conditions = conditions or Conditions()
-        return run_probe(
-            self.python,
-            script,
-            {**request, "site_packages": str(self.site_packages)},
-            timeout=timeout,
-            sandbox=self.sandbox,
-            conditions=replace(conditions, visible=(*conditions.visible, *self.visible)),
-        )
-
-    def scrub(self, text: str) -> str:
-        """Write paths of this environment relative to site-packages, and leave no temporary one."""
-        for folder, shown in ((self.site_packages, ""), (Path(self.folder.name), "environment/")):
-            for spelling in {str(folder), str(folder.resolve())}:
-                text = text.replace(spelling + os.sep, shown).replace(spelling, shown or ".")
-        return re.sub(r"\b0x[0-9a-fA-F]{6,}\b", "0x…", text)
-
-    def place(self, path: str) -> str:
-        """Write a path with "/", relative to site-packages when it lies below it."""
-        return self.scrub(path).replace(os.sep, "/")
-
-    def close(self) -> None:
-        """Remove everything."""
-        self.folder.cleanup()
-
-    def __enter__(self) -> Environment:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-def open_environment(  # noqa: PLR0913 - one question of the user's each
-    wheel: Wheel,
-    *,
-    python: Path,
-    with_: tuple[Path, ...] = (),
-    timeout: float,
-    index: bool = True,
-    requires: tuple[str, ...] = (),
-    builds: bool = False,
-    sandbox: Sandbox | None = None,
-) -> Environment:
-    """Make a fresh environment of that interpreter and install the wheel with its requirements.
-
-    ``with_`` are wheels, or folders of wheels, that the user gives beside the package; without
-    ``index`` they are the only source. ``requires`` are requirements that the package has not
-    itself. Without ``builds`` nothing is built, and no requirement by URL followed. ``timeout``
-    bounds each step, in seconds. A wheel that the installer refuses still gives an environment,
-    with the reason in its report.
-
-    Raises Unavailable when the wheel does not fit the interpreter or a requirement was not given,
-    GatherError when the interpreter, the network or the machine broke.
-    """
-    folder = tempfile.TemporaryDirectory(prefix="binary_checks-", ignore_cleanup_errors=True)
-    sources = Sources(with_=with_, index=index, requires=requires, builds=builds)
-    try:
-        root = Path(folder.name).resolve()
-        target = identify(_make_venv(python, root, timeout), timeout=timeout, sandbox=sandbox)
-        require_fit(wheel, target)
-        if not builds:
-            demand_wheels(wheel, sources, target)
-        report = _install(wheel, target, root, sources, timeout)
-    except BaseException:
-        folder.cleanup()
-        raise
-    return Environment(
-        wheel=wheel,
-        target=target,
-        install_report=report,
-        folder=folder,
-        sandbox=sandbox or Sandbox(),
-    )
+    def _install(self, package: Package) -> InstallReport:
+        """Make the environment and install the wheel with its requirements."""
+        assert isinstance(package, Wheel)
+        root = self.folder.resolve()
+        python = _make_venv(self.settings.python, root, self.timeout)
+        self._target = target = self._identify(python)
+        require_fit(package, target)
+        if not self.settings.builds:
+            demand_wheels(package, self.settings.given, target)
+        return _install(package, target, root, self.settings, self.requires)
 
 
 def _make_venv(python: Path, root: Path, timeout: float) -> Path:
@@ -171,19 +58,19 @@ def _make_venv(python: Path, root: Path, timeout: float) -> Path:
     return made
 
 
-def demand_wheels(wheel: Wheel, sources: Sources, target: TargetPython) -> None:
+def demand_wheels(wheel: Wheel, given: tuple[Path, ...], target: TargetPython) -> None:
     """Raise Unavailable where a package at hand requires another by URL.
 
     An installer follows what is required by a file that it is given: uv by URL, pip in any case.
     What the profile itself requires, it may: the user has said from where.
     """
     own = _read_all(wheel.requires_dist)
-    given = _read_all(list_requirements(sources.with_))
-    extras = {"", *(extra for item in (*own, *given) for extra in item.extras)}
+    others = _read_all(list_requirements(given))
+    extras = {"", *(extra for item in (*own, *others) for extra in item.extras)}
     held = [item for item in own if applies(item, target.markers)]
     held += [
         item
-        for item in given
+        for item in others
         if any(applies(item, {**target.markers, "extra": extra}) for extra in extras)
     ]
     demand_names(held, "only --binary-allow-builds follows it, and builds what is there")
@@ -194,16 +81,19 @@ def _read_all(texts: Iterable[str]) -> list[Requirement]:
 
 
 def _install(
-    wheel: Wheel, target: TargetPython, root: Path, sources: Sources, timeout: float
+    wheel: Wheel,
+    target: TargetPython,
+    root: Path,
+    settings: PlaceSettings,
+    requires: tuple[str, ...],
 ) -> InstallReport:
-    cwd = root / "empty"
-    builds = sources.builds
+    cwd, timeout, builds = root / "empty", settings.timeout, settings.builds
     installer = find_installer(target.executable, cwd=cwd, timeout=timeout, builds=builds)
-    requirements = describe_given(sources.with_, target.tags, root / "constraints.txt")
+    requirements = describe_given(settings.given, target.tags, root / "constraints.txt")
     path = wheel.path.resolve()
     try:
-        requirements += (*sources.requires, str(path))
-        error = install(installer, requirements, index=sources.index, cwd=cwd, timeout=timeout)
+        requirements += (*requires, str(path))
+        error = install(installer, requirements, index=settings.index, cwd=cwd, timeout=timeout)
     except (GatherError, Unavailable) as broken:
         raise type(broken)(_shorten(str(broken), path.parent, root)) from broken
     found = Differences() if error else compare(wheel, target)

@@ -205,6 +205,9 @@ class CheckItem(PackageItem):
         except GatherError as error:
             self.note(Outcome.ERROR, self.check.family, reason=str(error))
             raise
+        except CheckError as error:
+            self.note(Outcome.BROKEN, self.check.family, reason=str(error))
+            raise
 
     def _unreadable(self, reason: str) -> None:
         """Said once a package: the first check fails with it, the others could not look."""

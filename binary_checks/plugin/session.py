@@ -14,11 +14,20 @@ from urllib.parse import quote
 import pytest
 
 from binary_checks import packages
-from binary_checks.declaring import Check, demand_sound, find_checks, load_checks
+from binary_checks.declaring import (
+    Check,
+    Gatherer,
+    demand_gatherable,
+    demand_sound,
+    find_checks,
+    find_gatherers,
+    load_checks,
+)
 from binary_checks.errors import ProfileError
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.examination import Examination
-from binary_checks.gather.facts import Facts, Settings
+from binary_checks.gather.facts import Facts
+from binary_checks.gather.settings import Settings
 from binary_checks.lines import one_line
 from binary_checks.model import PackageIdentity, Run, SecondOpinion
 from binary_checks.model.protocols import Source
@@ -78,8 +87,9 @@ def open_session(config: pytest.Config) -> Session:
     python = _demand_python(config)
     profile, sandbox = Profile(), None
     checks: tuple[Check[Any], ...] = ()
+    gatherers: Mapping[type, Gatherer[..., Any]] = {}
     if named.packages:
-        profile, every = profile_and_checks(config)
+        profile, every, gatherers = profile_and_checks(config)
         checks = tuple(
             check
             for check in every
@@ -90,7 +100,11 @@ def open_session(config: pytest.Config) -> Session:
         _demand_checks(frozenset[str]().union(*named.packages.values()), every, checks)
         sandbox = choose_sandbox(config, profile)
     settings = Settings(
-        profile=profile, python=python, sandbox=sandbox, builds=option.binary_allow_builds
+        profile=profile,
+        python=python,
+        sandbox=sandbox,
+        builds=option.binary_allow_builds,
+        gatherers=gatherers,
     )
     shelf = _stock_shelf(config, profile.limit_factor)
 
@@ -233,8 +247,10 @@ def no_such_check(name: str, known: Iterable[str]) -> str:
     return f"no check is called {name!r}{hint}"
 
 
-def profile_and_checks(config: pytest.Config) -> tuple[Profile, tuple[Check[Any], ...]]:
-    """The profile, and the checks that there are: ours, the conftests' and its own.
+def profile_and_checks(
+    config: pytest.Config,
+) -> tuple[Profile, tuple[Check[Any], ...], Mapping[type, Gatherer[..., Any]]]:
+    """The profile, the checks that there are: ours, the conftests' and its own; their gatherers.
 
     Raises pytest.UsageError with one line.
     """
@@ -245,11 +261,15 @@ def profile_and_checks(config: pytest.Config) -> tuple[Profile, tuple[Check[Any]
         modules = [plugin for plugin in config.pluginmanager.get_plugins() if _is_conftest(plugin)]
         modules += [] if deaf else [_load_own_checks(path) for path in profile.checks]
         every = find_checks(modules)
-        profile = leave_out_code(profile, every) if deaf else profile
+        gatherers = find_gatherers(modules)
         for check in every:
-            demand_sound(check)
+            demand_sound(check, gatherers)
+        for gatherer in gatherers.values():
+            demand_gatherable(gatherer, gatherers)
+        declared: tuple[Check[Any] | Gatherer[..., Any], ...] = (*every, *gatherers.values())
+        profile = leave_out_code(profile, declared) if deaf else profile
         profile = replace(profile, strict=config.option.binary_strict)
-        return validate(profile, every), every
+        return validate(profile, every, gatherers.values()), every, gatherers
     except ProfileError as error:
         raise misused(str(error)) from None
 

@@ -4,4 +4,26 @@
 standard input and output (``process.py``; ``places/conversation.py`` is the other side). Each
 imports the standard library alone, and as little of it as it can, so that a package which forgot
 an import of its own does not find it done. Python 3.8 and later.
+
+A new probe is a folder and a line in `PROBES`: its reader declares with `@gathers` what it gathers.
 """
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from types import ModuleType
+
+PROBES = (
+    ".import_name.reader",
+    ".load_extensions.reader",
+    ".run_snippet.reader",
+    ".ask_module.reader",
+    ".gpu_torch.reader",
+)
+"""The modules with a gatherer; what lies beside them is asked by these, and by places."""
+
+
+def load_readers() -> Iterator[ModuleType]:
+    """Import the modules in which facts are gathered by running a package."""
+    return (importlib.import_module(name, __name__) for name in PROBES)

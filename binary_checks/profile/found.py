@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from binary_checks.declaring import Check
+from binary_checks.declaring import Check, Gatherer
 from binary_checks.model.requests import Request
 from binary_checks.profile.probe_tables import find_requests, list_code
 from binary_checks.profile.reading import Profile
@@ -15,14 +15,17 @@ from binary_checks.profile.reading import Profile
 _FEW = 5
 
 
-def leave_out_code(profile: Profile, checks: Iterable[Check[Any]]) -> Profile:
+def leave_out_code(
+    profile: Profile, declared: Iterable[Check[Any] | Gatherer[..., Any]]
+) -> Profile:
     """The profile without the network and code that would run; what a shipped one says stays.
 
     Where it brings checks of its own, what it says of them goes with them.
     """
-    checks = tuple(checks)
-    known = {check.id for check in checks} if profile.checks else _Everything()
-    kinds = find_requests(checks)
+    declared = tuple(declared)
+    ids = {each.id for each in declared if isinstance(each, Check)}
+    known = ids if profile.checks else _Everything()
+    kinds = find_requests(declared)
     probes = dict(_keep_harmless(profile, kinds))
     left = [path.name for path in profile.checks]
     left += ["network"] * profile.network

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
-from binary_checks.declaring import Check
+from binary_checks.declaring import Check, Gatherer
 from binary_checks.errors import ProfileError
 from binary_checks.model.requests import REQUESTS, Code, Request
 from binary_checks.profile.toml_values import convert, reject_unknown
@@ -41,9 +41,11 @@ def reject_moved(options: Mapping[str, Mapping[str, Any]], where: str) -> None:
                 raise ProfileError(f"{where}: options.{check_id}.{name}: {now}")
 
 
-def find_requests(checks: Iterable[Check[Any]]) -> dict[str, type[Request]]:
-    """Find every kind of request by its table: those of our own probes, and what checks ask for."""
-    asked = (kind for check in checks for kinds in check.facts for kind in kinds)
+def find_requests(
+    declared: Iterable[Check[Any] | Gatherer[..., Any]],
+) -> dict[str, type[Request]]:
+    """Find every kind of request by its table: those of our own probes, and what these ask for."""
+    asked = (kind for each in declared for kinds in each.facts for kind in kinds)
     found = (kind for kind in asked if isinstance(kind, type) and issubclass(kind, Request))
     return {kind.table: kind for kind in (*REQUESTS, *found)}
 

@@ -12,7 +12,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from binary_checks.declaring import Check, Option
+from binary_checks.declaring import Check, Gatherer, Option
 from binary_checks.errors import ProfileError
 from binary_checks.model import Level, Problem
 from binary_checks.model.requests import Request
@@ -253,7 +253,9 @@ def _known_problem(row: object, where: str) -> KnownProblem:
     )
 
 
-def validate(profile: Profile, checks: Iterable[Check[Any]]) -> Profile:
+def validate(
+    profile: Profile, checks: Iterable[Check[Any]], gatherers: Iterable[Gatherer[..., Any]] = ()
+) -> Profile:
     """The profile with options as the checks declare them, and requests as their classes do.
 
     Raises ProfileError for a check, an option or a probe that does not exist, and for a wrong type.
@@ -268,7 +270,7 @@ def validate(profile: Profile, checks: Iterable[Check[Any]]) -> Profile:
         check_id: _convert_options(values, by_id[check_id].options, f"{where}: options.{check_id}")
         for check_id, values in profile.options.items()
     }
-    requests = read_requests(profile.probes, find_requests(by_id.values()), where)
+    requests = read_requests(profile.probes, find_requests((*by_id.values(), *gatherers)), where)
     return replace(profile, options=options, requests=requests)
 
 

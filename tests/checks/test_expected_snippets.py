@@ -10,8 +10,8 @@ import pytest
 from binary_checks.checks.expected.own_snippets import snippet_fails
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Ending, Finding, Note, NotInspected, Problem, Step
+from binary_checks.model.probes import SnippetReport, SnippetRun
 from binary_checks.model.requests import Code, SnippetRequest
-from binary_checks.model.snippet_report import SnippetReport, SnippetRun
 
 CODE = {"blas": Code("import demo; assert demo.blas")}
 

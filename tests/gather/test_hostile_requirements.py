@@ -14,7 +14,8 @@ from binary_checks.command import main
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.gather import required
 from binary_checks.gather.companions import Shelf
-from binary_checks.gather.facts import Facts, Settings
+from binary_checks.gather.facts import Facts
+from binary_checks.gather.settings import Settings
 from binary_checks.model import Linkage
 from binary_checks.places.pip_command import PIP
 from binary_checks.sources.file import FileSource

@@ -11,7 +11,8 @@ import pytest
 from binary_checks import objects, packages
 from binary_checks.errors import GatherError
 from binary_checks.gather.companions import Shelf
-from binary_checks.gather.facts import Facts, Settings
+from binary_checks.gather.facts import Facts
+from binary_checks.gather.settings import Settings
 from binary_checks.model import Linkage, Package
 from binary_checks.sources.file import FileSource
 from fixtures.build_elf import build_elf

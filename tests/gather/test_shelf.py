@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from binary_checks.gather.companions import Shelf
-from binary_checks.gather.facts import Facts, Settings
+from binary_checks.gather.facts import Facts
+from binary_checks.gather.settings import Settings
 from binary_checks.model import InstallReport
 from binary_checks.sources.file import FileSource
 from fixtures.build_wheel import build_wheel

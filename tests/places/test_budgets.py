@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from binary_checks.model import Ending
+from binary_checks.model.requests import Code, SnippetRequest
 from binary_checks.places import budgets
 from binary_checks.places.budgets import Budget, choose_memory, spell_bytes, takes_more_disk
 from binary_checks.places.control_groups import open_group
 from binary_checks.places.sandbox import ROUTES
-from binary_checks.places.venv import Environment
-from binary_checks.probes.import_name.reader import import_names
+from binary_checks.probes.import_name.reader import import_each
 from binary_checks.probes.run_snippet.reader import run_snippets
 from fixtures.build_wheel import build_wheel
-from fixtures.environments import PURE, demand_sandbox, open_offline
+from fixtures.environments import PURE, FilledPlace, demand_sandbox, open_offline, within
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows what is to be counted")
 
@@ -69,7 +69,7 @@ MODULES = {
 @pytest.fixture(scope="module", params=[*ROUTES, "off"])
 def environment(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Environment]:
+) -> Iterator[FilledPlace]:
     sandbox = demand_sandbox(request.param, budget=SMALL)
     members = {f"{name}.py": text for name, text in MODULES.items()}
     folder = tmp_path_factory.mktemp("budgets")
@@ -78,16 +78,16 @@ def environment(
         yield opened
 
 
-def import_then_good(environment: Environment, name: str) -> tuple[Ending, str]:
+def import_then_good(environment: FilledPlace, name: str) -> tuple[Ending, str]:
     """What became of it; the next import is as healthy as ever."""
-    first, second = import_names(environment, (name, "good"), timeout=50).steps
+    first, second = import_each(within(environment, 50), (name, "good")).steps
     assert second.outcome is Ending.OK
     return first.outcome, first.detail
 
 
 @linux
 @pytest.mark.parametrize("name", ["forks_in_a_row", "forks_in_sessions"])
-def test_forks_without_end_are_stopped(environment: Environment, name: str) -> None:
+def test_forks_without_end_are_stopped(environment: FilledPlace, name: str) -> None:
     demand_end_of_forks(*import_then_good(environment, name))
 
 
@@ -108,7 +108,7 @@ def bounds_forks() -> bool:
 
 
 @linux
-def test_a_bomb_of_forks_is_stopped(environment: Environment) -> None:
+def test_a_bomb_of_forks_is_stopped(environment: FilledPlace) -> None:
     if not bounds_forks():
         pytest.skip("root's forks are bound by control groups alone, and none can be made here")
     demand_end_of_forks(*import_then_good(environment, "explodes"))
@@ -116,19 +116,19 @@ def test_a_bomb_of_forks_is_stopped(environment: Environment) -> None:
 
 @linux
 @pytest.mark.parametrize("name", ["eats", "eats_shared"])
-def test_memory_is_counted_over_all_processes(environment: Environment, name: str) -> None:
+def test_memory_is_counted_over_all_processes(environment: FilledPlace, name: str) -> None:
     expected = (Ending.STOPPED, "its processes take more than 400 MiB of memory")
     assert import_then_good(environment, name) == expected
 
 
 @linux
-def test_memory_that_children_share_counts_once(environment: Environment) -> None:
+def test_memory_that_children_share_counts_once(environment: FilledPlace) -> None:
     assert import_then_good(environment, "shares") == (Ending.OK, "")
 
 
 @linux
 @pytest.mark.parametrize("name", ["fills", "many_empty_files"])
-def test_a_disk_that_fills_up_is_reported(environment: Environment, name: str) -> None:
+def test_a_disk_that_fills_up_is_reported(environment: FilledPlace, name: str) -> None:
     outcome, detail = import_then_good(environment, name)
     if environment.sandbox.holds and name == "fills":
         assert (outcome, "No space left on device" in detail) == (Ending.RAISED, True)
@@ -137,22 +137,23 @@ def test_a_disk_that_fills_up_is_reported(environment: Environment, name: str) -
 
 
 @pytest.mark.skipif(os.name != "posix", reason="only POSIX limits the size of a file")
-def test_one_file_without_end_is_refused(environment: Environment) -> None:
+def test_one_file_without_end_is_refused(environment: FilledPlace) -> None:
     outcome, detail = import_then_good(environment, "one_large_file")
     assert outcome in {Ending.RAISED, Ending.STOPPED}
     assert "File too large" in detail or "No space left" in detail or "32 MiB" in detail
 
 
 @linux
-def test_the_folder_that_snippets_share_has_the_same_limit(environment: Environment) -> None:
+def test_the_folder_that_snippets_share_has_the_same_limit(environment: FilledPlace) -> None:
     fill = FILLS.replace('os.environ["HOME"]', "__import__('sys').pycache_prefix")
-    (run,) = run_snippets(environment, {"fills": fill}, only={}, timeout=50).runs
+    asked = SnippetRequest(code={"fills": Code(fill)})
+    (run,) = run_snippets(within(environment, 50), environment.wheel, asked).runs
     assert (run.step.outcome, run.step.detail) == (Ending.STOPPED, "it writes more than 32 MiB")
 
 
 @pytest.mark.slow
-def test_a_flood_on_stderr_without_end_is_one_that_does_not_end(environment: Environment) -> None:
-    (step,) = import_names(environment, ("writes_on_stderr",), timeout=5).steps
+def test_a_flood_on_stderr_without_end_is_one_that_does_not_end(environment: FilledPlace) -> None:
+    (step,) = import_each(within(environment, 5), ("writes_on_stderr",)).steps
     assert step.outcome is Ending.HUNG
     assert len(step.stderr) < 100_000
 

@@ -10,9 +10,8 @@ import pytest
 
 from binary_checks.errors import BinaryChecksError, Unavailable
 from binary_checks.places import installers
-from binary_checks.places.venv import Environment, open_environment
 from fixtures.build_wheel import build_wheel
-from fixtures.environments import PURE, PYTHON, read_wheel
+from fixtures.environments import PURE, FilledPlace, install_fresh, read_wheel
 from fixtures.package_index import PackageIndex, pack_source, serve_index, write_source
 
 
@@ -57,9 +56,9 @@ def wheel(folder: Path, name: str, *requires: str, version: str = "1.0") -> Path
     )
 
 
-def install(folder: Path, *requires: str, builds: bool = False, **more: object) -> Environment:
+def install(folder: Path, *requires: str, builds: bool = False, **more: object) -> FilledPlace:
     judged = read_wheel(wheel(folder / "dist", "demo", *requires))
-    return open_environment(judged, python=PYTHON, timeout=120, builds=builds, **more)  # type: ignore[arg-type]
+    return install_fresh(judged, builds=builds, **more)
 
 
 @pytest.mark.parametrize("required", ["evil", "half>=2"])
@@ -140,7 +139,7 @@ def test_nor_is_what_a_given_wheel_requires_by_url(
     about += f"Requires-Dist: evil @ {tree.as_uri()} ; extra == 'x'\n"
     given = build_wheel(tmp_path / "given", name="inner", tags=PURE, metadata=about)
     with pytest.raises(Unavailable, match="by URL"):
-        install(tmp_path, "inner[x]", with_=(given.parent if as_folder else given,))
+        install(tmp_path, "inner[x]", given=(given.parent if as_folder else given,))
     assert not mark.exists()
 
 

@@ -27,13 +27,12 @@ from binary_checks.model import (
     NotInspected,
     Step,
 )
+from binary_checks.model.places import Conditions
 from binary_checks.model.requests import CudaRequest
-from binary_checks.places.running import Conditions, run_probe
-from binary_checks.places.venv import Environment, open_environment
 from binary_checks.probes.ask_module.reader import ask_without_gpu, list_expressions
 from binary_checks.probes.gpu_host.reader import HIDDEN
 from binary_checks.profile.reading import load_profile, validate
-from fixtures.environments import PYTHON, read_wheel
+from fixtures.environments import FilledPlace, install_fresh, read_wheel
 from tests.oracles.downloads import download
 from tests.places.published import ON_LINUX
 
@@ -52,28 +51,28 @@ CHECKS = (
 )
 
 
-def install(folder: Any, requirement: str) -> Environment:
+def install(folder: Any, requirement: str) -> FilledPlace:
     (path,) = download(folder, PLATFORMS, [requirement])
-    return open_environment(read_wheel(path), python=PYTHON, timeout=600)
+    return install_fresh(read_wheel(path), timeout=600)
 
 
 @pytest.fixture(scope="module")
-def torch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
+def torch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilledPlace]:
     with install(tmp_path_factory.mktemp("torch"), "torch==2.13.0+cpu") as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
-def cupy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
+def cupy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilledPlace]:
     with install(tmp_path_factory.mktemp("cupy"), "cupy-cuda13x==14.2.0") as opened:
         yield opened
 
 
-def judge(environment: Environment, profile: str) -> tuple[CudaReport, list[object]]:
+def judge(environment: FilledPlace, profile: str) -> tuple[CudaReport, list[object]]:
     """What the checks that the profile sets find, without what this host could not hide."""
     chosen = validate(load_profile(profile), find_checks())
     asked = chosen.requests[CudaRequest]
-    report = ask_without_gpu(environment, asked, timeout=300)
+    report = ask_without_gpu(environment, environment.wheel, asked)
     facts = {CudaReport: report, Distribution: environment.wheel, CudaRequest: asked}
     found: list[object] = []
     for check in CHECKS:
@@ -83,7 +82,7 @@ def judge(environment: Environment, profile: str) -> tuple[CudaReport, list[obje
     return report, [item for item in found if not isinstance(item, NotInspected)]
 
 
-def test_torch_for_the_cpu_answers_as_it_should(torch: Environment) -> None:
+def test_torch_for_the_cpu_answers_as_it_should(torch: FilledPlace) -> None:
     report, found = judge(torch, "torch")
     assert found == []
     assert report.step.outcome is Ending.OK
@@ -93,17 +92,17 @@ def test_torch_for_the_cpu_answers_as_it_should(torch: Environment) -> None:
     assert report.answers[-1].error == "AssertionError: Torch not compiled with CUDA enabled"
 
 
-def test_cupy_answers_as_it_should(cupy: Environment) -> None:
+def test_cupy_answers_as_it_should(cupy: FilledPlace) -> None:
     report, found = judge(cupy, "cupy")
     assert found == []
     assert report.answers[-1].error.startswith("CUDARuntimeError: cudaError")
 
 
 @pytest.mark.parametrize("step", ON_THE_CPU)
-def test_a_step_for_the_gpu_runs_on_the_cpu_too(torch: Environment, step: str) -> None:
-    request = {"step": step, "device": "cpu", "site_packages": str(torch.site_packages)}
+def test_a_step_for_the_gpu_runs_on_the_cpu_too(torch: FilledPlace, step: str) -> None:
+    request = {"step": step, "device": "cpu"}
     conditions = Conditions(variables=HIDDEN)
-    result = run_probe(torch.python, "gpu_torch", request, timeout=300, conditions=conditions)
+    result = torch.run("gpu_torch", request, conditions=conditions)
     assert result.answer.get("state") == "finished", result
     figures = result.answer.get("measured", {})
     measured = tuple(Measurement(step=step, name=name, value=figures[name]) for name in figures)
@@ -112,7 +111,7 @@ def test_a_step_for_the_gpu_runs_on_the_cpu_too(torch: Environment, step: str) -
 
 
 @pytest.mark.parametrize("step", ["magma", "cudnn", "absent_device", "memory"])
-def test_a_step_that_the_build_has_nothing_for_raises(torch: Environment, step: str) -> None:
-    request = {"step": step, "site_packages": str(torch.site_packages)}
-    result = run_probe(torch.python, "gpu_torch", request, timeout=300)
+def test_a_step_that_the_build_has_nothing_for_raises(torch: FilledPlace, step: str) -> None:
+    request = {"step": step}
+    result = torch.run("gpu_torch", request)
     assert (result.answer["state"], result.answer["stage"]) == ("raised", step)

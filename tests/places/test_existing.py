@@ -13,8 +13,10 @@ from binary_checks.checks.expected.own_snippets import snippet_fails
 from binary_checks.documents.facts_writer import record_sha256
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import Ending, InstalledPackage, Note
-from binary_checks.places import installers, list_folders, open_existing
-from binary_checks.probes.import_name.reader import import_names
+from binary_checks.model.requests import Code, SnippetRequest
+from binary_checks.places import PlaceSettings, installers, list_folders
+from binary_checks.places.existing import InstalledPlace
+from binary_checks.probes.import_name.reader import import_each
 from binary_checks.probes.run_snippet.reader import run_snippets
 from binary_checks.sources.installed import find_installation
 from fixtures.build_wheel import build_wheel
@@ -50,6 +52,10 @@ def read(python: Path) -> InstalledPackage:
     return found.read(objects)
 
 
+def open_existing(python: Path) -> InstalledPlace:
+    return InstalledPlace(PlaceSettings(python=python, timeout=60))
+
+
 def test_its_record_is_that_of_its_wheel(python: Path, tmp_path: Path) -> None:
     package = read(python)
     assert [member for member in package.members if member.faults] == []
@@ -59,21 +65,23 @@ def test_its_record_is_that_of_its_wheel(python: Path, tmp_path: Path) -> None:
 def test_it_is_imported_from_where_it_lies(python: Path) -> None:
     package = read(python)
     before = sorted(package.path.parent.rglob("*"))
-    with open_existing(package, python=python, timeout=60) as environment:
-        (step,) = import_names(environment, ("demo",), timeout=60).steps
+    with open_existing(python) as environment:
+        assert environment.install(package) is None
+        (step,) = import_each(environment, ("demo",)).steps
     assert (step.outcome, step.origin) == (Ending.OK, "demo/__init__.py")
     assert sorted(package.path.parent.rglob("*")) == before
 
 
 def test_what_is_installed_beside_it_is_taken(python: Path) -> None:
     requires = ("Demo>=1", "colorama; sys_platform == 'none'")
-    with open_existing(read(python), python=python, timeout=60, requires=requires) as opened:
-        report = run_snippets(opened, {"own": "import demo"}, only={}, timeout=60)
+    asked = SnippetRequest(code={"own": Code("import demo")}, requires=tuple(map(Code, requires)))
+    with open_existing(python) as opened:
+        report = run_snippets(opened, read(python), asked)
     assert report.beside == ("Demo 1.0",)
     (run,) = report.runs
     assert run.step.outcome is Ending.OK
     assert Note(sentence="the snippets run beside Demo 1.0, as it is installed") in list(
-        snippet_fails(report, snippets={"own": "import demo"})
+        snippet_fails(report, asked)
     )
 
 
@@ -87,7 +95,7 @@ def test_what_is_installed_beside_it_is_taken(python: Path) -> None:
 )
 def test_nothing_is_installed_beside_it(python: Path, required: str, said: str) -> None:
     with pytest.raises(Unavailable) as caught:
-        open_existing(read(python), python=python, timeout=60, requires=(required,))
+        open_existing(python).apart((required,)).install(read(python))
     assert str(caught.value) == said
 
 
@@ -107,7 +115,8 @@ def test_a_sandbox_shows_no_folder_that_holds_a_home_or_hides_in_one(
     monkeypatch.setenv("HOME", str(home))
     lines = ("/", "/proc", "/dev", "/run", home, tmp_path, hidden, site / "../../..", source)
     (site / "a.pth").write_text("\n".join(map(str, lines)))
-    with open_existing(package, python=python, timeout=60) as environment:
+    with open_existing(python) as environment:
+        environment.install(package)
         shown = environment.visible
     assert source in shown
     assert not {path.resolve() for path in map(Path, lines[:-2])} & {p.resolve() for p in shown}

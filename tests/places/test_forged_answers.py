@@ -11,16 +11,17 @@ import pytest
 
 from binary_checks.errors import GatherError
 from binary_checks.model import Ending
+from binary_checks.model.probes import SnippetRun
+from binary_checks.model.requests import Code, CudaRequest, SnippetRequest
 from binary_checks.places.conversation import Conversation
 from binary_checks.places.running import run_probe
 from binary_checks.places.sandbox import ROUTES
-from binary_checks.places.venv import Environment
-from binary_checks.probes.ask_module.reader import Questions, ask_without_gpu
-from binary_checks.probes.import_name.reader import import_names
-from binary_checks.probes.load_extensions.reader import load_extensions
+from binary_checks.probes.ask_module.reader import ask_without_gpu
+from binary_checks.probes.import_name.reader import import_each
+from binary_checks.probes.load_extensions.reader import load_each
 from binary_checks.probes.run_snippet.reader import run_snippets
 from fixtures.build_wheel import build_wheel
-from fixtures.environments import PURE, demand_sandbox, open_offline
+from fixtures.environments import PURE, FilledPlace, demand_sandbox, open_offline
 
 posix = pytest.mark.skipif(
     os.name != "posix", reason="Windows neither forks nor replaces a process"
@@ -82,7 +83,7 @@ MODULES = {
 @pytest.fixture(scope="module", params=[*ROUTES, "off"])
 def environment(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Environment]:
+) -> Iterator[FilledPlace]:
     sandbox = demand_sandbox(request.param)
     members = {f"{name}.py": text for name, text in MODULES.items()}
     folder = tmp_path_factory.mktemp("forged")
@@ -93,65 +94,70 @@ def environment(
 
 @pytest.mark.parametrize("name", [*ENDS, *(pytest.param(name, marks=posix) for name in POSIX_ENDS)])
 def test_an_import_that_answers_or_ends_by_itself_has_not_succeeded(
-    environment: Environment, name: str
+    environment: FilledPlace, name: str
 ) -> None:
-    (step,) = import_names(environment, (name,), timeout=60).steps
+    (step,) = import_each(environment, (name,)).steps
     assert (step.outcome, step.finished, step.origin) == (Ending.EXITED, False, "")
 
 
-def test_an_import_that_closes_the_descriptors_of_others_is_told(environment: Environment) -> None:
-    (step,) = import_names(environment, ("closes_all",), timeout=60).steps
+def test_an_import_that_closes_the_descriptors_of_others_is_told(environment: FilledPlace) -> None:
+    (step,) = import_each(environment, ("closes_all",)).steps
     assert step.detail == "it closed descriptors that are not its own"
 
 
 @pytest.mark.parametrize("name", sorted({*ENDS} - {"closes_all"}))
 def test_no_question_about_cuda_is_answered_by_the_package(
-    environment: Environment, name: str
+    environment: FilledPlace, name: str
 ) -> None:
-    report = ask_without_gpu(environment, Questions(module=name), timeout=60)
+    report = ask_without_gpu(environment, environment.wheel, CudaRequest(module=Code(name)))
     assert (report.step.outcome, report.answers) == (Ending.EXITED, ())
+
+
+def run_own(environment: FilledPlace, **code: str) -> tuple[SnippetRun, ...]:
+    asked = SnippetRequest(code={name: Code(text) for name, text in code.items()})
+    return run_snippets(environment, environment.wheel, asked).runs
 
 
 @pytest.mark.parametrize("name", sorted({*ENDS} - {"closes_all"}))
 def test_no_snippet_ends_well_in_the_import_of_a_package_that_ends_it(
-    environment: Environment, name: str
+    environment: FilledPlace, name: str
 ) -> None:
-    (run,) = run_snippets(environment, {"it": f"import {name}"}, only={}, timeout=60).runs
+    (run,) = run_own(environment, it=f"import {name}")
     assert (run.step.outcome, run.step.finished) == (Ending.EXITED, False)
 
 
-def test_a_snippet_may_end_itself(environment: Environment) -> None:
-    code = {
-        "its own": "import sys\nsys.exit(0)",
-        "a program": "import runpy\nrunpy.run_module('exits', run_name='__main__')",
-    }
-    runs = run_snippets(environment, code, only={}, timeout=60).runs
+def test_a_snippet_may_end_itself(environment: FilledPlace) -> None:
+    runs = run_own(
+        environment,
+        its_own="import sys\nsys.exit(0)",
+        a_program="import runpy\nrunpy.run_module('exits', run_name='__main__')",
+    )
     assert [run.step.outcome for run in runs] == [Ending.OK, Ending.OK]
 
 
-def test_an_extension_whose_parent_leaves_is_not_loaded(environment: Environment) -> None:
+def test_an_extension_whose_parent_leaves_is_not_loaded(environment: FilledPlace) -> None:
     suffix = environment.target.extension_suffixes[0]
-    report = load_extensions(environment, (f"leaves/_x{suffix}",), timeout=60)
+    report = load_each(environment, (f"leaves/_x{suffix}",))
     assert all(step.outcome is not Ending.OK for step in report.steps)
 
 
 def test_an_exit_that_is_ignored_at_the_end_of_the_interpreter_changes_nothing(
-    environment: Environment,
+    environment: FilledPlace,
 ) -> None:
-    (step,) = import_names(environment, ("exits_at_the_end",), timeout=60).steps
+    (step,) = import_each(environment, ("exits_at_the_end",)).steps
     assert (step.outcome, step.finished) == (Ending.OK, False)
 
 
 def test_an_import_that_ends_the_interpreter_early_and_well_ends_badly(
-    environment: Environment,
+    environment: FilledPlace,
 ) -> None:
     """A program that imports it reports success whatever becomes of it."""
-    (step,) = import_names(environment, ("leaves_at_the_end",), timeout=60).steps
+    (step,) = import_each(environment, ("leaves_at_the_end",)).steps
     assert (step.outcome, step.detail, step.finished) == (Ending.EXITED, "exit status 0", True)
 
 
-def test_what_a_package_prints_is_no_answer(environment: Environment) -> None:
-    (step,) = import_names(environment, ("prints",), timeout=60).steps
+def test_what_a_package_prints_is_no_answer(environment: FilledPlace) -> None:
+    (step,) = import_each(environment, ("prints",)).steps
     assert (step.outcome, step.stderr) == (Ending.OK, "")
 
 
@@ -164,24 +170,24 @@ def test_what_a_package_prints_is_no_answer(environment: Environment) -> None:
     ],
 )
 def test_what_is_printed_as_the_interpreter_starts_does_not_disturb_the_probe(
-    environment: Environment, code: str
+    environment: FilledPlace, code: str
 ) -> None:
     """Lines of a .pth file that begin with import run before the probe does."""
     path = environment.site_packages / "noisy.pth"
     path.write_text(f"import sys; {code}\n")
     try:
-        (step,) = import_names(environment, ("good",), timeout=60).steps
+        (step,) = import_each(environment, ("good",)).steps
     finally:
         path.unlink()
     assert (step.outcome, step.origin) == (Ending.OK, "good.py")
 
 
-def test_an_interpreter_that_ends_as_it_starts_is_no_success(environment: Environment) -> None:
+def test_an_interpreter_that_ends_as_it_starts_is_no_success(environment: FilledPlace) -> None:
     path = environment.site_packages / "leaves.pth"
     path.write_text("import os; os._exit(0)\n")
     try:
         with pytest.raises(GatherError, match="ended without an answer: exit status 0"):
-            import_names(environment, ("good",), timeout=60)
+            import_each(environment, ("good",))
     finally:
         path.unlink()
 
@@ -193,7 +199,7 @@ def test_two_conversations_share_no_secret() -> None:
     assert {len(each) for each in secrets} == {32}
 
 
-def test_a_request_larger_than_a_pipe_arrives(environment: Environment) -> None:
+def test_a_request_larger_than_a_pipe_arrives(environment: FilledPlace) -> None:
     request = {"names": ["x" * 1000] * 1000}
     result = run_probe(Path(sys.executable), "list_folders", request, timeout=60)
     assert (result.outcome, result.answer["versions"]) == (Ending.OK, {})

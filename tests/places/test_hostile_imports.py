@@ -12,10 +12,9 @@ import pytest
 
 from binary_checks.model import Ending, Step
 from binary_checks.places.sandbox import ROUTES
-from binary_checks.places.venv import Environment
-from binary_checks.probes.import_name.reader import import_names
+from binary_checks.probes.import_name.reader import import_each
 from fixtures.build_wheel import build_wheel
-from fixtures.environments import PURE, demand_sandbox, open_offline
+from fixtures.environments import PURE, FilledPlace, demand_sandbox, open_offline, within
 
 posix = pytest.mark.skipif(os.name != "posix", reason="only POSIX lets a folder in use go")
 WINDOWS = sys.platform == "win32"
@@ -81,7 +80,7 @@ NAMES = tuple(sorted(MODULES))
 @pytest.fixture(scope="module", params=[*ROUTES, "off"])
 def environment(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Environment]:
+) -> Iterator[FilledPlace]:
     sandbox = demand_sandbox(request.param)
     folder = tmp_path_factory.mktemp("hostile")
     places = {"pids": str(folder / "pids"), "folder": str(folder)}
@@ -93,13 +92,13 @@ def environment(
         yield opened
 
 
-def import_one(environment: Environment, name: str, timeout: float = 60) -> Step:
-    (step,) = import_names(environment, (name,), timeout=timeout).steps
-    assert str(Path(environment.folder.name)) not in repr(step)
+def import_one(environment: FilledPlace, name: str, timeout: float = 60) -> Step:
+    (step,) = import_each(within(environment, timeout), (name,)).steps
+    assert str(Path(environment.folder)) not in repr(step)
     return step
 
 
-def test_a_healthy_module_is_imported_from_where_it_was_installed(environment: Environment) -> None:
+def test_a_healthy_module_is_imported_from_where_it_was_installed(environment: FilledPlace) -> None:
     step = import_one(environment, "good")
     assert (step.outcome, step.origin, step.version) == (Ending.OK, "good.py", "1.0")
     assert step.directory_changed == step.stderr == step.detail == ""
@@ -114,19 +113,19 @@ def test_a_healthy_module_is_imported_from_where_it_was_installed(environment: E
         ("aborts", f"{'exit status 3' if WINDOWS else 'SIGABRT'} at aborts.py:2 in <module>"),
     ],
 )
-def test_a_crash_is_named_with_its_line(environment: Environment, name: str, detail: str) -> None:
+def test_a_crash_is_named_with_its_line(environment: FilledPlace, name: str, detail: str) -> None:
     step = import_one(environment, name)
     assert (step.outcome, step.detail, step.finished) == (Ending.CRASHED, detail, False)
 
 
-def test_an_endless_loop_is_stopped_and_its_line_named(environment: Environment) -> None:
+def test_an_endless_loop_is_stopped_and_its_line_named(environment: FilledPlace) -> None:
     limit = 1.5 if os.name == "posix" else 5.5
     step = import_one(environment, "loops", timeout=limit)
     assert (step.outcome, step.detail) == (Ending.HUNG, f"{limit} s at loops.py:2 in spin")
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="macOS does not tell who left a session")
-def test_programs_that_outlive_the_import_are_killed(environment: Environment) -> None:
+def test_programs_that_outlive_the_import_are_killed(environment: FilledPlace) -> None:
     if environment.sandbox.holds:
         pytest.skip("it leaves nothing that could be watched: no folder of the host is its own")
     assert import_one(environment, "spawns").outcome is Ending.OK
@@ -137,7 +136,7 @@ def test_programs_that_outlive_the_import_are_killed(environment: Environment) -
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks that escape are seen in Linux's /proc")
-def test_children_that_outlive_the_import_are_killed(environment: Environment) -> None:
+def test_children_that_outlive_the_import_are_killed(environment: FilledPlace) -> None:
     if environment.sandbox.holds:
         pytest.skip("it leaves nothing that could be watched: no folder of the host is its own")
     step = import_one(environment, "forks")
@@ -159,13 +158,13 @@ def is_running(pid: str) -> bool:
         return False
 
 
-def test_a_flood_on_stderr_is_cut_and_hides_nothing(environment: Environment) -> None:
+def test_a_flood_on_stderr_is_cut_and_hides_nothing(environment: FilledPlace) -> None:
     step = import_one(environment, "floods")
     assert (step.outcome, step.detail) == (Ending.RAISED, "KeyError: 'it' (floods.py:3)")
     assert 0 < len(step.stderr) < 100_000
 
 
-def test_a_very_long_message_is_cut(environment: Environment) -> None:
+def test_a_very_long_message_is_cut(environment: FilledPlace) -> None:
     step = import_one(environment, "long_line")
     assert step.detail.startswith("ValueError: yyy")
     assert step.detail.endswith("(long_line.py:1)")
@@ -181,13 +180,13 @@ def test_a_very_long_message_is_cut(environment: Environment) -> None:
     ],
 )
 def test_an_import_that_ends_the_process_is_no_success(
-    environment: Environment, name: str, detail: str
+    environment: FilledPlace, name: str, detail: str
 ) -> None:
     step = import_one(environment, name)
     assert (step.outcome, step.detail, step.finished) == (Ending.EXITED, detail, False)
 
 
-def test_a_module_that_deletes_itself_has_no_hash(environment: Environment) -> None:
+def test_a_module_that_deletes_itself_has_no_hash(environment: FilledPlace) -> None:
     step = import_one(environment, "deletes")
     if environment.sandbox.holds:
         assert step.detail.startswith("OSError: [Errno 30] Read-only file system: 'deletes.py'")
@@ -195,7 +194,7 @@ def test_a_module_that_deletes_itself_has_no_hash(environment: Environment) -> N
     assert (step.outcome, step.origin, step.origin_sha256) == (Ending.OK, "deletes.py", "")
 
 
-def test_a_module_that_rewrites_itself_has_another_hash(environment: Environment) -> None:
+def test_a_module_that_rewrites_itself_has_another_hash(environment: FilledPlace) -> None:
     step = import_one(environment, "rewrites")
     if environment.sandbox.holds:
         assert step.detail.startswith("OSError: [Errno 30] Read-only file system: 'rewrites.py'")
@@ -204,51 +203,51 @@ def test_a_module_that_rewrites_itself_has_another_hash(environment: Environment
     assert step.origin_sha256 not in {"", member.sha256}
 
 
-def test_a_change_of_directory_is_told(environment: Environment) -> None:
+def test_a_change_of_directory_is_told(environment: FilledPlace) -> None:
     assert import_one(environment, "moves").directory_changed == str(Path("/").resolve())
 
 
 @posix
-def test_a_directory_that_is_gone_is_told(environment: Environment) -> None:
+def test_a_directory_that_is_gone_is_told(environment: FilledPlace) -> None:
     assert import_one(environment, "lost").directory_changed == "a folder that is gone"
 
 
 @pytest.mark.parametrize(("name", "missing"), [("needs", "absent"), ("wraps", "absent")])
-def test_a_missing_requirement_is_named(environment: Environment, name: str, missing: str) -> None:
+def test_a_missing_requirement_is_named(environment: FilledPlace, name: str, missing: str) -> None:
     step = import_one(environment, name)
     assert (step.outcome, step.missing_module) == (Ending.RAISED, missing)
     assert f"({name}.py:" in step.detail
 
 
-def test_an_exception_without_words_is_named_by_its_class(environment: Environment) -> None:
+def test_an_exception_without_words_is_named_by_its_class(environment: FilledPlace) -> None:
     assert import_one(environment, "mute").detail == "Mute (mute.py:3)"
 
 
-def test_a_version_that_cannot_be_asked_for_is_none(environment: Environment) -> None:
+def test_a_version_that_cannot_be_asked_for_is_none(environment: FilledPlace) -> None:
     step = import_one(environment, "odd_version")
     assert (step.outcome, step.version) == (Ending.OK, "")
 
 
-def test_a_bad_end_after_a_good_import_is_told_apart(environment: Environment) -> None:
+def test_a_bad_end_after_a_good_import_is_told_apart(environment: FilledPlace) -> None:
     step = import_one(environment, "dies_later")
     assert (step.outcome, step.detail, step.finished) == (Ending.EXITED, "exit status 5", True)
     assert step.origin == "dies_later.py"
 
 
-def test_a_process_that_never_ends_is_told_apart(environment: Environment) -> None:
+def test_a_process_that_never_ends_is_told_apart(environment: FilledPlace) -> None:
     step = import_one(environment, "never_ends", timeout=2 if os.name == "posix" else 6)
     assert (step.outcome, step.finished) == (Ending.HUNG, True)
 
 
-def test_what_it_writes_is_kept(environment: Environment) -> None:
+def test_what_it_writes_is_kept(environment: FilledPlace) -> None:
     assert import_one(environment, "prints").stderr == "a note"
 
 
-def test_closing_the_standard_streams_changes_nothing(environment: Environment) -> None:
+def test_closing_the_standard_streams_changes_nothing(environment: FilledPlace) -> None:
     assert import_one(environment, "silent").outcome is Ending.OK
 
 
-def test_each_name_has_a_process_of_its_own(environment: Environment) -> None:
-    report = import_names(environment, ("leaves", "good"), timeout=60)
+def test_each_name_has_a_process_of_its_own(environment: FilledPlace) -> None:
+    report = import_each(environment, ("leaves", "good"))
     assert [step.outcome for step in report.steps] == [Ending.EXITED, Ending.OK]
     assert report.python == environment.target.name

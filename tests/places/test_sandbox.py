@@ -21,11 +21,17 @@ from binary_checks.places.confinement import Limits, confine, find_devices
 from binary_checks.places.existing import find_sources
 from binary_checks.places.interpreter import identify
 from binary_checks.places.sandbox import ROUTES, Sandbox, choose_sandbox
-from binary_checks.places.venv import Environment
 from binary_checks.places.visible import find_visible
-from binary_checks.probes.import_name.reader import import_names
+from binary_checks.probes.import_name.reader import import_each
 from fixtures.build_wheel import build_wheel
-from fixtures.environments import PURE, PYTHON, demand_sandbox, find_interpreters, open_offline
+from fixtures.environments import (
+    PURE,
+    PYTHON,
+    FilledPlace,
+    demand_sandbox,
+    find_interpreters,
+    open_offline,
+)
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="namespaces are Linux's")
 
@@ -60,7 +66,7 @@ by_each_route = pytest.mark.parametrize("route", ROUTES)
 @pytest.fixture(scope="module", params=ROUTES)
 def environment(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Environment]:
+) -> Iterator[FilledPlace]:
     chosen = demand_sandbox(request.param)
     folder = tmp_path_factory.mktemp("sandbox")
     (folder / "secret").write_text("token")
@@ -75,8 +81,8 @@ def environment(
             yield opened
 
 
-def import_one(environment: Environment, name: str) -> Step:
-    (step,) = import_names(environment, (name,), timeout=60).steps
+def import_one(environment: FilledPlace, name: str) -> Step:
+    (step,) = import_each(environment, (name,)).steps
     return step
 
 
@@ -91,7 +97,7 @@ def import_one(environment: Environment, name: str) -> Step:
     ],
 )
 def test_what_is_not_its_own_is_out_of_reach(
-    environment: Environment, name: str, detail: str
+    environment: FilledPlace, name: str, detail: str
 ) -> None:
     step = import_one(environment, name)
     assert (step.outcome, detail in step.detail) == (Ending.RAISED, True), step.detail
@@ -100,17 +106,17 @@ def test_what_is_not_its_own_is_out_of_reach(
 @pytest.mark.parametrize(
     "name", ["writes_at_home", "talks_to_itself", "reads_processes", "uses_the_system"]
 )
-def test_what_a_healthy_package_needs_is_there(environment: Environment, name: str) -> None:
+def test_what_a_healthy_package_needs_is_there(environment: FilledPlace, name: str) -> None:
     step = import_one(environment, name)
     assert (step.outcome, step.stderr, step.detail) == (Ending.OK, "", "")
 
 
-def test_what_only_root_may_read_is_hidden_from_root(environment: Environment) -> None:
+def test_what_only_root_may_read_is_hidden_from_root(environment: FilledPlace) -> None:
     step = import_one(environment, "reads_shadow")
     assert (step.outcome, "Permission denied" in step.detail) == (Ending.RAISED, True)
 
 
-def test_no_setting_of_the_system_is_root_s_to_change(environment: Environment) -> None:
+def test_no_setting_of_the_system_is_root_s_to_change(environment: FilledPlace) -> None:
     """Linux asks for the user alone, and no capability, before it writes some of them."""
     step = import_one(environment, "sets_what_runs_at_a_crash")
     reason = "Read-only file system" if os.geteuid() == 0 else "Permission denied"

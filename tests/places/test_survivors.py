@@ -14,10 +14,9 @@ from binary_checks.model import Ending
 from binary_checks.places.process_tree import kill_below, list_descendants
 from binary_checks.places.processes import run_process
 from binary_checks.places.sandbox import ROUTES
-from binary_checks.places.venv import Environment
-from binary_checks.probes.import_name.reader import import_names
+from binary_checks.probes.import_name.reader import import_each
 from fixtures.build_wheel import build_wheel
-from fixtures.environments import PURE, demand_sandbox, open_offline
+from fixtures.environments import PURE, FilledPlace, demand_sandbox, open_offline, within
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="Linux shows who descends from whom"
@@ -51,7 +50,7 @@ MODULES = {
 @pytest.fixture(scope="module", params=[*ROUTES, "off"])
 def environment(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Environment]:
+) -> Iterator[FilledPlace]:
     folder, sandbox = tmp_path_factory.mktemp("survivors"), demand_sandbox(request.param)
     members = {f"{name}.py": text for name, text in MODULES.items()}
     wheel = build_wheel(folder, name="survivors", tags=PURE, members=members)
@@ -79,9 +78,9 @@ def find_marked() -> list[int]:
     ],
 )
 def test_a_daemon_in_a_session_and_an_environment_of_its_own_is_ended(
-    environment: Environment, name: str, outcome: Ending
+    environment: FilledPlace, name: str, outcome: Ending
 ) -> None:
-    (step,) = import_names(environment, (name,), timeout=5 if "hangs" in name else 60).steps
+    (step,) = import_each(within(environment, 5 if "hangs" in name else 60), (name,)).steps
     assert step.outcome is outcome
     for _ in range(100):
         left = find_marked()
@@ -92,16 +91,16 @@ def test_a_daemon_in_a_session_and_an_environment_of_its_own_is_ended(
 
 
 @pytest.mark.parametrize("name", ["terminates_its_parent", "interrupts_its_parent"])
-def test_a_signal_to_the_parent_changes_nothing(environment: Environment, name: str) -> None:
-    (step,) = import_names(environment, (name,), timeout=60).steps
+def test_a_signal_to_the_parent_changes_nothing(environment: FilledPlace, name: str) -> None:
+    (step,) = import_each(environment, (name,)).steps
     assert step.outcome in {Ending.OK, Ending.RAISED}
 
 
 @pytest.mark.parametrize("name", ["kills_its_parent", "kills_its_group"])
 def test_a_package_that_kills_around_it_is_reported_and_the_next_is_run(
-    environment: Environment, name: str
+    environment: FilledPlace, name: str
 ) -> None:
-    killed, good = import_names(environment, (name, "good"), timeout=60).steps
+    killed, good = import_each(environment, (name, "good")).steps
     assert killed.outcome is not Ending.OK
     assert good.outcome is Ending.OK
 

@@ -11,10 +11,9 @@ import pytest
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import Ending
 from binary_checks.places import installers
-from binary_checks.places.venv import open_environment
-from binary_checks.probes.import_name.reader import import_names
+from binary_checks.probes.import_name.reader import import_each, import_names
 from fixtures.build_wheel import OMIT, Entry, build_wheel
-from fixtures.environments import PURE, PYTHON, open_offline, read_wheel
+from fixtures.environments import PURE, PYTHON, install_fresh, open_offline, read_wheel
 
 
 @pytest.fixture(params=["uv", "pip"])
@@ -44,7 +43,7 @@ def test_a_healthy_wheel_is_installed_as_it_is(tmp_path: Path, installer: str) -
 
 def test_a_closed_environment_is_gone(tmp_path: Path) -> None:
     with open_offline(build(tmp_path)) as environment:
-        folder = Path(environment.folder.name)
+        folder = Path(environment.folder)
         assert folder.is_dir()
     assert not folder.exists()
 
@@ -56,7 +55,7 @@ def test_requirements_come_from_what_is_given(
     other = build(tmp_path / "more", "other")
     demo = build(tmp_path, requires=["other>=1"], members={"demo.py": "import other\n"})
     with open_offline(demo, other.parent if as_folder else other) as environment:
-        (step,) = import_names(environment, ("demo",), timeout=60).steps
+        (step,) = import_each(environment, ("demo",)).steps
         assert environment.install_report.unrecorded == ()
     assert step.outcome is Ending.OK
 
@@ -75,7 +74,7 @@ def test_a_user_without_an_index_cannot_blame_the_package(
     monkeypatch.setenv(setting, "1")
     demo = read_wheel(build(tmp_path, requires=["absent-binary-checks-demo"]))
     with pytest.raises(Unavailable, match="a requirement is not among the wheels given: "):
-        open_environment(demo, python=PYTHON, timeout=120)
+        install_fresh(demo, python=PYTHON, timeout=120)
 
 
 def test_metadata_that_no_installer_reads_is_the_packages_fault(
@@ -85,7 +84,7 @@ def test_metadata_that_no_installer_reads_is_the_packages_fault(
     with open_offline(wheel) as environment:
         report = environment.install_report
         with pytest.raises(Unavailable, match="could not be installed"):
-            import_names(environment, ("demo",), timeout=60)
+            import_names(environment, environment.wheel)
     assert report.error
     assert "\n" not in report.error
     assert str(tmp_path) not in report.error
@@ -119,7 +118,7 @@ def test_an_interpreter_that_does_not_run_is_not_the_packages_fault(
         python.chmod(0o755)
     wheel = read_wheel(build(tmp_path))
     with pytest.raises(GatherError, match=r"python: cannot "):
-        open_environment(wheel, python=python, timeout=60, index=False)
+        install_fresh(wheel, python=python, timeout=60, index=False)
 
 
 def test_an_installation_that_takes_too_long_is_not_the_packages_fault(

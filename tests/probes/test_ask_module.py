@@ -9,19 +9,19 @@ import sys
 from collections.abc import Iterator
 from ctypes.util import find_library
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.model import Answer, CudaReport, Ending, LibraryVersions, Step
 from binary_checks.model.requests import Code, CudaRequest, GpuRequest
+from binary_checks.places import PlaceSettings
 from binary_checks.places.native_stacks import describe_lack
-from binary_checks.places.venv import Environment
+from binary_checks.places.venv import FreshPlace
 from binary_checks.probes.ask_module.reader import ask_without_gpu
 from binary_checks.probes.gpu_torch.reader import demand_gpu, use_gpu
 from fixtures.build_wheel import build_wheel
-from fixtures.environments import PURE, open_offline
+from fixtures.environments import PURE, PYTHON, FilledPlace, open_offline, within
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="stacks are read on Linux")
@@ -50,7 +50,7 @@ MODULES = {
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilledPlace]:
     folder = tmp_path_factory.mktemp("cuda")
     members = {f"{name}.py": text for name, text in MODULES.items()}
     with open_offline(build_wheel(folder, name="fake", tags=PURE, members=members)) as opened:
@@ -58,14 +58,14 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environmen
 
 
 def ask(
-    environment: Environment, module: str, *questions: str, snippet: str = "", timeout: float = 60
+    environment: FilledPlace, module: str, *questions: str, snippet: str = "", timeout: float = 60
 ) -> CudaReport:
     told = dict(zip(("available", "devices"), questions, strict=False))
     request = CudaRequest(module=Code(module), snippet=Code(snippet), **told)
-    return ask_without_gpu(environment, request, timeout=timeout)
+    return ask_without_gpu(within(environment, timeout), environment.wheel, request)
 
 
-def test_each_question_is_answered_with_a_value_or_an_exception(environment: Environment) -> None:
+def test_each_question_is_answered_with_a_value_or_an_exception(environment: FilledPlace) -> None:
     found = ask(environment, "honest", "honest.available()", "honest.use()")
     assert (found.step.outcome, found.stage) == (Ending.OK, "")
     assert found.answers == (
@@ -77,7 +77,7 @@ def test_each_question_is_answered_with_a_value_or_an_exception(environment: Env
 
 
 def test_nvidias_libraries_are_asked_unless_the_build_is_for_no_cuda(
-    environment: Environment,
+    environment: FilledPlace,
 ) -> None:
     request = CudaRequest(
         module=Code("honest"),
@@ -85,17 +85,17 @@ def test_nvidias_libraries_are_asked_unless_the_build_is_for_no_cuda(
         parts={"fft": Code("honest.available()")},
         compiled={"cudnn": Code("honest.built_with")},
     )
-    found = ask_without_gpu(environment, request, timeout=60)
+    found = ask_without_gpu(environment, environment.wheel, request)
     assert [each.question for each in found.answers] == ["honest.version", "honest.available()"]
     assert found.versions == (LibraryVersions(name="cudnn", compiled="9.1.0"),)
     assert found.versions_step == Step(name="versions", libraries=None)
     request = replace(request, version=Code("honest.available()"))
-    found = ask_without_gpu(environment, request, timeout=60)
+    found = ask_without_gpu(environment, environment.wheel, request)
     assert (found.versions, found.versions_step) == ((), None)
 
 
 def test_gpus_and_the_users_cuda_are_hidden(
-    environment: Environment, monkeypatch: pytest.MonkeyPatch
+    environment: FilledPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("CUDA_HOME", "CUDA_PATH", "LD_LIBRARY_PATH"):
         monkeypatch.setenv(name, "/usr/local/cuda")
@@ -104,7 +104,7 @@ def test_gpus_and_the_users_cuda_are_hidden(
 
 
 @bare
-def test_the_report_says_what_could_not_be_hidden(environment: Environment) -> None:
+def test_the_report_says_what_could_not_be_hidden(environment: FilledPlace) -> None:
     host = ask(environment, "honest").host
     assert (host.library, host.devices) == ("", ())
 
@@ -121,7 +121,7 @@ def test_the_report_says_what_could_not_be_hidden(environment: Environment) -> N
     ],
 )
 def test_an_import_that_fails_is_told_with_its_stage(
-    environment: Environment, module: str, outcome: Ending, detail: str
+    environment: FilledPlace, module: str, outcome: Ending, detail: str
 ) -> None:
     found = ask(environment, module, "1 + 1")
     assert (found.step.outcome, found.step.detail) == (outcome, detail)
@@ -129,7 +129,7 @@ def test_an_import_that_fails_is_told_with_its_stage(
 
 
 @posix
-def test_a_crash_is_told_with_the_question_that_brought_it(environment: Environment) -> None:
+def test_a_crash_is_told_with_the_question_that_brought_it(environment: FilledPlace) -> None:
     found = ask(environment, "crashes", "1 + 1", "crashes.available()")
     assert (found.step.outcome, found.stage) == (Ending.CRASHED, "crashes.available()")
     assert found.step.detail == "SIGABRT at crashes.py:2 in available"
@@ -137,7 +137,7 @@ def test_a_crash_is_told_with_the_question_that_brought_it(environment: Environm
 
 
 @posix
-def test_a_hang_is_told_with_the_calls_that_led_there(environment: Environment) -> None:
+def test_a_hang_is_told_with_the_calls_that_led_there(environment: FilledPlace) -> None:
     step = ask(environment, "hangs", timeout=2).step
     assert step.outcome is Ending.HUNG
     python = step.detail.partition(", in native code")[0].partition(" (")[0]
@@ -146,7 +146,7 @@ def test_a_hang_is_told_with_the_calls_that_led_there(environment: Environment) 
 
 @linux
 @pytest.mark.skipif(not shutil.which("gdb"), reason="needs a debugger")
-def test_a_hang_in_native_code_is_told_with_both_stacks(environment: Environment) -> None:
+def test_a_hang_in_native_code_is_told_with_both_stacks(environment: FilledPlace) -> None:
     detail = ask(environment, "hangs_below", timeout=4).step.detail
     python, _, native = detail.partition(", in native code at ")
     assert python == "4 s at hangs_below.py:3 in wait < hangs_below.py:4 in <module>"
@@ -155,7 +155,7 @@ def test_a_hang_in_native_code_is_told_with_both_stacks(environment: Environment
 
 @linux
 def test_without_a_debugger_a_hang_is_told_with_what_to_install(
-    environment: Environment, monkeypatch: pytest.MonkeyPatch
+    environment: FilledPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     detail = ask(environment, "hangs_below", timeout=4).step.detail
@@ -170,33 +170,31 @@ def test_what_no_debugger_was_let_see_is_told() -> None:
     assert "the native stack" in describe_lack(()) or "no native stack" in describe_lack(())
 
 
-def test_a_bad_end_after_the_last_answer_is_told_apart(environment: Environment) -> None:
+def test_a_bad_end_after_the_last_answer_is_told_apart(environment: FilledPlace) -> None:
     found = ask(environment, "ends_badly", "1 + 1")
     assert (found.step.outcome, found.step.finished) == (Ending.EXITED, True)
     assert len(found.answers) == 1
 
 
-def test_a_snippet_runs_and_its_failure_is_told(environment: Environment) -> None:
+def test_a_snippet_runs_and_its_failure_is_told(environment: FilledPlace) -> None:
     assert ask(environment, "honest", snippet="assert honest.version").step.detail == ""
     found = ask(environment, "honest", snippet="import json\nassert not honest.version")
     assert (found.step.outcome, found.stage) == (Ending.RAISED, "the snippet")
 
 
-def test_what_json_cannot_hold_is_answered_as_a_text(environment: Environment) -> None:
+def test_what_json_cannot_hold_is_answered_as_a_text(environment: FilledPlace) -> None:
     (answer,) = ask(environment, "odd", "odd.available()").answers
     assert answer.value == "<class 'odd.Odd'>"
 
 
-def test_a_profile_that_names_no_module_has_nothing_asked(environment: Environment) -> None:
+def test_a_profile_that_names_no_module_has_nothing_asked(environment: FilledPlace) -> None:
     with pytest.raises(NotApplicable, match=r"\[probes.cuda\] module"):
-        ask_without_gpu(environment, CudaRequest(), timeout=60)
+        ask_without_gpu(environment, environment.wheel, CudaRequest())
     with pytest.raises(NotApplicable, match=r"\[probes.gpu\] module"):
-        use_gpu(environment, GpuRequest(), CudaRequest(), timeout=60)
+        use_gpu(environment, environment.wheel, GpuRequest(), CudaRequest())
 
 
 @bare
-def test_a_host_without_a_driver_is_unavailable_before_anything_is_installed(
-    tmp_path: Path,
-) -> None:
+def test_a_host_without_a_driver_is_unavailable_before_anything_is_installed() -> None:
     with pytest.raises(Unavailable, match="no NVIDIA driver on this host"):
-        demand_gpu(Path(sys.executable))
+        demand_gpu(FreshPlace(PlaceSettings(python=PYTHON, timeout=60)))

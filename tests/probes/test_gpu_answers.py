@@ -18,7 +18,8 @@ import pytest
 from binary_checks.declaring import find_checks
 from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.gather.companions import Shelf
-from binary_checks.gather.facts import Facts, Settings
+from binary_checks.gather.facts import Facts
+from binary_checks.gather.settings import Settings
 from binary_checks.judging import Verdict, judge, prepare, problem_line
 from binary_checks.model import NotInspected
 from binary_checks.places import running as run

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from ctypes.util import find_library
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,15 @@ from typing import Any
 import pytest
 
 from binary_checks.model import Ending, GpuDevice, GpuHost
-from binary_checks.places.running import ProbeAnswer
-from binary_checks.probes.ask_module.hidden_drivers import hide_driver
+from binary_checks.model.places import Conditions, ProbeAnswer
+from binary_checks.places import PlaceSettings
+from binary_checks.places.venv import FreshPlace
+from binary_checks.probes.ask_module.reader import hide_driver
+from binary_checks.probes.gpu_host import reader
 from binary_checks.probes.gpu_host.reader import (
     ABSENT,
     HIDDEN,
     choose_variables,
-    describe_host,
     find_old_driver,
     read_host,
 )
@@ -29,6 +32,17 @@ compiled = pytest.mark.skipif(
     not (LINUX and shutil.which("cc")), reason="needs a C compiler and ELF"
 )
 bare = pytest.mark.skipif(bool(find_library("cuda")) or not LINUX, reason="this host has a driver")
+
+
+def empty_place(timeout: float = 60) -> FreshPlace:
+    return FreshPlace(PlaceSettings(python=PYTHON, timeout=timeout))
+
+
+def describe_host(variables: Mapping[str, str], timeout: float = 60) -> GpuHost:
+    """Ask in a place in which nothing was installed."""
+    with empty_place(timeout) as place:
+        return reader.describe_host(place, Conditions(variables=variables))
+
 
 # What a driver answers, as far as the probe asks; cuInit is put in.
 DRIVER = """
@@ -63,13 +77,13 @@ def make_driver(folder: Path, start: str, context: str = "return 0;") -> dict[st
 
 @bare
 def test_a_host_without_a_driver_says_so() -> None:
-    host = describe_host(PYTHON, HIDDEN)
+    host = describe_host(HIDDEN)
     assert (host.library, host.devices, host.problem) == ("", (), ABSENT)
 
 
 @compiled
 def test_a_driver_that_starts_tells_its_version_and_devices(tmp_path: Path) -> None:
-    host = describe_host(PYTHON, make_driver(tmp_path, "return 0;"))
+    host = describe_host(make_driver(tmp_path, "return 0;"))
     device = GpuDevice(name="NVIDIA H200", capability="9.0", memory=139 << 30)
     assert (host.cuda, host.devices, host.problem) == ("13.0", (device, device), "")
     assert host.library == str(tmp_path / "libcuda.so.1")
@@ -92,7 +106,7 @@ def test_a_driver_that_starts_tells_its_version_and_devices(tmp_path: Path) -> N
 def test_a_driver_that_does_not_start_is_no_driver(
     tmp_path: Path, start: str, problem: str
 ) -> None:
-    host = describe_host(PYTHON, make_driver(tmp_path, start), timeout=2 if "for" in start else 60)
+    host = describe_host(make_driver(tmp_path, start), timeout=2 if "for" in start else 60)
     assert (host.problem, host.devices) == (problem, ())
 
 
@@ -114,7 +128,7 @@ def test_a_driver_that_does_not_start_is_no_driver(
 def test_a_device_that_gives_no_context_cannot_be_used(
     tmp_path: Path, context: str, problem: str
 ) -> None:
-    assert describe_host(PYTHON, make_driver(tmp_path, "return 0;", context)).problem == problem
+    assert describe_host(make_driver(tmp_path, "return 0;", context)).problem == problem
 
 
 @pytest.mark.parametrize(
@@ -144,13 +158,13 @@ def test_a_driver_of_an_older_major_version_is_too_old(
 def test_hidden_gpus_are_told_from_none(tmp_path: Path) -> None:
     variables = {**make_driver(tmp_path, "return 100;"), "CUDA_VISIBLE_DEVICES": ""}
     problem = "CUDA_VISIBLE_DEVICES='' leaves none of the host's GPUs to be used"
-    assert describe_host(PYTHON, variables).problem == problem
+    assert describe_host(variables).problem == problem
 
 
 @pytest.mark.skipif(not LINUX, reason="the library is ELF")
 def test_a_driver_library_that_is_cut_off_is_told_from_none(tmp_path: Path) -> None:
     (tmp_path / "libcuda.so.1").write_bytes(b"\x7fELF")
-    host = describe_host(PYTHON, {"LD_LIBRARY_PATH": str(tmp_path)})
+    host = describe_host({"LD_LIBRARY_PATH": str(tmp_path)})
     assert host.problem.startswith("the NVIDIA driver's library cannot be loaded: ")
     assert "file too short" in host.problem
 
@@ -196,19 +210,20 @@ def test_a_driver_is_hidden_from_all_that_opens_it_by_its_name(tmp_path: Path) -
     driver = tmp_path / "driver"
     driver.mkdir()
     there = make_driver(driver, "return 0;")
-    assert len(describe_host(PYTHON, there).devices) == 2
-    variables, host = hide_driver(PYTHON, tmp_path / "decoys", timeout=60, variables=there)
-    assert (host.library, host.devices) == ("", ())
-    opened = "import ctypes; ctypes.CDLL('libcuda.so.1')"
-    done = subprocess.run(
-        (PYTHON, "-I", "-c", opened), env=variables, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 1
-    assert "OSError: " in done.stderr
+    assert len(describe_host(there).devices) == 2
+    opens = "import ctypes\nctypes.CDLL('libcuda.so.1')"
+    with empty_place() as place:
+        conditions, host = hide_driver(place, there)
+        asked = {"module": "ctypes", "snippet": opens}
+        found = place.run("ask_module", asked, conditions=conditions)
+        assert (host.library, host.devices) == ("", ())
+        assert found.answer["stage"] == "the snippet"
+        assert found.answer["detail"].startswith("OSError: ")
 
 
 @bare
-def test_where_there_is_no_driver_nothing_is_put_in_its_way(tmp_path: Path) -> None:
-    variables, host = hide_driver(PYTHON, tmp_path / "decoys", timeout=60)
-    assert (variables, host.problem) == (HIDDEN, ABSENT)
-    assert not (tmp_path / "decoys").exists()
+def test_where_there_is_no_driver_nothing_is_put_in_its_way() -> None:
+    with empty_place() as place:
+        conditions, host = hide_driver(place)
+    assert (conditions.variables, conditions.decoys) == (HIDDEN, ())
+    assert host.problem == ABSENT

@@ -13,15 +13,14 @@ import pytest
 
 from binary_checks.errors import GatherError, NotApplicable, ProfileError, Unavailable
 from binary_checks.model import Ending, LibraryVersions, Measurement
+from binary_checks.model.places import Conditions, ProbeAnswer
 from binary_checks.model.requests import Code, CudaRequest, GpuRequest
-from binary_checks.places import venv
-from binary_checks.places.running import ProbeAnswer
-from binary_checks.places.venv import Environment
-from binary_checks.probes.gpu_host import reader as gpu_hosts
+from binary_checks.places import host_place
+from binary_checks.probes.gpu_host.reader import read_host
 from binary_checks.probes.gpu_torch import reader as gpu_steps
 from binary_checks.probes.gpu_torch.reader import use_gpu
 from fixtures.build_wheel import build_wheel
-from fixtures.environments import PURE, open_offline
+from fixtures.environments import PURE, FilledPlace, open_offline
 
 HOST = """{"stage": "", "library": "/usr/lib/libcuda.so.1", "status": 0, "cuda": 13000,
 "driver": "580.95.05", "devices": [{"name": "NVIDIA H200", "capability": "9.0", "memory": 1}]}"""
@@ -32,7 +31,7 @@ MODULE = "value = 6\ndef work(): return value * 7\n"
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilledPlace]:
     folder = tmp_path_factory.mktemp("gpu")
     with open_offline(
         build_wheel(folder, name="fake", tags=PURE, members={"fake.py": MODULE})
@@ -58,8 +57,7 @@ class StandIn:
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> Any:
     def put_in(**answers: str | ProbeAnswer) -> StandIn:
         made = StandIn(**answers)
-        for module in (venv, gpu_hosts):
-            monkeypatch.setattr(module, "run_probe", made.run)
+        monkeypatch.setattr(host_place, "run_probe", made.run)
         return made
 
     return put_in
@@ -77,7 +75,7 @@ def torch_work(leave_out: tuple[str, ...] = ()) -> GpuRequest:
     )
 
 
-def test_each_step_has_a_process_of_its_own(environment: Environment, stand_in: Any) -> None:
+def test_each_step_has_a_process_of_its_own(environment: FilledPlace, stand_in: Any) -> None:
     probes = stand_in(
         list='{"steps": ["first_kernel", "magma", "matmul"]}',
         first_kernel='{"stage": "first_kernel", "state": "finished", "measured": {"seconds": 1.5}}',
@@ -86,7 +84,7 @@ def test_each_step_has_a_process_of_its_own(environment: Environment, stand_in: 
         '[{"question": "torch.cuda()", "value": "13.0"}, '
         '{"question": "torch.archs()", "value": "sm_90 compute_90"}]}',
     )
-    report = use_gpu(environment, torch_work(leave_out=("magma",)), BUILD, timeout=60)
+    report = use_gpu(environment, environment.wheel, torch_work(leave_out=("magma",)), BUILD)
     assert [step.name for step in report.steps] == ["first_kernel", "matmul", "versions"]
     assert {step.outcome for step in report.steps} == {Ending.OK}
     assert report.measurements == (
@@ -103,21 +101,21 @@ def test_each_step_has_a_process_of_its_own(environment: Environment, stand_in: 
     ]  # fmt: skip
 
 
-def test_a_build_for_the_cpu_is_not_tried(environment: Environment, stand_in: Any) -> None:
+def test_a_build_for_the_cpu_is_not_tried(environment: FilledPlace, stand_in: Any) -> None:
     probes = stand_in(ask_module='{"answers": [{"question": "torch.cuda()", "value": null}]}')
     with pytest.raises(NotApplicable, match=r"torch.cuda\(\) is None: the build is not for CUDA"):
-        use_gpu(environment, torch_work(), BUILD, timeout=60)
+        use_gpu(environment, environment.wheel, torch_work(), BUILD)
     assert probes.asked == ["gpu_host", "ask_module"]
 
 
-def test_a_step_that_fails_reaches_no_other(environment: Environment, stand_in: Any) -> None:
+def test_a_step_that_fails_reaches_no_other(environment: FilledPlace, stand_in: Any) -> None:
     stand_in(
         list='{"steps": ["rnn", "svd", "compilation", "memory"]}',
         rnn='{"stage": "rnn", "state": "raised", "detail": "RuntimeError: CUDNN_STATUS"}',
         svd=ProbeAnswer(answer={"stage": "svd"}, outcome=Ending.HUNG, detail="60 s"),
         compilation='{"state": "finished", "unavailable": "no C compiler"}',
     )
-    report = use_gpu(environment, torch_work(), BUILD, timeout=60)
+    report = use_gpu(environment, environment.wheel, torch_work(), BUILD)
     rnn, svd, *others, _ = report.steps
     assert (rnn.outcome, rnn.detail) == (Ending.RAISED, "RuntimeError: CUDNN_STATUS")
     assert svd.outcome is Ending.HUNG
@@ -127,11 +125,11 @@ def test_a_step_that_fails_reaches_no_other(environment: Environment, stand_in: 
 
 
 def test_a_driver_that_does_not_start_has_nothing_done(
-    environment: Environment, stand_in: Any
+    environment: FilledPlace, stand_in: Any
 ) -> None:
     probes = stand_in(gpu_host='{"stage": "", "library": "libcuda.so.1", "status": 803}')
     with pytest.raises(Unavailable, match=r"does not start: cuInit gives error 803 \(803\)"):
-        use_gpu(environment, torch_work(), BUILD, timeout=60)
+        use_gpu(environment, environment.wheel, torch_work(), BUILD)
     assert probes.asked == ["gpu_host"]
 
 
@@ -140,7 +138,7 @@ OLD = "the NVIDIA driver 580.95.05 serves CUDA 13.0, and the package runs CUDA 1
 
 @pytest.mark.parametrize("from_package", [True, False])
 def test_a_driver_older_than_the_runtime_has_nothing_done(
-    environment: Environment, stand_in: Any, from_package: bool
+    environment: FilledPlace, stand_in: Any, from_package: bool
 ) -> None:
     told = '{"answers": [{"question": "torch.cuda()", "value": "14.1"}]}' if from_package else "{}"
     probes = stand_in(
@@ -148,47 +146,48 @@ def test_a_driver_older_than_the_runtime_has_nothing_done(
         nvidia_libraries='{"state": "finished", "versions": {"cudart": {"loaded": "14.1"}}}',
     )
     with pytest.raises(Unavailable, match=re.escape(OLD)):
-        use_gpu(environment, torch_work(), BUILD, timeout=60)
+        use_gpu(environment, environment.wheel, torch_work(), BUILD)
     assert probes.asked == ["gpu_host", "ask_module", "nvidia_libraries"]
 
 
-def test_a_figure_that_is_no_number_is_no_result(environment: Environment, stand_in: Any) -> None:
+def test_a_figure_that_is_no_number_is_no_result(environment: FilledPlace, stand_in: Any) -> None:
     stand_in(
         list='{"steps": ["svd"]}',
         svd='{"state": "finished", "measured": {"float32": "0", "float64": NaN, "float16": null}}',
     )
-    measured = use_gpu(environment, torch_work(), BUILD, timeout=60).measurements
+    measured = use_gpu(environment, environment.wheel, torch_work(), BUILD).measurements
     assert len(measured) == 3
     assert all(math.isnan(each.value) for each in measured)
 
 
 def test_a_step_without_any_answer_is_our_own_fault(
-    environment: Environment, stand_in: Any
+    environment: FilledPlace, stand_in: Any
 ) -> None:
     stand_in(list='{"steps": ["rnn"]}', rnn="{}")
     with pytest.raises(GatherError, match="the probe of rnn ended without an answer"):
-        use_gpu(environment, torch_work(), BUILD, timeout=60)
+        use_gpu(environment, environment.wheel, torch_work(), BUILD)
 
 
 def test_a_step_that_does_not_exist_cannot_be_left_out(
-    environment: Environment, stand_in: Any
+    environment: FilledPlace, stand_in: Any
 ) -> None:
     stand_in(list='{"steps": ["rnn"]}')
     with pytest.raises(ProfileError, match="leave_out: no step 'rnm'"):
-        use_gpu(environment, torch_work(leave_out=("rnm",)), BUILD, timeout=60)
+        use_gpu(environment, environment.wheel, torch_work(leave_out=("rnm",)), BUILD)
 
 
 def test_snippets_are_run_by_the_real_probe(
-    environment: Environment, monkeypatch: pytest.MonkeyPatch
+    environment: FilledPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gpu_hosts, "run_probe", StandIn().run)
+    host = read_host(ProbeAnswer(answer=json.loads(HOST)), {})
+    monkeypatch.setattr(gpu_steps, "describe_host", lambda place, conditions: host)
     snippets = {
         "matmul": Code("measured = {'float32': fake.work() * 2.0**-30}"),
         "fft": Code("unavailable = 'no FFT here'"),
         "svd": Code("raise RuntimeError('an illegal memory access was encountered')"),
     }
     work = GpuRequest(module=Code("fake"), snippets=snippets)
-    report = use_gpu(environment, work, CudaRequest(), timeout=60)
+    report = use_gpu(environment, environment.wheel, work, CudaRequest())
     assert [(step.name, step.outcome) for step in report.steps] == [
         ("matmul", Ending.OK),
         ("fft", Ending.OK),
@@ -200,8 +199,8 @@ def test_snippets_are_run_by_the_real_probe(
     assert report.untried == (("fft", "no FFT here"),)
 
 
-def test_the_steps_for_torch_are_listed_without_torch(environment: Environment) -> None:
-    bench = gpu_steps._Bench(environment=environment, variables={}, timeout=60)
+def test_the_steps_for_torch_are_listed_without_torch(environment: FilledPlace) -> None:
+    bench = gpu_steps._Bench(place=environment, conditions=Conditions())
     steps = bench.list_steps(torch_work(leave_out=("magma",)))
     assert "magma" not in steps
     assert {"first_kernel", "every_device", "device_assertion", "memory"} <= set(steps)

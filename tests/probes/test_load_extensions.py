@@ -12,14 +12,13 @@ from typing import Any
 import pytest
 
 from binary_checks.model import Ending, ExtensionReport
-from binary_checks.places import venv
-from binary_checks.places.running import ProbeAnswer
-from binary_checks.places.venv import Environment
+from binary_checks.model.places import ProbeAnswer
+from binary_checks.places import host_place
 from binary_checks.probes.importable import find_extensions
-from binary_checks.probes.load_extensions.reader import load_extensions
+from binary_checks.probes.load_extensions.reader import load_each
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.build_wheel import Entry, build_wheel
-from fixtures.environments import PURE, open_offline
+from fixtures.environments import PURE, FilledPlace, open_offline
 
 SUFFIX = importlib.machinery.EXTENSION_SUFFIXES[0]
 linux = pytest.mark.skipif(
@@ -41,7 +40,7 @@ def make(name: str, **fields: Any) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilledPlace]:
     real = find_real()
     heapq = real.read_bytes()
     members: dict[str, bytes | str | Entry] = {
@@ -60,7 +59,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environmen
 
 
 @linux
-def test_a_tagged_file_is_an_extension_and_a_bare_library_is_none(environment: Environment) -> None:
+def test_a_tagged_file_is_an_extension_and_a_bare_library_is_none(environment: FilledPlace) -> None:
     found = find_extensions(environment.wheel, environment.target.extension_suffixes)
     stems = [path.partition(".")[0] for path in found]
     names = ["_heapq", "missing", "nameless", "undefined"]
@@ -68,9 +67,9 @@ def test_a_tagged_file_is_an_extension_and_a_bare_library_is_none(environment: E
 
 
 @linux
-def test_each_extension_has_its_own_verdict(environment: Environment) -> None:
+def test_each_extension_has_its_own_verdict(environment: FilledPlace) -> None:
     found = find_extensions(environment.wheel, environment.target.extension_suffixes)
-    report = load_extensions(environment, found, timeout=60)
+    report = load_each(environment, found)
     ends = {step.name.partition(".")[0]: (step.outcome, step.detail) for step in report.steps}
     assert ends["demo/_heapq"] == (Ending.OK, "")
     # Its package cannot be imported; that is not the extension's fault.
@@ -89,7 +88,7 @@ Row = Mapping[str, Any]
 
 
 def load_scripted(
-    environment: Environment,
+    environment: FilledPlace,
     monkeypatch: pytest.MonkeyPatch,
     paths: tuple[str, ...],
     deaths: Mapping[tuple[str, bool], Ending],
@@ -108,8 +107,8 @@ def load_scripted(
         end = deaths.get(("", len(asked) == 1), Ending.OK)
         return ProbeAnswer(answer={"done": done, "finished": True}, outcome=end, detail="SIGBUS")
 
-    monkeypatch.setattr(venv, "run_probe", run_probe)
-    return load_extensions(environment, paths, timeout=60)
+    monkeypatch.setattr(host_place, "run_probe", run_probe)
+    return load_each(environment, paths)
 
 
 def outcomes(report: ExtensionReport) -> list[tuple[str, str, str]]:
@@ -117,7 +116,7 @@ def outcomes(report: ExtensionReport) -> list[tuple[str, str, str]]:
 
 
 def test_after_a_crash_the_rest_is_still_loaded(
-    environment: Environment, monkeypatch: pytest.MonkeyPatch
+    environment: FilledPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deaths = {("b.so", False): Ending.CRASHED, ("b.so", True): Ending.CRASHED}
     report = load_scripted(environment, monkeypatch, ("a.so", "b.so", "c.so"), deaths)
@@ -126,7 +125,7 @@ def test_after_a_crash_the_rest_is_still_loaded(
 
 
 def test_a_crash_only_after_others_is_said_to_be_one(
-    environment: Environment, monkeypatch: pytest.MonkeyPatch
+    environment: FilledPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deaths = {("b.so", False): Ending.CRASHED}
     report = load_scripted(environment, monkeypatch, ("a.so", "b.so"), deaths)
@@ -135,7 +134,7 @@ def test_a_crash_only_after_others_is_said_to_be_one(
 
 
 def test_time_that_runs_out_for_all_is_no_fault_of_one(
-    environment: Environment, monkeypatch: pytest.MonkeyPatch
+    environment: FilledPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deaths = {("b.so", False): Ending.HUNG}
     report = load_scripted(environment, monkeypatch, ("a.so", "b.so"), deaths)
@@ -143,7 +142,7 @@ def test_time_that_runs_out_for_all_is_no_fault_of_one(
 
 
 def test_a_crash_at_the_end_belongs_to_no_extension(
-    environment: Environment, monkeypatch: pytest.MonkeyPatch
+    environment: FilledPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deaths = {("", False): Ending.CRASHED}
     report = load_scripted(environment, monkeypatch, ("a.so", "b.so"), deaths)
@@ -151,7 +150,7 @@ def test_a_crash_at_the_end_belongs_to_no_extension(
 
 
 def test_patience_with_crashes_ends(
-    environment: Environment, monkeypatch: pytest.MonkeyPatch
+    environment: FilledPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = tuple(f"x{index}.so" for index in range(9))
     deaths = {(path, alone): Ending.CRASHED for path in paths for alone in (False, True)}

@@ -11,15 +11,13 @@ from typing import Any
 import pytest
 
 from binary_checks.errors import GatherError
-from binary_checks.gather.trial import Trial
 from binary_checks.model import Ending
+from binary_checks.model.places import ProbeAnswer
+from binary_checks.model.probes import SnippetRun
 from binary_checks.model.requests import Code, SnippetRequest
-from binary_checks.model.snippet_report import SnippetRun
-from binary_checks.places.running import ProbeAnswer
-from binary_checks.places.venv import Environment
 from binary_checks.probes.run_snippet.reader import name_system, read_run, run_snippets
 from fixtures.build_wheel import build_wheel
-from fixtures.environments import PURE, PYTHON, open_offline, read_wheel
+from fixtures.environments import PURE, FilledPlace, install_fresh, open_offline, read_wheel, within
 
 SNIPPETS = {
     "good": "import demo\nprint(demo.blas)\n",
@@ -51,7 +49,7 @@ def path(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def environment(path: Path) -> Iterator[Environment]:
+def environment(path: Path) -> Iterator[FilledPlace]:
     with open_offline(path) as opened:
         yield opened
 
@@ -60,12 +58,12 @@ def request(*names: str, **keys: Any) -> SnippetRequest:
     return SnippetRequest(code={name: Code(SNIPPETS[name]) for name in names}, **keys)
 
 
-def run(environment: Environment, *names: str, timeout: float = 60) -> dict[str, SnippetRun]:
-    report = run_snippets(environment, request(*names), timeout=timeout)
+def run(environment: FilledPlace, *names: str, timeout: float = 60) -> dict[str, SnippetRun]:
+    report = run_snippets(within(environment, timeout), environment.wheel, request(*names))
     return {item.step.name: item for item in report.runs}
 
 
-def test_a_snippet_prints_and_ends(environment: Environment) -> None:
+def test_a_snippet_prints_and_ends(environment: FilledPlace) -> None:
     done = run(environment, "good", "exits_well", "is_main")
     assert {item.step.outcome for item in done.values()} == {Ending.OK}
     assert done["good"].printed == "mkl"
@@ -96,33 +94,33 @@ def test_a_snippet_prints_and_ends(environment: Environment) -> None:
     ],
 )
 def test_a_bad_end_is_told_with_its_line(
-    environment: Environment, name: str, outcome: Ending, detail: str
+    environment: FilledPlace, name: str, outcome: Ending, detail: str
 ) -> None:
     step = run(environment, name)[name].step
     assert (step.outcome, step.detail, step.finished) == (outcome, detail, False)
 
 
-def test_what_is_no_python_is_told_with_its_line(environment: Environment) -> None:
+def test_what_is_no_python_is_told_with_its_line(environment: FilledPlace) -> None:
     step = run(environment, "unsound")["unsound"].step
     assert step.outcome is Ending.RAISED
     assert step.detail.startswith("SyntaxError: ")
     assert step.detail.endswith("at line 2: if x")
 
 
-def test_no_handler_of_its_own_hides_that_it_could_not_look(environment: Environment) -> None:
+def test_no_handler_of_its_own_hides_that_it_could_not_look(environment: FilledPlace) -> None:
     found = run(environment, "cannot_look")["cannot_look"]
     assert (found.step.outcome, found.unavailable) == (Ending.OK, "no compiler")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="abort() has no signal's name elsewhere")
-def test_a_crash_and_a_hang_take_only_their_own_process(environment: Environment) -> None:
+def test_a_crash_and_a_hang_take_only_their_own_process(environment: FilledPlace) -> None:
     done = run(environment, "crashes", "hangs", "good", timeout=2.0)
     assert done["crashes"].step.detail == "SIGABRT"
     assert done["hangs"].step.outcome is Ending.HUNG
     assert done["good"].step.outcome is Ending.OK
 
 
-def test_a_process_that_ends_badly_afterwards_is_told(environment: Environment) -> None:
+def test_a_process_that_ends_badly_afterwards_is_told(environment: FilledPlace) -> None:
     found = run(environment, "dies_later")["dies_later"]
     assert (found.step.finished, found.step.detail) == (True, "exit status 5")
     assert found.printed == "done"
@@ -133,15 +131,15 @@ def test_a_process_that_ends_badly_afterwards_is_told(environment: Environment) 
     [({}, True), ({"good": ("*",)}, True), ({"good": ()}, False), ({"good": ("vms-*",)}, False)],
 )
 def test_a_snippet_runs_where_it_is_for(
-    environment: Environment, only: Mapping[str, tuple[str, ...]], runs: bool
+    environment: FilledPlace, only: Mapping[str, tuple[str, ...]], runs: bool
 ) -> None:
-    report = run_snippets(environment, request("good", only=only), timeout=60)
+    report = run_snippets(environment, environment.wheel, request("good", only=only))
     assert bool(report.runs) is runs
     assert report.elsewhere == (() if runs else ("good",))
 
 
-def test_a_snippet_without_code_is_none(environment: Environment) -> None:
-    report = run_snippets(environment, request("taken_away"), timeout=60)
+def test_a_snippet_without_code_is_none(environment: FilledPlace) -> None:
+    report = run_snippets(environment, environment.wheel, request("taken_away"))
     assert (report.runs, report.elsewhere) == ((), ())
 
 
@@ -155,13 +153,13 @@ def test_a_snippet_without_code_is_none(environment: Environment) -> None:
     ],
 )
 def test_systems_have_one_spelling(
-    environment: Environment, platform: str, architecture: str, name: str
+    environment: FilledPlace, platform: str, architecture: str, name: str
 ) -> None:
     target = replace(environment.target, platform=platform, architecture=architecture)
     assert name_system(target) == name
 
 
-def test_a_probe_that_says_nothing_is_our_fault(environment: Environment) -> None:
+def test_a_probe_that_says_nothing_is_our_fault(environment: FilledPlace) -> None:
     silent = ProbeAnswer(outcome=Ending.EXITED, detail="exit status 1", stderr="bad\nlast words\n")
     with pytest.raises(GatherError, match="without an answer: last words"):
         read_run("good", silent, environment)
@@ -173,17 +171,13 @@ def test_what_snippets_require_stays_out_of_the_packages_environment(
     other = build_wheel(folder, name="other", tags=PURE, members={"other.py": "name = 'other'\n"})
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("UV_OFFLINE", "1")
-    trial = Trial(read_wheel(path), python=PYTHON, beside=(), timeout=120)
-    without = SnippetRequest(
-        code={"with": Code("import other, demo\nprint(other.name, demo.blas)")}
-    )
-    try:
-        (alone,) = trial.run_snippets(without).runs
-        beside = replace(without, requires=(Code(f"other @ {other.as_uri()}"),))
-        (together,) = trial.run_snippets(beside).runs
-        (after,) = trial.run_snippets(without).runs
-    finally:
-        trial.close()
+    code = "import other, demo\nprint(other.name, demo.blas)"
+    without = SnippetRequest(code={"with": Code(code)})
+    beside = replace(without, requires=(Code(f"other @ {other.as_uri()}"),))
+    with install_fresh(read_wheel(path)) as place:
+        (alone,) = run_snippets(place, place.wheel, without).runs
+        (together,) = run_snippets(place, place.wheel, beside).runs
+        (after,) = run_snippets(place, place.wheel, without).runs
     assert together.printed == "other mkl"
     assert alone.step.detail == after.step.detail
     assert "No module named 'other'" in after.step.detail

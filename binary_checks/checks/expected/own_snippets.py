@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Ending, Finding, Note, NotInspected, Problem
+from binary_checks.model.probes import SnippetReport, SnippetRun
 from binary_checks.model.requests import SnippetRequest
-from binary_checks.model.snippet_report import SnippetReport, SnippetRun
 from binary_checks.wording.phrases import name_first
 from binary_checks.wording.step_texts import describe_end
 

@@ -5,23 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
+from binary_checks.declaring import gathers
 from binary_checks.errors import GatherError, NotApplicable
-from binary_checks.model import Answer, CudaReport, Ending, Step
+from binary_checks.model import Answer, CudaReport, Ending, GpuHost, Package, Step
+from binary_checks.model.places import Conditions, Place, ProbeAnswer
 from binary_checks.model.requests import CudaRequest
 from binary_checks.places.native_stacks import describe_lack
-from binary_checks.places.running import Conditions, ProbeAnswer
-from binary_checks.places.venv import Environment
-from binary_checks.probes.ask_module.hidden_drivers import hide_driver
-from binary_checks.probes.import_name.reader import describe_end, last_lines, place_all
+from binary_checks.probes.gpu_host.reader import HIDDEN, describe_host
+from binary_checks.probes.import_name.reader import describe_end, last_lines, show_all
 from binary_checks.probes.nvidia_libraries.reader import read_versions
 from binary_checks.probes.run_snippet.reader import name_system
 
 _STATES = {"finished": Ending.OK, "raised": Ending.RAISED, "exited": Ending.EXITED}
+_DRIVERS = ("libcuda.so.1", "libcuda.so", "libnvidia-ml.so.1", "libnvidia-ml.so")
 _FRAMES = 6  # of a stack, the innermost ones
 # How a probe comes to the package: the same in every stack, with a path that is this machine's.
 _OURS = re.compile(
@@ -30,71 +29,73 @@ _OURS = re.compile(
 )
 
 
-def demand_module(request: CudaRequest) -> None:
-    """Raise NotApplicable where the profile names no module to be asked."""
-    if not request.module:
-        raise NotApplicable(
-            "the profile names no module to be asked about CUDA ([probes.cuda] module)"
-        )
-
-
 def list_expressions(request: CudaRequest) -> tuple[str, ...]:
     """List what is evaluated, each once; the use of a GPU last: it may well break the process."""
     told = (request.available, request.devices, request.version, request.architectures)
     return tuple(dict.fromkeys(filter(None, (*told, *request.parts.values(), request.use))))
 
 
-def ask_without_gpu(
-    environment: Environment, request: CudaRequest, *, timeout: float
-) -> CudaReport:
-    """Ask in two processes of ``timeout`` seconds each: the package, and NVIDIA's libraries.
+@gathers(CudaReport)
+def ask_without_gpu(place: Place, package: Package, request: CudaRequest) -> CudaReport:
+    """Ask in two processes: the package, and NVIDIA's libraries.
 
-    Raises Unavailable when the package could not be installed.
+    Raises NotApplicable where the profile names no module, Unavailable when the package could not
+    be installed.
     """
-    demand_module(request)
-    environment.require_installed()
-    decoys = Path(environment.folder.name, "without-driver")
-    python, sandbox = environment.python, environment.sandbox
-    variables, host = hide_driver(python, decoys, timeout=timeout, sandbox=sandbox)
-    run = partial(
-        _run, request.module, environment=environment, variables=variables, timeout=timeout
-    )
-    result = run("ask_module", snippet=request.snippet, questions=list_expressions(request))
+    if not request.module:  # before anything is installed for nothing
+        raise NotApplicable(
+            "the profile names no module to be asked about CUDA ([probes.cuda] module)"
+        )
+    place.demand(package)
+    conditions, host = hide_driver(place)
+    asked = {"snippet": request.snippet, "questions": list_expressions(request)}
+    result = _run(place, "ask_module", conditions, request, asked)
     rows = result.answer.get("answers")
     report = CudaReport(
-        python=environment.target.name,
-        step=read_step(request.module, result, environment),
+        python=place.target.name,
+        step=read_step(request.module, result, place),
         stage=str(result.answer.get("stage", "")),
         answers=tuple(
-            _read_answer(row, environment)
+            _read_answer(row, place)
             for row in (rows if isinstance(rows, list) else ())
             if isinstance(row, dict)
         ),
         host=host,
-        system=name_system(environment.target),
+        system=name_system(place.target),
     )
     if report.step.outcome is not Ending.OK or _is_without_cuda(report, request.version):
         return report
-    libraries = run("nvidia_libraries", compiled=request.compiled)
+    result = _run(place, "nvidia_libraries", conditions, request, {"compiled": request.compiled})
     return replace(
         report,
-        versions=tuple(read_versions(libraries.answer)),
-        versions_step=read_step("versions", libraries, environment),
+        versions=tuple(read_versions(result.answer)),
+        versions_step=read_step("versions", result, place),
     )
 
 
-def _run(
-    module: str,
-    script: str,
-    *,
-    environment: Environment,
-    variables: Mapping[str, str],
-    timeout: float,
-    **request: object,
-) -> ProbeAnswer:
+def hide_driver(place: Place, variables: Mapping[str, str] = HIDDEN) -> tuple[Conditions, GpuHost]:
+    """Give conditions that hide the host's driver, and what of it is seen all the same.
+
+    On Linux empty files of the driver's names, which are found first, are what the loader comes to
+    and refuses: everything that opens the driver by its name, as CUDA's runtime does, fails as it
+    does where there is none. Other systems have no such way, and none does more without rights.
+    """
     conditions = Conditions(variables=variables, calls=True)
-    request["module"] = module
-    return environment.run_probe(script, request, timeout=timeout, conditions=conditions)
+    host = describe_host(place, conditions)
+    if not host.library or not place.target.platform.startswith("linux"):
+        return conditions, host
+    hidden = replace(conditions, decoys=_DRIVERS)
+    return hidden, describe_host(place, hidden)
+
+
+def _run(
+    place: Place,
+    script: str,
+    conditions: Conditions,
+    request: CudaRequest,
+    asked: Mapping[str, object],
+) -> ProbeAnswer:
+    return place.run(script, {**asked, "module": request.module}, conditions=conditions)
 
 
 def _is_without_cuda(report: CudaReport, version: str) -> bool:
@@ -103,7 +104,7 @@ def _is_without_cuda(report: CudaReport, version: str) -> bool:
     return any(not (each.value or each.error) for each in answers)
 
 
-def read_step(name: str, result: ProbeAnswer, environment: Environment) -> Step:
+def read_step(name: str, result: ProbeAnswer, place: Place) -> Step:
     """Turn the end of a probe's process, and what it wrote before, into a step."""
     state = str(result.answer.get("state", ""))
     if not result.answer and result.outcome in {Ending.OK, Ending.EXITED}:
@@ -111,24 +112,24 @@ def read_step(name: str, result: ProbeAnswer, environment: Environment) -> Step:
         raise GatherError(f"the probe of {name} ended without an answer: {last}")
     outcome, detail = _STATES.get(state, Ending.EXITED), str(result.answer.get("detail", ""))
     if result.outcome is not Ending.OK and state != "raised":
-        outcome, detail = result.outcome, describe_stack(result, environment)
+        outcome, detail = result.outcome, describe_stack(result, place)
     elif not state:
         detail = "exit status 0"
     return Step(
         name=name,
         outcome=outcome,
-        detail=environment.scrub(detail),
+        detail=place.scrub(detail),
         finished=state == "finished" and outcome is not Ending.OK,
-        stderr=last_lines(environment.scrub(result.stderr)),
-        libraries=place_all(environment, result.answer.get("libraries")),
+        stderr=last_lines(place.scrub(result.stderr)),
+        libraries=show_all(place, result.answer.get("libraries")),
     )
 
 
-def describe_stack(result: ProbeAnswer, environment: Environment) -> str:
+def describe_stack(result: ProbeAnswer, place: Place) -> str:
     """Say how a process ended and, of one that hung, by which calls it came there."""
     if result.outcome is not Ending.HUNG:
-        return describe_end(result, environment)
-    own = (place for place in map(environment.place, result.places) if not _OURS.search(place))
+        return describe_end(result, place)
+    own = (line for line in map(place.shown, result.places) if not _OURS.search(line))
     places = " < ".join(islice(own, _FRAMES))
     calls = " < ".join(result.calls[:_FRAMES])
     lack = describe_lack(result.calls)
@@ -142,7 +143,7 @@ def describe_stack(result: ProbeAnswer, environment: Environment) -> str:
     )
 
 
-def _read_answer(row: Mapping[str, Any], environment: Environment) -> Answer:
+def _read_answer(row: Mapping[str, Any], place: Place) -> Answer:
     value = row.get("value")
     if isinstance(value, list):
         value = tuple(map(str, value))
@@ -150,5 +151,5 @@ def _read_answer(row: Mapping[str, Any], environment: Environment) -> Answer:
     return Answer(
         question=str(row.get("question", "")),
         value=value if known else str(value),
-        error=environment.scrub(str(row.get("error", ""))),
+        error=place.scrub(str(row.get("error", ""))),
     )

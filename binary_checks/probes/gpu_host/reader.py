@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from binary_checks.model import Ending, GpuDevice, GpuHost
-from binary_checks.places.running import Conditions, ProbeAnswer, run_probe
-from binary_checks.places.sandbox import Sandbox
+from binary_checks.model.places import Conditions, Place, ProbeAnswer
 
 ABSENT = "no NVIDIA driver on this host"
 HIDDEN = {"CUDA_VISIBLE_DEVICES": ""}
@@ -21,24 +19,11 @@ _NAMES = ("libcuda.so.1",)
 _TIMEOUT = 60.0  # seconds for the driver's own start: ten on hosts with many devices
 
 
-def describe_host(
-    python: Path,
-    variables: Mapping[str, str],
-    *,
-    timeout: float = _TIMEOUT,
-    sandbox: Sandbox | None = None,
-    conditions: Conditions | None = None,
-) -> GpuHost:
-    """Ask the driver in a process of that interpreter, which needs no package for it."""
-    result = run_probe(
-        python,
-        "gpu_host",
-        {},
-        timeout=min(timeout, _TIMEOUT),
-        sandbox=sandbox,
-        conditions=replace(conditions or Conditions(), variables=variables),
-    )
-    return read_host(result, variables)
+def describe_host(place: Place, conditions: Conditions) -> GpuHost:
+    """Ask the driver in a process of the place's interpreter, which needs no package for it."""
+    timeout = min(place.timeout, _TIMEOUT)
+    result = place.run("gpu_host", {}, timeout=timeout, conditions=conditions)
+    return read_host(result, conditions.variables)
 
 
 def choose_variables(environ: Mapping[str, str]) -> dict[str, str]:

@@ -6,15 +6,13 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from binary_checks.declaring import gathers
 from binary_checks.errors import GatherError, NotApplicable, ProfileError, Unavailable
-from binary_checks.model import GpuHost, GpuReport, LibraryVersions, Measurement
+from binary_checks.model import GpuHost, GpuReport, LibraryVersions, Measurement, Package
+from binary_checks.model.places import Conditions, Place, ProbeAnswer
 from binary_checks.model.requests import CudaRequest, GpuRequest
-from binary_checks.places.running import Conditions, ProbeAnswer
-from binary_checks.places.sandbox import Sandbox
-from binary_checks.places.venv import Environment
 from binary_checks.probes.ask_module.reader import read_step
 from binary_checks.probes.gpu_host.reader import (
     choose_variables,
@@ -26,33 +24,32 @@ from binary_checks.probes.nvidia_libraries.reader import read_versions
 _SCRIPTS = {"torch": "gpu_torch"}
 
 
-def demand_work(request: GpuRequest) -> None:
-    """Raise NotApplicable where the profile names no module to work."""
-    if not request.module:
-        raise NotApplicable("the profile has nothing done on a GPU ([probes.gpu] module)")
+def demand_gpu(place: Place) -> tuple[Conditions, GpuHost]:
+    """Describe the host, and under what its GPUs are used.
 
-
-def demand_gpu(python: Path, *, sandbox: Sandbox | None = None) -> GpuHost:
-    """Describe the host. Raises Unavailable, with the reason, where no GPU can be used."""
-    variables, conditions = choose_variables(os.environ), Conditions(gpu=True)
-    host = describe_host(python, variables, sandbox=sandbox, conditions=conditions)
+    Raises Unavailable, with the reason, where none can be used.
+    """
+    variables = choose_variables(os.environ)
+    host = describe_host(place, Conditions(variables=variables, gpu=True))
     if host.problem:
         raise Unavailable(host.problem)
-    return host
+    # What a driver maps for its devices is as large as they are: no bound on a process's own.
+    return Conditions(variables=variables, memory=0, calls=True, gpu=True), host
 
 
-def use_gpu(
-    environment: Environment, work: GpuRequest, build: CudaRequest, *, timeout: float
-) -> GpuReport:
-    """Do all of the work, each step with ``timeout`` seconds, and ask of the build.
+@gathers(GpuReport)
+def use_gpu(place: Place, package: Package, work: GpuRequest, build: CudaRequest) -> GpuReport:
+    """Do all of the work, each step in a process of its own, and ask of the build.
 
-    Raises Unavailable when the package could not be installed, no GPU can be used, or the driver
-    is too old for the package, and NotApplicable when it says that it is not built for CUDA.
+    Raises Unavailable when no GPU can be used, the package could not be installed, or the driver
+    is too old for it, and NotApplicable where the profile names no module or the package says that
+    it is not built for CUDA.
     """
-    demand_work(work)
-    environment.require_installed()
-    host = demand_gpu(environment.python, sandbox=environment.sandbox)
-    bench = _Bench(environment=environment, variables=choose_variables(os.environ), timeout=timeout)
+    if not work.module:
+        raise NotApplicable("the profile has nothing done on a GPU ([probes.gpu] module)")
+    conditions, host = demand_gpu(place)  # before anything is installed for nothing
+    place.demand(package)
+    bench = _Bench(place=place, conditions=conditions)
     answers = bench.ask(work.module, (build.version, work.architectures))
     if build.version in answers and not answers[build.version]:
         value = answers[build.version]
@@ -64,12 +61,12 @@ def use_gpu(
         raise Unavailable(problem)
     results = dict(bench.run_all(work))
     rows = [(name, result.answer) for name, result in results.items()]
-    steps = [read_step(name, result, environment) for name, result in results.items()]
+    steps = [read_step(name, result, place) for name, result in results.items()]
     return GpuReport(
-        python=environment.target.name,
+        python=place.target.name,
         host=host,
         runtime=runtime,
-        steps=(*steps, read_step("versions", libraries, environment)),
+        steps=(*steps, read_step("versions", libraries, place)),
         untried=tuple(
             (name, str(answer["unavailable"])) for name, answer in rows if answer.get("unavailable")
         ),
@@ -83,16 +80,11 @@ def use_gpu(
 class _Bench:
     """Where the steps are run."""
 
-    environment: Environment
-    variables: Mapping[str, str]
-    timeout: float
+    place: Place
+    conditions: Conditions
 
     def run(self, script: str, request: Mapping[str, object]) -> ProbeAnswer:
-        # What a driver maps for its devices is as large as they are: no bound on a process's own.
-        conditions = Conditions(variables=self.variables, memory=0, calls=True, gpu=True)
-        return self.environment.run_probe(
-            script, request, timeout=self.timeout, conditions=conditions
-        )
+        return self.place.run(script, request, conditions=self.conditions)
 
     def ask(self, module: str, questions: tuple[str, ...]) -> dict[str, Any]:
         """Give the value of each expression that has one."""

@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+from binary_checks.declaring import gathers
 from binary_checks.errors import GatherError
-from binary_checks.model import Ending, ImportReport, Step
-from binary_checks.places.left_behind import hash_file
-from binary_checks.places.running import ProbeAnswer
-from binary_checks.places.venv import Environment
+from binary_checks.model import Ending, ImportReport, Package, Step
+from binary_checks.model.places import Place, ProbeAnswer
+from binary_checks.probes.importable import find_import_names
 
 _STATES = {
     "imported": Ending.OK,
@@ -21,24 +21,22 @@ _STATES = {
 _SHOWN = 20  # lines of stderr
 
 
-def import_names(environment: Environment, names: Iterable[str], *, timeout: float) -> ImportReport:
-    """Import every name, each in a fresh process with ``timeout`` seconds.
-
-    Raises Unavailable when the package could not be installed.
-    """
-    environment.require_installed()
-    return ImportReport(
-        python=environment.target.name,
-        steps=tuple(_import(environment, name, timeout) for name in names),
-    )
+@gathers(ImportReport)
+def import_names(place: Place, package: Package) -> ImportReport:
+    """Import every name of a package. Raises Unavailable when it could not be installed."""
+    place.install(package)
+    names = find_import_names(package, place.target.extension_suffixes)
+    place.demand(package)
+    return import_each(place, names)
 
 
-def _import(environment: Environment, name: str, timeout: float) -> Step:
-    result = environment.run_probe("import_name", {"name": name}, timeout=timeout)
-    return read_step(name, result, environment)
+def import_each(place: Place, names: Iterable[str]) -> ImportReport:
+    """Import these names, each in a fresh process."""
+    steps = (read_step(name, place.run("import_name", {"name": name}), place) for name in names)
+    return ImportReport(python=place.target.name, steps=tuple(steps))
 
 
-def read_step(name: str, result: ProbeAnswer, environment: Environment) -> Step:
+def read_step(name: str, result: ProbeAnswer, place: Place) -> Step:
     """Turn the answer of the import probe, and the end of its process, into a step."""
     answer = result.answer
     state = str(answer.get("state", ""))
@@ -48,32 +46,32 @@ def read_step(name: str, result: ProbeAnswer, environment: Environment) -> Step:
     outcome, detail = _STATES.get(state, result.outcome), _text(answer, "detail")
     finished = state == "imported" and result.outcome is not Ending.OK
     if state not in _STATES or finished:
-        outcome, detail = result.outcome, describe_end(result, environment)
+        outcome, detail = result.outcome, describe_end(result, place)
     if outcome is Ending.OK and state != "imported":
         outcome, detail = Ending.EXITED, "exit status 0"
     origin, gil = _text(answer, "origin"), answer.get("gil_enabled")
     return Step(
         name=name,
         outcome=outcome,
-        detail=environment.scrub(detail),
+        detail=place.scrub(detail),
         finished=finished,
-        stderr=last_lines(environment.scrub(result.stderr)),
-        origin=environment.place(origin),
-        origin_sha256=hash_file(environment.site_packages / origin) if origin else "",
+        stderr=last_lines(place.scrub(result.stderr)),
+        origin=place.shown(origin),
+        origin_sha256=place.digest(origin) if origin else "",
         version=_text(answer, "version"),
         missing_module=_text(answer, "missing_module"),
-        directory_changed=environment.scrub(_text(answer, "directory_changed")),
+        directory_changed=place.scrub(_text(answer, "directory_changed")),
         gil_enabled=gil if isinstance(gil, bool) else None,
-        extensions=place_all(environment, answer.get("extensions")) or (),
-        libraries=place_all(environment, answer.get("libraries")),
+        extensions=show_all(place, answer.get("extensions")) or (),
+        libraries=show_all(place, answer.get("libraries")),
     )
 
 
-def describe_end(result: ProbeAnswer, environment: Environment) -> str:
+def describe_end(result: ProbeAnswer, place: Place) -> str:
     """Say how a process ended, and at which line of what is installed, the innermost one."""
-    site = f"{environment.site_packages}{os.sep}"
-    inner = next((place for place in result.places if place.startswith(site)), "")
-    return f"{result.detail} at {environment.place(inner)}" if inner else result.detail
+    site = f"{place.target.site_packages}{os.sep}"
+    inner = next((line for line in result.places if line.startswith(site)), "")
+    return f"{result.detail} at {place.shown(inner)}" if inner else result.detail
 
 
 def last_lines(text: str) -> str:
@@ -81,11 +79,11 @@ def last_lines(text: str) -> str:
     return "\n".join(line[:500] for line in text.splitlines()[-_SHOWN:])
 
 
-def place_all(environment: Environment, paths: Any) -> tuple[str, ...] | None:
+def show_all(place: Place, paths: Any) -> tuple[str, ...] | None:
     """Write paths relative to site-packages where they lie below it, sorted; None stays None."""
     if not isinstance(paths, list):
         return None
-    return tuple(sorted(environment.place(str(path)) for path in paths))
+    return tuple(sorted(place.shown(str(path)) for path in paths))
 
 
 def _text(answer: Any, key: str) -> str:

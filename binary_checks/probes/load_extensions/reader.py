@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from binary_checks.declaring import gathers
 from binary_checks.errors import GatherError
-from binary_checks.model import Ending, ExtensionReport, Step
+from binary_checks.model import Ending, ExtensionReport, Package, Step
 from binary_checks.model.extensions import init_function, parse_extension_name
-from binary_checks.places.running import ProbeAnswer
-from binary_checks.places.venv import Environment
-from binary_checks.probes.import_name.reader import describe_end, last_lines, place_all
+from binary_checks.model.places import Place, ProbeAnswer
+from binary_checks.probes.import_name.reader import describe_end, last_lines, show_all
+from binary_checks.probes.importable import find_extensions
 
 _STATES = {
     "loaded": Ending.OK,
@@ -32,39 +33,45 @@ class _Progress:
     deaths: int = 0
 
 
-def load_extensions(
-    environment: Environment, extensions: Iterable[str], *, timeout: float
-) -> ExtensionReport:
-    """Load all in one process of ``timeout`` seconds; after a death go on behind the culprit.
+@gathers(ExtensionReport)
+def load_extensions(place: Place, package: Package) -> ExtensionReport:
+    """Load every extension module of a package.
+
+    Raises Unavailable when the package could not be installed.
+    """
+    place.install(package)
+    paths = find_extensions(package, place.target.extension_suffixes)
+    place.demand(package)
+    return load_each(place, paths)
+
+
+def load_each(place: Place, extensions: Iterable[str]) -> ExtensionReport:
+    """Load all in one process; after a death go on behind the culprit.
 
     The culprit is loaded again by itself, so that a problem is its own. A parent package whose
-    import kills the process is left out: that is for the report on imports. Raises Unavailable
-    when the package could not be installed.
+    import kills the process is left out: that is for the report on imports.
     """
-    environment.require_installed()
     progress = _Progress()
     pending = tuple(extensions)
     while pending and progress.deaths < _PATIENCE:
-        pending = _load_on(environment, pending, progress, timeout)
+        pending = _load_on(place, pending, progress)
     return ExtensionReport(
-        python=environment.target.name,
-        architecture=environment.target.architecture,
+        python=place.target.name,
+        architecture=place.target.architecture,
         steps=tuple(progress.steps.values()),
         untried=pending,
         libraries=None if progress.libraries is None else tuple(sorted(progress.libraries)),
     )
 
 
-def _load_on(
-    environment: Environment, pending: tuple[str, ...], progress: _Progress, timeout: float
-) -> tuple[str, ...]:
+def _load_on(place: Place, pending: tuple[str, ...], progress: _Progress) -> tuple[str, ...]:
     """Load what is pending in one process; return what that process left undone."""
-    result = _run(environment, pending, progress, timeout)
-    progress.steps.update(_read_done(result, environment))
-    progress.libraries = _merge(progress.libraries, result, environment)
+    result = _run(place, pending, progress)
+    progress.steps.update(_read_done(result, place))
+    progress.libraries = _merge(progress.libraries, result, place)
     if result.answer.get("finished"):
         if result.outcome is not Ending.OK:
-            progress.steps[""] = _describe_death("", result, environment, finished=True)
+            progress.steps[""] = _describe_death("", result, place, finished=True)
         return ()
     progress.deaths += 1
     culprit, parent = _find_culprit(result)
@@ -74,36 +81,33 @@ def _load_on(
     if parent and parent not in progress.broken_parents:
         progress.broken_parents.add(parent)
         return pending[pending.index(culprit) :]
-    progress.steps[culprit] = _load_alone(environment, culprit, result, progress, timeout)
+    progress.steps[culprit] = _load_alone(place, culprit, result, progress)
     return pending[pending.index(culprit) + 1 :]
 
 
 def _load_alone(
-    environment: Environment,
+    place: Place,
     culprit: str,
     death: ProbeAnswer,
     progress: _Progress,
-    timeout: float,
 ) -> Step:
-    alone = _run(environment, (culprit,), progress, timeout)
-    progress.libraries = _merge(progress.libraries, alone, environment)
-    step = _read_done(alone, environment).get(culprit)
+    alone = _run(place, (culprit,), progress)
+    progress.libraries = _merge(progress.libraries, alone, place)
+    step = _read_done(alone, place).get(culprit)
     if step is None:
-        return _describe_death(culprit, alone, environment)
+        return _describe_death(culprit, alone, place)
     if step.outcome is not Ending.OK or death.outcome is Ending.HUNG:
         return step  # all together may need more time than one
-    together = _describe_death(culprit, death, environment)
+    together = _describe_death(culprit, death, place)
     return replace(together, detail=f"{together.detail}, though not when it is loaded alone")
 
 
-def _run(
-    environment: Environment, paths: tuple[str, ...], progress: _Progress, timeout: float
-) -> ProbeAnswer:
+def _run(place: Place, paths: tuple[str, ...], progress: _Progress) -> ProbeAnswer:
     request = {
         "extensions": [_describe(path) for path in paths],
         "broken_parents": sorted(progress.broken_parents),
     }
-    return environment.run_probe("load_extensions", request, timeout=timeout)
+    return place.run("load_extensions", request)
 
 
 def _describe(path: str) -> dict[str, str]:
@@ -117,22 +121,22 @@ def _describe(path: str) -> dict[str, str]:
     }
 
 
-def _read_done(result: ProbeAnswer, environment: Environment) -> dict[str, Step]:
+def _read_done(result: ProbeAnswer, place: Place) -> dict[str, Step]:
     rows = result.answer.get("done")
     return {
-        str(row["path"]): read_step(row, environment)
+        str(row["path"]): read_step(row, place)
         for row in (rows if isinstance(rows, list) else ())
         if isinstance(row, dict) and "path" in row
     }
 
 
-def read_step(row: dict[str, Any], environment: Environment) -> Step:
+def read_step(row: dict[str, Any], place: Place) -> Step:
     """Turn one row of the extension probe's answer into a step."""
     gil = row.get("gil_enabled")
     return Step(
         name=str(row["path"]),
         outcome=_STATES.get(str(row.get("state")), Ending.EXITED),
-        detail=environment.scrub(str(row.get("detail", ""))),
+        detail=place.scrub(str(row.get("detail", ""))),
         gil_enabled=gil if isinstance(gil, bool) else None,
     )
 
@@ -145,20 +149,18 @@ def _find_culprit(result: ProbeAnswer) -> tuple[str, str]:
 
 
 def _describe_death(
-    name: str, result: ProbeAnswer, environment: Environment, *, finished: bool = False
+    name: str, result: ProbeAnswer, place: Place, *, finished: bool = False
 ) -> Step:
     outcome = Ending.EXITED if result.outcome is Ending.OK else result.outcome
     return Step(
         name=name,
         outcome=outcome,
-        detail=describe_end(result, environment) or "exit status 0",
+        detail=describe_end(result, place) or "exit status 0",
         finished=finished,
-        stderr=last_lines(environment.scrub(result.stderr)),
+        stderr=last_lines(place.scrub(result.stderr)),
     )
 
 
-def _merge(
-    known: set[str] | None, result: ProbeAnswer, environment: Environment
-) -> set[str] | None:
-    mapped = place_all(environment, result.answer.get("libraries"))
+def _merge(known: set[str] | None, result: ProbeAnswer, place: Place) -> set[str] | None:
+    mapped = show_all(place, result.answer.get("libraries"))
     return known if mapped is None else (known or set()) | set(mapped)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from pathlib import Path
 
+from binary_checks.declaring import gathers
 from binary_checks.errors import GatherError
-from binary_checks.model import Ending, Step
+from binary_checks.model import Ending, Package, Step
+from binary_checks.model.places import Conditions, Place, ProbeAnswer, TargetPython
+from binary_checks.model.probes import SnippetReport, SnippetRun
 from binary_checks.model.requests import SnippetRequest
-from binary_checks.model.snippet_report import SnippetReport, SnippetRun
-from binary_checks.places.interpreter import TargetPython
-from binary_checks.places.running import Conditions, ProbeAnswer
-from binary_checks.places.venv import Environment
 from binary_checks.probes.import_name.reader import describe_end, last_lines
 
 _STATES = {
@@ -23,30 +21,34 @@ _STATES = {
 _SYSTEMS = {"macosx": "macos", "win32": "windows", "win": "windows"}
 
 
-def run_snippets(
-    environment: Environment, request: SnippetRequest, *, timeout: float
-) -> SnippetReport:
-    """Run every snippet that is for this system; each may take ``timeout`` seconds.
+@gathers(SnippetReport)
+def run_snippets(place: Place, package: Package, request: SnippetRequest) -> SnippetReport:
+    """Run every snippet that is for this system; one without code is none.
 
-    One without code is none. Raises Unavailable when the package could not be installed.
+    With requirements of their own they get a place of their own: what an import of the package
+    finds must not depend on them. Raises Unavailable when the package could not be installed.
     """
-    environment.require_installed()
-    system = name_system(environment.target)
+    place.demand(package)
+    if not request.requires:
+        return _run_all(place, request)
+    with place.apart(request.requires) as own:
+        own.demand(package)
+        return _run_all(own, request)
+
+
+def _run_all(place: Place, request: SnippetRequest) -> SnippetReport:
+    system = name_system(place.target)
     wanted = {
         name: any(fnmatchcase(system, glob) for glob in request.only.get(name, ("*",)))
         for name, code in request.code.items()
         if code
     }
     return SnippetReport(
-        python=environment.target.name,
+        python=place.target.name,
         system=system,
-        runs=tuple(
-            _run(environment, name, request.code[name], timeout)
-            for name, here in wanted.items()
-            if here
-        ),
+        runs=tuple(_run(place, name, request.code[name]) for name, here in wanted.items() if here),
         elsewhere=tuple(name for name, here in wanted.items() if not here),
-        beside=environment.beside,
+        beside=place.beside,
     )
 
 
@@ -56,17 +58,12 @@ def name_system(target: TargetPython) -> str:
     return f"{_SYSTEMS.get(system, system)}-{target.architecture}"
 
 
-def _run(environment: Environment, name: str, code: str, timeout: float) -> SnippetRun:
-    # Compiled once for all of them: twenty imports of torch take a minute less.
-    bytecode = Path(environment.folder.name, "bytecode")
-    bytecode.mkdir(exist_ok=True)
-    request = {"code": code, "bytecode": str(bytecode)}
-    conditions = Conditions(writable=(bytecode,))
-    result = environment.run_probe("run_snippet", request, timeout=timeout, conditions=conditions)
-    return read_run(name, result, environment)
+def _run(place: Place, name: str, code: str) -> SnippetRun:
+    result = place.run("run_snippet", {"code": code}, conditions=Conditions(bytecode=True))
+    return read_run(name, result, place)
 
 
-def read_run(name: str, result: ProbeAnswer, environment: Environment) -> SnippetRun:
+def read_run(name: str, result: ProbeAnswer, place: Place) -> SnippetRun:
     """Turn the answer of the snippet probe, and the end of its process, into a run."""
     state, detail = str(result.answer.get("state", "")), str(result.answer.get("detail", ""))
     if not state and result.outcome in {Ending.OK, Ending.EXITED}:
@@ -76,16 +73,16 @@ def read_run(name: str, result: ProbeAnswer, environment: Environment) -> Snippe
     finished = outcome is Ending.OK and result.outcome is not Ending.OK
     if state not in _STATES or finished:
         outcome = Ending.EXITED if result.outcome is Ending.OK else result.outcome
-        detail = describe_end(result, environment) or "exit status 0"
-    reason = environment.scrub(detail) if state == "unavailable" and not finished else ""
+        detail = describe_end(result, place) or "exit status 0"
+    reason = place.scrub(detail) if state == "unavailable" and not finished else ""
     return SnippetRun(
         step=Step(
             name=name,
             outcome=outcome,
-            detail="" if reason else environment.scrub(detail),
+            detail="" if reason else place.scrub(detail),
             finished=finished,
-            stderr=last_lines(environment.scrub(result.stderr)),
+            stderr=last_lines(place.scrub(result.stderr)),
         ),
-        printed=environment.scrub(str(result.answer.get("printed", "")).strip()),
+        printed=place.scrub(str(result.answer.get("printed", "")).strip()),
         unavailable=reason,
     )

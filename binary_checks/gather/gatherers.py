@@ -1,0 +1,79 @@
+"""Gathers what a package is, what it promises and needs, and the place that it runs in."""
+
+from __future__ import annotations
+
+from binary_checks import loaders, systems
+from binary_checks.declaring import gathers
+from binary_checks.errors import NotApplicable
+from binary_checks.gather.companions import Shelf
+from binary_checks.gather.settings import ReaderSettings, Settings
+from binary_checks.model import (
+    InstallReport,
+    Linkage,
+    Package,
+    SecondOpinion,
+    TargetSystem,
+)
+from binary_checks.model.places import Place
+from binary_checks.model.protocols import Source
+from binary_checks.profile.reading import Profile
+
+
+@gathers(Package)
+def read_package(source: Source, reading: ReaderSettings) -> Package:
+    """Read the package. Raises PackageError."""
+    return source.read(reading.reader, reading.progress)
+
+
+@gathers(TargetSystem)
+def name_target(package: Package, profile: Profile) -> TargetSystem:
+    """Name the system that the package promises to run on, with what the profile adds to it."""
+    return systems.target_for(package.claims, profile.system_libraries, profile.dll_directories)
+
+
+@gathers(Linkage)
+def simulate_loader(
+    source: Source, package: Package, target: TargetSystem, shelf: Shelf
+) -> Linkage:
+    """Find what a loader would, among the package's own files and those of its requirements."""
+    company = shelf.accompany(source, package, target)
+    return loaders.simulate(
+        package, target, others=company.packages, requirements=company.requirements
+    )
+
+
+@gathers(SecondOpinion)
+def ask_others(package: Package, source: Source) -> SecondOpinion:
+    """Have other libraries read every object, too."""
+    from binary_checks.gather.rereading import gather_opinion  # of few runs
+
+    return gather_opinion(package, source.open)
+
+
+@gathers(Place)
+def choose_place(package: Package, settings: Settings, shelf: Shelf) -> Place:
+    """Choose where the package runs; nothing is made or installed yet.
+
+    Raises NotApplicable for a package that is not run.
+    """
+    from binary_checks import places  # what only runs packages is not loaded to read them
+
+    return places.choose_place(
+        package,
+        places.PlaceSettings(
+            python=settings.python,
+            timeout=settings.profile.timeout,
+            sandbox=settings.sandbox or places.Sandbox(),
+            given=shelf.given,
+            builds=settings.builds,
+        ),
+    )
+
+
+@gathers(InstallReport)
+def install(place: Place, package: Package) -> InstallReport:
+    """Install the package, and say what that left behind."""
+    report = place.install(package)
+    if report is None:
+        raise NotApplicable("the package was installed before")
+    return report

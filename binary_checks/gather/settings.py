@@ -1,0 +1,35 @@
+"""What the user asked for, beside the packages themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from binary_checks.declaring import Gatherer
+from binary_checks.model.protocols import ObjectReader, Progress
+from binary_checks.profile.reading import Profile
+
+if TYPE_CHECKING:
+    from binary_checks.places import Sandbox
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """What holds for all packages of a run."""
+
+    profile: Profile = field(default_factory=Profile)
+    python: Path  # the interpreter that runtime checks run in
+    sandbox: Sandbox | None = None  # what keeps them from the rest; None: nothing
+    beside: tuple[Path, ...] = ()  # wheels, or folders of wheels, that stand for Requires-Dist
+    builds: bool = False  # whether an installer may build sdists, and follow requirements by URL
+    gatherers: Mapping[type, Gatherer[..., Any]] = field(default_factory=dict)  # a project's own
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReaderSettings:
+    """How a package is read: by whom, and who hears how far it is."""
+
+    reader: ObjectReader
+    progress: Progress | None = None

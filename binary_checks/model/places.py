@@ -1,0 +1,142 @@
+"""Where packages run: what a place is asked, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+
+from packaging.markers import default_environment
+from packaging.tags import Tag
+
+from binary_checks.model.packages import Package
+from binary_checks.model.probes import Ending, InstallReport
+
+_MEMORY = 16 * 1024**3  # bytes of private memory: torch imports in 1, numba in 1; a leak has no end
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TargetPython:
+    """What an interpreter answers when it is asked who it is."""
+
+    executable: Path
+    implementation: str = "CPython"
+    version: str = ""  # "3.11.7"
+    free_threaded: bool = False
+    platform: str = ""  # sysconfig.get_platform(): "linux-x86_64"
+    architecture: str = ""  # the model's spelling, of the machine that runs it
+    libc: str = ""  # "glibc 2.36"; "" where it cannot be asked
+    extension_suffixes: tuple[str, ...] = ()  # in the order in which it looks
+    paths: Mapping[str, str]  # sysconfig.get_paths()
+    prefix: str = ""
+    tags: frozenset[Tag] = frozenset()  # the wheel tags that it takes
+
+    @property
+    def name(self) -> str:
+        """How reports name it: "CPython 3.13.0 free-threaded"."""
+        return f"{self.implementation} {self.version}{' free-threaded' * self.free_threaded}"
+
+    @property
+    def markers(self) -> dict[str, str]:
+        """The values of environment markers there, without extras."""
+        here = {name: str(value) for name, value in default_environment().items()}
+        version = {"python_version": self.version.rpartition(".")[0], "extra": ""}
+        return {**here, **version, "python_full_version": self.version}
+
+    @property
+    def site_packages(self) -> Path:
+        """Where platform wheels land."""
+        return Path(self.paths["platlib"])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Conditions:
+    """Under what a probe runs, beside its time limit."""
+
+    variables: Mapping[str, str] = field(default_factory=dict)  # added to the clean environment
+    memory: int = _MEMORY  # private bytes that it may have; 0: as many as there are
+    calls: bool = False  # whether a debugger is asked for the native stack of a hang
+    site: bool = True  # without it nothing runs that is installed: no .pth, no sitecustomize
+    gpu: bool = False  # whether the host's devices are its own, too
+    decoys: tuple[str, ...] = ()  # names of libraries for which a loader finds an empty file first
+    bytecode: bool = False  # whether it shares compiled modules with the others that ask for it
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProbeAnswer:
+    """What a probe said before it ended, and how it ended."""
+
+    answer: Mapping[str, Any] = field(default_factory=dict)  # empty when it said nothing
+    outcome: Ending = Ending.OK  # OK, CRASHED, HUNG or EXITED (before the probe's own end)
+    detail: str = ""  # signal name, seconds of the limit, exit status
+    places: tuple[str, ...] = ()  # the Python lines that faulthandler saw it in, innermost first
+    calls: tuple[str, ...] = ()  # the native functions that it hung in, innermost first
+    stderr: str = ""
+
+
+class Place(Protocol):
+    """Where a package runs. Nothing in it is reached by a path of the host: the place is asked.
+
+    Making one costs nothing. Until something is installed, its interpreter is the one that it is
+    made from.
+    """
+
+    timeout: float  # seconds for one probe
+
+    @property
+    def target(self) -> TargetPython:
+        """The interpreter there. Raises GatherError where it does not answer."""
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """What was asked for and taken as it is installed: "numpy 2.4.6"."""
+
+    def install(self, package: Package) -> InstallReport | None:
+        """Put the package there, once; None where it lay there before.
+
+        A package that the installer refuses gives a report that says so. Raises Unavailable when
+        it does not fit the place or something that it requires is not to be had, GatherError when
+        the interpreter, the network or the machine broke; at every later call, too.
+        """
+
+    def demand(self, package: Package) -> None:
+        """Install it, and raise Unavailable when it was refused: then there is nothing to run."""
+
+    def apart(self, requires: tuple[str, ...]) -> Place:
+        """Give another place like this one, in which these requirements are, too."""
+
+    def run(
+        self,
+        script: str | Path,
+        request: Mapping[str, object],
+        *,
+        timeout: float | None = None,
+        conditions: Conditions | None = None,
+    ) -> ProbeAnswer:
+        """Run one of our probes by its name, or the script of another one by its path.
+
+        The request says, too, where packages lie (``site_packages``).
+        """
+
+    def digest(self, path: str) -> str:
+        """The SHA-256 of a file, absolute or in site-packages; "" when it cannot be read."""
+
+    def scrub(self, text: str) -> str:
+        """Write paths in a text relative to site-packages, and leave no temporary one."""
+
+    def shown(self, path: str) -> str:
+        """Write a path with "/", relative to site-packages when it lies below it."""
+
+    def close(self) -> None:
+        """Remove what was made."""
+
+    def __enter__(self) -> Place: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...

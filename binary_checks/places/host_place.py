@@ -1,0 +1,180 @@
+"""A place whose files lie on this host: probes run there, in the sandbox, and paths are written."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import ClassVar, TypeVar
+
+from binary_checks.errors import BinaryChecksError, Unavailable
+from binary_checks.model import InstallReport, Package
+from binary_checks.model.places import Conditions, ProbeAnswer, TargetPython
+from binary_checks.places.interpreter import identify
+from binary_checks.places.left_behind import hash_file
+from binary_checks.places.running import HostFiles, run_probe
+from binary_checks.places.sandbox import Sandbox
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlaceSettings:
+    """What the user says of every place."""
+
+    python: Path  # the interpreter that one is made from
+    timeout: float  # seconds for each probe, and each step of an installation
+    sandbox: Sandbox = field(default_factory=Sandbox)
+    given: tuple[Path, ...] = ()  # wheels, or folders of wheels, that stand for requirements
+    index: bool = True  # whether the rest comes from where the user's installer is set to
+    builds: bool = False  # whether sdists are built, and requirements by URL followed
+
+
+_Place = TypeVar("_Place", bound="HostPlace")
+
+
+class HostPlace:
+    """What the places of this host have in common; see `binary_checks.model.places.Place`."""
+
+    serves: ClassVar[tuple[type[Package], ...]] = ()  # the kinds that it is for
+
+    def __init__(self, settings: PlaceSettings, requires: tuple[str, ...] = ()) -> None:
+        self.settings, self.timeout, self.sandbox = settings, settings.timeout, settings.sandbox
+        self.requires = requires  # what is to be there that the package has not itself
+        self.beside: tuple[str, ...] = ()
+        self.visible: tuple[Path, ...] = ()  # what probes read outside of the interpreter's prefix
+        self._target: TargetPython | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._outcome: list[InstallReport | BinaryChecksError | None] = []
+
+    @property
+    def python(self) -> Path:
+        """The interpreter of the place."""
+        return self._target.executable if self._target else self.settings.python
+
+    @property
+    def target(self) -> TargetPython:
+        """What the interpreter says of itself."""
+        if self._target is None:
+            self._target = self._identify(self.settings.python)
+        return self._target
+
+    @property
+    def site_packages(self) -> Path:
+        """Where packages lie."""
+        return self.target.site_packages
+
+    @property
+    def folder(self) -> Path:
+        """A temporary folder, which goes with the place."""
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(
+                prefix="binary_checks-", ignore_cleanup_errors=True
+            )
+        return Path(self._folder.name)
+
+    def apart(self: _Place, requires: tuple[str, ...]) -> _Place:
+        """Another place of this kind, for the package and these requirements."""
+        return type(self)(self.settings, requires)
+
+    def install(self, package: Package) -> InstallReport | None:
+        """Install at the first call, and remember what came of it, a failure too."""
+        if not self._outcome:
+            try:
+                self._outcome.append(self._install(package))
+            except BinaryChecksError as error:
+                self.close()
+                self._outcome.append(error)
+        (outcome,) = self._outcome
+        if isinstance(outcome, BinaryChecksError):
+            raise outcome.with_traceback(None)
+        return outcome
+
+    def _install(self, package: Package) -> InstallReport | None:
+        raise NotImplementedError
+
+    def demand(self, package: Package) -> None:
+        """Raise Unavailable when the package was refused."""
+        report = self.install(package)
+        if report is not None and report.error:
+            raise Unavailable(f"it could not be installed: {report.error}")
+
+    def _identify(self, python: Path) -> TargetPython:
+        return identify(python, timeout=self.timeout, sandbox=self.sandbox)
+
+    def run(
+        self,
+        script: str | Path,
+        request: Mapping[str, object],
+        *,
+        timeout: float | None = None,
+        conditions: Conditions | None = None,
+    ) -> ProbeAnswer:
+        """Run a probe in a process of its own."""
+        conditions = conditions or Conditions()
+        where = {"site_packages": str(self.site_packages)} if self._target else {}
+        shared = self._share_bytecode() if conditions.bytecode else {}
+        return run_probe(
+            self.python,
+            script,
+            {**request, **where, **shared},
+            timeout=self.timeout if timeout is None else timeout,
+            sandbox=self.sandbox,
+            conditions=self._put_decoys(conditions),
+            files=HostFiles(visible=self.visible, writable=tuple(map(Path, shared.values()))),
+        )
+
+    def _share_bytecode(self) -> dict[str, str]:
+        """Compile what is imported once for all: twenty imports of torch take a minute less."""
+        folder = self.folder / "bytecode"
+        folder.mkdir(exist_ok=True)
+        return {"bytecode": str(folder)}
+
+    def _put_decoys(self, conditions: Conditions) -> Conditions:
+        """Lead the loader to empty files first, where it is led by a variable."""
+        if not conditions.decoys:
+            return conditions
+        folder = self.folder / "decoys"
+        folder.mkdir(exist_ok=True)
+        for name in conditions.decoys:
+            (folder / name).touch()
+        paths = (str(folder), conditions.variables.get("LD_LIBRARY_PATH", ""))
+        variables = {**conditions.variables, "LD_LIBRARY_PATH": ":".join(filter(None, paths))}
+        return replace(conditions, variables=variables)
+
+    def digest(self, path: str) -> str:
+        """The SHA-256 of a file here."""
+        return hash_file(self.site_packages / path)
+
+    def scrub(self, text: str) -> str:
+        """Write paths relative to site-packages, and leave no temporary one."""
+        folders = {self.site_packages: ""}
+        if self._folder is not None:
+            folders[Path(self._folder.name)] = "environment/"
+        for folder, shown in folders.items():
+            for spelling in {str(folder), str(folder.resolve())}:
+                text = text.replace(spelling + os.sep, shown).replace(spelling, shown or ".")
+        return re.sub(r"\b0x[0-9a-fA-F]{6,}\b", "0x…", text)
+
+    def shown(self, path: str) -> str:
+        """Write a path with "/", relative to site-packages when it lies below it."""
+        return self.scrub(path).replace(os.sep, "/")
+
+    def close(self) -> None:
+        """Remove the folder with all that is in it."""
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    def __enter__(self: _Place) -> _Place:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

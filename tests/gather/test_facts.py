@@ -1,0 +1,174 @@
+"""Facts are gathered by type, when they are asked for, once; a failure is remembered as well."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from binary_checks import probes
+from binary_checks.declaring import Gatherer, demand_gatherable, find_gatherers, gathers
+from binary_checks.errors import CheckError, GatherError, NotApplicable, ProfileError
+from binary_checks.gather.companions import Shelf
+from binary_checks.gather.facts import Facts, first_of
+from binary_checks.gather.settings import Settings
+from binary_checks.model import InstalledPackage, Package, ProbeReport, Wheel
+from binary_checks.model.places import Place
+from binary_checks.model.requests import CudaRequest
+from binary_checks.probes import load_readers
+from binary_checks.profile.reading import Profile
+from binary_checks.sources.file import FileSource
+from fixtures.build_wheel import build_wheel
+from fixtures.environments import PURE, PYTHON
+from tests.plugin.conftest import healthy
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Colour:
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PaintReport(ProbeReport):
+    colour: str
+
+
+@gathers(PaintReport)
+def paint(colour: Colour, package: Wheel | InstalledPackage, profile: Profile) -> PaintReport:
+    return PaintReport(python=profile.source, colour=f"{colour.name} {package.name}")
+
+
+Open = Callable[..., Facts]
+
+
+@pytest.fixture
+def open_facts(tmp_path: Path) -> Open:
+    path = build_wheel(tmp_path, tags=PURE, members={"demo.py": ""})
+
+    def open_with(*gatherers: Gatherer[..., Any]) -> Facts:
+        own = {each.fact: each for each in gatherers}
+        settings = Settings(python=PYTHON, gatherers=own)
+        return Facts(FileSource(path=path), settings, Shelf(()))
+
+    return open_with
+
+
+def test_what_a_gatherer_takes_is_said_by_the_types_of_its_parameters(open_facts: Open) -> None:
+    mix = gathers(Colour)(lambda: Colour(name="red"))
+    facts = open_facts(paint, mix)
+    assert facts.get(PaintReport) == PaintReport(python="default", colour="red demo")
+
+
+def test_each_is_called_once_and_only_when_it_is_asked_for(open_facts: Open) -> None:
+    called = []
+
+    @gathers(Colour)
+    def mix() -> Colour:
+        called.append("mix")
+        return Colour(name="red")
+
+    facts = open_facts(paint, mix)
+    facts.get(Package)
+    assert called == []
+    assert facts.get(PaintReport) is facts.get(PaintReport)
+    assert called == ["mix"]
+
+
+def test_a_failure_is_remembered(open_facts: Open) -> None:
+    called = []
+
+    @gathers(Colour)
+    def mix() -> Colour:
+        called.append("mix")
+        raise GatherError("no paint")
+
+    facts = open_facts(paint, mix)
+    for _ in range(2):
+        with pytest.raises(GatherError, match="no paint"):
+            facts.get(PaintReport)
+    assert called == ["mix"]
+
+
+def test_a_kind_of_package_is_the_package(open_facts: Open) -> None:
+    facts = open_facts()
+    assert facts.get(Wheel) is facts.get(Package)
+    with pytest.raises(NotApplicable, match="its kind is Wheel, not InstalledPackage"):
+        facts.get(InstalledPackage)
+    assert first_of((InstalledPackage, Wheel), facts) is facts.get(Package)
+
+
+def test_a_request_that_the_profile_does_not_make_asks_for_nothing(open_facts: Open) -> None:
+    assert open_facts().get(CudaRequest) == CudaRequest()
+
+
+def test_what_nothing_gathers_and_what_needs_itself_are_errors_of_the_check(
+    open_facts: Open,
+) -> None:
+    with pytest.raises(CheckError, match="nothing gathers Colour"):
+        open_facts(paint).get(PaintReport)
+
+    def brighten(colour: Colour) -> Colour:
+        return colour
+
+    vars(brighten)["__annotations__"] = {"colour": Colour}
+    circle = gathers(Colour)(brighten)
+    with pytest.raises(CheckError, match="<gatherer of Colour> needs what it gathers itself"):
+        open_facts(circle).get(Colour)
+
+
+def test_a_place_costs_nothing_until_something_is_installed(
+    open_facts: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subprocess, "Popen", None)
+    facts = open_facts()
+    facts.get(Place)  # type: ignore[type-abstract]
+    facts.close()
+
+
+def test_two_gatherers_of_one_fact_are_refused() -> None:
+    module = ModuleType("mine")
+    module.one = gathers(Colour)(lambda: Colour(name="red"))  # type: ignore[attr-defined]
+    module.two = gathers(Colour)(lambda: Colour(name="blue"))  # type: ignore[attr-defined]
+    with pytest.raises(ProfileError, match="mine: another function gathers it, too: <gatherer of"):
+        find_gatherers([module])
+
+
+@pytest.mark.parametrize("reader", list(load_readers()), ids=lambda reader: reader.__name__)
+def test_every_probe_has_a_gatherer_of_facts_that_are_gathered(reader: ModuleType) -> None:
+    (gatherer,) = find_gatherers([reader]).values()
+    assert issubclass(gatherer.fact, ProbeReport)
+    demand_gatherable(gatherer, ())
+
+
+def test_a_probe_is_one_module_and_one_line(
+    open_facts: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = ModuleType("painting")
+    module.paint = gathers(PaintReport)(lambda: PaintReport(python="", colour="red"))  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "painting", module)
+    monkeypatch.setattr(probes, "PROBES", (*probes.PROBES, "painting"))
+    assert open_facts().get(PaintReport).colour == "red"
+
+
+def test_a_static_run_loads_nothing_that_runs_packages(tmp_path: Path) -> None:
+    path = healthy(tmp_path)
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from binary_checks.gather.companions import Shelf\n"
+        "from binary_checks.gather.facts import Facts\n"
+        "from binary_checks.gather.settings import Settings\n"
+        "from binary_checks.sources.file import FileSource\n"
+        "from binary_checks.model import Linkage\n"
+        f"facts = Facts(FileSource(path=Path({str(path)!r})), Settings(python=Path()), Shelf(()))\n"
+        "facts.get(Linkage)\n"
+        "print(*(name for name in sys.modules if name.startswith('binary_checks.p')))"
+    )
+    done = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=True)
+    loaded = {name.split(".")[1] for name in done.stdout.split()}
+    assert loaded == {"packages", "profile", "python_code"}
