@@ -38,8 +38,10 @@ def _answer(module: str, distribution: str, path: str, seconds: int) -> dict[str
     try:
         version = metadata.version(distribution)
         library = import_module(module)
-    except ImportError as error:  # PackageNotFoundError is one
-        return {"absent": _describe(error)}
+    except metadata.PackageNotFoundError:
+        return {"absent": "not installed"}
+    except ImportError as error:
+        return {"absent": f"it cannot be imported: {_describe(error)}"}
     _limit(Path(path).stat().st_size, seconds)
     try:
         return {"version": version, "reading": library.read(path)}

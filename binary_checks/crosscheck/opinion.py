@@ -66,7 +66,7 @@ class _Inquiry:
     ) -> bool:
         """Hold an answer against our own; whether there is one."""
         if answer.absent:
-            reason = f"not installed ({answer.reason}); {_INSTALL}"
+            reason = f"{answer.reason}; {_INSTALL}"
             absent = NoOpinion(library=answer.library, reason=reason)
             self._absent[library.distribution] = absent
             return False

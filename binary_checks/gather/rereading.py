@@ -6,6 +6,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 
 from binary_checks.crosscheck.asking import Libraries
@@ -14,12 +15,23 @@ from binary_checks.errors import BrokenDataError, GatherError, PackageError, Una
 from binary_checks.model import Member, Package, SecondOpinion
 from binary_checks.model.protocols import Tree, TreeEntry
 
+_SHOWN = 3  # reasons why there is no reading at all
+
 
 def gather_opinion(package: Package, open_tree: Callable[[], Tree]) -> SecondOpinion:
     """What other libraries read in the objects of a package, whose members that tree has.
 
-    Raises PackageError where it cannot be opened again, GatherError where there is no room.
+    Raises Unavailable where no library says anything of any object, PackageError where the package
+    cannot be opened again, GatherError where there is no room.
     """
+    opinion = _seek(package, open_tree)
+    if opinion.missing and not opinion.objects:
+        reasons = dict.fromkeys(f"{each.library}: {each.reason}" for each in opinion.missing)
+        raise Unavailable(f"second opinion unavailable: {', '.join(islice(reasons, _SHOWN))}")
+    return opinion
+
+
+def _seek(package: Package, open_tree: Callable[[], Tree]) -> SecondOpinion:
     try:
         with (
             tempfile.TemporaryDirectory(prefix="binary_checks-") as folder,

@@ -11,7 +11,7 @@ import pytest
 from binary_checks import objects
 from binary_checks.crosscheck import declaration
 from binary_checks.crosscheck.declaration import ELF_FACTS
-from binary_checks.errors import GatherError
+from binary_checks.errors import GatherError, Unavailable
 from binary_checks.gather.rereading import gather_opinion
 from binary_checks.model import Dependency, SecondOpinion
 from binary_checks.sources.file import FileSource
@@ -69,8 +69,17 @@ def test_a_library_that_is_not_installed_is_missing_once(
     opinion = seek(build_wheel(tmp_path, members=members))
     (missing,) = opinion.missing
     assert (missing.path, missing.library) == ("", "pyelftools")
-    assert missing.reason.endswith("install binary-checks[crosscheck]")
+    assert missing.reason == "not installed; install binary-checks[crosscheck]"
     assert opinion.objects == 2
+
+
+def test_without_any_library_nothing_is_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = [replace(each, distribution=f"no-{each.name}") for each in declaration.LIBRARIES]
+    monkeypatch.setattr(declaration, "LIBRARIES", known)
+    with pytest.raises(Unavailable, match="unavailable: pyelftools: not installed"):
+        seek(build_wheel(tmp_path, members={"demo/a.so": build_elf()}))
 
 
 def test_what_we_misread_is_a_disagreement_with_its_file(tmp_path: Path) -> None:
@@ -113,8 +122,8 @@ def test_of_two_members_at_one_place_nobody_knows_which_was_read(tmp_path: Path)
     source = FileSource(path=build_wheel(tmp_path, members={ELF: build_elf()}))
     package = source.read(objects)
     twice = tuple(each for member in package.members for each in (member, member))
-    (missing,) = gather_opinion(replace(package, members=twice), source.open).missing
-    assert missing.reason == "2 members are installed there"
+    with pytest.raises(Unavailable, match="pyelftools and LIEF: 2 members are installed there"):
+        gather_opinion(replace(package, members=twice), source.open)
 
 
 def test_where_there_is_no_interpreter_to_start_it_is_nobodys_pass(
