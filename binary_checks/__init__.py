@@ -6,14 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from binary_checks.declaring import check, gathers
+    from binary_checks.gather.examination import examine
+    from binary_checks.judging import judge
     from binary_checks.model import Note, NotInspected, Problem
 
 __version__ = "0.1.0"
-__all__ = ["Note", "NotInspected", "Problem", "__version__", "check", "gathers"]
+__all__ = ["Note", "NotInspected", "Problem", "__version__", "check", "examine", "gathers", "judge"]
 
 _PLACES = {
     "check": "binary_checks.declaring",
+    "examine": "binary_checks.gather.examination",
     "gathers": "binary_checks.declaring",
+    "judge": "binary_checks.judging",
     "Note": "binary_checks.model",
     "NotInspected": "binary_checks.model",
     "Problem": "binary_checks.model",

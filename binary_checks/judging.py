@@ -1,4 +1,4 @@
-"""One check over the facts of one package, weighed against what its project expects."""
+"""Checks over the facts of one package, weighed against what its project expects."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from binary_checks import objects
 from binary_checks.declaring import Check
 from binary_checks.errors import (
     BinaryChecksError,
     CheckError,
+    GatherError,
     NotApplicable,
+    PackageError,
     TooLarge,
     Unavailable,
 )
+from binary_checks.gather.examination import Examination
 from binary_checks.gather.facts import Facts, first_of
 from binary_checks.lines import one_line
 from binary_checks.model import (
@@ -28,13 +32,17 @@ from binary_checks.model import (
     Note,
     NotInspected,
     ObjectFile,
+    Outcome,
     Package,
     Problem,
     UnreadObject,
 )
 from binary_checks.model.objects import object_kinds
+from binary_checks.packages import Preview
 from binary_checks.profile.reading import KnownProblem, Profile
 
+UNREADABLE = "unreadable-package"
+"""What stands in place of a check's id where a package cannot be read."""
 _RAISE = "raise limit_factor in the profile, or accept it there"
 
 
@@ -119,6 +127,8 @@ class Verdict:
     family: str
     package: str  # file name
     level: Level = Level.ERROR  # of the check, as the profile has it
+    outcome: Outcome = Outcome.PASSED
+    reason: str = ""  # why it was not applicable, not inspected or broke; one line
     inspected: int  # objects judged, or 1 for the package as a whole
     problems: tuple[Problem, ...] = ()  # errors that nobody accepted
     warnings: tuple[Problem, ...] = ()  # the same of the level warning
@@ -139,7 +149,91 @@ def problem_line(
     return one_line(": ".join(part for part in parts if part))
 
 
-def judge(case: Case, profile: Profile, today: date) -> Verdict:
+def judge(examination: Examination, *, today: date | None = None) -> Iterator[Verdict]:
+    """What every check says that may apply to the package; never stops at the first.
+
+    A package that cannot be read has one verdict, `UNREADABLE`, before those of its checks. What
+    breaks has the outcome ``error`` where the network or this machine did, ``broken`` where a
+    check did: nothing is raised for it.
+    """
+    try:
+        checks = applicable_checks(examination)
+    except PackageError as error:
+        yield unreadable(examination.file_name, error)
+        return
+    readable = True
+    for check in checks:
+        try:
+            yield judge_case(
+                prepare(check, examination.facts),
+                examination.facts.settings.profile,
+                today or date.today(),
+            )
+        except PackageError as error:
+            if readable:
+                yield unreadable(examination.file_name, error)
+            readable = False
+            yield ended(check, examination.file_name, error)
+        except BinaryChecksError as error:
+            yield ended(check, examination.file_name, error)
+
+
+def applicable_checks(examination: Examination) -> tuple[Check[Any], ...]:
+    """Of the checks asked for those that fit its kind and its formats. Raises PackageError."""
+    preview = examination.source.preview(objects)
+    return tuple(check for check in examination.checks if _fits(check, preview))
+
+
+def _fits(check: Check[Any], preview: Preview) -> bool:
+    kinds = [subject for subject in check.subjects if issubclass(subject, Package)]
+    formats = applicable_formats(check)
+    right = not kinds or any(issubclass(preview.kind, subject) for subject in kinds)
+    return right and (formats is None or bool(formats & preview.formats))
+
+
+def unreadable(package_file_name: str, error: PackageError) -> Verdict:
+    """What there is to say of a package that cannot be read as a whole."""
+    sentence = say_once(package_file_name, error)
+    return Verdict(
+        check=UNREADABLE,
+        family="contents",
+        package=package_file_name,
+        outcome=Outcome.FAILED,
+        inspected=0,
+        problems=(Problem(sentence=sentence),),
+    )
+
+
+def say_once(package_file_name: str, error: PackageError) -> str:
+    """The reason without the file's name, with which the line that will hold it begins anyway."""
+    return str(error).removeprefix(one_line(f"{package_file_name}: "))
+
+
+_ENDS: tuple[tuple[type[BinaryChecksError], Outcome], ...] = (
+    (NotApplicable, Outcome.NOT_APPLICABLE),
+    (Unavailable, Outcome.NOT_INSPECTED),
+    (PackageError, Outcome.NOT_INSPECTED),
+    (CheckError, Outcome.BROKEN),
+    (GatherError, Outcome.ERROR),
+)
+
+
+def ended(check: Check[Any], package_file_name: str, error: BinaryChecksError) -> Verdict:
+    """What there is to say of a check that came to no judgement."""
+    reason = str(error)
+    if isinstance(error, PackageError):
+        reason = f"unreadable package: {say_once(package_file_name, error)}"
+    return Verdict(
+        check=check.id,
+        family=check.family,
+        package=package_file_name,
+        outcome=next((end for kind, end in _ENDS if isinstance(error, kind)), Outcome.BROKEN),
+        reason=one_line(reason),
+        inspected=0,
+    )
+
+
+def judge_case(case: Case, profile: Profile, today: date) -> Verdict:
     """Call the check on every subject and sort its findings; never stops at the first.
 
     Raises CheckError when the check breaks, or yields something else than findings.
@@ -164,7 +258,7 @@ def judge(case: Case, profile: Profile, today: date) -> Verdict:
     accepted = tuple(_accept(problems, waivers, today))
     remaining = sorted(problems - {item.problem for item in accepted})
     remaining += _weigh(stale, case.check, profile)
-    return Verdict(
+    verdict = Verdict(
         check=case.check.id,
         family=case.check.family,
         package=case.package_file_name,
@@ -176,6 +270,17 @@ def judge(case: Case, profile: Profile, today: date) -> Verdict:
         not_inspected=tuple(sorted(not_inspected)),
         notes=tuple(sorted(notes)),
     )
+    return replace(verdict, outcome=_sum_up(verdict))
+
+
+def _sum_up(verdict: Verdict) -> Outcome:
+    if verdict.problems:
+        return Outcome.FAILED
+    if verdict.not_inspected:
+        return Outcome.NOT_INSPECTED
+    if verdict.accepted:
+        return Outcome.ACCEPTED
+    return Outcome.WARNED if verdict.warnings else Outcome.PASSED
 
 
 def _weigh(problems: Iterable[Problem], check: Check[Any], profile: Profile) -> Iterator[Problem]:

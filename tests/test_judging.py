@@ -11,7 +11,14 @@ import pytest
 
 from binary_checks.declaring import Check, check
 from binary_checks.errors import CheckError, NotApplicable, TooLarge, Unavailable
-from binary_checks.judging import Case, Verdict, applicable_formats, judge, prepare, problem_line
+from binary_checks.judging import (
+    Case,
+    Verdict,
+    applicable_formats,
+    judge_case,
+    prepare,
+    problem_line,
+)
 from binary_checks.model import (
     CondaPackage,
     ElfFile,
@@ -73,7 +80,7 @@ class GivenFacts:
 
 def verdict_on(judged: Check[Any], package: Package, profile: Profile | None = None) -> Verdict:
     facts: Any = GivenFacts(package, Linkage(target="musl"))
-    return judge(prepare(judged, facts), profile or Profile(), TODAY)
+    return judge_case(prepare(judged, facts), profile or Profile(), TODAY)
 
 
 STRAY = elf_file("demo/a.so", runpath=("/opt/lib", "/tmp/lib"))
@@ -211,7 +218,9 @@ def test_a_problem_is_one_line_that_no_name_can_break(problem: Problem, line: st
 
 def test_a_case_can_be_judged_without_any_gathering() -> None:
     case = Case(check=any_object, package_file_name="p.whl", subjects=(STRAY,), evidence=())
-    assert judge(case, Profile(), TODAY).problems == (Problem(path="demo/a.so", sentence="exists"),)
+    assert judge_case(case, Profile(), TODAY).problems == (
+        Problem(path="demo/a.so", sentence="exists"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -250,11 +259,11 @@ def test_findings_may_be_a_list_and_hold_half_a_character() -> None:
 def test_what_a_limit_hides_is_a_problem_that_a_profile_may_accept() -> None:
     hidden = UnreadObject(path="demo/a.so", format=Format.ELF, reason="long", too_large=True)
     facts = GivenFacts(wheel(objects=[elf_file()], unread=[hidden]))
-    (problem,) = judge(prepare(absolute_path, facts), Profile(), TODAY).problems
+    (problem,) = judge_case(prepare(absolute_path, facts), Profile(), TODAY).problems
     assert problem.path == "demo/a.so"
     assert problem.sentence.startswith("too large to inspect: long; raise limit_factor")
     known = KnownProblem(check="absolute-path", reason="ours", match="too large to inspect")
-    verdict = judge(prepare(absolute_path, facts), Profile(known_problems=(known,)), TODAY)
+    verdict = judge_case(prepare(absolute_path, facts), Profile(known_problems=(known,)), TODAY)
     assert not verdict.problems
     assert len(verdict.accepted) == 1
 
@@ -262,7 +271,7 @@ def test_what_a_limit_hides_is_a_problem_that_a_profile_may_accept() -> None:
 def test_what_no_reader_could_read_without_a_limit_is_no_problem() -> None:
     unread = UnreadObject(path="demo/a.so", format=Format.ELF, reason="of another kind")
     facts = GivenFacts(wheel(objects=[elf_file()], unread=[unread]))
-    verdict = judge(prepare(absolute_path, facts), Profile(), TODAY)
+    verdict = judge_case(prepare(absolute_path, facts), Profile(), TODAY)
     assert not verdict.problems
     assert [each.sentence for each in verdict.not_inspected] == ["of another kind"]
 
@@ -274,5 +283,5 @@ def test_a_limit_that_a_check_meets_itself_is_a_problem() -> None:
         yield ""
 
     case = prepare(too_long, GivenFacts(wheel(objects=[elf_file()])))
-    (problem,) = judge(case, Profile(), TODAY).problems
+    (problem,) = judge_case(case, Profile(), TODAY).problems
     assert "too large to inspect" in problem.sentence

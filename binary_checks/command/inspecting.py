@@ -12,14 +12,11 @@ from typing import NoReturn
 
 from binary_checks.command import MISUSED, complain
 from binary_checks.errors import BinaryChecksError, NotApplicable, ProfileError, Unavailable
-from binary_checks.gather.companions import Shelf
-from binary_checks.gather.facts import Facts
-from binary_checks.gather.settings import Settings
+from binary_checks.gather.examination import Examination, examine
 from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
 from binary_checks.model import Linkage, Package
 from binary_checks.packages import recognises
 from binary_checks.profile.reading import find_profile, load_profile
-from binary_checks.sources.file import FileSource
 
 _UNREADABLE = 1
 
@@ -49,24 +46,19 @@ def _inspect(options: argparse.Namespace) -> None:
         if not found:
             raise ProfileError(f"{name}: not a package file")
     profile = find_profile(Path.cwd()) if options.profile is None else load_profile(options.profile)
-    settings = Settings(profile=profile, python=Path(sys.executable))
-    kept = None if options.kept is None else Path(options.kept)
-    shelf = Shelf(
-        map(Path, options.beside),
-        fetches=options.fetches or kept is not None,
-        folder=kept,
-        limit_factor=profile.limit_factor,
-    )
-    facts = Facts(FileSource(path=Path(options.package)), settings, shelf)
-    try:
+    with examine(
+        options.package,
+        profile=profile,
+        companions=options.beside,
+        downloads=options.fetches,
+        downloads_folder=options.kept,
+    ) as facts:
         if options.json:
             _print_facts(facts, symbols=options.symbols)
         else:
             from binary_checks.reports.summary import write_summary
 
             _print_summary(write_summary(facts.get(Package)))
-    finally:
-        shelf.close()
 
 
 def _print_summary(lines: Iterator[str]) -> None:
@@ -95,7 +87,7 @@ def _inspect_options() -> argparse.ArgumentParser:
     return parser
 
 
-def _print_facts(facts: Facts, *, symbols: bool) -> None:
+def _print_facts(facts: Examination, *, symbols: bool) -> None:
     from binary_checks.documents.facts_writer import write_facts
 
     package = facts.get(Package)
@@ -106,7 +98,7 @@ def _print_facts(facts: Facts, *, symbols: bool) -> None:
         pass
     except Unavailable as error:
         complain(f"without linkage: {error}")
-    for piece in write_facts(package, _sha256(facts.path), linkage, symbols=symbols):
+    for piece in write_facts(package, _sha256(facts.source.path), linkage, symbols=symbols):
         sys.stdout.write(piece)
 
 

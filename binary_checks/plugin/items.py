@@ -10,7 +10,6 @@ from typing import Any, NoReturn
 
 import pytest
 
-from binary_checks import objects
 from binary_checks.declaring import Check
 from binary_checks.errors import (
     CheckError,
@@ -20,10 +19,18 @@ from binary_checks.errors import (
     Unavailable,
 )
 from binary_checks.gather.examination import Examination
-from binary_checks.judging import Case, Verdict, applicable_formats, judge, prepare, problem_line
+from binary_checks.judging import (
+    UNREADABLE,
+    Case,
+    Verdict,
+    applicable_checks,
+    ended,
+    judge_case,
+    prepare,
+    unreadable,
+)
 from binary_checks.lines import cut, one_line
-from binary_checks.model import Entry, Level, Outcome, Package, Problem
-from binary_checks.packages import Preview
+from binary_checks.model import Entry, Level, Outcome, Problem
 from binary_checks.plugin.failures import (
     ProblemsAccepted,
     ProblemsFound,
@@ -31,7 +38,7 @@ from binary_checks.plugin.failures import (
     misused,
     plain_failure,
 )
-from binary_checks.plugin.session import SESSION, UNREADABLE, Session
+from binary_checks.plugin.session import SESSION, Session
 from binary_checks.reports.explanation import advice
 from binary_checks.reports.terminal import gap
 
@@ -50,14 +57,13 @@ class PackageFile(pytest.File):
     def collect(self) -> Iterator[pytest.Item]:
         """One item a check, or the single item ``unreadable-package``."""
         try:
-            preview = self.examination.source.preview(objects)
+            checks = applicable_checks(self.examination)
         except PackageError as error:
-            reason = _say_once(self.path.name, error)
-            yield UnreadablePackage.from_parent(self, name=UNREADABLE, reason=reason)
+            verdict = unreadable(self.examination.file_name, error)
+            yield UnreadablePackage.from_parent(self, name=UNREADABLE, verdict=verdict)
             return
-        for check in self.examination.checks:
-            if _fits(check, preview):
-                yield CheckItem.from_parent(self, name=check.id, check=check)
+        for check in checks:
+            yield CheckItem.from_parent(self, name=check.id, check=check)
 
 
 def collect_package(session: pytest.Session, node: str, examination: Examination) -> list[Any]:
@@ -72,18 +78,6 @@ def collect_package(session: pytest.Session, node: str, examination: Examination
     if UNREADABLE not in names and (missing := sorted(examination.asked - names)):
         raise misused(f"not found: {examination.node}::{missing[0]}: it does not apply")
     return items
-
-
-def _say_once(package_file_name: str, error: PackageError) -> str:
-    """The reason without the file's name, with which the line that will hold it begins anyway."""
-    return str(error).removeprefix(one_line(f"{package_file_name}: "))
-
-
-def _fits(check: Check[Any], preview: Preview) -> bool:
-    kinds = [subject for subject in check.subjects if issubclass(subject, Package)]
-    formats = applicable_formats(check)
-    right = not kinds or any(issubclass(preview.kind, subject) for subject in kinds)
-    return right and (formats is None or bool(formats & preview.formats))
 
 
 class PackageItem(pytest.Item):
@@ -154,25 +148,14 @@ class PackageItem(pytest.Item):
 class UnreadablePackage(PackageItem):
     """A package that cannot be read at all: always a failure."""
 
-    def __init__(self, *, reason: str, **keywords: Any) -> None:
+    def __init__(self, *, verdict: Verdict, **keywords: Any) -> None:
         super().__init__(**keywords)
-        self.reason = reason
+        self.verdict = verdict
 
     def runtest(self) -> None:
         """Fail with the reason."""
-        self.note(Outcome.FAILED, "contents", verdict=_unreadable(self.path.name, self.reason))
-        line = problem_line(UNREADABLE, self.path.name, Problem(sentence=self.reason))
-        raise ProblemsFound(cut(line))
-
-
-def _unreadable(package_file_name: str, reason: str) -> Verdict:
-    return Verdict(
-        check=UNREADABLE,
-        family="contents",
-        package=package_file_name,
-        inspected=0,
-        problems=(Problem(sentence=reason),),
-    )
+        self.note(Outcome.FAILED, self.verdict.family, verdict=self.verdict)
+        raise ProblemsFound(describe(self.verdict, ()))
 
 
 def _nothing_seen(check: Check[Any], package_file_name: str) -> Verdict:
@@ -201,7 +184,7 @@ class CheckItem(PackageItem):
         except Unavailable as error:
             self._not_inspected(str(error))
         except PackageError as error:
-            self._unreadable(_say_once(self.path.name, error))
+            self._unreadable(error)
         except GatherError as error:
             self.note(Outcome.ERROR, self.check.family, reason=str(error))
             raise
@@ -209,13 +192,13 @@ class CheckItem(PackageItem):
             self.note(Outcome.BROKEN, self.check.family, reason=str(error))
             raise
 
-    def _unreadable(self, reason: str) -> None:
+    def _unreadable(self, error: PackageError) -> None:
         """Said once a package: the first check fails with it, the others could not look."""
         if self.package.unreadable:
-            self._not_inspected(f"unreadable package: {reason}")
+            self._not_inspected(ended(self.check, self.path.name, error).reason)
             return
         self.package.unreadable = True
-        verdict = _unreadable(self.path.name, reason)
+        verdict = unreadable(self.path.name, error)
         self.note(Outcome.FAILED, self.check.family, verdict=verdict)
         self.failure = describe(verdict, ())
 
@@ -225,7 +208,7 @@ class CheckItem(PackageItem):
             raise ProblemsFound(self.failure)
         assert self.case is not None
         try:
-            verdict = judge(self.case, self.state.profile, date.today())
+            verdict = judge_case(self.case, self.state.profile, date.today())
         except NotApplicable as error:  # what there is to judge shows only in the facts themselves
             self._skip(Outcome.NOT_APPLICABLE, str(error))
         except CheckError as error:
@@ -241,8 +224,7 @@ class CheckItem(PackageItem):
             self.note(Outcome.ACCEPTED, self.check.family, verdict=verdict)
             reasons = "; ".join(dict.fromkeys(item.reason for item in verdict.accepted))
             raise ProblemsAccepted(one_line(f"{len(verdict.accepted):,} accepted: {reasons}"))
-        outcome = Outcome.WARNED if verdict.warnings else Outcome.PASSED
-        self.note(outcome, self.check.family, verdict=verdict)
+        self.note(verdict.outcome, self.check.family, verdict=verdict)
 
     def _gap(self, verdict: Verdict) -> str:
         assert self.case is not None

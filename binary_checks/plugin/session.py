@@ -14,20 +14,13 @@ from urllib.parse import quote
 import pytest
 
 from binary_checks import packages
-from binary_checks.declaring import (
-    Check,
-    Gatherer,
-    demand_gatherable,
-    demand_sound,
-    find_checks,
-    find_gatherers,
-    load_checks,
-)
+from binary_checks.declaring import Check, Gatherer
 from binary_checks.errors import ProfileError
 from binary_checks.gather.companions import Shelf
-from binary_checks.gather.examination import Examination
+from binary_checks.gather.examination import Examination, find_declared, load_own_checks
 from binary_checks.gather.facts import Facts
 from binary_checks.gather.settings import Settings
+from binary_checks.judging import UNREADABLE
 from binary_checks.lines import one_line
 from binary_checks.model import PackageIdentity, Run, SecondOpinion
 from binary_checks.model.protocols import Source
@@ -74,8 +67,6 @@ class Session:
 
 
 SESSION = pytest.StashKey[Session]()
-UNREADABLE = "unreadable-package"
-"""The one item of a package that cannot be read."""
 
 
 def open_session(config: pytest.Config) -> Session:
@@ -259,13 +250,8 @@ def profile_and_checks(
         profile = find_profile(config.invocation_params.dir) if name is None else load_profile(name)
         deaf = name is None and config.getini(DEAF_INI)
         modules = [plugin for plugin in config.pluginmanager.get_plugins() if _is_conftest(plugin)]
-        modules += [] if deaf else [_load_own_checks(path) for path in profile.checks]
-        every = find_checks(modules)
-        gatherers = find_gatherers(modules)
-        for check in every:
-            demand_sound(check, gatherers)
-        for gatherer in gatherers.values():
-            demand_gatherable(gatherer, gatherers)
+        modules += [] if deaf else map(load_own_checks, profile.checks)
+        every, gatherers = find_declared(modules)
         declared: tuple[Check[Any] | Gatherer[..., Any], ...] = (*every, *gatherers.values())
         profile = leave_out_code(profile, declared) if deaf else profile
         profile = replace(profile, strict=config.option.binary_strict)
@@ -276,14 +262,6 @@ def profile_and_checks(
 
 def _is_conftest(plugin: object) -> bool:
     return Path(getattr(plugin, "__file__", None) or "").name == "conftest.py"
-
-
-def _load_own_checks(path: Path) -> Any:
-    try:
-        return load_checks(str(path), f"binary_checks_profile.{path.stem}")
-    except (Exception, SystemExit) as error:
-        line = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise ProfileError(f"checks file {path}: {line}") from None
 
 
 def node_ids(paths: Sequence[Path], folder: Path) -> dict[Path, str]:
