@@ -70,7 +70,7 @@ def test_a_profile_that_is_shown_is_valid(shown: dict[str, Any]) -> None:
     for name, table in shown.get("probes", {}).items():
         assert table.keys() <= {field.name for field in fields(requests[name])}
     assert set(shown.get("enable", ())) <= ids.keys()
-    assert shown.keys() <= {*KEYS, "options", "probes", "known_problems"}
+    assert shown.keys() <= {*KEYS, "options", "probes", "levels", "known_problems"}
 
 
 def test_every_key_of_a_profile_is_documented() -> None:

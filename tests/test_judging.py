@@ -24,6 +24,7 @@ from binary_checks.model import (
     ElfFile,
     Finding,
     Format,
+    Level,
     Linkage,
     MachOFile,
     MalformedObject,
@@ -285,3 +286,81 @@ def test_a_limit_that_a_check_meets_itself_is_a_problem() -> None:
     case = prepare(too_long, GivenFacts(wheel(objects=[elf_file()])))
     (problem,) = judge_case(case, Profile(), TODAY).problems
     assert "too large to inspect" in problem.sentence
+
+
+@check(level=Level.WARNING)
+def unusual(library: ElfFile) -> Iterator[Finding]:
+    """A library is unusual."""
+    yield "is unusual"
+    yield Problem(path=library.path, sentence="is odd", level=Level.OFF)
+
+
+@check
+def half_as_bad(library: ElfFile) -> Iterator[Finding]:
+    """A library is bad, or half as bad."""
+    yield Problem(path=library.path, sentence="half as bad", level=Level.WARNING)
+    yield "bad"
+
+
+ODD = Problem(path="demo/a.so", sentence="is unusual", level=Level.WARNING)
+ONE = wheel(objects=(elf_file("demo/a.so"),))
+
+
+def levels(check_id: str, **by_path: str) -> dict[str, dict[str, Level]]:
+    return {check_id: {glob: Level(level) for glob, level in by_path.items()}}
+
+
+def test_a_check_of_the_level_warning_has_warnings_and_no_problems() -> None:
+    verdict = verdict_on(unusual, ONE)
+    assert (verdict.problems, verdict.warnings) == ((), (ODD,))
+    assert verdict.level is Level.WARNING
+
+
+def test_a_problem_may_be_milder_than_its_check_and_never_graver() -> None:
+    verdict = verdict_on(half_as_bad, ONE)
+    assert [each.sentence for each in verdict.problems] == ["bad"]
+    assert [each.sentence for each in verdict.warnings] == ["half as bad"]
+    grave = Problem(path="demo/a.so", sentence="is unusual", level=Level.ERROR)
+    assert grave not in verdict_on(unusual, ONE).problems
+
+
+def test_the_profiles_level_replaces_that_of_check_and_problem() -> None:
+    graver = Profile(levels=levels("unusual", **{"*": "error"}))
+    assert [each.sentence for each in verdict_on(unusual, ONE, graver).problems] == [
+        "is odd",
+        "is unusual",
+    ]
+    off = Profile(levels=levels("half-as-bad", **{"demo/*": "off"}))
+    verdict = verdict_on(half_as_bad, ONE, off)
+    assert (verdict.problems, verdict.warnings) == ((), ())
+
+
+def test_a_strict_run_has_errors_where_others_have_warnings() -> None:
+    verdict = verdict_on(unusual, ONE, Profile(strict=True))
+    assert [each.sentence for each in verdict.problems] == ["is unusual"]
+    assert verdict.warnings == ()
+
+
+def test_a_warning_is_accepted_like_an_error() -> None:
+    known = KnownProblem(check="unusual", reason="issue 7")
+    verdict = verdict_on(unusual, ONE, Profile(known_problems=(known,)))
+    assert [item.problem for item in verdict.accepted] == [ODD]
+    assert verdict.warnings == ()
+
+
+def test_a_waiver_of_a_problem_that_is_off_is_not_stale() -> None:
+    known = KnownProblem(check="half-as-bad", reason="issue 7")
+    off = levels("half-as-bad", **{"demo/*": "off"})
+    verdict = verdict_on(half_as_bad, ONE, Profile(known_problems=(known,), levels=off))
+    assert (verdict.problems, verdict.warnings, verdict.accepted) == ((), (), ())
+
+
+def test_a_level_that_is_none_is_the_checks_fault() -> None:
+    @check
+    def mine(library: ElfFile) -> Iterator[Finding]:
+        """A library is there."""
+        loud: Any = "loud"
+        yield Problem(path="x", sentence="y", level=loud)
+
+    with pytest.raises(CheckError, match="which is no finding"):
+        verdict_on(mine, ONE)

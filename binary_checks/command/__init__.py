@@ -10,7 +10,10 @@ from pathlib import Path
 
 from binary_checks.lines import cut, one_line
 
-SUBCOMMANDS = {"inspect": "binary_checks.command.inspecting"}
+SUBCOMMANDS = {
+    "inspect": "binary_checks.command.inspecting",
+    "report": "binary_checks.command.rewriting",
+}
 """The modules, loaded when they are called, in which ``run(arguments)`` returns the exit status.
 
 Without the name of one, packages are checked.

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from pathlib import PurePath
 from typing import Any
 
-_PLAIN = (str, int, float, bool, type(None))
 _COMMANDS = re.compile(
     "[:#](?=[:#])|(?:(?<=section_start)|(?<=section_end)|(?<=travis_fold)|(?<=travis_time)):",
     re.IGNORECASE,
@@ -21,34 +20,44 @@ _COMMANDS = re.compile(
 
 def encode(value: Any) -> Any:
     """The value as JSON has it: of a fact the fields that are not at their default."""
-    kind = type(value)
-    if kind in _PLAIN:
-        return value
-    if isinstance(value, tuple):
-        return [encode(item) for item in value]
-    if is_dataclass(value):
-        return encode_fields(value)
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, Mapping):
-        return {name: encode(item) for name, item in value.items()}
-    return value.name if isinstance(value, PurePath) else str(value)
+    kind: Any = type(value)
+    return _encoder(kind)(value)
 
 
 def encode_fields(fact: Any) -> dict[str, Any]:
     """The fields of a fact that are not at their default."""
-    row = {}
-    kind: Any = type(fact)
-    for name, default in _defaults(kind):
-        value = getattr(fact, name)
-        if default is MISSING or value != default:
-            row[name] = value if type(value) is str else encode(value)
+    row: dict[str, Any] = encode(fact)
     return row
 
 
 @cache
-def _defaults(kind: Any) -> tuple[tuple[str, Any], ...]:
-    return tuple((field.name, field.default) for field in fields(kind))
+def _encoder(kind: Any) -> Callable[[Any], Any]:
+    """What encodes values of that class: there may be 100,000 of one."""
+    if issubclass(kind, Enum):
+        return lambda value: value.value
+    if issubclass(kind, (str, int, float, bool, type(None))):
+        return lambda value: value
+    if issubclass(kind, tuple):
+        return lambda value: [encode(item) for item in value]
+    if is_dataclass(kind):
+        return _record_encoder(kind)
+    if issubclass(kind, Mapping):
+        return lambda value: {name: encode(item) for name, item in value.items()}
+    return (lambda value: value.name) if issubclass(kind, PurePath) else str
+
+
+def _record_encoder(kind: Any) -> Callable[[Any], dict[str, Any]]:
+    parts = [(part.name, part.default) for part in fields(kind)]
+
+    def encode_record(fact: Any) -> dict[str, Any]:
+        row = {}
+        for name, default in parts:
+            value = getattr(fact, name)
+            if value is not default and (default is MISSING or value != default):
+                row[name] = value if type(value) is str else encode(value)
+        return row
+
+    return encode_record
 
 
 def dump(value: object) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from binary_checks import __version__
-from binary_checks.errors import BinaryChecksError, CheckError
+from binary_checks.errors import BinaryChecksError, CheckError, GatherError
 from binary_checks.gather.examination import Examination
 from binary_checks.lines import one_line
 from binary_checks.model import Outcome, Package, PackageIdentity, Run
@@ -83,7 +83,8 @@ def pytest_runtest_makereport(
         report.longrepr = (item.package_node, 1, report.longrepr[2])
     if call.excinfo and report.failed and item.entry is None:
         error = call.excinfo.value
-        item.note(Outcome.BROKEN, item.family, reason=one_line(f"{type(error).__name__}: {error}"))
+        outcome = Outcome.ERROR if isinstance(error, GatherError) else Outcome.BROKEN
+        item.note(outcome, item.family, reason=one_line(f"{type(error).__name__}: {error}"))
     if item.entry is not None and (call.when == "call" or not report.passed):
         entry = replace(item.entry, seconds=round(item.seconds, 6))
         noted = Noted(node=item.package_node, entry=entry, package=_identify_anew(item))

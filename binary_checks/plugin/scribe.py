@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from binary_checks.documents.decoding import decoder, read_json
-from binary_checks.documents.encoding import dump, encode
+from binary_checks.documents.encoding import encode
 from binary_checks.judging import Verdict, problem_line
 from binary_checks.lines import MOST, MOST_OF_A_RUN
 from binary_checks.model import Entry, Outcome, PackageIdentity
@@ -36,7 +37,7 @@ class Noted:
 
     def to_text(self) -> str:
         """It as JSON, an entry as result documents have it: one text travels fast."""
-        return dump(encode(self))
+        return json.dumps(encode(self))
 
     @staticmethod
     def from_text(text: str) -> Noted:

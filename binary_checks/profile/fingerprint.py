@@ -23,6 +23,8 @@ def identify_profile(profile: Profile) -> ProfileIdentity:
         for field in fields(profile)
         if field.name not in _OF_NO_MEANING
     }
+    # Of levels the first that matches holds: the order in which they stand says something.
+    said["levels"] = {check: tuple(each.items()) for check, each in profile.levels.items()}
     known = sorted(map(_spell, said.pop("known_problems")))
     return ProfileIdentity(
         source=profile.source,
@@ -40,7 +42,7 @@ def _spell(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it; the order counts of arrays and of tables whose first match holds."""
+    """As JSON has it, sets in order."""
     if isinstance(value, Path):
         return hashlib.sha256(value.read_bytes()).hexdigest()
     if isinstance(value, frozenset):

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 
+from binary_checks import reports
 from binary_checks.errors import GatherError, ProfileError
 from binary_checks.lines import cut, one_line
 from binary_checks.model import Run
-from binary_checks.reports import REPORTS, Report
+from binary_checks.reports import Report
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,12 +27,12 @@ class Destination:
 
 def find_report(name: str) -> Report:
     """The format of that name. Raises ProfileError."""
-    names = [report.name for report in REPORTS]
+    names = [report.name for report in reports.REPORTS]
     if name not in names:
         close = get_close_matches(name, names, n=1)
         hint = f"; did you mean {close[0]}?" if close else f": it is none of {', '.join(names)}"
         raise ProfileError(f"no format is called {name!r}{hint}")
-    return REPORTS[names.index(name)]
+    return reports.REPORTS[names.index(name)]
 
 
 def read_destination(option: str, argument: str, folder: Path) -> Destination:
@@ -69,10 +70,15 @@ def write_all(
 def _try(destination: Destination, run: Run) -> Iterator[str]:
     """Write it; the line that says why it could not be."""
     try:
-        for path, part in _split(destination, run):
-            _write(destination.report, path, part)
+        write_to(destination, run)
     except GatherError as error:
         yield cut(one_line(f"{destination.option.partition(' ')[0]}: {error}"))
+
+
+def write_to(destination: Destination, run: Run) -> None:
+    """Write one report. Raises GatherError where that cannot be done."""
+    for path, part in _split(destination, run):
+        _write(destination.report, path, part)
 
 
 def _split(destination: Destination, run: Run) -> Iterator[tuple[Path, Run]]:

@@ -1,0 +1,62 @@
+"""Makes a report of a run again, out of its result document: the same bytes that the run wrote."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from binary_checks import reports
+from binary_checks.command import MISUSED, complain
+from binary_checks.documents.result_reader import read_results
+from binary_checks.errors import GatherError, ProfileError
+from binary_checks.reports.writing import Destination, find_report, write_to
+
+
+class _Parser(argparse.ArgumentParser):
+    """Leaves it to the caller how a wrong option ends."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ProfileError(f"report: {message}")
+
+
+_TRY_AGAIN = 6  # as a run ends of which a report could not be written
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Write another report of a run, out of its result document."""
+    try:
+        _rewrite(_read_options(arguments))
+    except ProfileError as error:
+        complain(str(error))
+        return MISUSED
+    except GatherError as error:
+        complain(str(error))
+        return _TRY_AGAIN
+    return 0
+
+
+def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = _Parser(prog="binary-checks report", description=__doc__)
+    parser.add_argument("document", metavar="RESULT.json", help="that --binary-report json wrote")
+    names = ", ".join(report.name for report in reports.REPORTS if not report.of_facts)
+    parser.add_argument("--format", required=True, metavar="FORMAT", help=names)
+    parser.add_argument("--output", metavar="FILE", help="where to write it, not to stdout")
+    return parser.parse_args(arguments)
+
+
+def _rewrite(options: argparse.Namespace) -> None:
+    report = find_report(options.format)
+    if report.of_facts:
+        raise ProfileError(f"report: a result document holds no {report.name}")
+    found = read_results(Path(options.document))
+    if options.output is not None:
+        path = Path(options.output)
+        write_to(Destination(option="--output", report=report, path=path), found)
+        return
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", newline="\n")
+    report.write(found, sys.stdout)

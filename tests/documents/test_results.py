@@ -1,0 +1,207 @@
+"""A result document is what its schema says, and is read back as the run that was written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from binary_checks.documents.result_reader import read_results
+from binary_checks.documents.result_writer import describe_results, write_results
+from binary_checks.errors import ProfileError
+from binary_checks.model import (
+    Accepted,
+    CheckText,
+    Entry,
+    Level,
+    Note,
+    NotInspected,
+    Outcome,
+    Problem,
+    Run,
+)
+from fixtures.runs import PROFILE, package_result
+
+OPT = Problem(path="demo/a.so", sentence="search path /opt/lib")
+MILD = Problem(sentence="unusual", level=Level.WARNING)
+RUN = Run(
+    exit_code=1,
+    profile=PROFILE,
+    versions={"python": "3.12.1", "binary_checks": "1.2"},
+    complaints=("other.whl: nothing was verified",),
+    checks=(CheckText(id="c", family="linkage", title="T.", why="it is", fix="mend it"),),
+    packages=(
+        package_result(
+            "dist/demo-1.0.whl",
+            Entry(
+                check="c",
+                family="linkage",
+                outcome=Outcome.FAILED,
+                inspected=3,
+                problems=(OPT,),
+                warnings=(MILD,),
+                accepted=(Accepted(problem=OPT, reason="issue 7"),),
+                not_inspected=(NotInspected(sentence="no light"),),
+                notes=(Note(path="demo/b.so", sentence="is chatty"),),
+                seconds=0.25,
+            ),
+            Entry(check="d", family="runtime", outcome=Outcome.ERROR, reason="no network"),
+            name="demo",
+            version="1.0",
+            size=9,
+            sha256="ab" * 32,
+            objects=3,
+        ),
+        package_result("dist/other.whl"),
+    ),
+)
+
+
+def written(run: Run) -> str:
+    return "".join(write_results(run))
+
+
+def read(folder: Path, text: str) -> Run:
+    path = folder / "result.json"
+    path.write_text(text, encoding="utf-8")
+    return read_results(path)
+
+
+def refusal(folder: Path, text: str) -> str:
+    with pytest.raises(ProfileError) as error:
+        read(folder, text)
+    return str(error.value)
+
+
+def changed(**changes: Any) -> str:
+    return json.dumps({**json.loads(written(RUN)), **changes})
+
+
+def validate(text: str) -> None:
+    jsonschema.Draft202012Validator(describe_results()).validate(json.loads(text))
+
+
+def test_what_was_written_is_read_as_it_was(tmp_path: Path) -> None:
+    assert read(tmp_path, written(RUN)) == RUN
+
+
+def test_another_layout_of_the_same_document_says_the_same(tmp_path: Path) -> None:
+    assert read(tmp_path, json.dumps(json.loads(written(RUN)), indent=4)) == RUN
+
+
+def test_the_document_is_what_its_schema_says() -> None:
+    validate(written(RUN))
+    validate(written(Run(exit_code=0, profile=PROFILE)))
+
+
+def test_the_schema_is_one_and_refuses_what_is_no_result() -> None:
+    jsonschema.Draft202012Validator.check_schema(describe_results())
+    for wrong in (changed(exit_code="1"), changed(novelty=1), changed(schema="another/1"), "{}"):
+        with pytest.raises(jsonschema.ValidationError):
+            validate(wrong)
+
+
+def test_an_entry_takes_a_line_and_says_what_a_report_needs() -> None:
+    (line,) = (line for line in written(RUN).splitlines() if '"check": "c"' in line)
+    assert json.loads(line.removesuffix(",")) == {
+        "check": "c",
+        "family": "linkage",
+        "outcome": "failed",
+        "inspected": 3,
+        "problems": [{"path": "demo/a.so", "sentence": "search path /opt/lib"}],
+        "warnings": [{"sentence": "unusual", "level": "warning"}],
+        "accepted": [
+            {
+                "problem": {"path": "demo/a.so", "sentence": "search path /opt/lib"},
+                "reason": "issue 7",
+            }
+        ],
+        "not_inspected": [{"sentence": "no light"}],
+        "notes": [{"path": "demo/b.so", "sentence": "is chatty"}],
+        "seconds": 0.25,
+    }
+
+
+def test_a_package_has_its_verdict_in_one_word() -> None:
+    verdicts = [package["verdict"] for package in json.loads(written(RUN))["packages"]]
+    assert verdicts == ["failed", "not inspected"]
+
+
+def test_the_document_is_ascii_and_commands_no_build(tmp_path: Path) -> None:
+    evil = Problem(path="\x1b[31m", sentence="::error::##vso[x] \u202e")
+    entry = Entry(check="c", family="f", outcome=Outcome.FAILED, problems=(evil,))
+    run = Run(exit_code=1, profile=PROFILE, packages=(package_result("x.whl", entry),))
+    text = written(run)
+    assert text.isascii()
+    assert "::error" not in text
+    assert "\x1b" not in text
+    assert read(tmp_path, text) == run
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "not JSON"),
+        ("[]", "not the results of a run"),
+        (changed(schema="binary-checks/result/2"), "its schema is 'binary-checks/result/2', not"),
+        (changed(novelty=1), 'unknown field "novelty"'),
+        (changed(exit_code=7), "exit_code: 7 is none of 0 to 6"),
+        (changed(exit_code=True), "exit_code: true is no whole number"),
+        (changed(packages=[{}]), "packages: no field 'node'"),
+        (changed(complaints=[1]), "complaints: 1 is no text"),
+        (changed(versions=[]), "versions: list is no object"),
+        ('{"schema": "binary-checks/result/1", "schema": ""}', "a key stands twice"),
+        (written(RUN)[:-3], "not JSON"),
+        (written(RUN).replace('"outcome": "failed"', '"outcome": "green"'), '"green" is none of'),
+        (written(RUN).replace('"verdict": "failed"', '"verdict": "passed"'), "come to 'failed'"),
+        (written(RUN).replace('"seconds": 0.25', '"seconds": NaN'), "NaN is no number"),
+        (written(RUN).replace('"seconds": 0.25', '"seconds": 1e999'), "is no number"),
+    ],
+)
+def test_what_is_not_as_it_was_written_is_refused_in_one_line(
+    tmp_path: Path, text: str, reason: str
+) -> None:
+    line = refusal(tmp_path, text)
+    assert line.startswith("result.json: ")
+    assert reason in line
+    assert "\n" not in line
+
+
+def test_bytes_that_are_no_text_and_a_file_that_is_none_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    path.write_bytes(b"\xff{}")
+    for name, reason in (("result.json", "not UTF-8 at byte 0x0"), ("gone.json", "cannot be read")):
+        with pytest.raises(ProfileError, match=reason):
+            read_results(tmp_path / name)
+
+
+TEXTS = st.text(st.characters(exclude_categories=("Cs",)))
+PROBLEMS = st.builds(Problem, path=TEXTS, sentence=TEXTS, level=st.sampled_from(Level))
+
+
+@given(
+    st.lists(
+        st.builds(
+            Entry,
+            check=TEXTS,
+            family=TEXTS,
+            level=st.sampled_from(Level),
+            outcome=st.sampled_from(Outcome),
+            problems=st.lists(PROBLEMS, max_size=3).map(tuple),
+            accepted=st.lists(st.builds(Accepted, problem=PROBLEMS, reason=TEXTS)).map(tuple),
+            seconds=st.floats(0, 1e6),
+        ),
+        max_size=3,
+    )
+)
+def test_any_entries_come_back(
+    tmp_path_factory: pytest.TempPathFactory, entries: list[Entry]
+) -> None:
+    run = Run(exit_code=0, profile=PROFILE, packages=(package_result("x.whl", *entries),))
+    validate(written(run))
+    assert read(tmp_path_factory.mktemp("run"), written(run)) == run

@@ -1,0 +1,217 @@
+"""Every report that was asked for is written, and can be made again from the result document."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from binary_checks.documents.result_writer import describe_results
+from tests.plugin.conftest import Run, faulty, healthy
+
+FORMATS = ("terminal", "json", "sarif", "junit", "markdown")
+TRY_AGAIN = 6
+
+MINE = """
+from binary_checks import check
+from binary_checks.errors import GatherError
+from binary_checks.model import Level, Note, NotInspected, Problem, Wheel
+
+@check(level=Level.WARNING)
+def unusual(wheel: Wheel):
+    "A wheel is unusual."
+    yield Problem(path="demo/x", sentence="is unusual")
+
+@check
+def breaks(wheel: Wheel):
+    "A check breaks."
+    raise KeyError("gone")
+    yield
+
+@check
+def lacks_network(wheel: Wheel):
+    "A check needs what is not there."
+    raise GatherError("no network")
+    yield
+"""
+
+
+@pytest.fixture
+def own(pytester: pytest.Pytester) -> None:
+    (pytester.path / "conftest.py").write_text(MINE)
+
+
+def ask_for(*formats: str) -> list[str]:
+    return [part for name in formats for part in ("--binary-report", f"{name}:out.{name}")]
+
+
+def result(folder: Path) -> dict[str, Any]:
+    document = json.loads((folder / "out.json").read_text("ascii"))
+    jsonschema.Draft202012Validator(describe_results()).validate(document)
+    return dict(document)
+
+
+def entries(folder: Path) -> dict[str, dict[str, Any]]:
+    (package,) = result(folder)["packages"]
+    return {entry["check"]: entry for entry in package["entries"]}
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "workers"])
+def test_each_report_is_made_again_from_the_document_byte_by_byte(
+    pytester: pytest.Pytester, run: Run, own: None, workers: tuple[str, ...]
+) -> None:
+    broken = pytester.path / "other-1.0-py3-none-any.whl"
+    broken.write_bytes(b"no archive")
+    package = faulty(pytester.path)
+    assert run(package, broken, *ask_for(*FORMATS), *workers).ret == pytest.ExitCode.TESTS_FAILED
+    assert result(pytester.path)["exit_code"] == 1
+    for name in FORMATS:
+        command = ("-m", "binary_checks", "report", "out.json", "--format", name)
+        again = subprocess.run([sys.executable, *command], capture_output=True, check=True)
+        assert again.stdout == (pytester.path / f"out.{name}").read_bytes(), name
+
+
+def test_the_document_says_which_package_and_what_of_it(
+    pytester: pytest.Pytester, run: Run, own: None
+) -> None:
+    path = faulty(pytester.path)
+    run(path, *ask_for("json"), "-k", "absolute-search-path or unusual")
+    (package,) = result(pytester.path)["packages"]
+    assert (package["name"], package["version"], package["verdict"]) == ("demo", "1.0", "failed")
+    assert package["size"] == path.stat().st_size
+    assert len(package["sha256"]) == 64
+    found = entries(pytester.path)
+    (problem,) = found["absolute-search-path"]["problems"]
+    assert "/opt/build" in problem["sentence"]
+    assert found["unusual"]["level"] == "warning"
+    assert found["unusual"]["warnings"] == [
+        {"path": "demo/x", "sentence": "is unusual", "level": "warning"}
+    ]
+
+
+def test_sarif_is_the_same_by_both_options(pytester: pytest.Pytester, run: Run) -> None:
+    run(faulty(pytester.path), "--binary-sarif", "all.sarif", *ask_for("sarif"))
+    assert (pytester.path / "all.sarif").read_bytes() == (pytester.path / "out.sarif").read_bytes()
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "workers"])
+def test_one_examination_writes_results_and_facts(
+    pytester: pytest.Pytester, run: Run, workers: tuple[str, ...]
+) -> None:
+    path = healthy(pytester.path)
+    assert run(path, *ask_for("json", "facts"), *workers).ret == pytest.ExitCode.OK
+    command = ("-m", "binary_checks", "inspect", "--json", str(path))
+    inspected = subprocess.run([sys.executable, *command], capture_output=True, check=True)
+    assert (pytester.path / "out.facts").read_bytes() == inspected.stdout
+
+
+def test_facts_of_several_packages_need_a_folder(pytester: pytest.Pytester, run: Run) -> None:
+    paths = healthy(pytester.path), healthy(pytester.path, name="other")
+    refused = run(*paths, *ask_for("facts"))
+    assert refused.ret == pytest.ExitCode.USAGE_ERROR
+    assert "name a folder, with / at its end" in refused.stderr.str()
+    assert run(*paths, "--binary-report", "facts:all/").ret == pytest.ExitCode.OK
+    assert len(list((pytester.path / "all").iterdir())) == 2
+
+
+@pytest.mark.parametrize("argument", ["json", "jsn:x"])
+def test_a_report_that_is_none_is_refused_before_anything_runs(
+    pytester: pytest.Pytester, run: Run, argument: str
+) -> None:
+    refused = run(healthy(pytester.path), "--binary-report", argument)
+    assert refused.ret == pytest.ExitCode.USAGE_ERROR
+    refused.stderr.fnmatch_lines([f"ERROR: --binary-report {argument}: *"])
+
+
+@pytest.mark.parametrize(
+    "options", [(), ("-n", "2"), ("-x",), ("--maxfail=3",)], ids=["", "-n", "-x", "--maxfail"]
+)
+def test_a_report_that_is_lost_ends_a_run_without_problems_with_6(
+    pytester: pytest.Pytester, run: Run, options: tuple[str, ...]
+) -> None:
+    ended = run(healthy(pytester.path), "--binary-report", "sarif:.", *ask_for("json"), *options)
+    assert ended.ret == TRY_AGAIN
+    (line,) = result(pytester.path)["complaints"]
+    assert line in ended.outlines
+    assert line.endswith("cannot be written: Is a directory")
+    assert result(pytester.path)["exit_code"] == TRY_AGAIN
+
+
+def test_a_report_that_is_lost_hides_no_problem(pytester: pytest.Pytester, run: Run) -> None:
+    ended = run(faulty(pytester.path), "--binary-report", "sarif:.", *ask_for("json"))
+    assert ended.ret == pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.mark.usefixtures("own")
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "workers"])
+@pytest.mark.parametrize(
+    ("selected", "status"),
+    [
+        ("lacks", TRY_AGAIN),
+        ("breaks", pytest.ExitCode.INTERNAL_ERROR),
+        ("lacks or breaks", pytest.ExitCode.INTERNAL_ERROR),
+        ("lacks or breaks or absolute", pytest.ExitCode.TESTS_FAILED),
+        ("unusual", pytest.ExitCode.OK),
+    ],
+)
+def test_the_exit_code_says_whose_fault_it_is(
+    pytester: pytest.Pytester, run: Run, selected: str, status: int, workers: tuple[str, ...]
+) -> None:
+    ended = run(faulty(pytester.path), "-k", selected, *ask_for("json"), *workers)
+    assert ended.ret == status
+    assert result(pytester.path)["exit_code"] == status
+
+
+def test_the_first_error_ends_the_run_as_the_last_one_would(
+    pytester: pytest.Pytester, run: Run, own: None
+) -> None:
+    assert run(healthy(pytester.path), "-k", "lacks", "-x").ret == TRY_AGAIN
+    assert run(healthy(pytester.path), "-k", "lacks", "--maxfail=2").ret == TRY_AGAIN
+
+
+def test_a_foreign_test_that_fails_keeps_its_exit_code(
+    pytester: pytest.Pytester, run: Run, own: None
+) -> None:
+    pytester.makepyfile("def test_it(): assert False")
+    ended = run(healthy(pytester.path), pytester.path / f"{_name()}.py", "-k", "lacks or test_it")
+    assert ended.ret == pytest.ExitCode.TESTS_FAILED
+
+
+def _name() -> str:
+    return "test_a_foreign_test_that_fails_keeps_its_exit_code"
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "workers"])
+def test_a_check_with_warnings_alone_passes_and_is_shown_as_warned(
+    pytester: pytest.Pytester, run: Run, own: None, workers: tuple[str, ...]
+) -> None:
+    package = healthy(pytester.path)
+    ended = run(package, "-k", "unusual", "-v", "--junit-xml", "all.xml", *workers)
+    assert ended.ret == pytest.ExitCode.OK
+    assert ended.parseoutcomes()["warned"] == 1
+    assert "WARNED" in ended.stdout.str()
+    assert f"warning: unusual: {package.name}: demo/x: is unusual" in ended.outlines
+    junit = (pytester.path / "all.xml").read_text("utf-8")
+    assert f'<property name="warning" value="unusual: {package.name}: demo/x: is unusual"' in junit
+
+
+def test_a_strict_run_fails_for_a_warning(pytester: pytest.Pytester, run: Run, own: None) -> None:
+    package = healthy(pytester.path)
+    ended = run(package, "-k", "unusual", "--binary-strict")
+    assert ended.ret == pytest.ExitCode.TESTS_FAILED
+    assert f"unusual: {package.name}: demo/x: is unusual" in ended.outlines
+
+
+def test_a_profile_turns_an_error_into_a_warning_for_some_paths(
+    pytester: pytest.Pytester, run: Run
+) -> None:
+    package = faulty(pytester.path)
+    (pytester.path / "own.toml").write_text("[levels.absolute-search-path]\n'demo/*' = 'warning'\n")
+    chosen = ("-k", "absolute-search-path", *ask_for("json"))
+    assert run(package, "--binary-profile", "own.toml", *chosen).ret == pytest.ExitCode.OK
+    assert entries(pytester.path)["absolute-search-path"]["outcome"] == "warned"
