@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from binary_checks.crosscheck.asking import Libraries, LibraryAnswer
@@ -14,23 +13,28 @@ from binary_checks.model import ObjectFile
 from binary_checks.model.second_opinion import Disagreement, NoOpinion, SecondOpinion
 
 _INSTALL = "install binary-checks[crosscheck]"
-Extract = Callable[[str], Path]
-"""Puts the file of that path on disk, until it is called again; raises Unavailable."""
+Copied = tuple[str, Path | Unavailable]
+"""The path of a member, and its copy on disk until the next one is asked for, or why none is."""
 
 
 def seek_opinion(
-    objects: Iterable[ObjectFile], extract: Extract, libraries: Libraries
+    objects: Iterable[ObjectFile], copies: Iterable[Copied], libraries: Libraries
 ) -> SecondOpinion:
-    """Read each file again, by each library of its format. Raises OSError, GatherError."""
+    """Have each file read again, by each library of its format. Raises OSError, GatherError."""
     inquiry = _Inquiry(libraries)
-    known = sorted((item for item in objects if libraries_of(item.format)), key=_path_of)
-    for path, items in groupby(known, key=_path_of):
-        inquiry.ask_about(path, tuple(items), extract)
+    found = group_by_path(objects)
+    for path, place in copies:
+        inquiry.ask_about(path, found[path], place)
     return inquiry.sum_up()
 
 
-def _path_of(item: ObjectFile) -> str:
-    return item.path
+def group_by_path(objects: Iterable[ObjectFile]) -> dict[str, list[ObjectFile]]:
+    """The objects in each file that some library reads: a fat file has one a slice."""
+    found: dict[str, list[ObjectFile]] = {}
+    for item in objects:
+        if libraries_of(item.format):
+            found.setdefault(item.path, []).append(item)
+    return found
 
 
 class _Inquiry:
@@ -44,14 +48,12 @@ class _Inquiry:
         self._missing: list[NoOpinion] = []
         self._objects = self._compared = 0
 
-    def ask_about(self, path: str, items: tuple[ObjectFile, ...], extract: Extract) -> None:
+    def ask_about(self, path: str, items: Sequence[ObjectFile], place: Path | Unavailable) -> None:
         """Have every library read one file, whose objects are given."""
         wanted = libraries_of(items[0].format)
-        names = " and ".join(library.name for library in wanted)
-        try:
-            place = extract(path)
-        except Unavailable as error:
-            self._missing.append(NoOpinion(path=path, library=names, reason=str(error)))
+        if isinstance(place, Unavailable):
+            names = " and ".join(library.name for library in wanted)
+            self._missing.append(NoOpinion(path=path, library=names, reason=str(place)))
             return
         answers = [
             (library, self._libraries.ask(library, place))
@@ -62,7 +64,7 @@ class _Inquiry:
         self._objects += len(items) * any(spoken)
 
     def _hear(
-        self, path: str, items: tuple[ObjectFile, ...], library: Library, answer: LibraryAnswer
+        self, path: str, items: Sequence[ObjectFile], library: Library, answer: LibraryAnswer
     ) -> bool:
         """Hold an answer against our own; whether there is one."""
         if answer.absent:
@@ -85,7 +87,7 @@ class _Inquiry:
         return True
 
     def _compare(
-        self, items: tuple[ObjectFile, ...], library: Library, answer: LibraryAnswer
+        self, items: Sequence[ObjectFile], library: Library, answer: LibraryAnswer
     ) -> Iterator[Disagreement | NoOpinion | str]:
         for item in items:
             try:
@@ -99,6 +101,6 @@ class _Inquiry:
             libraries=tuple(sorted(self._answering)),
             objects=self._objects,
             compared=self._compared,
-            disagreements=tuple(self._disagreements),
-            missing=(*self._absent.values(), *self._missing),
+            disagreements=tuple(sorted(self._disagreements, key=lambda item: item.path)),
+            missing=(*self._absent.values(), *sorted(self._missing, key=lambda item: item.path)),
         )

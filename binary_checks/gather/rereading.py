@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
 from binary_checks.crosscheck.asking import Libraries
-from binary_checks.crosscheck.opinion import seek_opinion
+from binary_checks.crosscheck.opinion import Copied, group_by_path, seek_opinion
 from binary_checks.errors import BrokenDataError, GatherError, PackageError, Unavailable
 from binary_checks.model import Member, Package, SecondOpinion
 from binary_checks.model.protocols import Tree, TreeEntry
@@ -38,37 +38,47 @@ def _seek(package: Package, open_tree: Callable[[], Tree]) -> SecondOpinion:
             closing(open_tree()) as tree,
             Libraries(Path(folder)) as libraries,
         ):
-            copies = _Copies(package, tree, Path(folder) / "object")
-            return seek_opinion(package.objects, copies.extract, libraries)
+            copies = _copy_members(package, tree, Path(folder) / "object")
+            return seek_opinion(package.objects, copies, libraries)
     except OSError as error:
         reason = f"its objects cannot be read once more: {error.strerror or error}"
         raise GatherError(f"{package.file_name}: {reason}") from None
 
 
-class _Copies:
-    """Writes one member after the other into the same file."""
+def _copy_members(package: Package, tree: Tree, target: Path) -> Iterator[Copied]:
+    """Write the file of each object to the same place, one after the other, in one pass."""
+    members = {member.path: member for member in package.members}
+    times = Counter(member.path for member in package.members)
+    waiting: dict[int, tuple[str, TreeEntry]] = {}
+    for path in group_by_path(package.objects):
+        entry = _find(tree, members[path]) if times[path] == 1 else None
+        if entry is not None:
+            waiting[id(entry)] = path, entry
+        elif times[path] == 1:
+            yield path, Unavailable("it is not there any more")
+        else:
+            yield path, Unavailable(f"{times[path]} members are installed there")
+    lost = Unavailable("it is not there any more")
+    try:
+        for entry, pieces in tree.contents([entry for _, entry in waiting.values()]):
+            path, _ = waiting.pop(id(entry))
+            yield path, _copy(pieces, target)
+    except PackageError as error:
+        lost = Unavailable(f"it cannot be read again: {error}")
+    yield from ((path, lost) for path, _ in waiting.values())
 
-    def __init__(self, package: Package, tree: Tree, target: Path) -> None:
-        self._tree, self._target = tree, target
-        self._members = {member.path: member for member in package.members}
-        self._places = Counter(member.path for member in package.members)
 
-    def extract(self, path: str) -> Path:
-        """Put the member of that path there. Raises Unavailable."""
-        if self._places[path] != 1:
-            raise Unavailable(f"{self._places[path]} members are installed there")
-        entry = self._find(self._members[path])
-        try:
-            with self._target.open("wb") as copy:
-                copy.writelines(self._tree.pieces(entry))
-        except (BrokenDataError, PackageError) as error:
-            raise Unavailable(f"it cannot be read again: {error}") from None
-        return self._target
+def _find(tree: Tree, member: Member) -> TreeEntry | None:
+    """The entry that the member was read from; of installed files RECORD spells the name."""
+    found = (tree.find(name) for name in (member.archive_name, member.path))
+    same = (each for each in found if each and not each.faults)
+    return next((each for each in same if each.stored == member.archive_name), None)
 
-    def _find(self, member: Member) -> TreeEntry:
-        """The entry that the member was read from; of installed files RECORD spells the name."""
-        for name in (member.archive_name, member.path):
-            entry = self._tree.find(name)
-            if entry is not None and not entry.faults and entry.stored == member.archive_name:
-                return entry
-        raise Unavailable("it is not there any more")
+
+def _copy(pieces: Iterator[bytes], target: Path) -> Path | Unavailable:
+    try:
+        with target.open("wb") as copy:
+            copy.writelines(pieces)
+    except (BrokenDataError, PackageError) as error:
+        return Unavailable(f"it cannot be read again: {error}")
+    return target

@@ -179,6 +179,12 @@ class Tree(Protocol):
     def pieces(self, entry: TreeEntry) -> Iterator[bytes]:
         """The content of one member alone. Raises BrokenDataError or PackageError."""
 
+    def contents(self, entries: Sequence[TreeEntry]) -> Iterator[tuple[TreeEntry, Iterator[bytes]]]:
+        """Those members and their contents, in one pass, each to be read before the next.
+
+        Raises PackageError; a content alone may raise BrokenDataError, and the others go on.
+        """
+
     def close(self) -> None:
         """Let go of the file."""
 

@@ -133,10 +133,16 @@ class TarTree:
 
     def pieces(self, entry: TreeEntry) -> Iterator[bytes]:
         """Read all members up to that one again."""
+        for _, content in self.contents((entry,)):
+            yield from content
+            return
+
+    def contents(self, entries: Sequence[TreeEntry]) -> Iterator[tuple[TreeEntry, Iterator[bytes]]]:
+        """Those members as they stream by again, in the order of the archives."""
+        wanted = {id(entry) for entry in entries}
         for known, (_, content) in zip(self.entries(), self._stream(), strict=False):
-            if known is entry:
-                yield from content
-                return
+            if id(known) in wanted:
+                yield known, content
 
     def close(self) -> None:
         """Close the file."""

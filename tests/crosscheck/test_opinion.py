@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from binary_checks.gather.rereading import gather_opinion
 from binary_checks.model import Dependency, SecondOpinion
 from binary_checks.sources.file import FileSource
 from binary_checks.sources.installed import find_installation
+from binary_checks.trees.tar_tree import TarTree
+from fixtures.build_conda import build_conda
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel
 from fixtures.samples import FOLDER, HEALTHY_WHEEL
@@ -116,6 +119,20 @@ def test_an_installed_package_is_read_where_it_lies(tmp_path: Path) -> None:
     (site / "demo/a.so").unlink()
     (missing,) = gather_opinion(package, found.open).missing
     assert (missing.path, missing.reason) == ("demo/a.so", "it is not there any more")
+
+
+def test_objects_that_stream_by_are_read_in_one_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    members = {f"lib/lib{name}.so": build_elf(soname=f"lib{name}.so") for name in "cab"}
+    source = FileSource(path=build_conda(tmp_path, members=members, suffix=".tar.bz2"))
+    package = source.read(objects)
+    with closing(source.open()) as tree:
+        assert isinstance(tree, TarTree)
+        tree.entries()
+        monkeypatch.setattr(tree, "pieces", None)  # each of which would unpack all before it
+        opinion = gather_opinion(package, lambda: tree)
+    assert (opinion.objects, opinion.disagreements, opinion.missing) == (3, (), ())
 
 
 def test_of_two_members_at_one_place_nobody_knows_which_was_read(tmp_path: Path) -> None:

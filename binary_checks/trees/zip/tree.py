@@ -102,6 +102,10 @@ class ZipTree:
         """Inflate one member again. Raises BrokenDataError."""
         return expand_again(self._file, _own(entry))
 
+    def contents(self, entries: Sequence[TreeEntry]) -> Iterator[tuple[TreeEntry, Iterator[bytes]]]:
+        """Inflate those members again, in the order given."""
+        return ((entry, self.pieces(entry)) for entry in entries)
+
     def close(self) -> None:
         """Close the file."""
         self._files.close()
