@@ -8,7 +8,7 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, update_wrapper
 from importlib import resources
@@ -217,11 +217,14 @@ def _take_apart(docstring: str) -> Documentation:
     return Documentation(**{name: "\n".join(lines).strip() for name, lines in parts.items()})
 
 
-def demand_sound(check: Check[Any], gathered: Collection[type] = ()) -> None:
+IsGathered = Callable[[type], bool]
+"""Whether some function gathers the facts of a class."""
+
+
+def demand_sound(check: Check[Any], is_gathered: IsGathered = lambda _: False) -> None:
     """Raise ProfileError unless the signature says what to judge, by classes that are facts.
 
-    ``gathered`` are facts of the project's own. Our own checks are not looked at: the test run
-    does.
+    Our own checks are left to the test run.
     """
     if _is_own(check.function.__module__):
         return
@@ -231,7 +234,7 @@ def demand_sound(check: Check[Any], gathered: Collection[type] = ()) -> None:
     for kind in kinds:
         if not (isinstance(kind, type) and issubclass(kind, _FACTS)):
             raise ProfileError(f"check {check.id}: {kind} is no fact of a package")
-        if not (issubclass(kind, Request) or _is_ours(kind) or kind in gathered):
+        if not (issubclass(kind, (Request, ObjectFile)) or _is_ours(kind) or is_gathered(kind)):
             name = kind.__name__
             raise ProfileError(f"check {check.id}: no function with @gathers({name}) gathers it")
     for option in check.options.values():
@@ -239,10 +242,10 @@ def demand_sound(check: Check[Any], gathered: Collection[type] = ()) -> None:
             raise ProfileError(f"check {check.id}: its option {option.name!r} has no default")
 
 
-def demand_gatherable(gatherer: Gatherer[..., Any], gathered: Collection[type]) -> None:
+def demand_gatherable(gatherer: Gatherer[..., Any], is_gathered: IsGathered) -> None:
     """Raise ProfileError unless all that a project's own gatherer asks for is to be had."""
     for kind in _read_kinds(gatherer, repr(gatherer)):
-        given = isinstance(kind, type) and (issubclass(kind, Request) or kind in gathered)
+        given = isinstance(kind, type) and (issubclass(kind, Request) or is_gathered(kind))
         if not (given or _is_ours(kind)):
             raise ProfileError(f"{gatherer!r}: it asks for {kind}, which nothing gathers")
 

@@ -23,7 +23,7 @@ from binary_checks.declaring import (
 )
 from binary_checks.errors import ProfileError
 from binary_checks.gather.companions import Shelf
-from binary_checks.gather.facts import Facts
+from binary_checks.gather.facts import Facts, find_gatherer
 from binary_checks.gather.settings import Settings
 from binary_checks.lines import one_line
 from binary_checks.model.protocols import Source
@@ -136,10 +136,14 @@ def find_declared(
     modules = tuple(modules)
     gatherers = find_gatherers(modules)
     every = tuple(dict.fromkeys((*find_checks(modules), *checks)))
+
+    def is_gathered(kind: type) -> bool:
+        return find_gatherer(kind, gatherers) is not None
+
     for check in every:
-        demand_sound(check, gatherers)
+        demand_sound(check, is_gathered)
     for gatherer in gatherers.values():
-        demand_gatherable(gatherer, gatherers)
+        demand_gatherable(gatherer, is_gathered)
     return every, gatherers
 
 

@@ -18,6 +18,7 @@ from binary_checks.model.requests import Request
 from binary_checks.profile.reading import Profile
 
 _Fact = TypeVar("_Fact")
+_Gatherers = Mapping[type, Gatherer[..., Any]]
 
 
 class Facts:
@@ -50,27 +51,13 @@ class Facts:
             return cast("_Fact", self.settings.profile.requests.get(kind) or kind())
         if kind in self._given:
             return cast("_Fact", self._given[kind])
-        gatherer = self._find_gatherer(kind)
+        gatherer = find_gatherer(kind, self.settings.gatherers)
+        if gatherer is None:
+            raise CheckError(f"nothing gathers {kind.__name__}")
         fact = self._remember(gatherer)
         if kind is not gatherer.fact and not isinstance(fact, kind):
             raise NotApplicable(f"its kind is {type(fact).__name__}, not {kind.__name__}")
         return cast("_Fact", fact)
-
-    def _find_gatherer(self, kind: type) -> Gatherer[..., Any]:
-        """Find what gathers the class, or the nearest of those that it is a kind of."""
-        for known in self._list_gatherers(kind):
-            for base in kind.__mro__:
-                if base in known:
-                    return known[base]
-        raise CheckError(f"nothing gathers {kind.__name__}")
-
-    def _list_gatherers(self, kind: type) -> Iterator[Mapping[type, Gatherer[..., Any]]]:
-        yield self.settings.gatherers
-        yield find_gatherers([gatherers])
-        if issubclass(kind, ProbeReport):  # what only runs packages is not loaded to read them
-            from binary_checks import probes
-
-            yield find_gatherers(probes.load_readers())
 
     def _remember(self, gatherer: Gatherer[..., Any]) -> Any:
         key = gatherer.fact
@@ -129,6 +116,24 @@ class Facts:
             if isinstance(fact, AbstractContextManager):
                 fact.__exit__(None, None, None)
         self._remembered.clear()
+
+
+def find_gatherer(kind: type, own: _Gatherers) -> Gatherer[..., Any] | None:
+    """Find what gathers the class, or the nearest of those that it is a kind of."""
+    for known in _list_gatherers(kind, own):
+        for base in kind.__mro__:
+            if base in known:
+                return known[base]
+    return None
+
+
+def _list_gatherers(kind: type, own: _Gatherers) -> Iterator[_Gatherers]:
+    yield own
+    yield find_gatherers([gatherers])
+    if issubclass(kind, ProbeReport):  # modules that run packages are not loaded to read them
+        from binary_checks import probes
+
+        yield find_gatherers(probes.load_readers())
 
 
 def first_of(kinds: tuple[type, ...], facts: Facts) -> Any:

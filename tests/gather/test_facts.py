@@ -143,7 +143,7 @@ def test_two_gatherers_of_one_fact_are_refused() -> None:
 def test_every_probe_has_a_gatherer_of_facts_that_are_gathered(reader: ModuleType) -> None:
     (gatherer,) = find_gatherers([reader]).values()
     assert issubclass(gatherer.fact, ProbeReport)
-    demand_gatherable(gatherer, ())
+    demand_gatherable(gatherer, lambda _: False)
 
 
 def test_a_probe_is_one_module_and_one_line(

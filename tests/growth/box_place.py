@@ -1,0 +1,21 @@
+"""A toy place: a box is unpacked into the temporary folder of a place of this host."""
+
+from __future__ import annotations
+
+from binary_checks.model import InstallReport, Package
+from binary_checks.places.host_place import HostPlace
+from tests.growth.box_kind import Boxed
+
+
+class BoxPlace(HostPlace):
+    """Where the members of a box lie as files."""
+
+    serves = (Boxed,)
+
+    def _install(self, package: Package) -> InstallReport:
+        assert isinstance(package, Boxed)
+        for name in package.texts:
+            (self.folder / name).write_text(name)
+        self._target = self._identify(self.settings.python)
+        self.visible = (self.folder,)
+        return InstallReport(python=self._target.name)

@@ -1,0 +1,16 @@
+"""A toy report: a line for each check."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+from binary_checks.model import Run
+
+name = "list"
+of_facts = False
+
+
+def write(run: Run, out: TextIO) -> None:
+    for package in run.packages:
+        for entry in package.entries:
+            out.write(f"{package.file_name} {entry.check} {entry.outcome.value}\n")

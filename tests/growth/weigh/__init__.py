@@ -1,0 +1,1 @@
+"""A toy probe: how many files a place has."""
