@@ -1,0 +1,173 @@
+"""A conda package is collected, judged statically and reported as any other package is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.build_conda import OMIT, TarMember, build_conda
+from fixtures.build_elf import ElfSymbol, build_elf
+from tests.plugin.conftest import Run
+
+pytest.importorskip("zstandard", reason="no zstandard, which reads .conda before Python 3.14")
+
+SITE = "lib/python3.11/site-packages"
+EXTENSION = f"{SITE}/demo/_native.cpython-311-x86_64-linux-gnu.so"
+STEM = "demo-1.0-py311h0123abc_0"
+OWN = "libdemo.so.1"
+
+
+def extension(*needed: str, runpath: str = "$ORIGIN/../../..:$ORIGIN") -> bytes:
+    init = (ElfSymbol("PyInit__native"),)
+    return build_elf(exports=init, needed=(*needed, "libc.so.6"), runpath=runpath)
+
+
+def package(folder: Path, *, without: str = "", **changes: Any) -> Path:
+    """A package whose extension needs a library of its own, and one of libstdcxx."""
+    members: dict[str, Any] = {
+        f"{SITE}/demo/__init__.py": "",
+        EXTENSION: extension(OWN, "libstdc++.so.6"),
+        f"lib/{OWN}.2": build_elf(soname=OWN, needed=("libc.so.6",)),
+        f"lib/{OWN}": TarMember(kind=b"2", target=f"{OWN}.2"),
+    }
+    members = {path: part for path, part in members.items() if not without or without not in path}
+    usual = {
+        "members": members,
+        "depends": ["__glibc >=2.17,<3.0.a0", "libstdcxx >=13", "python >=3.11,<3.12.0a0"],
+    }
+    return build_conda(folder, **{**usual, **changes})
+
+
+def lines(result: pytest.RunResult, check: str) -> list[str]:
+    return [line for line in result.outlines if line.startswith(f"{check}: ")]
+
+
+@pytest.mark.parametrize("suffix", [".conda", ".tar.bz2"])
+def test_a_healthy_package_is_fit(pytester: pytest.Pytester, run: Run, suffix: Any) -> None:
+    package(pytester.path, suffix=suffix)
+    result = run(f"{STEM}{suffix}", "-v")
+    assert result.ret == pytest.ExitCode.OK
+    for check in ("missing-library", "undefined-symbol", "executable-stack", "unreadable-member"):
+        result.stdout.fnmatch_lines([f"{STEM}{suffix}::{check} PASSED*"])
+
+
+def test_both_formats_are_judged_in_one_run(pytester: pytest.Pytester, run: Run) -> None:
+    paths = [package(pytester.path, suffix=suffix).name for suffix in (".conda", ".tar.bz2")]
+    assert run(*paths, "-n", "2").ret == pytest.ExitCode.OK
+
+
+def test_a_package_that_lost_its_own_library_is_red(pytester: pytest.Pytester, run: Run) -> None:
+    path = package(pytester.path, without=OWN)
+    result = run(path.name)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    (line,) = lines(result, "missing-library")
+    assert f"needs {OWN}, which neither the package nor linux-64 with __glibc >=2.17" in line
+
+
+def test_a_library_that_only_lost_its_link_is_not_found(
+    pytester: pytest.Pytester, run: Run
+) -> None:
+    path = package(pytester.path, members={EXTENSION: extension("libx.so.1"), "lib/libx.so": b"x"})
+    assert run(path.name).ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_what_another_package_may_bring_is_not_inspected(
+    pytester: pytest.Pytester, run: Run
+) -> None:
+    path = package(pytester.path, without=OWN, depends=["libdemo >=1", "libstdcxx", "python"])
+    result = run(path.name, "-rs", "-k", "missing-library")
+    assert lines(result, "missing-library") == []
+    result.stdout.fnmatch_lines([f"*not inspected: {EXTENSION}: needs {OWN}, which a required *"])
+
+
+def test_a_library_of_a_package_that_it_does_not_depend_on_is_missing(
+    pytester: pytest.Pytester, run: Run
+) -> None:
+    path = package(pytester.path, depends=["__glibc >=2.17", "python >=3.11,<3.12.0a0"])
+    (line,) = lines(run(path.name), "missing-library")
+    assert "needs libstdc++.so.6" in line
+
+
+def test_a_symbol_that_is_newer_than_the_glibc_that_it_asks_for_is_red(
+    pytester: pytest.Pytester, run: Run
+) -> None:
+    needs = (ElfSymbol("memcpy", version="GLIBC_2.38", library="libc.so.6"),)
+    native = build_elf(exports=(ElfSymbol("PyInit__native"),), imports=needs, needed=("libc.so.6",))
+    path = package(pytester.path, members={EXTENSION: native})
+    result = run(path.name)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "GLIBC_2.38" in result.stdout.str()
+
+
+def cut(folder: Path) -> Path:
+    return package(folder, truncate=-30)
+
+
+def cut_inside(folder: Path) -> Path:
+    return package(folder, suffix=".tar.bz2", truncate=600)
+
+
+def escaping(folder: Path) -> Path:
+    return package(folder, extra_members=[TarMember("../../etc/cron.d/x", b"x")])
+
+
+def linking_out(folder: Path) -> Path:
+    return package(folder, extra_members=[TarMember("lib/x", kind=b"2", target="/etc/passwd")])
+
+
+def changed(folder: Path) -> Path:
+    return package(folder, path_changes={EXTENSION: {"sha256": "0" * 64}})
+
+
+def lost(folder: Path) -> Path:
+    return package(folder, path_changes={"lib/gone.so": {"sha256": "0" * 64}})
+
+
+def no_index(folder: Path) -> Path:
+    return package(folder, index=OMIT)
+
+
+def junk(folder: Path) -> Path:
+    path = folder / f"{STEM}.conda"
+    path.write_bytes(b"junk")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("make", "line"),
+    [
+        (cut, "unreadable-package: {name}: truncated: *"),
+        (cut_inside, "unreadable-package: {name}: truncated: its compressed data end too early"),
+        (escaping, "escaping-member-name: {name}: ../../etc/cron.d/x: its name climbs with .."),
+        (linking_out, "unreadable-member: {name}: lib/x: it links to /etc/passwd, outside of *"),
+        (changed, "unreadable-member: {name}: *_native*: info/paths.json states sha256 0000*"),
+        (lost, "unreadable-member: {name}: lib/gone.so: info/paths.json lists it and *"),
+        (no_index, "unreadable-package: {name}: not a conda package: it has no info/index.json"),
+        (junk, "unreadable-package: {name}: not a zip archive: *"),
+    ],
+)
+def test_a_damaged_package_is_one_line(
+    pytester: pytest.Pytester, run: Run, make: Callable[[Path], Path], line: str
+) -> None:
+    path = make(pytester.path)
+    result = run(path.name)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines([line.format(name=path.name).replace("[", "[[]")])
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_without_zstandard_nothing_passes(
+    pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package(pytester.path)
+    hidden = pytester.mkdir("hidden")
+    for name in ("zstandard", "compression"):
+        (hidden / f"{name}.py").write_text(f"raise ImportError({name!r})", encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(hidden))
+    result = run(f"{STEM}.conda")
+    assert result.ret not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}
+    assert "passed" not in result.parseoutcomes()
+    result.stdout.fnmatch_lines(["*Zstandard cannot be read here: install binary-checks[[]conda]*"])
