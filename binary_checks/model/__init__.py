@@ -58,6 +58,8 @@ from binary_checks.model.probes import (
     ImportReport,
     InstallReport,
     ProbeReport,
+    SnippetReport,
+    SnippetRun,
     Step,
 )
 from binary_checks.model.record import hash_record, is_installers
@@ -145,6 +147,8 @@ __all__ = [
     "Rule",
     "Run",
     "SecondOpinion",
+    "SnippetReport",
+    "SnippetRun",
     "StaticArchive",
     "Step",
     "Symbol",

@@ -65,8 +65,10 @@ def run_probe(  # noqa: PLR0913 - what is run, and under what
         cwd.mkdir()
         variables = {**make_environment(home), **conditions.variables}
         alone = () if conditions.site else ("-S",)
-        command = (str(python), *alone, *_OPTIONS, *_name_script(script, folder))
-        files = replace(files, visible=(folder, *_lie_apart(script), *files.visible))
+        program, *more = _name_program(script, folder)
+        command = (str(python), *alone, *_OPTIONS, *map(str, (program, *more)))
+        apart = (program,) if more else ()
+        files = replace(files, visible=(folder, *apart, *files.visible))
         limits = _make_limits(python, sandbox, conditions, home.parent, files)
         # Without site nothing runs but the interpreter, which needs nobody that looks after it.
         argv, watch = sandbox.start(command, limits) if conditions.site else (command, None)
@@ -85,14 +87,10 @@ def run_probe(  # noqa: PLR0913 - what is run, and under what
     return _judge_end(replace(ended, status=sandbox.read_status(ended.status)), timeout)
 
 
-def _name_script(script: str | Path, probes: Path) -> tuple[str, ...]:
+def _name_program(script: str | Path, probes: Path) -> tuple[Path, ...]:
     if isinstance(script, str):
-        return (str(probes / script / "script.py"),)
-    return str(script), str(probes / "process.py")
-
-
-def _lie_apart(script: str | Path) -> tuple[Path, ...]:
-    return (script.parent,) if isinstance(script, Path) else ()
+        return (probes / script / "script.py",)
+    return script.absolute(), probes / "process.py"
 
 
 def _limit(conditions: Conditions, budget: Budget, timeout: float) -> dict[str, object]:

@@ -15,7 +15,7 @@ import pytest
 
 from binary_checks.packages import recognises
 from binary_checks.places import withheld
-from binary_checks.places.deaf import DEAF
+from binary_checks.places.pip_command import DEAF
 from binary_checks.plugin.failures import misused
 from binary_checks.plugin.sandboxing import WITHHELD
 from binary_checks.plugin.session import SESSION

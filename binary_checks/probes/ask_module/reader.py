@@ -16,7 +16,7 @@ from binary_checks.model.requests import CudaRequest
 from binary_checks.places.native_stacks import describe_lack
 from binary_checks.probes.gpu_host.reader import HIDDEN, describe_host
 from binary_checks.probes.import_name.reader import describe_end, last_lines, show_all
-from binary_checks.probes.nvidia_libraries.reader import read_versions
+from binary_checks.probes.nvidia_libraries.reader import ask_versions
 from binary_checks.probes.run_snippet.reader import name_system
 
 _STATES = {"finished": Ending.OK, "raised": Ending.RAISED, "exited": Ending.EXITED}
@@ -48,8 +48,12 @@ def ask_without_gpu(place: Place, package: Package, request: CudaRequest) -> Cud
         )
     place.demand(package)
     conditions, host = hide_driver(place)
-    asked = {"snippet": request.snippet, "questions": list_expressions(request)}
-    result = _run(place, "ask_module", conditions, request, asked)
+    asked = {
+        "module": request.module,
+        "snippet": request.snippet,
+        "questions": list_expressions(request),
+    }
+    result = place.run("ask_module", asked, conditions=conditions)
     rows = result.answer.get("answers")
     report = CudaReport(
         python=place.target.name,
@@ -65,12 +69,8 @@ def ask_without_gpu(place: Place, package: Package, request: CudaRequest) -> Cud
     )
     if report.step.outcome is not Ending.OK or _is_without_cuda(report, request.version):
         return report
-    result = _run(place, "nvidia_libraries", conditions, request, {"compiled": request.compiled})
-    return replace(
-        report,
-        versions=tuple(read_versions(result.answer)),
-        versions_step=read_step("versions", result, place),
-    )
+    versions, result = ask_versions(place, request.module, request.compiled, conditions)
+    return replace(report, versions=versions, versions_step=read_step("versions", result, place))
 
 
 def hide_driver(place: Place, variables: Mapping[str, str] = HIDDEN) -> tuple[Conditions, GpuHost]:
@@ -86,16 +86,6 @@ def hide_driver(place: Place, variables: Mapping[str, str] = HIDDEN) -> tuple[Co
         return conditions, host
     hidden = replace(conditions, decoys=_DRIVERS)
     return hidden, describe_host(place, hidden)
-
-
-def _run(
-    place: Place,
-    script: str,
-    conditions: Conditions,
-    request: CudaRequest,
-    asked: Mapping[str, object],
-) -> ProbeAnswer:
-    return place.run(script, {**asked, "module": request.module}, conditions=conditions)
 
 
 def _is_without_cuda(report: CudaReport, version: str) -> bool:

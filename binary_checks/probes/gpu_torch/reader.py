@@ -19,7 +19,7 @@ from binary_checks.probes.gpu_host.reader import (
     describe_host,
     find_old_driver,
 )
-from binary_checks.probes.nvidia_libraries.reader import read_versions
+from binary_checks.probes.nvidia_libraries.reader import ask_versions
 
 _SCRIPTS = {"torch": "gpu_torch"}
 
@@ -54,8 +54,7 @@ def use_gpu(place: Place, package: Package, work: GpuRequest, build: CudaRequest
     if build.version in answers and not answers[build.version]:
         value = answers[build.version]
         raise NotApplicable(f"{build.version} is {value!r}: the build is not for CUDA")
-    libraries = bench.run("nvidia_libraries", {"module": work.module, "compiled": build.compiled})
-    versions = tuple(read_versions(libraries.answer))
+    versions, libraries = ask_versions(place, work.module, build.compiled, conditions)
     runtime = str(answers.get(build.version) or _find_runtime(versions))
     if problem := find_old_driver(host, runtime):
         raise Unavailable(problem)

@@ -1,4 +1,4 @@
-"""Reads what the probe of NVIDIA's libraries wrote of their versions."""
+"""Asks in which versions NVIDIA's libraries are loaded, installed, pinned and compiled with."""
 
 from __future__ import annotations
 
@@ -6,8 +6,21 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from binary_checks.model import LibraryVersions
+from binary_checks.model.places import Conditions, Place, ProbeAnswer
 
-_PLACES = ("compiled", "loaded", "installed", "pinned")
+_SOURCES = ("compiled", "loaded", "installed", "pinned")
+
+
+def ask_versions(
+    place: Place, module: str, compiled: Mapping[str, str], conditions: Conditions
+) -> tuple[tuple[LibraryVersions, ...], ProbeAnswer]:
+    """Ask in a process that imports the module; ``compiled`` are expressions by library.
+
+    The second is how the process ended, and what it wrote.
+    """
+    request = {"module": module, "compiled": compiled}
+    result = place.run("nvidia_libraries", request, conditions=conditions)
+    return tuple(read_versions(result.answer)), result
 
 
 def read_versions(answer: Mapping[str, Any]) -> Iterator[LibraryVersions]:
@@ -15,5 +28,5 @@ def read_versions(answer: Mapping[str, Any]) -> Iterator[LibraryVersions]:
     versions = answer.get("versions")
     for name, row in sorted(versions.items()) if isinstance(versions, dict) else ():
         told = row if isinstance(row, dict) else {}
-        known = {place: str(told.get(place) or "") for place in _PLACES}
+        known = {source: str(told.get(source) or "") for source in _SOURCES}
         yield LibraryVersions(name=name, **known)
