@@ -99,17 +99,22 @@ class Watcher:
     def _takes_more_disk(self, pids: tuple[int, ...]) -> bool:
         """Count files, too: in memory each takes some, and a size bounds their bytes alone."""
         most = self._budget.disk
-        roots = (Path(f"/proc/{pid}/root") for pid in pids[:1] if self._inside)
-        mounts = (root / str(path).lstrip("/") for root in roots for path in self._inside)
         return takes_more_disk(self._folders, most) or any(
-            count_files(mount) * ENTRY > most for mount in mounts
+            count_files(pid, path) * ENTRY > most for pid in pids[:1] for path in self._inside
         )
 
 
-def count_files(mount: Path) -> int:
-    """Count the files of a mount; 0 where nobody can say."""
+def count_files(pid: int, path: Path) -> int:
+    """Count the files of the file system that a process has of its own there.
+
+    0 where nobody can say, and where it is still this host's: on a busy host a sandbox takes its
+    time, and the thousands of files of the host's file system are not the package's.
+    """
+    seen = Path(f"/proc/{pid}/root") / str(path).lstrip("/")
     try:
-        found = os.statvfs(mount)
+        if path.exists() and seen.stat().st_dev == path.stat().st_dev:
+            return 0
+        found = os.statvfs(seen)
     except OSError:
         return 0
     return found.f_files - found.f_ffree

@@ -191,3 +191,11 @@ def test_a_command_is_in_its_group_before_it_runs() -> None:
     finally:
         group.close()
     assert "/binary_checks-" in shown
+
+
+@linux
+def test_the_files_of_the_host_are_not_counted_while_a_sandbox_is_still_made(
+    tmp_path: Path,
+) -> None:
+    """This process sees the host's, as one in a sandbox does at its start."""
+    assert budgets.count_files(os.getpid(), tmp_path) == 0
