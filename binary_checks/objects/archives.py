@@ -1,7 +1,7 @@
 """Reads static archives (``.a``, ``.lib``) for the device code in their members.
 
-Nothing loads them; whoever links with them gets the code. An archive without device code is no
-object of the package.
+Nothing loads them; a library that is linked with one gets the code. An archive without device code
+is no object of the package.
 """
 
 from __future__ import annotations

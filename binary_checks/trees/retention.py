@@ -31,7 +31,7 @@ class MemorySource:
 
 
 class RetainedSource:
-    """Ranges of a large file; whoever asks for other bytes makes the file be read again, whole.
+    """Ranges of a large file; a reader that asks for other bytes has it read again, whole.
 
     The ranges lie one behind the other in memory, or in an unlinked file once they are many.
     Fragments that a scanner came upon lie beside them. ``again`` inflates the file from its start:

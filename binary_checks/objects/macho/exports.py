@@ -32,7 +32,7 @@ class MachOExports(SymbolTable):
     """The exports of one object, as its trie has them.
 
     A name is looked up once, as dyld does it, and the other parts of the trie are not read. Where
-    what is read turns out to be malformed, whoever asks could not look; `verify` reads all
+    a part turns out to be malformed, the check that asked could not inspect it; `verify` reads all
     beforehand.
     """
 

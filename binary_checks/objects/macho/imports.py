@@ -10,7 +10,7 @@ from binary_checks.objects.macho.binds import Binds
 from binary_checks.objects.macho.encoding import decode_names, holds, join_names, library_of
 
 SELF = 0
-EVERYWHERE = -2  # whoever comes first: undefined with -undefined dynamic_lookup, as Py* are
+EVERYWHERE = -2  # the first that defines it: undefined with -undefined dynamic_lookup, as Py* are
 WEAK_LOOKUP = -3  # all share one definition, such as that of ``operator new``
 
 _Group = tuple[str, bool]  # the library that is asked; whether its symbols may be missing

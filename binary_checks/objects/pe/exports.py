@@ -113,7 +113,7 @@ def read_exports(image: MappedImage) -> tuple[str, SymbolTable]:
 
 
 def find_export_faults(exports: SymbolTable, header: PeHeader) -> Iterator[str]:
-    """Say which exports lead out of the image: whoever calls one dies."""
+    """Say which exports lead out of the image: a process that calls one dies."""
     if not isinstance(exports, PeExports):
         return
     if (highest := exports.highest_address) >= header.image_size:
