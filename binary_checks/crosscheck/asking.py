@@ -45,6 +45,7 @@ class LibraryAnswer:
     reading: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     reason: str = ""  # why there is no reading
     absent: bool = False  # it is not installed: there is no reading of any file
+    late: bool = False  # it was waited for in vain
 
 
 class Libraries:
@@ -73,7 +74,9 @@ class Libraries:
         )
         if line is None:
             self.close()
-            return LibraryAnswer(library=library.name, reason=f"no answer within {seconds} s")
+            return LibraryAnswer(
+                library=library.name, reason=f"no answer within {seconds} s", late=True
+            )
         if not line.endswith(b"\n"):
             return LibraryAnswer(library=library.name, reason=self._say_how_it_ended(line))
         return _read_answer(library, json.loads(line))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from binary_checks.model import ObjectFile
 from binary_checks.model.second_opinion import Disagreement, NoOpinion, SecondOpinion
 
 _INSTALL = "install binary-checks[crosscheck]"
+_PATIENCE = 3  # files of a package that one library may take too long for
 Copied = tuple[str, Path | Unavailable]
 """The path of a member, and its copy on disk until the next one is asked for, or why none is."""
 
@@ -44,6 +46,7 @@ class _Inquiry:
         self._libraries = libraries
         self._answering: set[str] = set()
         self._absent: dict[str, NoOpinion] = {}  # by distribution
+        self._late: Counter[str] = Counter()
         self._disagreements: list[Disagreement] = []
         self._missing: list[NoOpinion] = []
         self._objects = self._compared = 0
@@ -75,6 +78,11 @@ class _Inquiry:
         if answer.reason:
             missing = NoOpinion(path=path, library=answer.library, reason=answer.reason)
             self._missing.append(missing)
+            self._late[library.distribution] += answer.late
+            if self._late[library.distribution] >= _PATIENCE:
+                reason = f"not asked any more after {_PATIENCE} files without an answer"
+                given_up = NoOpinion(library=answer.library, reason=reason)
+                self._absent[library.distribution] = given_up
             return False
         self._answering.add(answer.library)
         for said in self._compare(items, library, answer):

@@ -11,7 +11,9 @@ import pytest
 
 from binary_checks import objects
 from binary_checks.crosscheck import declaration
-from binary_checks.crosscheck.declaration import ELF_FACTS
+from binary_checks.crosscheck.asking import Libraries, LibraryAnswer
+from binary_checks.crosscheck.declaration import ELF_FACTS, Library
+from binary_checks.crosscheck.opinion import seek_opinion
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.gather.rereading import gather_opinion
 from binary_checks.model import Dependency, SecondOpinion
@@ -22,6 +24,7 @@ from fixtures.build_conda import build_conda
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel
 from fixtures.samples import FOLDER, HEALTHY_WHEEL
+from fixtures.values import elf_file
 
 ELF = "demo/_native.cpython-311-x86_64-linux-gnu.so"
 
@@ -83,6 +86,29 @@ def test_without_any_library_nothing_is_compared(
     monkeypatch.setattr(declaration, "LIBRARIES", known)
     with pytest.raises(Unavailable, match="unavailable: pyelftools: not installed"):
         seek(build_wheel(tmp_path, members={"demo/a.so": build_elf()}))
+
+
+class Slow(Libraries):
+    """Libraries of which LIEF never answers."""
+
+    def ask(self, library: Library, path: Path) -> LibraryAnswer:
+        if library.name == "LIEF":
+            return LibraryAnswer(library="LIEF", reason="no answer within 60 s", late=True)
+        return super().ask(library, path)
+
+
+def test_a_library_that_takes_too_long_again_and_again_is_not_waited_for(tmp_path: Path) -> None:
+    place = tmp_path / "object"
+    place.write_bytes(build_elf())
+    items = [elf_file(path=f"demo/{number}.so") for number in range(9)]
+    with Slow(tmp_path) as libraries:
+        opinion = seek_opinion(items, ((item.path, place) for item in items), libraries)
+    reasons = [each.reason for each in opinion.missing if each.library == "LIEF"]
+    assert (
+        reasons
+        == ["not asked any more after 3 files without an answer"] + ["no answer within 60 s"] * 3
+    )
+    assert opinion.objects == 9
 
 
 def test_what_we_misread_is_a_disagreement_with_its_file(tmp_path: Path) -> None:
