@@ -54,7 +54,7 @@ def ask_others(package: Package, source: Source) -> SecondOpinion:
 def choose_place(package: Package, settings: Settings, shelf: Shelf) -> Place:
     """Choose where the package runs; nothing is made or installed yet.
 
-    Raises NotApplicable for a package that is not run.
+    Raises Unavailable for a kind of package that nothing here installs.
     """
     from binary_checks import places  # what only runs packages is not loaded to read them
 

@@ -1,6 +1,6 @@
 """Where a package runs: places, installers, sandboxes, and processes that end."""
 
-from binary_checks.errors import NotApplicable
+from binary_checks.errors import Unavailable
 from binary_checks.model import Package
 from binary_checks.model.places import Place
 from binary_checks.places.existing import InstalledPlace, list_folders
@@ -13,11 +13,11 @@ PLACES = (FreshPlace, InstalledPlace)
 
 
 def choose_place(package: Package, settings: PlaceSettings) -> Place:
-    """Give the place for a package. Raises NotApplicable for one that is not run."""
+    """Give the place for a package. Raises Unavailable for a kind that nothing here installs."""
     for place in PLACES:
         if isinstance(package, place.serves):
             return place(settings)
-    raise NotApplicable(f"a {type(package).__name__} is not run")
+    raise Unavailable(f"a {type(package).__name__} is only read: nothing here installs and runs it")
 
 
 __all__ = [

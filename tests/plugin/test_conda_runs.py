@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -102,61 +101,52 @@ def test_a_symbol_that_is_newer_than_the_glibc_that_it_asks_for_is_red(
     assert "GLIBC_2.38" in result.stdout.str()
 
 
-def cut(folder: Path) -> Path:
-    return package(folder, truncate=-30)
+DAMAGED: dict[str, tuple[dict[str, Any], str]] = {
+    "cut": ({"truncate": -30}, "unreadable-package: {name}: truncated: *"),
+    "cut-inside": (
+        {"suffix": ".tar.bz2", "truncate": 600},
+        "unreadable-package: {name}: truncated: its compressed data end too early",
+    ),
+    "escaping": (
+        {"extra_members": [TarMember("../../etc/cron.d/x", b"x")]},
+        "escaping-member-name: {name}: ../../etc/cron.d/x: its name climbs with ..",
+    ),
+    "linking-out": (
+        {"extra_members": [TarMember("lib/x", kind=b"2", target="/etc/passwd")]},
+        "unreadable-member: {name}: lib/x: it links to /etc/passwd, outside of the package",
+    ),
+    "changed": (
+        {"path_changes": {EXTENSION: {"sha256": "0" * 64}}},
+        "unreadable-member: {name}: *_native*: info/paths.json states sha256 0000*",
+    ),
+    "lost": (
+        {"path_changes": {"lib/gone.so": {"sha256": "0" * 64}}},
+        "unreadable-member: {name}: lib/gone.so: info/paths.json lists it and *",
+    ),
+    "no-index": (
+        {"index": OMIT},
+        "unreadable-package: {name}: not a conda package: it has no info/index.json",
+    ),
+}
 
 
-def cut_inside(folder: Path) -> Path:
-    return package(folder, suffix=".tar.bz2", truncate=600)
-
-
-def escaping(folder: Path) -> Path:
-    return package(folder, extra_members=[TarMember("../../etc/cron.d/x", b"x")])
-
-
-def linking_out(folder: Path) -> Path:
-    return package(folder, extra_members=[TarMember("lib/x", kind=b"2", target="/etc/passwd")])
-
-
-def changed(folder: Path) -> Path:
-    return package(folder, path_changes={EXTENSION: {"sha256": "0" * 64}})
-
-
-def lost(folder: Path) -> Path:
-    return package(folder, path_changes={"lib/gone.so": {"sha256": "0" * 64}})
-
-
-def no_index(folder: Path) -> Path:
-    return package(folder, index=OMIT)
-
-
-def junk(folder: Path) -> Path:
-    path = folder / f"{STEM}.conda"
-    path.write_bytes(b"junk")
-    return path
-
-
-@pytest.mark.parametrize(
-    ("make", "line"),
-    [
-        (cut, "unreadable-package: {name}: truncated: *"),
-        (cut_inside, "unreadable-package: {name}: truncated: its compressed data end too early"),
-        (escaping, "escaping-member-name: {name}: ../../etc/cron.d/x: its name climbs with .."),
-        (linking_out, "unreadable-member: {name}: lib/x: it links to /etc/passwd, outside of *"),
-        (changed, "unreadable-member: {name}: *_native*: info/paths.json states sha256 0000*"),
-        (lost, "unreadable-member: {name}: lib/gone.so: info/paths.json lists it and *"),
-        (no_index, "unreadable-package: {name}: not a conda package: it has no info/index.json"),
-        (junk, "unreadable-package: {name}: not a zip archive: *"),
-    ],
-)
-def test_a_damaged_package_is_one_line(
-    pytester: pytest.Pytester, run: Run, make: Callable[[Path], Path], line: str
-) -> None:
-    path = make(pytester.path)
-    result = run(path.name)
+def test_damaged_packages_are_one_line_each(pytester: pytest.Pytester, run: Run) -> None:
+    paths = {
+        kind: package(pytester.path, name=kind, **changes) for kind, (changes, _) in DAMAGED.items()
+    }
+    result = run(*(path.name for path in paths.values()))
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines([line.format(name=path.name).replace("[", "[[]")])
-    result.stdout.no_fnmatch_line("*Traceback*")
+    for kind, (_, line) in DAMAGED.items():
+        result.stdout.fnmatch_lines([line.format(name=paths[kind].name)])
+    assert "Traceback" not in result.stdout.str()
+
+
+def test_what_runs_packages_says_that_it_cannot(pytester: pytest.Pytester, run: Run) -> None:
+    path = package(pytester.path)
+    result = run(path.name, "-rs", "-k", "import-fails", static=False)
+    result.stdout.fnmatch_lines(["*a CondaPackage is only read: nothing here installs*"])
+    result = run(path.name, "--binary-require", "runtime", static=False)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
 def test_without_zstandard_nothing_passes(
