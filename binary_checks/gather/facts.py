@@ -12,7 +12,7 @@ from binary_checks.errors import BinaryChecksError, CheckError, NotApplicable
 from binary_checks.gather import gatherers
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.settings import ReaderSettings, Settings
-from binary_checks.model import ANY_SYSTEM, InstalledPackage, Package, ProbeReport
+from binary_checks.model import ANY_SYSTEM, Package, ProbeReport
 from binary_checks.model.protocols import Progress, Source
 from binary_checks.model.requests import Request
 from binary_checks.profile.reading import Profile
@@ -95,7 +95,7 @@ class Facts:
     def wheel_names(self) -> tuple[str, ...]:
         """Of an installed copy, the names that its wheel may have had."""
         package = self._remembered.get(Package)
-        return package.wheel_names if isinstance(package, InstalledPackage) else ()
+        return package.wheel_names if isinstance(package, Package) else ()
 
     def object_counts(self) -> tuple[int | None, int]:
         """How many object files were found (None: not read yet), and how many are expected.

@@ -75,6 +75,11 @@ class Package:
         """The name of the package file, by which problems name it."""
         return self.path.name
 
+    @property
+    def wheel_names(self) -> tuple[str, ...]:
+        """The names that the wheel may have had from which it was installed."""
+        return ()
+
     def objects_of(self, kind: type[_Object]) -> Iterator[_Object]:
         """The objects of one class, in path order."""
         return (item for item in self.objects if isinstance(item, kind))

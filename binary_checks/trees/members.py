@@ -75,7 +75,9 @@ class MemberReader:
             return self._keep(entry, stream, self._wanted.kept[entry.name])
         search = self._make_search(entry)
         outcome = stream(search or _drop) if search or self._wanted.hashed else Streamed()
-        objects = self._reader.read_objects(self._wanted.place(entry.name), source)
+        found = self._reader.announce(entry.name, source.read(0, min(HEAD, source.size)))
+        path = self._wanted.place(entry.name)
+        objects = () if found is None else self._reader.read_objects(path, source)
         mentions = search is not None and search(b"")
         return self._describe(entry, outcome, objects, mentions=mentions)
 

@@ -1,0 +1,162 @@
+"""Files in a folder are visited as the members of an archive are, and none outside of it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zipfile
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from binary_checks.errors import PackageError
+from binary_checks.model.protocols import Sought, Tree, Visited, Wanted
+from binary_checks.trees import open_tree
+from binary_checks.trees.folder import FolderTree
+from binary_checks.trees.members import WHOLE
+from fixtures.fake_reader import FakeReader
+
+ELF = b"\x7fELF"
+CONTENTS = {
+    "demo/a.so": ELF.ljust(200),
+    "demo/large.so": ELF.ljust(3 * WHOLE),
+    "demo/code.py": ELF.ljust(50),
+    "demo/long.py": b"#" * (2 * WHOLE) + b"sought",
+    "demo/text.txt": b"kept",
+    "demo/other.txt": b"far too long",
+}
+
+
+def write(folder: Path) -> Path:
+    for name, content in CONTENTS.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return folder
+
+
+def pack(path: Path) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in CONTENTS.items():
+            archive.writestr(name, content)
+    return path
+
+
+def search_in_one_piece(*names: str) -> Sought:
+    def start() -> object:
+        seen = bytearray()
+
+        def take(piece: bytes) -> bool:
+            seen.extend(piece)
+            return b"sought" in seen
+
+        return take
+
+    return Sought(frozenset(names), start)  # type: ignore[arg-type]
+
+
+def visit(tree: Tree, wanted: Wanted) -> dict[str, Visited]:
+    visited = tree.visit(FakeReader(), wanted)
+    return {each.member.archive_name: each for each in visited}
+
+
+def facts(visited: dict[str, Visited]) -> dict[str, object]:
+    return {
+        name: (v.member.path, v.member.size, v.member.sha256, v.member.faults, *v[1:])
+        for name, v in visited.items()
+    }
+
+
+def test_a_folder_and_an_archive_give_the_same_visited_members(tmp_path: Path) -> None:
+    wanted = Wanted(
+        place=lambda name: f"lib/{name}",
+        kept={"demo/text.txt": 4, "demo/other.txt": 400},
+        sought=search_in_one_piece("demo/long.py", "demo/code.py"),
+    )
+    folder, archive = open_tree(write(tmp_path / "folder")), open_tree(pack(tmp_path / "x.zip"))
+    with closing(folder), closing(archive):
+        found, packed = visit(folder, wanted), visit(archive, wanted)
+    assert facts(found) == facts(packed)
+    assert found["demo/long.py"].mentions
+    assert not found["demo/code.py"].mentions
+    assert found["demo/text.txt"].content == b"kept"
+    assert [each.path for each in found["demo/large.so"].objects] == ["lib/demo/large.so"]
+    assert found["demo/code.py"].member.faults == (
+        "by its name it is source code, by its first bytes ELF",
+    )
+    for name, content in CONTENTS.items():
+        assert found[name].member.sha256 == hashlib.sha256(content).hexdigest()
+
+
+def test_a_text_longer_than_wanted_is_not_kept_and_a_fault(tmp_path: Path) -> None:
+    (tmp_path / "METADATA").write_bytes(b"x" * (WHOLE + 1))
+    (found,) = visit(open_tree(tmp_path), Wanted(kept={"METADATA": WHOLE})).values()
+    assert found.content is None
+    assert found.member.faults == (f"it has {WHOLE + 1} bytes, more than {WHOLE} are not read",)
+
+
+def test_a_member_is_read_alone_and_its_head_alone(tmp_path: Path) -> None:
+    for tree in (open_tree(write(tmp_path / "folder")), open_tree(pack(tmp_path / "x.zip"))):
+        with closing(tree):
+            entry = tree.find("demo/long.py")
+            assert entry is not None
+            assert b"".join(tree.pieces(entry)) == CONTENTS["demo/long.py"]
+            assert list(tree.heads([entry])) == [b"#" * 64]
+
+
+def test_without_hashes_objects_are_read_all_the_same(tmp_path: Path) -> None:
+    found = visit(open_tree(write(tmp_path)), Wanted(hashed=False))
+    assert {each.member.sha256 for each in found.values()} == {""}
+    assert [name for name, each in found.items() if each.objects] == [
+        "demo/a.so",
+        "demo/code.py",
+        "demo/large.so",
+    ]
+
+
+def test_only_the_members_that_were_asked_for_are_visited(tmp_path: Path) -> None:
+    for tree in (open_tree(write(tmp_path / "folder")), open_tree(pack(tmp_path / "x.zip"))):
+        with closing(tree):
+            only = [each for each in tree.entries() if each.name.endswith(".so")]
+            assert set(visit(tree, Wanted(only=only))) == {"demo/a.so", "demo/large.so"}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has other absolute paths")
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("../../outside", "it lies outside the environment"),
+        ("/etc/passwd", "it lies outside the environment"),
+        ("demo/\0", "it lies outside the environment"),
+        ("demo/none", "LIST names it, and it is not there: No such file"),
+        ("demo", "LIST names it, and it is no regular file"),
+        ("x" * 5000, "LIST names it, and it is not there: File name too long"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_a_fault(tmp_path: Path, name: str, said: str) -> None:
+    site = write(tmp_path / "env/site")
+    (tmp_path / "outside").write_bytes(ELF)
+    tree = FolderTree(site, root=site, within=tmp_path / "env", listed_by="LIST")
+    (found,) = visit(tree, Wanted(only=[tree.find(name)])).values()
+    assert found.objects == ()
+    assert found.member.sha256 == ""
+    assert said in found.member.faults[0]
+
+
+def test_what_lies_beside_the_root_is_named_by_its_place_in_the_environment(tmp_path: Path) -> None:
+    site, script = tmp_path / "env/site", tmp_path / "env/bin/demo"
+    site.mkdir(parents=True)
+    script.parent.mkdir()
+    script.write_text("#!")
+    tree = FolderTree(site, root=site, within=tmp_path / "env")
+    entry = tree.find("../bin/demo")
+    assert (entry.name, entry.stored, entry.size) == ("../bin/demo", "bin/demo", 2)
+
+
+def test_a_file_of_no_known_form_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "x.unknown").write_bytes(b"text")
+    for name, said in (("x.unknown", "nor an archive"), ("gone.unknown", "no such file")):
+        with pytest.raises(PackageError, match=said) as caught:
+            open_tree(tmp_path / name)
+        assert str(caught.value).startswith(f"{name}: ")
