@@ -11,6 +11,7 @@ from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.build_wheel import build_wheel
 
 Run = Callable[..., pytest.RunResult]
+TRY_AGAIN = 6  # the exit code where no problem was found, and something broke
 
 EXTENSION = "demo/_native.cpython-311-x86_64-linux-gnu.so"
 

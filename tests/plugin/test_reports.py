@@ -12,10 +12,9 @@ import jsonschema
 import pytest
 
 from binary_checks.documents.result_writer import describe_results
-from tests.plugin.conftest import Run, faulty, healthy
+from tests.plugin.conftest import TRY_AGAIN, Run, faulty, healthy
 
 FORMATS = ("terminal", "json", "sarif", "junit", "markdown")
-TRY_AGAIN = 6
 
 MINE = """
 from binary_checks import check
