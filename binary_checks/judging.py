@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +54,7 @@ class Case:
 
     check: Check[Any]
     package_file_name: str
+    package: Package = field(default_factory=lambda: Package(path=Path()))  # whose paths are shown
     names: tuple[str, ...] = ()  # by which a profile may know the package beside
     subjects: tuple[Any, ...]  # what it is called on, one after the other
     evidence: tuple[Any, ...]  # the later positional arguments, the same for every subject
@@ -87,6 +90,7 @@ def prepare(check: Check[Any], facts: Facts) -> Case:
     return Case(
         check=check,
         package_file_name=facts.path.name,
+        package=facts.get(Package),
         names=facts.wheel_names,
         subjects=subjects,
         evidence=evidence,
@@ -238,20 +242,21 @@ def judge_case(case: Case, profile: Profile, today: date) -> Verdict:
 
     Raises CheckError when the check breaks, or yields something else than findings.
     """
-    found = {_too_large(each) for each in case.unread if each.too_large}
-    not_inspected = {each for each in case.unread if not each.too_large}
+    show = _ShownPaths(case.package).show
+    found: set[Problem] = set()
+    not_inspected: set[NotInspected] = set()
     notes: set[Note] = set()
     options = profile.options.get(case.check.id, {})
-    for subject in case.subjects:
-        for finding in _ask(case, subject, options):
-            if isinstance(finding, NotInspected) and finding.too_large:
-                found.add(_too_large(finding))
-            elif isinstance(finding, NotInspected):
-                not_inspected.add(finding)
-            elif isinstance(finding, Note):
-                notes.add(finding)
-            else:
-                found.add(finding)
+    asked = chain.from_iterable(_ask(case, subject, options) for subject in case.subjects)
+    for finding in map(show, chain(case.unread, asked)):
+        if isinstance(finding, NotInspected) and finding.too_large:
+            found.add(_too_large(finding))
+        elif isinstance(finding, NotInspected):
+            not_inspected.add(finding)
+        elif isinstance(finding, Note):
+            notes.add(finding)
+        else:
+            found.add(finding)
     waivers = profile.waivers(case.check.id, case.package_file_name, *case.names)
     stale = () if not_inspected else _stale(waivers, found)
     problems = {each for each in _weigh(found, case.check, profile) if each.level is not Level.OFF}
@@ -281,6 +286,34 @@ def _sum_up(verdict: Verdict) -> Outcome:
     if verdict.accepted:
         return Outcome.ACCEPTED
     return Outcome.WARNED if verdict.warnings else Outcome.PASSED
+
+
+class _ShownPaths:
+    """Shows the paths of findings as users know them: those in site-packages count from there.
+
+    A check names a place of the package as the facts do; any other text, such as an archive's own
+    name for a member, stays what it is.
+    """
+
+    def __init__(self, package: Package) -> None:
+        self._package = package
+
+    def show(self, finding: Problem | NotInspected | Note) -> Problem | NotInspected | Note:
+        """The finding with the path that reports show and waivers match."""
+        path, layout = finding.path, self._package.layout
+        given = path.startswith("wheel:")
+        if given or layout.inside(path) is not None or path in self._outside:
+            return replace(finding, path=layout.shorten_label(path))
+        return finding
+
+    @cached_property
+    def _outside(self) -> frozenset[str]:
+        """The places of the package that lie outside of site-packages."""
+        package, inside = self._package, self._package.layout.inside
+        groups = (package.members, package.objects, package.malformed, package.unread)
+        return frozenset(
+            item.path for group in groups for item in group if inside(item.path) is None
+        )
 
 
 def _weigh(problems: Iterable[Problem], check: Check[Any], profile: Profile) -> Iterator[Problem]:

@@ -51,7 +51,7 @@ def duplicate_member_name(package: Package) -> Iterator[Finding]:
     for member in package.members:
         other = first.setdefault(member.path, member.archive_name)
         if other != member.archive_name:
-            sentence = f"installs to {member.path}, as {other} does"
+            sentence = f"installs to {package.layout.shorten(member.path)}, as {other} does"
             yield Problem(path=member.archive_name, sentence=sentence)
 
 

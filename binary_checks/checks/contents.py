@@ -71,7 +71,7 @@ def stray_top_level_folder(package: Wheel) -> Iterator[Finding]:
     """
     found: dict[str, int] = defaultdict(int)
     for member in _files(package):
-        root, slash, _ = member.path.partition("/")
+        root, slash, _ = (package.layout.inside(member.path) or "").partition("/")
         name = root if slash else root.removesuffix(".py")
         if name in _SOURCE_TREE and (slash or root.endswith(".py")) and name != package.name:
             found[root] += 1
@@ -91,7 +91,7 @@ def case_collision(package: Package) -> Iterator[Finding]:
     Why: on macOS and Windows the second overwrites the first.
     Fix: rename one of them.
     """
-    files = dict.fromkeys(member.path for member in _files(package))
+    files = dict.fromkeys(package.layout.shorten(member.path) for member in _files(package))
     if len({path.casefold() for path in files}) == len(files):
         return
     spellings: dict[str, set[str]] = defaultdict(set)
@@ -122,7 +122,7 @@ def duplicate_library(package: Package, *, minimum: int = 100_000) -> Iterator[F
     copies: dict[tuple[str, int], list[str]] = defaultdict(list)
     for member in package.members:
         if member.path in objects and member.sha256 and member.size >= minimum:
-            copies[member.sha256, member.size].append(member.path)
+            copies[member.sha256, member.size].append(package.layout.shorten(member.path))
     for (_, size), paths in copies.items():
         first, *others = sorted(paths)
         for path in others:

@@ -99,7 +99,7 @@ def unexpected_cxx_abi(
 def _own_objects(package: Package) -> tuple[ObjectFile, ...]:
     """What is loaded and was not grafted in, in whatever format: mangled names are one."""
     loaded = (i for i in package.objects if i.kind in (Kind.SHARED, Kind.EXECUTABLE))
-    return tuple(item for item in loaded if _is_own(item.path))
+    return tuple(item for item in loaded if _is_own(package.layout.shorten(item.path)))
 
 
 def _is_own(path: str) -> bool:
@@ -113,7 +113,7 @@ def _find_unread(package: Package) -> Iterator[NotInspected]:
         package,
         found=bool(_own_objects(package)),
         absent="no object of the package's own that is ever loaded",
-        concerns=_is_own,
+        concerns=lambda path: _is_own(package.layout.shorten(path)),
     )
 
 
@@ -125,7 +125,7 @@ def _has_one_string(item: ObjectFile) -> bool:
 
 
 def _names_by_path(package: Package) -> dict[str, set[str]]:
-    """The symbols of each object; of a fat Mach-O those of all slices, each once."""
+    """The symbols of each object, by the path that is shown; of all slices, each once."""
     names: dict[str, set[str]] = {}
     for item in _own_objects(package):
         if _has_one_string(item):
@@ -134,7 +134,7 @@ def _names_by_path(package: Package) -> dict[str, set[str]]:
         every = chain(item.exports.each_name(), item.imports.each_name())
         mangled = (name for name in every if name[:2] == "_Z")
         told = [n for n in mangled if "cxx11" in n or "Ss" in n or "Sb" in n or "St4list" in n]
-        names.setdefault(item.path, set()).update(told)
+        names.setdefault(package.layout.shorten(item.path), set()).update(told)
     return names
 
 

@@ -46,10 +46,9 @@ def duplicate_runtime(
     for root, loaded in linkage.closures:
         for runtime, copies in _count(loaded).items():
             if runtime in runtimes and len(copies) > 1:
-                yield Problem(
-                    path=root,
-                    sentence=f"loads {len(copies)} copies of {runtime}: {', '.join(copies)}",
-                )
+                listed = ", ".join(map(linkage.show, copies))
+                sentence = f"loads {len(copies)} copies of {runtime}: {listed}"
+                yield Problem(path=root, sentence=sentence)
 
 
 def _count(loaded: Iterable[str]) -> dict[str, list[str]]:

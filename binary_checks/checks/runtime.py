@@ -155,7 +155,7 @@ def shadowed_import(report: ImportReport, package: Wheel | InstalledPackage) -> 
     Fix: let no requirement install a module of the same name, and let no import rewrite or
     remove the package's own files.
     """
-    hashes = {member.path: member.sha256 for member in package.members}
+    hashes = {package.layout.shorten(member.path): member.sha256 for member in package.members}
     for step in report.steps:
         yield from find_stranger(step, hashes)
     yield from find_unfinished(report.steps)

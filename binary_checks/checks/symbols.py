@@ -140,11 +140,11 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
             groups.setdefault(key, []).append(item)
     for (path, _, elsewhere, root, asked, _), items in groups.items():
         if asked:
-            yield Problem(path=path, sentence=spell_lacking(items))
+            yield Problem(path=path, sentence=spell_lacking(items, linkage.show))
             continue
         expected = bool(elsewhere) and root not in imported
         kind = NotInspected if expected else Problem
-        yield kind(path=path, sentence=spell_undefined(items, expected=expected))
+        yield kind(path=path, sentence=spell_undefined(items, linkage.show, expected=expected))
     for hidden in linkage.unexplored:
         told_of = count_undefined(hidden.count)
         yield NotInspected(

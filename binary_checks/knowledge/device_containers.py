@@ -42,7 +42,7 @@ def select_carriers(package: Package, exempt: tuple[str, ...], *, loose: bool) -
         item
         for item in find_carriers(package)
         if (loose or not (isinstance(item, ElfFile) and item.architecture == _LOOSE))
-        and not _fits(item.path, exempt)
+        and not _fits(package.layout.shorten(item.path), exempt)
         and (item.device_faults or any(map(_may_be_taken, item.device_containers)))
     ]
 
@@ -64,7 +64,7 @@ def tell_unread(
         found=bool(carriers),
         absent="no library with code for NVIDIA's GPUs" + (" that is not exempt" if exempt else ""),
         formats=FORMATS,
-        concerns=lambda path: not _fits(path, exempt),
+        concerns=lambda path: not _fits(package.layout.shorten(path), exempt),
     )
 
 

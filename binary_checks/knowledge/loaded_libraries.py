@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from binary_checks.knowledge.visual_cpp import is_redistributable
 from binary_checks.model import (
@@ -12,6 +12,7 @@ from binary_checks.model import (
     ExtensionReport,
     Finding,
     Format,
+    Layout,
     Linkage,
     NotInspected,
     Problem,
@@ -26,10 +27,15 @@ _ABSOLUTE = r"/|[A-Za-z]:/"  # "//server/share" too
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Process:
-    """The files that a process has loaded; paths below site-packages are relative to it."""
+    """The files that a process has loaded, by their places in the prefix."""
 
-    files: Mapping[str, str]  # as this system compares names -> as it told them
+    files: Mapping[str, str]  # as this system compares places -> as it told them
     format: Format
+    layout: Layout
+
+    def place(self, told: str) -> str:
+        """The place of what was told: below site-packages it counts from there."""
+        return told if re.match(_ABSOLUTE, told) else self.layout.place(told)
 
     def spell(self, path: str) -> str:
         """Spell a path as this system compares it."""
@@ -40,7 +46,10 @@ class _Process:
         return self.spell(path) in self.files
 
     def find_namesake(self, name: str) -> str:
-        """Find what is loaded under the same file name, wherever it lies; "" when nothing."""
+        """Find what is loaded under the same file name, wherever it lies; "" when nothing.
+
+        The answer is as it was told, which is how sentences show it.
+        """
         base = _base(self.spell(name))
         return next((told for path, told in sorted(self.files.items()) if _base(path) == base), "")
 
@@ -59,11 +68,13 @@ def compare_report(report: ExtensionReport, linkage: Linkage, own: Set[str]) -> 
         yield NotInspected(sentence="this system does not say which libraries a process has loaded")
         return
     compared = str.lower if linkage.format == Format.PE else str
-    files = {compared(path): path for path in report.libraries}
-    process = _Process(files=files, format=linkage.format)
+    process = _Process(files={}, format=linkage.format, layout=linkage.layout)
+    files = {compared(process.place(path)): path for path in report.libraries}
+    process = replace(process, files=files)
     # The process never had these modules: nothing of them was compared.
     tried = {step.name for step in report.steps if step.name}
-    absent = {path for path in {*tried, *report.untried} if not process.has(path)}
+    paths = map(process.place, {*tried, *report.untried})
+    absent = {path for path in paths if not process.has(path)}
     yield from _find_differences(process, linkage, own, report.architecture)
     yield from _find_surplus(process, linkage, own, absent)
     for path in sorted(absent):
@@ -116,17 +127,20 @@ def _compare_edge(edge: Edge, process: _Process, given: Set[str]) -> Iterator[Pr
     if edge.resolved is None:
         # What a requirement brings is not missing where the simulation was not given it.
         other = process.find_namesake(edge.needed)
-        if process.spell(other) in given and not _may_be_found(edge, other):
+        if process.spell(process.place(other)) in given and not _may_be_found(edge, other):
             sentence = f"finds {edge.needed} in {other}, where the simulation does not"
             yield Problem(path=edge.path, sentence=sentence)
     elif not _is_loaded(edge, edge.resolved, process):
         other = process.find_namesake(edge.resolved)
         if not other and (edge.delayed or edge.weak):
             return  # nothing has called it yet, or this system is without it
-        if other and (process.spell(other) not in given or re.search(_HASHED, other)):
+        if other and (
+            process.spell(process.place(other)) not in given or re.search(_HASHED, other)
+        ):
             return  # what was loaded first is taken, and a requirement may have been
         instead = f"; it has {other}" if other else ""
-        sentence = f"should load {edge.resolved}, but the process has not{instead}"
+        library = process.layout.shorten_label(edge.resolved)
+        sentence = f"should load {library}, but the process has not{instead}"
         yield Problem(path=edge.path, sentence=sentence)
 
 

@@ -87,5 +87,7 @@ def find_imported(package: Package, opened_at_import: tuple[str, ...]) -> frozen
         item.path
         for item in package.objects
         if is_extension(item)
-        or any(fnmatchcase(item.path, pattern) for pattern in opened_at_import)
+        or any(
+            fnmatchcase(package.layout.shorten(item.path), pattern) for pattern in opened_at_import
+        )
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from binary_checks.loaders.file_layout import FileLayout
+from binary_checks.loaders.file_layout import FileLayout, relocate
 from binary_checks.loaders.image import Image, load
 from binary_checks.loaders.loader import Loader
 from binary_checks.loaders.lookups import Lookups, find_own_python_symbols
@@ -32,13 +32,15 @@ def simulate(
     ``requirements_given`` nothing else is expected to be there at run time.
     """
     beside = sort_out(requirements, others, target)
-    simulation = _SIMULATIONS[target.system](package, beside.packages, target)
+    installed = tuple(relocate(each, package.layout) for each in beside.packages)
+    simulation = _SIMULATIONS[target.system](package, installed, target)
     missing = () if requirements_given else beside.missing
     layout, loadings = simulation.layout, simulation.loadings
     images = [image for each in loadings for image in (*each.roots, *each.orphans)]
     closures = ((i.root.path, tuple(map(layout.label_of, i.objects))) for i in images)
     return Linkage(
         target=target.name,
+        layout=package.layout,
         format=simulation.format,
         unjudged=target.unjudged,
         edges=_merge(images, layout, own=True),

@@ -8,7 +8,7 @@ from binary_checks.loaders.file_layout import Conventions, FileLayout
 from binary_checks.loaders.loader import Directory, End
 from binary_checks.loaders.searches import Searches
 from binary_checks.model import Kind, MachOFile, Package, Rule, TargetSystem
-from binary_checks.model.search_path import PREFIX, expand_load_path, normalise
+from binary_checks.model.search_path import expand_load_path, normalise
 
 _RPATH = "@rpath/"
 _LIBPYTHON = re.compile(
@@ -39,7 +39,7 @@ class Dyld:
 
     def begin(self, root: MachOFile) -> tuple[Directory, ...]:
         """Where the program lies, which ``@executable_path`` names; for Python no package."""
-        programs = root.directory if root.kind is Kind.EXECUTABLE else f"{PREFIX}/bin"
+        programs = root.directory if root.kind is Kind.EXECUTABLE else self.layout.prefix.python
         return (Directory(directory=programs, rule=Rule.EXECUTABLE_PATH),)
 
     def hand_down(self, library: MachOFile, handed: tuple[Directory, ...]) -> tuple[Directory, ...]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from binary_checks.model import Kind, ObjectFile, Package
+from binary_checks.model import Kind, Layout, ObjectFile, Package
 from binary_checks.model.search_path import directories, leaves_prefix
 
 ObjectT = TypeVar("ObjectT", bound=ObjectFile)
@@ -38,8 +38,36 @@ class Conventions(Generic[ObjectT]):
     """Whether an object may be loaded into a process of an architecture."""
 
 
+def relocate(package: Package, layout: Layout) -> Package:
+    """The package as it lies in a prefix of another layout.
+
+    ``cp38-abi3`` counts from ``lib/python3.8``, what is judged beside it from ``lib/python3.11``:
+    at the user's both lie in one site-packages.
+    """
+    if package.layout == layout:
+        return package
+
+    def move(path: str) -> str:
+        return layout.place(package.layout.shorten(path))
+
+    return replace(
+        package,
+        layout=layout,
+        members=tuple(
+            replace(item, path=move(item.path), target=item.target and move(item.target))
+            for item in package.members
+        ),
+        objects=tuple(replace(item, path=move(item.path)) for item in package.objects),
+        malformed=tuple(replace(item, path=move(item.path)) for item in package.malformed),
+        unread=tuple(replace(item, path=move(item.path)) for item in package.unread),
+        dll_directories=tuple(map(move, package.dll_directories)),
+        loading_code=tuple(map(move, package.loading_code)),
+        preloaded=tuple(map(move, package.preloaded)),
+    )
+
+
 class FileLayout(Generic[ObjectT]):
-    """One site-packages with several packages in it; the first is the one that is judged.
+    """One prefix with several packages in it; the first is the one that is judged.
 
     Only objects of one format are in it.
     """
@@ -71,6 +99,7 @@ class FileLayout(Generic[ObjectT]):
         self._links: dict[str, str] = {}  # path -> where it leads, of symbolic and hard links
         for brought in packages:
             self._link(brought, "" if brought is package else brought.name)
+        self.prefix = package.layout
         self._own = _OwnPlaces(package)
 
     def _install(self, package: Package, origin: str) -> None:
@@ -191,8 +220,9 @@ class _OwnPlaces:
     """The directories that the judged package has for itself."""
 
     def __init__(self, package: Package) -> None:
-        paths = {member.path for member in package.members}
-        paths.update(item.path for item in package.objects)
+        self._inside = package.layout.inside
+        items = (item for group in (package.members, package.objects) for item in group)
+        paths = filter(None, (self._inside(item.path) for item in items))
         self._directories = directories(package)
         self._regular = {
             path.partition("/")[0] for path in paths if path.count("/") == 1 and _initialises(path)
@@ -204,11 +234,12 @@ class _OwnPlaces:
         ``nvidia/cu13/lib`` belongs to a dozen wheels, as does the environment's ``lib``; a folder
         of ours that no file of ours lies in (PyQt6/Qt6/lib) is made by another wheel.
         """
-        top = directory.partition("/")[0]
         if leaves_prefix(directory):
             return False
-        if directory not in self._directories or top in {"", ".."}:
+        inside = self._inside(directory)
+        if directory not in self._directories or not inside:
             return True
+        top = inside.partition("/")[0]
         return top not in self._regular and not top.endswith(".libs")
 
 

@@ -17,8 +17,6 @@ from binary_checks.model import Kind, Package, PeFile, Rule, TargetSystem
 _API_SET = re.compile(r"(?:api|ext)-[a-z0-9-]+-l\d+-\d+-\d+(?:\.dll)?")
 # What every Python for Windows has beside its program; of which one CPython has, there are data.
 _ANY_PYTHONS = r"vcruntime140(?:_1)?\.dll|libpypy3\.\d+-c\.dll|python3\d*t?\.dll"
-_PREFIX = "../.."
-"""Where python.exe is, seen from site-packages: ``<prefix>\\Lib\\site-packages``."""
 
 
 class WindowsLoader:
@@ -40,9 +38,10 @@ class WindowsLoader:
             for each in packages
             for path in each.preloaded
         }
-        added = (*target.dll_directories, *(d for each in packages for d in each.dll_directories))
+        stated = map(package.layout.place, target.dll_directories)
+        added = (*stated, *(d for each in packages for d in each.dll_directories))
         self._others = (
-            Directory(directory=_PREFIX, rule=Rule.APPLICATION),
+            Directory(directory=self.layout.prefix.python, rule=Rule.APPLICATION),
             *(
                 Directory(directory=each, rule=Rule.ADDED_DIRECTORY)
                 for each in dict.fromkeys(added)
@@ -122,7 +121,7 @@ class WindowsLoader:
         return name in known or (not known and re.fullmatch(_ANY_PYTHONS, name) is not None)
 
     def _ask_system(self, library: PeFile, name: str, searched: Iterable[str]) -> End[PeFile]:
-        own = tuple(directory for directory in searched if directory != _PREFIX)
+        own = tuple(directory for directory in searched if directory != self.layout.prefix.python)
         if name in self.target.libraries:
             return End(resolved=f"system:{name}", rule=Rule.SYSTEM, searched=own)
         directory, _, file_name = self._opened.get(name, "").rpartition("/")
@@ -134,7 +133,8 @@ class WindowsLoader:
         if name in self.target.partly:
             return End(searched=own, partly=self.target.partly[name])
         if self._deciding and self.layout.has(name):
-            code = f"{self._deciding[0]} decides at run time where DLLs are looked for"
+            decides = self.layout.prefix.shorten(self._deciding[0])
+            code = f"{decides} decides at run time where DLLs are looked for"
             return End(searched=own, unknown=code)
         return End(searched=own)
 

@@ -39,15 +39,28 @@ class Layout:
     def shorten(self, path: str) -> str:
         """The path as users know it, counted from site-packages: `place` the other way round.
 
-        ``torch/lib/x.so`` for what lies in site-packages, and ``../../../bin/x`` for what lies
-        outside of it, by way of the prefix: ``bin/x`` would look like a file of site-packages.
-        Waivers and globs of a profile are matched against this spelling.
+        ``torch/lib/x.so`` for what lies in site-packages, ``../x`` for what lies beside it, and
+        by way of the prefix ``../../../lib/x.so`` for all else: ``lib/x.so`` would look like a
+        file of site-packages. Waivers and globs of a profile are matched against this spelling.
         """
         inside = self.inside(path)
         if inside is not None or path.startswith("/"):
             return path if inside is None else inside
+        parent = self.site_packages.rpartition("/")[0]
+        if parent and path.startswith(f"{parent}/"):
+            return f"..{path.removeprefix(parent)}"
         up = "/".join([".."] * len(self._folders))
         return "/".join(filter(None, (up, path)))
+
+    def shorten_label(self, label: str) -> str:
+        """What a linkage names, as users know it: ``wheel:<dist>:<path>`` has a path at its end."""
+        kind, colon, rest = label.partition(":")
+        if colon and kind in {"system", "python"}:
+            return label
+        if colon and kind == "wheel":
+            distribution, _, path = rest.partition(":")
+            return f"wheel:{distribution}:{self.shorten(path)}"
+        return self.shorten(label)
 
     def inside(self, path: str) -> str | None:
         """The path counted from site-packages, None for what lies outside of it."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from binary_checks.model.layout import Layout
 from binary_checks.model.objects import Format
 
 
@@ -37,7 +38,7 @@ class Edge:
     resolved: str | None = None  # a path, system:<name>, python:<name>, wheel:<dist>:<path>
     rule: Rule = Rule.MISSING
     root: str = ""  # the object whose loading leads here (the first of them, in path order)
-    searched: tuple[str, ...] = ()  # the package's own directories that were searched, in order
+    searched: tuple[str, ...] = ()  # the directories of the prefix that were searched, in order
     leaves_package: bool = False  # a searched directory lies in site-packages outside the package
     elsewhere: tuple[str, ...] = ()  # objects of the layout of that name that no search finds
     shadowed: str | None = None  # what a search finds, had nothing else been loaded before
@@ -88,6 +89,7 @@ class Linkage:
     """The simulated loader's whole answer for a package on one target system."""
 
     target: str  # "manylinux_2_28_x86_64, CPython 3.11": against what it was simulated
+    layout: Layout = field(default_factory=Layout)  # of the prefix to which all paths are relative
     format: Format = Format.ELF  # of the objects that the target's loader loads
     edges: tuple[Edge, ...] = ()
     edges_beside: tuple[Edge, ...] = ()
@@ -122,6 +124,10 @@ class Linkage:
             by_object.setdefault((edge.path, edge.architecture), []).append(edge)
         edges_of = {key: tuple(edges) for key, edges in by_object.items()}
         object.__setattr__(self, "_by_object", edges_of)
+
+    def show(self, label: str) -> str:
+        """An object, or where a library comes from, as sentences call it."""
+        return self.layout.shorten_label(label)
 
     def edges_of(self, path: str, architecture: str) -> tuple[Edge, ...]:
         """The needs of one object, in the order of ``edges``; none where no root reaches it."""

@@ -20,7 +20,7 @@ _Object = TypeVar("_Object", bound=ObjectFile)
 class Member:
     """One entry of an archive, at the place where installation puts it."""
 
-    path: str  # relative to site-packages, as installed RECORDs write it: "../../../bin/x"
+    path: str  # relative to the prefix, see the package's layout: "bin/x"
     archive_name: str  # as the central directory spells it
     size: int = 0  # declared uncompressed size, bytes
     compressed_size: int = 0  # bytes
@@ -63,7 +63,7 @@ class Package:
     ] = ()  # of the archive as a whole: bytes before its first entry, ...
     dll_directories: tuple[str, ...] = ()
     """Where its own Python code has Windows look for DLLs (os.add_dll_directory), relative to
-    site-packages."""
+    the prefix."""
     loading_code: tuple[str, ...] = ()
     """Its Python files that add directories, or open libraries, which only running them tells."""
     preloaded: tuple[str, ...] = ()

@@ -11,9 +11,8 @@ from collections.abc import Iterable
 from binary_checks.model.objects import ElfFile, Kind, MachOFile, ObjectFile
 from binary_checks.model.packages import Package
 
-PREFIX = "../../.."
-"""The environment, seen from site-packages: ``<prefix>/lib/python3.11/site-packages``."""
-
+_PROGRAMS = "bin"
+"""Where the program lies that loads an extension module on macOS: Python's."""
 
 # ld.so takes $ORIGIN only where no further letter follows, ${ORIGIN} anywhere (elf/dl-load.c).
 _DYNAMIC = r"\$(?:\{(ORIGIN|LIB|PLATFORM)\}|(ORIGIN|LIB|PLATFORM)(?![A-Za-z0-9_]))"
@@ -25,19 +24,19 @@ _SIXTY_FOUR_BIT = frozenset(
 
 
 def expand(element: str, owner: ElfFile | MachOFile) -> str | None:
-    """Say which directory of the installed layout an element names.
+    """Say which directory of the prefix an element names.
 
     None for an absolute path, which is the user's machine's and no package's, and for the current
     directory, which is wherever the user happens to be: "", ".", "lib".
     """
     if isinstance(owner, MachOFile):
-        program = owner.directory if owner.kind is Kind.EXECUTABLE else f"{PREFIX}/bin"
+        program = owner.directory if owner.kind is Kind.EXECUTABLE else _PROGRAMS
         return expand_load_path(element, owner.directory, program)
     return _expand(element, owner.directory, owner.architecture)
 
 
 def expand_load_path(element: str, loader: str, program: str | None) -> str | None:
-    """Say what a path of dyld names in the installed layout, seen from those two directories.
+    """Say what a path of dyld names in the prefix, seen from those two directories.
 
     ``@loader_path`` is that of the image that has the load command, ``@executable_path`` that of
     the program. None for all that is no place of a package: an absolute path, one that is relative
@@ -85,18 +84,18 @@ def path_elements(owner: ObjectFile) -> tuple[str, ...]:
 
 
 def normalise(path: str) -> str:
-    """Shorten a path relative to site-packages; "" is site-packages itself."""
+    """Resolve ``.`` and ``..`` of a path relative to the prefix; "" is the prefix itself."""
     shortened = posixpath.normpath(path)
     return "" if shortened == "." else shortened
 
 
 def leaves_prefix(directory: str) -> bool:
-    """Whether a path relative to site-packages lies outside the environment it is installed in."""
-    return directory == f"{PREFIX}/.." or directory.startswith(f"{PREFIX}/../")
+    """Whether a path relative to the prefix lies outside of it."""
+    return directory == ".." or directory.startswith("../")
 
 
 class Directories:
-    """The directories that a package has files in, itself or further down; "" is the top.
+    """The directories that a package has files in, itself or further down; "" is the prefix.
 
     They are never spelled out: the parents of one name of 64,000 letters would take a gigabyte.
     """

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 from packaging.tags import Tag
 
 from binary_checks.knowledge.tag_claims import read_claims
+from binary_checks.model.layout import Layout
 from binary_checks.model.objects import MalformedObject, ObjectFile, UnreadObject
 from binary_checks.model.packages import Distribution
 from binary_checks.model.protocols import (
@@ -29,6 +30,13 @@ DIST_INFO = ".dist-info"
 _WINDOWS = frozenset({"win32", "win_amd64", "win_arm64"})
 
 
+class Landing(NamedTuple):
+    """Where a distribution is put, and for which interpreters and systems."""
+
+    layout: Layout
+    tags: tuple[Tag, ...]
+
+
 class Reading(NamedTuple):
     """What one pass over the members found."""
 
@@ -37,13 +45,17 @@ class Reading(NamedTuple):
 
 
 def read_members(
-    tree: Tree, reader: ObjectReader, wanted: Wanted, tags: Iterable[Tag], progress: Progress | None
+    tree: Tree,
+    reader: ObjectReader,
+    wanted: Wanted,
+    landing: Landing,
+    progress: Progress | None,
 ) -> Reading:
     """Read every member once, and what its code has Windows load."""
     entries = tree.entries() if wanted.only is None else wanted.only
-    wanted = replace(wanted, sought=_seek_sources(entries, tags))
+    wanted = replace(wanted, sought=_seek_sources(entries, landing.tags))
     visited = tree.visit(reader, wanted, progress)
-    return Reading(visited, _find_loading(tree, entries, visited))
+    return Reading(visited, _find_loading(tree, entries, visited, landing.layout))
 
 
 def _seek_sources(entries: Sequence[TreeEntry], tags: Iterable[Tag]) -> Sought | None:
@@ -57,7 +69,7 @@ def _seek_sources(entries: Sequence[TreeEntry], tags: Iterable[Tag]) -> Sought |
 
 
 def _find_loading(
-    tree: Tree, entries: Sequence[TreeEntry], visited: Sequence[Visited]
+    tree: Tree, entries: Sequence[TreeEntry], visited: Sequence[Visited], layout: Layout
 ) -> mentions.DllLoading:
     pairs = zip(entries, visited, strict=True)
     found = [(entry, each.member) for entry, each in pairs if each.mentions]
@@ -66,10 +78,13 @@ def _find_loading(
     from binary_checks.python_code.dll_directories import find_loading  # on demand
 
     mentioning = (
-        mentions.SourceFile(member.path, member.size, partial(_read_again, tree, entry))
+        mentions.SourceFile(
+            layout.shorten(member.path), member.size, partial(_read_again, tree, entry)
+        )
         for entry, member in found
     )
-    return find_loading(mentioning, (each.member.path for each in visited))
+    paths = (layout.shorten(each.member.path) for each in visited)
+    return find_loading(mentioning, paths).placed(layout.place)
 
 
 def _read_again(tree: Tree, entry: TreeEntry) -> bytes:

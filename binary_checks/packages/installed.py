@@ -11,6 +11,7 @@ from packaging.tags import Tag, parse_tag
 from packaging.utils import canonicalize_name
 
 from binary_checks.errors import PackageError
+from binary_checks.model.layout import Layout
 from binary_checks.model.packages import InstalledPackage, Member, RecordRow
 from binary_checks.model.protocols import (
     ObjectReader,
@@ -23,7 +24,8 @@ from binary_checks.model.protocols import (
 )
 from binary_checks.model.record import decode_hash, hash_record, is_installers
 from binary_checks.packages import wheel_texts
-from binary_checks.packages.distributions import DIST_INFO, Reading, assemble, read_members
+from binary_checks.packages.distributions import DIST_INFO, Landing, Reading, assemble, read_members
+from binary_checks.packages.wheel_layout import lay_out
 from binary_checks.python_code.mentions import DllLoading
 from binary_checks.trees.heads import find_formats
 
@@ -55,7 +57,8 @@ def read_beside(tree: Tree, reader: ObjectReader) -> InstalledPackage:
 def survey(tree: Tree) -> InstalledPackage:
     """Look whether every file is there and has its size, and read none: no objects."""
     own, texts = _list_own(tree), _read_texts(tree)
-    visited = [Visited(_describe(entry)) for entry in own.entries]
+    layout = _lay_out(tree, texts)
+    visited = [Visited(_describe(entry, layout)) for entry in own.entries]
     return _assemble(tree, own, texts, Reading(visited, DllLoading()), hashed=False)
 
 
@@ -63,8 +66,9 @@ def _read(
     tree: Tree, reader: ObjectReader, progress: Progress | None, *, hashed: bool
 ) -> InstalledPackage:
     own, texts = _list_own(tree), _read_texts(tree)
-    wanted = Wanted(only=own.entries, hashed=hashed)
-    reading = read_members(tree, reader, wanted, _read_tags(texts.wheel), progress)
+    landing = Landing(_lay_out(tree, texts), _read_tags(texts.wheel))
+    wanted = Wanted(place=landing.layout.place, only=own.entries, hashed=hashed)
+    reading = read_members(tree, reader, wanted, landing, progress)
     return _assemble(tree, own, texts, reading, hashed=hashed)
 
 
@@ -131,10 +135,18 @@ def _read_texts(tree: Tree) -> wheel_texts.Texts:
     return wheel_texts.read_texts({name: read_text(tree, name, longest[name]) for name in longest})
 
 
-def _describe(entry: TreeEntry) -> Member:
+def _lay_out(tree: Tree, texts: wheel_texts.Texts) -> Layout:
+    """That of its wheel, wherever this environment has its site-packages.
+
+    So the facts of both are the same, and those stated of the wheel hold for its installed copy.
+    """
+    return lay_out(tree.label.removeprefix(LABEL), _read_tags(texts.wheel))
+
+
+def _describe(entry: TreeEntry, layout: Layout) -> Member:
     """A file by the list alone."""
     return Member(
-        path=entry.name,
+        path=layout.place(entry.name),
         archive_name=entry.stored,
         size=entry.size,
         compressed_size=entry.compressed_size,
@@ -159,6 +171,7 @@ def _assemble(
         version=stated.get("version", ""),
         size=sum(each.member.size for each in visited),
         archive_faults=(*faults, *own.record.faults),
+        layout=_lay_out(tree, texts),
         tags=_read_tags(texts.wheel),
         dist_info=tree.path.name,
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 
 from packaging.tags import Tag
 from packaging.utils import parse_wheel_filename
@@ -12,8 +11,8 @@ from packaging.utils import parse_wheel_filename
 from binary_checks.errors import PackageError
 from binary_checks.model.packages import Wheel
 from binary_checks.model.protocols import ObjectReader, Preview, Progress, Tree, Visited, Wanted
-from binary_checks.packages.distributions import DIST_INFO, assemble, read_members
-from binary_checks.packages.wheel_layout import folders_of, place_member
+from binary_checks.packages.distributions import DIST_INFO, Landing, assemble, read_members
+from binary_checks.packages.wheel_layout import lay_out, placing
 from binary_checks.packages.wheel_texts import LONGEST, Texts, read_texts
 from binary_checks.trees.heads import find_formats
 
@@ -35,11 +34,10 @@ def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> 
     """Read a wheel from start to end; PackageError where it is none."""
     name, version, build, tags = parse_file_name(tree.label)
     dist_info = find_dist_info(tree)
-    scripts, prefix, headers = folders_of(name, tags)
-    data = dist_info.removesuffix(DIST_INFO) + ".data"
-    place = partial(place_member, data=data, scripts=scripts, prefix=prefix, headers=headers)
+    layout = lay_out(name, tags)
     kept = {f"{dist_info}/{text}": most for text, most in LONGEST.items()}
-    reading = read_members(tree, reader, Wanted(place=place, kept=kept), tags, progress)
+    wanted = Wanted(place=placing(dist_info, layout), kept=kept)
+    reading = read_members(tree, reader, wanted, Landing(layout, tags), progress)
     texts = _read_texts(tree.label, dist_info, reading.visited)
     faults = {f"{dist_info}/{text}": found for text, found in texts.faults.items() if found}
     visited = [_add_faults(each, faults) for each in reading.visited]
@@ -51,6 +49,7 @@ def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> 
         name=name,
         version=version,
         size=tree.size,
+        layout=layout,
         archive_faults=tree.faults,
         tags=tags,
         build=build,

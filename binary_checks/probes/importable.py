@@ -29,9 +29,10 @@ def find_import_names(wheel: Package, suffixes: Collection[str]) -> tuple[str, .
     """
     libraries = set(_find_libraries(wheel))
     paths = [
-        PurePosixPath(member.path).parts
+        PurePosixPath(path).parts
         for member in wheel.members
-        if not member.is_directory and len(member.path) < _LONGEST and member.path not in libraries
+        if not member.is_directory and member.path not in libraries
+        if (path := wheel.layout.inside(member.path)) and len(path) < _LONGEST
     ]
     names = set(_find_names(paths, tuple(suffixes)))
     names = {name for name in names if name not in _ASIDE} or names
@@ -96,7 +97,7 @@ def _knows_python(library: ObjectFile) -> bool:
 
 
 def find_extensions(wheel: Package, suffixes: Collection[str]) -> tuple[str, ...]:
-    """The paths of the extension modules that the interpreter would look for, sorted.
+    """The extension modules that the interpreter would look for: paths in site-packages, sorted.
 
     A file whose suffix names an ABI is meant to be one, with or without PyInit; a bare ``.so``
     without PyInit is a library, and so is what has nothing to do with Python but its suffix
@@ -104,13 +105,14 @@ def find_extensions(wheel: Package, suffixes: Collection[str]) -> tuple[str, ...
     """
     found = set()
     for item in wheel.objects:
-        name = parse_extension_name(item.path)
-        if name is None or name.suffix not in suffixes or item.path.startswith("../"):
+        path = wheel.layout.inside(item.path)
+        name = parse_extension_name(path) if path else None
+        if path is None or name is None or name.suffix not in suffixes:
             continue
         if item.kind is Kind.SHARED and (
             is_extension(item) or (name.tagged and _knows_python(item))
         ):
-            found.add(item.path)
+            found.add(path)
     if not found:
         raise NotApplicable("no extension module for this interpreter")
     return tuple(sorted(found))

@@ -69,6 +69,10 @@ class DllLoading(NamedTuple):
     loading_code: tuple[str, ...] = ()
     preloaded: tuple[str, ...] = ()
 
+    def placed(self, place: Callable[[str], str]) -> DllLoading:
+        """The same with other paths: all of them count from site-packages, where code stands."""
+        return DllLoading(*(tuple(map(place, paths)) for paths in self))
+
 
 def is_source(path: str) -> bool:
     """Whether a file is Python code that users' processes may run."""

@@ -10,6 +10,7 @@ from binary_checks.model import (
     Finding,
     Format,
     Kind,
+    Layout,
     Linkage,
     Note,
     NotInspected,
@@ -41,10 +42,10 @@ def is_executable(edge: Edge, found: Owners) -> bool:
     return owner is not None and owner.kind is Kind.EXECUTABLE
 
 
-def spell_search(edge: Edge, found: Owners) -> str:
+def spell_search(edge: Edge, found: Owners, layout: Layout) -> str:
     """Say where the loader looked: ``searched demo/, demo.libs/``."""
     if edge.searched:
-        return f"searched {spell_directories(edge.searched)}"
+        return f"searched {spell_directories(edge.searched, layout)}"
     owner = found.get((edge.path, edge.architecture))
     if owner is not None and path_elements(owner):
         return f"its {path_tag(owner)} leads nowhere in the package"
@@ -53,9 +54,10 @@ def spell_search(edge: Edge, found: Owners) -> str:
     return "it has no search path"
 
 
-def spell_directories(directories: Iterable[str]) -> str:
-    """List directories of the installed layout."""
-    return name_first([f"{shorten(directory or '.')}/" for directory in directories], _MOST)
+def spell_directories(directories: Iterable[str], layout: Layout) -> str:
+    """List directories of the prefix."""
+    shown = (layout.shorten(directory) or "." for directory in directories)
+    return name_first([f"{shorten(directory)}/" for directory in shown], _MOST)
 
 
 def spell_elements(library: ObjectFile, elements: Iterable[str]) -> str:
@@ -127,7 +129,7 @@ def spell_stray(edge: Edge, searched: str, linkage: Linkage) -> Finding:
 
     On Windows a script that starts the program may have put its directory on PATH, as panda3d's do.
     """
-    place = edge.elsewhere[0]
+    place = linkage.show(edge.elsewhere[0])
     lies = "was given" if place.startswith("wheel:") else "lies in the package"
     if linkage.format == Format.PE:
         sentence = f"needs {edge.needed} ({searched}): it starts only where PATH leads to {place}"

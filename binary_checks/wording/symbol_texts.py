@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from binary_checks.model import UnresolvedSymbol
 from binary_checks.wording.phrases import name_first
 
+Show = Callable[[str], str]
+"""How a linkage shows an object, or where a library comes from."""
 _SYSTEM = "system:"
 _LONGEST = 60  # characters of a symbol in a sentence
 
 
-def spell_lacking(items: list[UnresolvedSymbol]) -> str:
+def spell_lacking(items: list[UnresolvedSymbol], show: Show) -> str:
     """Say that a library which is asked for symbols does not have them."""
     first = items[0]
     them = "it" if len(items) == 1 else "them"
     slice_of = f" ({first.architecture})" if first.architecture else ""
-    other = f"; {first.elsewhere} does" if first.elsewhere else ""
+    other = f"; {show(first.elsewhere)} does" if first.elsewhere else ""
     names = list_symbols([item.name for item in items])
     return (
         f"asks {first.library} for {names}{slice_of}, and it does not have {them}{other}: the file "
@@ -22,25 +26,26 @@ def spell_lacking(items: list[UnresolvedSymbol]) -> str:
     )
 
 
-def spell_undefined(items: list[UnresolvedSymbol], *, expected: bool) -> str:
+def spell_undefined(items: list[UnresolvedSymbol], show: Show, *, expected: bool) -> str:
     """How many symbols, which, where they were looked for and what to do."""
     first = items[0]
     names = [f"{item.name}@{item.version}" if item.version else item.name for item in items]
     them = "it" if len(items) == 1 else "them"
-    who = "the file" if first.root == first.path else first.root
+    who = "the file" if first.root == first.path else show(first.root)
     sentence = f"has {count_undefined(len(names))} ({list_symbols(names)}): "
     if first.provider:
         if first.provider.startswith(_SYSTEM):
             name = first.provider.removeprefix(_SYSTEM)
             return f"{sentence}{name} never had {them} in that version; build it again"
         advice = "bundle the library that it was linked with"
-        return f"{sentence}{first.provider} has {them} in another version only; {advice}"
+        return f"{sentence}{show(first.provider)} has {them} in another version only; {advice}"
     if not first.elsewhere:
         advice = "link it with the library that does"
         return f"{sentence}nothing that {who} loads defines {them}; {advice}"
+    other = show(first.elsewhere)
     if expected:
-        return f"{sentence}it works only in a process that has loaded {first.elsewhere} before"
-    return f"{sentence}{first.elsewhere} defines {them}, but {who} does not load that; link with it"
+        return f"{sentence}it works only in a process that has loaded {other} before"
+    return f"{sentence}{other} defines {them}, but {who} does not load that; link with it"
 
 
 def count_undefined(number: int) -> str:

@@ -74,9 +74,12 @@ def test_musl_passes_over_an_empty_element() -> None:
     assert list(empty_search_path(elf_file(runpath=("$ORIGIN", "")), MUSL)) == []
 
 
+SITE = "lib/python3.11/site-packages"
+
+
 def test_a_path_beyond_the_environment_leaves_it() -> None:
     subject = elf_file(
-        "demo/a.so", runpath=("$ORIGIN/../../../../lib", "$ORIGIN/../../../../../lib")
+        f"{SITE}/demo/a.so", runpath=("$ORIGIN/../../../../lib", "$ORIGIN/../../../../../lib")
     )
     assert list(search_path_leaves_prefix(subject)) == [
         "looks for libraries in $ORIGIN/../../../../../lib (RUNPATH): "
@@ -85,7 +88,7 @@ def test_a_path_beyond_the_environment_leaves_it() -> None:
 
 
 def test_a_path_within_the_environment_is_fine() -> None:
-    subject = elf_file("demo/a.so", runpath=("$ORIGIN/../../../../lib",))
+    subject = elf_file(f"{SITE}/demo/a.so", runpath=("$ORIGIN/../../../../lib",))
     assert list(search_path_leaves_prefix(subject)) == []
 
 
@@ -131,7 +134,7 @@ def test_a_run_path_that_nothing_is_looked_for_in_is_noted() -> None:
 
 
 def test_a_run_path_beyond_the_environment_leaves_it() -> None:
-    beyond = macho_file("demo/a.so", rpaths=("@loader_path/../../../../../lib",))
+    beyond = macho_file(f"{SITE}/demo/a.so", rpaths=("@loader_path/../../../../../lib",))
     assert len(list(search_path_leaves_prefix(beyond))) == 1
     within = macho_file("demo/a.so", rpaths=("@loader_path/../.dylibs", "@executable_path/../lib"))
     assert list(search_path_leaves_prefix(within)) == []

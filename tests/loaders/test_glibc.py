@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.model import Kind
+from binary_checks.checks.linkage.needed_libraries import load_order_dependent
+from binary_checks.loaders import simulate
+from binary_checks.model import Kind, Layout, Problem
 from fixtures.linking import EXTENSION, extension, library, link, resolutions, target
 from fixtures.values import wheel
 
@@ -188,12 +190,12 @@ def test_an_object_may_refuse_the_systems_folders() -> None:
 
 def test_an_executable_starts_with_nothing_loaded() -> None:
     linkage = link(
-        library("../../../bin/tool", "liba.so", kind=Kind.EXECUTABLE, rpath=("$ORIGIN/../lib",)),
-        library("../../../lib/liba.so", "libm.so.6"),
+        library("bin/tool", "liba.so", kind=Kind.EXECUTABLE, rpath=("$ORIGIN/../lib",)),
+        library("lib/liba.so", "libm.so.6"),
     )
-    assert linkage.roots == ("../../../bin/tool",)
+    assert linkage.roots == ("bin/tool",)
     assert resolutions(linkage) == {
-        "liba.so": ("../../../lib/liba.so", "rpath"),
+        "liba.so": ("lib/liba.so", "rpath"),
         "libm.so.6": ("system:libm.so.6", "system"),
     }
 
@@ -224,8 +226,7 @@ def test_libraries_of_wheels_beside_are_in_the_same_site_packages() -> None:
         ("$ORIGIN/../other/lib", True),
         ("$ORIGIN/made/by/another/wheel", True),
         ("$ORIGIN/..", True),
-        ("$ORIGIN/../../..", True),
-        ("$ORIGIN/../../../../../lib", False),
+        ("$ORIGIN/../..", False),
         ("/usr/lib", False),
     ],
 )
@@ -269,3 +270,42 @@ def test_objects_in_a_circle_are_loaded_once() -> None:
 
 def test_objects_of_another_architecture_than_the_tag_are_left_to_their_own_check() -> None:
     assert link(extension("libgone.so", architecture="aarch64"), on=target()).edges == ()
+
+
+def test_a_wheel_beside_that_counts_from_another_python_lies_in_the_same_site_packages() -> None:
+    ours, theirs = (Layout(site_packages=f"lib/python3.{minor}/site-packages") for minor in (11, 8))
+    needer = library(ours.place("demo/liba.so"), "libdep.so", runpath=("$ORIGIN/../dep",))
+    there = library(theirs.place("dep/libdep.so"), "libshare.so", rpath=("$ORIGIN/../../..",))
+    outside = library("lib/libshare.so")
+    other = wheel("dep-1.0-py3-none-any.whl", objects=(there, outside), layout=theirs)
+    judged = wheel(objects=(needer,), layout=ours)
+    linkage = simulate(judged, target(), others=(other,))
+    assert resolutions(linkage) == {
+        "libdep.so": (f"wheel:dep:{ours.place('dep/libdep.so')}", "runpath")
+    }
+    assert linkage.show(linkage.edges[0].resolved or "") == "wheel:dep:dep/libdep.so"
+    assert [edge.resolved for edge in linkage.edges_beside] == ["wheel:dep:lib/libshare.so"]
+
+
+def test_a_search_leads_to_what_lies_in_the_prefix_by_whatever_way() -> None:
+    layout = Layout(site_packages="lib/python3.11/site-packages")
+    needer = library(layout.place("demo/liba.so"), "libdep.so", runpath=("$ORIGIN/../../..",))
+    linkage = simulate(wheel(objects=(needer, library("lib/libdep.so")), layout=layout), target())
+    assert resolutions(linkage, layout.place("demo/liba.so")) == {
+        "libdep.so": ("lib/libdep.so", "runpath")
+    }
+    assert linkage.edges[0].leaves_package
+
+
+def test_sentences_name_places_as_users_know_them() -> None:
+    layout = Layout(site_packages="lib/python3.11/site-packages")
+    needer = library(layout.place("demo/liba.so"), "libdep.so", runpath=("$ORIGIN/../../..",))
+    hidden = library("bin/libdep.so")
+    package = wheel(objects=(needer, hidden), layout=layout)
+    linkage = simulate(package, target())
+    (finding,) = load_order_dependent(linkage, package)
+    assert isinstance(finding, Problem)
+    assert finding.sentence == (
+        "needs libdep.so and does not find it by itself (searched ../../../lib/): it loads only "
+        "after ../../../bin/libdep.so was loaded"
+    )

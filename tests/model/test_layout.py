@@ -14,7 +14,7 @@ WINDOWS = Layout(site_packages="Lib/site-packages", scripts="Scripts", python=""
         (LINUX, "lib/python3.11/site-packages/torch/lib/x.so", "torch/lib/x.so"),
         (LINUX, "bin/x", "../../../bin/x"),
         (LINUX, "lib/libx.so", "../../../lib/libx.so"),
-        (LINUX, "lib/python3.11/x.py", "../../../lib/python3.11/x.py"),
+        (LINUX, "lib/python3.11/x.py", "../x.py"),
         (LINUX, "", "../../.."),
         (LINUX, "lib/python3.11/site-packages", ""),
         (LINUX, "../x", "../../../../x"),

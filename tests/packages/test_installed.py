@@ -45,16 +45,27 @@ def survey(installation: Installation) -> InstalledPackage:
 
 
 def faults(package: InstalledPackage) -> dict[str, tuple[str, ...]]:
-    return {member.path: member.faults for member in package.members if member.faults}
+    shown = package.layout.shorten
+    return {shown(member.path): member.faults for member in package.members if member.faults}
 
 
 def test_it_has_the_facts_of_its_wheel(wheel: Wheel, installation: Installation) -> None:
     package = read(installation)
-    for name in ("name", "version", "objects", "tags", "metadata", "wheel", "dist_info"):
+    for name in (
+        "name",
+        "version",
+        "layout",
+        "claims",
+        "objects",
+        "tags",
+        "metadata",
+        "wheel",
+        "dist_info",
+    ):
         assert getattr(package, name) == getattr(wheel, name), name
     own = {(each.path, each.size, each.sha256) for each in package.members}
     brought = {(each.path, each.size, each.sha256) for each in wheel.members}
-    assert {path for path, *_ in brought - own} == {f"{wheel.dist_info}/RECORD"}
+    assert {path for path, *_ in brought - own} == {wheel.layout.place(f"{wheel.dist_info}/RECORD")}
     assert own <= brought
     assert (faults(package), package.archive_faults) == ({}, ())
 
@@ -121,7 +132,7 @@ def test_a_script_is_named_by_its_place_in_the_environment(tmp_path: Path) -> No
     (tmp_path / "env/bin/demo").write_text("#!python")
     built = build_wheel(tmp_path, members={"demo.py": ""})
     package = read(install_by_hand(built, tmp_path / "env", ["../../../bin/demo,,"]))
-    assert ("../../../bin/demo", "bin/demo") in {(m.path, m.archive_name) for m in package.members}
+    assert ("bin/demo", "bin/demo") in {(m.path, m.archive_name) for m in package.members}
 
 
 def test_without_a_record_nobody_knows_its_files(tmp_path: Path) -> None:
@@ -149,7 +160,7 @@ def test_code_that_adds_directories_on_windows_is_followed(tmp_path: Path) -> No
     members = {"demo/__init__.py": code, "demo/lib/x.dll": read_pe_sample("no_imports.dll")}
     built = build_wheel(tmp_path, members=members, tags=["cp311-cp311-win_amd64"])
     package = read(install_by_hand(built, tmp_path / "env"))
-    assert package.dll_directories == ("demo/lib",)
+    assert package.dll_directories == ("Lib/site-packages/demo/lib",)
 
 
 def test_code_too_long_to_be_read_is_searched_for_a_mention(tmp_path: Path) -> None:
@@ -159,7 +170,7 @@ def test_code_too_long_to_be_read_is_searched_for_a_mention(tmp_path: Path) -> N
     }
     built = build_wheel(tmp_path, members=members, tags=["cp311-cp311-win_amd64"])
     package = read(install_by_hand(built, tmp_path / "env"))
-    assert package.loading_code == ("demo/__init__.py",)
+    assert package.loading_code == ("Lib/site-packages/demo/__init__.py",)
 
 
 def test_the_first_folder_that_has_it_counts(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ def test_an_object_under_the_name_of_source_code_is_told_by_who_reads_it(
     built = build_wheel(tmp_path, members={"demo/a.py": b"\x7fELF".ljust(size)})
     assert preview(built, FakeReader()).formats == frozenset()
     package = open_package(built, FakeReader())
-    (member,) = (member for member in package.members if member.path == "demo/a.py")
+    place = package.layout.place("demo/a.py")
+    (member,) = (member for member in package.members if member.path == place)
     assert member.faults == ("by its name it is source code, by its first bytes ELF",)
-    assert [each.path for each in package.objects] == ["demo/a.py"]
+    assert [each.path for each in package.objects] == [place]

@@ -7,16 +7,18 @@ import hashlib
 import os
 import subprocess
 import sys
+import sysconfig
 import venv
 import zipfile
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pytest
-from packaging.tags import Tag
+from packaging.tags import Tag, parse_tag
 
 from binary_checks.errors import PackageError
 from binary_checks.model import Member, Wheel
 from binary_checks.packages import open_package, preview, recognises
+from binary_checks.packages.wheel_layout import lay_out
 from fixtures.build_wheel import OMIT, Entry, build_wheel
 from fixtures.fake_reader import FakeReader
 
@@ -143,14 +145,16 @@ def test_objects_are_read_wherever_they_lie_and_sorted_by_path(tmp_path: Path) -
         "demo/a": ELF,
     }
     package = read(build_wheel(tmp_path, members=members))
-    assert [item.path for item in package.objects] == ["demo/a", "demo/z.so"]
+    site = "lib/python3.11/site-packages"
+    assert [item.path for item in package.objects] == [f"{site}/demo/a", f"{site}/demo/z.so"]
 
 
 def test_a_malformed_object_is_sorted_out(tmp_path: Path) -> None:
     built = build_wheel(tmp_path, members={"demo/a.so": ELF})
     package = read(built, FakeReader(asked=((150, 100),)))
     assert package.objects == ()
-    assert [(item.path, item.offset) for item in package.malformed] == [("demo/a.so", 150)]
+    (item,) = package.malformed
+    assert (package.layout.shorten(item.path), item.offset) == ("demo/a.so", 150)
 
 
 def test_progress_ends_at_the_whole(tmp_path: Path) -> None:
@@ -227,21 +231,22 @@ DATA: dict[str, bytes | str | Entry] = {
 def test_data_lands_where_its_scheme_says(tmp_path: Path) -> None:
     package = read(build_wheel(tmp_path, members=DATA))
     assert [item.path for item in package.members][: len(DATA)] == [
-        "demo/__init__.py",
-        "pure.py",
-        "demo/plat.txt",
-        "../../../share/x.txt",
-        "../../../bin/tool",
-        "../../../include/site/python3.11/demo/sub/demo.h",
+        "lib/python3.11/site-packages/demo/__init__.py",
+        "lib/python3.11/site-packages/pure.py",
+        "lib/python3.11/site-packages/demo/plat.txt",
+        "share/x.txt",
+        "bin/tool",
+        "include/site/python3.11/demo/sub/demo.h",
     ]
 
 
 def test_windows_has_other_folders(tmp_path: Path) -> None:
     package = read(build_wheel(tmp_path, members=DATA, tags=("cp311-cp311-win_amd64",)))
-    assert [item.path for item in package.members][3:6] == [
-        "../../share/x.txt",
-        "../../Scripts/tool",
-        "../../include/site/python3.11/demo/sub/demo.h",
+    assert [item.path for item in package.members][2:6] == [
+        "Lib/site-packages/demo/plat.txt",
+        "share/x.txt",
+        "Scripts/tool",
+        "include/site/python3.11/demo/sub/demo.h",
     ]
 
 
@@ -261,7 +266,7 @@ def test_windows_has_other_folders(tmp_path: Path) -> None:
 )
 def test_a_name_that_leads_nowhere_stays_as_it_is(tmp_path: Path, name: str) -> None:
     package = read(build_wheel(tmp_path, extra_entries=[Entry(name, b"")]))
-    assert find(package, name).path == name
+    assert package.layout.shorten(find(package, name).path) == name
 
 
 @pytest.mark.slow
@@ -281,4 +286,36 @@ def test_pip_installs_members_where_their_paths_say(tmp_path: Path) -> None:
         expected = read(built)
     added = {"demo-1.0.dist-info/INSTALLER", "demo-1.0.dist-info/REQUESTED"}
     added.add("demo-1.0.dist-info/direct_url.json")
-    assert {item.path for item in expected.members} == installed - added
+    place = expected.layout.place
+    assert {item.path for item in expected.members} == set(map(place, installed - added))
+    if sys.platform != "win32":
+        assert all((tmp_path / "env" / item.path).is_file() for item in expected.members)
+
+
+@pytest.mark.parametrize(
+    ("tags", "site"),
+    [
+        ("cp311-cp311-linux_x86_64", "lib/python3.11/site-packages"),
+        ("cp39.cp310-abi3-linux_x86_64", "lib/python3.9/site-packages"),
+        ("cp313-cp313t-macosx_11_0_arm64", "lib/python3.13t/site-packages"),
+        ("pp310-pypy310_pp73-linux_x86_64", "lib/pypy3.10/site-packages"),
+        ("py3-none-any", "lib/python3/site-packages"),
+        ("py2.py3-none-win_amd64", "Lib/site-packages"),
+        ("cp311-cp311-linux_x86_64.win_amd64", "lib/python3.11/site-packages"),
+    ],
+)
+def test_site_packages_is_that_of_the_oldest_python_of_the_tags(tags: str, site: str) -> None:
+    assert lay_out("demo", parse_tag(tags)).site_packages == site
+
+
+def test_site_packages_is_where_this_python_has_it() -> None:
+    version = f"{sys.version_info[0]}{sys.version_info[1]}"
+    ending = "t" if sysconfig.get_config_var("Py_GIL_DISABLED") else ""
+    system = "win_amd64" if sys.platform == "win32" else "linux_x86_64"
+    laid_out = lay_out("demo", parse_tag(f"cp{version}-cp{version}{ending}-{system}"))
+    scheme = "nt" if sys.platform == "win32" else "posix_prefix"
+    prefix = "/prefix"
+    bases = dict.fromkeys(("base", "platbase", "installed_base", "installed_platbase"), prefix)
+    found = sysconfig.get_paths(scheme, vars=bases)
+    for name, place in (("purelib", laid_out.site_packages), ("scripts", laid_out.scripts)):
+        assert PurePath(found[name]) == PurePath(prefix, place)

@@ -82,8 +82,12 @@ def test_a_wheel_for_windows_tells_where_its_code_looks(tmp_path: Path) -> None:
         "demo-1.0.data/platlib/other/__init__.py": ADD,
     }
     package = read_wheel(build_wheel(tmp_path, members=members, tags=WINDOWS))
-    assert package.dll_directories == ("demo/lib", "other/lib")
-    assert package.loading_code == ("demo/__init__.py", "demo/big.py")
+    assert package.dll_directories == (
+        "Lib/site-packages/demo/lib",
+        "Lib/site-packages/other/lib",
+    )
+    shown = tuple(map(package.layout.shorten, package.loading_code))
+    assert shown == ("demo/__init__.py", "demo/big.py")
 
 
 def test_libraries_are_opened_only_where_there_are_some(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
@@ -49,7 +49,7 @@ def cuda_versions_differ(
     yield from _compare_claims(claims)
     yield from _compare_needs(told, claims)
     for loading in find_loadings(linkage):
-        yield from _compare_within(loading)
+        yield from _compare_within(loading, linkage.show)
 
 
 def _find_claims(package: Package, target: TargetSystem) -> Iterator[tuple[str, str]]:
@@ -96,7 +96,7 @@ def _compare_needs(told: list[Edge], claims: Claims) -> Iterator[Problem]:
             )
 
 
-def _compare_within(loading: Loading) -> Iterator[Problem]:
+def _compare_within(loading: Loading, show: Callable[[str], str]) -> Iterator[Problem]:
     """Find the first library of a second CUDA that one process gets."""
     seen: dict[int, Edge] = {}
     for edge in loading.edges():
@@ -105,7 +105,7 @@ def _compare_within(loading: Loading) -> Iterator[Problem]:
             seen.setdefault(major, edge)
     if len(seen) > 1:
         listed = " and ".join(
-            f"CUDA {major} ({edge.needed}, needed by {edge.path})"
+            f"CUDA {major} ({edge.needed}, needed by {show(edge.path)})"
             for major, edge in sorted(seen.items())
         )
         yield Problem(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from binary_checks.declaring import check
 from binary_checks.knowledge.cuda_builds import demand_cuda
@@ -44,7 +44,7 @@ def driver_library_needed(
     imports = [loading for loading in loadings if loading.root in imported]
     fatal = _by_need(imports, drivers)
     for (needer, name), through in fatal.items():
-        yield _accuse(needer, name, through)
+        yield _accuse(needer, name, through, linkage.show)
     later = (loading for loading in loadings if loading.root not in imported)
     for needer, name in _by_need(later, drivers).keys() - fatal.keys():
         if not needer.startswith(_OUTSIDE):
@@ -70,12 +70,12 @@ def _is_in_layout(edge: Edge) -> bool:
     return edge.resolved is not None and not edge.resolved.startswith(_OUTSIDE[1:])
 
 
-def _accuse(needer: str, name: str, through: list[Loading]) -> Problem:
+def _accuse(needer: str, name: str, through: list[Loading], show: Callable[[str], str]) -> Problem:
     first = min(through, key=lambda loading: (len(loading.chain(needer)), loading.root))
     way = first.chain(needer)
-    steps = f", by way of {' -> '.join(way)}" if len(way) > 1 else ""
+    steps = f", by way of {' -> '.join(map(show, way))}" if len(way) > 1 else ""
     others = f" (so does that of {len(through) - 1} more)" if len(through) > 1 else ""
-    which = "importing it" if len(way) == 1 else f"importing {first.root}"
+    which = "importing it" if len(way) == 1 else f"importing {show(first.root)}"
     return Problem(
         path=first.root if needer.startswith(_OUTSIDE) else needer,
         sentence=f"needs {name}, which NVIDIA's driver alone brings, and {which} loads "
@@ -122,8 +122,9 @@ def driver_library_in_layout(
     yield from find_unloaded(linkage, package)
     for edge in (*linkage.edges, *linkage.edges_beside):
         if is_eager(edge) and edge.needed.lower() in drivers and _is_in_layout(edge):
+            found = linkage.show(edge.resolved or "")
             yield Problem(
                 path=edge.path,
-                sentence=f"needs {edge.needed} and finds {edge.resolved} ({edge.rule.value}): it "
+                sentence=f"needs {edge.needed} and finds {found} ({edge.rule.value}): it "
                 "hides the driver of the user, which alone fits the kernel module",
             )

@@ -15,7 +15,6 @@ from binary_checks.model import (
     Kind,
     MachOFile,
     NotInspected,
-    ObjectFile,
     Package,
     PeFile,
     Problem,
@@ -94,6 +93,7 @@ def absent_library(
     if not any(required.values()):
         yield NotInspected(sentence="no library is required: the option required is empty")
         return
+    shown = package.layout.shorten
     loaded = [item for item in package.objects if item.kind is Kind.SHARED]
     there = {item.format for item in loaded}
     if unknown := required.keys() - {"ELF", "Mach-O", "PE"}:
@@ -105,11 +105,12 @@ def absent_library(
         raise NotApplicable(f"nothing is required of {' and '.join(sorted(there)) or 'these'}")
     for form in sorted(there & required.keys()):
         for glob in required[form]:
-            yield from _demand_one(glob, [i for i in loaded if i.format == form])
+            paths = {shown(item.path) for item in loaded if item.format == form}
+            yield from _demand_one(glob, paths)
 
 
-def _demand_one(glob: str, libraries: Iterable[ObjectFile]) -> Iterator[Problem]:
-    paths = sorted({item.path for item in libraries if fnmatchcase(item.path, glob)})
+def _demand_one(glob: str, shown: Iterable[str]) -> Iterator[Problem]:
+    paths = sorted(path for path in shown if fnmatchcase(path, glob))
     if not paths:
         yield Problem(sentence=f"it brings no {glob}: the user's own is loaded, if there is one")
     for path in paths[1:]:

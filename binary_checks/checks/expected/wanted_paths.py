@@ -30,13 +30,14 @@ def unexpected_search_path(
         yield NotInspected(sentence="no search path is expected: the option expected is empty")
         return
     searching = [item for item in package.objects if isinstance(item, (ElfFile, MachOFile))]
-    judged = [(item, wanted) for item in searching if (wanted := _find(item.path, expected))]
+    shown = package.layout.shorten
+    judged = [(item, found) for item in searching if (found := _find(shown(item.path), expected))]
     yield from find_unread(
         package,
         found=bool(searching),
         absent="no object of a format that has search paths",
         formats=(Format.ELF, Format.MACHO),
-        concerns=lambda path: _find(path, expected),
+        concerns=lambda path: _find(shown(path), expected),
     )
     if searching and not judged:
         yield NotInspected(sentence=f"no object is at {' or '.join(expected)}")

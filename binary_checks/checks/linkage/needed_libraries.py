@@ -75,7 +75,7 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
     for edge in linkage.edges:
         if edge.delayed or not _lacks(edge, linkage):
             continue
-        searched = spell_search(edge, found)
+        searched = spell_search(edge, found, linkage.layout)
         if edge.unknown or not edge.elsewhere:
             yield spell_lack(edge, linkage, searched)
         elif is_executable(edge, found):
@@ -116,7 +116,7 @@ def missing_delayed_library(
         # What newer systems have is delayed on purpose; code asks first whether ext-ms-* is there.
         expected = edge.needed.lower() in optional or edge.partly or edge.needed.startswith("ext-")
         if not expected and not edge.elsewhere and _lacks(edge, linkage):
-            yield spell_lack(edge, linkage, spell_search(edge, found))
+            yield spell_lack(edge, linkage, spell_search(edge, found, linkage.layout))
     for item in linkage.unresolved:
         if item.delayed:
             yield Problem(
@@ -143,15 +143,13 @@ def load_order_dependent(linkage: Linkage, package: Package) -> Iterator[Finding
     for edge in linkage.edges:
         strayed = bool(edge.elsewhere) and not edge.delayed and _lacks(edge, linkage)
         if strayed and not edge.unknown and not is_executable(edge, found):
-            why = f"it loads only after {edge.elsewhere[0]} was loaded"
+            why = f"it loads only after {linkage.show(edge.elsewhere[0])} was loaded"
         elif _is_by_order(edge):
-            why = (
-                f"it loads only because {edge.root}, when it is opened, loads {edge.resolved} "
-                "before"
-            )
+            root, library = linkage.show(edge.root), linkage.show(edge.resolved or "")
+            why = f"it loads only because {root}, when it is opened, loads {library} before"
         else:
             continue
-        searched = spell_search(edge, found)
+        searched = spell_search(edge, found, linkage.layout)
         sentence = f"needs {edge.needed} and does not find it by itself ({searched}): {why}"
         meant = linkage.format == Format.PE and not _is_module(edge.root or edge.path, package)
         yield (Note if meant else Problem)(path=edge.path, sentence=sentence)
@@ -180,9 +178,10 @@ def missing_search_directory(linkage: Linkage, package: Package) -> Iterator[Fin
     for edge in lucky:
         wrong = [directory for directory in edge.searched if directory not in known]
         if wrong:
+            library = linkage.show(edge.resolved or edge.elsewhere[0])
             sentence = (
-                f"looks for {edge.needed} in {spell_directories(wrong)}, which the package does "
-                f"not have; the library is {edge.resolved or edge.elsewhere[0]}"
+                f"looks for {edge.needed} in {spell_directories(wrong, linkage.layout)}, which the "
+                f"package does not have; the library is {library}"
             )
             yield Problem(path=edge.path, sentence=sentence)
 

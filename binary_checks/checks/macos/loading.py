@@ -166,8 +166,9 @@ def shared_install_name(library: MachOFile, package: Package) -> Iterator[Findin
         linked_once = bool(library.uuid) and other.uuid == library.uuid
         same = linked_once or contents[other.path] == contents[library.path]
         if other.path < library.path and not same:
+            place = package.layout.shorten(other.path)
             yield (
-                f"has the install name {shorten(library.name)} of {other.path}, another library:"
+                f"has the install name {shorten(library.name)} of {place}, another library:"
                 " the first that is loaded serves both"
             )
             return
