@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import binary_checks.plugin.reporting  # noqa: F401 - pytester forgets what a test imports first
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.build_wheel import build_wheel
 
