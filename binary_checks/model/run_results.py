@@ -63,7 +63,7 @@ class PackageIdentity:
     uri: str  # its path as the user named it, a relative reference (RFC 3986)
     name: str = ""
     version: str = ""
-    size: int = 0  # bytes
+    size: int = 0  # bytes, of what is installed those of all its files
     sha256: str = ""  # of the file; it is read for that only where a report needs it
     record_sha256: str = ""  # of an installed package, in its place
     objects: int | None = None  # object files in it

@@ -168,8 +168,13 @@ def _read_destinations(config: pytest.Config, names: Sequence[str]) -> Iterator[
 
 def _identify(examination: Examination) -> PackageIdentity:
     """What is known of a package before it is read; whatever bytes its name has, its URI is one."""
-    uri = quote(os.fsencode(examination.place))
-    return PackageIdentity(node=examination.node, file_name=examination.file_name, uri=uri)
+    path, uri = examination.source.path, quote(os.fsencode(examination.place))
+    return PackageIdentity(
+        node=examination.node,
+        file_name=examination.file_name,
+        uri=uri,
+        size=path.stat().st_size if path.is_file() else 0,
+    )
 
 
 def _demand_python(config: pytest.Config) -> Path:
