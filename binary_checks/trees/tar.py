@@ -108,11 +108,11 @@ class TarStream:
         for _ in range(_MOST_HEADERS + 1):
             place = self._bytes.offset
             block = self._bytes.take(_BLOCK)
-            if block == _EMPTY or (not block and not said):
+            if block in {_EMPTY, b""}:
+                if said:
+                    raise BrokenDataError("truncated: it ends before a member that is announced")
                 if not block:
                     self.faults = ("it has not the empty block that ends an archive",)
-                if said:
-                    raise BrokenDataError("it ends behind a header that announces a member")
                 return None
             header = _Header.read(block, place)
             if header.kind in {_LONG_NAME, _LONG_LINK}:

@@ -131,6 +131,14 @@ def test_a_size_beyond_every_package_is_refused() -> None:
     assert "its members claim more than" in refusal(data)
 
 
+@pytest.mark.parametrize("ending", [b"", bytes(1024)])
+def test_a_header_that_announces_no_member_is_refused(ending: bytes) -> None:
+    announced = TarMember("x", b"11 mtime=1\n", kind=b"x")
+    assert refusal(write_tar([announced], ending=ending)) == (
+        "truncated: it ends before a member that is announced"
+    )
+
+
 def test_a_header_that_claims_a_gigabyte_of_text_is_refused() -> None:
     data = write_tar([TarMember("a", kind=b"x", declared_size=1 << 30)])
     assert refusal(data) == "a header in it claims 1073741824 bytes of text"
