@@ -13,6 +13,7 @@ from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
 
 import binary_checks
 from binary_checks import model
+from binary_checks.declaring import find_checks
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(binary_checks.__file__).parent
@@ -167,6 +168,29 @@ def test_no_two_readers_have_a_file_of_one_name_by_chance() -> None:
     shared = {name: twins for name, twins in places.items() if len(twins) > 1}
     del shared["__init__"]
     assert shared == {name: set(twins) for name, (twins, _) in SHARED_BY_READERS.items()}
+
+
+GATHERING = ("gather", "loaders", "objects", "packages", "places", "probes", "sources", "trees")
+
+
+def test_what_gathers_names_no_check() -> None:
+    """Not even in a string: what is gathered stands in requests, and checks judge what came."""
+    ids = {check.id for check in find_checks()}
+    named_there = {
+        (named(path), text)
+        for path in OURS
+        if path.relative_to(PACKAGE).parts[0] in GATHERING
+        for text in map(str, find_texts(path))
+        if any(check_id in text for check_id in ids)
+    }
+    assert set() == named_there
+
+
+def find_texts(path: Path) -> Iterator[object]:
+    """Every string that stands in a file, whole or in part of another."""
+    for node in ast.walk(parse(path)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
 
 
 def test_functions_are_short() -> None:

@@ -49,7 +49,9 @@ def _declaration(check: Check[Any]) -> str:
     subjects = " or ".join(f"`{kind.__name__}`" for kind in check.subjects)
     rest = [f"`{_name(kind)}`" for kinds in check.facts[1:] for kind in kinds]
     using = f", with {', '.join(rest)}" if rest else ""
-    off = "" if check.enabled else " Off until a profile enables it or sets one of its options."
+    tables = [name for name in rest if name.startswith("`[")]
+    ways = ("enables it", "sets one of its options", *(f"has the table {name}" for name in tables))
+    off = "" if check.enabled else f" Off until a profile {', '.join(ways[:-1])} or {ways[-1]}."
     level = "" if check.level is Level.ERROR else f" Its problems are {check.level.value}s."
     return f"Family `{check.family}`; runs on {subjects}{using}.{level}{off}"
 
