@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -17,6 +18,7 @@ from binary_checks.model import (
     CudaReport,
     Ending,
     ExtensionReport,
+    GpuReport,
     ImportReport,
     InstallReport,
     Package,
@@ -24,7 +26,7 @@ from binary_checks.model import (
     Wheel,
 )
 from binary_checks.model.places import Place, ProbeAnswer, TargetPython
-from binary_checks.model.requests import Code, CudaRequest, SnippetRequest
+from binary_checks.model.requests import Code, CudaRequest, GpuRequest, Request, SnippetRequest
 from binary_checks.places import PlaceSettings
 from binary_checks.places.host_place import HostPlace
 from binary_checks.profile.reading import Profile
@@ -125,6 +127,25 @@ def test_it_is_made_once_and_closed_with_the_facts(facts: Facts) -> None:
     facts.close()
     assert image.asked[-1] == "closed"
     assert image.asked.count("import_name") == image.asked.count("run_snippet") == 1
+
+
+@pytest.mark.parametrize(
+    ("request_", "report", "said", "asked"),
+    [
+        (CudaRequest(), CudaReport, "names no module", []),
+        (GpuRequest(), GpuReport, "has nothing done on a GPU", []),
+        (GpuRequest(module=Code("demo")), GpuReport, "finds no GPU", ["gpu_host"]),
+    ],
+)
+def test_nothing_is_installed_for_nothing(
+    facts: Facts, request_: Request, report: type, said: str, asked: list[str]
+) -> None:
+    profile = Profile(requests={type(request_): request_})
+    facts = Facts(FileSource(path=facts.path), replace(facts.settings, profile=profile), Shelf(()))
+    with pytest.raises((NotApplicable, Unavailable), match=said):
+        facts.get(report)
+    image: Any = facts.get(Place)  # type: ignore[type-abstract]
+    assert image.asked == asked
 
 
 def test_a_kind_that_no_place_serves_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
