@@ -52,10 +52,7 @@ def ask_others(package: Package, source: Source) -> SecondOpinion:
 
 @gathers(Place)
 def choose_place(package: Package, settings: Settings, shelf: Shelf) -> Place:
-    """Choose where the package runs; nothing is made or installed yet.
-
-    Raises Unavailable for a kind of package that nothing here installs.
-    """
+    """Choose where the package runs; nothing is made or installed yet."""
     from binary_checks import places  # what only runs packages is not loaded to read them
 
     return places.choose_place(

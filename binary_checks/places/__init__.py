@@ -1,23 +1,19 @@
 """Where a package runs: places, installers, sandboxes, and processes that end."""
 
-from binary_checks.errors import Unavailable
 from binary_checks.model import Package
 from binary_checks.model.places import Place
 from binary_checks.places.existing import InstalledPlace, list_folders
-from binary_checks.places.host_place import PlaceSettings
+from binary_checks.places.host_place import NoPlace, PlaceSettings
 from binary_checks.places.sandbox import Sandbox, choose_sandbox
 from binary_checks.places.venv import FreshPlace
 
-PLACES = (FreshPlace, InstalledPlace)
+PLACES = (FreshPlace, InstalledPlace, NoPlace)
 """Each says which kinds of package it serves; the first that serves one has it."""
 
 
 def choose_place(package: Package, settings: PlaceSettings) -> Place:
-    """Give the place for a package. Raises Unavailable for a kind that nothing here installs."""
-    for place in PLACES:
-        if isinstance(package, place.serves):
-            return place(settings)
-    raise Unavailable(f"a {type(package).__name__} is only read: nothing here installs and runs it")
+    """Give the place for a package; one that nothing here installs has one that says so."""
+    return next(place(settings) for place in PLACES if isinstance(package, place.serves))
 
 
 __all__ = [

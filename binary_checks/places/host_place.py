@@ -178,3 +178,13 @@ class HostPlace:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class NoPlace(HostPlace):
+    """Where packages go that nothing here installs: whatever is to run one says so."""
+
+    serves = (Package,)
+
+    def _install(self, package: Package) -> InstallReport:
+        kind = type(package).__name__
+        raise Unavailable(f"a {kind} is only read: nothing here installs and runs it")

@@ -21,6 +21,7 @@ from binary_checks.model import (
     GpuReport,
     ImportReport,
     InstallReport,
+    LibtorchArchive,
     Package,
     SnippetReport,
     Wheel,
@@ -29,6 +30,9 @@ from binary_checks.model.places import Place, ProbeAnswer, TargetPython
 from binary_checks.model.requests import Code, CudaRequest, GpuRequest, Request, SnippetRequest
 from binary_checks.places import PlaceSettings
 from binary_checks.places.host_place import HostPlace
+from binary_checks.probes.ask_module.reader import ask_without_gpu
+from binary_checks.probes.import_name.reader import import_names
+from binary_checks.probes.load_extensions.reader import load_extensions
 from binary_checks.profile.reading import Profile
 from binary_checks.sources.file import FileSource
 from fixtures.build_wheel import build_wheel
@@ -148,11 +152,14 @@ def test_nothing_is_installed_for_nothing(
     assert image.asked == asked
 
 
-def test_a_kind_that_no_place_serves_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "PLACES", ())
-    settings = PlaceSettings(python=PYTHON, timeout=1)
-    with pytest.raises(NotApplicable, match="a Wheel is not run"):
-        places.choose_place(wheel(), settings)
+def test_a_kind_that_nothing_installs_is_not_inspected_where_it_would_run() -> None:
+    package = LibtorchArchive(path=Path("libtorch.zip"), name="libtorch")
+    place = places.choose_place(package, PlaceSettings(python=PYTHON, timeout=1))
+    for run in (import_names, load_extensions):
+        with pytest.raises(Unavailable, match="a LibtorchArchive is only read: nothing here inst"):
+            run(place, package)
+    with pytest.raises(NotApplicable, match="names no module"):  # nobody wants it to run
+        ask_without_gpu(place, package, CudaRequest())
 
 
 class Failing(HostPlace):
