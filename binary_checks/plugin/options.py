@@ -90,7 +90,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FORMAT:FILE",
         action="append",
         default=[],
-        help="write a report: terminal, json, sarif, junit, markdown, or the facts of the package "
+        help="write a report, as in json:result.json; an unknown FORMAT lists them all "
         "(repeatable)",
     )
     add("--binary-strict", action="store_true", help="count every warning as an error")

@@ -11,7 +11,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from binary_checks.documents.result_writer import describe_results
+from binary_checks.documents.result_writer import describe_results, write_results
+from binary_checks.model import Run as EndedRun
+from fixtures.runs import PROFILE
 from tests.plugin.conftest import TRY_AGAIN, Run, faulty, healthy
 
 FORMATS = ("terminal", "json", "sarif", "junit", "markdown")
@@ -214,3 +216,24 @@ def test_a_profile_turns_an_error_into_a_warning_for_some_paths(
     chosen = ("-k", "absolute-search-path", *ask_for("json"))
     assert run(package, "--binary-profile", "own.toml", *chosen).ret == pytest.ExitCode.OK
     assert entries(pytester.path)["absolute-search-path"]["outcome"] == "warned"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "line"),
+    [
+        (("--format", "sarif"), 4, "binary-checks: report: the following arguments are required:*"),
+        (("gone.json", "--format", "sarif"), 4, "binary-checks: gone.json: cannot be read: *"),
+        (("out.json", "--format", "facts"), 4, "binary-checks: report: * holds no facts"),
+        (("out.json", "--format", "srif"), 4, "binary-checks: *'srif'; did you mean sarif?"),
+        (("out.json", "--format", "sarif", "--output", "."), 6, "*: cannot be written: *"),
+    ],
+)
+def test_a_report_that_cannot_be_made_again_is_one_line(
+    pytester: pytest.Pytester, arguments: tuple[str, ...], status: int, line: str
+) -> None:
+    document = "".join(write_results(EndedRun(exit_code=0, profile=PROFILE)))
+    (pytester.path / "out.json").write_text(document)
+    ended = pytester.run(sys.executable, "-m", "binary_checks", "report", *arguments)
+    assert ended.ret == status
+    ended.stderr.fnmatch_lines([line])
+    assert len(ended.errlines) == 1
