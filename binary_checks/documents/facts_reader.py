@@ -37,7 +37,8 @@ from binary_checks.model import (
 )
 from binary_checks.model.objects import object_kinds
 
-SCHEMA = "binary-checks/facts/1"
+SCHEMA = "binary-checks/facts/2"
+_BEFORE = "binary-checks/facts/1"
 WRITER = f"binary-checks {__version__}"
 LEFT_OUT = frozenset({"objects", "malformed", "unread", "members", "path", "record"})
 """Fields of a package that have a place of their own in the document, or none."""
@@ -148,6 +149,11 @@ def _read_heads(rows: _Rows) -> dict[str, Any]:
             heads.update(demand_keys(read_json(f"{{{line.removesuffix(',')}}}"), (name,), (name,)))
         except OddityError as error:
             raise OddityError(f"line {rows.number}: {error}") from None
+        if name == "schema" and heads[name] == _BEFORE:
+            raise OddityError(
+                f"its schema is {_BEFORE}, whose paths count from site-packages: write the facts "
+                "again with `binary-checks inspect PACKAGE --json`"
+            )
         if name == "schema" and heads[name] != SCHEMA:
             raise OddityError(f"its schema is {heads[name]!r:.80}, not {SCHEMA!r}")
         if name == "written_by" and heads[name] != WRITER:
@@ -207,7 +213,7 @@ def _assemble(about: Any, tables: dict[str, Any]) -> Statement:
     )
     if kind not in _PACKAGES:
         raise OddityError(f"package: its kind {kind!r:.40} is none of {', '.join(_PACKAGES)}")
-    if lacking := {"name", "version"} - set(about):
+    if lacking := {"name", "version", "layout", "claims"} - set(about):
         raise OddityError(f"package: no field {min(lacking)!r}")
     package = _decode_package(_PACKAGES[kind], about, Path(name), tables)
     if hash_record(package.dist_info, package.record or ()) != record_sha256:

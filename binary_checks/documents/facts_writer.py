@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from typing import Any
 
 from binary_checks.documents.encoding import dump, dump_rows, encode_fields
@@ -54,6 +55,8 @@ def _package(package: Package, sha256: str) -> dict[str, Any]:
         "name": package.name,
         "version": package.version,
         "sha256": sha256,
+        "layout": asdict(package.layout),
+        "claims": asdict(package.claims),
     }
     if isinstance(package, Distribution):
         facts["tags"] = [str(tag) for tag in package.tags]

@@ -14,7 +14,7 @@ from packaging.tags import Tag
 
 from binary_checks.model import Format
 
-_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _PLAIN: dict[Any, dict[str, Any]] = {
     str: {"type": "string"},
     bool: {"type": "boolean"},
@@ -32,7 +32,7 @@ def describe_document(
     definitions: dict[str, Any] = {}
     described = describe_fields(kind, definitions, left_out)
     return {
-        "$schema": _DIALECT,
+        "$schema": DIALECT,
         "$id": f"urn:{name.replace('/', ':')}",
         "title": name,
         **described,

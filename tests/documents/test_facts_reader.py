@@ -108,7 +108,11 @@ def swap(old: str, new: str) -> Change:
     [
         (lambda text: "", "not the facts of a package"),
         (lambda text: "[1, 2]", "cut off"),
-        (swap('"binary-checks/facts/1"', '"binary-checks/facts/2"'), "its schema is"),
+        (swap('"binary-checks/facts/2"', '"binary-checks/facts/3"'), "its schema is"),
+        (
+            swap('"binary-checks/facts/2"', '"binary-checks/facts/1"'),
+            "write the facts again with `binary-checks inspect PACKAGE --json`",
+        ),
         (swap('"written_by": "binary-checks ', '"written_by": "binary-checks 9'), "inspect again"),
         (swap('"symbols": true', '"symbols": 1'), "symbols: neither true nor false"),
         (swap('"symbols": true', '"symbols": false'), "symbols, although it says"),

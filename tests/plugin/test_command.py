@@ -113,17 +113,18 @@ def test_inspect_prints_the_facts(tmp_path: Path) -> None:
     path = faulty(tmp_path)
     result = command(tmp_path, "inspect", path.name, "--json")
     facts = json.loads(result.stdout)
-    assert facts["schema"] == "binary-checks/facts/1"
+    assert facts["schema"] == "binary-checks/facts/2"
     assert facts["package"]["name"] == "demo"
     (native,) = facts["object_files"]
-    assert native["path"] == EXTENSION
+    place = f"lib/python3.11/site-packages/{EXTENSION}"
+    assert native["path"] == place
     assert native["runpath"] == ["/opt/build/lib"]
     assert native["exports"] == [{"name": "PyInit__native"}]
     assert facts["linkage"] == [
         {
             "architecture": "x86_64",
             "needed": "libc.so.6",
-            "path": EXTENSION,
+            "path": place,
             "resolved": "system:libc.so.6",
             "rule": "system",
         }

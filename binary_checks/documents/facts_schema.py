@@ -1,0 +1,104 @@
+"""Describes the document of facts as a JSON Schema, out of the model's types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from binary_checks.documents.facts_reader import LEFT_OUT, SCHEMA
+from binary_checks.documents.json_schema import DIALECT, describe_fields
+from binary_checks.model import (
+    CondaPackage,
+    Distribution,
+    InstalledPackage,
+    MalformedObject,
+    Member,
+    ObjectFile,
+    Package,
+    RecordRow,
+    Symbol,
+    UnreadObject,
+    Wheel,
+)
+from binary_checks.model.linkage import Rule
+from binary_checks.model.objects import object_kinds
+
+_TEXT = {"type": "string"}
+_SYMBOLS = frozenset({"imports", "exports"})
+_ROWS = {
+    "malformed_objects": MalformedObject,
+    "unread_objects": UnreadObject,
+    "members": Member,
+    "record": RecordRow,
+}
+
+
+def describe_facts() -> dict[str, Any]:
+    """The JSON Schema of the document, out of the types that it is written from."""
+    found: dict[str, Any] = {}
+    kinds = (Wheel, InstalledPackage, CondaPackage)
+    objects = [_describe_object(kind, found) for _, kind in sorted(object_kinds().items())]
+    tables = {name: _list(describe_fields(kind, found)) for name, kind in _ROWS.items()}
+    properties = {
+        "schema": {"const": SCHEMA},
+        "written_by": _TEXT,
+        "symbols": {"type": "boolean"},
+        "package": {"oneOf": [_describe_package(kind, found) for kind in kinds]},
+        "object_files": _list({"oneOf": objects}),
+        **tables,
+        "linkage": _list(_describe_edge()),
+    }
+    return {
+        "$schema": DIALECT,
+        "$id": f"urn:{SCHEMA.replace('/', ':')}",
+        "title": SCHEMA,
+        "type": "object",
+        "required": sorted(properties.keys() - {"record"}),
+        "additionalProperties": False,
+        "properties": properties,
+        "$defs": dict(sorted(found.items())),
+    }
+
+
+def _describe_package(kind: type[Package], found: dict[str, Any]) -> dict[str, Any]:
+    told = {"file_name": _TEXT, "kind": {"const": kind.__name__}, "sha256": _TEXT}
+    if issubclass(kind, Distribution):
+        told["record_sha256"] = _TEXT
+    described = describe_fields(kind, found, LEFT_OUT)
+    needed = {*told, "name", "version", "layout", "claims"}
+    return {
+        **described,
+        "required": sorted(needed.union(described["required"])),
+        "properties": {**described["properties"], **told},
+    }
+
+
+def _describe_object(kind: type[ObjectFile], found: dict[str, Any]) -> dict[str, Any]:
+    described = describe_fields(kind, found, _SYMBOLS)
+    table = _list(describe_fields(Symbol, found))
+    return {
+        **described,
+        "required": sorted({*described["required"], "format"}),
+        "properties": {
+            **described["properties"],
+            "format": {"const": str(kind.format)},
+            **dict.fromkeys(sorted(_SYMBOLS), table),
+        },
+    }
+
+
+def _describe_edge() -> dict[str, Any]:
+    properties = {
+        **dict.fromkeys(("path", "architecture", "needed"), _TEXT),
+        "resolved": {"type": ["string", "null"]},
+        "rule": {"enum": [rule.value for rule in Rule]},
+    }
+    return {
+        "type": "object",
+        "required": sorted(properties),
+        "additionalProperties": False,
+        "properties": properties,
+    }
+
+
+def _list(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
