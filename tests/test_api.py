@@ -114,3 +114,11 @@ def test_a_profile_is_followed_and_the_folder_s_is_not_looked_for(
     assert verdicts(path)["absolute-search-path"].outcome is Outcome.FAILED
     with pytest.raises(ProfileError, match=r"profile gone\.toml: No such file"):
         verdicts(path, profile="gone.toml")
+
+
+def test_what_is_installed_is_examined_by_its_name() -> None:
+    with examine("installed:pytest") as facts:
+        assert facts.get(Package).name == "pytest"
+        assert facts.file_name == "installed:pytest"
+    with pytest.raises(ProfileError, match="none-such"), examine("installed:none-such"):
+        pass
