@@ -16,6 +16,7 @@ from binary_checks.crosscheck.readings import (
     MACHO_TYPES,
     Reading,
     name_platform,
+    number,
     spell_cpu,
     sum_up_systems,
     text,
@@ -59,7 +60,7 @@ def _read_slice(item: Any) -> Reading:
     cpu = head.cpu_type.name.removeprefix("CPU_TYPE_")
     return {
         "architecture": spell_cpu(cpu, head.cpu_subtype),
-        "type": MACHO_TYPES.get(head.file_type.value, "DYLIB"),
+        "type": MACHO_TYPES.get(number(head.file_type), "DYLIB"),
         **_read_dylibs(item.libraries),
         "rpaths": [text(command.path) for command in item.rpaths],
         **_read_systems(item.commands),
@@ -90,7 +91,7 @@ def _read_systems(commands: Iterable[Any]) -> Reading:
     found = []
     for command in commands:
         if isinstance(command, lief.MachO.BuildVersion):
-            platform, oldest = name_platform(command.platform.value), command.minos
+            platform, oldest = name_platform(number(command.platform)), command.minos
         elif isinstance(command, lief.MachO.VersionMin):
             platform, oldest = _OLDEST[command.command.name], command.version
         else:

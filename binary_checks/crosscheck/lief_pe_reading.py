@@ -8,7 +8,7 @@ from typing import Any
 import lief
 
 from binary_checks.crosscheck.pe_facts import spell_exports
-from binary_checks.crosscheck.readings import Reading, spell_machine, text, unparsed
+from binary_checks.crosscheck.readings import Reading, number, spell_machine, text, unparsed
 
 _WRITABLE_EXECUTABLE = 0xA0000000  # IMAGE_SCN_MEM_WRITE, IMAGE_SCN_MEM_EXECUTE
 
@@ -28,12 +28,12 @@ def _read_headers(image: Any) -> Reading:
     optional = image.optional_header
     return {
         "architecture": spell_machine(
-            image.header.machine.value, hybrid=image.is_arm64ec or image.is_arm64x
+            number(image.header.machine), hybrid=image.is_arm64ec or image.is_arm64x
         ),
-        "file_machine": image.header.machine.value,
+        "file_machine": number(image.header.machine),
         "characteristics": image.header.characteristics,
         "dll_characteristics": optional.dll_characteristics,
-        "subsystem": optional.subsystem.value,
+        "subsystem": number(optional.subsystem),
         "subsystem_version": _join(optional, "subsystem_version"),
         "linker_version": _join(optional, "linker_version"),
         "writable_executable": [

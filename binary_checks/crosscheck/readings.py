@@ -144,3 +144,8 @@ def unparsed() -> UnparsedError:
 def text(name: str | bytes | None) -> str:
     """The text of a name; bytes that are not UTF-8 stay visible as escapes, as in our own."""
     return name.decode("utf-8", "backslashreplace") if isinstance(name, bytes) else name or ""
+
+
+def number(value: Any) -> int:
+    """The number of LIEF's enumerations, which leaves one without a name a number."""
+    return int(getattr(value, "value", value))
