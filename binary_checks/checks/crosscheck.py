@@ -6,12 +6,20 @@ from collections.abc import Iterator
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable, ReadersDisagree
-from binary_checks.model import Finding, Note, NotInspected
-from binary_checks.model.second_opinion import Disagreement, NoOpinion, SecondOpinion
+from binary_checks.model import (
+    Disagreement,
+    Finding,
+    NoOpinion,
+    Note,
+    NotInspected,
+    Package,
+    SecondOpinion,
+)
+from binary_checks.model.layout import Layout
 
 
 @check(enabled=False)
-def readers_disagree(opinion: SecondOpinion) -> Iterator[Finding]:
+def readers_disagree(opinion: SecondOpinion, package: Package) -> Iterator[Finding]:
     """Another library reads an object file differently: an error, no problem of the package.
 
     With ``--binary-crosscheck`` pyelftools and LIEF read each ELF file again, macholib and LIEF
@@ -25,7 +33,7 @@ def readers_disagree(opinion: SecondOpinion) -> Iterator[Finding]:
     library. Other checks of this package that use the fact are in doubt until then.
     """
     if opinion.disagreements:
-        raise ReadersDisagree(map(_describe, opinion.disagreements))
+        raise ReadersDisagree(_describe(item, package.layout) for item in opinion.disagreements)
     if not opinion.objects and not opinion.missing:
         raise NotApplicable("no ELF or Mach-O or PE object in the package")
     for missing in opinion.missing:
@@ -41,9 +49,9 @@ def readers_disagree(opinion: SecondOpinion) -> Iterator[Finding]:
         yield Note(sentence=f"{agreed} in {libraries}")
 
 
-def _describe(item: Disagreement) -> str:
+def _describe(item: Disagreement, layout: Layout) -> str:
     answers = f"we read {item.ours}, {item.library} reads {item.theirs}"
-    return f"{item.path}: readers disagree about {item.fact}: {answers}"
+    return f"{layout.shorten(item.path)}: readers disagree about {item.fact}: {answers}"
 
 
 def _explain(missing: NoOpinion) -> str:

@@ -60,7 +60,8 @@ def test_what_a_library_does_not_parse_is_missing_and_the_others_are_heard(tmp_p
     members = {"demo/a.dylib": (FOLDER / "macho/universal2_64.dylib").read_bytes()}
     opinion = seek(build_wheel(tmp_path, members=members))
     (missing,) = opinion.missing
-    assert (missing.path, missing.library.partition(" ")[0]) == ("demo/a.dylib", "LIEF")
+    assert missing.path.endswith("site-packages/demo/a.dylib")
+    assert missing.library.partition(" ")[0] == "LIEF"
     assert missing.reason == "UnparsedError: it does not parse the file"
     assert [name.partition(" ")[0] for name in opinion.libraries] == ["macholib"]
 
@@ -117,7 +118,7 @@ def test_what_we_misread_is_a_disagreement_with_its_file(tmp_path: Path) -> None
     needed = (Dependency(name="libm.so.6"),)
     mistaken = replace(package, objects=(replace(package.objects[0], needed=needed),))
     found = gather_opinion(mistaken, source.open).disagreements
-    assert {(each.path, each.fact) for each in found} == {(ELF, "needed")}
+    assert {(each.path, each.fact) for each in found} == {(package.layout.place(ELF), "needed")}
     assert {(each.ours, each.theirs) for each in found} == {("libm.so.6", "libc.so.6")}
     assert [each.library.partition(" ")[0] for each in found] == ["pyelftools", "LIEF"]
 
@@ -144,7 +145,8 @@ def test_an_installed_package_is_read_where_it_lies(tmp_path: Path) -> None:
     assert (opinion.objects, opinion.disagreements, opinion.missing) == (2, (), ())
     (site / "demo/a.so").unlink()
     (missing,) = gather_opinion(package, found.open).missing
-    assert (missing.path, missing.reason) == ("demo/a.so", "it is not there any more")
+    assert package.layout.shorten(missing.path) == "demo/a.so"
+    assert missing.reason == "it is not there any more"
 
 
 def test_objects_that_stream_by_are_read_in_one_pass(
