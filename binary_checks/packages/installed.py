@@ -27,7 +27,7 @@ from binary_checks.packages import wheel_texts
 from binary_checks.packages.distributions import DIST_INFO, Landing, Reading, assemble, read_members
 from binary_checks.packages.wheel_layout import lay_out
 from binary_checks.python_code.mentions import DllLoading
-from binary_checks.trees.heads import find_formats
+from binary_checks.trees.members import find_formats
 
 LABEL = "installed:"
 """How the label of an installed package begins, before its name."""

@@ -14,7 +14,7 @@ from binary_checks.model.protocols import ObjectReader, Preview, Progress, Tree,
 from binary_checks.packages.distributions import DIST_INFO, Landing, assemble, read_members
 from binary_checks.packages.wheel_layout import lay_out, placing
 from binary_checks.packages.wheel_texts import LONGEST, Texts, read_texts
-from binary_checks.trees.heads import find_formats
+from binary_checks.trees.members import find_formats
 
 
 def recognises(label: str, look: Callable[[], Tree]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from binary_checks.errors import GatherError
@@ -12,6 +12,7 @@ from binary_checks.model.protocols import (
     ByteSource,
     ObjectReader,
     ReadObject,
+    Tree,
     TreeEntry,
     Visited,
     Wanted,
@@ -28,6 +29,15 @@ of an object among them, as a fault of the member."""
 _BEGINNING = 64 << 10  # bytes, by which a reader tells what it will ask for; the more, the better
 
 Search: TypeAlias = Callable[[bytes], bool]
+
+
+def find_formats(
+    tree: Tree, entries: Iterable[TreeEntry], reader: ObjectReader
+) -> frozenset[Format]:
+    """Say which formats of object files occur among those members."""
+    candidates = (each for each in entries if each.size and not each.name.endswith(SOURCE_CODE))
+    found = (reader.recognise(head) for head in tree.heads(candidates) if head)
+    return frozenset(each for each in found if each is not None)
 
 
 class Streamed(NamedTuple):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from binary_checks.errors import PackageError
 from binary_checks.model import ObjectFile, Package
 from binary_checks.model.protocols import ObjectReader, Preview, Progress, Tree, Wanted
-from binary_checks.trees.heads import find_formats
+from binary_checks.trees.members import find_formats
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
