@@ -93,8 +93,8 @@ def test_where_all_is_well_it_passes_and_runs_nothing_else(
     ran = json.loads((pytester.path / "ran.json").read_text())
     expected = [name for name in SOUND[profile] if name != "questions"]
     asked = [name for name in ran["asked"] if name not in {"list_folders", "identify", "list"}]
-    # The host comes first: once before anything else is done, once with the package.
-    assert asked[:2] == ["gpu_host", "gpu_host"]
+    # The host comes first, before anything is done with the package.
+    assert (asked[0], asked.count("gpu_host")) == ("gpu_host", 1)
     assert set(asked) - {"ask_module"} == set(expected)
     scripts = {Path(command[-1]).parent.name for command in ran["started"]}
     assert scripts <= {"list_folders", "identify", "gpu_torch"}  # the last only lists its steps
