@@ -13,6 +13,7 @@ from binary_checks import examine, judge
 from fixtures.build_conda import TarMember, build_conda
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.build_wheel import build_wheel
+from fixtures.conda.fetch import fetch
 from fixtures.conda.make import make
 from fixtures.oracles.compare_conda import compare_package
 
@@ -74,3 +75,10 @@ def test_a_wheel_and_the_conda_package_made_of_it_have_the_same_problems(
     found = problems(make(wheel, tmp_path, suffix))
     assert found == problems(wheel)
     assert {"absolute-search-path", "executable-stack", "malformed-object"} <= found.keys()
+
+
+@pytest.mark.network
+def test_real_packages_are_healthy_and_both_formats_say_the_same(tmp_path: Path) -> None:
+    packages = list(fetch(tmp_path))
+    assert len(packages) == 4
+    assert [problems(path) for path in packages] == [{}] * 4
