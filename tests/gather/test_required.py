@@ -53,7 +53,7 @@ def simulate(wheel: Path, shelf: Shelf) -> Linkage:
 
 
 def found(linkage: Linkage) -> dict[str, str | None]:
-    return {edge.needed: edge.resolved for edge in linkage.edges}
+    return {edge.needed: edge.resolved and linkage.show(edge.resolved) for edge in linkage.edges}
 
 
 def test_what_is_required_through_others_is_downloaded_too(index: Path, tmp_path: Path) -> None:
