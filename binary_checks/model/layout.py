@@ -21,6 +21,9 @@ class Layout:
     libraries: str = "lib"  # shared libraries of the prefix; "Library/bin" of conda on Windows
     headers: str = "include"
     data: str = ""
+    climbs: bool = True
+    """Whether users know what lies outside of site-packages by the way from there, as RECORD has
+    it (``../../../lib/x.so``), or else from the prefix (``lib/x.so``)."""
 
     def place(self, path: str) -> str:
         """The place in the prefix of a path that counts from site-packages, as RECORD's do.
@@ -44,7 +47,7 @@ class Layout:
         file of site-packages. Waivers and globs of a profile are matched against this spelling.
         """
         inside = self.inside(path)
-        if inside is not None or path.startswith("/"):
+        if inside is not None or path.startswith("/") or not self.climbs:
             return path if inside is None else inside
         parent = self.site_packages.rpartition("/")[0]
         if parent and path.startswith(f"{parent}/"):

@@ -113,15 +113,16 @@ def _find_loading(
         return mentions.DllLoading()
     from binary_checks.python_code.dll_directories import find_loading  # on demand
 
+    shorten = replace(layout, climbs=True).shorten
     bundles = any(each.member.path.lower().endswith(".dll") for each in visited)
     wanted = Wanted(kept=names, only=[e for e in tree.entries() if e.name in names], hashed=False)
     sources = []
     for each in tree.visit(reader, wanted):
         content = each.content or b""
         if bundles or mentions.ADDING.is_in(content):
-            path = layout.shorten(each.member.path)
+            path = shorten(each.member.path)
             sources.append(mentions.SourceFile(path, len(content), partial(bytes, content)))
-    return find_loading(sources, [layout.shorten(each.member.path) for each in visited])
+    return find_loading(sources, [shorten(each.member.path) for each in visited])
 
 
 class _Row(NamedTuple):

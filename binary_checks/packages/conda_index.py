@@ -265,7 +265,7 @@ def _read_variant(build: str) -> str:
 def find_layout(index: Index, claims: Claims, members: Iterable[Member]) -> Layout:
     """Where conda puts things; packages for every Python say ``site-packages`` for its folder."""
     if index.noarch:
-        return Layout(site_packages="site-packages", scripts="python-scripts")
+        return Layout(site_packages="site-packages", scripts="python-scripts", climbs=False)
     if index.system == "windows":
         return Layout(
             site_packages="Lib/site-packages",
@@ -273,12 +273,13 @@ def find_layout(index: Index, claims: Claims, members: Iterable[Member]) -> Layo
             python="",
             libraries="Library/bin",
             headers="Library/include",
+            climbs=False,
         )
     found = Counter(
         match[0] for each in members if (match := re.match(_SITE_PACKAGES, each.archive_name))
     )
     site_packages = found.most_common(1)[0][0] if found else _guess_site_packages(claims)
-    return Layout(site_packages=site_packages)
+    return Layout(site_packages=site_packages, climbs=False)
 
 
 _SITE_PACKAGES = r"lib/python3\.\d{1,3}t?/site-packages(?=/)"

@@ -128,3 +128,9 @@ def test_index_json_of_the_first_packages_has_no_subdir(tmp_path: Path) -> None:
     index = {"name": "demo", "version": "1.0", "build": "0", "platform": "linux", "arch": "x86_64"}
     path = build_conda(tmp_path, build="0", index=json.dumps(index), suffix=".tar.bz2")
     assert read(path).claims.systems[0].name == "linux-64"
+
+
+def test_what_lies_outside_of_site_packages_is_shown_from_the_prefix(tmp_path: Path) -> None:
+    layout = read(build_conda(tmp_path, suffix=".tar.bz2")).layout
+    assert layout.shorten("lib/python3.11/site-packages/demo/a.so") == "demo/a.so"
+    assert layout.shorten("lib/liba.so") == "lib/liba.so"
