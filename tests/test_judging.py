@@ -20,7 +20,6 @@ from binary_checks.judging import (
     problem_line,
 )
 from binary_checks.model import (
-    CondaPackage,
     ElfFile,
     Finding,
     Format,
@@ -37,6 +36,7 @@ from binary_checks.model import (
     Wheel,
 )
 from binary_checks.model.objects import object_kinds
+from binary_checks.packages.conda import CondaPackage
 from binary_checks.profile.reading import KnownProblem, Profile
 from fixtures.values import elf_file, wheel
 

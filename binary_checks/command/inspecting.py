@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import NoReturn
 
 from binary_checks.command import MISUSED, complain
-from binary_checks.errors import BinaryChecksError, NotApplicable, ProfileError, Unavailable
+from binary_checks.errors import (
+    BinaryChecksError,
+    GatherError,
+    NotApplicable,
+    ProfileError,
+    Unavailable,
+)
 from binary_checks.gather.examination import Examination, examine
 from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
 from binary_checks.model import Linkage, Package
@@ -53,12 +59,20 @@ def _inspect(options: argparse.Namespace) -> None:
         downloads=options.fetches,
         downloads_folder=options.kept,
     ) as facts:
-        if options.json:
-            _print_facts(facts, symbols=options.symbols)
-        else:
-            from binary_checks.reports.summary import write_summary
+        try:
+            _print(facts, options)
+        except GatherError as error:  # of this machine: not all of them say for which package
+            name = f"{facts.file_name}: "
+            raise GatherError(f"{name}{str(error).removeprefix(name)}") from None
 
-            _print_summary(write_summary(facts.get(Package)))
+
+def _print(facts: Examination, options: argparse.Namespace) -> None:
+    if options.json:
+        _print_facts(facts, symbols=options.symbols)
+    else:
+        from binary_checks.reports.summary import write_summary
+
+        _print_summary(write_summary(facts.get(Package)))
 
 
 def _print_summary(lines: Iterator[str]) -> None:

@@ -23,19 +23,19 @@ from binary_checks.errors import ProfileError
 from binary_checks.model import (
     DeviceFile,
     Distribution,
-    InstalledPackage,
     MalformedObject,
     Member,
     ObjectFile,
+    Package,
     RecordRow,
     StaticArchive,
     SymbolTable,
     UnknownSymbols,
     UnreadObject,
-    Wheel,
     hash_record,
 )
 from binary_checks.model.objects import object_kinds
+from binary_checks.model.packages import package_kinds
 
 SCHEMA = "binary-checks/facts/2"
 _BEFORE = "binary-checks/facts/1"
@@ -47,9 +47,6 @@ _LARGEST = 1 << 30  # bytes of a document
 _LONGEST = 256 << 20  # bytes of one row: all symbols of one library
 _HEADS = ("schema", "written_by", "symbols", "package")
 _TABLES = ("object_files", "malformed_objects", "unread_objects", "members", "record", "linkage")
-_PACKAGES: dict[str, type[Distribution]] = {
-    kind.__name__: kind for kind in (Wheel, InstalledPackage)
-}
 _WITHOUT_SYMBOLS = (StaticArchive, DeviceFile)
 _DIGEST = re.compile("[0-9a-f]{64}")
 _EDGE = ("path", "architecture", "needed", "resolved", "rule")
@@ -60,8 +57,8 @@ class Statement:
     """What a document says, and of which package."""
 
     sha256: str  # of the package file
-    record_sha256: str
-    package: Distribution  # its path is the file's name alone
+    record_sha256: str  # of a package that has a RECORD, else ""
+    package: Package  # its path is the file's name alone
 
 
 def restore(path: Path) -> Statement:
@@ -208,16 +205,20 @@ def _assemble(about: Any, tables: dict[str, Any]) -> Statement:
     if not isinstance(about, dict):
         raise OddityError("package: no object")
     about = dict(about)
-    name, sha256, record_sha256, kind = (
-        _take(about, key) for key in ("file_name", "sha256", "record_sha256", "kind")
-    )
-    if kind not in _PACKAGES:
-        raise OddityError(f"package: its kind {kind!r:.40} is none of {', '.join(_PACKAGES)}")
+    name, sha256, stated = (_take(about, key) for key in ("file_name", "sha256", "kind"))
+    kind = package_kinds().get(stated)
+    if kind is None:
+        known = ", ".join(sorted(package_kinds()))
+        raise OddityError(f"package: its kind {stated!r:.40} is none of {known}")
+    record_sha256 = _take(about, "record_sha256") if issubclass(kind, Distribution) else ""
     if lacking := {"name", "version", "layout", "claims"} - set(about):
         raise OddityError(f"package: no field {min(lacking)!r}")
-    package = _decode_package(_PACKAGES[kind], about, Path(name), tables)
-    if hash_record(package.dist_info, package.record or ()) != record_sha256:
-        raise OddityError("package: record_sha256 is not that of its record")
+    package = _decode_package(kind, about, Path(name), tables)
+    if isinstance(package, Distribution):
+        if hash_record(package.dist_info, package.record or ()) != record_sha256:
+            raise OddityError("package: record_sha256 is not that of its record")
+    elif tables["record"] is not None:
+        raise OddityError(f"a table 'record', which no {stated} has")
     return Statement(sha256=sha256, record_sha256=record_sha256, package=package)
 
 
@@ -229,12 +230,14 @@ def _take(about: dict[str, Any], key: str) -> str:
 
 
 def _decode_package(
-    kind: type[Distribution], about: dict[str, Any], path: Path, tables: dict[str, Any]
-) -> Distribution:
+    kind: type[Package], about: dict[str, Any], path: Path, tables: dict[str, Any]
+) -> Package:
     try:
         stated = decode_fields(kind, about, LEFT_OUT)
     except OddityError as error:
         raise OddityError(f"package: {error}") from None
+    if issubclass(kind, Distribution):
+        stated["record"] = tables["record"]
     return kind(
         **stated,
         path=path,
@@ -242,5 +245,4 @@ def _decode_package(
         malformed=tables["malformed_objects"],
         unread=tables["unread_objects"],
         members=tables["members"],
-        record=tables["record"],
     )

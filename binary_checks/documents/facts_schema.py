@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
 
 from binary_checks.documents.facts_reader import LEFT_OUT, SCHEMA
 from binary_checks.documents.json_schema import DIALECT, describe_fields
 from binary_checks.model import (
-    CondaPackage,
     Distribution,
-    InstalledPackage,
     MalformedObject,
     Member,
     ObjectFile,
@@ -17,11 +16,12 @@ from binary_checks.model import (
     RecordRow,
     Symbol,
     UnreadObject,
-    Wheel,
 )
 from binary_checks.model.linkage import Rule
 from binary_checks.model.objects import object_kinds
+from binary_checks.model.packages import package_kinds
 
+_Kind = TypeVar("_Kind", Package, ObjectFile)
 _TEXT = {"type": "string"}
 _SYMBOLS = frozenset({"imports", "exports"})
 _ROWS = {
@@ -33,16 +33,19 @@ _ROWS = {
 
 
 def describe_facts() -> dict[str, Any]:
-    """The JSON Schema of the document, out of the types that it is written from."""
+    """The JSON Schema of the document, out of the types that it is written from.
+
+    Those of our own that are loaded: what a project adds, it describes itself.
+    """
     found: dict[str, Any] = {}
-    kinds = (Wheel, InstalledPackage, CondaPackage)
-    objects = [_describe_object(kind, found) for _, kind in sorted(object_kinds().items())]
+    packages = [_describe_package(kind, found) for kind in _sort_own(package_kinds())]
+    objects = [_describe_object(kind, found) for kind in _sort_own(object_kinds())]
     tables = {name: _list(describe_fields(kind, found)) for name, kind in _ROWS.items()}
     properties = {
         "schema": {"const": SCHEMA},
         "written_by": _TEXT,
         "symbols": {"type": "boolean"},
-        "package": {"oneOf": [_describe_package(kind, found) for kind in kinds]},
+        "package": {"oneOf": packages},
         "object_files": _list({"oneOf": objects}),
         **tables,
         "linkage": _list(_describe_edge()),
@@ -57,6 +60,11 @@ def describe_facts() -> dict[str, Any]:
         "properties": properties,
         "$defs": dict(sorted(found.items())),
     }
+
+
+def _sort_own(kinds: Mapping[str, type[_Kind]]) -> Iterator[type[_Kind]]:
+    ours = __name__.partition(".")[0]
+    return (kind for _, kind in sorted(kinds.items()) if kind.__module__.startswith(f"{ours}."))
 
 
 def _describe_package(kind: type[Package], found: dict[str, Any]) -> dict[str, Any]:

@@ -43,10 +43,8 @@ from binary_checks.model.objects import (
     UnreadObject,
 )
 from binary_checks.model.packages import (
-    CondaPackage,
     Distribution,
     InstalledPackage,
-    LibtorchArchive,
     Member,
     Package,
     RecordRow,
@@ -91,7 +89,6 @@ __all__ = [
     "Answer",
     "CheckText",
     "Claims",
-    "CondaPackage",
     "CudaReport",
     "Dependency",
     "DeviceCode",
@@ -119,7 +116,6 @@ __all__ = [
     "Layout",
     "Level",
     "LibraryVersions",
-    "LibtorchArchive",
     "Linkage",
     "MachOFile",
     "MalformedObject",

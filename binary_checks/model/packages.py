@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -139,16 +139,6 @@ class Wheel(Distribution):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CondaPackage(Package):
-    """A conda package."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LibtorchArchive(Package):
-    """A libtorch zip."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class InstalledPackage(Distribution):
     """A distribution that lies installed in an environment; its path is its ``*.dist-info``.
 
@@ -167,3 +157,18 @@ class InstalledPackage(Distribution):
         """The wheel that it was installed from, with each of the tags that WHEEL has."""
         stem = self.dist_info.removesuffix(".dist-info")
         return tuple(f"{stem}-{tag}.whl" for tag in self.tags)
+
+
+def package_kinds() -> Mapping[str, type[Package]]:
+    """The classes of packages by their names, without those that only others are made of.
+
+    A kind's module may have one of its own, which is known once it is loaded. (Of a dataclass with
+    slots there are two for a while; the later one is meant.)
+    """
+    found: dict[str, type[Package]] = {}
+    waiting: list[type[Package]] = [Package]
+    while waiting:
+        below = waiting.pop().__subclasses__()
+        found.update((kind.__name__, kind) for kind in below)
+        waiting += below
+    return {name: kind for name, kind in found.items() if not kind.__subclasses__()}

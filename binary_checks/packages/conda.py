@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -22,7 +22,7 @@ from binary_checks.model.objects import (
     UnreadObject,
     object_kinds,
 )
-from binary_checks.model.packages import CondaPackage, Member
+from binary_checks.model.packages import Member, Package
 from binary_checks.model.protocols import (
     ObjectReader,
     Preview,
@@ -45,6 +45,11 @@ _LONGEST_SHOWN = 100  # characters of what a package says in a sentence
 
 _WINDOWS_DIRECTORIES = ("Library/mingw-w64/bin", "Library/usr/bin", "Library/bin", "Scripts", "bin")
 """Where conda's own python.exe has Windows look for DLLs, beside its own folder."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CondaPackage(Package):
+    """A conda package."""
 
 
 def recognises(label: str, look: Callable[[], Tree]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -161,3 +162,20 @@ def test_without_zstandard_nothing_passes(
     assert result.ret not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}
     assert "passed" not in result.parseoutcomes()
     result.stdout.fnmatch_lines(["*Zstandard cannot be read here: install binary-checks[[]conda]*"])
+    inspected = pytester.run(sys.executable, "-m", "binary_checks", "inspect", f"{STEM}.conda")
+    (line,) = inspected.errlines
+    assert line.startswith(f"binary-checks: {STEM}.conda: Zstandard cannot be read here: ")
+
+
+@pytest.mark.parametrize("suffix", [".conda", ".tar.bz2"])
+def test_facts_that_were_stated_of_one_stand_in_for_reading_it(
+    pytester: pytest.Pytester, run: Run, suffix: Any
+) -> None:
+    name = package(pytester.path, suffix=suffix, without=OWN).name
+    read = run(name, "-q")
+    command = (sys.executable, "-m", "binary_checks", "inspect", name, "--json")
+    stated = pytester.run(*command).stdout.str()
+    Path("facts.json").write_text(f"{stated}\n", encoding="ascii")
+    trusted = run(name, "-q", "--binary-facts", "facts.json")
+    assert trusted.ret == read.ret == pytest.ExitCode.TESTS_FAILED
+    assert lines(trusted, "missing-library") == lines(read, "missing-library") != []
