@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.loaded_libraries import compare_report
-from binary_checks.knowledge.metadata_claims import find_names_in_extras, same_version
 from binary_checks.model import (
     Ending,
     ExtensionReport,
@@ -22,6 +22,7 @@ from binary_checks.model import (
     Problem,
     Wheel,
 )
+from binary_checks.model.requires_dist import find_names_in_extras
 from binary_checks.wording.step_texts import (
     describe_end,
     find_gil_modules,
@@ -177,9 +178,18 @@ def version_disagrees(report: ImportReport, package: Wheel | InstalledPackage) -
     if not unfinished and not any(step.version for step in own):
         raise NotApplicable("no imported module of the project's name has a __version__")
     for step in own:
-        if step.version and not same_version(step.version, package.version):
+        if step.version and not _is_same_release(step.version, package.version):
             yield f"{step.name}.__version__ is {step.version!r}, METADATA says {package.version!r}"
     yield from unfinished
+
+
+def _is_same_release(said: str, meant: str) -> bool:
+    """Compare as versions; what has no local label agrees with any (``1.0`` with ``1.0+cpu``)."""
+    try:
+        mine, theirs = Version(said), Version(meant)
+    except ValueError:  # none, or one of thousands of digits
+        return said == meant
+    return mine == theirs or (mine.local is None and mine == Version(theirs.public))
 
 
 @check

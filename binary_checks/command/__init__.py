@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import NoReturn
 
+from binary_checks.errors import ProfileError
 from binary_checks.lines import cut, one_line
 
 SUBCOMMANDS = {
@@ -89,3 +92,11 @@ def _run(arguments: Sequence[str], *, alone: bool) -> int:
 def complain(text: str) -> None:
     """Say in one line why it ends."""
     print(cut(one_line(f"binary-checks: {text}")), file=sys.stderr)
+
+
+class SubcommandParser(argparse.ArgumentParser):
+    """Leaves it to the caller how a wrong option ends."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise ProfileError, which says of which subcommand it is."""
+        raise ProfileError(f"{self.prog.rpartition(' ')[2]}: {message}")

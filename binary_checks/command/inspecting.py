@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import NoReturn
 
-from binary_checks.command import MISUSED, complain
+from binary_checks.command import MISUSED, SubcommandParser, complain
 from binary_checks.errors import (
     BinaryChecksError,
     GatherError,
@@ -82,15 +80,8 @@ def _print_summary(lines: Iterator[str]) -> None:
         print(f"and {hidden:,} more lines; --json has all facts")
 
 
-class _Parser(argparse.ArgumentParser):
-    """Leaves it to the caller how a wrong option ends."""
-
-    def error(self, message: str) -> NoReturn:
-        raise ProfileError(f"inspect: {message}")
-
-
 def _inspect_options() -> argparse.ArgumentParser:
-    parser = _Parser(prog="binary-checks inspect", description=run.__doc__)
+    parser = SubcommandParser(prog="binary-checks inspect", description=run.__doc__)
     parser.add_argument("package", metavar="PACKAGE")
     parser.add_argument("--json", action="store_true", help="all facts, not a summary")
     parser.add_argument("--no-symbols", dest="symbols", action="store_false")
@@ -112,13 +103,6 @@ def _print_facts(facts: Examination, *, symbols: bool) -> None:
         pass
     except Unavailable as error:
         complain(f"without linkage: {error}")
-    for piece in write_facts(package, _sha256(facts.source.path), linkage, symbols=symbols):
+    sha256 = facts.source.identity().removeprefix("sha256 ")
+    for piece in write_facts(package, sha256, linkage, symbols=symbols):
         sys.stdout.write(piece)
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()

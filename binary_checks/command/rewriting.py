@@ -7,21 +7,12 @@ import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from binary_checks import reports
-from binary_checks.command import MISUSED, complain
+from binary_checks.command import MISUSED, SubcommandParser, complain
 from binary_checks.documents.result_reader import read_results
 from binary_checks.errors import GatherError, ProfileError
 from binary_checks.reports.writing import Destination, find_report, write_to
-
-
-class _Parser(argparse.ArgumentParser):
-    """Leaves it to the caller how a wrong option ends."""
-
-    def error(self, message: str) -> NoReturn:
-        raise ProfileError(f"report: {message}")
-
 
 _TRY_AGAIN = 6  # as a run ends of which a report could not be written
 
@@ -40,7 +31,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = _Parser(prog="binary-checks report", description=__doc__)
+    parser = SubcommandParser(prog="binary-checks report", description=__doc__)
     parser.add_argument("document", metavar="RESULT.json", help="that --binary-report json wrote")
     names = ", ".join(report.name for report in reports.REPORTS if not report.of_facts)
     parser.add_argument("--format", required=True, metavar="FORMAT", help=names)

@@ -20,7 +20,7 @@ ObjectT = TypeVar("ObjectT", bound=ObjectFile)
 class Directory:
     """One directory that a loader looks into."""
 
-    directory: str | None  # relative to site-packages; None where no package can have a file
+    directory: str | None  # relative to the prefix; None where no package can have a file
     rule: Rule  # by which what is found there is found
     absolute: str = ""  # a directory of the user's machine, where that may be the system's own
 

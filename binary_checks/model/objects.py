@@ -95,7 +95,7 @@ class ObjectFile:
 
     format: ClassVar[Format]  # the container format, one for each class
 
-    path: str  # where it lies once installed, relative to site-packages, with "/"
+    path: str  # where it lies once installed, relative to the prefix, with "/"
     kind: Kind = Kind.SHARED
     architecture: str = (
         "x86_64"  # one spelling for all formats: x86_64, aarch64, i686, armv7l, ppc64le, ...
@@ -121,7 +121,7 @@ class ObjectFile:
 
     @property
     def directory(self) -> str:
-        """The path without its last component; "" for a file directly in site-packages."""
+        """The path without its last component; "" for a file directly in the prefix."""
         return self.path.rpartition("/")[0]
 
 

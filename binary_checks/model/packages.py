@@ -21,10 +21,10 @@ class Member:
     """One entry of an archive, at the place where installation puts it."""
 
     path: str  # relative to the prefix, see the package's layout: "bin/x"
-    archive_name: str  # as the central directory spells it
+    archive_name: str  # as the archive, or RECORD, spells it
     size: int = 0  # declared uncompressed size, bytes
     compressed_size: int = 0  # bytes
-    mode: int = 0o644  # st_mode from the external attributes
+    mode: int = 0o644  # st_mode, as the archive has it
     sha256: str = ""  # hexadecimal, of what it inflates to; "" when it could not be read whole
     faults: tuple[
         str, ...

@@ -151,3 +151,16 @@ def environment_of(target: TargetSystem, extra: str = "") -> dict[str, str]:
         "python_version": f"{major}.{minor}",
         "sys_platform": system["sys_platform"],
     }
+
+
+def find_names_in_extras(requires_dist: Iterable[str]) -> frozenset[str]:
+    """The projects that are required by an extra alone."""
+    always: set[str] = set()
+    sometimes: set[str] = set()
+    for text in requires_dist:
+        requirement = read_requirement(text)
+        if requirement is None:
+            continue
+        marked = requirement.marker is not None and "extra" in str(requirement.marker)
+        (sometimes if marked else always).add(canonicalize_name(requirement.name))
+    return frozenset(sometimes - always)

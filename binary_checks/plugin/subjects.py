@@ -12,14 +12,12 @@ import pytest
 from binary_checks import packages, sources
 from binary_checks.errors import BinaryChecksError, PackageError, ProfileError
 from binary_checks.model.protocols import Source
+from binary_checks.packages.installed import LABEL
 from binary_checks.plugin.failures import misused
 
 if TYPE_CHECKING:
     from binary_checks.documents.facts_reader import Statement
     from binary_checks.places import Sandbox
-
-INSTALLED = "installed:"
-
 
 Asked = dict[Path, frozenset[str]]
 """Which checks were asked for of each package; none is all."""
@@ -60,11 +58,11 @@ def read_arguments(config: pytest.Config) -> Named:
 
 
 def _options(config: pytest.Config) -> Iterable[str]:
-    return (f"{INSTALLED}{name}" for name in config.option.binary_installed)
+    return (f"{LABEL}{name}" for name in config.option.binary_installed)
 
 
 def _is_installed(argument: str) -> bool:
-    return argument.startswith(INSTALLED)
+    return argument.startswith(LABEL)
 
 
 def _ask(found: Asked, package: Path, check: str) -> None:
