@@ -40,6 +40,7 @@ from binary_checks.model import (
     UnreadObject,
 )
 from binary_checks.model.objects import object_kinds
+from binary_checks.model.run_results import CheckResult
 from binary_checks.packages import Preview
 from binary_checks.profile.reading import KnownProblem, Profile
 
@@ -124,21 +125,11 @@ def _unread(check: Check[Any], package: Package) -> tuple[NotInspected, ...]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Verdict:
-    """What one check says of one package."""
+class Verdict(CheckResult):
+    """What one check says of one package, which it names."""
 
-    check: str  # id
-    family: str
     package: str  # file name
-    level: Level = Level.ERROR  # of the check, as the profile has it
     outcome: Outcome = Outcome.PASSED
-    reason: str = ""  # why it was not applicable, not inspected or broke; one line
-    inspected: int  # objects judged, or 1 for the package as a whole
-    problems: tuple[Problem, ...] = ()  # errors that nobody accepted
-    warnings: tuple[Problem, ...] = ()  # the same of the level warning
-    accepted: tuple[Accepted, ...] = ()
-    not_inspected: tuple[NotInspected, ...] = ()
-    notes: tuple[Note, ...] = ()
 
     def lines(self) -> Iterator[str]:
         """Every unaccepted error as one line that is complete by itself."""

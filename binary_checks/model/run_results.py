@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 from binary_checks.model.findings import Level, Note, NotInspected, Problem
 
@@ -32,8 +33,8 @@ class Accepted:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
-    """What one check says of one package, and how long that took."""
+class CheckResult:
+    """What one check says of one package."""
 
     check: str  # id
     family: str
@@ -46,12 +47,22 @@ class Entry:
     accepted: tuple[Accepted, ...] = ()
     not_inspected: tuple[NotInspected, ...] = ()
     notes: tuple[Note, ...] = ()
-    seconds: float = 0.0  # gathering included, for the check that asked first
+
+    def result(self) -> dict[str, Any]:
+        """Its fields by name, without what a kind of result has besides."""
+        return {each.name: getattr(self, each.name) for each in fields(CheckResult)}
 
     @property
     def has_gap(self) -> bool:
         """Whether there is something that it could not inspect."""
         return self.outcome is Outcome.NOT_INSPECTED or bool(self.not_inspected)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry(CheckResult):
+    """What a run notes of one check on one package: its result, and how long that took."""
+
+    seconds: float = 0.0  # gathering included, for the check that asked first
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

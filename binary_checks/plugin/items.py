@@ -42,8 +42,6 @@ from binary_checks.plugin.session import SESSION, Session
 from binary_checks.reports.explanation import advice
 from binary_checks.reports.terminal import gap
 
-_FOUND = ("inspected", "problems", "warnings", "accepted", "not_inspected", "notes")
-
 
 class PackageFile(pytest.File):
     """A package; its items are the checks that apply to it."""
@@ -134,15 +132,9 @@ class PackageItem(pytest.Item):
         verdict: Verdict | None = None,
     ) -> None:
         """Say how it ended, for the reports."""
-        known: dict[str, Any] = {
-            "level": self.level,
-            "family": family,
-            "outcome": outcome,
-            "reason": reason,
-        }
-        if verdict is not None:
-            known.update((name, getattr(verdict, name)) for name in _FOUND)
-        self.entry = Entry(check=self.name, **known)
+        known: dict[str, Any] = {} if verdict is None else verdict.result()
+        known |= {"check": self.name, "family": family, "level": self.level}
+        self.entry = Entry(**{**known, "outcome": outcome, "reason": reason})
 
 
 class UnreadablePackage(PackageItem):

@@ -103,15 +103,7 @@ class Scribe:
 
 
 def _verdict(package_file_name: str, entry: Entry) -> Verdict:
-    return Verdict(
-        check=entry.check,
-        family=entry.family,
-        package=package_file_name,
-        inspected=entry.inspected,
-        problems=entry.problems,
-        warnings=entry.warnings,
-        accepted=entry.accepted,
-    )
+    return Verdict(package=package_file_name, **entry.result())
 
 
 def _list_properties(found: Verdict) -> list[tuple[str, str]]:
