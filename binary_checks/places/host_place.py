@@ -181,9 +181,7 @@ class HostPlace:
 
 
 class NoPlace(HostPlace):
-    """Where packages go that nothing here installs: whatever is to run one says so."""
-
-    serves = (Package,)
+    """Where packages go that no place serves: whatever is to run one says so."""
 
     def _install(self, package: Package) -> InstallReport:
         kind = type(package).__name__
