@@ -34,23 +34,23 @@ Pattern = typing.NewType("Pattern", str)
 
 _OWN = "binary_checks.checks"
 FAMILIES = {
-    "metadata": "what the package says of itself: names, tags, versions",
-    "archive": "the archive as such, and its RECORD",
-    "contents": "what lies in the package",
-    "linkage": "needed libraries and where they are looked for",
-    "bundling": "libraries that were put into the package",
+    "metadata": "what the package declares: names, tags, versions",
+    "archive": "the archive itself, and its RECORD",
+    "contents": "files that do not belong in the package",
+    "linkage": "needed libraries and where loaders search for them",
+    "bundling": "bundled libraries",
     "symbols": "imported and exported symbols and their versions",
     "cxx_abi": "the C++ standard library's ABI",
     "python_abi": "the C API of Python",
-    "hardening": "what loaders refuse and attackers like",
-    "macos": "what macOS asks of libraries, programs and universal binaries",
-    "windows": "what keeps libraries from loading on Windows, and what attackers like there",
-    "duplicates": "runtimes that must exist once in a process",
-    "cuda": "what a CUDA build is proven by without a GPU",
-    "expected": "what only the profile knows: releases, libraries, search paths, snippets",
-    "gpu": "work on a GPU, which needs one",
+    "hardening": "object properties that loaders refuse or attackers exploit",
+    "macos": "what macOS requires of libraries, programs and universal binaries",
+    "windows": "loading of libraries on Windows, and mitigations there",
+    "duplicates": "runtimes that must exist only once in a process",
+    "cuda": "CUDA builds, checked without a GPU",
+    "expected": "expectations of the profile: releases, libraries, search paths, snippets",
+    "gpu": "work on a GPU; requires one",
     "runtime": "installation, import and load in a clean environment",
-    "crosscheck": "what other libraries read in the same object files",
+    "crosscheck": "the same object files, read by other libraries",
 }
 """The families of our own checks, which pytest knows as markers."""
 
@@ -146,12 +146,18 @@ class Check(_Declared, Generic[_P]):
     """A declared check; calling it judges one subject, exactly as the function does."""
 
     def __init__(
-        self, function: Callable[_P, Iterator[Finding]], *, enabled: bool, level: Level
+        self,
+        function: Callable[_P, Iterator[Finding]],
+        *,
+        enabled: bool,
+        level: Level,
+        formerly: tuple[str, ...] = (),
     ) -> None:
         update_wrapper(self, function)
         self.function: Callable[_P, Iterator[Finding]] = function
         self.enabled = enabled  # whether it runs without being asked for
         self.level = level  # of its problems, where neither they nor the profile say another
+        self.formerly = formerly  # ids that it had before; profiles may still use them
         self.id = function.__name__.replace("_", "-")
         self.family = _family_of(function.__module__)
 
@@ -265,7 +271,7 @@ def _is_ours(kind: Any) -> bool:
 def check(function: Callable[_P, Iterator[Finding]], /) -> Check[_P]: ...
 @typing.overload
 def check(
-    *, enabled: bool = True, level: Level = Level.ERROR
+    *, enabled: bool = True, level: Level = Level.ERROR, formerly: tuple[str, ...] = ()
 ) -> Callable[[Callable[_P, Iterator[Finding]]], Check[_P]]: ...
 def check(
     function: Callable[_P, Iterator[Finding]] | None = None,
@@ -273,14 +279,23 @@ def check(
     *,
     enabled: bool = True,
     level: Level = Level.ERROR,
+    formerly: tuple[str, ...] = (),
 ) -> Check[_P] | Callable[[Callable[_P, Iterator[Finding]]], Check[_P]]:
     """Declare a check; ``enabled=False`` leaves it off until a profile asks for it.
 
-    Problems of the level warning are reported and fail nothing.
+    Problems of the level warning are reported and fail nothing. ``formerly`` lists the ids that a
+    renamed check had before.
     """
     if function is not None:
         return Check(function, enabled=enabled, level=level)
-    return lambda function: Check(function, enabled=enabled, level=level)
+    return lambda function: Check(function, enabled=enabled, level=level, formerly=formerly)
+
+
+def find_renamed(checks: Iterable[Check[Any]]) -> dict[str, str]:
+    """The former ids of these checks and the present ones; no check's own id is a former one."""
+    checks = tuple(checks)
+    own = {check.id for check in checks}
+    return {old: check.id for check in checks for old in check.formerly if old not in own}
 
 
 def find_checks(modules: Iterable[types.ModuleType] = ()) -> tuple[Check[Any], ...]:

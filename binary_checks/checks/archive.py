@@ -1,4 +1,4 @@
-"""The archive as such and its RECORD: what unpacks differently from tool to tool, or not at all."""
+"""The archive itself and its RECORD: members that unpack differently from tool to tool, or not."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def unreadable_member(package: Package) -> Iterator[Finding]:
     """The archive contradicts itself about a member, or does not yield it.
 
     A wrong CRC-32, a local header that disagrees with the central directory, encryption, data
-    that do not inflate to the declared size, a text that cannot be decoded, an object under the
-    name of source code.
+    that does not inflate to the declared size, text that cannot be decoded, an object file named
+    as source code.
 
-    Why: one tool unpacks something else than the next, or refuses; a package index rejects it.
-    Fix: write the archive again with one that is sound; look for a broken upload or download.
+    Why: tools unpack it differently, or refuse to; a package index rejects it.
+    Fix: write the archive again with a sound tool; look for a broken upload or download.
     """
     for fault in package.archive_faults:
         yield Problem(sentence=fault)
@@ -40,10 +40,10 @@ def unreadable_member(package: Package) -> Iterator[Finding]:
 
 @check
 def duplicate_member_name(package: Package) -> Iterator[Finding]:
-    """The archive has several members of one name, or two that install to one place.
+    """The archive has several members of the same name, or two that install to the same path.
 
-    Why: which of them is installed depends on the tool, and what was reviewed is not what runs.
-    Fix: look for the step of the build that adds a file which is already there.
+    Why: the tool decides which one is installed; the file that runs may not be the one reviewed.
+    Fix: look for the build step that adds a file twice.
     """
     for name, count in _repeated([member.archive_name for member in package.members]):
         yield Problem(path=name, sentence=f"{count} members have this name")
@@ -65,7 +65,7 @@ def _repeated(names: list[str]) -> Iterator[tuple[str, int]]:
 def escaping_member_name(package: Package) -> Iterator[Finding]:
     """A member's name leads out of the folder that the archive is unpacked into.
 
-    Why: unpacking it may overwrite any file of the user; installers refuse such a package.
+    Why: unpacking it may overwrite any of the user's files; installers refuse such a package.
     Fix: build the archive from relative paths with forward slashes.
     """
     for member in package.members:
@@ -80,65 +80,64 @@ def _judge_name(name: str, parts: list[str]) -> Iterator[str]:
     if name.startswith("/"):
         yield "its name is absolute"
     elif "\\" in name:
-        yield "its name holds a backslash"
+        yield "its name contains a backslash"
     elif name[1:2] == ":" and name[0].isascii() and name[0].isalpha():
-        yield "its name begins with a drive"
+        yield "its name begins with a drive letter"
     elif ".." in parts:
-        yield "its name climbs with .."
+        yield "its name contains .."
     elif "." in parts or "" in parts:
         yield "its name has an empty or . component"
 
 
 @check
 def uninstallable_member(package: Wheel) -> Iterator[Finding]:
-    """A member has a place to which no installer can put it.
+    """A member has a path that no installer can install.
 
-    A file where other members need a folder, or one in a part of ``*.data`` that is none of
-    ``purelib``, ``platlib``, ``headers``, ``scripts`` and ``data``; or a name that is longer than
-    file systems allow.
+    A file where other members need a folder; a file in ``*.data`` outside ``purelib``, ``platlib``,
+    ``headers``, ``scripts`` and ``data``; or a name longer than file systems allow.
 
-    Why: pip and uv break off, and leave nothing or half of the package behind.
-    Fix: look for the step of the build that adds the file.
+    Why: pip and uv abort, and leave nothing or half of the package behind.
+    Fix: look for the build step that adds the file.
     """
     files = {m.archive_name for m in package.members if m.archive_name[-1:] != "/"}
     # With the lowest character for a slash, what lies below a name comes right behind it.
     ordered = sorted(m.archive_name.replace("/", "\0") for m in package.members)
     for name, following in pairwise(ordered):
         if following.startswith(f"{name}\0") and (path := name.replace("\0", "/")) in files:
-            yield Problem(path=path, sentence="is a file, and other members lie below it")
+            yield Problem(path=path, sentence="is a file, and other members are below it")
     data = package.dist_info.removesuffix(".dist-info") + ".data"
     for name in sorted(files):
         if (longest := max(map(len, name.split("/")))) > _LONGEST_NAME:
-            sentence = f"has a name of {longest:,} characters; no file system takes over 255"
+            sentence = f"has a name of {longest:,} characters; file systems allow 255"
             yield Problem(path=name, sentence=sentence)
         elif (size := len(name.encode("utf-8", "surrogatepass"))) > _LONGEST_PATH:
-            sentence = f"has a path of {size:,} bytes; no system takes over {_LONGEST_PATH:,}"
+            sentence = f"has a path of {size:,} bytes; no system allows over {_LONGEST_PATH:,}"
             yield Problem(path=name, sentence=sentence)
         if name.startswith(f"{data}/"):
             part, slash, _ = name.removeprefix(f"{data}/").partition("/")
             if not slash or part not in _SCHEMES:
-                yield Problem(path=name, sentence=f"lies in no part of {data} that installers know")
+                yield Problem(path=name, sentence=f"is in a part of {data} that no installer knows")
 
 
 @check
 def symlink_in_wheel(package: Wheel) -> Iterator[Finding]:
-    """A wheel holds a symbolic link.
+    """A wheel contains a symbolic link.
 
     Why: the wheel format has none; pip writes a text file with the link's target instead.
-    Fix: pack the file itself, under the one name by which it is needed.
+    Fix: pack the file itself, under the one name that is needed.
     """
     for member in package.members:
         if member.is_symlink:
-            yield Problem(path=member.archive_name, sentence="a symbolic link")
+            yield Problem(path=member.archive_name, sentence="is a symbolic link")
 
 
 @check
 def record_is_wrong(package: Wheel) -> Iterator[Finding]:
-    """RECORD is missing, lists what is not there, or what is there differently.
+    """RECORD is missing, or does not agree with the files in the archive.
 
-    Why: it is what verification, uninstallation and package indices go by; a changed file under
-    an old hash is how a tampered package looks.
-    Fix: change a wheel's files with a tool that writes RECORD anew (``wheel pack``).
+    Why: verification, uninstallation and package indexes rely on it; a file that does not match
+    its hash looks like tampering.
+    Fix: change a wheel's files with a tool that rewrites RECORD (``wheel pack``).
     """
     path = f"{package.dist_info}/RECORD"
     if package.record is None:
@@ -153,7 +152,7 @@ def record_is_wrong(package: Wheel) -> Iterator[Finding]:
     longer = [row for row in package.record if len(row.hash) == _HEXADECIMAL]
     spelled = [row for row in longer if _is_hexadecimal(row, members.get(row.path))]
     if spelled:  # one line: gmsh's 424 rows are one mistake
-        sentence = "hashes are hexadecimal, installers read URL-safe base64 without padding"
+        sentence = "hashes are hexadecimal, installers expect URL-safe base64 without padding"
         yield Problem(path=path, sentence=f"{len(spelled)} {sentence}")
 
 
@@ -163,9 +162,9 @@ def _judge_rows(package: Wheel, record: tuple[RecordRow, ...]) -> Iterator[Findi
     rows = {row.path: row for row in record if row.path[-1:] != "/"}
     unsigned = {f"{package.dist_info}/{name}" for name in _UNSIGNED}
     for name in sorted(rows.keys() - members.keys()):
-        yield Problem(path=name, sentence="RECORD lists it and the archive does not hold it")
+        yield Problem(path=name, sentence="RECORD lists it, but the archive lacks it")
     for name in sorted(members.keys() - rows.keys() - unsigned):
-        yield Problem(path=name, sentence="the archive holds it and RECORD does not list it")
+        yield Problem(path=name, sentence="the archive has it, but RECORD does not list it")
     signed = dict(zip(members, _encode_all([m.sha256 for m in members.values()]), strict=True))
     for name, row in rows.items():
         member = members.get(name)
@@ -176,25 +175,23 @@ def _judge_rows(package: Wheel, record: tuple[RecordRow, ...]) -> Iterator[Findi
             if not matches or row.size != member.size:
                 yield from _judge_row(row, member, signed[name])
         elif row.hash:
-            yield Problem(path=name, sentence="RECORD states a hash of a file written after it")
+            yield Problem(path=name, sentence="RECORD has a hash of a file written after it")
 
 
 def _judge_row(row: RecordRow, member: Member, actual: str) -> Iterator[Finding]:
     algorithm, _, stated = row.hash.partition("=")
     if not row.hash:
-        yield Problem(path=row.path, sentence="RECORD states no hash")
+        yield Problem(path=row.path, sentence="RECORD has no hash for it")
     elif algorithm in {"md5", "sha1"}:
-        yield Problem(path=row.path, sentence=f"RECORD states {algorithm}, weaker than SHA-256")
+        yield Problem(path=row.path, sentence=f"RECORD has {algorithm}, weaker than SHA-256")
     elif algorithm != "sha256":
-        yield NotInspected(path=row.path, sentence=f"RECORD states a hash of kind {algorithm!r}")
+        yield NotInspected(path=row.path, sentence=f"RECORD has an unknown hash {algorithm!r}")
     elif not member.sha256:
-        yield NotInspected(path=row.path, sentence="the archive does not yield it")
+        yield NotInspected(path=row.path, sentence="it cannot be unpacked")
     elif stated != actual and not _is_hexadecimal(row, member):
-        yield Problem(path=row.path, sentence=f"RECORD states sha256={stated}, it has {actual}")
+        yield Problem(path=row.path, sentence=f"RECORD says sha256={stated}, it has {actual}")
     if row.size is not None and row.size != member.size:
-        yield Problem(
-            path=row.path, sentence=f"RECORD states {row.size} bytes, it has {member.size}"
-        )
+        yield Problem(path=row.path, sentence=f"RECORD says {row.size} bytes, it has {member.size}")
 
 
 def _encode_all(digests: list[str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Whether the libraries that were put into the package belong there."""
+"""Whether the bundled libraries belong in the package."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ def forbidden_bundled_library(
     forbidden: Pattern = _NEVER_BUNDLED,
     forbidden_dlls: Pattern = _NEVER_BUNDLED_DLLS,
 ) -> Iterator[Finding]:
-    """A library that must come from the user's system lies in the package.
+    """A library that must come from the user's system is bundled.
 
-    ``forbidden`` is a regular expression on sonames and file names, ``forbidden_dlls`` on those of
-    DLLs, whatever their case; the hash of a graft is left out. A stub to link with may lie in a
-    folder ``stubs`` by the name that the linker looks for (``libcuda.so``), which nothing loads.
+    ``forbidden`` is a regular expression on sonames and file names, ``forbidden_dlls`` on names of
+    DLLs, ignoring case; the hash that repair tools add is left out. A stub for linking is allowed
+    in a folder ``stubs`` under the name that the linker looks for (``libcuda.so``): nothing loads
+    it.
 
-    Why: libc has to fit the loader of the running process, the driver's library the kernel.
+    Why: libc must match the loader of the running process, and the driver's library the kernel.
     Fix: exclude it from bundling (``auditwheel repair --exclude``), and build on an older system.
     """
     if library.kind is not Kind.SHARED or _is_stub(library):
@@ -52,13 +53,13 @@ def _is_stub(library: ElfFile | PeFile) -> bool:
 
 @check(enabled=False)
 def orphan_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
-    """A library was grafted into the package, and nothing in it needs it.
+    """A bundled library is needed by nothing in the package.
 
     Off by default: rtree opens such a library through ctypes.
 
     Why: it only makes the package larger, unless some code opens it by name.
-    Fix: leave it out, or accept it with the place that opens it.
+    Fix: leave it out, or accept it and name the code that opens it.
     """
     yield from find_unloaded(linkage, package)
     for path in linkage.orphans:
-        yield Problem(path=path, sentence="was bundled, and nothing in the package needs it")
+        yield Problem(path=path, sentence="is bundled, but nothing in the package needs it")

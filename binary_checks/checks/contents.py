@@ -1,4 +1,4 @@
-"""What lies in a package and should not, or not so: litter, copies, names that collide."""
+"""Files that do not belong in a package: litter, copies, names that collide."""
 
 from __future__ import annotations
 
@@ -32,38 +32,38 @@ _SOURCE_TREE = frozenset(
 
 @check
 def bytecode_in_wheel(package: Wheel) -> Iterator[Finding]:
-    """A wheel carries compiled Python files.
+    """A wheel contains compiled Python files.
 
-    Why: they belong to one interpreter, hold the paths of the build machine, and installers
+    Why: they work with one interpreter only and contain paths of the build machine; installers
     compile their own.
-    Fix: leave ``__pycache__`` and ``*.pyc`` out of what the backend packs.
+    Fix: exclude ``__pycache__`` and ``*.pyc`` in the build backend.
     """
     for member in _files(package):
         if member.path.endswith(_BYTECODE):
-            sentence = "is compiled for one interpreter; installers compile for the user's own"
+            sentence = "is compiled for one interpreter; installers compile their own"
             yield Problem(path=member.path, sentence=sentence)
 
 
 @check
 def version_control_litter(package: Package) -> Iterator[Finding]:
-    """A package carries files that only a working copy or a desktop needs.
+    """A package contains files that only a working copy or a desktop needs.
 
-    Why: they were packed by accident, and so may other files have been that nobody should see.
-    Fix: name what belongs into the package, instead of taking every file of a folder.
+    Why: they were packed by accident, and so may private files have been.
+    Fix: list the files that belong in the package, instead of packing a whole folder.
     """
     for member in _files(package):
         parts = member.path.split("/")
         if not _VERSION_CONTROL.isdisjoint(parts):
             name = min(_VERSION_CONTROL.intersection(parts))
-            yield Problem(path=member.path, sentence=f"{name} is no part of a built package")
+            yield Problem(path=member.path, sentence=f"{name} does not belong in a built package")
 
 
 @check
 def stray_top_level_folder(package: Wheel) -> Iterator[Finding]:
-    """A wheel installs a top-level folder or module that is of the project's source tree.
+    """A wheel installs a top-level folder or module of the project's source tree.
 
-    Such are ``tests``, ``docs``, ``examples``, ``scripts``, ``build`` and ``data``; the one that
-    the project itself is named after is none.
+    These are ``tests``, ``docs``, ``examples``, ``scripts``, ``build`` and ``data``, unless the
+    project itself has that name.
 
     Why: every project has them; in site-packages those of two distributions overwrite each other,
     and one called ``test`` can never be imported: the standard library's comes first.
@@ -79,14 +79,14 @@ def stray_top_level_folder(package: Wheel) -> Iterator[Finding]:
         files = f"{count} file{'' if count == 1 else 's'}"
         yield Problem(
             path=root,
-            sentence=f"{files} in site-packages itself, beside the package, in collision with any "
-            f"other project's {root}",
+            sentence=f"{files} at the top level of site-packages, in collision with any other "
+            f"project's {root}",
         )
 
 
 @check
 def case_collision(package: Package) -> Iterator[Finding]:
-    """Two files of a package differ only in upper and lower case.
+    """The names of two files differ only in upper and lower case.
 
     Why: on macOS and Windows the second overwrites the first.
     Fix: rename one of them.
@@ -102,19 +102,19 @@ def case_collision(package: Package) -> Iterator[Finding]:
         for path in others:
             yield Problem(
                 path=path,
-                sentence=f"differs only in case from {first}: macOS and Windows keep one of them",
+                sentence=f"differs only in case from {first}: macOS and Windows keep only one",
             )
 
 
 @check
 def duplicate_library(package: Package, *, minimum: int = 100_000) -> Iterator[Finding]:
-    """A package carries the same object file several times under different names.
+    """A package contains the same object file several times under different names.
 
-    The option ``minimum`` is the size in bytes from which on a copy counts.
+    The option ``minimum`` is the size in bytes from which a copy counts.
 
-    Why: wheels hold no symbolic links, so ``libx.so`` and ``libx.so.1`` are two files: both are
-    downloaded and stored, and a process that loads both has two states of one library.
-    Fix: keep the one file that the others need by name, and link against that name.
+    Why: wheels have no symbolic links, so ``libx.so`` and ``libx.so.1`` are two files: both are
+    downloaded and stored, and a process that loads both has two copies of the library's state.
+    Fix: keep the file that the others need by name, and link against that name.
     """
     objects = {item.path for item in package.objects}
     objects.update(item.path for item in package.malformed)
@@ -127,7 +127,7 @@ def duplicate_library(package: Package, *, minimum: int = 100_000) -> Iterator[F
         first, *others = sorted(paths)
         for path in others:
             yield Problem(
-                path=path, sentence=f"has the same {size} bytes as {first}: users store both"
+                path=path, sentence=f"is a copy of {first} ({size} bytes): users store both"
             )
 
 
@@ -138,20 +138,20 @@ def wheel_too_large(
     """A package file is larger than the profile allows.
 
     The option ``limit`` is in bytes; a package index has one too (PyPI: 100 MB a file unless
-    the project was granted more). ``limits`` gives some packages others, by globs on the file
-    name; the first that matches decides.
+    the project was granted more). ``limits`` sets other limits by globs on the file name; the
+    first that matches decides.
 
-    Why: an upload that fails on the day of the release, or a download that users cancel.
-    Fix: strip debug information, drop duplicate libraries, split what is optional off.
+    Why: the upload fails on the day of the release, or users cancel the download.
+    Fix: strip debug information, drop duplicate libraries, split off optional parts.
     """
     if isinstance(package, InstalledPackage):
-        raise NotApplicable("an installed package is no file")
+        raise NotApplicable("an installed package is not a file")
     name = package.path.name
     allowed = next((most for glob, most in limits.items() if fnmatchcase(name, glob)), limit)
     if not allowed:
         yield NotInspected(sentence="no limit is set: the option limit is 0")
     elif package.size > allowed:
-        yield Problem(sentence=f"it has {package.size} bytes, {allowed} are allowed")
+        yield Problem(sentence=f"is {package.size} bytes, but the limit is {allowed}")
 
 
 def _files(package: Package) -> Iterable[Member]:
@@ -160,10 +160,10 @@ def _files(package: Package) -> Iterable[Member]:
 
 @check(enabled=False)
 def debug_information(library: ElfFile | PeFile) -> Iterator[Finding]:
-    """An object carries debug information.
+    """An object contains debug information.
 
     Why: it is often most of the file's size, and no user's process reads it.
-    Fix: link with ``-Wl,--strip-debug``, or keep it apart (``objcopy --only-keep-debug``).
+    Fix: link with ``-Wl,--strip-debug``, or ship it separately (``objcopy --only-keep-debug``).
     """
     if library.debug_information:
-        yield f"carries debug information (.debug_info) in its {library.size} bytes"
+        yield f"has debug information (.debug_info) in its {library.size} bytes"

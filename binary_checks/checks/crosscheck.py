@@ -20,22 +20,22 @@ from binary_checks.model.layout import Layout
 
 @check(enabled=False)
 def readers_disagree(opinion: SecondOpinion, package: Package) -> Iterator[Finding]:
-    """Another library reads an object file differently: an error, no problem of the package.
+    """Another library reads an object file differently: an error, not a problem of the package.
 
     With ``--binary-crosscheck`` pyelftools and LIEF read each ELF file again, macholib and LIEF
-    each Mach-O file, pefile and LIEF each PE image; what both sides know is compared, fact by fact:
-    docs/readers.md has the table. A library that is not installed, crashes, takes too long or does
-    not parse a file is reported as "second opinion unavailable", and the item as not inspected.
+    each Mach-O file, pefile and LIEF each PE image. Facts that both sides know are compared one by
+    one: docs/readers.md has the table. A library that is not installed, crashes, takes too long or
+    cannot parse a file is reported as "second opinion unavailable", and the item as not inspected.
 
-    Why: every other verdict rests on what our readers say. Where somebody else reads the same bytes
-    otherwise, one of the two is wrong, and a pass may be one for the wrong reason.
-    Fix: report it, with the package or the one file: the bug is one of binary_checks or of the
-    library. Other checks of this package that use the fact are in doubt until then.
+    Why: every other verdict relies on our readers. Where another library reads the same bytes
+    differently, one of the two is wrong, and a check may pass for the wrong reason.
+    Fix: report it, with the package or the file: it is a bug in binary_checks or in the library.
+    Until then, do not rely on other checks of this package that use the fact.
     """
     if opinion.disagreements:
         raise ReadersDisagree(_describe(item, package.layout) for item in opinion.disagreements)
     if not opinion.objects and not opinion.missing:
-        raise NotApplicable("no ELF or Mach-O or PE object in the package")
+        raise NotApplicable("no ELF, Mach-O or PE object in the package")
     for missing in opinion.missing:
         if missing.fact:
             yield Note(path=missing.path, sentence=_explain(missing))

@@ -1,4 +1,4 @@
-"""Which std::string the exported C++ interfaces of a package speak of: libstdc++ has two."""
+"""Which std::string the C++ interfaces of a package use: libstdc++ has two."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ class _Evidence:
 def mixed_cxx_abi(
     package: Package, *, namespaces: tuple[str, ...] = (), minimum: int = 2
 ) -> Iterator[Finding]:
-    """Objects of a package speak of two different std::string in one C++ namespace.
+    """Objects of a package use two different std::string types in one C++ namespace.
 
-    libstdc++ has an old and a new std::string and std::list (_GLIBCXX_USE_CXX11_ABI). Judged is
-    each namespace by itself, over the symbols that the package's own objects export and import;
-    with the option ``namespaces`` only those, together. ``minimum`` symbols of either kind are
-    needed. What was grafted in, std itself, and objects that need libc++ or the runtime of Visual
-    C++ do not count: those have one std::string alone.
+    libstdc++ has an old and a new std::string and std::list (_GLIBCXX_USE_CXX11_ABI). Each
+    namespace is judged separately, over the symbols that the package's own objects export and
+    import; with the option ``namespaces`` only those are judged, together. At least ``minimum``
+    symbols of each kind must occur. Bundled libraries, std itself, and objects that need libc++ or
+    the Visual C++ runtime do not count: those have only one std::string.
 
-    Why: a function that was compiled for one of them is not found by a caller compiled for the
-    other, or is handed an object of another layout.
+    Why: a function compiled for one of them is not found by a caller compiled for the other, or
+    gets an object of another layout.
     Fix: compile everything with one ``-D_GLIBCXX_USE_CXX11_ABI``.
     """
     yield from _find_unread(package)
@@ -65,14 +65,14 @@ def unexpected_cxx_abi(
     minimum: int = 2,
     at_least: int = 0,
 ) -> Iterator[Finding]:
-    """A package's C++ interfaces have not the ABI that the profile expects.
+    """A package's C++ interfaces do not have the ABI that the profile expects.
 
     ``expected`` is the value of _GLIBCXX_USE_CXX11_ABI: true for the new std::string. Without
-    ``namespaces`` all of the package's own count. So many as ``minimum`` wrong symbols are a
-    problem in one object; where fewer than ``at_least`` symbols of the package tell of an ABI at
-    all, that is no pass.
+    ``namespaces`` all of the package's own count. An object with ``minimum`` wrong symbols is a
+    problem; where fewer than ``at_least`` symbols of the package depend on the ABI, the result is
+    "not inspected".
 
-    Why: those who compile against the package link against the wrong functions, or none.
+    Why: code compiled against the package links with the wrong functions, or with none.
     Fix: compile with ``-D_GLIBCXX_USE_CXX11_ABI=1`` or ``=0``, as documented for users.
     """
     if expected is None:
@@ -83,7 +83,7 @@ def unexpected_cxx_abi(
     formats |= {item.format for item in package.malformed}
     formats |= {item.format for item in package.unread}
     if not told and formats and Format.ELF not in formats:
-        raise NotApplicable("no ELF object: libc++ and Visual C++ have one std::string alone")
+        raise NotApplicable("no ELF object: libc++ and Visual C++ have only one std::string")
     yield from _find_unread(package)
     wrong, name = (evidence.old, _OLD) if expected else (evidence.new, _NEW)
     for path, symbols in sorted(wrong.items()):
@@ -92,7 +92,7 @@ def unexpected_cxx_abi(
     if told < (enough := max(minimum, at_least)):
         where = ", ".join(namespaces) or "the package's own namespaces"
         yield NotInspected(
-            sentence=f"fewer than {enough} symbols in {where} tell the C++ ABI: {told}"
+            sentence=f"fewer than {enough} symbols in {where} show the C++ ABI: {told}"
         )
 
 
@@ -112,7 +112,7 @@ def _find_unread(package: Package) -> Iterator[NotInspected]:
     return find_unread(
         package,
         found=bool(_own_objects(package)),
-        absent="no object of the package's own that is ever loaded",
+        absent="no loadable object of the package's own",
         concerns=lambda path: _is_own(package.layout.shorten(path)),
     )
 

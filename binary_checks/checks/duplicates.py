@@ -1,4 +1,4 @@
-"""Whether one process gets two copies of a runtime that must be there once."""
+"""Whether one process loads two copies of a runtime that must exist once."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def duplicate_runtime(
 ) -> Iterator[Finding]:
     """Two copies of one runtime are loaded by one import.
 
-    ``runtimes`` names them; ``openmp`` is any of libgomp, libomp, libiomp5 and vcomp. Libraries
-    whose copies keep out of each other's way are not among them: libgcc_s, libgfortran,
-    libquadmath and libopenblas, of which healthy scipy and numpy wheels have two.
+    ``runtimes`` lists them; ``openmp`` is any of libgomp, libomp, libiomp5 and vcomp. Libraries
+    whose copies do not interfere are not included: libgcc_s, libgfortran, libquadmath and
+    libopenblas, of which healthy scipy and numpy wheels load two.
 
-    Why: each copy has threads, locks and state of its own: two OpenMP runtimes hang or start twice
-    the threads, two CUDA runtimes do not know each other's memory, two libstdc++ crash on each
+    Why: each copy has its own threads, locks and state: two OpenMP runtimes hang or start twice
+    the threads, two CUDA runtimes do not share memory, two copies of libstdc++ crash on each
     other's objects.
     Fix: link everything with one copy, and exclude the other from bundling.
     """

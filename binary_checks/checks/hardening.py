@@ -1,4 +1,4 @@
-"""What makes a loader refuse an object, or a process that loads it less safe."""
+"""Properties of an object that loaders refuse, or that make a process less safe."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _STATIC_TLS = 1664
 def executable_stack(library: ElfFile) -> Iterator[Finding]:
     """An object asks for an executable stack, or does not say that it needs none.
 
-    Where PT_GNU_STACK is missing the architecture's default holds, which on x86, 32-bit ARM and
-    s390x is an executable stack.
+    Without PT_GNU_STACK the architecture's default applies: on x86, 32-bit ARM and s390x that is
+    an executable stack.
 
     Why: glibc 2.41 and later refuse to load it into a running Python; older ones make the stack of
     the whole process executable.
-    Fix: add ``.section .note.GNU-stack,"",@progbits`` to each assembler source, or link with
+    Fix: add ``.section .note.GNU-stack,"",@progbits`` to each assembly source, or link with
     ``-Wl,-z,noexecstack``.
     """
     if library.kind not in _LOADED or not library.executable_stack:
@@ -57,12 +57,12 @@ def executable_stack(library: ElfFile) -> Iterator[Finding]:
 
 @check
 def text_relocations(library: ElfFile) -> Iterator[Finding]:
-    """Loading an object means changing its code.
+    """An object has relocations in its code (text relocations).
 
-    Why: musl and hardened systems refuse it; elsewhere each process has a copy of its own of the
-    code, writable while it is loaded.
-    Fix: compile everything that is linked into it with ``-fPIC``; link with ``-Wl,-z,text``, which
-    names the culprit.
+    Why: musl and hardened systems refuse it; elsewhere each process gets its own copy of the code,
+    writable while it is loaded.
+    Fix: compile everything linked into it with ``-fPIC``; link with ``-Wl,-z,text``, which names
+    the culprit.
     """
     if library.kind in _LOADED and library.text_relocations:
         yield "has relocations in its code (DT_TEXTREL)"
@@ -70,11 +70,11 @@ def text_relocations(library: ElfFile) -> Iterator[Finding]:
 
 @check
 def writable_executable_segment(library: ElfFile) -> Iterator[Finding]:
-    """A segment of an object is writable and executable at once.
+    """A segment of an object is both writable and executable.
 
-    Why: hardened systems (SELinux, PaX) refuse to map it, and any bug that writes memory can write
-    code.
-    Fix: look for assembler sections with the flags ``"awx"``, or a linker script or option
+    Why: hardened systems (SELinux, PaX) refuse to map it, and any memory-corruption bug can
+    overwrite code.
+    Fix: look for assembly sections with the flags ``"awx"``, or a linker script or option
     (``-N``, ``--omagic``) that merges segments.
     """
     if library.kind in _LOADED and library.writable_executable:
@@ -83,9 +83,9 @@ def writable_executable_segment(library: ElfFile) -> Iterator[Finding]:
 
 @check(enabled=False)
 def no_relro(library: ElfFile) -> Iterator[Finding]:
-    """An object's relocated data stay writable after it was loaded.
+    """An object's relocated data stays writable after loading.
 
-    Why: a bug that writes memory can redirect calls by way of its tables of pointers.
+    Why: a memory-corruption bug can redirect calls through its pointer tables.
     Fix: link with ``-Wl,-z,relro``.
     """
     if library.kind in _LOADED and library.needed and not library.relro:
@@ -97,8 +97,8 @@ def segment_alignment(library: ElfFile) -> Iterator[Finding]:
     """An object's segments are aligned to pages smaller than those of some kernels.
 
     Why: where pages are larger the loader refuses it: "ELF load command alignment not
-    page-aligned". Kernels for aarch64 and POWER with pages of 64 KiB are common.
-    Fix: link with ``-Wl,-z,max-page-size=65536``, the linker's own default there; give patchelf
+    page-aligned". Kernels for aarch64 and POWER with 64 KiB pages are common.
+    Fix: link with ``-Wl,-z,max-page-size=65536``, the linker's default there; run patchelf with
     ``--page-size 65536``.
     """
     largest = _LARGEST_PAGE.get(library.architecture, 0)
@@ -118,8 +118,8 @@ def static_tls_budget(
     Why: "cannot allocate memory in static TLS block": the C library sets aside a fixed piece for
     everything that is loaded after the start, and the package fails depending on what was
     imported before.
-    Fix: compile without ``-ftls-model=initial-exec`` what is loaded by ``dlopen``, or make the
-    thread-local data smaller.
+    Fix: compile libraries that are opened with ``dlopen`` without ``-ftls-model=initial-exec``, or
+    make the thread-local data smaller.
     """
     yield from find_unloaded(linkage, package)
     objects = {item.path: item for item in package.objects_of(ElfFile)}
@@ -137,7 +137,7 @@ def static_tls_budget(
         shares = (f"{item.file_name} {item.tls_size}" for item in users)
         yield Problem(
             path=root,
-            sentence=f"its import needs {total} bytes of static TLS, about {budget} are there: "
+            sentence=f"its import needs {total} bytes of static TLS, about {budget} are available: "
             + name_first(tuple(shares)),
         )
 
@@ -147,10 +147,10 @@ def relr_without_marker(library: ElfFile, target: TargetSystem) -> Iterator[Find
     """An object has packed relocations (DT_RELR) and does not need GLIBC_ABI_DT_RELR.
 
     Why: glibc before 2.36 ignores DT_RELR: pointers stay unrelocated, and the process crashes
-    later. The marker, a needed version of libc.so.6, makes it refuse the object instead; newer ones
-    insist on it.
+    later. The marker, a needed version of libc.so.6, makes it refuse the object instead; newer
+    versions of glibc require it.
     Fix: link with ``-Wl,-z,nopack-relative-relocs``, or with a linker that adds the marker
-    (``-Wl,-z,pack-relative-relocs``) and a tag from manylinux_2_36 on.
+    (``-Wl,-z,pack-relative-relocs``) and use manylinux_2_36 or a later tag.
     """
     relocates_itself = library.kind is Kind.EXECUTABLE and not library.interpreter
     if target.libc != "glibc" or not library.relative_relocations or relocates_itself:
@@ -166,11 +166,11 @@ def relr_without_marker(library: ElfFile, target: TargetSystem) -> Iterator[Find
 def isa_level_over_baseline(library: ElfFile) -> Iterator[Finding]:
     """An object declares that it needs a newer CPU than its platform tag promises.
 
-    Why: platform tags stand for the first CPUs of an architecture. On an older one the loader
-    refuses the object ("CPU ISA level is lower than required"), also where only few functions
-    use the newer instructions.
+    Why: a platform tag promises the baseline CPUs of its architecture. There the loader refuses
+    the object ("CPU ISA level is lower than required"), even if only a few functions use the newer
+    instructions.
     Fix: compile without ``-march=x86-64-v2`` and the like (some distributions' compilers have it
-    by default), or choose the code at run time; a library for newer CPUs belongs into
+    by default), or choose the code at run time; a library for newer CPUs belongs in
     ``glibc-hwcaps``.
     """
     if library.isa_level and "glibc-hwcaps" not in PurePosixPath(library.path).parts:
@@ -181,13 +181,13 @@ def isa_level_over_baseline(library: ElfFile) -> Iterator[Finding]:
 def wrong_architecture(package: Package) -> Iterator[Finding]:
     """An object is for another architecture than the wheel's platform tags name.
 
-    Every tag of a compressed set is a claim: a tag for whose architecture the wheel has no object
-    is wrong too. Device code, debug information and input for linkers are exempt, and so is a
-    wheel for ``any`` platform; on Windows .NET code, programs, and libraries for the processes of
-    others, which have the architecture in their name.
+    Every tag of a compressed set is a claim: a tag is wrong too if the wheel has no object for its
+    architecture. Device code, debug information and linker input are exempt, and so is a wheel for
+    ``any`` platform; on Windows also .NET code, programs, and libraries for other processes, which
+    have the architecture in their name.
 
-    Why: the wheel installs and cannot be imported.
-    Fix: correct the tag, or look for the step of a cross build that took an object of the host.
+    Why: the wheel installs but cannot be imported.
+    Fix: correct the tag, or look for the step of a cross build that picked up a host object.
     """
     systems = package.claims.systems
     claims = {claim.name: architectures_of(claim) for claim in systems}
@@ -196,12 +196,10 @@ def wrong_architecture(package: Package) -> Iterator[Finding]:
     # A wheel for macOS that has DLLs too, as sounddevice's does, has them for other systems.
     formats = frozenset[Format]().union(*map(formats_of, systems))
     judged = tuple(i for i in package.objects if i.kind in _LOADED and i.format in formats)
-    yield from find_unread(package, found=bool(judged), absent="no object that is ever loaded")
+    yield from find_unread(package, found=bool(judged), absent="no loadable object")
     unknown = [platform for platform, architectures in claims.items() if not architectures]
     for platform in unknown:
-        yield NotInspected(
-            sentence=f"the architecture that {platform} names is unknown to this check"
-        )
+        yield NotInspected(sentence=f"the architecture of {platform} is unknown to this check")
     if unknown:
         return
     claimed = frozenset[str]().union(*claims.values())
@@ -215,7 +213,7 @@ def wrong_architecture(package: Package) -> Iterator[Finding]:
             )
     for platform, architectures in claims.items():
         if judged and not _any_for(architectures, judged) and _any_for(claimed, judged):
-            yield Problem(sentence=f"claims {platform} and has no object for that architecture")
+            yield Problem(sentence=f"claims {platform}, but has no object for that architecture")
 
 
 def _any_for(architectures: Collection[str], objects: Collection[ObjectFile]) -> bool:
@@ -226,7 +224,7 @@ def _any_for(architectures: Collection[str], objects: Collection[ObjectFile]) ->
 def malformed_object(package: Package) -> Iterator[Finding]:
     """An object file contradicts itself: it is truncated or damaged.
 
-    Why: no loader takes it; what it needs and defines cannot be known.
+    Why: no loader accepts it, and its dependencies and symbols cannot be read.
     Fix: look for an upload, a strip or a patchelf that went wrong, and build it again.
     """
     for item in package.malformed:

@@ -124,8 +124,8 @@ def _spell(version: tuple[int, int]) -> str:
     return f"{version[0]}.{version[1]}"
 
 
-@check
-def free_threading_mixture(package: Package) -> Iterator[Finding]:
+@check(formerly=("free-threading-mixture",))
+def free_threading_mismatch(package: Package) -> Iterator[Finding]:
     """An extension module is compiled for the other kind of CPython than its name or tag says.
 
     ``Py_DECREF`` calls other functions under the headers of a free-threaded build; that tells.

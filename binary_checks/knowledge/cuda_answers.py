@@ -22,7 +22,7 @@ from binary_checks.model import (
 def demand_question(value: str, keys: str) -> None:
     """Raise NotApplicable where the profile does not say what to ask."""
     if not value:
-        raise NotApplicable(f"the profile does not say what to ask ([probes.cuda] {keys})")
+        raise NotApplicable(f"the profile has no expression for it ([probes.cuda] {keys})")
 
 
 def find_answer(report: CudaReport, question: str) -> Answer | None:
@@ -33,7 +33,7 @@ def find_answer(report: CudaReport, question: str) -> Answer | None:
 def find_gap(report: CudaReport, question: str) -> NotInspected:
     """Say why there is no answer."""
     where = f" after {report.stage}" if report.stage else ""
-    return NotInspected(sentence=f"{question} was not asked: the process ended{where}")
+    return NotInspected(sentence=f"{question} was not evaluated: the process ended{where}")
 
 
 def find_visible(report: CudaReport) -> Iterator[NotInspected]:
@@ -49,7 +49,7 @@ def find_visible(report: CudaReport) -> Iterator[NotInspected]:
     for path in report.step.libraries or ():
         if re.match("/|[A-Za-z]:", path) and is_cuda_library(path.rpartition("/")[2]):
             yield NotInspected(
-                sentence=f"{path} is this host's own: without it was not seen how the package does"
+                sentence=f"{path} is this host's own: the package was not tested without it"
             )
 
 

@@ -72,7 +72,7 @@ def tell_doubt(item: Carrier, concerned: Iterable[DeviceContainers]) -> Iterator
     """Say of which containers nobody knows all targets, of those that it matters for."""
     yield from tell_gaps(item, concerned)
     for fault in item.device_faults[:1]:
-        sentence = f"what follows offset {fault.offset} may be missing: {fault.reason}"
+        sentence = f"code after offset {fault.offset} may be missing: {fault.reason}"
         yield NotInspected(path=item.path, sentence=sentence)
 
 
@@ -84,7 +84,7 @@ def tell_gaps(item: Carrier, concerned: Iterable[DeviceContainers]) -> Iterator[
 
 def _tell_gap(group: DeviceContainers) -> str:
     if not group.count:
-        return f"what follows offset {group.offset} was not read: {group.reason}"
+        return f"code after offset {group.offset} was not read: {group.reason}"
     plural = "" if group.count == 1 else "s"
     return f"{group.count} container{plural}, first at offset {group.offset}: {group.reason}"
 

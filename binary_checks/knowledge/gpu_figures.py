@@ -12,14 +12,14 @@ def read_figure(report: GpuReport, step: str, name: str) -> float | None:
     Raises NotApplicable where the profile leaves the step out.
     """
     if all(each.name != step for each in report.steps):
-        raise NotApplicable(f"the profile does not have the step {step} taken")
+        raise NotApplicable(f"the profile leaves out the step {step}")
     found = (each.value for each in report.measurements if (each.step, each.name) == (step, name))
     return next(found, None)
 
 
 def find_untried(report: GpuReport, step: str) -> NotInspected:
     """Say why a step came to no figure."""
-    reason = dict(report.untried).get(step, "it did not succeed, which gpu-work-fails says")
+    reason = dict(report.untried).get(step, "it did not succeed (see gpu-work-fails)")
     return NotInspected(sentence=f"{step}: {reason}")
 
 

@@ -16,7 +16,7 @@ def find_untold(known: tuple[LibraryVersions, ...], asked: Mapping[str, str]) ->
     for name in sorted(asked):
         each = by_name.get(name)
         if each is None or (not each.compiled and (each.loaded or each.installed)):
-            yield f"{name}: the package does not say what it was built with"
+            yield f"{name}: the package does not report the version it was built with"
 
 
 def find_pins(package: Package) -> dict[str, str]:
@@ -36,20 +36,20 @@ def compare_loaded(versions: LibraryVersions, pin: str, *, newer: bool) -> Itera
     """Hold the library that is loaded against the three others."""
     name, loaded = versions.name, versions.loaded
     if versions.compiled and not _serves(loaded, versions.compiled, newer=newer):
-        yield f"{name} {loaded} is loaded, the package was built with {versions.compiled}"
+        yield f"{name} {loaded} is loaded, but the package was built with {versions.compiled}"
     if versions.installed and not _same(loaded, versions.installed):
-        yield f"{name} {loaded} is loaded, {versions.installed} is installed"
+        yield f"{name} {loaded} is loaded, but {versions.installed} is installed"
     if pin and not _same(loaded, pin):
-        yield f"{name} {loaded} is loaded, the package requires {pin}"
+        yield f"{name} {loaded} is loaded, but the package requires {pin}"
 
 
 def compare_installed(versions: LibraryVersions, pin: str, *, newer: bool) -> Iterator[str]:
     """Hold the library that is installed, and not loaded by then, against the two others."""
     name, installed = versions.name, versions.installed
     if versions.compiled and not _serves(installed, versions.compiled, newer=newer):
-        yield f"{name} {installed} is installed, the package was built with {versions.compiled}"
+        yield f"{name} {installed} is installed, but the package was built with {versions.compiled}"
     if pin and not _same(installed, pin):
-        yield f"{name} {installed} is installed, the package requires {pin}"
+        yield f"{name} {installed} is installed, but the package requires {pin}"
 
 
 def _serves(there: str, built: str, *, newer: bool) -> bool:

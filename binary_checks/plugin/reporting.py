@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from binary_checks import __version__
+from binary_checks.declaring import find_renamed
 from binary_checks.errors import BinaryChecksError, CheckError, GatherError
 from binary_checks.gather.examination import Examination
 from binary_checks.lines import one_line
@@ -22,7 +23,7 @@ from binary_checks.plugin.options import DEAF_INI
 from binary_checks.plugin.scribe import NOTED, SCRIBE, WARNED, Noted, Scribe
 from binary_checks.plugin.session import SESSION, Session, no_such_check, profile_and_checks
 from binary_checks.profile.fingerprint import identify_profile
-from binary_checks.profile.found import announce, say_left_out
+from binary_checks.profile.found import announce, say_left_out, say_renamed
 from binary_checks.reports.explanation import abridge, explain
 from binary_checks.reports.terminal import summarise
 from binary_checks.reports.writing import write_all
@@ -42,9 +43,12 @@ def answer(config: pytest.Config) -> int:
     """What ``--explain`` asks for. Raises pytest.UsageError for what is no check."""
     name = config.option.explain
     checks = {check.id: check for check in profile_and_checks(config)[1]}
-    if name not in checks:
+    present = find_renamed(checks.values()).get(name, name)
+    if present not in checks:
         raise misused(no_such_check(name, checks))
-    sys.stdout.write(explain(checks[name]))
+    if present != name:
+        sys.stdout.write(f"{name} is called {present} now\n\n")
+    sys.stdout.write(explain(checks[present]))
     return int(pytest.ExitCode.OK)
 
 
@@ -60,6 +64,9 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     lines = [f"binary_checks: {__version__}, profile {session.profile.source}, {run}"]
     if config.option.binary_profile is None and config.getini(DEAF_INI):
         lines += announce(session.profile)
+    profile = session.profile
+    lines += say_renamed(f"profile {profile.source}", profile.renamed)
+    lines += say_renamed("arguments", session.renamed)
     return [one_line(line) for line in lines]
 
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pytest
 
 from binary_checks import packages
-from binary_checks.declaring import Check, Gatherer
+from binary_checks.declaring import Check, Gatherer, find_renamed
 from binary_checks.errors import ProfileError
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.examination import Examination, find_declared, load_own_checks
@@ -49,6 +49,7 @@ class Session:
     destinations: tuple[Destination, ...] = ()  # the reports that were asked for
     keeper: KeptFacts | None = None  # of facts, where one of these needs them
     run: Run | None = None  # once it has ended
+    renamed: Mapping[str, str] = field(default_factory=dict)  # former ids named -> present ids
     complaints: list[str] = field(default_factory=list)  # those of its that are shown
 
     @property
@@ -79,6 +80,7 @@ def open_session(config: pytest.Config) -> Session:
     profile, sandbox = Profile(), None
     checks: tuple[Check[Any], ...] = ()
     gatherers: Mapping[type, Gatherer[..., Any]] = {}
+    renamed: dict[str, str] = {}
     if named.packages:
         profile, every, gatherers = profile_and_checks(config)
         checks = tuple(
@@ -88,6 +90,7 @@ def open_session(config: pytest.Config) -> Session:
             or (option.binary_crosscheck and SecondOpinion in check.subjects)
         )
         _demand_families(option.binary_require, every)
+        named, renamed = _rename(named, find_renamed(every))
         _demand_checks(frozenset[str]().union(*named.packages.values()), every, checks)
         sandbox = choose_sandbox(config, profile)
     settings = Settings(
@@ -114,7 +117,19 @@ def open_session(config: pytest.Config) -> Session:
             packages=map(_identify, examinations), required=frozenset(option.binary_require)
         ),
         destinations=tuple(_read_destinations(config, [each.file_name for each in examinations])),
+        renamed=renamed,
     )
+
+
+def _rename(named: Named, present: Mapping[str, str]) -> tuple[Named, dict[str, str]]:
+    """The same with the present ids of the checks asked for, and the former ids among them."""
+    asked = frozenset[str]().union(*named.packages.values())
+    packages = {
+        path: frozenset(present.get(name, name) for name in names)
+        for path, names in named.packages.items()
+    }
+    renamed = {old: present[old] for old in sorted(asked) if old in present}
+    return replace(named, packages=packages), renamed
 
 
 def _examine(

@@ -91,6 +91,12 @@ def say_left_out(profile: Profile) -> str:
     )
 
 
+def say_renamed(where: str, renamed: Mapping[str, str]) -> Iterator[str]:
+    """Say in one line for each former id of a check, where it is used and what the id is now."""
+    for old, new in renamed.items():
+        yield f"{where}: {old} is called {new} now"
+
+
 def _list_few(names: Iterable[str]) -> str:
     names = list(names)
     more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""

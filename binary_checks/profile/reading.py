@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from fnmatch import fnmatchcase
@@ -12,7 +12,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from binary_checks.declaring import Check, Gatherer, Option
+from binary_checks.declaring import Check, Gatherer, Option, find_renamed
 from binary_checks.errors import ProfileError
 from binary_checks.model import Level, Problem
 from binary_checks.model.requests import Request
@@ -73,6 +73,7 @@ class Profile:
     known_problems: tuple[KnownProblem, ...] = ()
     shipped: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # probes, if it extends
     left_out: tuple[str, ...] = ()  # parts of it that are code, where nothing of it may run
+    renamed: Mapping[str, str] = field(default_factory=dict)  # former ids in it -> present ids
 
     def selects(self, check: Check[Any]) -> bool:
         """Whether the check runs: on by default or asked for, and not disabled."""
@@ -262,9 +263,8 @@ def validate(
     """
     by_id = {check.id: check for check in checks}
     where = f"profile {profile.source}"
-    named = [*profile.enable, *profile.disable, *profile.options, *profile.levels]
-    named += [known.check for known in profile.known_problems]
-    reject_unknown(dict.fromkeys(named), by_id, where, "check")
+    profile = _rename(profile, find_renamed(by_id.values()))
+    reject_unknown(dict.fromkeys(_named(profile)), by_id, where, "check")
     reject_moved(profile.options, where)
     options = {
         check_id: _convert_options(values, by_id[check_id].options, f"{where}: options.{check_id}")
@@ -272,6 +272,41 @@ def validate(
     }
     requests = read_requests(profile.probes, find_requests((*by_id.values(), *gatherers)), where)
     return replace(profile, options=options, requests=requests)
+
+
+def _named(profile: Profile) -> Iterator[str]:
+    """The ids of checks that stand in it."""
+    yield from (*profile.enable, *profile.disable, *profile.options, *profile.levels)
+    yield from (known.check for known in profile.known_problems)
+
+
+def _rename(profile: Profile, present: Mapping[str, str]) -> Profile:
+    """The profile with the present ids of checks in place of former ones.
+
+    Of a check that stands in it under both, the table that comes later adds to the other one:
+    a profile's own tables come behind those of the profile that it extends.
+    """
+    renamed = {old: present[old] for old in sorted(set(_named(profile))) if old in present}
+    if not renamed:
+        return profile
+    options: dict[str, Mapping[str, Any]] = {}
+    levels: dict[str, ByPath] = {}
+    for name, table in profile.options.items():
+        options = _merge(options, {renamed.get(name, name): table}, "options")
+    for name, by_path in profile.levels.items():
+        levels = merge_levels(levels, {renamed.get(name, name): by_path})
+    return replace(
+        profile,
+        enable=frozenset(renamed.get(name, name) for name in profile.enable),
+        disable=frozenset(renamed.get(name, name) for name in profile.disable),
+        options=options,
+        levels=levels,
+        known_problems=tuple(
+            replace(known, check=renamed.get(known.check, known.check))
+            for known in profile.known_problems
+        ),
+        renamed=renamed,
+    )
 
 
 def _convert_options(

@@ -27,7 +27,7 @@ def describe_end(step: Step) -> str:
         Ending.RAISED: f"raises {step.detail}",
         Ending.LOADER_ERROR: f"is refused by the loader: {step.detail}",
         Ending.CRASHED: f"crashes: {step.detail}",
-        Ending.HUNG: f"does not end: {step.detail}",
+        Ending.HUNG: f"hangs: {step.detail}",
         Ending.STOPPED: f"is stopped: {step.detail}",
         Ending.EXITED: f"{end}: {step.detail}",
         Ending.OK: "succeeds",
@@ -38,7 +38,7 @@ def read_stderr(step: Step) -> Iterator[Finding]:
     """Tell the system's lines from the package's own, where the import alone can have written."""
     if step.finished:
         yield NotInspected(
-            sentence=f"import {step.name} shares its stderr with a process's bad end"
+            sentence=f"import {step.name} shares its stderr with a process that ended badly"
         )
     elif step.outcome is Ending.OK:
         for line in find_fatal_lines(step.stderr):
@@ -94,11 +94,11 @@ def find_stranger(step: Step, hashes: Mapping[str, str]) -> Iterator[Finding]:
     if not step.origin:
         yield NotInspected(sentence=f"import {step.name} does not say which file it found")
     elif step.origin not in hashes:
-        yield f"import {step.name} finds {step.origin}, which is not of this package"
+        yield f"import {step.name} finds {step.origin}, which is not part of this package"
     elif not step.origin_sha256:
         yield f"import {step.name} removes {step.origin}"
     elif hashes[step.origin] not in {"", step.origin_sha256}:
-        yield f"import {step.name} finds {step.origin} with other contents than in the wheel"
+        yield f"import {step.name} finds {step.origin} with different contents than in the wheel"
 
 
 def spell_dotted(path: str) -> str:

@@ -41,7 +41,7 @@ def test_an_object_of_another_architecture_is_told() -> None:
 def test_a_tag_without_objects_is_told() -> None:
     package = _wheel("linux_armv7l.linux_x86_64", elf_file())
     assert list(hardening.wrong_architecture(package)) == [
-        Problem(sentence="claims linux_armv7l and has no object for that architecture")
+        Problem(sentence="claims linux_armv7l, but has no object for that architecture")
     ]
 
 
@@ -64,7 +64,7 @@ def test_an_object_that_the_tags_allow_is_quiet(platform: str, item: ObjectFile)
 
 def test_what_is_for_other_systems_has_no_wrong_architecture() -> None:
     package = _wheel("macosx_11_0_arm64", pe_file(architecture="i686"))
-    with pytest.raises(NotApplicable, match="no object that is ever loaded"):
+    with pytest.raises(NotApplicable, match="no loadable object"):
         list(hardening.wrong_architecture(package))
 
 
@@ -72,7 +72,7 @@ def test_what_is_for_other_systems_has_no_wrong_architecture() -> None:
 def test_what_is_never_loaded_has_no_wrong_architecture(kind: Kind) -> None:
     other = elf_file("demo/b.so", architecture="aarch64", kind=kind)
     assert list(hardening.wrong_architecture(_wheel("linux_x86_64", elf_file(), other))) == []
-    with pytest.raises(NotApplicable, match="no object that is ever loaded"):
+    with pytest.raises(NotApplicable, match="no loadable object"):
         list(hardening.wrong_architecture(_wheel("linux_x86_64", other)))
 
 
@@ -83,7 +83,7 @@ def test_a_wheel_for_any_platform_names_no_architecture() -> None:
 
 
 def test_an_architecture_that_is_unknown_or_could_not_be_read_is_not_inspected() -> None:
-    sentence = "the architecture that manylinux_2_17_sparc names is unknown to this check"
+    sentence = "the architecture of manylinux_2_17_sparc is unknown to this check"
     package = _wheel("linux_x86_64.manylinux_2_17_sparc", elf_file(architecture="aarch64"))
     assert list(hardening.wrong_architecture(package)) == [NotInspected(sentence=sentence)]
     broken = MalformedObject(path="demo/a.so", format=Format.PE, offset=64, reason="cut")

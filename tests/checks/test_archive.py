@@ -56,10 +56,10 @@ def test_two_members_that_install_to_one_place_are_a_problem() -> None:
     ("name", "sentence"),
     [
         ("/etc/passwd", "its name is absolute"),
-        ("demo/../../x", "its name climbs with .."),
-        ("..", "its name climbs with .."),
-        ("demo\\x", "its name holds a backslash"),
-        ("C:x", "its name begins with a drive"),
+        ("demo/../../x", "its name contains .."),
+        ("..", "its name contains .."),
+        ("demo\\x", "its name contains a backslash"),
+        ("C:x", "its name begins with a drive letter"),
         ("demo//x", "its name has an empty or . component"),
         ("./demo/x", "its name has an empty or . component"),
         ("", "its name has an empty or . component"),
@@ -79,7 +79,7 @@ def test_a_place_outside_of_site_packages_is_no_escape() -> None:
 def test_a_symbolic_link_is_a_problem() -> None:
     link = member("demo/b.so", b"a.so", mode=0o120777)
     assert list(symlink_in_wheel(wheel(members=[link]))) == [
-        Problem(path="demo/b.so", sentence="a symbolic link")
+        Problem(path="demo/b.so", sentence="is a symbolic link")
     ]
 
 
@@ -117,9 +117,9 @@ def test_rows_that_could_not_be_read_are_problems() -> None:
 def test_a_row_without_a_file_and_a_file_without_a_row_are_problems() -> None:
     gone = RecordRow(path="demo/gone.py", hash="sha256=x", size=1)
     assert list(record_is_wrong(with_rows(gone))) == [
-        Problem(path="demo/gone.py", sentence="RECORD lists it and the archive does not hold it"),
+        Problem(path="demo/gone.py", sentence="RECORD lists it, but the archive lacks it"),
         Problem(
-            path="demo/__init__.py", sentence="the archive holds it and RECORD does not list it"
+            path="demo/__init__.py", sentence="the archive has it, but RECORD does not list it"
         ),
     ]
 
@@ -134,17 +134,17 @@ def test_a_row_that_stands_twice_is_a_problem() -> None:
 @pytest.mark.parametrize(
     ("hash_", "size", "sentence"),
     [
-        ("", 0, "RECORD states no hash"),
-        ("md5=1B2M2Y8AsgTpgAmY7PhCfg", 0, "RECORD states md5, weaker than SHA-256"),
+        ("", 0, "RECORD has no hash for it"),
+        ("md5=1B2M2Y8AsgTpgAmY7PhCfg", 0, "RECORD has md5, weaker than SHA-256"),
         (
             "sha256=AAAA",
             0,
-            "RECORD states sha256=AAAA, it has 47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU",
+            "RECORD says sha256=AAAA, it has 47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU",
         ),
         (
             "sha256=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU",
             7,
-            "RECORD states 7 bytes, it has 0",
+            "RECORD says 7 bytes, it has 0",
         ),
     ],
 )
@@ -166,7 +166,7 @@ def test_hexadecimal_hashes_are_one_problem() -> None:
     assert list(record_is_wrong(with_rows(row))) == [
         Problem(
             path=RECORD,
-            sentence="1 hashes are hexadecimal, installers read URL-safe base64 without padding",
+            sentence="1 hashes are hexadecimal, installers expect URL-safe base64 without padding",
         )
     ]
 
@@ -190,17 +190,17 @@ def test_a_record_that_signs_itself_is_a_problem() -> None:
     assert right is not None
     package = wheel(record=(*right[:-1], RecordRow(path=RECORD, hash="sha256=x", size=1)))
     assert list(record_is_wrong(package)) == [
-        Problem(path=RECORD, sentence="RECORD states a hash of a file written after it")
+        Problem(path=RECORD, sentence="RECORD has a hash of a file written after it")
     ]
 
 
 @pytest.mark.parametrize(
     ("names", "path", "fault"),
     [
-        (("demo/a", "demo/a/b.py"), "demo/a", "is a file, and other members lie below it"),
-        (("demo/a", "demo/a-b", "demo/a/b"), "demo/a", "is a file, and other members lie below it"),
-        (("demo-1.0.data/evil/x.py",), "demo-1.0.data/evil/x.py", "lies in no part of demo-1.0"),
-        (("demo-1.0.data/x.py",), "demo-1.0.data/x.py", "lies in no part of demo-1.0.data"),
+        (("demo/a", "demo/a/b.py"), "demo/a", "is a file, and other members are below it"),
+        (("demo/a", "demo/a-b", "demo/a/b"), "demo/a", "is a file, and other members are below it"),
+        (("demo-1.0.data/evil/x.py",), "demo-1.0.data/evil/x.py", "is in a part of demo-1.0"),
+        (("demo-1.0.data/x.py",), "demo-1.0.data/x.py", "is in a part of demo-1.0.data"),
         (("demo/" + 256 * "a",), "demo/" + 256 * "a", "has a name of 256 characters"),
         ((2_047 * "a/" + "ab",), 2_047 * "a/" + "ab", "has a path of 4,096 bytes"),
     ],

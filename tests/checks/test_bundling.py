@@ -45,6 +45,6 @@ def test_other_libraries_may_be_bundled(path: str) -> None:
 def test_an_orphan_is_told_when_asked_for() -> None:
     graft = library("demo.libs/liba-1a2b3c4d.so")
     assert list(orphan_library(link(graft), wheel())) == [
-        Problem(path=graft.path, sentence="was bundled, and nothing in the package needs it")
+        Problem(path=graft.path, sentence="is bundled, but nothing in the package needs it")
     ]
     assert list(orphan_library(link(library("demo/plugin.so")), wheel())) == []

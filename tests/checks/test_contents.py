@@ -26,7 +26,7 @@ def test_bytecode_is_a_problem() -> None:
     assert list(bytecode_in_wheel(package)) == [
         Problem(
             path="demo/__pycache__/a.cpython-311.pyc",
-            sentence="is compiled for one interpreter; installers compile for the user's own",
+            sentence="is compiled for one interpreter; installers compile their own",
         )
     ]
 
@@ -47,7 +47,7 @@ def test_sources_and_folders_are_no_bytecode() -> None:
 )
 def test_litter_is_a_problem(path: str, name: str) -> None:
     assert list(version_control_litter(wheel(members=[member(path)]))) == [
-        Problem(path=path, sentence=f"{name} is no part of a built package")
+        Problem(path=path, sentence=f"{name} does not belong in a built package")
     ]
 
 
@@ -63,12 +63,12 @@ def test_what_every_source_tree_has_is_a_problem_at_the_top() -> None:
     assert list(stray_top_level_folder(package)) == [
         Problem(
             path="test.py",
-            sentence="1 file in site-packages itself, beside the package, in collision with any "
+            sentence="1 file at the top level of site-packages, in collision with any "
             "other project's test.py",
         ),
         Problem(
             path="tests",
-            sentence="2 files in site-packages itself, beside the package, in collision with any "
+            sentence="2 files at the top level of site-packages, in collision with any "
             "other project's tests",
         ),
     ]
@@ -96,7 +96,7 @@ def test_names_that_differ_in_case_alone_are_a_problem() -> None:
     assert list(case_collision(package)) == [
         Problem(
             path="demo/a.py",
-            sentence="differs only in case from demo/A.py: macOS and Windows keep one of them",
+            sentence="differs only in case from demo/A.py: macOS and Windows keep only one",
         )
     ]
 
@@ -114,10 +114,10 @@ def test_one_library_under_two_names_is_a_problem() -> None:
     package = wheel(
         members=[member(path, SAME) for path in paths], objects=[elf_file(path) for path in paths]
     )
-    same = "the same 200000 bytes as demo/liba.so: users store both"
+    same = "a copy of demo/liba.so (200000 bytes): users store both"
     assert list(duplicate_library(package)) == [
-        Problem(path="demo/liba.so.1", sentence=f"has {same}"),
-        Problem(path="demo/liba.so.1.2", sentence=f"has {same}"),
+        Problem(path="demo/liba.so.1", sentence=f"is {same}"),
+        Problem(path="demo/liba.so.1.2", sentence=f"is {same}"),
     ]
 
 
@@ -141,7 +141,7 @@ def test_small_copies_other_files_and_unknown_hashes_are_quiet() -> None:
 
 def test_a_package_over_the_limit_is_a_problem() -> None:
     assert list(wheel_too_large(wheel(size=11), limit=10)) == [
-        Problem(sentence="it has 11 bytes, 10 are allowed")
+        Problem(sentence="is 11 bytes, but the limit is 10")
     ]
 
 
@@ -154,7 +154,7 @@ def test_packages_have_limits_by_their_names_of_which_the_first_counts() -> None
     small = wheel("demo-1.0+cpu-cp311-cp311-macosx_11_0_arm64.whl", size=11)
     large = wheel("demo-1.0-cp311-cp311-macosx_11_0_arm64.whl", size=11)
     assert list(wheel_too_large(small, limit=10, limits=limits)) == [
-        Problem(sentence="it has 11 bytes, 5 are allowed")
+        Problem(sentence="is 11 bytes, but the limit is 5")
     ]
     assert list(wheel_too_large(large, limit=10, limits=limits)) == []
 
@@ -166,7 +166,7 @@ def test_without_a_limit_nothing_is_inspected() -> None:
 
 
 def test_an_installed_package_is_no_file_with_a_size() -> None:
-    with pytest.raises(NotApplicable, match="is no file"):
+    with pytest.raises(NotApplicable, match="is not a file"):
         list(wheel_too_large(InstalledPackage(path=Path("demo-1.0.dist-info"), size=11), limit=10))
 
 

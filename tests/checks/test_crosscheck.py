@@ -50,5 +50,5 @@ def test_a_fact_that_a_library_does_not_know_of_a_file_is_a_note() -> None:
 
 
 def test_a_package_without_objects_is_not_compared() -> None:
-    with pytest.raises(NotApplicable, match="no ELF or Mach-O or PE object in the package"):
+    with pytest.raises(NotApplicable, match="no ELF, Mach-O or PE object in the package"):
         list(readers_disagree(SecondOpinion(), wheel()))

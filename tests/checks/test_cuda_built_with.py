@@ -46,7 +46,7 @@ def test_cuda_part_missing_fires_on_a_part_that_is_not_there() -> None:
     found = cuda_part_missing(
         answering(cuda="13.2", magma=False, nccl=True), CudaRequest(parts=PARTS)
     )
-    assert list(found) == ["the build is without magma: demo.has_magma is False"]
+    assert list(found) == ["the build lacks magma: demo.has_magma is False"]
     gone = report(answers=(Answer(question=MAGMA, error="AttributeError: has_magma"),))
     assert list(cuda_part_missing(gone, CudaRequest(parts={"magma": MAGMA}))) == [
         "magma: demo.has_magma raises AttributeError: has_magma"
@@ -72,13 +72,13 @@ def test_a_build_for_no_cuda_is_to_have_no_part() -> None:
         list(cuda_part_missing(answering(cuda=None, magma=0), ASKED))
     with pytest.raises(NotApplicable, match="the build is not for CUDA"):
         list(cuda_libraries_disagree(report(), PINNED, ASKED))
-    with pytest.raises(NotApplicable, match="does not say what to ask"):
+    with pytest.raises(NotApplicable, match="has no expression for it"):
         list(cuda_part_missing(report(), CudaRequest()))
 
 
 def test_what_could_not_be_asked_is_a_gap() -> None:
     dead = report(step=Step(name="demo", outcome=Ending.CRASHED), stage="import demo")
-    ended = "was not asked: the process ended after import demo"
+    ended = "was not evaluated: the process ended after import demo"
     assert list(cuda_part_missing(dead, CudaRequest(version=VERSION, parts={"magma": MAGMA}))) == [
         NotInspected(sentence=f"{MAGMA} {ended}")
     ]
@@ -90,18 +90,18 @@ def test_what_could_not_be_asked_is_a_gap() -> None:
 def test_cuda_libraries_disagree_fires_on_what_is_loaded_and_on_what_is_installed() -> None:
     older = libraries(compiled="9.10.2", loaded="9.1.0", installed="9.10.2.21")
     assert list(cuda_libraries_disagree(older, PINNED, ASKED)) == [
-        "cudnn 9.1.0 is loaded, the package was built with 9.10.2",
-        "cudnn 9.1.0 is loaded, 9.10.2.21 is installed",
-        "cudnn 9.1.0 is loaded, the package requires 9.10.2.21",
+        "cudnn 9.1.0 is loaded, but the package was built with 9.10.2",
+        "cudnn 9.1.0 is loaded, but 9.10.2.21 is installed",
+        "cudnn 9.1.0 is loaded, but the package requires 9.10.2.21",
     ]
     lying_there = libraries(compiled="9.10.2", installed="9.1.0.70")
     assert list(cuda_libraries_disagree(lying_there, PINNED, ASKED)) == [
-        "cudnn 9.1.0.70 is installed, the package was built with 9.10.2",
-        "cudnn 9.1.0.70 is installed, the package requires 9.10.2.21",
+        "cudnn 9.1.0.70 is installed, but the package was built with 9.10.2",
+        "cudnn 9.1.0.70 is installed, but the package requires 9.10.2.21",
     ]
     newer = libraries(compiled="9.10.1", loaded="9.10.2")
     assert list(cuda_libraries_disagree(newer, wheel(), ASKED, newer=False)) == [
-        "cudnn 9.10.2 is loaded, the package was built with 9.10.1"
+        "cudnn 9.10.2 is loaded, but the package was built with 9.10.1"
     ]
 
 
@@ -126,7 +126,7 @@ def test_a_version_that_nobody_tells_is_a_gap() -> None:
     assert list(
         cuda_libraries_disagree(libraries(compiled="9.1.0"), wheel(), CudaRequest(compiled=asked))
     ) == [
-        NotInspected(sentence="nccl: the package does not say what it was built with"),
+        NotInspected(sentence="nccl: the package does not report the version it was built with"),
         NotInspected(sentence="cudnn: it is neither loaded nor installed"),
     ]
     none = report(versions_step=Step(name="versions"))

@@ -70,8 +70,8 @@ def sentences(findings: Any) -> list[str]:
 
 def test_one_source_file_built_for_fewer_is_seen() -> None:
     assert sentences(missing_gpu_architecture(package(*LINALG), expected=("sm_75", "sm_90"))) == [
-        "lacks sm_75 in 32 of 33 containers, first at offset 100: on such a GPU what was compiled "
-        "there fails, or runs as code for another; build it for sm_75"
+        "lacks sm_75 in 32 of 33 containers, first at offset 100: on such GPUs that code "
+        "fails, or runs as code for another; build it for sm_75"
     ]
 
 
@@ -175,7 +175,7 @@ def test_what_was_not_read_whole_is_a_gap_and_no_fault_of_the_package() -> None:
     rest = DeviceContainers(count=0, first=1, offset=4096, reason=reason)
     found = (*containers(("sm_90 ptx:sm_90", 1)), rest)
     built = wheel(objects=(elf_file(PATH, device_containers=found),))
-    gap = f"what follows offset 4096 was not read: {reason}"
+    gap = f"code after offset 4096 was not read: {reason}"
     assert judge_all(built) == [NotInspected(path=PATH, sentence=gap)] * 5
 
 
@@ -210,14 +210,14 @@ def test_behind_broken_device_code_nothing_passes() -> None:
     broken = package(("sm_90", 1), device_faults=(FAULT,))
     (found,) = missing_gpu_architecture(broken, expected=("sm_90",))
     assert isinstance(found, NotInspected)
-    assert found.sentence.startswith("what follows offset 640 may be missing: bytes that are")
+    assert found.sentence.startswith("code after offset 640 may be missing: bytes that are")
 
 
 def test_an_architecture_that_nobody_asked_for_is_told() -> None:
     built = package(("sm_75 sm_90a ptx:sm_90", 1), ("sm_90a ptx:sm_90", 3))
     assert sentences(unexpected_gpu_architecture(built, allowed=("sm_90",))) == [
         "has sm_75 in 1 of 4 containers, first at offset 0, which the profile does not allow: it "
-        "takes room and nobody tests it; leave it out of the build"
+        "takes space and is untested; leave it out of the build"
     ]
     assert not list(unexpected_gpu_architecture(built, allowed=("sm_75", "sm_90")))
 
@@ -242,7 +242,7 @@ def test_a_library_without_ptx_for_its_newest_is_told() -> None:
     built = package(("sm_90 sm_120 ptx:sm_120", 6), ("sm_90 sm_120", 1))  # as bitsandbytes
     assert sentences(no_forward_compatible_ptx(built, required=True)) == [
         "lacks PTX for sm_120, its newest plain one, in 1 of 7 containers, first at offset 600: a "
-        "later GPU has no code there, or only slower code made from older PTX; add "
+        "later GPU has no code there, or only slower code from older PTX; add "
         "-gencode arch=compute_120,code=compute_120"
     ]
 
@@ -288,7 +288,7 @@ def test_a_file_that_nobody_could_read_is_not_inspected() -> None:
 def test_source_files_built_for_different_architectures_are_told() -> None:
     assert sentences(uneven_gpu_architectures(package(*LINALG))) == [
         "has sm_75 in 1 of 33 containers, none in the others, first at offset 100: on such a "
-        "GPU those fail, or run as code for another; build all for the same"
+        "GPU those fail, or run code for another; build all for the same"
     ]
     assert not uneven_gpu_architectures.enabled
 

@@ -32,8 +32,8 @@ def test_a_module_must_not_need_the_driver() -> None:
     assert judge(extension("libcuda.so.1")) == [
         Problem(
             path=EXTENSION,
-            sentence="needs libcuda.so.1, which NVIDIA's driver alone brings, and importing it "
-            "loads that: without a driver the import fails",
+            sentence="needs libcuda.so.1, which only the NVIDIA driver provides, and importing it "
+            "loads it: without a driver the import fails",
         )
     ]
 
@@ -46,8 +46,8 @@ def test_the_way_from_the_module_to_the_driver_is_told() -> None:
     )
     assert found.path == "demo/libinner.so"
     assert found.sentence == (
-        "needs libnvidia-ml.so.1, which NVIDIA's driver alone brings, and importing "
-        f"{EXTENSION} loads that, by way of {EXTENSION} -> demo/libouter.so -> "
+        "needs libnvidia-ml.so.1, which only the NVIDIA driver provides, and importing "
+        f"{EXTENSION} loads it, through {EXTENSION} -> demo/libouter.so -> "
         "demo/libinner.so: without a driver the import fails"
     )
 
@@ -75,7 +75,7 @@ def test_a_library_that_no_module_needs_may_need_the_driver() -> None:
     assert judge(extension(), helper) == [
         Note(
             path=helper.path,
-            sentence="needs libcuda.so.1: no import loads it; where it is opened, a driver must be",
+            sentence="needs libcuda.so.1: no import loads it; opening it requires a driver",
         )
     ]
 
@@ -112,7 +112,9 @@ def test_a_driver_that_a_profile_promises_is_still_not_everywhere() -> None:
 def test_what_was_not_given_may_need_the_driver() -> None:
     (finding,) = judge(extension("libcublas.so.12", rpath=("$ORIGIN/../nvidia/cublas/lib",)))
     assert isinstance(finding, NotInspected)
-    assert finding.sentence.startswith("what libcublas.so.12 needs in turn, perhaps the driver")
+    assert finding.sentence.startswith(
+        "the dependencies of libcublas.so.12 are unknown, and may include the driver"
+    )
 
 
 def test_a_cuda_build_without_the_driver_is_fine() -> None:
@@ -135,7 +137,7 @@ def test_a_driver_that_a_search_path_finds_hides_the_users() -> None:
         Problem(
             path=EXTENSION,
             sentence="needs libcuda.so.1 and finds demo/lib/libcuda.so.1 (rpath): it hides the "
-            "driver of the user, which alone fits the kernel module",
+            "user's driver, and only that matches the kernel module",
         )
     ]
     assert judge(*objects) == []

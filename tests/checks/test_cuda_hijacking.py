@@ -11,8 +11,8 @@ from fixtures.values import symbols, wheel
 
 RUNTIME = library("nvidia/lib/libcudart.so.12")
 RUNPATH = (
-    "finds {} by a RUNPATH: a directory in LD_LIBRARY_PATH goes before that, and a library of "
-    "another CUDA there takes its place; patchelf --force-rpath"
+    "finds {} by a RUNPATH: a directory in LD_LIBRARY_PATH precedes that, and a library of "
+    "another CUDA there replaces it; use patchelf --force-rpath"
 )
 
 
@@ -88,7 +88,7 @@ def test_how_a_required_library_finds_others_is_not_known() -> None:
     problem, gap = hijackable_library(linkage, wheel(objects=(module,)))
     assert isinstance(problem, Problem)
     assert isinstance(gap, NotInspected)
-    assert gap.sentence.startswith("what libcusparse.so.12 looks for in turn is not known")
+    assert gap.sentence.startswith("the dependencies of libcusparse.so.12 are unknown")
 
 
 def test_windows_does_not_search_path() -> None:

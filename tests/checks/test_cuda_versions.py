@@ -30,7 +30,7 @@ def test_a_library_of_another_cuda_than_the_label_says() -> None:
         Problem(
             path=EXTENSION,
             sentence="needs libcudart.so.13, of CUDA 13, while the version label +cu126 says CUDA "
-            "12.6: what users install for the one does not bring the other",
+            "12.6: libraries installed for one do not include the other",
         )
     ]
 
@@ -110,7 +110,7 @@ def test_a_package_may_have_libraries_for_several_cudas() -> None:
 
 
 def test_a_library_whose_number_stands_for_several_cudas_says_nothing() -> None:
-    with pytest.raises(NotApplicable, match="nothing in it says of which CUDA it is"):
+    with pytest.raises(NotApplicable, match="nothing in it names a CUDA version"):
         judge(extension("libcusparse.so.12", "libcurand.so.10"))
 
 
@@ -123,9 +123,9 @@ def test_a_cpu_build_must_not_need_cuda(name: str) -> None:
         check=cuda_in_cpu_build,
     )
     assert [finding.sentence for finding in found if isinstance(finding, Problem)] == [
-        "needs libcuda.so.1, while the package is one for the CPU",
-        "needs libcudart.so.12, while the package is one for the CPU",
-        "requires nvidia-nccl-cu12, while it is one for the CPU",
+        "needs libcuda.so.1, but the package is CPU-only",
+        "needs libcudart.so.12, but the package is CPU-only",
+        "requires nvidia-nccl-cu12, but it is CPU-only",
     ]
 
 

@@ -78,7 +78,7 @@ def test_an_object_that_was_not_read_was_not_inspected() -> None:
 def test_a_required_library_that_is_absent_is_a_problem() -> None:
     assert list(absent_library(wheel(objects=[elf_file()]), required=GOMP)) == [
         Problem(
-            sentence="it brings no demo/lib/libgomp*.so*: the user's own is loaded, if there is one"
+            sentence="ships no demo/lib/libgomp*.so*: the user's own is loaded, if there is one"
         )
     ]
 
@@ -88,7 +88,7 @@ def test_a_second_copy_is_a_problem() -> None:
     assert list(absent_library(wheel(objects=copies), required=GOMP)) == [
         Problem(
             path="demo/lib/libgomp.so.1",
-            sentence="is one demo/lib/libgomp*.so* too many beside demo/lib/libgomp-1a2b3c4d.so.1",
+            sentence="is a second demo/lib/libgomp*.so*, after demo/lib/libgomp-1a2b3c4d.so.1",
         )
     ]
 
@@ -153,12 +153,12 @@ def test_the_rpaths_of_a_mach_o_are_judged_too() -> None:
 
 def test_globs_that_nothing_matches_are_no_pass() -> None:
     assert judge_path(elf_file("other/x.so")) == [
-        NotInspected(sentence="no object is at demo/lib/* or demo/bin/*")
+        NotInspected(sentence="no object matches demo/lib/* or demo/bin/*")
     ]
 
 
 def test_a_package_without_search_paths_is_not_for_this_check() -> None:
-    with pytest.raises(NotApplicable, match="no object of a format that has search paths"):
+    with pytest.raises(NotApplicable, match="no object in a format that has search paths"):
         judge_path(pe_file())
 
 

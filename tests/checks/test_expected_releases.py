@@ -43,22 +43,22 @@ def test_a_nightly_of_the_future_is_a_problem() -> None:
 @pytest.mark.parametrize("number", ["1", "20261399", "0"])
 def test_a_nightly_without_a_date_is_a_problem(number: str) -> None:
     assert list(stale_nightly(wheel(f"demo-1.0.dev{number}-py3-none-any.whl"))) == [
-        Problem(sentence=f"its version is 1.0.dev{number}: .dev{number} is no date")
+        Problem(sentence=f"its version is 1.0.dev{number}: .dev{number} is not a date")
     ]
 
 
 def test_a_release_is_no_nightly() -> None:
-    with pytest.raises(NotApplicable, match=r"2\.1\.0 is no nightly"):
+    with pytest.raises(NotApplicable, match=r"2\.1\.0 is not a nightly"):
         list(stale_nightly(wheel("demo-2.1.0-py3-none-any.whl")))
 
 
 @pytest.mark.parametrize(
     ("version", "expected", "sentence"),
     [
-        ("1.0+cpu", "cu132", "its version has the label +cpu, +cu132 is expected"),
-        ("1.0+cu1321", r"cu\d{3}", r"its version has the label +cu1321, +cu\d{3} is expected"),
-        ("1.0", "cpu", "its version has no label, +cpu is expected"),
-        ("1.0+cpu", "", "its version has the label +cpu, none is expected"),
+        ("1.0+cpu", "cu132", "its version has the label +cpu, but +cu132 is expected"),
+        ("1.0+cu1321", r"cu\d{3}", r"its version has the label +cu1321, but +cu\d{3} is expected"),
+        ("1.0", "cpu", "its version has no label, but +cpu is expected"),
+        ("1.0+cpu", "", "its version has the label +cpu, but none is expected"),
     ],
 )
 def test_another_label_is_a_problem(version: str, expected: str, sentence: str) -> None:
@@ -78,7 +78,7 @@ def test_each_tag_must_be_expected() -> None:
     package = wheel("demo-1.0-cp312-cp312-manylinux_2_28_x86_64.linux_x86_64.whl")
     (found,) = unexpected_tag(package, expected=PUBLISHED)
     assert isinstance(found, Problem)
-    assert found.sentence.startswith("it is tagged cp312-cp312-linux_x86_64, where ")
+    assert found.sentence.startswith("is tagged cp312-cp312-linux_x86_64, where ")
 
 
 def test_expected_tags_are_quiet() -> None:

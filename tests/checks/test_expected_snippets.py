@@ -36,14 +36,14 @@ def judge(
             "snippet blas raises AssertionError at line 1: assert demo.blas",
         ),
         ({"outcome": Ending.CRASHED, "detail": "SIGSEGV"}, "snippet blas crashes: SIGSEGV"),
-        ({"outcome": Ending.HUNG, "detail": "300 s"}, "snippet blas does not end: 300 s"),
+        ({"outcome": Ending.HUNG, "detail": "300 s"}, "snippet blas hangs: 300 s"),
         (
             {"outcome": Ending.EXITED, "detail": "SystemExit(1)"},
             "snippet blas ends the process: SystemExit(1)",
         ),
         (
             {"outcome": Ending.CRASHED, "detail": "SIGABRT", "finished": True},
-            "snippet blas is done, and its process then crashes: SIGABRT",
+            "snippet blas is done, but its process then crashes: SIGABRT",
         ),
     ],
 )

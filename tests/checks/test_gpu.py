@@ -59,7 +59,7 @@ def measured(step: str, **figures: float) -> GpuReport:
         ),
         (
             Step(name="first_kernel", outcome=Ending.HUNG, detail="300 s"),
-            "first_kernel on the GPU does not end: 300 s",
+            "first_kernel on the GPU hangs: 300 s",
         ),
         (
             Step(name="svd", outcome=Ending.CRASHED, detail="SIGSEGV"),
@@ -67,7 +67,7 @@ def measured(step: str, **figures: float) -> GpuReport:
         ),
         (
             Step(name="cnn", outcome=Ending.CRASHED, detail="SIGABRT", finished=True),
-            "cnn succeeds on the GPU, and the process then crashes: SIGABRT",
+            "cnn succeeds on the GPU, but the process then crashes: SIGABRT",
         ),
     ],
 )
@@ -121,19 +121,19 @@ def test_gpu_without_code_is_quiet_when_the_device_can_run_it(name: str) -> None
 @pytest.mark.parametrize("name", ["sm_80", "sm_100", "compute_100", "compute_80a", "sm_120f", "x"])
 def test_gpu_without_code_fires_when_no_code_is_for_the_device(name: str) -> None:
     found = gpu_without_code(report(architectures=(name,)), ARCHITECTURES)
-    assert list(found) == [f"device 0 (NVIDIA H200) has 9.0, the code is for {name}"]
+    assert list(found) == [f"device 0 (NVIDIA H200) is 9.0, the code is for {name}"]
 
 
 def test_a_device_of_unknown_capability_is_a_gap() -> None:
     dumb = report(host=GpuHost(devices=(GpuDevice(name="X"),)), architectures=("sm_90",))
     assert list(gpu_without_code(dumb, ARCHITECTURES)) == [
-        NotInspected(sentence="device 0: the driver does not say what it can run")
+        NotInspected(sentence="device 0: the driver does not report its capability")
     ]
 
 
 def test_architectures_that_were_not_told_are_a_gap() -> None:
     assert list(gpu_without_code(report(), ARCHITECTURES)) == [
-        NotInspected(sentence="demo.archs() gave no list")
+        NotInspected(sentence="demo.archs() returned no list")
     ]
     with pytest.raises(NotApplicable):
         list(gpu_without_code(report(), GpuRequest()))
@@ -143,9 +143,9 @@ def test_gpu_memory_kept_fires() -> None:
     kept = measured("memory", bytes_kept=512, bytes_returned=GIB)
     lost = measured("memory", bytes_kept=0, bytes_returned=-1.0)
     assert list(gpu_memory_kept(kept)) == [
-        "512 bytes are kept after the last tensor is gone and the cache is emptied"
+        "keeps 512 bytes after the last tensor is gone and the cache is emptied"
     ]
-    assert list(gpu_memory_kept(lost)) == ["of 1 GiB the driver has only 0 bytes again"]
+    assert list(gpu_memory_kept(lost)) == ["returns only 0 bytes of 1 GiB to the driver"]
 
 
 def test_gpu_memory_kept_is_quiet_when_all_is_returned() -> None:
@@ -156,8 +156,8 @@ def test_gpu_result_differs_fires_beyond_the_bound_of_its_dtype() -> None:
     wrong = measured("matmul", float32=2e-3, float16=2e-3, float64=float("nan"))
     assert list(gpu_result_differs(wrong)) == [
         Note(sentence="float16: 2e-03 in matmul, where 0.005 is allowed"),
-        "matmul in float32 differs from the CPU's result by more than 0.0001 of it",
-        "matmul in float64 differs from the CPU's result by more than 1e-10 of it",
+        "matmul in float32 differs from the CPU's result by a relative error above 0.0001",
+        "matmul in float64 differs from the CPU's result by a relative error above 1e-10",
     ]
 
 
@@ -177,8 +177,8 @@ def test_gpu_result_differs_is_quiet_within_the_bounds() -> None:
 def test_results_that_nobody_came_to_are_gaps() -> None:
     failed = Step(name="svd", outcome=Ending.RAISED)
     assert list(gpu_result_differs(report(failed))) == [
-        NotInspected(sentence="no step came to a result"),
-        NotInspected(sentence="svd did not succeed, which gpu-work-fails says"),
+        NotInspected(sentence="no step produced a result"),
+        NotInspected(sentence="svd did not succeed (see gpu-work-fails)"),
     ]
     assert list(gpu_result_differs(measured("fft", complex64=0.0))) == [
         NotInspected(sentence="fft: no bound for complex64")
@@ -188,7 +188,7 @@ def test_results_that_nobody_came_to_are_gaps() -> None:
         dead = report(Step(name=step.get(check.__name__, "memory"), outcome=Ending.RAISED))
         (gap,) = check(dead)
         assert isinstance(gap, NotInspected)
-        with pytest.raises(NotApplicable, match="does not have the step"):
+        with pytest.raises(NotApplicable, match="leaves out the step"):
             list(check(report()))
 
 
@@ -200,23 +200,23 @@ def test_gpu_libraries_disagree_fires_on_another_than_built_installed_or_require
     pinned = wheel(metadata=[("Requires-Dist", "nvidia-cudnn-cu12==9.10.2.21 ; sys_platform")])
     older = loading(compiled="9.10.2", loaded="9.1.0", installed="9.10.2.21")
     assert list(gpu_libraries_disagree(older, pinned, NOTHING)) == [
-        "cudnn 9.1.0 is loaded, the package was built with 9.10.2",
-        "cudnn 9.1.0 is loaded, 9.10.2.21 is installed",
+        "cudnn 9.1.0 is loaded, but the package was built with 9.10.2",
+        "cudnn 9.1.0 is loaded, but 9.10.2.21 is installed",
     ]
     pinned = wheel(metadata=[("Requires-Dist", "nvidia-cudnn-cu12==9.10.2.21")])
     assert list(gpu_libraries_disagree(loading(loaded="9.1.0"), pinned, NOTHING)) == [
-        "cudnn 9.1.0 is loaded, the package requires 9.10.2.21"
+        "cudnn 9.1.0 is loaded, but the package requires 9.10.2.21"
     ]
     newer = loading(compiled="9.1.0", loaded="9.10.2")
     assert list(gpu_libraries_disagree(newer, wheel(), NOTHING, newer=False)) == [
-        "cudnn 9.10.2 is loaded, the package was built with 9.1.0"
+        "cudnn 9.10.2 is loaded, but the package was built with 9.1.0"
     ]
 
 
 def test_a_pin_of_an_installed_distribution_counts_as_the_packages_own() -> None:
     cublas = LibraryVersions(name="cublas", loaded="13.4.1", pinned="13.5.0.1")
     assert list(gpu_libraries_disagree(report(versions=(cublas,)), wheel(), NOTHING)) == [
-        "cublas 13.4.1 is loaded, the package requires 13.5.0.1"
+        "cublas 13.4.1 is loaded, but the package requires 13.5.0.1"
     ]
 
 
@@ -236,10 +236,10 @@ def test_gpu_libraries_disagree_is_quiet_when_they_agree() -> None:
 def test_a_version_that_nobody_tells_is_a_gap() -> None:
     silent = loading(compiled="9.1.0")
     assert list(gpu_libraries_disagree(silent, wheel(), NOTHING)) == [
-        NotInspected(sentence="cudnn: it is not loaded, or does not say its version")
+        NotInspected(sentence="cudnn: it is not loaded, or does not report its version")
     ]
     assert list(gpu_libraries_disagree(loading(loaded="9.1.0"), wheel(), COMPILED)) == [
-        NotInspected(sentence="nccl: the package does not say what it was built with")
+        NotInspected(sentence="nccl: the package does not report the version it was built with")
     ]
     with pytest.raises(NotApplicable):
         list(gpu_libraries_disagree(report(), wheel(), NOTHING))

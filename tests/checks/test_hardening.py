@@ -103,7 +103,7 @@ def test_static_tls_of_one_import_is_added_up() -> None:
     assert list(hardening.static_tls_budget(linkage, package)) == [
         Problem(
             path="demo/a.so",
-            sentence="its import needs 2200 bytes of static TLS, about 1664 are there: "
+            sentence="its import needs 2200 bytes of static TLS, about 1664 are available: "
             "b.so 1200, c.so 1000",
         )
     ]

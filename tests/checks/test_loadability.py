@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.checks.linkage.loadability import no_loader_takes_it, unloadable_object
+from binary_checks.checks.linkage.loadability import unloadable_object, wrong_object_type
 from binary_checks.model import Kind, NotInspected, ObjectFile, StaticArchive
 from fixtures.values import elf_file, macho_file, pe_file
 
@@ -40,7 +40,7 @@ def test_what_only_later_loaders_may_know_is_not_inspected() -> None:
     ],
 )
 def test_another_kind_under_the_name_of_a_library(library: ObjectFile) -> None:
-    (sentence,) = no_loader_takes_it(library)
+    (sentence,) = wrong_object_type(library)
     assert "has the name of a library, and no loader takes its kind of file: " in str(sentence)
 
 
@@ -58,4 +58,4 @@ def test_another_kind_under_the_name_of_a_library(library: ObjectFile) -> None:
     ],
 )
 def test_a_library_or_another_name_is_quiet(library: ObjectFile) -> None:
-    assert list(no_loader_takes_it(library)) == []
+    assert list(wrong_object_type(library)) == []

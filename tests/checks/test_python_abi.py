@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from binary_checks.checks.python_abi import (
-    free_threading_mixture,
+    free_threading_mismatch,
     missing_init_function,
     unstable_symbol,
 )
@@ -127,7 +127,7 @@ def threads(
     python = "python313t.dll" if make is pe_file else ""
     subject = make(path, imports=asks(*used, of=python), exports=symbols(f"PyInit_{stem}"))
     package = wheel(f"demo-1.0-{name}-manylinux_2_17_x86_64.whl", objects=(subject,))
-    return list(free_threading_mixture(package))
+    return list(free_threading_mismatch(package))
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_the_stable_abi_is_bound_to_no_kind_of_python() -> None:
 def test_a_module_that_could_not_be_read_is_not_inspected() -> None:
     path = "demo/a.cpython-313-x86_64-linux-gnu.so"
     broken = MalformedObject(path=path, format=Format.ELF, offset=0, reason="cut short")
-    assert list(free_threading_mixture(wheel(malformed=(broken,)))) == [
+    assert list(free_threading_mismatch(wheel(malformed=(broken,)))) == [
         NotInspected(path=path, sentence="cut short")
     ]
 

@@ -49,7 +49,7 @@ def requiring(*requirements: str) -> Any:
         (Ending.RAISED, "KeyError: 1 (demo.py:2)", "raises KeyError: 1 (demo.py:2)"),
         (Ending.LOADER_ERROR, "no libx.so", "is refused by the loader: no libx.so"),
         (Ending.CRASHED, "SIGSEGV", "crashes: SIGSEGV"),
-        (Ending.HUNG, "300 s", "does not end: 300 s"),
+        (Ending.HUNG, "300 s", "hangs: 300 s"),
         (Ending.EXITED, "exit status 3", "ends the process: exit status 3"),
     ],
 )
@@ -100,7 +100,7 @@ def test_what_an_import_did_counts_when_its_process_ends_badly_afterwards() -> N
     report = imported(**ended, version="7", origin="/usr/lib/demo.py")
     assert [*version_disagrees(report, wheel())] == ["demo.__version__ is '7', METADATA says '1.0'"]
     (found,) = shadowed_import(report, wheel())
-    assert found == "import demo finds /usr/lib/demo.py, which is not of this package"
+    assert found == "import demo finds /usr/lib/demo.py, which is not part of this package"
     (gap,) = loader_complains(report)
     assert isinstance(gap, NotInspected)
     assert list(import_changes_directory(report)) == []
@@ -167,10 +167,10 @@ def test_shadowed_import_fires_on_another_file_and_on_other_contents() -> None:
     altered = imported(origin="demo/__init__.py", origin_sha256="00")
     removed = imported(origin="demo/__init__.py")
     assert [*shadowed_import(stranger, package)] == [
-        "import demo finds /usr/lib/demo.py, which is not of this package"
+        "import demo finds /usr/lib/demo.py, which is not part of this package"
     ]
     assert [*shadowed_import(altered, package)] == [
-        "import demo finds demo/__init__.py with other contents than in the wheel"
+        "import demo finds demo/__init__.py with different contents than in the wheel"
     ]
     assert [*shadowed_import(removed, package)] == ["import demo removes demo/__init__.py"]
 

@@ -71,7 +71,7 @@ def said(question: str, value: Any = None, error: str = "") -> CudaReport:
             Ending.HUNG,
             "300 s at demo/cuda.py:7 in init < demo/__init__.py:1 in <module>",
             "import demo",
-            "without a GPU, import demo does not end: 300 s at demo/cuda.py:7 in init < "
+            "without a GPU, import demo hangs: 300 s at demo/cuda.py:7 in init < "
             "demo/__init__.py:1 in <module>",
         ),
         (
@@ -140,7 +140,7 @@ def test_missing_gpu_misreported_fires_on_silence_and_on_another_error() -> None
     silent = said(USE, "tensor([0.])")
     other = said(USE, error="KeyError: 0")
     assert list(missing_gpu_misreported(silent, ASK_USE)) == [
-        "without a GPU, demo.zeros(1) raises nothing and gives 'tensor([0.])'"
+        "without a GPU, demo.zeros(1) raises nothing and returns 'tensor([0.])'"
     ]
     assert list(missing_gpu_misreported(other, ASK_USE, expected=("RuntimeError: Found no",))) == [
         "without a GPU, demo.zeros(1) raises KeyError: 0, which is none of the expected errors"
@@ -159,13 +159,13 @@ def test_cuda_version_misreported_fires_on_another_cuda_than_the_label_says() ->
         "demo.cuda_version is '12.8', the label +cu126 says 12.6"
     ]
     assert list(cuda_version_misreported(said_other, CPU, ASK_VERSION)) == [
-        "demo.cuda_version is '12.8', but demo 1.0+cpu is for the CPU"
+        "demo.cuda_version is '12.8', but demo 1.0+cpu is CPU-only"
     ]
     assert list(cuda_version_misreported(said(VERSION), CUDA, ASK_VERSION)) == [
         "demo.cuda_version is None, the label +cu126 says 12.6"
     ]
     found = cuda_version_misreported(said_other, wheel(), ASK_VERSION, expected="13.0")
-    assert list(found) == ["demo.cuda_version is '12.8', expected is 13.0"]
+    assert list(found) == ["demo.cuda_version is '12.8', expected 13.0"]
     found = cuda_version_misreported(said(VERSION, error="A: b"), wheel(), ASK_VERSION)
     assert list(found) == ["demo.cuda_version raises A: b"]
 
@@ -222,7 +222,7 @@ def test_cuda_architectures_misreported_fires_on_what_it_leaves_out() -> None:
     built = wheel(objects=[elf_file(device_code=codes, device_containers=containers)])
     silent = cuda_architectures_misreported(said(FLAGS, "sm_90"), built, ASK_FLAGS)
     assert list(silent) == [
-        "demo.arch_flags() leaves out compute_120, for which 4 of 5 containers are"
+        "demo.arch_flags() lacks compute_120, which 4 of 5 containers have code for"
     ]
     whole = said(FLAGS, "sm_90 compute_120")
     assert list(cuda_architectures_misreported(whole, built, ASK_FLAGS)) == []
@@ -238,7 +238,7 @@ def test_cuda_architectures_misreported_fires_on_other_than_expected_and_on_no_l
         "demo.arch_flags() names compute_120, which is not expected",
     ]
     for broken, how in (
-        (said(FLAGS, None), "is None, no list"),
+        (said(FLAGS, None), "is None, not a list"),
         (said(FLAGS, error="E"), "raises"),
     ):
         (line,) = cuda_architectures_misreported(broken, BUILT, ASK_FLAGS)
@@ -255,7 +255,7 @@ def test_cuda_architectures_misreported_is_quiet_when_all_are_there() -> None:
 
 def test_a_question_that_was_not_reached_is_a_gap_and_no_pass() -> None:
     dead = report(outcome=Ending.CRASHED, stage="import demo")
-    gap = "was not asked: the process ended after import demo"
+    gap = "was not evaluated: the process ended after import demo"
     for found, question in (
         (gpu_claimed_without_one(dead, ASK_AVAILABLE), AVAILABLE),
         (missing_gpu_misreported(dead, ASK_USE), USE),
@@ -272,5 +272,5 @@ def test_nothing_is_asked_that_the_profile_has_no_words_for() -> None:
         cuda_version_misreported(report(), CUDA, CudaRequest()),
         cuda_architectures_misreported(report(), CUDA, CudaRequest()),
     ):
-        with pytest.raises(NotApplicable, match="does not say what to ask"):
+        with pytest.raises(NotApplicable, match="has no expression for it"):
             list(judged)

@@ -80,7 +80,7 @@ def test_what_is_installed_beside_it_is_taken(python: Path) -> None:
     assert report.beside == ("Demo 1.0",)
     (run,) = report.runs
     assert run.step.outcome is Ending.OK
-    assert Note(sentence="the snippets run beside Demo 1.0, as it is installed") in list(
+    assert Note(sentence="the snippets run with Demo 1.0, as it is installed") in list(
         snippet_fails(report, asked)
     )
 

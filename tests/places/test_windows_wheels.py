@@ -135,7 +135,7 @@ def test_what_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
     wheel = build_wheel(tmp_path, tags=PURE, members=members)
     (tmp_path / "patience.toml").write_text("timeout = 20\n")
     status, output = judge(wheel, "--binary-profile", tmp_path / "patience.toml")
-    line = "import-fails: import demo does not end: 20 s at demo/__init__.py:6 in wait"
+    line = "import-fails: import demo hangs: 20 s at demo/__init__.py:6 in wait"
     assert (status, problems(output, wheel)) == (1, [line])
     written = beat.stat().st_size
     assert written > 0

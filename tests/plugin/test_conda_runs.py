@@ -110,7 +110,7 @@ DAMAGED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "escaping": (
         {"extra_members": [TarMember("../../etc/cron.d/x", b"x")]},
-        "escaping-member-name: {name}: ../../etc/cron.d/x: its name climbs with ..",
+        "escaping-member-name: {name}: ../../etc/cron.d/x: its name contains ..",
     ),
     "linking-out": (
         {"extra_members": [TarMember("lib/x", kind=b"2", target="/etc/passwd")]},

@@ -76,7 +76,7 @@ def test_of_a_long_line_the_middle_is_left_out_and_documents_have_it_whole(
     result = run(f"{NAME}::{RECORD}", "--binary-sarif", "all.sarif")
     (line,) = problems(result)
     assert len(line) <= 500
-    assert line.endswith("a/x.txt: the archive holds it and RECORD does not list it")
+    assert line.endswith("a/x.txt: the archive has it, but RECORD does not list it")
     (found,) = sarif_of(pytester.path / "all.sarif")["results"]
     assert path in str(found)
 

@@ -20,7 +20,7 @@ from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.facts import Facts
 from binary_checks.gather.settings import Settings
-from binary_checks.judging import Verdict, judge, prepare, problem_line
+from binary_checks.judging import Verdict, judge_case, prepare, problem_line
 from binary_checks.model import NotInspected
 from binary_checks.places import running as run
 from binary_checks.places.processes import Ended
@@ -85,7 +85,7 @@ class Stage:
         try:
             for check in CHECKS:
                 try:
-                    yield judge(prepare(check, self.facts), self.profile, date(2026, 1, 1))
+                    yield judge_case(prepare(check, self.facts), self.profile, date(2026, 1, 1))
                 except (NotApplicable, Unavailable) as error:
                     yield f"{type(error).__name__}: {error}"
         finally:
@@ -118,7 +118,7 @@ def tell(
 
 def without_reason(profile: str) -> list[str]:
     """What is said of a profile where all is well."""
-    missing = "NotApplicable: the profile does not say how to ask for the architectures"
+    missing = "NotApplicable: the profile does not say how to query the architectures"
     return [] if profile == "torch" else [missing]
 
 
@@ -137,7 +137,7 @@ def test_the_answers_are_those_of_all_steps(profile: str, probes: dict[str, Any]
     [
         ({"state": "raised", "detail": "RuntimeError: CUDA error"}, "raises RuntimeError: CUDA"),
         (Ended(status=-11), "crashes: SIGSEGV"),
-        (Ended(status=None), r"does not end: \d+ s"),
+        (Ended(status=None), r"hangs: \d+ s"),
         (Ended(status=3), "ends the process: exit status 3"),
     ],
     ids=["raised", "crashed", "hung", "exited"],
@@ -155,9 +155,9 @@ def test_each_figure_that_is_off_is_told(tell: Any, profile_: str, step: str, fi
     lines = {
         "seconds": "first-kernel-late: {}: the first kernel took more than 20 s after the import",
         "devices": "gpu-left-out: {}: it works on 9 of 1 GPUs",
-        "bytes kept": "gpu-memory-kept: {}: 9 bytes are kept after the last tensor is gone and "
+        "bytes kept": "gpu-memory-kept: {}: keeps 9 bytes after the last tensor is gone and "
         "the cache is emptied",
-        "bytes returned": "gpu-memory-kept: {}: of 1 GiB the driver has only 9 bytes again",
+        "bytes returned": "gpu-memory-kept: {}: returns only 9 bytes of 1 GiB to the driver",
     }
     wrong = {"seconds": 21.0, "devices": 9, "bytes kept": 9, "bytes returned": 9}.get(figure, 1.0)
     found = tell(profile_, change(SOUND[profile_], (step, "measured", figure), wrong))
@@ -221,12 +221,12 @@ def test_a_host_that_cannot_is_never_a_pass(
         (
             "torch.cuda.get_arch_list()",
             ["sm_80", "sm_100"],
-            "gpu-without-code: installed:torch: device 0 (NVIDIA H200) has 9.0, the code is for",
+            "gpu-without-code: installed:torch: device 0 (NVIDIA H200) is 9.0, the code is for",
         ),
         (
             "torch.cuda.get_arch_list()",
             [],
-            "gpu-without-code: installed:torch: torch.cuda.get_arch_list() gave no list",
+            "gpu-without-code: installed:torch: torch.cuda.get_arch_list() returned no list",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""Faults of what a CUDA build was built with, as it tells where there is no GPU."""
+"""Parts and libraries of a CUDA build, as it reports them without a GPU."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from binary_checks.wording.step_texts import describe_end
 def cuda_part_missing(
     report: CudaReport, asked: CudaRequest, *, only: Mapping[str, tuple[str, ...]] = {}
 ) -> Iterator[Finding]:
-    """A build for CUDA lacks a part that it is to have.
+    """A CUDA build lacks a part that it must have.
 
     ``parts`` in the profile's table ``[probes.cuda]`` has a Python expression for each
-    (``magma = "torch.cuda.has_magma"``) that must be true, also without a GPU. The option ``only``
-    names the systems that some are for, as globs on ``linux-x86_64``. ``version`` in that table is
-    the expression that gives the CUDA of the build (``torch.version.cuda``): where that is None the
-    build is for no CUDA, and not judged.
+    (``magma = "torch.cuda.has_magma"``) that must be true, even without a GPU. The option ``only``
+    limits parts to some systems, as globs on ``linux-x86_64``. ``version`` in that table is the
+    expression for the CUDA version of the build (``torch.version.cuda``): where it is None, the
+    build is not for CUDA and is not judged.
 
-    Why: a build that did not find a library goes on without it, imports as well as a good one, and
+    Why: a build that does not find a library continues without it, imports like a good one, and
     fails or is slow only where the part is used, on a GPU.
 
-    Fix: what the build's configuration says of that part; have it stop where a part is not found.
+    Fix: check the build's configuration for that part; make it stop where a part is not found.
     """
     demand_question("".join(asked.parts), "parts")
     built = find_answer(report, asked.version) if asked.version else None
@@ -51,26 +51,25 @@ def cuda_part_missing(
         elif answer.error:
             yield f"{name}: {question} raises {answer.error}"
         elif not answer.value:
-            yield f"the build is without {name}: {question} is {answer.value!r}"
+            yield f"the build lacks {name}: {question} is {answer.value!r}"
 
 
 @check
 def cuda_libraries_disagree(
     report: CudaReport, package: Distribution, asked: CudaRequest, *, newer: bool = True
 ) -> Iterator[Finding]:
-    """An NVIDIA library is another than the one built with, installed or pinned, GPU or no GPU.
+    """An NVIDIA library is not the version built with, installed or pinned, with or without a GPU.
 
-    What gpu-libraries-disagree says of the libraries that a GPU's driver has by its side, of those
-    that an import loads where there is neither: they tell their versions without a driver. The
-    option is the same, and so is ``compiled`` in the profile's table ``[probes.cuda]``. A library
-    that is installed, and not loaded by the import, is held to what was built with and to what is
-    pinned.
+    The same as gpu-libraries-disagree, for the libraries that an import loads without a GPU or
+    driver: they report their versions without a driver. The option is the same, and so is
+    ``compiled`` in the profile's table ``[probes.cuda]``. A library that is installed but not
+    loaded by the import is compared with the version built with and the pinned one.
 
-    Why: an older library lacks functions and fails at their first use, another one than the
-    installed was found in a folder that nobody meant, and its results are nobody's tested ones.
+    Why: an older library lacks functions and fails at their first use; one that is not the
+    installed one was found in an unintended folder; and the combination is untested.
 
-    Fix: pin the libraries to what the package is built with, and let its search paths lead to them
-    before anything else.
+    Fix: pin the libraries to the versions that the package is built with, and make its search paths
+    lead to them first.
     """
     step = report.versions_step
     if step is None:

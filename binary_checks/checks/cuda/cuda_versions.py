@@ -1,4 +1,4 @@
-"""Whether all that a package says of CUDA speaks of one CUDA."""
+"""Whether a package's name, label, requirements and libraries agree on one CUDA version."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ Claims = Mapping[str, str]
 def cuda_versions_differ(
     package: Package, linkage: Linkage, target: TargetSystem
 ) -> Iterator[Finding]:
-    """The package speaks of more than one CUDA.
+    """The package names or needs more than one CUDA version.
 
-    Of its name (``-cu12``), its version label (``+cu126``), the wheels of NVIDIA's that it requires
-    and the libraries that its objects need each may tell a version of CUDA. A package that has
-    libraries for several on purpose, and names none, is held to one within each process alone.
+    Its name (``-cu12``), its version label (``+cu126``), the NVIDIA wheels that it requires and the
+    libraries that its objects need may each imply a CUDA version. A package that ships libraries
+    for several versions on purpose, and names none, must only keep to one in each process.
 
-    Why: the toolkit's libraries are made to work with those of their own major version; a process
-    that loads two has two runtimes, neither of which knows the other's streams and memory; and a
-    requirement of the other version installs gigabytes that nothing loads, and not what is needed.
+    Why: the toolkit's libraries work only with those of their own major version; a process that
+    loads two has two runtimes that share neither streams nor memory; and a requirement of the other
+    version installs gigabytes that nothing loads, and not the needed libraries.
     Fix: build everything against one toolkit, and derive label and requirements from it.
     """
     demand_cuda(package, linkage)
@@ -45,7 +45,7 @@ def cuda_versions_differ(
     claims = dict(_find_claims(package, target))
     told = [edge for edge in linkage.edges if cuda_of_library(edge.needed)]
     if not (claims or told):
-        raise NotApplicable("nothing in it says of which CUDA it is")
+        raise NotApplicable("nothing in it names a CUDA version")
     yield from _compare_claims(claims)
     yield from _compare_needs(told, claims)
     for loading in find_loadings(linkage):
@@ -68,8 +68,8 @@ def _compare_claims(claims: Claims) -> Iterator[Problem]:
         for other, version in claims.items():
             if not _agree(known, version):
                 yield Problem(
-                    sentence=f"{first} says CUDA {known}, {other} says CUDA {version}: what is "
-                    "installed beside it is not what it was built with"
+                    sentence=f"{first} says CUDA {known}, {other} says CUDA {version}: the CUDA "
+                    "libraries installed with it are not those it was built with"
                 )
 
 
@@ -92,7 +92,7 @@ def _compare_needs(told: list[Edge], claims: Claims) -> Iterator[Problem]:
             yield Problem(
                 path=edges[0].path,
                 sentence=f"needs {name}{others}, of CUDA {major}, while {said} says CUDA "
-                f"{version}: what users install for the one does not bring the other",
+                f"{version}: libraries installed for one do not include the other",
             )
 
 
@@ -118,22 +118,22 @@ def _compare_within(loading: Loading, show: Callable[[str], str]) -> Iterator[Pr
 def cuda_in_cpu_build(
     package: Package, linkage: Linkage, target: TargetSystem
 ) -> Iterator[Finding]:
-    """A package for the CPU needs CUDA.
+    """A CPU-only package needs CUDA.
 
-    It calls itself so by its name (``-cpu``) or its version label (``+cpu``).
+    CPU-only packages are recognised by name (``-cpu``) or version label (``+cpu``).
 
-    Why: who chose it has no GPU: gigabytes of libraries are installed for nothing, or the import
+    Why: its users have no GPU: gigabytes of libraries are installed for nothing, or the import
     fails without them.
-    Fix: build without CUDA (``USE_CUDA=0``), from a clean build folder, and take NVIDIA's wheels
-    out of the requirements.
+    Fix: build without CUDA (``USE_CUDA=0``), from a clean build folder, and remove NVIDIA's wheels
+    from the requirements.
     """
     if not is_for_cpu(package):
-        raise NotApplicable("neither its name nor its version label says that it is for the CPU")
+        raise NotApplicable("neither its name nor its version label says CPU-only")
     yield from find_unloaded(linkage, package)
     for edge in linkage.edges:
         if is_cuda_library(edge.needed) or is_driver_library(edge.needed):
-            sentence = f"needs {edge.needed}, while the package is one for the CPU"
+            sentence = f"needs {edge.needed}, but the package is CPU-only"
             yield Problem(path=edge.path, sentence=sentence)
     for requirement in applicable(package.claims.requirements, target):
         if requirement.name.lower().startswith("nvidia-") or cuda_of_requirement(requirement):
-            yield Problem(sentence=f"requires {requirement.name}, while it is one for the CPU")
+            yield Problem(sentence=f"requires {requirement.name}, but it is CPU-only")

@@ -1,4 +1,4 @@
-"""Whether a package has code for the GPUs that it is for, in every container."""
+"""Whether a package has code for its target GPUs, in every container."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def missing_gpu_architecture(
 ) -> Iterator[Finding]:
     """A library has no code for a GPU architecture that the profile expects, or not everywhere.
 
-    Each container is judged, of which a compiler makes one a source file. ``sm_90`` is machine code
-    of that number, whatever its suffix, ``sm_90a`` that suffix alone, and ``compute_90`` is PTX;
-    where a file does not tell a suffix it is given the benefit of the doubt. Containers without
-    NVIDIA code that a driver takes and loose cubins are left out, and files whose path a glob of
-    ``exempt`` fits: FlashAttention's kernels are built for fewer on purpose.
+    Each container is judged; a compiler makes one for each source file. ``sm_90`` is machine code
+    of that number with any suffix, ``sm_90a`` only with that suffix, and ``compute_90`` is PTX;
+    where a file does not record the suffix it gets the benefit of the doubt. Not judged are
+    containers without NVIDIA code that a driver accepts, loose cubins, and files whose path matches
+    a glob of ``exempt``: FlashAttention's kernels are built for fewer on purpose.
 
-    Why: on such a GPU what was compiled from that one source file fails with "no kernel image is
-    available for execution on the device", while the rest of the package works.
+    Why: on such a GPU the code of that one source file fails with "no kernel image is available for
+    execution on the device", while the rest of the package works.
     Fix: compile every source with ``-gencode arch=compute_90,code=sm_90``, or exempt the file.
     """
     if not expected:
@@ -55,8 +55,8 @@ def missing_gpu_architecture(
             if lacking := [group for group in groups if not has_code(group, name)]:
                 yield Problem(
                     path=item.path,
-                    sentence=f"lacks {name} in {share_of(lacking, groups)}: on such a GPU what was "
-                    f"compiled there fails, or runs as code for another; build it for {name}",
+                    sentence=f"lacks {name} in {share_of(lacking, groups)}: on such GPUs that code "
+                    f"fails, or runs as code for another; build it for {name}",
                 )
         yield from tell_doubt(
             item, [g for g in item.device_containers if not all(has_code(g, n) for n in expected)]
@@ -69,14 +69,14 @@ def unexpected_gpu_architecture(
 ) -> Iterator[Finding]:
     """A library has code for a GPU architecture that the profile does not allow.
 
-    ``sm_90`` allows machine code and PTX of that number, whatever the suffix, ``sm_90a`` that
-    suffix alone, ``compute_90`` PTX alone. ``exempt`` are globs on paths. Code for the device
-    linker (LTO) and for AMD is not judged.
+    ``sm_90`` allows machine code and PTX of that number with any suffix, ``sm_90a`` only that
+    suffix, ``compute_90`` only PTX. ``exempt`` are globs on paths. Code for the device linker (LTO)
+    and for AMD is not judged.
 
-    Why: each architecture makes the package larger by about as much as the one before, up to the
-    index's limit, and one that nobody asked for is one that nobody tests.
-    Fix: take it off ``TORCH_CUDA_ARCH_LIST`` or ``CMAKE_CUDA_ARCHITECTURES``; where none is given
-    compilers and build systems add their own.
+    Why: each architecture makes the package larger by about the same amount, up to the index's
+    limit, and an architecture that was not requested is not tested.
+    Fix: remove it from ``TORCH_CUDA_ARCH_LIST`` or ``CMAKE_CUDA_ARCHITECTURES``; where none is
+    given, compilers and build systems add their own.
     """
     if not allowed:
         raise NotApplicable("the profile allows every GPU architecture (the option allowed)")
@@ -90,8 +90,8 @@ def unexpected_gpu_architecture(
                 yield Problem(
                     path=item.path,
                     sentence=f"has {name_target(target)} in {share_of(having, groups)}, which the "
-                    "profile does not allow: it takes room and nobody tests it; leave it out of "
-                    "the build",
+                    "profile does not allow: it takes space and is untested; leave it out of the "
+                    "build",
                 )
         yield from tell_doubt(item, item.device_containers)
 
@@ -100,14 +100,14 @@ def unexpected_gpu_architecture(
 def no_forward_compatible_ptx(
     package: Package, *, required: bool = False, exempt: tuple[str, ...] = ()
 ) -> Iterator[Finding]:
-    """A library has no PTX for its newest architecture, so that GPUs to come may not run it.
+    """A library has no PTX for its newest architecture, so future GPUs may not run it.
 
     Each container is judged by the newest architecture of its library without a suffix, or with
     one where it has no other. PTX with the suffix ``a`` or ``f`` does not count: no GPU of a later
-    family takes it. Loose cubins have none by nature. ``exempt`` are globs on paths.
+    family accepts it. Loose cubins never have PTX. ``exempt`` are globs on paths.
 
-    Why: machine code runs on its own generation alone. The driver makes code for a later GPU from
-    PTX; from that of an older architecture it makes slower code.
+    Why: machine code runs only on its own generation. For a later GPU the driver compiles PTX; PTX
+    of an older architecture gives slower code.
     Fix: add ``-gencode arch=compute_120,code=compute_120`` (``+PTX`` in ``TORCH_CUDA_ARCH_LIST``).
     """
     if not required:
@@ -122,7 +122,7 @@ def no_forward_compatible_ptx(
             yield Problem(
                 path=item.path,
                 sentence=f"lacks PTX for sm_{newest}, its newest plain one, in {share}: a "
-                "later GPU has no code there, or only slower code made from older PTX; add "
+                "later GPU has no code there, or only slower code from older PTX; add "
                 f"-gencode arch=compute_{newest},code=compute_{newest}",
             )
         least = max(newest, 1)  # where nothing is known, PTX is not known either
@@ -133,10 +133,10 @@ def no_forward_compatible_ptx(
 def malformed_device_code(package: Package) -> Iterator[Finding]:
     """The GPU code of a file contradicts itself.
 
-    Why: the CUDA or HIP runtime reads the same heads when the library is loaded: it fails there, or
-    finds no kernel for the GPU. What follows such a place may not have been judged either.
-    Fix: look at what was done to the file after the device linker: a truncated copy, ``strip``,
-    ``objcopy`` or a tool that rewrites sections; else build it anew.
+    Why: the CUDA or HIP runtime reads the same headers when the library is loaded: it fails, or
+    finds no kernel for the GPU. Code after such a place may not have been judged either.
+    Fix: look for a step after the device linker that damaged the file: a truncated copy, ``strip``,
+    ``objcopy`` or a tool that rewrites sections; otherwise rebuild it.
     """
     carriers = tuple(find_carriers(package))
     absent = "no device code in the package"
@@ -157,14 +157,14 @@ def uneven_gpu_architectures(
 ) -> Iterator[Finding]:
     """Source files of one library were compiled for different GPU architectures.
 
-    Off unless a profile asks for it: CUTLASS and FlashAttention kernels are built for fewer on
-    purpose, and most large libraries have some. Machine code alone is compared, without suffixes;
+    Off unless a profile enables it: CUTLASS and FlashAttention kernels are built for fewer on
+    purpose, and most large libraries have some. Only machine code is compared, without suffixes;
     ``exempt`` are globs on paths.
 
-    Why: a list of architectures that was overridden for one file or taken from another library's
-    default leaves GPUs on which one function fails and all others work.
-    Fix: hand the same ``-gencode`` options to every source; see ``missing-gpu-architecture`` to
-    demand a list.
+    Why: if the architecture list is overridden for one file, or comes from another library's
+    default, there are GPUs on which one function fails and all others work.
+    Fix: pass the same ``-gencode`` options to every source; see ``missing-gpu-architecture`` to
+    require a list.
     """
     carriers = select_carriers(package, exempt, loose=False)
     yield from tell_unread(package, carriers, exempt)
@@ -179,7 +179,7 @@ def uneven_gpu_architectures(
                 yield Problem(
                     path=item.path,
                     sentence=f"has {name} in {count} of {every} containers, none in the others, "
-                    f"first {place_of(others)}: on such a GPU those fail, or run "
-                    "as code for another; build all for the same",
+                    f"first {place_of(others)}: on such a GPU those fail, or "
+                    "run code for another; build all for the same",
                 )
         yield from tell_doubt(item, item.device_containers)

@@ -25,17 +25,17 @@ def driver_library_needed(
     opened_at_import: tuple[str, ...] = ("torch/lib/libtorch_global_deps.so",),
     drivers: tuple[str, ...] = DRIVER_LIBRARIES,
 ) -> Iterator[Finding]:
-    """Importing the package loads a library of NVIDIA's driver.
+    """Importing the package loads a library of the NVIDIA driver.
 
-    Every extension module may be imported; ``opened_at_import`` names, as globs, what the package's
-    code opens by itself when it is imported. Other libraries that nothing needs by name are opened
-    when they are used, and may need the driver: what they need is noted.
+    Every extension module may be imported; ``opened_at_import`` lists, as globs, libraries that the
+    package's code opens during the import. Other libraries that nothing needs by name are opened
+    when they are used, and may need the driver: this is noted.
 
     Why: without a driver, as on CPU-only machines, on build hosts and in containers started without
-    ``--gpus``, the loader refuses the module, and the import fails before any code could look.
-    Fix: leave out ``-lcuda`` and ``-lnvidia-ml``: get the entry points by
+    ``--gpus``, the loader refuses the module, and the import fails before any code can check.
+    Fix: leave out ``-lcuda`` and ``-lnvidia-ml``: get the entry points with
     ``cudaGetDriverEntryPoint`` or ``dlopen``; on Windows link with ``/DELAYLOAD:nvcuda.dll``; or
-    put what needs them into a library that is opened when a device is asked for.
+    move the code that needs them into a library that is opened when a device is requested.
     """
     demand_cuda(package, linkage)
     yield from find_unloaded(linkage, package)
@@ -48,7 +48,7 @@ def driver_library_needed(
     later = (loading for loading in loadings if loading.root not in imported)
     for needer, name in _by_need(later, drivers).keys() - fatal.keys():
         if not needer.startswith(_OUTSIDE):
-            sentence = f"needs {name}: no import loads it; where it is opened, a driver must be"
+            sentence = f"needs {name}: no import loads it; opening it requires a driver"
             yield Note(path=needer, sentence=sentence)
     yield from _tell_gaps(imports, drivers)
 
@@ -73,13 +73,13 @@ def _is_in_layout(edge: Edge) -> bool:
 def _accuse(needer: str, name: str, through: list[Loading], show: Callable[[str], str]) -> Problem:
     first = min(through, key=lambda loading: (len(loading.chain(needer)), loading.root))
     way = first.chain(needer)
-    steps = f", by way of {' -> '.join(map(show, way))}" if len(way) > 1 else ""
+    steps = f", through {' -> '.join(map(show, way))}" if len(way) > 1 else ""
     others = f" (so does that of {len(through) - 1} more)" if len(through) > 1 else ""
     which = "importing it" if len(way) == 1 else f"importing {show(first.root)}"
     return Problem(
         path=first.root if needer.startswith(_OUTSIDE) else needer,
-        sentence=f"needs {name}, which NVIDIA's driver alone brings, and {which} loads "
-        f"that{steps}{others}: without a driver the import fails",
+        sentence=f"needs {name}, which only the NVIDIA driver provides, and {which} loads "
+        f"it{steps}{others}: without a driver the import fails",
     )
 
 
@@ -93,8 +93,8 @@ def _tell_gaps(imports: Iterable[Loading], drivers: tuple[str, ...]) -> Iterator
     }
     if names := name_first(sorted(lost), 8):
         yield NotInspected(
-            sentence=f"what {names} needs in turn, perhaps the driver, is not known: give the "
-            "wheels that bring it with --binary-with, or use --binary-with-requirements"
+            sentence=f"the dependencies of {names} are unknown, and may include the driver: give "
+            "wheels that provide them (--binary-with), or use --binary-with-requirements"
         )
 
 
@@ -108,15 +108,15 @@ def _is_known(name: str, drivers: tuple[str, ...]) -> bool:
 def driver_library_in_layout(
     linkage: Linkage, package: Package, *, drivers: tuple[str, ...] = DRIVER_LIBRARIES
 ) -> Iterator[Finding]:
-    """A library of NVIDIA's driver is found in a package rather than on the user's system.
+    """A library of the NVIDIA driver is found in a package rather than on the user's system.
 
-    It may be a stub to link with, or the driver of the build machine, in the package itself or in
-    one given beside it.
+    It may be a stub for linking, or the driver of the build machine, in the package itself or in
+    one given with it.
 
-    Why: a stub fails every call; a driver of another version than the user's kernel module fails
-    the first (``CUDA_ERROR_SYSTEM_DRIVER_MISMATCH``).
-    Fix: leave it out (``auditwheel repair --exclude libcuda.so.1``), and take the directory of
-    stubs out of the search path.
+    Why: a stub fails every call; a driver that does not match the user's kernel module fails the
+    first one (``CUDA_ERROR_SYSTEM_DRIVER_MISMATCH``).
+    Fix: leave it out (``auditwheel repair --exclude libcuda.so.1``), and remove the directory of
+    stubs from the search path.
     """
     demand_cuda(package, linkage)
     yield from find_unloaded(linkage, package)
@@ -126,5 +126,5 @@ def driver_library_in_layout(
             yield Problem(
                 path=edge.path,
                 sentence=f"needs {edge.needed} and finds {found} ({edge.rule.value}): it "
-                "hides the driver of the user, which alone fits the kernel module",
+                "hides the user's driver, and only that matches the kernel module",
             )

@@ -1,4 +1,4 @@
-"""Whether libraries of another CUDA, in a directory of the user's, take the place of the right."""
+"""Whether libraries of another CUDA, in a directory of the user's, replace the right ones."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _LIBRARIES = (
     "libnpp*",
 )
 _GRAFT = r"[-.][0-9a-f]{8}[-.]"  # a name that nobody else's library has
-_GIVE = "give the wheels that bring it with --binary-with, or use --binary-with-requirements"
+_GIVE = "give wheels that provide them (--binary-with), or use --binary-with-requirements"
 _REPLACEABLE = frozenset({Rule.RUNPATH, Rule.SYSTEM})
 
 
@@ -54,22 +54,22 @@ _REPLACEABLE = frozenset({Rule.RUNPATH, Rule.SYSTEM})
 def hijackable_library(
     linkage: Linkage, package: Package, *, libraries: tuple[str, ...] = _LIBRARIES
 ) -> Iterator[Finding]:
-    """A directory in LD_LIBRARY_PATH can put another library in the place of the package's.
+    """A directory in LD_LIBRARY_PATH can replace the package's library with another one.
 
-    It answers what would change if a directory of older libraries came first there: all that a
-    DT_RUNPATH, or nothing but the system, leads to; what a DT_RPATH leads to, and what is loaded by
-    then, would not. ``libraries`` are globs on needed names, by default CUDA's. Off by default:
-    LD_LIBRARY_PATH is meant to go before RUNPATH, and linkers write RUNPATH unless told otherwise.
-    Where an object of a required wheel is what lets it in, that is noted.
+    Reported are the libraries that would change if a directory of older ones came first there:
+    those found through a DT_RUNPATH, or only on the system. Libraries found through a DT_RPATH, or
+    already loaded, would not. ``libraries`` are globs on needed names, by default CUDA's. Off by
+    default: LD_LIBRARY_PATH is meant to precede RUNPATH, which linkers write by default. Where an
+    object of a required wheel is the cause, that is noted.
 
-    Why: machines with a CUDA toolkit often name it in LD_LIBRARY_PATH; then libnvJitLink, cuDNN or
+    Why: machines with a CUDA toolkit often have it in LD_LIBRARY_PATH; then libnvJitLink, cuDNN or
     NCCL of that toolkit is loaded with the package's other libraries, and the import fails with
     "undefined symbol", or results are wrong.
-    Fix: ``patchelf --force-rpath --set-rpath`` or ``-Wl,--disable-new-dtags``; or have what has a
-    DT_RPATH need the library itself, before the one with the RUNPATH does.
+    Fix: ``patchelf --force-rpath --set-rpath`` or ``-Wl,--disable-new-dtags``; or make an object
+    with a DT_RPATH need the library itself, before the one with the RUNPATH does.
     """
     if linkage.format != Format.ELF:
-        raise NotApplicable("Python does not search PATH for what a module needs on Windows")
+        raise NotApplicable("Python does not search PATH for a module's dependencies on Windows")
     demand_cuda(package, linkage)
     yield from find_unloaded(linkage, package)
     runpaths = {i.path for i in package.objects_of(ElfFile) if i.runpath not in {(), ("",)}}
@@ -85,7 +85,7 @@ def hijackable_library(
         yield _accuse(edge)
     lost = {edge.needed for edge in linkage.edges if _is_to_come(edge, linkage)}
     if names := name_first(sorted(name for name in lost if _fits(name, libraries)), 8):
-        yield NotInspected(sentence=f"what {names} looks for in turn is not known: {_GIVE}")
+        yield NotInspected(sentence=f"the dependencies of {names} are unknown: {_GIVE}")
 
 
 def _find_open_doors(
@@ -121,8 +121,8 @@ def _is_to_come(edge: Edge, linkage: Linkage) -> bool:
 def _accuse(edge: Edge) -> Problem | Note:
     by = "only the system" if edge.rule is Rule.SYSTEM else "a RUNPATH"
     sentence = (
-        f"finds {edge.needed} by {by}: a directory in LD_LIBRARY_PATH goes before that, and a "
-        "library of another CUDA there takes its place; patchelf --force-rpath"
+        f"finds {edge.needed} by {by}: a directory in LD_LIBRARY_PATH precedes that, and a "
+        "library of another CUDA there replaces it; use patchelf --force-rpath"
     )
     kind = Note if edge.path.startswith("wheel:") else Problem
     return kind(path=edge.path, sentence=sentence)

@@ -1,4 +1,4 @@
-"""Faults of a CUDA build that show when it is run where no driver and no toolkit is to be found."""
+"""Faults of a CUDA build that show when it runs without a driver and without a toolkit."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ from binary_checks.wording.step_texts import describe_end
 
 @check
 def unusable_without_gpu(report: CudaReport) -> Iterator[Finding]:
-    """A build for CUDA fails, hangs or crashes where there is no driver.
+    """A CUDA build fails, hangs or crashes where there is no driver.
 
-    ``module`` in the profile's table ``[probes.cuda]`` names what is imported, in a process from
-    which the driver and the toolkit are hidden; without it no check of this kind runs. ``snippet``
-    there is code for the CPU that is run after it, with the module's name in it. All within the
-    profile's ``timeout``; of a process that hangs the innermost Python calls are named.
+    ``module`` in the profile's table ``[probes.cuda]`` names the module to import, in a process
+    from which the driver and the toolkit are hidden; without it no check of this kind runs.
+    ``snippet`` there is CPU code that runs after the import, with the module's name in it. All of
+    it must end within the profile's ``timeout``; if a process hangs, its innermost Python calls are
+    reported.
 
     Why: containers are built, tests run and documentation made on machines without a GPU, and the
     same package must be importable there.
 
-    Fix: open the driver when CUDA is first used, not when a library is loaded, and have every
-    question about it answered with "no" instead of an exception.
+    Fix: open the driver when CUDA is first used, not when a library is loaded, and answer every
+    query about it with "no" instead of an exception.
     """
     step = report.step
     if step.finished:
@@ -46,13 +47,13 @@ def unusable_without_gpu(report: CudaReport) -> Iterator[Finding]:
 
 @check
 def gpu_claimed_without_one(report: CudaReport, asked: CudaRequest) -> Iterator[Finding]:
-    """Without a GPU, a package says that CUDA can be used, or cannot say that it cannot.
+    """Without a GPU, a package reports that CUDA is available, or fails to report that it is not.
 
     In the profile's table ``[probes.cuda]``, ``available`` is a Python expression that must be
     false there (``torch.cuda.is_available()``), ``devices`` one that must be 0
     (``torch.cuda.device_count()``). Neither may raise an exception.
 
-    Why: programs ask exactly this to choose between the GPU and the CPU, and take the wrong way.
+    Why: programs use this answer to choose between the GPU and the CPU, and choose wrongly.
 
     Fix: treat every error of ``cuInit`` as "not available".
     """
@@ -74,12 +75,12 @@ def missing_gpu_misreported(
     """Asking for a GPU where there is none does not raise the documented error.
 
     ``use`` in the profile's table ``[probes.cuda]`` is a Python expression that needs a GPU
-    (``torch.zeros(1, device='cuda')``); the option ``expected`` has texts of which the error must
-    contain one (``AssertionError: Torch not compiled with CUDA enabled``).
+    (``torch.zeros(1, device='cuda')``); the error must contain one of the texts in the option
+    ``expected`` (``AssertionError: Torch not compiled with CUDA enabled``).
 
-    Why: programs catch that error to go on without a GPU, and users read it to learn what to do.
+    Why: programs catch that error to continue without a GPU, and it tells users what to do.
 
-    Fix: check for a driver before anything else is done with the device.
+    Fix: check for a driver before doing anything else with the device.
     """
     use = asked.use
     demand_question(use, "use")
@@ -87,7 +88,7 @@ def missing_gpu_misreported(
     if answer is None:
         yield find_gap(report, use)
     elif not answer.error:
-        yield f"without a GPU, {use} raises nothing and gives {answer.value!r}"
+        yield f"without a GPU, {use} raises nothing and returns {answer.value!r}"
     elif expected and not any(text in answer.error for text in expected):
         yield f"without a GPU, {use} raises {answer.error}, which is none of the expected errors"
 
@@ -103,9 +104,9 @@ def cuda_version_misreported(
     package's version, with a ``cuda13x`` in its name, and with the option ``expected`` where that
     is given.
 
-    Why: extensions are compiled and other wheels are chosen by that answer.
+    Why: users compile extensions and choose other wheels by that answer.
 
-    Fix: look for the variable from which the build takes it: another CUDA was found than meant.
+    Fix: look for the variable that sets it in the build: the wrong CUDA was found.
     """
     version = asked.version
     demand_question(version, "version")
@@ -118,7 +119,7 @@ def cuda_version_misreported(
         return
     label = cuda_of_label(package.claims.variant)
     if answer.value and is_for_cpu(package):
-        yield f"{version} is {answer.value!r}, but {package.name} {package.version} is for the CPU"
+        yield f"{version} is {answer.value!r}, but {package.name} {package.version} is CPU-only"
     if label and disagree(str(answer.value or ""), label):
         variant = package.claims.variant
         yield f"{version} is {answer.value!r}, the label +{variant} says {label}"
@@ -126,7 +127,7 @@ def cuda_version_misreported(
     if named and disagree(str(answer.value or ""), named):
         yield f"{version} is {answer.value!r}, the name {package.name} says {named}"
     if expected and disagree(str(answer.value or ""), expected):
-        yield f"{version} is {answer.value!r}, expected is {expected}"
+        yield f"{version} is {answer.value!r}, expected {expected}"
 
 
 @check
@@ -139,15 +140,16 @@ def cuda_architectures_misreported(
 ) -> Iterator[Finding]:
     """The architectures that a package reports are not those that it has code for.
 
-    ``architectures`` in the profile's table ``[probes.cuda]`` is a Python expression that gives a
-    list or a text of words (``torch._C._cuda_getArchFlags()``): they must be those of the option
-    ``expected``, in any order, where that is given, and for each some object of the package must
-    have code. What more than half of the package's containers of code are for must be among them;
-    some kernels may be for more.
+    ``architectures`` in the profile's table ``[probes.cuda]`` is a Python expression that returns a
+    list or a string of words (``torch._C._cuda_getArchFlags()``). They must be those of the option
+    ``expected``, if set, in any order, and some object of the package must have code for each. An
+    architecture that more than half of the package's containers have code for must be among them;
+    some kernels may support more.
 
-    Why: extensions are compiled for what is reported, and users are told that their GPU is served.
+    Why: extensions are compiled for the reported architectures, and users rely on the list to know
+    that their GPU is supported.
 
-    Fix: look for objects that are compiled with other flags than those which the build records.
+    Fix: look for objects compiled with other flags than those which the build records.
     """
     architectures = asked.architectures
     demand_question(architectures, "architectures")
@@ -157,7 +159,7 @@ def cuda_architectures_misreported(
         return
     found = answer.value.split() if isinstance(answer.value, str) else answer.value
     if answer.error or not isinstance(found, (tuple, list)):
-        how = f"raises {answer.error}" if answer.error else f"is {answer.value!r}, no list of them"
+        how = f"raises {answer.error}" if answer.error else f"is {answer.value!r}, not a list"
         yield f"{architectures} {how}"
         return
     for name in sorted(set(expected) - set(found)):
@@ -170,4 +172,4 @@ def cuda_architectures_misreported(
     said = {generation(name) for name in found}
     for name, count, total in find_common_architectures(package):
         if generation(name) not in said:
-            yield f"{architectures} leaves out {name}, for which {count} of {total} containers are"
+            yield f"{architectures} lacks {name}, which {count} of {total} containers have code for"

@@ -1,4 +1,4 @@
-"""Whether a package brings, needs and exports what its project has decided upon."""
+"""Whether a package ships, needs and exports the libraries and symbols its project expects."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from binary_checks.wording.phrases import name_first
 
 @check(enabled=False)
 def banned_library(package: Package, *, banned: tuple[str, ...] = ()) -> Iterator[Finding]:
-    """A package brings or needs a library that the profile bans.
+    """A package ships or needs a library that the profile bans.
 
-    ``banned`` are globs on the library's file name, its own or its needed one, whatever the case:
-    ``*openblas*.dylib`` is OpenBLAS on macOS alone.
+    ``banned`` are globs on the file name of a library that it ships or needs, ignoring case:
+    ``*openblas*.dylib`` is OpenBLAS on macOS only.
 
-    Why: the project has decided for another one; two of a kind in one process compute slower, or
-    differently, or not at all.
-    Fix: look at what the build found (CMake's cache), and tell it not to look for this one.
+    Why: the project has chosen another one; two of a kind in one process make it slower, change
+    its results, or break it.
+    Fix: check which library the build found (CMake's cache), and disable the search for it.
     """
     if not banned:
         yield NotInspected(sentence="no library is banned: the option banned is empty")
@@ -65,8 +65,9 @@ def banned_export(
     ``banned`` are globs on the names as the file has them: ``_ZNSt10filesystem*`` are functions of
     std::filesystem that some compilers of older systems link statically.
 
-    Why: other libraries of the process take them in place of their own, of another version.
-    Fix: link with a version script or ``-Wl,--exclude-libs,ALL``, which hide what was linked in.
+    Why: other libraries in the process use them in place of their own, of another version.
+    Fix: link with a version script or ``-Wl,--exclude-libs,ALL``, which hide statically linked
+    symbols.
     """
     if not banned:
         yield NotInspected(sentence="no symbol is banned: the option banned is empty")
@@ -81,14 +82,14 @@ def banned_export(
 def absent_library(
     package: Package, *, required: Mapping[str, tuple[str, ...]] = {}
 ) -> Iterator[Finding]:
-    """A package does not bring a library that it must, or brings it more than once.
+    """A package does not ship a required library, or ships it more than once.
 
-    ``required`` says for each format, ``ELF``, ``Mach-O`` or ``PE``, globs on paths; one file must
+    ``required`` gives globs on paths for each format, ``ELF``, ``Mach-O`` or ``PE``; one file must
     match each.
 
-    Why: without it the user's own one is loaded, if there is any; with two of them one process
-    has both.
-    Fix: bundle it once, where the others look for it, and let the repair tool exclude no more.
+    Why: without it the user's own copy is loaded, if there is one; with two, one process loads
+    both.
+    Fix: bundle it once, where the others look for it, and do not exclude it in the repair tool.
     """
     if not any(required.values()):
         yield NotInspected(sentence="no library is required: the option required is empty")
@@ -100,7 +101,7 @@ def absent_library(
         yield NotInspected(
             sentence=f"the option required has no format {name_first(sorted(unknown))}"
         )
-    yield from find_unread(package, found=bool(loaded), absent="no library at all")
+    yield from find_unread(package, found=bool(loaded), absent="no library")
     if not there & required.keys():
         raise NotApplicable(f"nothing is required of {' and '.join(sorted(there)) or 'these'}")
     for form in sorted(there & required.keys()):
@@ -112,6 +113,6 @@ def absent_library(
 def _demand_one(glob: str, shown: Iterable[str]) -> Iterator[Problem]:
     paths = sorted(path for path in shown if fnmatchcase(path, glob))
     if not paths:
-        yield Problem(sentence=f"it brings no {glob}: the user's own is loaded, if there is one")
+        yield Problem(sentence=f"ships no {glob}: the user's own is loaded, if there is one")
     for path in paths[1:]:
-        yield Problem(path=path, sentence=f"is one {glob} too many beside {paths[0]}")
+        yield Problem(path=path, sentence=f"is a second {glob}, after {paths[0]}")

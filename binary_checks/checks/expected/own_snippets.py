@@ -1,4 +1,4 @@
-"""Whether what a profile has Python say in the installed package holds."""
+"""Whether the profile's own Python snippets succeed with the installed package."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from binary_checks.wording.step_texts import describe_end
 def snippet_fails(
     report: SnippetReport, asked: SnippetRequest, *, prints: Mapping[str, str] = {}
 ) -> Iterator[Finding]:
-    """A few lines of Python that the profile gives do not do what it says.
+    """A Python snippet of the profile fails, or prints something unexpected.
 
-    ``code`` in the profile's table ``[probes.snippets]`` has programs by name. Each is run in a
-    fresh process in an empty folder, with the package installed; it fails when it raises, exits
-    with another status than 0, crashes, is not done in the profile's ``timeout``, ends its process
-    badly, or when the option ``prints`` names it and it wrote something else to ``sys.stdout``. It
-    may call ``unavailable("why")`` where something that it needs is not there: that is no pass.
-    ``only`` in that table names the systems that some are for, as globs on ``linux-x86_64``,
-    ``macos-aarch64``, ``windows-x86_64``. ``requires`` are requirements that the package has not
-    itself: with any, the snippets get an environment of their own; beside an installed package,
-    what is installed there must do. A profile that extends another one takes a snippet away by
-    giving it "" for its code.
+    ``code`` in the profile's table ``[probes.snippets]`` has programs by name. Each runs in a fresh
+    process in an empty folder, with the package installed; it fails when it raises, exits with a
+    status other than 0, crashes, exceeds the profile's ``timeout``, ends its process badly, or
+    writes something else to ``sys.stdout`` than the option ``prints`` gives for it. It may call
+    ``unavailable("why")`` where something that it needs is missing: it is then not inspected.
+    ``only`` in that table limits snippets to some systems, as globs on ``linux-x86_64``,
+    ``macos-aarch64``, ``windows-x86_64``. ``requires`` are requirements in addition to the
+    package's: with any, the snippets get an environment of their own; for an installed package,
+    they use the distributions installed there. A profile that extends another one removes a snippet
+    by setting its code to "".
 
-    Why: a build that lost its BLAS, its threads or its version imports as well as a good one.
-    Fix: run the line that is quoted where the package is installed; the build's configuration says
-    what was found and what was not.
+    Why: a build that lost its BLAS, its threads or its version imports like a good one.
+    Fix: run the quoted line where the package is installed; the build's configuration says what was
+    found and what was not.
     """
     if stray := sorted((prints.keys() | asked.only.keys()) - asked.code.keys()):
         yield NotInspected(sentence=f"the profile has no snippet {name_first(stray)}")
@@ -41,7 +41,7 @@ def snippet_fails(
     elif not report.runs:
         raise NotApplicable(f"no snippet of the profile is for {report.system}")
     for each in report.beside:
-        yield Note(sentence=f"the snippets run beside {each}, as it is installed")
+        yield Note(sentence=f"the snippets run with {each}, as it is installed")
     for name in report.elsewhere:
         yield Note(sentence=f"snippet {name} is for {' and '.join(asked.only.get(name, ()))} only")
     for run in report.runs:
@@ -58,4 +58,4 @@ def _judge(run: SnippetRun, expected: str | None) -> Iterator[Finding]:
         wanted = f"where {expected.strip()!r} is expected"
         yield Problem(sentence=f"snippet {name} prints {run.printed[:500]!r}, {wanted}")
     if step.finished:
-        yield Problem(sentence=f"snippet {name} is done, and its process then {describe_end(step)}")
+        yield Problem(sentence=f"snippet {name} is done, but its process then {describe_end(step)}")

@@ -1,4 +1,4 @@
-"""Whether a wheel is of the release, the channel and the day that it should be."""
+"""Whether a wheel has the expected date, version label and tags."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ _ANY_TAG = Pattern("")
 def stale_nightly(package: Wheel, *, days: int = 3) -> Iterator[Finding]:
     """A nightly was built too long ago, by the date in its version.
 
-    The date is that of ``.devYYYYMMDD``, today is that of UTC. What is ``days`` days old passes,
-    what is older fails, and so does what is dated later than tomorrow. A version without ``.dev``
-    is no nightly.
+    The date is ``.devYYYYMMDD``, compared with today in UTC. A nightly that is ``days`` days old
+    passes, an older one fails, and so does one dated later than tomorrow. A version without
+    ``.dev`` is not a nightly.
 
-    Why: the nightly build has been failing for days, and what is tested and given out is the last
-    one that did not.
-    Fix: look at why the newer builds are missing; a date in the future is a build host's clock.
+    Why: the nightly build has been failing for days, and users and tests get the last one that did
+    not.
+    Fix: find out why newer builds are missing; a date in the future is a wrong clock on a build
+    host.
     """
     number = _development_number(package.version)
     if number is None:
-        raise NotApplicable(f"{package.version} is no nightly: it has no .dev")
+        raise NotApplicable(f"{package.version} is not a nightly: it has no .dev")
     built, today = _read_date(number), datetime.now(timezone.utc).date()
     if built is None:
-        yield Problem(sentence=f"its version is {package.version}: .dev{number} is no date")
+        yield Problem(sentence=f"its version is {package.version}: .dev{number} is not a date")
     elif (age := (today - built).days) > days:
-        yield Problem(sentence=f"it is of {built}, {age} days ago; {days} are allowed")
+        yield Problem(sentence=f"it was built {built}, {age} days ago; {days} are allowed")
     elif built > today + timedelta(days=1):
-        yield Problem(sentence=f"it is of {built}, which is {-age} days from now")
+        yield Problem(sentence=f"it was built {built}, which is {-age} days from now")
 
 
 def _development_number(version: str) -> int | None:
@@ -61,33 +62,33 @@ def unexpected_version_label(
 
     ``expected`` is a regular expression on the whole label, "" where there must be none.
 
-    Why: an index serves CPU and GPU builds side by side, and this label is all that users and
-    installers have to tell them apart.
-    Fix: set the version of this build's channel, and build again.
+    Why: an index serves CPU and GPU builds side by side, and only this label tells users and
+    installers which is which.
+    Fix: set the version for this build's channel, and build again.
     """
     label = package.version.partition("+")[2]
     if expected is None:
-        yield NotInspected(sentence="no label is expected: the option expected is not set")
+        yield NotInspected(sentence="no expected label is set (the option expected)")
     elif not re.fullmatch(expected, label):
         has = f"has the label +{label}" if label else "has no label"
         wanted = f"+{expected} is expected" if expected else "none is expected"
-        yield Problem(sentence=f"its version {has}, {wanted}")
+        yield Problem(sentence=f"its version {has}, but {wanted}")
 
 
 @check(enabled=False)
 def unexpected_tag(package: Wheel, *, expected: Pattern = _ANY_TAG) -> Iterator[Finding]:
-    """A tag of the wheel is none that the project publishes for.
+    """A tag of the wheel is not one that the project publishes.
 
     ``expected`` is a regular expression on a whole tag, such as ``cp312-cp312-win_amd64``; a
     compressed set of tags is judged one by one.
 
-    Why: a ``linux_x86_64`` that was never repaired, a macOS newer than the users', or a build with
-    the wrong interpreter installs for nobody, or for those it does not run at.
+    Why: a ``linux_x86_64`` wheel that was never repaired, a macOS newer than the users', or a build
+    with the wrong interpreter installs nowhere, or where it does not run.
     Fix: build with the interpreter and the deployment target of the release, and repair the wheel.
     """
     if not expected:
-        yield NotInspected(sentence="no tag is expected: the option expected is not set")
+        yield NotInspected(sentence="no expected tag is set (the option expected)")
         return
     for tag in sorted(map(str, package.tags)):
         if not re.fullmatch(expected, tag):
-            yield Problem(sentence=f"it is tagged {tag}, where {expected} is expected")
+            yield Problem(sentence=f"is tagged {tag}, where {expected} is expected")

@@ -1,4 +1,4 @@
-"""Whether objects look for their libraries exactly where the profile wants them to."""
+"""Whether objects have exactly the search paths that the profile expects."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ def unexpected_search_path(
 ) -> Iterator[Finding]:
     """An object's search path is not the one that the profile expects, entry by entry.
 
-    ``expected`` says for a glob on paths which search paths may be there, each as one string,
-    with its kind: ``RUNPATH $ORIGIN:$ORIGIN/lib``, ``RPATH $ORIGIN``, for Mach-O
-    ``LC_RPATH @loader_path``, and "" for none; a ``*`` in one stands for anything. The first glob
-    that matches the path decides; what none matches is not judged.
+    ``expected`` lists the allowed search paths for a glob on paths, each as one string with its
+    kind: ``RUNPATH $ORIGIN:$ORIGIN/lib``, ``RPATH $ORIGIN``, for Mach-O ``LC_RPATH @loader_path``,
+    and "" for none; ``*`` matches anything. The first glob that matches the path decides; an object
+    that none matches is not judged.
 
-    Why: order and kind decide whose library is loaded: what RUNPATH names comes after the user's
-    LD_LIBRARY_PATH, what RPATH names before it, and a directory too early hides the right one.
+    Why: order and kind decide whose library is loaded: RUNPATH is searched after the user's
+    LD_LIBRARY_PATH, RPATH before it, and a directory listed too early hides the right one.
     Fix: set the whole list in one place of the build (``patchelf --set-rpath``, with
     ``--force-rpath`` for RPATH; CMake's ``INSTALL_RPATH``).
     """
     if not expected:
-        yield NotInspected(sentence="no search path is expected: the option expected is empty")
+        yield NotInspected(sentence="no expected search path is set (the option expected)")
         return
     searching = [item for item in package.objects if isinstance(item, (ElfFile, MachOFile))]
     shown = package.layout.shorten
@@ -35,12 +35,12 @@ def unexpected_search_path(
     yield from find_unread(
         package,
         found=bool(searching),
-        absent="no object of a format that has search paths",
+        absent="no object in a format that has search paths",
         formats=(Format.ELF, Format.MACHO),
         concerns=lambda path: _find(shown(path), expected),
     )
     if searching and not judged:
-        yield NotInspected(sentence=f"no object is at {' or '.join(expected)}")
+        yield NotInspected(sentence=f"no object matches {' or '.join(expected)}")
     for item, wanted in judged:
         actual = spell_search_path(item)
         if not any(fnmatchcase(actual, each) for each in wanted):

@@ -1,1 +1,1 @@
-"""What only a host with a GPU can show: work on it, its results, and what it leaves behind."""
+"""Checks that need a host with a GPU: work on it, its results, and the memory it keeps."""

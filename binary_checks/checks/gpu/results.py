@@ -1,4 +1,4 @@
-"""Faults of a package whose results or libraries on a GPU are not what they should be."""
+"""Faults of a package whose results or libraries on a GPU are not the expected ones."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ def gpu_result_differs(
     float16: float = 5e-3,
     bfloat16: float = 4e-2,
 ) -> Iterator[Finding]:
-    """A result that a GPU comes to is not the CPU's.
+    """A result computed on the GPU differs from the CPU's.
 
-    The figure is the norm of the difference by the norm of the CPU's result in float64, from inputs
-    rounded to the dtype that is judged; the bounds, an option for each dtype, are a hundred times
-    (float64, float32) or ten times (float16, bfloat16) what rounding alone comes to in sums of
-    1000 products. TF32 does not stand for float32 here.
+    The error is the norm of the difference divided by the norm of the CPU's result in float64, from
+    inputs rounded to the judged dtype. The bounds, an option for each dtype, are a hundred times
+    (float64, float32) or ten times (float16, bfloat16) the rounding error in sums of 1000 products.
+    TF32 is not accepted as float32 here.
 
-    Why: nobody sees it: nothing fails, and the figures are wrong.
+    Why: it goes unnoticed: nothing fails, but the numbers are wrong.
 
-    Fix: look for a library of another version than the package was built with, and for code of
+    Fix: look for a library of another version than the package was built with, and for code for
     another architecture.
     """
     bounds = {"float64": float64, "float32": float32, "float16": float16, "bfloat16": bfloat16}
     measured = [each for each in report.measurements if each.name not in _OTHER_FIGURES]
     if not report.steps:
-        raise NotApplicable("the profile has no step taken")
+        raise NotApplicable("the profile names no step")
     if not measured:
-        yield NotInspected(sentence="no step came to a result")
+        yield NotInspected(sentence="no step produced a result")
     for sentence in _spell_worst(measured, bounds):
         yield Note(sentence=sentence)
     for figure in measured:
@@ -56,12 +56,12 @@ def gpu_result_differs(
             yield NotInspected(sentence=f"{figure.step}: no bound for {figure.name}")
         elif not figure.value <= bound:  # NaN is no result either
             yield (
-                f"{figure.step} in {figure.name} differs from the CPU's result by more than "
-                f"{bound:g} of it"
+                f"{figure.step} in {figure.name} differs from the CPU's result by a relative "
+                f"error above {bound:g}"
             )
     for step in report.steps:
         if step.outcome is not Ending.OK and not step.finished:
-            yield NotInspected(sentence=f"{step.name} did not succeed, which gpu-work-fails says")
+            yield NotInspected(sentence=f"{step.name} did not succeed (see gpu-work-fails)")
 
 
 def _spell_worst(measured: list[Measurement], bounds: dict[str, float]) -> Iterator[str]:
@@ -77,20 +77,20 @@ def _spell_worst(measured: list[Measurement], bounds: dict[str, float]) -> Itera
 def gpu_libraries_disagree(
     report: GpuReport, package: Distribution, asked: CudaRequest, *, newer: bool = True
 ) -> Iterator[Finding]:
-    """An NVIDIA library in the process is another than the one built with, installed or pinned.
+    """An NVIDIA library in the process is not the version built with, installed or pinned.
 
-    Compared by three numbers. Pinned is what the package requires itself, or what an installed
-    distribution such as ``cuda-toolkit`` requires for it. ``compiled`` in the profile's table
-    ``[probes.cuda]`` has a Python expression for each library
-    (``cudnn = "torch._C._cudnn.getCompileVersion()"``) that gives the version of its headers, None
-    in a build without it; a loaded one of the same major version may be newer, unless the option
-    says ``newer = false``.
+    The first three numbers of a version are compared. Pinned is the version that the package
+    requires itself, or that an installed distribution such as ``cuda-toolkit`` requires for it.
+    ``compiled`` in the profile's table ``[probes.cuda]`` has a Python expression for each library
+    (``cudnn = "torch._C._cudnn.getCompileVersion()"``) that returns the version of its headers,
+    None in a build without it; a loaded one of the same major version may be newer, unless the
+    option says ``newer = false``.
 
-    Why: an older library lacks functions and fails at their first use, another one than the
-    installed was found in a folder that nobody meant, and its results are nobody's tested ones.
+    Why: an older library lacks functions and fails at their first use; one that is not the
+    installed one was found in an unintended folder; and the combination is untested.
 
-    Fix: pin the libraries to what the package is built with, and let its search paths lead to them
-    before anything else.
+    Fix: pin the libraries to the versions that the package is built with, and make its search paths
+    lead to them first.
     """
     for sentence in find_untold(report.versions, asked.compiled):
         yield NotInspected(sentence=sentence)
@@ -102,5 +102,5 @@ def gpu_libraries_disagree(
             yield from compare_loaded(each, pins.get(each.name, "") or each.pinned, newer=newer)
         elif each.compiled:
             yield NotInspected(
-                sentence=f"{each.name}: it is not loaded, or does not say its version"
+                sentence=f"{each.name}: it is not loaded, or does not report its version"
             )

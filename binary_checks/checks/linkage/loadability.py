@@ -31,8 +31,8 @@ def unloadable_object(library: ObjectFile) -> Iterator[Finding]:
             yield NotInspected(path=library.path, sentence=sentence)
 
 
-@check
-def no_loader_takes_it(library: ObjectFile) -> Iterator[Finding]:
+@check(formerly=("no-loader-takes-it",))
+def wrong_object_type(library: ObjectFile) -> Iterator[Finding]:
     """A file has the name of a library or extension module and is an object of another kind.
 
     A relocatable object, a program, a core dump, a static archive or bare debug information, under
