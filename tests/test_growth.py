@@ -24,7 +24,7 @@ def grown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trees, "TREES", (*trees.TREES, box_tree))
     monkeypatch.setattr(packages, "KINDS", (*packages.KINDS, box_kind))
     monkeypatch.setattr(sources, "SOURCES", (box_source, *sources.SOURCES))
-    monkeypatch.setattr(places, "PLACES", (*places.PLACES, box_place.BoxPlace))
+    monkeypatch.setattr(places, "PLACES", (box_place.BoxPlace, *places.PLACES))
     monkeypatch.setattr(probes, "PROBES", (*probes.PROBES, weigh))
     monkeypatch.setattr(reports, "REPORTS", (*reports.REPORTS, list_report))
 

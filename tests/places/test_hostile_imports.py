@@ -102,7 +102,7 @@ def test_a_healthy_module_is_imported_from_where_it_was_installed(environment: F
     step = import_one(environment, "good")
     assert (step.outcome, step.origin, step.version) == (Ending.OK, "good.py", "1.0")
     assert step.directory_changed == step.stderr == step.detail == ""
-    member = next(item for item in environment.wheel.members if item.path == "good.py")
+    member = next(item for item in environment.wheel.members if item.archive_name == "good.py")
     assert step.origin_sha256 == member.sha256
 
 
@@ -199,7 +199,7 @@ def test_a_module_that_rewrites_itself_has_another_hash(environment: FilledPlace
     if environment.sandbox.holds:
         assert step.detail.startswith("OSError: [Errno 30] Read-only file system: 'rewrites.py'")
         return
-    member = next(item for item in environment.wheel.members if item.path == "rewrites.py")
+    (member,) = (m for m in environment.wheel.members if m.archive_name == "rewrites.py")
     assert step.origin_sha256 not in {"", member.sha256}
 
 
