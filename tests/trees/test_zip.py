@@ -345,7 +345,7 @@ def test_an_object_that_does_not_come_out_whole_is_unread(tmp_path: Path, conten
     (unread,) = package.unread
     assert isinstance(unread, UnreadObject)
     assert unread.path == "lib/python3.11/site-packages/demo/x.so"
-    assert unread.reason.startswith("it cannot be unpacked: it inflates to ")
+    assert unread.reason.startswith("the archive does not yield it: it inflates to ")
 
 
 def test_without_isal_the_facts_are_the_same(
