@@ -100,4 +100,4 @@ def test_the_check_that_contributing_shows_passes_the_tests_that_it_shows() -> N
 def test_the_check_of_ones_own_that_is_shown_works() -> None:
     source, *_ = blocks("docs/profile.md", "python")
     (finding,) = run(source).missing_license(wheel())
-    assert finding == "no file below .dist-info/licenses"
+    assert finding == "no file under .dist-info/licenses"

@@ -54,7 +54,7 @@ MACHO_FACTS = {
     "exports": "the exports trie, and which definitions are weak",
 }
 PE_FACTS = {
-    "architecture": "the machine, ARM64EC and ARM64X told from what the header says",
+    "architecture": "the machine; ARM64EC and ARM64X are distinguished from the header's",
     "file_machine": "the machine in the file header",
     "characteristics": "of the file header",
     "dll_characteristics": "mitigations: ASLR, DEP, control flow guard",
@@ -158,7 +158,7 @@ LIBRARIES = (
         unknown=frozenset({"signature_matches"}),
         allowances={
             "imports": Allowance(
-                reason="it leaves out names with other characters than ASCII's "
+                reason="it leaves out names with non-ASCII characters "
                 "(`is_valid_function_name` in pefile.py), as those of casadi's libalpaqa.dll",
                 narrow=_keep_ascii,
             ),

@@ -33,25 +33,25 @@ def read_json(text: str) -> Any:
     except RecursionError:
         raise OddityError("it is nested too deeply") from None
     except ValueError as error:
-        reason = error.msg if isinstance(error, json.JSONDecodeError) else "a number without end"
+        reason = error.msg if isinstance(error, json.JSONDecodeError) else "a number is too long"
         raise OddityError(f"not JSON: {reason}") from None
 
 
 def _demand_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise OddityError("a key stands twice in one object")
+        raise OddityError("an object has the same key twice")
     return found
 
 
 def _refuse(text: str) -> NoReturn:
-    raise OddityError(f"{text} is no number of a fact")
+    raise OddityError(f"{text} is not a number that a fact may have")
 
 
 def demand_keys(row: Any, known: Collection[str], needed: Collection[str]) -> Mapping[str, Any]:
     """Raise OddityError unless it is an object with all that is needed and nothing unknown."""
     if not isinstance(row, dict):
-        raise OddityError(f"{_show(row)} is no object")
+        raise OddityError(f"{_show(row)} is not an object")
     for key in row:
         if key not in known:
             raise OddityError(f"unknown field {_show(key)}")
@@ -118,11 +118,11 @@ def _sequence(arguments: tuple[Any, ...]) -> Decode:
 
     def decode(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list) or len(value) > _MOST:
-            raise OddityError(f"{_show(value)} is no list, or an endless one")
+            raise OddityError(f"{_show(value)} is not a list, or is too long")
         if endless:
             return tuple(map(decoders[0], value))
         if len(value) != len(decoders):
-            raise OddityError(f"{_show(value)} has not {len(decoders)} parts")
+            raise OddityError(f"{_show(value)} does not have {len(decoders)} parts")
         return tuple(part(each) for part, each in zip(decoders, value, strict=True))
 
     return decode
@@ -133,7 +133,7 @@ def _table(kind: Any) -> Decode:
 
     def decode_table(value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
-            raise OddityError(f"{_show(value)} is no object")
+            raise OddityError(f"{_show(value)} is not an object")
         return {key: _decode_field(decode, key, each) for key, each in value.items()}
 
     return decode_table
@@ -150,7 +150,7 @@ def _member_of(kind: type[Enum]) -> Decode:
 
     def decode(value: Any) -> Enum:
         if not isinstance(value, str) or value not in known:
-            raise OddityError(f"{_show(value)} is none of {', '.join(sorted(known))}")
+            raise OddityError(f"{_show(value)} is not one of {', '.join(sorted(known))}")
         return known[value]
 
     return decode
@@ -158,7 +158,7 @@ def _member_of(kind: type[Enum]) -> Decode:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise OddityError(f"{_show(value)} is no text")
+        raise OddityError(f"{_show(value)} is not a string")
     return value
 
 
@@ -170,27 +170,27 @@ def _truth(value: Any) -> bool:
 
 def _number(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not -_LARGEST < value < _LARGEST:
-        raise OddityError(f"{_show(value)} is no whole number of 64 bits")
+        raise OddityError(f"{_show(value)} is not a 64-bit integer")
     return value
 
 
 def _real(value: Any) -> float:
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) < _LARGEST:
-        raise OddityError(f"{_show(value)} is no number")
+        raise OddityError(f"{_show(value)} is not a number")
     return float(value)
 
 
 def _tag(value: Any) -> Tag:
     parts = _text(value).split("-")
     if len(parts) != 3 or not all(parts):
-        raise OddityError(f"{_show(value)} is no tag")
+        raise OddityError(f"{_show(value)} is not a tag")
     return Tag(*parts)
 
 
 def _format(value: Any) -> Format:
     known = object_kinds()
     if not isinstance(value, str) or value not in known:
-        raise OddityError(f"{_show(value)} is none of {', '.join(sorted(known))}")
+        raise OddityError(f"{_show(value)} is not one of {', '.join(sorted(known))}")
     return known[value].format
 
 

@@ -124,7 +124,7 @@ def _restore(rows: _Rows) -> Statement:
     while (line := rows.next()) != "}":
         name = next((name for name in _TABLES if line == f'"{name}": ['), None)
         if name is None or tables[name] is not None or rows.closing != "],":
-            raise OddityError(f"line {rows.number}: no table that is known, or one that was read")
+            raise OddityError(f"line {rows.number}: an unknown table, or one that was already read")
         tables[name] = tuple(rows.until_end(parsers[name]))
     if rows.closing != "]":
         raise OddityError(f"line {rows.number}: a comma before the end, or no table")
@@ -203,13 +203,13 @@ def _restore_symbols(
 
 def _assemble(about: Any, tables: dict[str, Any]) -> Statement:
     if not isinstance(about, dict):
-        raise OddityError("package: no object")
+        raise OddityError("package: not an object")
     about = dict(about)
     name, sha256, stated = (_take(about, key) for key in ("file_name", "sha256", "kind"))
     kind = package_kinds().get(stated)
     if kind is None:
         known = ", ".join(sorted(package_kinds()))
-        raise OddityError(f"package: its kind {stated!r:.40} is none of {known}")
+        raise OddityError(f"package: its kind {stated!r:.40} is not one of {known}")
     record_sha256 = _take(about, "record_sha256") if issubclass(kind, Distribution) else ""
     if lacking := {"name", "version", "layout", "claims"} - set(about):
         raise OddityError(f"package: no field {min(lacking)!r}")
@@ -225,7 +225,7 @@ def _assemble(about: Any, tables: dict[str, Any]) -> Statement:
 def _take(about: dict[str, Any], key: str) -> str:
     value = about.pop(key, None)
     if not isinstance(value, str):
-        raise OddityError(f"package: {key} is not there, or no text")
+        raise OddityError(f"package: {key} is missing, or not a string")
     return value
 
 

@@ -51,10 +51,10 @@ def _decode(document: Any) -> Run:
         raise OddityError(f"its schema is {schema!r:.80}, not {RESULT_SCHEMA!r}")
     run = Run(**decode_fields(Run, document, NOT_WRITTEN))
     if run.exit_code not in _EXIT_CODES:
-        raise OddityError(f"exit_code: {run.exit_code} is none of 0 to {_EXIT_CODES[-1]}")
+        raise OddityError(f"exit_code: {run.exit_code} is not one of 0 to {_EXIT_CODES[-1]}")
     for package in run.packages:
         verdict = sum_up(entry.outcome for entry in package.entries)
         if package.verdict is not verdict:
-            found = f"{package.verdict.value!r}, but its entries come to {verdict.value!r}"
+            found = f"{package.verdict.value!r}, but its entries add up to {verdict.value!r}"
             raise OddityError(f"packages: {package.file_name!r:.80}: verdict: {found}")
     return run

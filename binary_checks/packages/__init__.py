@@ -32,7 +32,7 @@ def recognises(path: Path) -> bool:
 def kind_of(tree: Tree) -> PackageKind:
     """Say what it holds. Raises PackageError for nothing that is known here."""
     if (kind := _find_kind(tree.label, lambda: tree)) is None:
-        raise PackageError(f"{tree.label}: not a kind of package that is known here")
+        raise PackageError(f"{tree.label}: not a known kind of package")
     return kind
 
 

@@ -145,7 +145,7 @@ _Rows = Mapping[str, _Row]
 def _read_paths(text: Visited | None) -> tuple[_Rows | None, tuple[str, ...]]:
     """The rows by path, None where there are none; and what is wrong with them."""
     if text is None:
-        return None, (f"it has no {_PATHS}: nothing tells which files it should hold",)
+        return None, (f"it has no {_PATHS}: the files that it should contain are unknown",)
     try:
         stated = parse_json(text)
         listed = stated.get("paths") if isinstance(stated, dict) else None

@@ -102,7 +102,7 @@ class Index(NamedTuple):
         try:
             stated = parse_json(text)
             if not isinstance(stated, dict):
-                raise ValueError("it is no object")
+                raise ValueError("it is not an object")
             name, version, build = (_text(stated, key) for key in ("name", "version", "build"))
             subdir = _text(stated, "subdir", _old_subdir(stated))
             noarch = subdir == "noarch" or bool(stated.get("noarch"))
@@ -122,14 +122,14 @@ def _old_subdir(stated: Mapping[str, Any]) -> str:
 def _text(stated: Mapping[str, Any], key: str, default: str | None = None) -> str:
     value = stated.get(key, default)
     if not isinstance(value, str) or not value:
-        raise ValueError(f"its {key} is no text")
+        raise ValueError(f"its {key} is not a string")
     return value
 
 
 def _texts(stated: Mapping[str, Any], key: str) -> tuple[str, ...]:
     values = stated.get(key, [])
     if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
-        raise ValueError(f"its {key} are no list of texts")
+        raise ValueError(f"its {key} is not a list of strings")
     return tuple(values)
 
 
@@ -147,7 +147,7 @@ def parse_json(text: Visited) -> Any:
     except json.JSONDecodeError as error:
         raise ValueError(f"it is not JSON (line {error.lineno})") from None
     except (ValueError, RecursionError):  # numbers of thousands of digits, and nested lists
-        raise ValueError("it is not JSON that anybody writes") from None
+        raise ValueError("too deeply nested, or a number is too long") from None
 
 
 def read_claims(index: Index) -> Claims:

@@ -92,7 +92,7 @@ def _judge_columns(line: int, columns: list[str]) -> Iterator[str]:
     if len(columns) != 3:
         yield f"line {line}: {len(columns)} columns instead of three"
     elif columns[2] and _make_row(columns).size is None:
-        yield f"line {line}: the size {columns[2][:40]!r} is no number"
+        yield f"line {line}: the size {columns[2][:40]!r} is not a number"
 
 
 def read_entry_points(content: bytes) -> tuple[tuple[tuple[str, str, str], ...], Faults]:

@@ -98,4 +98,4 @@ def _say_in_one_line(output: str) -> str:
     chosen = errors or [
         line for line in lines if line and not line.startswith(("Using ", "Resolved ", "hint:"))
     ]
-    return _PRIVATE.sub("", " ".join(chosen))[:1000] or "the installer failed without a word"
+    return _PRIVATE.sub("", " ".join(chosen))[:1000] or "the installer failed without a message"

@@ -35,7 +35,9 @@ def download(requirements: Iterable[str], python: ForeignPython, folder: Path) -
     that it cannot read.
     """
     if not has_pip():
-        raise GatherError("--binary-with-requirements needs pip beside binary_checks")
+        raise GatherError(
+            "--binary-with-requirements needs pip in the environment of binary_checks"
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -62,7 +64,7 @@ def download(requirements: Iterable[str], python: ForeignPython, folder: Path) -
 
 def _explain(ended: Ended, python: ForeignPython) -> str:
     errors = [line for line in ended.stderr.splitlines() if line.startswith("ERROR: ")]
-    said = errors[0].removeprefix("ERROR: ") if errors else "pip failed without a word"
+    said = errors[0].removeprefix("ERROR: ") if errors else "pip failed without a message"
     if _NOT_REACHED.search(ended.stderr):
         return f"the index was not reached: {said}"
     if asked := _ASKED.match(errors[0] if errors else ""):

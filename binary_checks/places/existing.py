@@ -57,7 +57,7 @@ def list_folders(
     if result.outcome is not Ending.OK or not isinstance(prefix, str):
         last = result.stderr.strip().rpartition("\n")[2]
         reason = last or " ".join((result.outcome.value, result.detail))
-        raise GatherError(f"{python}: is no Python that runs here: {reason}")
+        raise GatherError(f"{python}: not a Python that runs here: {reason}")
     return Folders(
         search=tuple(_paths(folders)),
         prefix=Path(prefix),
@@ -133,11 +133,13 @@ def find_beside(
     found = list_folders(python, timeout=timeout, names=names, sandbox=sandbox).versions
     for text, item in wanted:
         if item is None:
-            raise Unavailable(f"{text!r} is no requirement")
+            raise Unavailable(f"{text!r} is not a requirement")
         if applies(item, here):
             installed = found.get(item.name)
             if installed is None:
-                raise Unavailable(f"{text} is not installed beside the package, and nothing is")
+                raise Unavailable(
+                    f"{text} is not installed alongside the package, and is not installed now"
+                )
             if not item.specifier.contains(installed, prereleases=True):
                 raise Unavailable(f"{item.name} {installed} is installed, {text} is required")
             yield f"{item.name} {installed}"

@@ -36,7 +36,7 @@ def describe_given(
         elif path.is_file():
             options.append(str(path))
         else:
-            raise Unavailable(f"{path.name}: given beside the package, but not there")
+            raise Unavailable(f"{path.name}: given alongside the package, but missing")
     if pins:
         constraints.write_text("\n".join([*pins, ""]), encoding="utf-8")
         options += ["--constraint", str(constraints)]

@@ -185,4 +185,4 @@ class NoPlace(HostPlace):
 
     def _install(self, package: Package) -> InstallReport:
         kind = type(package).__name__
-        raise Unavailable(f"a {kind} is only read: nothing here installs and runs it")
+        raise Unavailable(f"a {kind} is only read: binary_checks cannot install and run it")

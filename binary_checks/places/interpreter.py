@@ -37,7 +37,7 @@ def identify(python: Path, *, timeout: float, sandbox: Sandbox | None = None) ->
     if result.outcome is not Ending.OK or not result.answer:
         last = result.stderr.strip().rpartition("\n")[2]
         reason = last or " ".join((result.outcome.value, result.detail))
-        raise GatherError(f"{python}: is no Python 3.8 or later that runs here: {reason}")
+        raise GatherError(f"{python}: not a Python 3.8 or later that runs here: {reason}")
     return read_target(python, result.answer)
 
 

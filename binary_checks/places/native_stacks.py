@@ -42,7 +42,7 @@ def describe_lack(calls: tuple[str, ...]) -> str:
     if any(not name.startswith(KERNEL) for name in calls):
         return ""
     if os.name != "posix":
-        return "the native stack is not told on Windows"
+        return "native stacks are not available on Windows"
     if not any(map(shutil.which, _COMMANDS)):
         return "for the native stack install gdb, or eu-stack of elfutils"
     return "no native stack: the debugger could not look into the process"

@@ -88,7 +88,7 @@ def choose_sandbox(
         reasons.append(f"no {name}: {lack}{f' ({forbidden})' if forbidden else ''}")
     reason = "; ".join(reasons)
     if mode == "require":
-        raise Unavailable(f"no sandbox holds here: {reason}")
+        raise Unavailable(f"no sandbox works here: {reason}")
     return Sandbox(reason=reason, network=network)
 
 

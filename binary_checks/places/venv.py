@@ -54,7 +54,7 @@ def _make_venv(python: Path, root: Path, timeout: float) -> Path:
     names = ("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")
     made = root.joinpath("venv", *names)
     if not made.exists():
-        raise GatherError(f"{python}: is no Python: it made no virtual environment")
+        raise GatherError(f"{python}: not a Python: it made no virtual environment")
     return made
 
 

@@ -83,7 +83,7 @@ def _ask(python: Path) -> tuple[str, ...]:
             check=True,
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise GatherError(f"{python}: is no Python 3.8 or later that runs here: {error}") from None
+        raise GatherError(f"{python}: not a Python 3.8 or later that runs here: {error}") from None
     return tuple(done.stdout.splitlines())
 
 

@@ -86,8 +86,8 @@ def say_left_out(profile: Profile) -> str:
     """Say in one line what does not run, and how it would."""
     what = _list_few(profile.left_out)
     return (
-        f"{profile.source} was found, not named, and holds without {what}: "
-        "--binary-profile pyproject.toml names it"
+        f"{profile.source} was found, not named, and is used without {what}: "
+        "give --binary-profile pyproject.toml to use all of it"
     )
 
 

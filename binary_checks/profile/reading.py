@@ -132,7 +132,7 @@ def _load(name_or_path: str, folder: Path, above: tuple[Path, ...]) -> Profile:
         return replace(profile, shipped=profile.probes)
     path = folder / name_or_path
     if "\0" in name_or_path:
-        raise ProfileError(f"profile {name_or_path}: no path: it holds a NUL")
+        raise ProfileError(f"profile {name_or_path}: not a path: it contains a NUL byte")
     if path.resolve() in above:
         raise ProfileError(f"profile {name_or_path}: extends itself")
     table = _read(path, name_or_path)
@@ -167,7 +167,9 @@ def _parse(text: bytes, source: str) -> dict[str, Any]:
         return tomllib.loads(text.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         known = isinstance(error, (tomllib.TOMLDecodeError, UnicodeDecodeError))
-        reason = str(error).splitlines()[0] if known else "numbers or nests without end"
+        reason = (
+            str(error).splitlines()[0] if known else "too deeply nested, or a number is too long"
+        )
         raise ProfileError(f"profile {source}: not TOML: {reason}") from None
 
 
@@ -196,7 +198,9 @@ def _profile(
         key: convert(value, kinds[key], f"profile {source}: {key}") for key, value in table.items()
     }
     if not 0 < values.get("timeout", 1) < 1e6:  # a wait has its limits, too
-        raise ProfileError(f"profile {source}: timeout: {values['timeout']} is no span of seconds")
+        raise ProfileError(
+            f"profile {source}: timeout: {values['timeout']} is not between 0 and 1,000,000 seconds"
+        )
     if not 1 <= values.get("limit_factor", 1) <= _LARGEST_FACTOR:
         raise ProfileError(f"profile {source}: limit_factor: not from 1 to {_LARGEST_FACTOR}")
     base = _load(values["extends"], folder, above) if "extends" in values else Profile()

@@ -66,7 +66,9 @@ def _demand_type(value: Any, expected: Any, where: str) -> None:
 
 def _demand_choice(value: Any, known: tuple[Any, ...], where: str) -> None:
     if type(value) is not str or value not in known:
-        raise ProfileError(f"{where}: {_show(value)} is none of: {', '.join(filter(None, known))}")
+        raise ProfileError(
+            f"{where}: {_show(value)} is not one of: {', '.join(filter(None, known))}"
+        )
 
 
 def _pattern(value: Any, where: str) -> Pattern:
@@ -76,7 +78,7 @@ def _pattern(value: Any, where: str) -> Pattern:
             warnings.simplefilter("ignore")
             re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
-        raise ProfileError(f"{where}: {_show(text)} is no regular expression: {error}") from None
+        raise ProfileError(f"{where}: {_show(text)} is not a regular expression: {error}") from None
     return Pattern(text)
 
 

@@ -30,8 +30,8 @@ def find_report(name: str) -> Report:
     names = [report.name for report in reports.REPORTS]
     if name not in names:
         close = get_close_matches(name, names, n=1)
-        hint = f"; did you mean {close[0]}?" if close else f": it is none of {', '.join(names)}"
-        raise ProfileError(f"no format is called {name!r}{hint}")
+        hint = f"; did you mean {close[0]}?" if close else f": it is not one of {', '.join(names)}"
+        raise ProfileError(f"unknown format {name!r}{hint}")
     return reports.REPORTS[names.index(name)]
 
 

@@ -37,7 +37,7 @@ class FileSource(OpenedSource):
         del surroundings
         path = self.path
         if not path.is_file():
-            found = "a folder" if path.is_dir() else "no regular file"
+            found = "a folder" if path.is_dir() else "not a regular file"
             raise ProfileError(f"{path.name}: {found if path.exists() else 'no such file'}")
         return self
 

@@ -39,7 +39,7 @@ def open_tree(path: Path) -> Tree:
     for form in TREES:
         if form.recognises(path, head):
             return form.open_tree(path)
-    raise PackageError(f"{path.name}: neither a folder nor an archive of a form that is known here")
+    raise PackageError(f"{path.name}: neither a folder nor a known kind of archive")
 
 
 def _read_head(path: Path) -> bytes:

@@ -80,7 +80,7 @@ def _judge(file: FileBytes, archive: Archive, parts: dict[str, ZipEntry]) -> Ite
         overlap = (overlaps[index],) if index in overlaps else ()
         yield from (f"{entry.name}: {fault}" for fault in (*entry.faults, *faults, *overlap))
         if entry.name != _FORMAT and entry not in parts.values():
-            yield f"{entry.name}: no part of a conda package, and nobody unpacks it"
+            yield f"{entry.name}: not part of a conda package, and no tool unpacks it"
     if all(entry.name != _FORMAT for entry in archive.entries):
         yield f"it has no {_FORMAT}"
     stem = file.path.name.removesuffix(_SUFFIX)

@@ -82,7 +82,7 @@ class FolderTree:
         """That file; its faults say why it cannot be read."""
         path = None if "\0" in name else self._follow(name)
         if path is None:
-            outside = "it lies outside the environment and is not looked at"
+            outside = "it is outside the environment and was not inspected"
             return FileEntry(name, name, faults=(outside,))
         try:
             found = path.stat()
@@ -91,7 +91,7 @@ class FolderTree:
             return FileEntry(name, name, faults=(gone,))
         if not stat.S_ISREG(found.st_mode):
             return FileEntry(
-                name, name, faults=(f"{self._listed_by} names it, and it is no regular file",)
+                name, name, faults=(f"{self._listed_by} names it, and it is not a regular file",)
             )
         return FileEntry(name, self._name(path), path, found.st_size, found.st_mode)
 

@@ -112,7 +112,7 @@ class TarStream:
                 if said:
                     raise BrokenDataError("truncated: it ends before a member that is announced")
                 if not block:
-                    self.faults = ("it has not the empty block that ends an archive",)
+                    self.faults = ("it lacks the empty block that ends an archive",)
                 return None
             header = _Header.read(block, place)
             if header.kind in {_LONG_NAME, _LONG_LINK}:
@@ -210,7 +210,7 @@ def _check_sum(block: bytes, place: int) -> None:
     rest = block[:148] + b" " * 8 + block[156:]
     # Some old writers summed signed characters, and every reader takes that too.
     if stated not in {sum(rest), sum(rest) - 256 * sum(byte > 127 for byte in rest)}:
-        raise BrokenDataError(f"what stands at byte {place:#x} is no header of a tar archive")
+        raise BrokenDataError(f"there is no tar header at byte {place:#x}")
 
 
 def _cut(field: bytes) -> bytes:
@@ -273,7 +273,7 @@ def _make_entry(header: _Header, said: Mapping[str, str], place: int) -> TarEntr
     directory = header.kind == _DIRECTORY or (header.kind == b"\0" and name.endswith("/"))
     kind = _DIRECTORY if directory else header.kind
     if kind not in _MODES and kind not in _FILES:
-        raise BrokenDataError(f"{name}: its type {kind!r} is none that every tool knows")
+        raise BrokenDataError(f"{name}: its type {kind!r} is not one that every tool knows")
     size = _agree_on_size(header, said, name, place)
     if size and kind in _MODES:
         raise BrokenDataError(f"{name}: {size} bytes follow it, and only files have any")

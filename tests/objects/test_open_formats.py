@@ -104,5 +104,5 @@ def test_documents_know_it_by_its_name() -> None:
     assert object_kinds()["WebAssembly"] is WebAssembly
     row = {"path": "demo/a.bin", "format": "WebAssembly", "reason": "too long"}
     assert decoder(UnreadObject)(row).format == WebAssembly.format
-    with pytest.raises(OddityError, match='"COBOL" is none of'):
+    with pytest.raises(OddityError, match='"COBOL" is not one of'):
         decoder(UnreadObject)(row | {"format": "COBOL"})

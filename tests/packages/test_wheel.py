@@ -102,7 +102,7 @@ def test_broken_rows_of_record_become_faults(tmp_path: Path) -> None:
     package = read(build_wheel(tmp_path, record="a,sha256=x,1\nb,c\nd,e,many\nf,g,1,2\n"))
     assert package.record_faults == (
         "line 2: 2 columns instead of three",
-        "line 3: the size 'many' is no number",
+        "line 3: the size 'many' is not a number",
         "line 4: 4 columns instead of three",
     )
     assert package.record is not None
@@ -170,7 +170,7 @@ def test_progress_ends_at_the_whole(tmp_path: Path) -> None:
     [
         ("demo.whl", "not the file name of a wheel"),
         ("demo-one-py3-none-any.whl", "not the file name of a wheel"),
-        ("demo-1.0-py3-none-any.txt", "not a kind of package"),
+        ("demo-1.0-py3-none-any.txt", "not a known kind of package"),
     ],
 )
 def test_a_name_that_says_nothing_is_refused(tmp_path: Path, filename: str, complaint: str) -> None:

@@ -88,9 +88,9 @@ def test_what_is_installed_beside_it_is_taken(python: Path) -> None:
 @pytest.mark.parametrize(
     ("required", "said"),
     [
-        ("numpy>=2", "numpy>=2 is not installed beside the package, and nothing is"),
+        ("numpy>=2", "numpy>=2 is not installed alongside the package, and is not installed now"),
         ("demo>=2", "demo 1.0 is installed, demo>=2 is required"),
-        ("demo demo", "'demo demo' is no requirement"),
+        ("demo demo", "'demo demo' is not a requirement"),
     ],
 )
 def test_nothing_is_installed_beside_it(python: Path, required: str, said: str) -> None:
@@ -101,7 +101,7 @@ def test_nothing_is_installed_beside_it(python: Path, required: str, said: str) 
 
 @pytest.mark.skipif(os.name != "posix", reason="there is no /bin/true")
 def test_an_interpreter_that_does_not_answer_is_no_python() -> None:
-    with pytest.raises(GatherError, match="no Python that runs here"):
+    with pytest.raises(GatherError, match="not a Python that runs here"):
         list_folders(Path("/bin/true"), timeout=60)
 
 

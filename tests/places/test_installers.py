@@ -102,7 +102,7 @@ def test_a_full_disk_is_not_the_packages_fault() -> None:
 
 
 def test_a_silent_failure_still_has_a_line() -> None:
-    assert blame("", index=True) == "the installer failed without a word"
+    assert blame("", index=True) == "the installer failed without a message"
 
 
 def test_installers_see_the_users_settings_but_no_environment(

@@ -189,7 +189,7 @@ def test_of_a_prefix_that_holds_a_home_only_its_parts_are_seen(
 
 
 def test_a_program_that_is_no_python_shows_nothing(tmp_path: Path) -> None:
-    with pytest.raises(GatherError, match="is no Python"):
+    with pytest.raises(GatherError, match="not a Python"):
         find_visible(tmp_path / "absent")
 
 
@@ -270,7 +270,7 @@ def test_a_sandbox_that_does_not_hold_is_none_and_says_why(
     assert not chosen.holds
     assert chosen.describe().startswith("not sandboxed: no bubblewrap: ")
     assert reason in chosen.describe()
-    with pytest.raises(Unavailable, match="no sandbox holds here: "):
+    with pytest.raises(Unavailable, match="no sandbox works here: "):
         choose_sandbox("require", routes=("bubblewrap",))
 
 

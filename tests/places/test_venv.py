@@ -91,7 +91,7 @@ def test_metadata_that_no_installer_reads_is_the_packages_fault(
 
 
 def test_a_wheel_that_is_not_there_cannot_be_given(tmp_path: Path) -> None:
-    with pytest.raises(Unavailable, match=r"gone\.whl: given beside the package, but not there"):
+    with pytest.raises(Unavailable, match=r"gone\.whl: given alongside the package, but missing"):
         open_offline(build(tmp_path), tmp_path / "gone.whl")
 
 

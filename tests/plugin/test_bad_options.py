@@ -98,7 +98,7 @@ def test_a_program_that_is_no_python_is_an_error_of_one_line(
         pytest.skip("scripts are no programs here")
     result = run(f"{NAME}::import-fails", "--binary-python", program, static=False)
     result.assert_outcomes(errors=1)
-    line = f"import-fails: {NAME}: {program}: is no Python: it made no virtual environment"
+    line = f"import-fails: {NAME}: {program}: not a Python: it made no virtual environment"
     assert line in result.outlines
 
 

@@ -145,7 +145,7 @@ def test_damaged_packages_are_one_line_each(pytester: pytest.Pytester, run: Run)
 def test_what_runs_packages_says_that_it_cannot(pytester: pytest.Pytester, run: Run) -> None:
     path = package(pytester.path)
     result = run(path.name, "-rs", "-k", "import-fails", static=False)
-    result.stdout.fnmatch_lines(["*a CondaPackage is only read: nothing here installs*"])
+    result.stdout.fnmatch_lines(["*a CondaPackage is only read: binary_checks cannot install*"])
     result = run(path.name, "--binary-require", "runtime", static=False)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 

@@ -97,8 +97,8 @@ def test_nothing_of_it_runs_and_one_line_says_so(
     code = ["snippets.code", "cuda.module", "cuda.snippet"]
     listed = ", ".join(["own.py", "network", *(f"probes.{each}" for each in code)])
     assert line == (
-        f"{folder / 'pyproject.toml'} was found, not named, and holds without {listed}: "
-        "--binary-profile pyproject.toml names it"
+        f"{folder / 'pyproject.toml'} was found, not named, and is used without {listed}: "
+        "give --binary-profile pyproject.toml to use all of it"
     )
 
 

@@ -79,14 +79,14 @@ def test_one_that_is_not_whole_is_one_line(
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ("ColourReport(python='', colour=said.answer['color'])", "broke: KeyError: 'color'"),
-        ("said.answer", "gives {'colour': 'red'}"),
+        ("ColourReport(python='', colour=reply.answer['color'])", "broke: KeyError: 'color'"),
+        ("reply.answer", "gives {'colour': 'red'}"),
     ],
 )
 def test_one_that_breaks_is_an_error_and_no_problem_of_the_package(
     pytester: pytest.Pytester, run: Run, name: str, answer: str, said: str
 ) -> None:
-    whole = 'ColourReport(python=place.target.name, colour=said.answer["colour"])'
+    whole = 'ColourReport(python=place.target.name, colour=reply.answer["colour"])'
     assert whole in CONFTEST
     pytester.makeconftest(CONFTEST.replace(whole, answer))
     result = run(f"{name}::wrong-colour", static=False)

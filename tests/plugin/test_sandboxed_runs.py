@@ -100,7 +100,7 @@ def test_one_that_is_required_and_does_not_hold_ends_the_run(
         "cannot make namespaces: No space left on device "
         "(the sysctl user.max_user_namespaces is 0)"
     )
-    expected = f"*--binary-sandbox require: no sandbox holds here: {reason}"
+    expected = f"*--binary-sandbox require: no sandbox works here: {reason}"
     result.stderr.fnmatch_lines([expected])
 
 

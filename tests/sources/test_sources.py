@@ -135,6 +135,8 @@ def test_a_kind_may_look_into_the_tree_and_opens_nothing_else(
 def test_a_tree_of_no_known_kind_is_one_line(tmp_path: Path) -> None:
     build_wheel(tmp_path, members={"x": ""}).rename(tmp_path / "b.zip")
     with closing(FileSource(path=tmp_path / "b.zip").open()) as tree:
-        with pytest.raises(BinaryChecksError, match=r"b\.zip: not a kind of package") as caught:
+        with pytest.raises(
+            BinaryChecksError, match=r"b\.zip: not a known kind of package"
+        ) as caught:
             packages.kind_of(tree)
         assert "\n" not in str(caught.value)

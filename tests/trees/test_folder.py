@@ -126,11 +126,11 @@ def test_only_the_members_that_were_asked_for_are_visited(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("../../outside", "it lies outside the environment"),
-        ("/etc/passwd", "it lies outside the environment"),
-        ("demo/\0", "it lies outside the environment"),
+        ("../../outside", "it is outside the environment"),
+        ("/etc/passwd", "it is outside the environment"),
+        ("demo/\0", "it is outside the environment"),
         ("demo/none", "LIST names it, and it is not there: No such file"),
-        ("demo", "LIST names it, and it is no regular file"),
+        ("demo", "LIST names it, and it is not a regular file"),
         ("x" * 5000, "LIST names it, and it is not there: File name too long"),
     ],
 )
@@ -156,7 +156,10 @@ def test_what_lies_beside_the_root_is_named_by_its_place_in_the_environment(tmp_
 
 def test_a_file_of_no_known_form_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "x.unknown").write_bytes(b"text")
-    for name, said in (("x.unknown", "nor an archive"), ("gone.unknown", "no such file")):
+    for name, said in (
+        ("x.unknown", "nor a known kind of archive"),
+        ("gone.unknown", "no such file"),
+    ):
         with pytest.raises(PackageError, match=said) as caught:
             open_tree(tmp_path / name)
         assert str(caught.value).startswith(f"{name}: ")

@@ -92,7 +92,7 @@ def test_every_length_that_cuts_a_member_is_refused() -> None:
 
 def test_an_end_without_its_empty_block_is_a_fault() -> None:
     assert faults_of(write_tar([DEMO], ending=b"")) == (
-        "it has not the empty block that ends an archive",
+        "it lacks the empty block that ends an archive",
     )
 
 
@@ -201,7 +201,7 @@ def test_a_sparse_file_of_gnu_is_refused() -> None:
 
 def test_a_wrong_checksum_is_refused() -> None:
     data = write_tar([TarMember("a", checksum=1)])
-    assert refusal(data) == "what stands at byte 0x0 is no header of a tar archive"
+    assert refusal(data) == "there is no tar header at byte 0x0"
 
 
 def test_members_and_their_names_have_limits(monkeypatch: pytest.MonkeyPatch) -> None:

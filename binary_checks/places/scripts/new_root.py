@@ -136,7 +136,9 @@ def restrict(path: str, flags: int, *, below: bool = False) -> None:
     """Add flags to a mount, or to all that are mounted below it, too."""
     mounts = list_mounts(path)
     if path not in mounts:
-        raise OSError(errno.EINVAL, "it is no mount", f"cannot restrict {path[len(NEW) :]}")
+        raise OSError(
+            errno.EINVAL, "it is not a mount point", f"cannot restrict {path[len(NEW) :]}"
+        )
     for each, own in mounts.items():
         if each == path or below:
             try:
