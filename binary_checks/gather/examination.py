@@ -38,7 +38,7 @@ class Examination:
     """All that a run knows of one package; its facts are gathered when they are asked for."""
 
     node: str  # by which reports call it, in characters that may be shown
-    place: str  # the same in the characters of the file's name
+    spelled: str  # the same in the characters of the file's name
     source: Source
     asked: frozenset[str] = frozenset()  # the checks that the user named; none is all
     checks: tuple[Check[Any], ...]  # that are to judge it, where they apply
@@ -102,7 +102,7 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
     with closing(shelf), closing(Facts(source, settings, shelf)) as facts:
         yield Examination(
             node=one_line(source.label),
-            place=source.label,
+            spelled=source.label,
             source=source,
             checks=tuple(each for each in every if run or not each.runs_package),
             facts=facts,

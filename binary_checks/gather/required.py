@@ -46,8 +46,8 @@ def fetch_required(
         system = replace(target, architectures=(architecture,))
         python = describe_python(wheel, system)
         system = replace(system, interpreter=_name_interpreter(python))
-        source = _Source(python=python, folder=folder / python.name, open_one=open_one)
-        found.update(_follow(wheel, system, known, source))
+        index = _Index(python=python, folder=folder / python.name, open_one=open_one)
+        found.update(_follow(wheel, system, known, index))
     return tuple(found.values())
 
 
@@ -74,7 +74,7 @@ def find_around(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Source:
+class _Index:
     """Where wheels come from, and where they are put."""
 
     python: ForeignPython
@@ -120,7 +120,7 @@ def _name_interpreter(python: ForeignPython) -> Interpreter:
 
 
 def _follow(
-    wheel: Wheel, target: TargetSystem, given: Mapping[str, Package], source: _Source
+    wheel: Wheel, target: TargetSystem, given: Mapping[str, Package], index: _Index
 ) -> dict[Path, Package]:
     """Get what is lacking, look into it for what that requires, and begin again."""
     got: dict[str, tuple[Path, Package]] = {}
@@ -132,7 +132,7 @@ def _follow(
         lacking = {name: i for name, i in asked.items() if not _fits_all(opened.get(name), i)}
         if not lacking:
             return {path: package for name, (path, package) in got.items() if name in asked}
-        got.update(source.get(lacking))
+        got.update(index.get(lacking))
     raise GatherError("requirements: no set of versions fits all that is asked of each other")
 
 

@@ -197,8 +197,12 @@ def _assemble(
         remarks=tuple(map(one_line, _remark(session.config, state))),
         checks=tuple(map(abridge, state.checks)),
         packages=state.ledger.results(),
-        facts={} if state.keeper is None else state.keeper.find(state.places),
+        facts={} if state.keeper is None else state.keeper.find(_nodes(state)),
     )
+
+
+def _nodes(state: Session) -> Iterable[str]:
+    return (each.node for each in state.examinations.values())
 
 
 def _conclude(session: pytest.Session, state: Session, exitstatus: int, *, lost: bool) -> int:

@@ -57,11 +57,6 @@ class Session:
         """What the project expects."""
         return self.settings.profile
 
-    @property
-    def places(self) -> dict[str, str]:
-        """Of each package what it is in the characters of its file's name."""
-        return {each.node: each.place for each in self.examinations.values()}
-
     def find(self, node: str) -> Examination | None:
         """The package that an item of this id judges."""
         return self.examinations.get(node.partition("::")[0])
@@ -138,13 +133,13 @@ def _examine(
     checks: tuple[Check[Any], ...],
     gather: Callable[[Source], Facts],
 ) -> Iterator[Examination]:
-    places = node_ids(tuple(named.packages), named.folder)
-    nodes = show_ids(places)
+    spelled = node_ids(tuple(named.packages), named.folder)
+    nodes = show_ids(spelled)
     for source in sources:
         asked = named.packages[source.path]
         yield Examination(
             node=nodes[source.path],
-            place=places[source.path],
+            spelled=spelled[source.path],
             source=source,
             asked=asked,
             checks=tuple(check for check in checks if not asked or check.id in asked),
@@ -183,7 +178,7 @@ def _read_destinations(config: pytest.Config, names: Sequence[str]) -> Iterator[
 
 def _identify(examination: Examination) -> PackageIdentity:
     """What is known of a package before it is read; whatever bytes its name has, its URI is one."""
-    path, uri = examination.source.path, quote(os.fsencode(examination.place))
+    path, uri = examination.source.path, quote(os.fsencode(examination.spelled))
     return PackageIdentity(
         node=examination.node,
         file_name=examination.file_name,
