@@ -1,4 +1,4 @@
-"""What a wheel says of itself: file name, tags, METADATA and WHEEL against what is in it."""
+"""What a wheel claims: file name, tags, METADATA and WHEEL, compared with its contents."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _REQUIRED = ("Metadata-Version", "Name", "Version")
 
 @check
 def metadata_is_incomplete(package: Wheel) -> Iterator[Finding]:
-    """METADATA or WHEEL is missing, or lacks a field that it must have.
+    """METADATA or WHEEL is missing, or lacks a required field.
 
-    Why: installers refuse such a wheel, or install something that no tool can list or remove.
+    Why: installers refuse such a wheel, or install a package that no tool can list or remove.
     Fix: build the wheel with a build backend, and do not edit the files of .dist-info by hand.
     """
     names = {member.archive_name for member in package.members}
@@ -56,9 +56,9 @@ def metadata_is_incomplete(package: Wheel) -> Iterator[Finding]:
 
 @check
 def name_and_version_disagree(package: Wheel) -> Iterator[Finding]:
-    """File name, .dist-info folder and METADATA do not name the same project and version.
+    """The file name, .dist-info folder and METADATA name different projects or versions.
 
-    Why: an installer refuses the wheel, or asks for one version and records another.
+    Why: an installer refuses the wheel, or is asked for one version and records another.
     Fix: never rename a wheel; set the version in one place and build again.
     """
     folder = package.dist_info.removesuffix(".dist-info")
@@ -92,20 +92,20 @@ def unexpected_version(package: Wheel, *, expected: str = "") -> Iterator[Findin
 
     The option ``expected`` names it; a local label counts, as in ``2.15.0+cpu``.
 
-    Why: a build that took its version from the wrong place is published under a wrong name.
+    Why: a build that took its version from the wrong place is published under the wrong name.
     Fix: build from the tag of the release, with the variables that set the version.
     """
     if not expected:
-        yield NotInspected(sentence="no version is expected: the option expected is not set")
+        yield NotInspected(sentence="no version to compare with: the option expected is not set")
     elif not _same_version(package.version, expected):
-        yield Problem(sentence=f"its version is {package.version}, {expected} is expected")
+        yield Problem(sentence=f"its version is {package.version}, not {expected} as expected")
 
 
 @check
 def tags_disagree(package: Wheel) -> Iterator[Finding]:
-    """The tags in WHEEL are not those of the file name.
+    """The tags in WHEEL differ from those in the file name.
 
-    Why: installers choose by the file name and some check WHEEL; one of the two is not true.
+    Why: installers select by the file name, and some check WHEEL; one of the two is wrong.
     Fix: let the tool that changes the tags (``auditwheel repair``, ``wheel tags``) rewrite both.
     """
     lines = package.wheel_tags
@@ -143,12 +143,12 @@ def _join(tags: Iterable[str]) -> str:
 
 @check
 def native_code_in_any_wheel(package: Wheel) -> Iterator[Finding]:
-    """A wheel for any platform holds an extension module, or a library that it needs itself.
+    """A wheel for any platform contains an extension module, or a library that it needs.
 
     Executables and helpers that Python never loads are legitimate there.
 
-    Why: the wheel is installed where its native code cannot run.
-    Fix: build it with a platform tag; a backend does so once the extension is declared to it.
+    Why: the wheel is installed on systems where its native code cannot run.
+    Fix: build it with a platform tag; build backends do so once the extension is declared.
     """
     if "any" not in package.platforms:
         return
@@ -166,9 +166,9 @@ def native_code_in_any_wheel(package: Wheel) -> Iterator[Finding]:
 def extension_in_purelib(package: Wheel) -> Iterator[Finding]:
     """An extension module is installed into purelib.
 
-    Why: where purelib and platlib differ (some Linux systems), it lands among what every
-    architecture shares; the wheel's own ABI tag contradicts ``Root-Is-Purelib: true``.
-    Fix: build with ``Root-Is-Purelib: false``, which backends write once they know the extension.
+    Why: where purelib and platlib differ (some Linux systems), it lands in the directory that all
+    architectures share; the wheel's own ABI tag contradicts ``Root-Is-Purelib: true``.
+    Fix: build with ``Root-Is-Purelib: false``; backends write it once the extension is declared.
     """
     if all(tag.abi == "none" for tag in package.tags):
         return  # a library wheel (nvidia's): py3-none-<platform>
@@ -193,9 +193,9 @@ def _is_pure(package: Wheel, archive_name: str) -> bool:
 def foreign_extension_suffix(package: Wheel) -> Iterator[Finding]:
     """An extension module has a suffix that no interpreter of the wheel's tags imports.
 
-    Why: the module is in the wheel and cannot be imported: left over from another build, or the
-    wrong interpreter's.
-    Fix: clean the build folder between interpreters; look at what names the extension.
+    Why: the module cannot be imported: it is left over from another build, or was built for the
+    wrong interpreter.
+    Fix: clean the build folder between interpreters; check the build step that names the extension.
     """
     for item in package.objects:
         name = parse_extension_name(item.path)
@@ -212,7 +212,7 @@ def foreign_extension_suffix(package: Wheel) -> Iterator[Finding]:
 
 def _judge_suffix(package: Wheel, path: str, name: ExtensionName) -> Iterator[Problem]:
     if not any(importable_by(name, tag) for tag in package.tags):
-        sentence = f"no interpreter of {_spell(package.tags)} imports a file in {name.suffix}"
+        sentence = f"no interpreter of {_spell(package.tags)} imports files ending in {name.suffix}"
         yield Problem(path=path, sentence=sentence)
 
 

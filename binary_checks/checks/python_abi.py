@@ -1,4 +1,4 @@
-"""Whether extension modules keep to the Python ABI that their names and tags promise."""
+"""Whether extension modules conform to the Python ABI that their names and tags promise."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ _SHOWN = 5
 _FREE_THREADED = frozenset({"_Py_MergeZeroLocalRefcount", "_Py_DecRefShared"})
 _WITH_GIL = "_Py_Dealloc"
 _TELLING = _FREE_THREADED | {_WITH_GIL}
-_DANGER = "some Python lacks it or has changed it; define Py_LIMITED_API in every source"
+_DANGER = "some Pythons lack it or changed it; define Py_LIMITED_API in every source"
 
 
 @check
 def unstable_symbol(package: Package, linkage: Linkage, target: TargetSystem) -> Iterator[Finding]:
-    """An abi3 extension uses symbols outside of the stable ABI, or newer than its tag.
+    """An abi3 extension uses symbols outside the stable ABI, or newer than its tag.
 
-    A symbol that a library of the package defines itself is not Python's (PySide6, igraph). On
-    Windows, and on macOS where a library is named, the import itself says whose a symbol is.
+    A symbol that one of the package's libraries defines is not Python's (PySide6, igraph). On
+    Windows, and on macOS where a library is named, the import itself says who owns a symbol.
 
     Why: the wheel installs on every later Python, or on the oldest that the tag names, and the
-    import fails there with "undefined symbol", or breaks in silence.
+    import fails there with "undefined symbol", or breaks silently.
     Fix: define ``Py_LIMITED_API`` as the version of the tag in every source; raise the tag's
     version where the symbol is worth it.
     """
@@ -77,15 +77,15 @@ def _judge_promise(
     unstable, perhaps = used.asked - stable_abi().keys(), looked_up - stable_abi().keys()
     doubt = owners.doubt(library)
     if python is not None:
-        # What no Python has is some library's, or an undefined symbol: another check tells.
+        # What no Python has is some library's, or an undefined symbol: another check reports it.
         perhaps &= python.exports
     if perhaps and doubt:
-        told = f"uses {_list(perhaps)}, not of the stable ABI, unless another library defines it"
-        yield NotInspected(path=library.path, sentence=f"{told}: {doubt}")
+        use = f"uses {_list(perhaps)}, not in the stable ABI, unless another library defines it"
+        yield NotInspected(path=library.path, sentence=f"{use}: {doubt}")
         perhaps = frozenset()
     if unstable or perhaps:
-        told = f"uses {_list(unstable | perhaps)}, which the stable ABI does not have"
-        yield Problem(path=library.path, sentence=f"{told}: {_DANGER}")
+        use = f"uses {_list(unstable | perhaps)}, not in the stable ABI"
+        yield Problem(path=library.path, sentence=f"{use}: {_DANGER}")
     yield from _judge_age(library, used.asked | looked_up, oldest)
 
 
@@ -98,8 +98,8 @@ def _judge_age(
         latest = max(added[name] for name in newer)
         yield Problem(
             path=library.path,
-            sentence=f"uses {_list(newer)}, in the stable ABI since Python {_spell(latest)} at "
-            f"latest, while the tag promises {_spell(oldest)}, where the import may fail",
+            sentence=f"uses {_list(newer)}, in the stable ABI only since Python {_spell(latest)}, "
+            f"while the tag promises {_spell(oldest)}, where the import may fail",
         )
 
 
@@ -126,18 +126,19 @@ def _spell(version: tuple[int, int]) -> str:
 
 @check(formerly=("free-threading-mixture",))
 def free_threading_mismatch(package: Package) -> Iterator[Finding]:
-    """An extension module is compiled for the other kind of CPython than its name or tag says.
+    """An extension module is compiled for a different kind of CPython than its name or tag says.
 
-    ``Py_DECREF`` calls other functions under the headers of a free-threaded build; that tells.
+    It shows in ``Py_DECREF``, which calls other functions with the headers of a free-threaded
+    build.
 
-    Why: the two have different object headers; the import fails, or memory is corrupted.
-    Fix: build with the headers of the interpreter of the tag, and clean between builds.
+    Why: the two builds have different object headers; the import fails, or memory is corrupted.
+    Fix: build with the headers of the tag's interpreter, and clean up between builds.
     """
     modules = [item for item in package.objects if _bound_name(item.path) and is_extension(item)]
     yield from find_unread(
         package,
         found=bool(modules),
-        absent="no extension module that is bound to one kind of CPython",
+        absent="no extension module that is tied to one kind of CPython",
         concerns=_bound_name,
     )
     pythons = package.claims.pythons
@@ -157,14 +158,14 @@ def _judge_headers(library: ObjectFile, pythons: Collection[PythonClaim]) -> Ite
     if used and not free_threaded:
         yield Problem(
             path=library.path,
-            sentence=f"uses {used[0]}, which only free-threaded Pythons have, under the name "
+            sentence=f"uses {used[0]}, which only free-threaded Pythons have, but is named "
             f"{name.suffix}",
         )
     elif free_threaded and not used and _WITH_GIL in names:
         yield Problem(
             path=library.path,
-            sentence=f"uses {_WITH_GIL} and nothing of free-threaded Python's counting, under "
-            f"the name {name.suffix}: compiled with the headers of a build with the GIL",
+            sentence=f"is named {name.suffix} but uses {_WITH_GIL} and no free-threaded reference "
+            "counting: it was compiled with the headers of a GIL-enabled build",
         )
 
 
@@ -176,10 +177,10 @@ def _bound_name(path: str) -> ExtensionName | None:
 
 @check
 def missing_init_function(library: ObjectFile) -> Iterator[Finding]:
-    """A file is named as an extension module and cannot be imported.
+    """A file is named like an extension module but cannot be imported.
 
-    A library that uses nothing of Python and is opened through cffi or ctypes is none, whatever
-    its name (pycryptodome).
+    A library that uses no Python API and is opened through cffi or ctypes does not count as one,
+    whatever its name (pycryptodome).
 
     Why: the import fails with "dynamic module does not define module export function".
     Fix: give the file the name that the module was compiled for, or export ``PyInit_<name>``.
@@ -194,7 +195,7 @@ def missing_init_function(library: ObjectFile) -> Iterator[Finding]:
         item for item in library.exports.names if item.startswith(("PyInit_", "PyInitU_"))
     )
     if others:
-        yield f"does not export {function}, but {others[0]}"
+        yield f"exports {others[0]} instead of {function}"
     elif find_python_symbols(library).names:
         yield f"does not export {function}"
 

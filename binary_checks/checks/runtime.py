@@ -37,10 +37,10 @@ from binary_checks.wording.step_texts import (
 def installation_fails(report: InstallReport) -> Iterator[str]:
     """The package cannot be installed into a fresh environment.
 
-    Why: nobody gets any further.
+    Why: users cannot get any further.
 
-    Fix: what the installer says; most often metadata that it cannot read, or requirements that
-    contradict each other or exist nowhere.
+    Fix: see the installer's message; most often metadata that it cannot read, or requirements that
+    conflict or do not exist.
     """
     if report.error:
         yield f"{report.installer} refuses it: {report.error}"
@@ -50,8 +50,8 @@ def installation_fails(report: InstallReport) -> Iterator[str]:
 def unrecorded_files(report: InstallReport) -> Iterator[Finding]:
     """Installation leaves files that the wheel's RECORD does not name.
 
-    Why: nothing vouches for what is in them, and some installers leave them behind for ever when
-    the package is removed.
+    Why: nothing vouches for their contents, and some installers leave them behind when the package
+    is removed.
 
     Fix: build the wheel again instead of adding files to it, or rewrite RECORD with
     ``wheel unpack`` and ``wheel pack``.
@@ -64,32 +64,32 @@ def unrecorded_files(report: InstallReport) -> Iterator[Finding]:
 
 @check
 def installed_files_differ(report: InstallReport) -> Iterator[Finding]:
-    """A file lies installed with other contents than in the wheel, or not at all.
+    """An installed file differs from the one in the wheel, or is missing.
 
-    Why: what users run is not what was built: two entries of the archive land at one place, or a
-    requirement brings a file of the same name.
+    Why: users do not run the files that were built: two archive entries install to one path, or a
+    requirement ships a file of the same name.
 
-    Fix: let one package own each file.
+    Fix: let each file belong to one package only.
     """
     if report.error:
         yield NotInspected(sentence=f"it could not be installed: {report.error}")
     for path in report.altered:
-        yield Problem(path=path, sentence="installed with other contents than in the wheel")
+        yield Problem(path=path, sentence="the installed file differs from the one in the wheel")
     for path in report.missing:
         yield Problem(path=path, sentence="in the wheel, but not installed")
 
 
 @check
 def import_fails(report: ImportReport, package: Wheel | InstalledPackage) -> Iterator[Finding]:
-    """An import of a package by its top-level name does not succeed.
+    """Importing a package by its top-level name fails.
 
-    Each name is imported in a process of its own, in an empty folder, with nothing but the
-    package's requirements installed.
+    Each name is imported in its own process, in an empty folder, with only the package and its
+    requirements installed.
 
-    Why: users meet it in their first line.
+    Why: users hit it in their first line.
 
-    Fix: what the exception says. A module that is not found is a missing entry of
-    ``Requires-Dist``; a crash most often a library that was built for another system.
+    Fix: see the exception. A module that is not found is a missing entry in ``Requires-Dist``; a
+    crash is most often a library that was built for another system.
     """
     extras = find_names_in_extras(package.requires_dist)
     for step in report.steps:
@@ -104,10 +104,10 @@ def import_fails(report: ImportReport, package: Wheel | InstalledPackage) -> Ite
 
 @check
 def import_exits_badly(report: ImportReport) -> Iterator[Finding]:
-    """A process that imported the package does not end as it should.
+    """A process that imported the package does not exit cleanly.
 
-    Why: the crash comes after the work is done, so programs report failure for what succeeded;
-    a process that never ends blocks whoever waits for it.
+    Why: the crash comes after the work is done, so successful programs report failure; a process
+    that never exits blocks anything that waits for it.
 
     Fix: look for destructors of static objects, ``atexit`` handlers and threads that outlive the
     interpreter.
@@ -122,9 +122,9 @@ def import_exits_badly(report: ImportReport) -> Iterator[Finding]:
 def import_changes_directory(report: ImportReport) -> Iterator[Finding]:
     """An import changes the working directory.
 
-    Why: every relative path of the program means something else afterwards.
+    Why: afterwards, every relative path in the program means something else.
 
-    Fix: use absolute paths below ``__file__`` instead of ``os.chdir``.
+    Fix: use absolute paths based on ``__file__`` instead of ``os.chdir``.
     """
     for step in report.steps:
         if step.directory_changed:
@@ -134,12 +134,12 @@ def import_changes_directory(report: ImportReport) -> Iterator[Finding]:
 
 @check
 def loader_complains(report: ImportReport) -> Iterator[Finding]:
-    """An import succeeds, but the loader or the C library reports an error meanwhile.
+    """An import succeeds, but the loader or the C library reports an error during it.
 
-    Why: something was swallowed: a part of the package that could not be loaded, a symbol that was
-    bound to nothing, a helper process that died.
+    Why: an error was swallowed: part of the package could not be loaded, a symbol was left
+    unbound, or a helper process died.
 
-    Fix: what the line says. Other lines on stderr do not count: the last one is shown as a note.
+    Fix: see the reported line. Other lines on stderr do not count: the last is shown as a note.
     """
     for step in report.steps:
         yield from read_stderr(step)
@@ -148,13 +148,13 @@ def loader_complains(report: ImportReport) -> Iterator[Finding]:
 
 @check
 def shadowed_import(report: ImportReport, package: Wheel | InstalledPackage) -> Iterator[Finding]:
-    """What is imported is not the file that was installed.
+    """The imported file is not the installed one.
 
-    Why: then nothing else that was seen of the import says anything about this package, and users
-    run a file that nobody built.
+    Why: no other result of the import then says anything about this package, and users do not run
+    the file that was built.
 
-    Fix: let no requirement install a module of the same name, and let no import rewrite or
-    remove the package's own files.
+    Fix: make sure that no requirement installs a module of the same name, and that no import
+    rewrites or removes the package's own files.
     """
     hashes = {package.layout.shorten(member.path): member.sha256 for member in package.members}
     for step in report.steps:
@@ -164,19 +164,19 @@ def shadowed_import(report: ImportReport, package: Wheel | InstalledPackage) -> 
 
 @check
 def version_disagrees(report: ImportReport, package: Wheel | InstalledPackage) -> Iterator[Finding]:
-    """The ``__version__`` of the module that is named like the project is not the project's.
+    """The ``__version__`` of the module named like the project differs from the project's version.
 
-    A module without a local label (``+cpu``) agrees with any.
+    A module version without a local label (``+cpu``) matches any label.
 
-    Why: bug reports, pickles and version tests of other packages all go by the wrong one.
+    Why: bug reports, pickles and version checks in other packages all use the wrong version.
 
-    Fix: take ``__version__`` from the place where the build takes the version from.
+    Fix: take ``__version__`` from the same source as the build's version.
     """
     project = canonicalize_name(package.name)
     own = [step for step in report.steps if canonicalize_name(step.name) == project]
     unfinished = tuple(find_unfinished(own))
     if not unfinished and not any(step.version for step in own):
-        raise NotApplicable("no imported module of the project's name has a __version__")
+        raise NotApplicable("no imported module named like the project has a __version__")
     for step in own:
         if step.version and not _is_same_release(step.version, package.version):
             yield f"{step.name}.__version__ is {step.version!r}, METADATA says {package.version!r}"
@@ -194,9 +194,9 @@ def _is_same_release(said: str, meant: str) -> bool:
 
 @check
 def gil_enabled_again(report: ImportReport) -> Iterator[Finding]:
-    """On a free-threaded interpreter, an import brings the GIL back.
+    """On a free-threaded interpreter, an import re-enables the GIL.
 
-    Why: the whole program runs one thread at a time from then on.
+    Why: from then on, the whole program runs one thread at a time.
 
     Fix: declare ``Py_mod_gil`` as ``Py_MOD_GIL_NOT_USED`` in each extension module that is ready,
     and ship no free-threaded wheel before all of them are.
@@ -208,7 +208,7 @@ def gil_enabled_again(report: ImportReport) -> Iterator[Finding]:
         if step.gil_enabled:
             names = find_gil_modules(step.stderr)
             culprit = f" for {', '.join(names)}" if names else ""
-            yield f"import {step.name} enables the GIL again{culprit}"
+            yield f"import {step.name} re-enables the GIL{culprit}"
     yield from find_unfinished(step for step in report.steps if not step.gil_enabled)
 
 
@@ -218,14 +218,14 @@ def extension_fails_to_load(
 ) -> Iterator[Finding]:
     """An extension module does not load.
 
-    Every one is bound completely (``RTLD_NOW``) and run. That its own code raises a Python
-    exception counts only where an import of the package loads it, or ``must_import`` names it
-    by path or dotted name: many optional modules want what is not installed.
+    Each one is bound completely (``RTLD_NOW``) and executed. A Python exception from its own code
+    counts only where an import of the package loads it, or ``must_import`` names it by path or
+    dotted name: many optional modules need packages that are not installed.
 
     Why: the part of the package that needs it fails at its first use.
 
-    Fix: a missing library or symbol is one for auditwheel, delocate or delvewheel; a missing
-    ``PyInit`` function is one for the module's own source, or its name.
+    Fix: supply a missing library or symbol with auditwheel, delocate or delvewheel; add a missing
+    ``PyInit`` function to the module's own source, or correct its name.
     """
     needed = {path for step in imports.steps for path in step.extensions}
     for step in report.steps:
@@ -237,7 +237,7 @@ def extension_fails_to_load(
         elif step.outcome is not Ending.RAISED or step.name in needed or named:
             yield Problem(path=step.name, sentence=describe_end(step))
         elif failed := next(find_unfinished(imports.steps), None):
-            sentence = f"{describe_end(step)}; whether that counts is open: {failed.sentence}"
+            sentence = f"{describe_end(step)}; unknown whether that counts: {failed.sentence}"
             yield NotInspected(path=step.name, sentence=sentence)
     for path in report.untried:
         yield NotInspected(
@@ -249,12 +249,12 @@ def extension_fails_to_load(
 def loaded_libraries_differ(
     report: ExtensionReport, linkage: Linkage, wheel: Wheel
 ) -> Iterator[Finding]:
-    """A process has loaded other libraries than the simulated loader names.
+    """A process loads different libraries than the simulated loader predicts.
 
-    Why: either the package finds its libraries by an accident of this system, or the simulation is
-    wrong and so is every verdict that rests on it.
+    Why: either the package finds its libraries by accident on this system, or the simulation is
+    wrong, and so is every verdict based on it.
 
-    Fix: look at the search paths of the object that is named; where they are right, report a bug
-    of binary_checks.
+    Fix: check the search paths of the named object; if they are right, report a bug in
+    binary_checks.
     """
     yield from compare_report(report, linkage, {item.path for item in wheel.objects})

@@ -1,4 +1,4 @@
-"""Whether every symbol and every symbol version that objects need is there at the user's."""
+"""Whether every symbol and symbol version that objects need exists on a user's system."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def version_newer_than_tag(
 ) -> Iterator[Finding]:
     """An object needs a newer libc, libstdc++ or other system library than its tag promises.
 
-    Only what the system's libraries must bring counts; a bundled libstdc++ has its own versions.
+    Only versions that the system's libraries must have count; a bundled libstdc++ has its own.
 
     Why: installers trust the tag; on a system as old as it allows, the import fails with "version
     `GLIBC_2.29' not found".
-    Fix: build in the image of the tag, or name the lowest tag that is true (``auditwheel repair``).
+    Fix: build in the image of the tag, or use the lowest correct tag (``auditwheel repair``).
     """
     yield from _find_unpromised(target)
     if target.policy is None:
@@ -61,7 +61,7 @@ def version_newer_than_tag(
     tag = target.name.partition(",")[0]
     true = lowest_policy(needs, target.policies)
     advice = (
-        f"the lowest tag that is true is {true.name}_{true.architecture}"
+        f"the lowest correct tag is {true.name}_{true.architecture}"
         if true
         else "no tag allows that"
     )
@@ -69,7 +69,7 @@ def version_newer_than_tag(
 
 
 def _find_unpromised(target: TargetSystem) -> Iterator[NotInspected]:
-    """Find the tags of which it is not known, or not asked, what they promise."""
+    """Find the tags whose promises are not known, or were not judged."""
     if target.system != "linux":
         raise NotApplicable("no tag names a Linux")
     tag = target.name.partition(",")[0]
@@ -77,17 +77,17 @@ def _find_unpromised(target: TargetSystem) -> Iterator[NotInspected]:
         if not target.unjudged:
             raise NotApplicable(f"{tag} promises no version of anything")
     elif target.policy is None:
-        yield NotInspected(sentence=f"there are no data of what {tag} promises")
+        yield NotInspected(sentence=f"there is no data on what {tag} promises")
     yield from find_unjudged(target)
 
 
 @check
 def symbol_newer_than_tag(library: MachOFile, target: TargetSystem) -> Iterator[Finding]:
-    """An object needs a function of the system that came after the macOS that its tag promises.
+    """An object needs a system function that is newer than the macOS its tag promises.
 
-    What may be missing (``__attribute__((weak_import))``, which the compiler chooses for what is
-    newer than the deployment target) does not count. Of libSystem, libc++ and some frameworks it
-    is known when their symbols came; undefined-symbol notes the others.
+    Weak symbols (``__attribute__((weak_import))``, which the compiler uses for functions newer than
+    the deployment target) do not count. The check knows when symbols of libSystem, libc++ and some
+    frameworks were added; undefined-symbol notes the others.
 
     Why: the wheel installs on the older macOS, and there the import fails with "Symbol not found",
     or the first call ends the process.
@@ -108,7 +108,7 @@ def symbol_newer_than_tag(library: MachOFile, target: TargetSystem) -> Iterator[
         if newer:
             latest = "{}.{}".format(*max(newer.values()))
             yield (
-                f"needs {list_symbols(sorted(newer))} of {asked}, there since macOS {latest}, "
+                f"needs {list_symbols(sorted(newer))} of {asked}, new in macOS {latest}, "
                 f"while {target.name.partition(',')[0]} promises {'{}.{}'.format(*promised)}"
             )
 
@@ -117,16 +117,16 @@ def symbol_newer_than_tag(library: MachOFile, target: TargetSystem) -> Iterator[
 def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
     """An object needs a symbol that nothing defines when it is loaded.
 
-    On macOS and Windows nearly every symbol is asked of one library, and looked up in that alone.
-    What is asked of a library of the system whose exports are not known is taken for granted, and
-    so is what is named as the functions of NVIDIA's driver are (``cuInit``, ``nvmlInit_v2``) where
-    an object needs that; a note says how much that is.
+    On macOS and Windows nearly every symbol names its library, and is looked up in that alone.
+    Symbols of system libraries whose exports are not known are assumed to exist, and so are symbols
+    named like functions of NVIDIA's driver (``cuInit``, ``nvmlInit_v2``) where an object needs the
+    driver; a note gives their number.
 
     Why: Python binds all symbols of an extension module at import, which fails with "undefined
     symbol", "Symbol not found" or "The specified procedure could not be found"; other libraries
     fail at the first call.
-    Fix: link the object with the library that defines the symbol (``-Wl,-z,defs`` tells at once),
-    in the version that is shipped.
+    Fix: link the object with the library that defines the symbol, in the version that is shipped
+    (``-Wl,-z,defs`` reports it at link time).
     """
     yield from find_unloaded(linkage, package)
     imported = {item.path for item in package.objects if is_extension(item)}
@@ -146,16 +146,16 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
         kind = NotInspected if expected else Problem
         yield kind(path=path, sentence=spell_undefined(items, linkage.show, expected=expected))
     for hidden in linkage.unexplored:
-        told_of = count_undefined(hidden.count)
+        counted = count_undefined(hidden.count)
         yield NotInspected(
-            path=hidden.path, sentence=f"{told_of} could not be looked up: {hidden.reason}"
+            path=hidden.path, sentence=f"{counted} could not be looked up: {hidden.reason}"
         )
     if linkage.granted:
         total = sum(number for _, number in linkage.granted)
         names = name_first([name for name, _ in linkage.granted], 3)
         yield Note(
-            sentence=f"{total} symbols of system libraries whose exports are not known were taken "
-            f"for granted ({names})"
+            sentence=f"{total} symbols of system libraries of unknown exports were assumed "
+            f"to exist ({names})"
         )
 
 
@@ -163,8 +163,8 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
 def missing_version(linkage: Linkage, package: Package) -> Iterator[Finding]:
     """An object needs a symbol version that its library does not define.
 
-    Why: ld.so checks every needed version at load, whether it is used or not; where the library
-    has no versions at all it aborts the process.
+    Why: ld.so checks every needed version at load time, used or not; if the library has no versions
+    at all, it aborts the process.
     Fix: bundle the library that the object was linked with.
     """
     yield from find_unloaded(linkage, package)
@@ -184,8 +184,8 @@ def missing_version(linkage: Linkage, package: Package) -> Iterator[Finding]:
 def forbidden_symbol(library: ElfFile, linkage: Linkage, target: TargetSystem) -> Iterator[Finding]:
     """An object uses symbols that some systems' build of an allowed library lacks.
 
-    Why: the policy allows libz.so.1, and not what is private to one build of it; elsewhere the
-    symbol is undefined.
+    Why: the policy allows libz.so.1, but not symbols that are private to one build of it; elsewhere
+    the symbol is undefined.
     Fix: bundle the library, or do without the symbol.
     """
     yield from _find_unpromised(target)
@@ -199,7 +199,7 @@ def forbidden_symbol(library: ElfFile, linkage: Linkage, target: TargetSystem) -
             if used:
                 yield (
                     f"uses {list_symbols(used)} of {edge.needed}, which not all systems have: "
-                    "there it is undefined"
+                    "elsewhere it is undefined"
                 )
 
 
@@ -209,8 +209,8 @@ def unhidden_exports(
 ) -> Iterator[Finding]:
     """An extension module exports more than its init function.
 
-    Why: its symbols can take the place of another module's of the same name, and the reverse.
-    Fix: compile with ``-fvisibility=hidden``, link with a version script or
+    Why: its symbols can override another module's symbols of the same name, and vice versa.
+    Fix: compile with ``-fvisibility=hidden``, or link with a version script or
     ``-Wl,--exclude-libs,ALL``.
     """
     if library.kind is not Kind.SHARED or module_of(library.path, library.exports) is None:

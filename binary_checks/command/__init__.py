@@ -90,7 +90,7 @@ def _run(arguments: Sequence[str], *, alone: bool) -> int:
 
 
 def complain(text: str) -> None:
-    """Say in one line why it ends."""
+    """Say in one line why the command ends."""
     print(cut(one_line(f"binary-checks: {text}")), file=sys.stderr)
 
 

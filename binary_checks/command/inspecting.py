@@ -26,7 +26,7 @@ _UNREADABLE = 1
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Print the facts of one package without a verdict: a summary, or all as JSON."""
+    """Print the facts of one package without a verdict: a summary, or everything as JSON."""
     status = 0
     try:
         _inspect(_inspect_options().parse_args(arguments))

@@ -1,4 +1,4 @@
-"""Makes a report of a run again, out of its result document: the same bytes that the run wrote."""
+"""Makes a report of a run again from its result document: the same bytes that the run wrote."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TRY_AGAIN = 6  # as a run ends of which a report could not be written
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Write another report of a run, out of its result document."""
+    """Write another report of a run from its result document."""
     try:
         _rewrite(_read_options(arguments))
     except ProfileError as error:
@@ -32,17 +32,17 @@ def run(arguments: Sequence[str]) -> int:
 
 def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = SubcommandParser(prog="binary-checks report", description=__doc__)
-    parser.add_argument("document", metavar="RESULT.json", help="that --binary-report json wrote")
+    parser.add_argument("document", metavar="RESULT.json", help="written by --binary-report json")
     names = ", ".join(report.name for report in reports.REPORTS if not report.of_facts)
     parser.add_argument("--format", required=True, metavar="FORMAT", help=names)
-    parser.add_argument("--output", metavar="FILE", help="where to write it, not to stdout")
+    parser.add_argument("--output", metavar="FILE", help="where to write it, instead of stdout")
     return parser.parse_args(arguments)
 
 
 def _rewrite(options: argparse.Namespace) -> None:
     report = find_report(options.format)
     if report.of_facts:
-        raise ProfileError(f"report: a result document holds no {report.name}")
+        raise ProfileError(f"report: a result document has no {report.name}")
     found = read_results(Path(options.document))
     if options.output is not None:
         path = Path(options.output)

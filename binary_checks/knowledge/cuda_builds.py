@@ -20,7 +20,7 @@ from binary_checks.model.requires_dist import read_requirement
 def demand_cuda(package: Package, linkage: Linkage) -> None:
     """Raise NotApplicable where nothing of the package speaks of CUDA, nor could not be read."""
     if not (_speaks_of_cuda(package, linkage) or package.unread or package.malformed):
-        raise NotApplicable("nothing in it has to do with CUDA")
+        raise NotApplicable("nothing in it relates to CUDA")
 
 
 def _speaks_of_cuda(package: Package, linkage: Linkage) -> bool:

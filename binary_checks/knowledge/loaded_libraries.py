@@ -65,7 +65,9 @@ class _Process:
 def compare_report(report: ExtensionReport, linkage: Linkage, own: Set[str]) -> Iterator[Finding]:
     """Compare what was loaded, say what was not; ``own`` are the objects of the package."""
     if report.libraries is None:
-        yield NotInspected(sentence="this system does not say which libraries a process has loaded")
+        yield NotInspected(
+            sentence="this system does not report which libraries a process has loaded"
+        )
         return
     compared = str.lower if linkage.format == Format.PE else str
     process = _Process(files={}, format=linkage.format, layout=linkage.layout)
@@ -109,7 +111,7 @@ def _find_surplus(
     roots = {process.spell(root) for root in linkage.roots}
     ours = {process.spell(path) for path in own}
     for path in sorted((process.files.keys() & ours) - expected - roots):
-        sentence = "is loaded, though no loaded module is seen to need it"
+        sentence = "is loaded, but no loaded module appears to need it"
         yield Problem(path=process.files[path], sentence=sentence)
 
 
@@ -128,7 +130,7 @@ def _compare_edge(edge: Edge, process: _Process, given: Set[str]) -> Iterator[Pr
         # What a requirement brings is not missing where the simulation was not given it.
         other = process.find_namesake(edge.needed)
         if process.spell(process.place(other)) in given and not _may_be_found(edge, other):
-            sentence = f"finds {edge.needed} in {other}, where the simulation does not"
+            sentence = f"finds {edge.needed} in {other}, but the simulation does not"
             yield Problem(path=edge.path, sentence=sentence)
     elif not _is_loaded(edge, edge.resolved, process):
         other = process.find_namesake(edge.resolved)
@@ -140,7 +142,7 @@ def _compare_edge(edge: Edge, process: _Process, given: Set[str]) -> Iterator[Pr
             return  # what was loaded first is taken, and a requirement may have been
         instead = f"; it has {other}" if other else ""
         library = process.layout.shorten_label(edge.resolved)
-        sentence = f"should load {library}, but the process has not{instead}"
+        sentence = f"should load {library}, but the process did not{instead}"
         yield Problem(path=edge.path, sentence=sentence)
 
 

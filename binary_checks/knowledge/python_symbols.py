@@ -97,7 +97,7 @@ class Owners:
             platform = self._linkage.target.partition(",")[0]
             return f"{platform}, which was judged, loads no {library.format}"
         missing = self._incomplete.get(library.path)
-        return f"{missing} is not there" if missing else ""
+        return f"{missing} is missing" if missing else ""
 
 
 def _find_incomplete(linkage: Linkage) -> Iterator[tuple[str, str]]:

@@ -33,8 +33,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add(
         "--binary-allow-builds",
         action="store_true",
-        help="let the installer build what has no wheel, and follow requirements by URL: this runs "
-        "their code with your rights",
+        help="let the installer build requirements without a wheel, and follow those by URL: this "
+        "runs their code with your privileges",
     )
     add(
         "--binary-with",
@@ -46,7 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add(
         "--binary-with-requirements",
         action="store_true",
-        help="download the wheels that the packages require and that --binary-with does not give",
+        help="download required wheels that --binary-with does not give",
     )
     add(
         "--binary-requirements-folder",
@@ -58,32 +58,33 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="NAME",
         action="append",
         default=[],
-        help="judge a package that is installed for --binary-python, and run it there (repeatable)",
+        help="judge a package installed for --binary-python, and run it there (repeatable)",
     )
     add(
         "--binary-facts",
         metavar="FILE",
         action="append",
         default=[],
-        help="facts of a named package, from `binary-checks inspect`: its objects are not read",
+        help="facts of a named package, from `binary-checks inspect`, used instead of reading its "
+        "objects",
     )
     add(
         "--binary-require",
         metavar="FAMILY",
         action="append",
         default=[],
-        help="fail when a check of the family could not look (repeatable)",
+        help="fail when a check of the family could not inspect the package (repeatable)",
     )
     add(
         "--binary-sandbox",
         choices=("auto", "off", "require"),
         default="auto",
-        help="run packages in a sandbox: where one works, never, or else not at all",
+        help="run packages in a sandbox: if one works (auto), never (off), or only there (require)",
     )
     add(
         "--binary-crosscheck",
         action="store_true",
-        help="have other libraries read every object too (extra crosscheck), and compare",
+        help="read every object with other libraries too (extra crosscheck), and compare",
     )
     add(
         "--binary-report",
@@ -95,8 +96,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     add("--binary-strict", action="store_true", help="count every warning as an error")
     add("--binary-sarif", metavar="FILE", help="write the problems as SARIF 2.1.0")
-    parser.addini(DEAF_INI, "run no code of a profile that was found, not named", "bool", False)
-    add("--explain", metavar="CHECK", help="say what a check is about, then exit")
+    parser.addini(
+        DEAF_INI, "run no code from a profile that was found rather than named", "bool", False
+    )
+    add("--explain", metavar="CHECK", help="explain a check, then exit")
 
 
 def is_asked(config: pytest.Config) -> bool:

@@ -29,7 +29,7 @@ def linux_target(claims: Claims, extra_libraries: frozenset[str]) -> TargetSyste
     same = {item.name for item in systems if _libc_and_architecture(item) == (libc, architecture)}
     known = policies(libc, architecture)
     if not known:
-        raise Unavailable(f"there are no data of what {lowest.name} promises")
+        raise Unavailable(f"there is no data on what {lowest.name} promises")
     if lowest.libraries is not None:
         known = tuple(_narrow(policy, lowest.libraries) for policy in known)
     policy = _nearest(known, lowest.minimum)

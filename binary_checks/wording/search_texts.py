@@ -89,15 +89,15 @@ def spell_lack(edge: Edge, linkage: Linkage, searched: str) -> Finding:
         whose = f", perhaps {guess}," if guess else ""
         return NotInspected(
             path=edge.path,
-            sentence=f"needs {edge.needed}, which a required wheel{whose} may bring ({searched}); "
+            sentence=f"needs {edge.needed}, which a required wheel{whose} may ship ({searched}); "
             "give it with --binary-with",
         )
     platform = linkage.target.partition(",")[0]
     if edge.partly:
         return Problem(
             path=edge.path,
-            sentence=f"needs {edge.needed}, which only {edge.partly} have, while the tag says "
-            f"{platform}: on the others this file does not load",
+            sentence=f"needs {edge.needed}, which only {edge.partly} have, but the tag says "
+            f"{platform}: elsewhere this file does not load",
         )
     others = ", nor a given wheel, nor" if linkage.given else " nor"
     return Problem(
@@ -130,7 +130,7 @@ def spell_stray(edge: Edge, searched: str, linkage: Linkage) -> Finding:
     On Windows a script that starts the program may have put its directory on PATH, as panda3d's do.
     """
     place = linkage.show(edge.elsewhere[0])
-    lies = "was given" if place.startswith("wheel:") else "lies in the package"
+    lies = "was given" if place.startswith("wheel:") else "is in the package"
     if linkage.format == Format.PE:
         sentence = f"needs {edge.needed} ({searched}): it starts only where PATH leads to {place}"
         return Note(path=edge.path, sentence=sentence)

@@ -21,8 +21,8 @@ def spell_lacking(items: list[UnresolvedSymbol], show: Show) -> str:
     other = f"; {show(first.elsewhere)} does" if first.elsewhere else ""
     names = list_symbols([item.name for item in items])
     return (
-        f"asks {first.library} for {names}{slice_of}, and it does not have {them}{other}: the file "
-        "does not load; ship the library that it was linked with"
+        f"imports {names}{slice_of} from {first.library}, which does not have {them}{other}: the "
+        "file does not load; ship the library that it was linked with"
     )
 
 
@@ -36,7 +36,7 @@ def spell_undefined(items: list[UnresolvedSymbol], show: Show, *, expected: bool
     if first.provider:
         if first.provider.startswith(_SYSTEM):
             name = first.provider.removeprefix(_SYSTEM)
-            return f"{sentence}{name} never had {them} in that version; build it again"
+            return f"{sentence}{name} never had {them} in that version; rebuild it"
         advice = "bundle the library that it was linked with"
         return f"{sentence}{show(first.provider)} has {them} in another version only; {advice}"
     if not first.elsewhere:
@@ -44,7 +44,7 @@ def spell_undefined(items: list[UnresolvedSymbol], show: Show, *, expected: bool
         return f"{sentence}nothing that {who} loads defines {them}; {advice}"
     other = show(first.elsewhere)
     if expected:
-        return f"{sentence}it works only in a process that has loaded {other} before"
+        return f"{sentence}it works only in a process that has already loaded {other}"
     return f"{sentence}{other} defines {them}, but {who} does not load that; link with it"
 
 

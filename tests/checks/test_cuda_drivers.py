@@ -123,7 +123,7 @@ def test_a_cuda_build_without_the_driver_is_fine() -> None:
 
 
 def test_a_package_without_cuda_is_not_judged() -> None:
-    with pytest.raises(NotApplicable, match="nothing in it has to do with CUDA"):
+    with pytest.raises(NotApplicable, match="nothing in it relates to CUDA"):
         judge(extension("libc.so.6"))
 
 

@@ -82,7 +82,7 @@ def test_a_library_that_a_required_wheel_may_bring_is_not_inspected(
     assert list(missing_library(subject, NONE)) == [
         NotInspected(
             path="demo/a.so",
-            sentence=f"needs {needed}, which a required wheel{whose} may bring "
+            sentence=f"needs {needed}, which a required wheel{whose} may ship "
             "(searched nvidia/lib/); give it with --binary-with",
         )
     ]
@@ -118,7 +118,7 @@ def test_what_is_found_or_has_a_check_of_its_own_is_not_missing(fields: dict[str
 
 @pytest.mark.parametrize(
     ("elsewhere", "lies"),
-    [("demo/lib/libx.so.1", "lies in the package"), ("wheel:x:lib/libx.so.1", "was given")],
+    [("demo/lib/libx.so.1", "is in the package"), ("wheel:x:lib/libx.so.1", "was given")],
 )
 def test_an_executable_lacks_a_library_that_no_path_finds(elsewhere: str, lies: str) -> None:
     subject = linkage(searched=("demo",), elsewhere=(elsewhere,))
@@ -135,8 +135,8 @@ def test_a_library_that_no_path_finds_depends_on_load_order() -> None:
     assert list(load_order_dependent(subject, NONE)) == [
         Problem(
             path="demo/a.so",
-            sentence="needs libx.so.1 and does not find it by itself (searched demo/): "
-            "it loads only after demo/lib/libx.so.1 was loaded",
+            sentence="needs libx.so.1 and does not find it on its own (searched demo/): "
+            "it loads only once demo/lib/libx.so.1 is loaded",
         )
     ]
 
@@ -145,7 +145,7 @@ def test_a_library_found_only_as_loaded_depends_on_load_order() -> None:
     subject = linkage(resolved="demo/lib/libx.so.1", rule=Rule.LOADED, root="demo/b.so")
     (finding,) = load_order_dependent(subject, NONE)
     assert isinstance(finding, Problem)
-    assert "because demo/b.so, when it is opened, loads demo/lib/libx.so.1" in finding.sentence
+    assert "because demo/b.so, when opened, loads demo/lib/libx.so.1" in finding.sentence
 
 
 def test_a_library_that_a_search_finds_too_does_not_depend_on_load_order() -> None:
@@ -169,7 +169,7 @@ def test_directories_that_are_not_there_count_where_only_luck_finds_the_library(
 
 def test_a_needed_path_is_opened_from_the_current_directory() -> None:
     (sentence,) = needed_name_with_slash(library("demo/a.so", "build/libx.so"))
-    assert str(sentence).startswith("needs build/libx.so, a path: the loader opens it from ")
+    assert str(sentence).startswith("needs build/libx.so, a path: the loader opens it relative to ")
 
 
 def test_a_needed_name_without_slash_or_from_origin_is_fine() -> None:
@@ -190,7 +190,7 @@ def test_a_bundled_libpython_is_the_packages_own() -> None:
 
 def test_glibc_is_foreign_to_musllinux() -> None:
     assert list(foreign_libc(library("demo/a.so", "libc.so.6"), MUSL)) == [
-        "needs libc.so.6, which is glibc's: a musllinux wheel must do with musl's libc"
+        "needs libc.so.6, which is glibc's: a musllinux wheel must use musl's libc"
     ]
     assert list(foreign_libc(library("demo/a.so", "libc.so", "libc.musl-x86_64.so.1"), MUSL)) == []
     assert list(foreign_libc(library("demo/a.so", "libc.so.6"), target())) == []

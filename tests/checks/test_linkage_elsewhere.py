@@ -59,8 +59,8 @@ def test_a_system_library_of_later_systems_is_told_with_them() -> None:
     assert judge(missing_library, mac("/usr/lib/libnew.dylib"), on=system) == [
         Problem(
             path=MAC,
-            sentence="needs /usr/lib/libnew.dylib, which only macOS 13 and later have, while the "
-            "tag says macosx_11_0_arm64: on the others this file does not load",
+            sentence="needs /usr/lib/libnew.dylib, which only macOS 13 and later have, but the "
+            "tag says macosx_11_0_arm64: elsewhere this file does not load",
         )
     ]
 
@@ -120,8 +120,8 @@ def test_a_module_that_does_not_find_a_bundled_dll_depends_on_load_order() -> No
     assert judge(load_order_dependent, win("a.dll"), dll("demo.libs/a.dll")) == [
         Problem(
             path=WIN,
-            sentence="needs a.dll and does not find it by itself (searched demo/): it loads only "
-            "after demo.libs/a.dll was loaded",
+            sentence="needs a.dll and does not find it on its own (searched demo/): it loads only "
+            "once demo.libs/a.dll is loaded",
         )
     ]
 
@@ -184,7 +184,7 @@ def test_a_library_that_lacks_what_it_is_asked_for_is_told_with_who_has_it() -> 
     assert judge(undefined_symbol, win("a.dll", imports=imports), *others) == [
         Problem(
             path=WIN,
-            sentence="asks a.dll for wanted, and it does not have it; demo/b.dll does: the file "
+            sentence="imports wanted from a.dll, which does not have it; demo/b.dll does: the file "
             "does not load; ship the library that it was linked with",
         )
     ]
@@ -194,6 +194,6 @@ def test_what_was_taken_for_granted_is_noted() -> None:
     imports = Symbols([Symbol(name=name, library="KERNEL32.dll") for name in ("Sleep", "Beep")])
     (finding,) = judge(undefined_symbol, win("KERNEL32.dll", imports=imports))
     assert finding == Note(
-        sentence="2 symbols of system libraries whose exports are not known were taken for granted "
+        sentence="2 symbols of system libraries of unknown exports were assumed to exist "
         "(KERNEL32.dll)"
     )

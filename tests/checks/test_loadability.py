@@ -41,7 +41,7 @@ def test_what_only_later_loaders_may_know_is_not_inspected() -> None:
 )
 def test_another_kind_under_the_name_of_a_library(library: ObjectFile) -> None:
     (sentence,) = wrong_object_type(library)
-    assert "has the name of a library, and no loader takes its kind of file: " in str(sentence)
+    assert "is named like a library, but no loader accepts this kind of file: " in str(sentence)
 
 
 @pytest.mark.parametrize(

@@ -24,27 +24,27 @@ def _wheel(*platforms: str, **fields: Any) -> Wheel:
         (
             ["macosx_10_9_universal2"],
             {"minimum_os": "10.13"},
-            "its x86_64 code is built for macOS 10.13, macosx_10_9_universal2 promises 10.9",
+            "its x86_64 code is built for macOS 10.13, but macosx_10_9_universal2 promises 10.9",
         ),
         (
             ["macosx_10_9_universal2"],
             {"minimum_os": "14.0", "architecture": "aarch64"},
-            "its arm64 code is built for macOS 14.0, macosx_10_9_universal2 promises 11.0",
+            "its arm64 code is built for macOS 14.0, but macosx_10_9_universal2 promises 11.0",
         ),
         (
             ["macosx_10_15_x86_64", "macosx_10_9_x86_64"],
             {"minimum_os": "10.15"},
-            "its x86_64 code is built for macOS 10.15, macosx_10_9_x86_64 promises 10.9",
+            "its x86_64 code is built for macOS 10.15, but macosx_10_9_x86_64 promises 10.9",
         ),
         (
             ["macosx_10_6_intel"],
             {"minimum_os": "10.12", "architecture": "i686"},
-            "its i386 code is built for macOS 10.12, macosx_10_6_intel promises 10.6",
+            "its i386 code is built for macOS 10.12, but macosx_10_6_intel promises 10.6",
         ),
         (
             ["macosx_12_0_x86_64"],
             {"minimum_os": "13.0", "path": "../../../bin/demo", "kind": Kind.EXECUTABLE},
-            "its x86_64 code is built for macOS 13.0, macosx_12_0_x86_64 promises 12.0",
+            "its x86_64 code is built for macOS 13.0, but macosx_12_0_x86_64 promises 12.0",
         ),
     ],
 )
@@ -77,7 +77,7 @@ def test_code_for_what_the_tag_promises_is_quiet(
 
 def test_what_tags_cannot_say_since_macos_11_is_noted_unless_it_shall_count() -> None:
     library, package = macho_file(minimum_os="12.3"), _wheel("macosx_12_0_x86_64")
-    told = "its x86_64 code is built for macOS 12.3, macosx_12_0_x86_64 promises 12.0"
+    told = "its x86_64 code is built for macOS 12.3, but macosx_12_0_x86_64 promises 12.0"
     assert list(macos.minimum_os_above_tag(library, package)) == [Note(sentence=told)]
     assert list(macos.minimum_os_above_tag(library, package, exact=True)) == [told]
 
@@ -93,7 +93,7 @@ def test_code_that_says_no_macos_is_not_passed(minimum: str) -> None:
 def test_a_tag_of_unknown_make_is_not_passed() -> None:
     library = macho_file(minimum_os="11.0")
     assert list(macos.minimum_os_above_tag(library, _wheel("macosx_11_0_riscv64"))) == [
-        NotInspected(sentence="what macosx_11_0_riscv64 promises is unknown to this check")
+        NotInspected(sentence="this check does not know what macosx_11_0_riscv64 promises")
     ]
 
 
@@ -118,7 +118,7 @@ def test_code_for_macos_is_quiet(platforms: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("platform", ["macosx_11_1_x86_64", "macosx_10_9_arm64"])
 def test_a_tag_that_no_installer_looks_for_is_told(platform: str) -> None:
-    sentence = f"no installer looks for {platform}: pip knows no such version of macOS"
+    sentence = f"no installer looks for {platform}: pip knows no such macOS version"
     assert list(macos.dead_macos_tag(_wheel(platform))) == [Problem(sentence=sentence)]
 
 
@@ -151,7 +151,7 @@ def test_a_search_path_that_is_listed_twice_is_told(sdk: str) -> None:
 
 def test_old_files_may_have_a_search_path_twice() -> None:
     library = macho_file(rpaths=("/opt/lib", "/opt/lib"), sdk="11.3")
-    sentence = "has LC_RPATH /opt/lib 2 times, which dyld allows what was linked with SDK 11.3"
+    sentence = "has LC_RPATH /opt/lib 2 times, which dyld allows in files linked with SDK 11.3"
     assert list(macos.duplicate_rpath(library)) == [Note(sentence=sentence)]
 
 
@@ -173,7 +173,7 @@ def _told_names(*objects: MachOFile, user: str = "@rpath/libx.dylib", **fields: 
 def test_two_libraries_of_one_install_name_are_told() -> None:
     assert _told_names(_dylib("a/libx.dylib", uuid="A"), _dylib("b/libx.dylib", uuid="B")) == [
         "has the install name @rpath/libx.dylib of a/libx.dylib, another library:"
-        " the first that is loaded serves both"
+        " the first one loaded serves both"
     ]
 
 

@@ -91,7 +91,7 @@ def test_the_expected_version_counts_its_local_label() -> None:
     package = wheel("demo-1.0+cpu-cp311-cp311-linux_x86_64.whl")
     assert list(unexpected_version(package, expected="1.0+cpu")) == []
     assert list(unexpected_version(package, expected="1.0")) == [
-        Problem(sentence="its version is 1.0+cpu, 1.0 is expected")
+        Problem(sentence="its version is 1.0+cpu, not 1.0 as expected")
     ]
 
 
@@ -204,8 +204,8 @@ def test_a_foreign_suffix_is_a_problem() -> None:
     assert list(foreign_extension_suffix(package)) == [
         Problem(
             path=foreign.path,
-            sentence="no interpreter of cp311-cp311 on manylinux_2_17_x86_64 imports a file in"
-            " .cpython-310-x86_64-linux-gnu.so",
+            sentence="no interpreter of cp311-cp311 on manylinux_2_17_x86_64 imports files "
+            "ending in .cpython-310-x86_64-linux-gnu.so",
         )
     ]
 

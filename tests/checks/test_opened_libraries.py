@@ -47,8 +47,8 @@ def test_a_development_name_of_a_library_that_is_there_with_its_number_only() ->
     assert judge(opener("libcublas.so"), others=(cublas(),)) == [
         Problem(
             path=EXTENSION,
-            sentence="has libcublas.so among its strings, to open at run time, and the library is "
-            "there as libcublas.so.13 only: what opens it by that name finds nothing",
+            sentence="has libcublas.so among its strings, to open at run time, but the library "
+            "exists only as libcublas.so.13: opening it by that name fails",
         )
     ]
 
@@ -62,14 +62,14 @@ def test_another_version_than_the_one_that_is_there() -> None:
 def test_a_development_name_of_a_library_of_the_system() -> None:
     (finding,) = judge(opener("libz.so"))
     assert isinstance(finding, Problem)
-    assert "is there as libz.so.1 only" in finding.sentence
+    assert "exists only as libz.so.1" in finding.sentence
 
 
 def test_a_library_that_a_repair_tool_called_otherwise() -> None:
     grafted = library("demo.libs/libnuma-0123abcd.so.1.0.0", name="libnuma-0123abcd.so.1.0.0")
     (finding,) = judge(opener("libnuma.so.1"), grafted)
     assert isinstance(finding, Problem)
-    assert "is there as libnuma-0123abcd.so.1.0.0 only" in finding.sentence
+    assert "exists only as libnuma-0123abcd.so.1.0.0" in finding.sentence
 
 
 @pytest.mark.parametrize("name", ["libcublas.so.13", "libc.so.6"])
@@ -117,7 +117,7 @@ def test_strings_that_were_not_all_searched_are_no_pass() -> None:
     assert judge(item) == [
         NotInspected(
             path=EXTENSION,
-            sentence="the names that it opens libraries by: 12 bytes of its read-only data were "
+            sentence="the names by which it opens libraries: 12 bytes of its read-only data were "
             "not kept",
         )
     ]
@@ -155,4 +155,4 @@ def test_on_macos_versions_stand_before_the_ending() -> None:
     (finding,) = judge(item, brought, on=macos())
     assert isinstance(finding, Problem)
     assert finding.path == path
-    assert "is there as libx265.217.dylib only" in finding.sentence
+    assert "exists only as libx265.217.dylib" in finding.sentence

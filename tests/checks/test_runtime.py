@@ -215,9 +215,9 @@ def test_version_disagrees_is_not_for_projects_whose_module_says_none(report: Im
 
 def test_gil_enabled_again_fires_and_names_the_module() -> None:
     report = imported(gil_enabled=True, stderr=GIL_WARNING)
-    assert list(gil_enabled_again(report)) == ["import demo enables the GIL again for demo._core"]
+    assert list(gil_enabled_again(report)) == ["import demo re-enables the GIL for demo._core"]
     (said,) = gil_enabled_again(imported(gil_enabled=True))
-    assert said == "import demo enables the GIL again"
+    assert said == "import demo re-enables the GIL"
 
 
 def test_gil_enabled_again_is_quiet_while_it_is_away() -> None:

@@ -47,7 +47,7 @@ def test_unrecorded_files_is_quiet_when_record_names_all() -> None:
 def test_installed_files_differ_fires_for_altered_and_missing_files() -> None:
     report = installed(altered=("a.py",), missing=("b.py",))
     assert list(installed_files_differ(report)) == [
-        Problem(path="a.py", sentence="installed with other contents than in the wheel"),
+        Problem(path="a.py", sentence="the installed file differs from the one in the wheel"),
         Problem(path="b.py", sentence="in the wheel, but not installed"),
     ]
 

@@ -39,7 +39,7 @@ def edge(needed: str, resolved: str | None, path: str = ROOT) -> Edge:
 
 def test_loaded_libraries_differ_fires_when_another_file_was_taken() -> None:
     other = "/opt/lib/libdep.so.1"
-    sentence = f"should load {DEP}, but the process has not; it has {other}"
+    sentence = f"should load {DEP}, but the process did not; it has {other}"
     found = list(loaded_libraries_differ(*facts((ROOT, other), edge("libdep.so.1", DEP))))
     assert found == [Problem(path=ROOT, sentence=sentence)]
 
@@ -49,20 +49,20 @@ def test_loaded_libraries_differ_fires_when_the_system_gave_way_to_the_package()
         loaded_libraries_differ(*facts((ROOT, DEP), edge("libdep.so.1", "system:libdep.so.1")))
     )
     assert [getattr(item, "sentence", item) for item in found] == [
-        f"should load system:libdep.so.1, but the process has not; it has {DEP}",
-        "is loaded, though no loaded module is seen to need it",
+        f"should load system:libdep.so.1, but the process did not; it has {DEP}",
+        "is loaded, but no loaded module appears to need it",
     ]
 
 
 def test_loaded_libraries_differ_fires_when_a_missing_library_was_found() -> None:
     other = "/usr/lib/libz.so.1"
     found = list(loaded_libraries_differ(*facts((ROOT, other), edge("libz.so.1", None))))
-    sentence = f"finds libz.so.1 in {other}, where the simulation does not"
+    sentence = f"finds libz.so.1 in {other}, but the simulation does not"
     assert found == [Problem(path=ROOT, sentence=sentence)]
 
 
 def test_loaded_libraries_differ_fires_on_a_library_that_nothing_needs() -> None:
-    sentence = "is loaded, though no loaded module is seen to need it"
+    sentence = "is loaded, but no loaded module appears to need it"
     assert list(loaded_libraries_differ(*facts((ROOT, DEP)))) == [
         Problem(path=DEP, sentence=sentence)
     ]
@@ -141,5 +141,5 @@ def test_a_module_that_the_process_never_had_is_not_inspected() -> None:
 
 
 def test_a_system_that_does_not_tell_is_not_inspected() -> None:
-    sentence = "this system does not say which libraries a process has loaded"
+    sentence = "this system does not report which libraries a process has loaded"
     assert list(loaded_libraries_differ(*facts(None))) == [NotInspected(sentence=sentence)]

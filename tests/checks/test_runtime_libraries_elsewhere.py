@@ -48,7 +48,7 @@ def test_loaded_libraries_differ_is_quiet_on_names_that_windows_takes_for_the_sa
 
 def test_loaded_libraries_differ_fires_when_windows_took_its_own_file() -> None:
     other = "C:/Windows/System32/dep.dll"
-    sentence = f"should load {DEP}, but the process has not; it has {other}"
+    sentence = f"should load {DEP}, but the process did not; it has {other}"
     assert on_windows((ROOT, other), edge("dep.dll", DEP)) == [
         Problem(path=ROOT, sentence=sentence)
     ]
@@ -56,7 +56,7 @@ def test_loaded_libraries_differ_fires_when_windows_took_its_own_file() -> None:
 
 def test_loaded_libraries_differ_fires_when_windows_found_a_missing_dll() -> None:
     other = "C:/Windows/System32/zlib1.dll"
-    sentence = f"finds zlib1.dll in {other}, where the simulation does not"
+    sentence = f"finds zlib1.dll in {other}, but the simulation does not"
     assert on_windows((ROOT, other), edge("zlib1.dll", None)) == [
         Problem(path=ROOT, sentence=sentence)
     ]
@@ -120,5 +120,5 @@ def test_loaded_libraries_differ_is_quiet_about_a_slice_that_does_not_run() -> N
 def test_loaded_libraries_differ_fires_when_macos_gave_way_to_another_library() -> None:
     name = "/usr/lib/libz.1.dylib"
     found = on_macos(("a.so", "demo/libz.1.dylib"), need("aarch64", name, f"system:{name}"))
-    sentence = f"should load system:{name}, but the process has not; it has demo/libz.1.dylib"
+    sentence = f"should load system:{name}, but the process did not; it has demo/libz.1.dylib"
     assert found == [Problem(path="a.so", sentence=sentence)]

@@ -55,7 +55,7 @@ def test_an_empty_element_is_the_current_directory(runpath: tuple[str, ...], whi
     (sentence,) = empty_search_path(elf_file(runpath=runpath), target())
     assert sentence == (
         f"has the RUNPATH {which}, which means the current directory: "
-        "whoever can write there runs code in the user's process"
+        "anyone who can write there runs code as the user"
     )
 
 
@@ -83,7 +83,7 @@ def test_a_path_beyond_the_environment_leaves_it() -> None:
     )
     assert list(search_path_leaves_prefix(subject)) == [
         "looks for libraries in $ORIGIN/../../../../../lib (RUNPATH): "
-        "that is outside of the environment, where every user has something else"
+        "that is outside the environment, and differs from user to user"
     ]
 
 

@@ -33,18 +33,18 @@ def _missing(library: MachOFile, *others: MachOFile, tags: str = UNIVERSAL) -> l
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({}, "has code for x86_64 alone, the tags promise arm64 too"),
+        ({}, "has code for x86_64 only, but the tags promise arm64"),
         (
             {"architecture": "aarch64", "path": "unicorn/lib/libunicorn.2.dylib"},
-            "has code for arm64 alone, the tags promise x86_64 too",
+            "has code for arm64 only, but the tags promise x86_64",
         ),
         (
             {"path": "../../../bin/demo", "kind": Kind.EXECUTABLE},
-            "has code for x86_64 alone, the tags promise arm64 too",
+            "has code for x86_64 only, but the tags promise arm64",
         ),
         (
             {"path": "demo/_native/arm64.cpython-311-darwin.so"},
-            "has code for x86_64 alone, the tags promise arm64 too",
+            "has code for x86_64 only, but the tags promise arm64",
         ),
     ],
 )
@@ -114,7 +114,7 @@ def test_bundled_libraries_that_one_half_needs_are_told() -> None:
     libssl = "@loader_path/.dylibs/libssl.1.1.dylib"
     system = "/usr/lib/libSystem.B.dylib"
     assert _differing({"needed": _needing(libssl, system)}, {"needed": _needing(system)}) == [
-        f"its x86_64 code alone needs {libssl}"
+        f"only its x86_64 code needs {libssl}"
     ]
     each = _differing({"needed": _needing("@rpath/a.3")}, {"needed": _needing("@rpath/a.5")})
     assert [type(found) for found in each] == [Note, Note]
@@ -125,7 +125,8 @@ def test_install_names_count_where_something_needs_them() -> None:
     user = macho_file("demo/b.so", needed=_needing("@rpath/libx.1.dylib"))
     assert _differing(intel, arm64) == []
     assert _differing(intel, arm64, user) == [
-        "its arm64 code is called @rpath/libx.2.dylib, its x86_64 code @rpath/libx.1.dylib"
+        "its arm64 code has the install name @rpath/libx.2.dylib, its x86_64 "
+        "code @rpath/libx.1.dylib"
     ]
     moved = _differing(intel, {"name": "/opt/homebrew/lib/libx.1.dylib"}, user)
     assert [type(found) for found in moved] == [Note]

@@ -73,7 +73,7 @@ def judge(*needs: NeededVersion, on: TargetSystem = MANYLINUX2014) -> list[objec
 def test_a_version_above_the_tag_is_told_with_symbols_and_the_lowest_true_tag() -> None:
     assert judge(need("GLIBC_2.5"), need("GLIBC_2.27"), need("GLIBC_2.29")) == [
         "needs GLIBC_2.29 of libm.so.6 (exp, log, log2 and 1 more), newer than "
-        "manylinux2014_x86_64 allows; the lowest tag that is true is manylinux_2_31_x86_64"
+        "manylinux2014_x86_64 allows; the lowest correct tag is manylinux_2_31_x86_64"
     ]
 
 
@@ -106,7 +106,7 @@ def test_a_plain_linux_tag_promises_no_version() -> None:
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({}, "there are no data of what manylinux_2_17_x86_64 promises"),
+        ({}, "there is no data on what manylinux_2_17_x86_64 promises"),
         (
             {"name": "linux_x86_64", "unjudged": ("linux_aarch64",)},
             "linux_aarch64 was not judged: linux_x86_64 was",
@@ -155,7 +155,7 @@ def undefined(*names: str, **fields: str) -> tuple[UnresolvedSymbol, ...]:
         (
             undefined("f", version="GLIBC_2.4", provider="system:libc.so.6"),
             "has 1 undefined symbol (f@GLIBC_2.4): libc.so.6 never had it in that version; "
-            "build it again",
+            "rebuild it",
         ),
         (
             undefined("f", version="V2", provider="demo/liba.so"),
@@ -184,7 +184,7 @@ def test_a_plugin_may_find_its_symbols_in_what_opens_it() -> None:
         NotInspected(
             path=path,
             sentence="has 1 undefined symbol (f): "
-            "it works only in a process that has loaded demo/host.so before",
+            "it works only in a process that has already loaded demo/host.so",
         )
     ]
 
@@ -242,7 +242,7 @@ def test_what_is_private_to_one_build_of_an_allowed_library_is_told() -> None:
     subject = extension("libz.so.1", imports=symbols("inflate", "inflate_table"))
     linkage = link(subject, on=MANYLINUX2014)
     assert list(forbidden_symbol(subject, linkage, MANYLINUX2014)) == [
-        "uses inflate_table of libz.so.1, which not all systems have: there it is undefined"
+        "uses inflate_table of libz.so.1, which not all systems have: elsewhere it is undefined"
     ]
 
 
@@ -266,7 +266,7 @@ def test_a_symbol_of_a_later_macos_is_newer_than_the_tag() -> None:
     both = Symbols(Symbol(name=name, library=libcxx) for name in ("to_chars", "terminate"))
     library = macho_file(architecture="aarch64", imports=both)
     assert list(symbol_newer_than_tag(library, on)) == [
-        f"needs to_chars of {libcxx}, there since macOS 13.3, while macosx_11_0_arm64 promises 11.0"
+        f"needs to_chars of {libcxx}, new in macOS 13.3, while macosx_11_0_arm64 promises 11.0"
     ]
     later = macos(library_data=data, minimum_os=(14, 0))
     assert list(symbol_newer_than_tag(library, later)) == []

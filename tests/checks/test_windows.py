@@ -58,8 +58,8 @@ def _wheel(*objects: PeFile, tags: str = "cp311-cp311", **fields: Any) -> Wheel:
 def test_the_debug_runtime_is_on_no_users_machine(name: str, delayed: bool) -> None:
     library = pe_file(needed=_needs("KERNEL32.dll", name, delayed=delayed))
     assert list(windows.debug_runtime(library)) == [
-        f"needs {name} of the debug runtime, which only Visual Studio has: nowhere else does it "
-        "load; build it as a release (/MD)"
+        f"needs {name} of the debug runtime, which only Visual Studio has: it loads nowhere "
+        "else; build it as a release (/MD)"
     ]
 
 
@@ -102,12 +102,12 @@ def test_a_runtime_that_nobody_brings_is_told_once_with_its_users() -> None:
         Problem(
             path="demo/a.pyd",
             sentence="needs msvcp140.dll (so does 1 more), which neither CPython nor the wheel "
-            "brings: the import fails where nobody has installed Visual C++'s redistributable; "
+            "ships: the import fails where the Visual C++ redistributable is not installed; "
             "bundle it (delvewheel repair)",
         ),
         Problem(
             path="demo/b.pyd",
-            sentence="needs libomp140.x86_64.dll, which no redistributable of Visual C++ "
+            sentence="needs libomp140.x86_64.dll, which no Visual C++ redistributable "
             "installs: bundle it",
         ),
     ]
@@ -118,12 +118,12 @@ def test_a_program_without_its_runtime_does_not_start_and_a_module_beside_it_say
     (alone,) = windows.unbundled_runtime(_wheel(program), WINDOWS)
     assert isinstance(alone, Problem)
     assert alone.path == "demo/a.exe"
-    assert "brings: it does not start where nobody" in alone.sentence
+    assert "ships: it does not start where the Visual C++" in alone.sentence
     module = pe_file("demo/b.pyd", needed=_needs("MSVCP140.dll"))
     (both,) = windows.unbundled_runtime(_wheel(program, module), WINDOWS)
     assert isinstance(both, Problem)
     assert both.path == "demo/b.pyd"
-    assert "brings: the import fails where nobody" in both.sentence
+    assert "ships: the import fails where the Visual C++" in both.sentence
 
 
 @pytest.mark.parametrize("name", ["VCRUNTIME140.dll", "msvcp60.dll", "mfc42u.dll", "msvcrt.dll"])
@@ -155,7 +155,7 @@ def test_a_distribution_may_bring_the_runtime() -> None:
     assert list(windows.unbundled_runtime(_wheel(library), required)) == [
         NotInspected(
             path="demo/a.pyd",
-            sentence="needs msvcp140.dll, which may come with what brings Qt6Core.dll: "
+            sentence="needs msvcp140.dll, which the wheel with Qt6Core.dll may ship: "
             "give that with --binary-with",
         )
     ]
@@ -199,8 +199,8 @@ def _locking(toolset: str, *imports: str) -> PeFile:
 def test_an_old_runtime_crashes_on_a_new_mutex(runtime: str) -> None:
     library, copy = _locking("14.44"), pe_file(f"demo.libs/{RUNTIME}", linker_version=runtime)
     assert list(windows.outdated_redistributable(library, _wheel(library, copy))) == [
-        f"made by toolset 14.44, uses {RUNTIME} of {runtime}: locking a std::mutex crashes; "
-        "bundle a runtime from 14.40 on"
+        f"built with toolset 14.44, uses {RUNTIME} of {runtime}: locking a std::mutex crashes; "
+        "bundle a runtime of 14.40 or later"
     ]
 
 
@@ -224,8 +224,8 @@ def test_microsofts_rule_is_there_for_who_asks_for_it() -> None:
     library = pe_file(needed=_needs(RUNTIME), linker_version="14.44")
     old, same = (pe_file(f"demo.libs/{RUNTIME}", linker_version=v) for v in ("14.38", "14.40"))
     assert list(windows.outdated_redistributable(library, _wheel(library, old), strict=True)) == [
-        f"made by toolset 14.44, uses {RUNTIME} of 14.38: "
-        "Microsoft asks for a runtime as new as the newest toolset"
+        f"built with toolset 14.44, uses {RUNTIME} of 14.38: "
+        "Microsoft requires a runtime as new as the newest toolset"
     ]
     package = _wheel(library, same)
     assert list(windows.outdated_redistributable(library, package, strict=True)) == []
@@ -235,8 +235,8 @@ def test_a_search_in_system32_alone_misses_the_packages_own_libraries() -> None:
     library = pe_file(needed=_needs("helper.dll", "KERNEL32.dll"), dependent_load_flags=0x800)
     package = _wheel(library, pe_file("demo/Helper.dll"))
     assert list(windows.restricted_library_search(library, package)) == [
-        "is linked with /DEPENDENTLOADFLAG:0x800 and looks in System32 alone: "
-        "it does not find helper.dll of the package"
+        "is linked with /DEPENDENTLOADFLAG:0x800 and looks in System32 only: "
+        "it does not find the package's helper.dll"
     ]
 
 

@@ -43,7 +43,7 @@ FREE = "demo/_native.cp313t-win_amd64.pyd"
 def test_the_dll_of_another_python_is_told(tags: str, path: str, needed: str, wanted: str) -> None:
     library = pe_file(path, needed=_needs(needed), exports=symbols("PyInit__native"))
     assert list(windows.wrong_interpreter_library(library, _wheel(library, tags=tags))) == [
-        f"needs {needed}, while Pythons that it is for have {wanted}: the import fails, or loads "
+        f"needs {needed}, but the Pythons it is for have {wanted}: the import fails, or loads "
         "a second interpreter"
     ]
 

@@ -12,7 +12,7 @@ from fixtures.values import pe_file, symbols
 
 CODE: dict[str, Any] = {"needed": (Dependency(name="KERNEL32.dll"),)}
 ADVICE = (
-    "bugs of the whole process are easier to exploit; link it with a newer linker, or with these "
+    "bugs in the whole process are easier to exploit; link it with a newer linker, or with these "
     "flags"
 )
 
@@ -84,14 +84,14 @@ def test_a_writable_executable_section_is_told_by_its_name() -> None:
 def test_a_change_after_signing_is_told() -> None:
     library = pe_file(signed=True, signature_matches=False)
     assert list(mitigations.broken_signature(library)) == [
-        "has a signature (Authenticode) for other contents: it was changed after signing"
+        "does not match its Authenticode signature: it was changed after signing"
     ]
 
 
 def test_a_signature_that_cannot_be_compared_is_a_gap() -> None:
     library = pe_file(signed=True, signature_matches=None)
     assert list(mitigations.broken_signature(library)) == [
-        NotInspected(sentence="is signed in a way that this version cannot compare")
+        NotInspected(sentence="is signed in a way that this version cannot verify")
     ]
 
 

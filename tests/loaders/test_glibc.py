@@ -306,6 +306,6 @@ def test_sentences_name_places_as_users_know_them() -> None:
     (finding,) = load_order_dependent(linkage, package)
     assert isinstance(finding, Problem)
     assert finding.sentence == (
-        "needs libdep.so and does not find it by itself (searched ../../../lib/): it loads only "
-        "after ../../../bin/libdep.so was loaded"
+        "needs libdep.so and does not find it on its own (searched ../../../lib/): it loads only "
+        "once ../../../bin/libdep.so is loaded"
     )

@@ -66,7 +66,7 @@ def test_systems_that_cannot_be_compared_are_left_unjudged(
 
 
 def test_an_architecture_without_data_is_not_inspected() -> None:
-    with pytest.raises(Unavailable, match="no data of what manylinux_2_17_sparc promises"):
+    with pytest.raises(Unavailable, match="no data on what manylinux_2_17_sparc promises"):
         target("cp311-cp311-manylinux_2_17_sparc")
 
 

@@ -1,1 +1,1 @@
-"""Whether the loader finds, at the user's, what objects need, and where they have it looked for."""
+"""Whether the loader finds, on a user's system, the libraries that objects need."""

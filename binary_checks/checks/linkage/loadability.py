@@ -1,4 +1,4 @@
-"""Whether a loader takes an object at all, before anything is looked for."""
+"""Whether a loader accepts an object at all, before it searches for anything."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _FOR_DEBUGGERS = re.compile(r"(?:\A|/)(?:\.debug|debug|[^/]*\.dSYM)/")
 
 @check
 def unloadable_object(library: ObjectFile) -> Iterator[Finding]:
-    """A loader refuses an object for what its own headers and tables say, or crashes over them.
+    """A loader refuses an object because of its headers or tables, or crashes on them.
 
-    It is what loaders demand before they run any code of it: sizes, alignments and addresses that
-    fit together, tables that lie within the file and in its segments or sections.
+    Before they run any of its code, loaders require consistent sizes, alignments and addresses, and
+    tables that lie within the file and its segments or sections.
 
     Why: the import fails, or the process dies, on every system.
-    Fix: look for a tool that rewrote the file (strip, patchelf, install_name_tool, a packer, a
-    signing step) and went wrong, and build it again.
+    Fix: look for a tool that damaged the file while rewriting it (strip, patchelf,
+    install_name_tool, a packer, a signing step), and build it again.
     """
     if library.kind in _LOADED:
         yield from library.refusals
@@ -33,18 +33,18 @@ def unloadable_object(library: ObjectFile) -> Iterator[Finding]:
 
 @check(formerly=("no-loader-takes-it",))
 def wrong_object_type(library: ObjectFile) -> Iterator[Finding]:
-    """A file has the name of a library or extension module and is an object of another kind.
+    """A file is named like a library or extension module but is another kind of object.
 
-    A relocatable object, a program, a core dump, a static archive or bare debug information, under
-    a name that ends in ``.so``, ``.pyd``, ``.dll`` or ``.dylib``.
+    This covers relocatable objects, programs, core dumps, static archives and separate debug
+    information under a name that ends in ``.so``, ``.pyd``, ``.dll`` or ``.dylib``.
 
-    Why: linkers and debuggers take such files; a loader refuses them, and the import fails.
-    Fix: link the library (``-shared``, ``-bundle``, ``/DLL``), or give the file its own name.
+    Why: linkers and debuggers read such files; a loader refuses them, and the import fails.
+    Fix: link the library (``-shared``, ``-bundle``, ``/DLL``), or rename the file.
     """
     if format_of_name(library.path) is None or _is_meant_so(library):
         return
     kind = "static archive" if isinstance(library, StaticArchive) else library.kind.value
-    yield f"has the name of a library, and no loader takes its kind of file: {kind}"
+    yield f"is named like a library, but no loader accepts this kind of file: {kind}"
 
 
 def _is_meant_so(library: ObjectFile) -> bool:

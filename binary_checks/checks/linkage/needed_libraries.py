@@ -1,4 +1,4 @@
-"""Whether the loader finds, at the user's, the libraries that objects need."""
+"""Whether the loader finds the libraries that objects need on a user's system."""
 
 from __future__ import annotations
 
@@ -52,20 +52,20 @@ _DRIVERS = (
 
 @check
 def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
-    """A needed library is neither in the package nor in what its tag promises.
+    """A needed library is neither in the package nor promised by its tag.
 
-    Where the search leads into other distributions' folders, those required must be given. An
-    executable lacks what no search path leads to, as nothing can have been loaded before it. What
-    has a check of its own is left to it: a path of the build machine (needed-name-with-slash,
-    foreign-install-name), what NVIDIA's driver brings (driver-library-needed), and on Windows
-    Python's DLLs and those of the Visual C++ runtime.
+    Where the search leads into other distributions' folders, the required wheels must be given. An
+    executable lacks every library that no search path leads to, as nothing can have been loaded
+    before it. Other checks cover paths of the build machine (needed-name-with-slash,
+    needed-outside-system), the libraries of NVIDIA's driver (driver-library-needed) and, on
+    Windows, Python's DLLs and those of the Visual C++ runtime.
 
     Why: the loader refuses the object, and the import fails with "cannot open shared object file",
     "Library not loaded" or "DLL load failed".
     Fix: bundle it (``auditwheel repair``, ``delocate-wheel``, ``delvewheel repair``), link it
-    statically, or require the distribution that brings it and give the object a search path that
-    leads there; name what users always have in the profile's ``system_libraries``, and where the
-    package's code has Windows look in its ``dll_directories``.
+    statically, or require the distribution that provides it and give the object a search path that
+    leads there. List libraries that users always have in the profile's ``system_libraries``, and
+    directories that the package's code adds on Windows in its ``dll_directories``.
     """
     yield from find_unloaded(linkage, package)
     for other in linkage.refused:
@@ -98,13 +98,13 @@ def _lacks(edge: Edge, linkage: Linkage) -> bool:
 def missing_delayed_library(
     linkage: Linkage, package: Package, *, optional: tuple[str, ...] = _DRIVERS
 ) -> Iterator[Finding]:
-    """A library that is loaded at the first call is nowhere, or lacks the function.
+    """A library that is loaded at the first call is missing, or lacks the function.
 
-    ``optional`` names libraries that are there on some machines only, and that code which delays
-    them looks for first: those of drivers.
+    ``optional`` names libraries that exist on some machines only, such as those of drivers. Code
+    that delays them checks for them first.
 
     Why: nothing fails at import; the first call ends the process (Windows: exception 0xC06D007E or
-    0xC06D007F), in code that tests may never have reached.
+    0xC06D007F), perhaps in code that tests never reach.
     Fix: bundle the library, or build without the feature that needs it.
     """
     yield from find_unloaded(linkage, package)
@@ -128,29 +128,29 @@ def missing_delayed_library(
 
 @check
 def load_order_dependent(linkage: Linkage, package: Package) -> Iterator[Finding]:
-    """A needed library is found only when something else was loaded before.
+    """A needed library is found only if something else was loaded first.
 
-    On Windows, where nothing but the directory of what is opened is searched, that is how every
-    plugin in a folder of its own is meant to work: it is a fault in an extension module alone.
+    On Windows only the directory of the opened file is searched, and plugins in a folder of their
+    own are meant to work that way: there it is a fault only in an extension module.
 
-    Why: another order of imports, or the object opened by itself, and it is not found.
+    Why: in another import order, or when the object is opened on its own, it is not found.
     Fix: give the object a search path to the library (``-Wl,-rpath,'$ORIGIN/...'``, on macOS
-    ``@loader_path/...``; on Windows ``os.add_dll_directory`` in the package's ``__init__``), or,
-    where the package's own code always loads the library first, accept it with that reason.
+    ``@loader_path/...``; on Windows ``os.add_dll_directory`` in the package's ``__init__``). If
+    the package's own code always loads the library first, accept it with that reason.
     """
     yield from find_unloaded(linkage, package)
     found = owners(package)
     for edge in linkage.edges:
         strayed = bool(edge.elsewhere) and not edge.delayed and _lacks(edge, linkage)
         if strayed and not edge.unknown and not is_executable(edge, found):
-            why = f"it loads only after {linkage.show(edge.elsewhere[0])} was loaded"
+            why = f"it loads only once {linkage.show(edge.elsewhere[0])} is loaded"
         elif _is_by_order(edge):
             root, library = linkage.show(edge.root), linkage.show(edge.resolved or "")
-            why = f"it loads only because {root}, when it is opened, loads {library} before"
+            why = f"it loads only because {root}, when opened, loads {library} first"
         else:
             continue
         searched = spell_search(edge, found, linkage.layout)
-        sentence = f"needs {edge.needed} and does not find it by itself ({searched}): {why}"
+        sentence = f"needs {edge.needed} and does not find it on its own ({searched}): {why}"
         meant = linkage.format == Format.PE and not _is_module(edge.root or edge.path, package)
         yield (Note if meant else Problem)(path=edge.path, sentence=sentence)
 
@@ -165,13 +165,13 @@ def _is_by_order(edge: Edge) -> bool:
 
 @check
 def missing_search_directory(linkage: Linkage, package: Package) -> Iterator[Finding]:
-    """A search path names a directory that is not there, and the library is found by luck only.
+    """A search path names a missing directory, and the library is found only by luck.
 
-    Why: the path was meant to lead to a library that now only load order provides.
-    Fix: correct the path; it is relative to where the object lies once installed.
+    Why: the path was meant to lead to the library, which is now found only through load order.
+    Fix: correct the path; it is relative to the location of the installed object.
     """
     if linkage.format == Format.PE:
-        raise NotApplicable("on Windows no object names directories")
+        raise NotApplicable("on Windows, objects name no directories")
     yield from find_unloaded(linkage, package)
     lucky = [e for e in linkage.edges if _is_by_order(e) or (not e.resolved and e.elsewhere)]
     known = directories(package) if lucky else Directories(())
@@ -190,13 +190,13 @@ def missing_search_directory(linkage: Linkage, package: Package) -> Iterator[Fin
 def needed_name_with_slash(library: ElfFile) -> Iterator[Finding]:
     """A needed library is named by a path.
 
-    Why: the loader opens the path as it stands, from the current directory, and searches nowhere.
+    Why: the loader opens the path as written, from the current directory, and searches nowhere.
     Fix: give the library a soname (``-Wl,-soname,libx.so.1``) before linking to it, or link with
     ``-L`` and ``-l`` rather than with the file.
     """
     for need in library.needed:
         if "/" in need.name and expand(need.name, library) is None:
-            opened = "the loader opens it from whatever directory is the current one"
+            opened = "the loader opens it relative to the current directory"
             yield f"needs {shorten(need.name)}, a path: {opened}"
 
 
@@ -205,9 +205,9 @@ def libpython_linked(linkage: Linkage, package: Package) -> Iterator[Finding]:
     """An object needs libpython from the interpreter.
 
     Why: PEP 513 forbids it: many interpreters are built without a shared libpython, and the object
-    does not load there; on macOS the path of one installation's Python.framework is nobody else's.
-    Fix: do not link it; ``python3-config`` without ``--embed``, CMake's ``Development.Module``, on
-    macOS ``-undefined dynamic_lookup``.
+    does not load there; on macOS the path of a Python.framework is valid for one installation only.
+    Fix: do not link it; use ``python3-config`` without ``--embed``, CMake's ``Development.Module``
+    or, on macOS, ``-undefined dynamic_lookup``.
     """
     if linkage.format == Format.PE:
         raise NotApplicable("on Windows every extension module needs Python's DLL")
@@ -224,11 +224,11 @@ def libpython_linked(linkage: Linkage, package: Package) -> Iterator[Finding]:
 def foreign_libc(library: ElfFile, target: TargetSystem) -> Iterator[Finding]:
     """An object of a musllinux wheel needs glibc.
 
-    Why: musl takes the name for its own, and what glibc alone has is missing at run time.
+    Why: musl treats the name as its own, and functions that only glibc has are missing at run time.
     Fix: build in a musllinux image.
     """
     if target.libc != "musl" and not any(t.startswith("musllinux") for t in target.unjudged):
         return
     for need in library.needed:
         if re.fullmatch(r"lib(?:c|m|pthread|dl|rt|util)\.so\.\d|ld-linux.*", need.name):
-            yield f"needs {need.name}, which is glibc's: a musllinux wheel must do with musl's libc"
+            yield f"needs {need.name}, which is glibc's: a musllinux wheel must use musl's libc"

@@ -1,4 +1,4 @@
-"""Whether libraries that objects open by name, at run time, are there."""
+"""Whether libraries that objects open by name at run time exist."""
 
 from __future__ import annotations
 
@@ -67,18 +67,19 @@ def opened_library_missing(
     *,
     optional: tuple[str, ...] = _DRIVERS,
 ) -> Iterator[Finding]:
-    """A library that code opens by its name, at run time, is there under another name only.
+    """A library that code opens by name at run time exists only under another name.
 
-    Off by default. The names are whole strings in what is only read, of objects that can open
-    libraries (``dlopen``, ``LoadLibrary``); whether and when one is opened they do not tell, nor
-    that the code completes it: cuDNN adds its own version, which is thought of. Of several names of
-    a library one that is there is enough. What nothing provides under any name is noted: most of it
-    is optional. ``optional`` are globs of what some machines alone have: libraries of drivers. On
-    Windows everything is noted, as repair tools leave the old names of what they rename behind.
+    Off by default. The names are whole strings in the read-only data of objects that can open
+    libraries (``dlopen``, ``LoadLibrary``). They do not show whether or when one is opened, nor
+    whether the code completes it; adding the library's own version, as cuDNN does, is handled.
+    Where a library has several names, one that exists is enough. Libraries that exist under no name
+    are noted: most are optional. ``optional`` are globs of libraries that only some machines have,
+    such as drivers'. On Windows everything is noted, as repair tools leave the old names of renamed
+    libraries behind.
 
-    Why: no loader looks for the library at import; a feature is missing in silence, or fails when
-    it is used first. ``libx.so`` without a number comes with development packages.
-    Fix: open the soname that is there (``libx.so.1``), or accept it with what the code does then.
+    Why: no loader looks for the library at import; a feature is silently missing, or fails at its
+    first use. ``libx.so`` without a number comes with development packages.
+    Fix: open the soname that exists (``libx.so.1``), or accept it with what the code does then.
     """
     yield from find_unloaded(linkage, package)
     openers = [item for item in package.objects if item.format == linkage.format and item.opened]
@@ -97,7 +98,7 @@ def opened_library_missing(
         if lost:
             nowhere.setdefault(name_first(lost, _MOST), []).append(item.path)
         if item.opened and item.opened.unread:
-            sentence = f"the names that it opens libraries by: {item.opened.unread}"
+            sentence = f"the names by which it opens libraries: {item.opened.unread}"
             yield NotInspected(path=item.path, sentence=sentence, too_large=item.opened.too_large)
     for spelled, paths in nowhere.items():
         yield Note(path=paths[0], sentence=_spell_nowhere(spelled, len(paths) - 1, linkage))
@@ -105,8 +106,8 @@ def opened_library_missing(
 
 def _spell_other(names: Collection[str], there: Collection[str]) -> str:
     return (
-        f"has {name_first(names, _MOST)} among its strings, to open at run time, and the library "
-        f"is there as {name_first(there, _MOST)} only: what opens it by that name finds nothing"
+        f"has {name_first(names, _MOST)} among its strings, to open at run time, but the library "
+        f"exists only as {name_first(there, _MOST)}: opening it by that name fails"
     )
 
 

@@ -1,1 +1,1 @@
-"""What macOS asks of libraries and programs, and of the halves of universal binaries."""
+"""What macOS requires of libraries and programs, and of the slices of universal binaries."""

@@ -1,4 +1,4 @@
-"""What macOS asks of libraries and programs: versions, platforms, names, paths and signatures."""
+"""What macOS requires of code: versions, platforms, names, paths and signatures."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _PLACES = {
     "/opt/local/": "which exists only where MacPorts installed it",
     "/Library/Frameworks/Python.framework/": "which only python.org's installer puts there",
     "/Applications/": "which exists only where that application is installed",
-    "/DLC/": "a name that delocate makes up, and no file",
+    "/DLC/": "a name that delocate makes up, not a file",
 }
-_ELSEWHERE = "which is no part of macOS and exists where the file was built"
+_ELSEWHERE = "which is not part of macOS and exists where the file was built"
 _STRICT_SDK = (15, 0)
 """dyld compares search paths only in files that were linked with this SDK or a newer one."""
 
@@ -49,13 +49,13 @@ def minimum_os_above_tag(
     """An object is built for a newer macOS than the wheel's platform tags promise.
 
     Each slice is held to the lowest tag for its architecture; for arm64 no tag promises less than
-    macOS 11. Since then tags know whole numbers alone, and delocate rounds 12.3 down to
+    macOS 11. Since macOS 11, tags only use major versions, and delocate rounds 12.3 down to
     ``macosx_12_0``: that is a note, unless ``exact`` is set.
 
-    Why: the wheel installs on the older macOS, and there the object stops with "Symbol not found"
-    at the first function that came later: at import, or in the middle of the work.
-    Fix: build with ``MACOSX_DEPLOYMENT_TARGET`` as low as the tag, bundled libraries too (those of
-    Homebrew are built for the machine they are installed on), or raise the tag.
+    Why: the wheel installs on the older macOS, where the object fails with "Symbol not found" at
+    the first function that is newer: at import, or at any later call.
+    Fix: build with ``MACOSX_DEPLOYMENT_TARGET`` as low as the tag, bundled libraries included
+    (Homebrew builds its libraries for the machine they are installed on), or raise the tag.
     """
     _demand_macos(package)
     if library.kind not in _LOADED or not _is_for_macos(library):
@@ -63,7 +63,7 @@ def minimum_os_above_tag(
     systems = package.claims.systems
     for each in systems:
         if each.system == "macos" and each.minimum is None:
-            yield NotInspected(sentence=f"what {each.name} promises is unknown to this check")
+            yield NotInspected(sentence=f"this check does not know what {each.name} promises")
     claim = lowest_claims(systems).get(plain_architecture(library.architecture))
     if claim is None:
         return  # no interpreter that is claimed loads this slice
@@ -74,7 +74,7 @@ def minimum_os_above_tag(
         yield NotInspected(sentence=f"{code} does not say which macOS it is built for")
     elif minimum > promised:
         version = "{}.{}".format(*promised)
-        told = f"{code} is built for macOS {library.minimum_os}, {platform} promises {version}"
+        told = f"{code} is built for macOS {library.minimum_os}, but {platform} promises {version}"
         rounded = minimum[0] == promised[0] >= FIRST_BY_YEARS and not exact
         yield Note(sentence=told) if rounded else told
 
@@ -91,10 +91,10 @@ def _is_for_macos(library: MachOFile) -> bool:
 
 @check
 def not_for_macos(library: MachOFile, package: Package) -> Iterator[Finding]:
-    """An object of a wheel for macOS is built for another of Apple's systems.
+    """An object in a wheel for macOS is built for another Apple system.
 
     Why: dyld refuses it: "mach-o file, but is an incompatible platform".
-    Fix: build with the SDK of macOS (``xcrun --sdk macosx``), ``-target arm64-apple-macos11``.
+    Fix: build with the macOS SDK (``xcrun --sdk macosx``), ``-target arm64-apple-macos11``.
     """
     _demand_macos(package)
     if library.kind in _LOADED and not _is_for_macos(library):
@@ -104,10 +104,10 @@ def not_for_macos(library: MachOFile, package: Package) -> Iterator[Finding]:
 
 @check
 def dead_macos_tag(wheel: Wheel) -> Iterator[Finding]:
-    """A platform tag names a version of macOS that no installer looks for.
+    """A platform tag names a macOS version that no installer looks for.
 
-    From macOS 11 on the second number of a tag is always 0, and no tag for arm64 alone is older
-    than that; universal2 may be. Beside a tag that is looked for, it is only useless.
+    From macOS 11 on, the second number of a tag is always 0, and no tag for arm64 alone is older
+    than that; universal2 may be. Alongside a tag that installers look for, it is merely useless.
 
     Why: no Mac installs the wheel; pip builds from source, or finds no version at all.
     Fix: write ``macosx_11_0`` for 11.0 and the next whole number for 11.1 and later.
@@ -119,21 +119,21 @@ def dead_macos_tag(wheel: Wheel) -> Iterator[Finding]:
     for tag in tags:
         if tag.is_looked_for:
             continue
-        sentence = f"no installer looks for {tag.platform}: pip knows no such version of macOS"
+        sentence = f"no installer looks for {tag.platform}: pip knows no such macOS version"
         kind = Note if alive.issuperset(tag.architectures) else Problem
         yield kind(sentence=sentence)
 
 
 @check
 def duplicate_rpath(library: MachOFile) -> Iterator[Finding]:
-    """A search path is listed twice, with or without a slash at its end.
+    """A search path is listed twice, with or without a trailing slash.
 
-    In files that were linked with an SDK older than that of macOS 15 it is only noted: numpy 1.26
-    has such libraries and is imported by everybody.
+    In files linked with an SDK older than macOS 15's it is only noted: numpy 1.26 has such
+    libraries and imports everywhere.
 
     Why: since macOS 15.4 dyld refuses such a file: "duplicate LC_RPATH".
-    Fix: ``install_name_tool -delete_rpath`` takes one out (and sign again); look for two steps of
-    the build that both give ``-rpath``.
+    Fix: remove one with ``install_name_tool -delete_rpath`` and sign again; look for two build
+    steps that both pass ``-rpath``.
     """
     if library.kind not in _LOADED:
         return
@@ -141,7 +141,7 @@ def duplicate_rpath(library: MachOFile) -> Iterator[Finding]:
     for rpath in sorted({rpath for rpath in plain if plain.count(rpath) > 1}):
         told = f"has LC_RPATH {shorten(rpath) or '/'} {plain.count(rpath)} times"
         if library.sdk and read_version(library.sdk) < _STRICT_SDK:
-            yield Note(sentence=f"{told}, which dyld allows what was linked with SDK {library.sdk}")
+            yield Note(sentence=f"{told}, which dyld allows in files linked with SDK {library.sdk}")
         else:
             yield f"{told}: macOS 15.4 and later refuse to load it"
 
@@ -150,11 +150,11 @@ def duplicate_rpath(library: MachOFile) -> Iterator[Finding]:
 def shared_install_name(library: MachOFile, package: Package) -> Iterator[Finding]:
     """Two different libraries have the same install name, and something needs that name.
 
-    Copies of one library are no fault, nor are names that nothing in the package needs.
+    Copies of one library are not a fault, nor are names that nothing in the package needs.
 
-    Why: dyld knows a loaded library by its install name: whichever is loaded first serves both,
-    and calls end in the wrong library.
-    Fix: give each a name of its own (``install_name_tool -id``, as delocate does), and link anew.
+    Why: dyld identifies a loaded library by its install name: the one that is loaded first serves
+    both, and calls go to the wrong library.
+    Fix: give each its own name (``install_name_tool -id``, as delocate does), and relink.
     """
     if not library.name or library.kind is not Kind.SHARED:
         return
@@ -169,7 +169,7 @@ def shared_install_name(library: MachOFile, package: Package) -> Iterator[Findin
             place = package.layout.shorten(other.path)
             yield (
                 f"has the install name {shorten(library.name)} of {place}, another library:"
-                " the first that is loaded serves both"
+                " the first one loaded serves both"
             )
             return
 
@@ -191,14 +191,14 @@ def _is_needed(library: MachOFile, package: Package) -> bool:
 def needed_outside_system(
     library: MachOFile, *, allowed: tuple[str, ...] = ()
 ) -> Iterator[Finding]:
-    """An object needs a library by an absolute path that is no part of macOS.
+    """An object needs a library by an absolute path that is not part of macOS.
 
-    What may be missing (LC_LOAD_WEAK_DYLIB) is only noted.
+    Weak dependencies (LC_LOAD_WEAK_DYLIB), which may be missing, are only noted.
 
-    Why: the path exists on the machine that built it: elsewhere dyld refuses the object, "Library
-    not loaded", or takes whatever another program put there.
+    Why: the path exists on the build machine: elsewhere dyld refuses the object, "Library not
+    loaded", or loads the file that another program put there.
     Fix: bundle the library (``delocate-wheel``), link it statically, or have users install it and
-    accept it with that reason.
+    accept the problem with that reason.
     """
     for need in library.needed:
         if not need.name.startswith("/") or need.name.startswith(_SYSTEM) or need.name in allowed:
@@ -212,7 +212,7 @@ def needed_outside_system(
 def unsigned_arm64_code(library: MachOFile) -> Iterator[Finding]:
     """An object for Apple silicon has no code signature.
 
-    Why: macOS refuses arm64 code that is not signed, if only ad hoc: "code has to be at least
+    Why: macOS refuses arm64 code without at least an ad-hoc signature: "code has to be at least
     ad-hoc signed". Intel code needs none.
     Fix: ``codesign --force --sign -`` after the last change to the file; linkers sign by default.
     """
@@ -225,9 +225,10 @@ def unsigned_arm64_code(library: MachOFile) -> Iterator[Finding]:
 def broken_code_signature(library: MachOFile) -> Iterator[Finding]:
     """An object was changed after it was signed.
 
-    Why: macOS kills the process ("Code Signature Invalid") when it comes to a changed page: on
-    Apple silicon always, on Intel in every process with the hardened runtime.
-    Fix: ``codesign --force --sign -`` after strip, install_name_tool and whatever else edits it.
+    Why: macOS kills the process ("Code Signature Invalid") when it reads a changed page: on Apple
+    silicon always, on Intel in every process with the hardened runtime.
+    Fix: ``codesign --force --sign -`` after strip, install_name_tool and any other tool that edits
+    the file.
     """
     if library.kind not in _LOADED:
         return

@@ -23,15 +23,15 @@ _SYSTEM = ("/usr/lib/", "/System/")
 
 @check
 def missing_slice(library: MachOFile, package: Package) -> Iterator[Finding]:
-    """A file of a wheel for two architectures has code for one of them.
+    """A file in a wheel for two architectures has code for only one of them.
 
-    A file is exempt that has its architecture in its path, and a library that is needed by code
-    for its own architectures alone, as numpy's universal2 wheels have libgfortran.
+    Files with their architecture in their path are exempt, and so are libraries that only code for
+    the same architectures needs, such as libgfortran in numpy's universal2 wheels.
 
     Why: where the code is missing the file does not load: "incompatible architecture"; a program
-    for Intel runs on Apple silicon only where Rosetta was installed.
+    for Intel runs on Apple silicon only where Rosetta is installed.
     Fix: build for both (``ARCHFLAGS="-arch arm64 -arch x86_64"``) or merge two builds with
-    ``delocate-merge`` or ``lipo``; libraries of Homebrew are for one architecture.
+    ``delocate-merge`` or ``lipo``; Homebrew's libraries are for one architecture.
     """
     claimed = _CURRENT & set(lowest_claims(package.claims.systems))
     if claimed != _CURRENT:
@@ -42,7 +42,7 @@ def missing_slice(library: MachOFile, package: Package) -> Iterator[Finding]:
     for missing in sorted(_CURRENT - present):
         if _is_wanted(library, missing, package):
             names = ", ".join(map(spell_processor, sorted(present)))
-            yield f"has code for {names} alone, the tags promise {spell_processor(missing)} too"
+            yield f"has code for {names} only, but the tags promise {spell_processor(missing)}"
 
 
 def _is_named(path: str, architecture: str) -> bool:
@@ -73,17 +73,17 @@ def _is_wanted(library: MachOFile, missing: str, package: Package) -> bool:
 
 @check
 def slices_differ(library: MachOFile, package: Package) -> Iterator[Finding]:
-    """The two halves of a universal binary are not the same library.
+    """The two slices of a universal binary are not the same library.
 
-    Judged are the module's init function, symbols that one half defines and the other looks for in
-    whatever is loaded, bundled libraries that only one half needs, and the install name where
-    something needs it. Exports differ in healthy files (code for SIMD, C++ type information). Where
-    each half needs libraries of its own, and where only the folders of their names differ, that is
-    noted, and so are search paths that differ.
+    The check compares the module's init function, symbols that one slice defines and the other
+    looks for elsewhere, bundled libraries that only one slice needs, and the install name where
+    something needs it. Exports differ in healthy files (SIMD code, C++ type information). Where
+    each slice needs libraries of its own, where names differ only in their folders, and where
+    search paths differ, that is noted.
 
-    Why: what works on Intel fails on Apple silicon, or the other way round. Libraries of the other
-    architecture are passed over by the linker with a warning.
-    Fix: build each half with libraries of its own architecture, and merge what belongs together.
+    Why: code that works on Intel fails on Apple silicon, or the other way round. The linker skips
+    libraries of the other architecture with only a warning.
+    Fix: build each slice with libraries of its own architecture, and merge only matching builds.
     """
     if library.architecture != "aarch64" or library.kind not in _LOADED:
         return
@@ -102,11 +102,11 @@ def _compare_names(one: MachOFile, other: MachOFile, package: Package) -> Iterat
     needed = {need.name for item in package.objects_of(MachOFile) for need in item.needed}
     if one.name != other.name and needed & {one.name, other.name}:
         names = [item.name or "nothing" for item in (one, other)]
-        sentence = "its arm64 code is called {}, its x86_64 code {}".format(*names)
+        sentence = "its arm64 code has the install name {}, its x86_64 code {}".format(*names)
         yield Note(sentence=sentence) if files[0] == files[1] else sentence
     seeks = any(need.name.startswith("@rpath/") for need in (*one.needed, *other.needed))
     if seeks and _list_own_rpaths(one) != _list_own_rpaths(other):
-        yield Note(sentence="its arm64 and its x86_64 code have different search paths (LC_RPATH)")
+        yield Note(sentence="its arm64 and x86_64 code have different search paths (LC_RPATH)")
 
 
 def _list_own_rpaths(item: MachOFile) -> list[str]:
@@ -135,7 +135,7 @@ def _compare_libraries(one: MachOFile, other: MachOFile) -> Iterator[Finding]:
         if not alone:
             continue
         code = spell_processor(item.architecture)
-        sentence = f"its {code} code alone needs {name_first(sorted(alone))}"
+        sentence = f"only its {code} code needs {name_first(sorted(alone))}"
         yield Note(sentence=sentence) if mine and theirs else sentence
 
 

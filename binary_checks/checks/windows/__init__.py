@@ -1,1 +1,1 @@
-"""What keeps libraries from loading on Windows, and what attackers like there."""
+"""What keeps libraries from loading on Windows, and what helps attackers there."""

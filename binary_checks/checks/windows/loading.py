@@ -47,11 +47,11 @@ _SEARCHES, _OWN_DIRECTORY, _USER_DIRECTORIES, _SYSTEM = 0x1F00, 0x100, 0x1400, 0
 def debug_runtime(library: PeFile, *, allowed: tuple[str, ...] = ()) -> Iterator[Finding]:
     """A library is linked with the debug version of the C or C++ runtime.
 
-    ``allowed`` names such DLLs, in any case, that may be needed: libtorch's debug variant needs
+    ``allowed`` names debug DLLs, in any case, that may be needed: libtorch's debug variant needs
     them on purpose.
 
-    Why: those DLLs come with Visual Studio and may not be passed on; everywhere else the library
-    does not load.
+    Why: those DLLs come with Visual Studio and must not be redistributed; the library does not load
+    anywhere else.
     Fix: compile with ``/MD``, not ``/MDd``, and link the release builds of all libraries.
     """
     accepted = {name.lower() for name in allowed}
@@ -60,22 +60,22 @@ def debug_runtime(library: PeFile, *, allowed: tuple[str, ...] = ()) -> Iterator
     if names:
         yield (
             f"needs {name_first(names)} of the debug runtime, which only Visual Studio has: "
-            "nowhere else does it load; build it as a release (/MD)"
+            "it loads nowhere else; build it as a release (/MD)"
         )
 
 
 @check
 def wrong_interpreter_library(library: PeFile, package: Package) -> Iterator[Finding]:
-    """A library needs the DLL of another Python than its file name or the wheel's tags say.
+    """A library needs the DLL of a different Python than its file name or the wheel's tags say.
 
-    Extension modules ask a DLL by its name for Python's functions: ``python313.dll``,
-    ``python313t.dll`` where there is no GIL, ``python3.dll`` for the stable ABI. A module that
-    needs none of them may be right: pycryptodome's are opened through cffi.
+    Extension modules import Python's functions from a DLL by name: ``python313.dll``,
+    ``python313t.dll`` for free-threaded builds, ``python3.dll`` for the stable ABI. A module that
+    needs none of them may be correct: pycryptodome's are opened through cffi.
 
-    Why: the other DLL is not there and the import fails with "DLL load failed"; or it is there,
-    and two interpreters are in one process.
+    Why: the other DLL is missing and the import fails with "DLL load failed"; or it exists, and
+    two interpreters end up in one process.
     Fix: build with the headers and import libraries of the Python that the tag names; for abi3
-    define ``Py_LIMITED_API``; for a build without GIL define ``Py_GIL_DISABLED=1``.
+    define ``Py_LIMITED_API``; for a free-threaded build define ``Py_GIL_DISABLED=1``.
     """
     wanted = acceptable_dlls(library, package.claims.pythons)
     needed = [item.name for item in library.needed if is_python_dll(item.name)]
@@ -88,7 +88,7 @@ def wrong_interpreter_library(library: PeFile, package: Package) -> Iterator[Fin
     for name in wrong:
         if name.lower() not in bundled:
             yield (
-                f"needs {name}, while Pythons that it is for have {' and '.join(wanted)}: "
+                f"needs {name}, but the Pythons it is for have {' and '.join(wanted)}: "
                 "the import fails, or loads a second interpreter"
             )
 
@@ -101,16 +101,16 @@ def _is_for_several(package: Package) -> bool:
 
 @check
 def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
-    """A wheel needs a DLL of the Visual C++ runtime that it does not bring.
+    """A wheel needs a DLL of the Visual C++ runtime that it does not ship.
 
-    On by default: of 219 projects with wheels for win_amd64 83 need such DLLs, 38 bring them all
-    and 45 do not. What is missing is missing whether users mostly have it or not: scipy, pyarrow
-    and greenlet had it reported as a bug and repaired it. A project that leaves the runtime to its
-    users and tells them so, as torch and tensorflow do, accepts the problem with that reason.
-    CPython brings vcruntime140.dll and vcruntime140_1.dll, and none of the others.
+    On by default: of 219 projects with wheels for win_amd64, 83 need such DLLs, 38 ship them all
+    and 45 do not. A missing DLL is a fault even if most users have it: scipy, pyarrow and greenlet
+    had it reported as a bug and fixed it. A project that leaves the runtime to its users and
+    documents that, as torch and tensorflow do, accepts the problem with that reason. CPython ships
+    vcruntime140.dll and vcruntime140_1.dll, and none of the others.
 
     Why: where no other program has installed the runtime (Windows Server, containers, a fresh
-    machine) the import fails with "DLL load failed", and the message does not say what is missing.
+    machine) the import fails with "DLL load failed", and the message does not name the missing DLL.
     Fix: ``delvewheel repair`` bundles the DLLs; or link them statically (``/MT``), or require the
     distribution ``msvc-runtime``.
     """
@@ -130,8 +130,8 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
         verb = "does" if len(paths) == 2 else "do"
         more = f" (so {verb} {len(paths) - 1} more)" if len(paths) > 1 else ""
         if foreign:
-            told = f"needs {name}{more}, which may come with what brings {foreign}"
-            yield NotInspected(path=paths[0], sentence=f"{told}: give that with --binary-with")
+            need = f"needs {name}{more}, which the wheel with {foreign} may ship"
+            yield NotInspected(path=paths[0], sentence=f"{need}: give that with --binary-with")
         else:
             effect = "it does not start" if programs.issuperset(paths) else "the import fails"
             lack = _spell_lack(name, effect)
@@ -162,10 +162,10 @@ def _find_foreign(linkage: Linkage, present: Collection[str]) -> str:
 
 def _spell_lack(name: str, effect: str) -> str:
     if name.startswith("libomp140"):
-        return "which no redistributable of Visual C++ installs: bundle it"
+        return "which no Visual C++ redistributable installs: bundle it"
     return (
-        f"which neither CPython nor the wheel brings: {effect} where nobody has installed "
-        "Visual C++'s redistributable; bundle it (delvewheel repair)"
+        f"which neither CPython nor the wheel ships: {effect} where the Visual C++ "
+        "redistributable is not installed; bundle it (delvewheel repair)"
     )
 
 
@@ -175,13 +175,13 @@ def outdated_redistributable(
 ) -> Iterator[Finding]:
     """A bundled Visual C++ runtime is too old for the code that uses it.
 
-    It tells the one case known to crash. With ``strict`` it holds the package to Microsoft's rule,
-    a runtime as new as the newest toolset (14.3x beside 14.4x is told, 14.40 beside 14.44 is
-    not, as the DLLs of one release differ that much); healthy wheels break that rule.
+    It reports the one case known to crash. With ``strict`` it holds the package to Microsoft's rule
+    that the runtime is as new as the newest toolset (14.3x with 14.4x is reported, 14.40 with 14.44
+    is not, as DLLs of one release differ that much); healthy wheels break that rule.
 
-    Why: since 14.40 (Visual Studio 2022 17.10) a std::mutex begins as zeros, and older versions
-    of msvcp140.dll follow the null pointer in it: access violation at the first lock.
-    Fix: bundle the redistributable of the toolset that compiles, or define
+    Why: since 14.40 (Visual Studio 2022 17.10) a std::mutex starts zero-initialised, and older
+    versions of msvcp140.dll follow its null pointer: access violation at the first lock.
+    Fix: bundle the redistributable of the toolset that compiles the code, or define
     ``_DISABLE_CONSTEXPR_MUTEX_CONSTRUCTOR``.
     """
     mine = toolset_of(library)
@@ -191,11 +191,11 @@ def outdated_redistributable(
         theirs = toolset_of(copy)
         if theirs is None:
             continue
-        versions = f"made by toolset {_spell(mine)}, uses {copy.file_name} of {_spell(theirs)}"
+        versions = f"built with toolset {_spell(mine)}, uses {copy.file_name} of {_spell(theirs)}"
         if theirs < _ZEROED_MUTEX <= mine and _locks_zeroed_mutex(library):
-            yield f"{versions}: locking a std::mutex crashes; bundle a runtime from 14.40 on"
+            yield f"{versions}: locking a std::mutex crashes; bundle a runtime of 14.40 or later"
         elif strict and theirs[1] // 10 < mine[1] // 10:
-            yield f"{versions}: Microsoft asks for a runtime as new as the newest toolset"
+            yield f"{versions}: Microsoft requires a runtime as new as the newest toolset"
 
 
 def _bundled_runtime(library: PeFile, package: Package) -> Iterator[PeFile]:
@@ -221,11 +221,11 @@ def _spell(version: tuple[int, int]) -> str:
 
 @check
 def restricted_library_search(library: PeFile, package: Package) -> Iterator[Finding]:
-    """A library lets Windows look for its DLLs where the package has none.
+    """A library makes Windows look for its DLLs only where the package has none.
 
-    ``/DEPENDENTLOADFLAG`` replaces the directories that Python asks for, from Windows 10 on.
+    From Windows 10 on, ``/DEPENDENTLOADFLAG`` replaces the directories that Python requests.
 
-    Why: with 0x800 only System32 is searched, and what lies beside the library is not found: the
+    Why: with 0x800 only System32 is searched, and DLLs next to the library are not found: the
     import fails with "DLL load failed".
     Fix: link without the option or with ``/DEPENDENTLOADFLAG:0x1100``; delvewheel clears it.
     """
@@ -239,8 +239,8 @@ def restricted_library_search(library: PeFile, package: Package) -> Iterator[Fin
         added = package.dll_directories
         hidden = [name for name in hidden if bundled[name.lower()] not in added]
     if hidden:
-        place = "System32 alone" if flags & _SEARCHES == _SYSTEM else "other places"
+        place = "System32 only" if flags & _SEARCHES == _SYSTEM else "other places"
         yield (
             f"is linked with /DEPENDENTLOADFLAG:{flags:#x} and looks in {place}: "
-            f"it does not find {name_first(hidden)} of the package"
+            f"it does not find the package's {name_first(hidden)}"
         )

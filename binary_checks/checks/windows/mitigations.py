@@ -1,4 +1,4 @@
-"""What makes a library easier to attack on Windows, or distrusted there."""
+"""What makes a library easier to attack on Windows, or untrusted there."""
 
 from __future__ import annotations
 
@@ -15,22 +15,21 @@ _32_BIT = frozenset({"i686", "armv7l"})
 
 @check
 def missing_mitigation(library: PeFile) -> Iterator[Finding]:
-    """A library does not let Windows place it at random, or keep its data from being run.
+    """A library does not let Windows randomise its address, or prevent its data from executing.
 
-    The flags DYNAMIC_BASE (ASLR), HIGH_ENTROPY_VA (the same with all of 64 bits) and NX_COMPAT
-    are told in one sentence, as most often they are missing together: some linkers set none. .NET
-    code alone and files of nothing but resources have no use for them.
+    The flags DYNAMIC_BASE (ASLR), HIGH_ENTROPY_VA (64-bit ASLR) and NX_COMPAT are reported in one
+    sentence, as they are mostly missing together: some linkers set none. Pure .NET code and
+    resource-only files do not need them.
 
-    Why: code at an address that is known beforehand is what an attacker needs to turn a bug into
-    control, whichever library has the bug; Windows on ARM loads nothing without ASLR.
-    Fix: link with ``/DYNAMICBASE /HIGHENTROPYVA /NXCOMPAT``, Microsoft's defaults; give MinGW's
-    ld ``--dynamicbase --high-entropy-va --nxcompat``, which many of its builds do not by
-    themselves.
+    Why: with code at a known address, an attacker can turn a bug in any library of the process into
+    control of it; Windows on ARM loads nothing without ASLR.
+    Fix: link with ``/DYNAMICBASE /HIGHENTROPYVA /NXCOMPAT``, Microsoft's defaults; pass MinGW's ld
+    ``--dynamicbase --high-entropy-va --nxcompat``, which many of its builds do not set by default.
     """
     lacking = _find_lacking(library)
     if _runs_code(library) and lacking:
         yield (
-            f"is linked without {', '.join(lacking)}: bugs of the whole process are easier to "
+            f"is linked without {', '.join(lacking)}: bugs in the whole process are easier to "
             "exploit; link it with a newer linker, or with these flags"
         )
 
@@ -60,9 +59,9 @@ def _runs_code(library: PeFile) -> bool:
 def no_control_flow_guard(library: PeFile) -> Iterator[Finding]:
     """A library's indirect calls are not guarded.
 
-    Off by default: four of five objects in published wheels are compiled without.
+    Off by default: four in five objects in published wheels are compiled without it.
 
-    Why: a bug that overwrites a pointer to a function can send the call anywhere.
+    Why: a bug that overwrites a function pointer can redirect the call anywhere.
     Fix: compile and link with ``/guard:cf``.
     """
     if _runs_code(library) and not library.dll_characteristics & _GUARD:
@@ -71,11 +70,11 @@ def no_control_flow_guard(library: PeFile) -> Iterator[Finding]:
 
 @check
 def writable_executable_section(library: PeFile) -> Iterator[Finding]:
-    """A section of a library is writable and executable at once.
+    """A library has a section that is both writable and executable.
 
     Why: any bug that writes memory can write code. Packers (UPX) need it, and virus scanners
-    take what is packed for malware.
-    Fix: do not pack the file; look for ``#pragma section(…, execute, write)``, the linker's option
+    treat packed files as malware.
+    Fix: do not pack the file; look for ``#pragma section(…, execute, write)``, the linker option
     ``/SECTION:name,EWR`` or assembler sections with such flags.
     """
     names = library.writable_executable
@@ -87,15 +86,15 @@ def writable_executable_section(library: PeFile) -> Iterator[Finding]:
 def broken_signature(library: PeFile) -> Iterator[Finding]:
     """A file was changed after it was signed.
 
-    Only the digest in the Authenticode signature is compared; whether the certificate is to be
-    trusted is not asked. Tools that edit DLLs must drop or renew the signature, as delvewheel
-    does: none of 1,613 signed files in 292 published wheels has a broken one.
+    Only the digest in the Authenticode signature is compared; the certificate's trust is not
+    checked. Tools that edit DLLs must remove or renew the signature, as delvewheel does: none of
+    1,613 signed files in 292 published wheels has a broken one.
 
-    Why: Windows calls the file tampered with; policies (WDAC, AppLocker) and virus scanners refuse
-    it.
+    Why: Windows reports the file as tampered with; policies (WDAC, AppLocker) and virus scanners
+    refuse it.
     Fix: sign as the last step, or remove the signature before the file is edited.
     """
     if library.signed and library.signature_matches is None:
-        yield NotInspected(sentence="is signed in a way that this version cannot compare")
+        yield NotInspected(sentence="is signed in a way that this version cannot verify")
     elif library.signed and not library.signature_matches:
-        yield "has a signature (Authenticode) for other contents: it was changed after signing"
+        yield "does not match its Authenticode signature: it was changed after signing"
