@@ -18,7 +18,7 @@ name = "terminal"
 of_facts = False
 
 _HEADINGS = (
-    *("family", "checks", "looked at", "problems", "accepted"),
+    *("family", "checks", "inspected", "problems", "accepted"),
     *("not applicable", "not inspected"),
 )
 _WORDS = {Outcome.BROKEN: Outcome.ERROR.value}  # to users both are errors
