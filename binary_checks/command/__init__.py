@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Check the packages named, or print the facts of one; returns the exit status."""
     alone = arguments is None
     if alone:
-        from binary_checks.places import withheld
+        from binary_checks import withheld
 
         withheld.take_back()
     arguments = list(sys.argv[1:] if arguments is None else arguments)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from binary_checks.places.pip_command import PIP, has_pip, make_installer_environment
-from binary_checks.places.withheld import user_environment
+from binary_checks.withheld import user_environment
 
 _UV_VARIABLES = (
     "UV_DEFAULT_INDEX",

@@ -22,7 +22,7 @@ from binary_checks.places.index_settings import (
 )
 from binary_checks.places.pip_command import PIP, choose_folder, make_installer_environment
 from binary_checks.places.processes import run_process
-from binary_checks.places.withheld import user_environment
+from binary_checks.withheld import user_environment
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

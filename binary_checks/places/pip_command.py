@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from binary_checks.places.withheld import user_environment
+from binary_checks.withheld import user_environment
 
 # What would lead the installer, or what it builds, to something that lies on this machine.
 _LEAKS = ("PYTHON", "LD_", "DYLD_", "VIRTUAL_ENV", "CONDA_", "PIP_TARGET", "PIP_PREFIX", "PIP_USER")

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from binary_checks import withheld
 from binary_checks.packages import recognises
-from binary_checks.places import withheld
 from binary_checks.places.pip_command import DEAF
 from binary_checks.plugin.failures import misused
 from binary_checks.plugin.sandboxing import WITHHELD

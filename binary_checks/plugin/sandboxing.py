@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from binary_checks import withheld
 from binary_checks.errors import Unavailable
-from binary_checks.places import withheld
 from binary_checks.plugin.failures import misused
 from binary_checks.profile.reading import Profile
 
