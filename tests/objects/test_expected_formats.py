@@ -61,6 +61,6 @@ def test_a_wheel_with_such_a_file_is_not_fit(tmp_path: Path) -> None:
     wheel = build_wheel(tmp_path, members={"demo/a.pyd": POINTER})
     (problem,) = malformed_object(open_package(wheel, objects))
     assert isinstance(problem, Problem)
-    assert problem.path == "demo/a.pyd"
+    assert problem.path == "lib/python3.11/site-packages/demo/a.pyd"
     fit = build_wheel(tmp_path, members={"demo/a.txt": POINTER})
     assert list(malformed_object(open_package(fit, objects))) == []

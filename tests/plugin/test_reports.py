@@ -223,7 +223,11 @@ def test_a_profile_turns_an_error_into_a_warning_for_some_paths(
     [
         (("--format", "sarif"), 4, "binary-checks: report: the following arguments are required:*"),
         (("gone.json", "--format", "sarif"), 4, "binary-checks: gone.json: cannot be read: *"),
-        (("out.json", "--format", "facts"), 4, "binary-checks: report: * holds no facts"),
+        (
+            ("out.json", "--format", "facts"),
+            4,
+            "binary-checks: report: a result document has no facts",
+        ),
         (("out.json", "--format", "srif"), 4, "binary-checks: *'srif'; did you mean sarif?"),
         (("out.json", "--format", "sarif", "--output", "."), 6, "*: cannot be written: *"),
     ],

@@ -64,7 +64,7 @@ def test_inspect_shows_what_a_required_wheel_brings(
 ) -> None:
     assert main(["inspect", NAME, "--json", "--binary-requirements-folder", "kept"]) == 0
     (edge,) = json.loads(capsys.readouterr().out)["linkage"]
-    assert edge["resolved"] == "wheel:x-runtime:x/libx.so.1"
+    assert edge["resolved"] == "wheel:x-runtime:lib/python3.11/site-packages/x/libx.so.1"
 
 
 def test_a_file_in_place_of_the_folder_is_a_usage_error(
