@@ -112,21 +112,31 @@ class _WindowsSources(frozenset[str]):
 def _find_loading(
     tree: Tree, reader: ObjectReader, visited: Sequence[Visited], layout: Layout
 ) -> mentions.DllLoading:
-    """What code that mentions DLLs has Windows load; its text takes another pass."""
-    names = {each.member.archive_name: each.member.size for each in visited if each.mentions}
-    if not names:
+    """What code that mentions DLLs has Windows load; its text takes another pass.
+
+    Of a stranger's code no more is kept than is followed.
+    """
+    members = [each.member for each in visited if each.mentions]
+    if not members:
         return mentions.DllLoading()
-    from binary_checks.python_code.dll_directories import find_loading  # on demand
+    from binary_checks.python_code.dll_directories import choose_followed, find_loading
 
     shorten = replace(layout, climbs=True).shorten
-    bundles = any(each.member.path.lower().endswith(".dll") for each in visited)
-    wanted = Wanted(kept=names, only=[e for e in tree.entries() if e.name in names], hashed=False)
-    sources = []
+    contents: dict[str, bytes] = {}
+    names = {shorten(member.path): member.archive_name for member in members}
+    sources = [
+        mentions.SourceFile(
+            shorten(member.path), member.size, partial(contents.__getitem__, member.archive_name)
+        )
+        for member in members
+    ]
+    kept = {names[each.path]: each.size for each, fits in choose_followed(sources) if fits}
+    wanted = Wanted(kept=kept, only=[e for e in tree.entries() if e.name in kept], hashed=False)
     for each in tree.visit(reader, wanted):
-        content = each.content or b""
-        if bundles or mentions.ADDING.is_in(content):
-            path = shorten(each.member.path)
-            sources.append(mentions.SourceFile(path, len(content), partial(bytes, content)))
+        contents[each.member.archive_name] = each.content or b""
+    if not any(each.member.path.lower().endswith(".dll") for each in visited):
+        idle = {name for name, code in contents.items() if not mentions.ADDING.is_in(code)}
+        sources = [each for each in sources if names[each.path] not in idle]
     return find_loading(sources, [shorten(each.member.path) for each in visited])
 
 

@@ -39,11 +39,7 @@ def find_loading(sources: Iterable[SourceFile], paths: Iterable[str]) -> DllLoad
     budget = ParsingBudget(_MOST_COST)
     places = Places(paths, budget)
     found: dict[str, _Found | None] = {}
-    total = 0
-    for source in sorted(sources, key=lambda each: (each.path.count("/"), each.path)):
-        fits = source.size <= _LONGEST and total + source.size <= _MOST_BYTES
-        fits = fits and len(found) < _MOST_FILES
-        total += source.size if fits else 0
+    for source, fits in choose_followed(sources):
         found[source.path] = _follow(source, places, budget) if fits else None
     followed = [each for each in found.values() if each is not None]
     added = {relative(text) for each in followed for text in each.added if UNKNOWN not in text}
@@ -52,6 +48,17 @@ def find_loading(sources: Iterable[SourceFile], paths: Iterable[str]) -> DllLoad
     deciding = (path for path, each in found.items() if _decides(each, directories))
     preloaded = (path for path in opened if path is not None)
     return DllLoading(tuple(sorted(directories)), tuple(sorted(deciding)), tuple(sorted(preloaded)))
+
+
+def choose_followed(sources: Iterable[SourceFile]) -> Iterator[tuple[SourceFile, bool]]:
+    """Each source in its turn, and whether it is followed: the others are not even read."""
+    total = 0
+    in_turn = sorted(sources, key=lambda each: (each.path.count("/"), each.path))
+    for number, source in enumerate(in_turn):
+        fits = source.size <= _LONGEST and total + source.size <= _MOST_BYTES
+        fits = fits and number < _MOST_FILES
+        total += source.size if fits else 0
+        yield source, fits
 
 
 def _follow(source: SourceFile, places: Places, budget: ParsingBudget) -> _Found | None:
