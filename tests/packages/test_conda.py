@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,9 @@ from binary_checks.checks.contents import case_collision
 from binary_checks.errors import BinaryChecksError, GatherError, PackageError
 from binary_checks.model import Package
 from binary_checks.model.objects import object_kinds
-from binary_checks.model.protocols import ObjectReader, Visited, Wanted
 from binary_checks.packages import conda, open_package, preview
 from binary_checks.packages.conda import CondaPackage
 from binary_checks.trees import decompression
-from binary_checks.trees.tar_tree import TarTree
 from fixtures.archive_entries import Entry
 from fixtures.build_conda import OMIT, TarMember, build_conda
 from fixtures.fake_reader import FakeReader
@@ -61,30 +58,6 @@ def refusal(path: Path) -> str:
     assert reason.startswith(f"{path.name}: ")
     assert "\n" not in reason
     return reason.removeprefix(f"{path.name}: ")
-
-
-@pytest.mark.parametrize("suffix", FORMATS)
-def test_code_for_windows_says_where_dlls_are_and_too_much_of_it_is_not_kept(
-    tmp_path: Path, suffix: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    adding = "import os\nos.add_dll_directory(os.path.dirname(__file__))\n"
-    members = {
-        "Lib/site-packages/demo/__init__.py": adding,
-        "Lib/site-packages/long/__init__.py": adding + "#" * (1 << 20),
-        "Lib/site-packages/demo/x.dll": "none",
-    }
-    kept: list[Mapping[str, int]] = []
-    visit = TarTree.visit
-
-    def watch(tree: TarTree, reader: ObjectReader, wanted: Wanted, *more: Any) -> list[Visited]:
-        kept.append(wanted.kept)
-        return visit(tree, reader, wanted, *more)
-
-    monkeypatch.setattr(TarTree, "visit", watch)
-    package = read(build_conda(tmp_path, members=members, suffix=suffix, subdir="win-64"))
-    assert "Lib/site-packages/demo" in package.dll_directories
-    assert package.loading_code == ("Lib/site-packages/long/__init__.py",)
-    assert kept[-1] == {"Lib/site-packages/demo/__init__.py": len(adding)}
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
