@@ -1,4 +1,4 @@
-"""What the Python code of a conda package has Windows load, of which no more is kept than followed."""
+"""What a conda package's Python code has Windows load: no more of it is kept than is followed."""
 
 from __future__ import annotations
 
