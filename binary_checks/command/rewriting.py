@@ -12,9 +12,7 @@ from binary_checks import reports
 from binary_checks.command import MISUSED, SubcommandParser, complain
 from binary_checks.documents.result_reader import read_results
 from binary_checks.errors import GatherError, ProfileError
-from binary_checks.reports.writing import Destination, find_report, write_to
-
-_TRY_AGAIN = 6  # as a run ends of which a report could not be written
+from binary_checks.reports.writing import TRY_AGAIN, Destination, find_report, write_to
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -26,7 +24,7 @@ def run(arguments: Sequence[str]) -> int:
         return MISUSED
     except GatherError as error:
         complain(str(error))
-        return _TRY_AGAIN
+        return TRY_AGAIN
     return 0
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import lief
 
 from binary_checks.crosscheck.pe_facts import spell_exports
-from binary_checks.crosscheck.readings import Reading, number, spell_machine, text, unparsed
+from binary_checks.crosscheck.readings import Reading, number, spell_machine, text, unique, unparsed
 
 _WRITABLE_EXECUTABLE = 0xA0000000  # IMAGE_SCN_MEM_WRITE, IMAGE_SCN_MEM_EXECUTE
 
@@ -53,8 +53,8 @@ def _read_directories(image: Any) -> Reading:
     configuration = image.load_configuration
     return {
         "name": text(export.name) if export else "",
-        "needed": _unique(text(item.name) for item in image.imports),
-        "delayed": _unique(text(item.name) for item in image.delay_imports),
+        "needed": unique(text(item.name) for item in image.imports),
+        "delayed": unique(text(item.name) for item in image.delay_imports),
         "imports": sorted(_find_imports([*image.imports, *image.delay_imports])),
         "exports": sorted(_find_exports(export)) if export else [],
         "pdb": text(image.codeview_pdb.filename) if image.codeview_pdb else "",
@@ -62,10 +62,6 @@ def _read_directories(image: Any) -> Reading:
         "signed": bool(signatures),
         "signature_matches": _verify(image, signatures),
     }
-
-
-def _unique(names: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(names))
 
 
 def _find_imports(entries: Iterable[Any]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import Any
 import pefile
 
 from binary_checks.crosscheck.pe_facts import spell_exports
-from binary_checks.crosscheck.readings import Reading, silence, spell_machine, text
+from binary_checks.crosscheck.readings import Reading, silence, spell_machine, text, unique
 
 _LONGEST = 1 << 16  # bytes of a name
 _MOST = 1 << 20  # exports, imports
@@ -65,17 +65,13 @@ def _read_directories(image: Any) -> Reading:
     return {
         "architecture": spell_machine(image.FILE_HEADER.Machine, hybrid=hybrid),
         "name": text(directory.name) if directory else "",
-        "needed": _unique(text(entry.dll) for entry in eager),
-        "delayed": _unique(text(entry.dll) for entry in delayed),
+        "needed": unique(text(entry.dll) for entry in eager),
+        "delayed": unique(text(entry.dll) for entry in delayed),
         "imports": sorted(_find_imports([*eager, *delayed])),
         "exports": _read_exports(image, directory) if directory else [],
         "pdb": _find_pdb(getattr(image, "DIRECTORY_ENTRY_DEBUG", ())),
         "dependent_load_flags": getattr(loading, "DependentLoadFlags", 0),
     }
-
-
-def _unique(names: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(names))
 
 
 def _find_imports(entries: Iterable[Any]) -> Iterator[str]:

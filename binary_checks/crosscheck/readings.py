@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 Reading = dict[str, Any]
@@ -144,6 +144,11 @@ def unparsed() -> UnparsedError:
 def text(name: str | bytes | None) -> str:
     """The text of a name; bytes that are not UTF-8 stay visible as escapes, as in our own."""
     return name.decode("utf-8", "backslashreplace") if isinstance(name, bytes) else name or ""
+
+
+def unique(names: Iterable[str]) -> list[str]:
+    """Each name once, in the order in which they come."""
+    return list(dict.fromkeys(names))
 
 
 def number(value: Any) -> int:

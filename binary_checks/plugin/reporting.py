@@ -26,7 +26,7 @@ from binary_checks.profile.fingerprint import identify_profile
 from binary_checks.profile.found import announce, say_left_out, say_renamed
 from binary_checks.reports.explanation import abridge, explain
 from binary_checks.reports.terminal import summarise
-from binary_checks.reports.writing import write_all
+from binary_checks.reports.writing import TRY_AGAIN, write_all
 
 _MISUSED = pytest.ExitCode.USAGE_ERROR
 _ENDED = (
@@ -35,8 +35,6 @@ _ENDED = (
     pytest.ExitCode.NO_TESTS_COLLECTED,
 )
 """How a run ends that came to its end."""
-_TRY_AGAIN = 6
-"""The exit code where no problem was found, but something broke that is no fault of a package's."""
 
 
 def answer(config: pytest.Config) -> int:
@@ -217,7 +215,7 @@ def _conclude(session: pytest.Session, state: Session, exitstatus: int, *, lost:
         return int(pytest.ExitCode.TESTS_FAILED)
     if Outcome.BROKEN in outcomes:
         return int(pytest.ExitCode.INTERNAL_ERROR)
-    return _TRY_AGAIN if Outcome.ERROR in outcomes or lost else exitstatus
+    return TRY_AGAIN if Outcome.ERROR in outcomes or lost else exitstatus
 
 
 def _stopped(session: pytest.Session, exitstatus: int) -> bool:
