@@ -40,6 +40,7 @@ SHARED_BY_READERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "read_sections",
             "is_debug_companion",
             "has_debug_information",
+            "measure_debug_information",
             "find_extents",
             "find_read_only",
         ),

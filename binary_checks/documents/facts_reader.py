@@ -23,6 +23,7 @@ from binary_checks.errors import ProfileError
 from binary_checks.model import (
     DeviceFile,
     Distribution,
+    Edge,
     MalformedObject,
     Member,
     ObjectFile,
@@ -50,6 +51,8 @@ _TABLES = ("object_files", "malformed_objects", "unread_objects", "members", "re
 _WITHOUT_SYMBOLS = (StaticArchive, DeviceFile)
 _DIGEST = re.compile("[0-9a-f]{64}")
 _EDGE = ("path", "architecture", "needed", "resolved", "rule")
+DOUBTS = ("weak", "delayed", "unknown", "partly")
+"""What a row of the linkage has besides, where it is not at its default."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,11 +62,13 @@ class Statement:
     sha256: str  # of the package file
     record_sha256: str  # of a package that has a RECORD, else ""
     package: Package  # its path is the file's name alone
+    edges: tuple[Edge, ...] = ()  # of its linkage, where they were asked for
 
 
-def restore(path: Path) -> Statement:
-    """Read a document that ``inspect`` wrote.
+def restore(path: Path, *, edges: bool = False) -> Statement:
+    """Read a document that ``inspect`` wrote, with the edges of its linkage or without.
 
+    A run simulates the loader anew and needs none.
     Raises ProfileError, one line with the file's name, for whatever is not as it is written.
     """
     try:
@@ -73,7 +78,7 @@ def restore(path: Path) -> Statement:
                 raise OddityError("not a regular file")
             if found.st_size > _LARGEST:
                 raise OddityError(f"{found.st_size} bytes; no more than {_LARGEST} are read")
-            return _restore(_Rows(file))
+            return _restore(_Rows(file), edges=edges)
     except OddityError as error:
         raise ProfileError(f"{path.name}: {error}") from None
     except OSError as error:
@@ -115,12 +120,12 @@ class _Rows:
         self.closing = line
 
 
-def _restore(rows: _Rows) -> Statement:
+def _restore(rows: _Rows, *, edges: bool) -> Statement:
     if rows.next() != "{":
         raise OddityError("not the facts of a package, as `binary-checks inspect` writes them")
     heads = _read_heads(rows)
     tables: dict[str, Any] = dict.fromkeys(_TABLES)
-    parsers = _make_parsers(symbols=heads["symbols"])
+    parsers = _make_parsers(symbols=heads["symbols"], edges=edges)
     while (line := rows.next()) != "}":
         name = next((name for name in _TABLES if line == f'"{name}": ['), None)
         if name is None or tables[name] is not None or rows.closing != "],":
@@ -160,15 +165,25 @@ def _read_heads(rows: _Rows) -> dict[str, Any]:
     return heads
 
 
-def _make_parsers(*, symbols: bool) -> dict[str, Callable[[Any], Any]]:
+def _make_parsers(*, symbols: bool, edges: bool) -> dict[str, Callable[[Any], Any]]:
     return {
         "object_files": lambda row: _restore_object(row, symbols=symbols),
         "malformed_objects": record_decoder(MalformedObject),
         "unread_objects": record_decoder(UnreadObject),
         "members": _restore_member,
         "record": record_decoder(RecordRow),
-        "linkage": lambda row: demand_keys(row, _EDGE, _EDGE) and None,  # simulated anew
+        "linkage": _restore_edge if edges else _demand_edge,
     }
+
+
+def _demand_edge(row: Any) -> None:
+    demand_keys(row, (*_EDGE, *DOUBTS), _EDGE)
+
+
+def _restore_edge(row: Any) -> Edge:
+    _demand_edge(row)
+    edge: Edge = record_decoder(Edge)(row)
+    return edge
 
 
 def _restore_member(row: Any) -> Member:
@@ -219,7 +234,8 @@ def _assemble(about: Any, tables: dict[str, Any]) -> Statement:
             raise OddityError("package: record_sha256 is not that of its record")
     elif tables["record"] is not None:
         raise OddityError(f"a table 'record', which no {stated} has")
-    return Statement(sha256=sha256, record_sha256=record_sha256, package=package)
+    edges = tuple(edge for edge in tables["linkage"] if edge is not None)
+    return Statement(sha256=sha256, record_sha256=record_sha256, package=package, edges=edges)
 
 
 def _take(about: dict[str, Any], key: str) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
-from binary_checks.documents.facts_reader import LEFT_OUT, SCHEMA
+from binary_checks.documents.facts_reader import DOUBTS, LEFT_OUT, SCHEMA
 from binary_checks.documents.json_schema import DIALECT, describe_fields
 from binary_checks.model import (
     Distribution,
+    Edge,
     MalformedObject,
     Member,
     ObjectFile,
@@ -48,7 +49,7 @@ def describe_facts() -> dict[str, Any]:
         "package": {"oneOf": packages},
         "object_files": _list({"oneOf": objects}),
         **tables,
-        "linkage": _list(_describe_edge()),
+        "linkage": _list(_describe_edge(found)),
     }
     return {
         "$schema": DIALECT,
@@ -94,17 +95,18 @@ def _describe_object(kind: type[ObjectFile], found: dict[str, Any]) -> dict[str,
     }
 
 
-def _describe_edge() -> dict[str, Any]:
+def _describe_edge(found: dict[str, Any]) -> dict[str, Any]:
     properties = {
         **dict.fromkeys(("path", "architecture", "needed"), _TEXT),
         "resolved": {"type": ["string", "null"]},
         "rule": {"enum": [rule.value for rule in Rule]},
     }
+    doubts = describe_fields(Edge, found)["properties"]
     return {
         "type": "object",
         "required": sorted(properties),
         "additionalProperties": False,
-        "properties": properties,
+        "properties": {**properties, **{name: doubts[name] for name in DOUBTS}},
     }
 
 

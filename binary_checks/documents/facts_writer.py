@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from binary_checks.documents.encoding import dump, dump_rows, encode_fields
-from binary_checks.documents.facts_reader import LEFT_OUT, SCHEMA, WRITER
+from binary_checks.documents.facts_reader import DOUBTS, LEFT_OUT, SCHEMA, WRITER
 from binary_checks.model import (
     Distribution,
     Linkage,
@@ -87,4 +87,5 @@ def _edges(linkage: Linkage) -> Iterator[dict[str, Any]]:
             "needed": edge.needed,
             "resolved": edge.resolved,
             "rule": edge.rule.value,
+            **{name: value for name in DOUBTS if (value := getattr(edge, name))},
         }

@@ -164,6 +164,7 @@ class ElfFile(ObjectFile):
         ""  # GNU_PROPERTY_X86_ISA_1_NEEDED: "x86-64-v2" ...; "" when baseline or not declared
     )
     debug_information: bool = False  # a .debug_info or .zdebug_info section with contents
+    debug_bytes: int = 0  # in the file, of all sections named .debug_* or .zdebug_*
     device_code: tuple[DeviceCode, ...] = ()  # by target, sorted
     device_containers: tuple[DeviceContainers, ...] = ()  # by set of targets, in file order
     device_faults: tuple[DeviceFault, ...] = ()
@@ -210,6 +211,7 @@ class PeFile(ObjectFile):
     dependent_load_flags: int = 0  # LOAD_LIBRARY_SEARCH_* that its load configuration asks for
     pdb: str = ""  # where the linker put the debug information, as the CodeView record has it
     debug_information: bool = False  # a .debug_info section with contents, as MinGW leaves it
+    debug_bytes: int = 0  # in the file, of all sections named .debug_* or .zdebug_*
     overlay: int = 0  # bytes behind all that the headers speak of, as launchers carry a zip there
     signed: bool = False  # an Authenticode signature is there
     signature_matches: bool | None = None  # its digest is the file's; None where not computed

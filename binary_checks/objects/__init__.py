@@ -14,8 +14,8 @@ its functions stand in the same order (tests/test_architecture.py holds it)::
     refusals    find_refusals                       why no loader takes it, from the outside in
     strings     find_name_scanner, opens_libraries, read_opened
     segments    read_segments                       ELF and Mach-O, whose sections lie in them
-    sections    read_sections, is_debug_companion, has_debug_information, find_extents,
-                find_read_only                      ELF and PE
+    sections    read_sections, is_debug_companion, has_debug_information,
+                measure_debug_information, find_extents, find_read_only    ELF and PE
     image       MappedImage                         ELF and PE: bytes by their addresses
     symbols     read_symbols                        ELF and Mach-O: imports and exports in one
     imports, exports, signature                     Mach-O and PE

@@ -30,8 +30,9 @@ def pytest_configure(config: pytest.Config) -> None:
     except OSError as error:  # of a path that an option names: too long, or not to be looked into
         raise misused(f"{error.filename}: {error.strerror}") from None
     config.pluginmanager.register(Scribe(config, session.ledger), SCRIBE)
-    if any(each.report.of_facts for each in session.destinations):
-        session.keeper = KeptFacts(config)
+    reports = [each.report for each in session.destinations if each.report.uses_facts]
+    if reports:
+        session.keeper = KeptFacts(config, symbols=any(each.of_facts for each in reports))
         config.pluginmanager.register(session.keeper)
     for family in sorted({check.family for check in session.checks} - set(FAMILIES)):
         config.addinivalue_line("markers", f"{family}: checks of the project's own")

@@ -26,7 +26,8 @@ _INPUT = "binary_checks_kept_facts"  # the key under which a worker of xdist's i
 class KeptFacts:
     """The folder, in the controller and in every worker."""
 
-    def __init__(self, config: pytest.Config) -> None:
+    def __init__(self, config: pytest.Config, *, symbols: bool) -> None:
+        self._symbols = symbols  # which are most of a document; only one that is written needs them
         given = getattr(config, "workerinput", {}).get(_INPUT)
         self._own: tempfile.TemporaryDirectory[str] | None = None
         if given is None:
@@ -53,7 +54,7 @@ class KeptFacts:
             with contextlib.suppress(BinaryChecksError):
                 linkage = facts.get(Linkage)
             with path.open("w", encoding="utf-8", newline="\n") as file:
-                file.writelines(write_facts(package, sha256, linkage, symbols=True))
+                file.writelines(write_facts(package, sha256, linkage, symbols=self._symbols))
         except (BinaryChecksError, OSError):
             path.unlink(missing_ok=True)
 

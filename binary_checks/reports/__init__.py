@@ -24,10 +24,14 @@ class Report(Protocol):
 
     @property
     def of_facts(self) -> bool:
-        """Whether it holds the facts of one package, which are kept for it while the run lasts.
+        """Whether it holds the facts of one package, whole.
 
         Any other one says what was found out about all packages.
         """
+
+    @property
+    def uses_facts(self) -> bool:
+        """Whether the facts of each package are kept for it while the run lasts."""
 
     def write(self, run: Run, out: TextIO) -> None:
         """Write it; raises GatherError where what it holds is not there."""

@@ -9,7 +9,7 @@ from binary_checks.errors import GatherError
 from binary_checks.model import Run
 
 name = "facts"
-of_facts = True
+of_facts = uses_facts = True
 
 
 def write(run: Run, out: TextIO) -> None:

@@ -11,7 +11,7 @@ from binary_checks.lines import one_line
 from binary_checks.model import Entry, Outcome, PackageResult, Problem, Run
 
 name = "junit"
-of_facts = False
+of_facts = uses_facts = False
 
 _TAGS = {
     Outcome.FAILED: "failure",

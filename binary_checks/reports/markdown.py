@@ -13,7 +13,7 @@ from binary_checks.model import CheckText, Outcome, PackageResult, Run
 from binary_checks.reports.terminal import gap
 
 name = "markdown"
-of_facts = False
+of_facts = uses_facts = False
 
 _BACKTICKS = re.compile("`+")
 

@@ -8,7 +8,7 @@ from binary_checks.documents.result_writer import write_results
 from binary_checks.model import Run
 
 name = "json"
-of_facts = False
+of_facts = uses_facts = False
 
 
 def write(run: Run, out: TextIO) -> None:

@@ -12,7 +12,7 @@ from binary_checks.lines import one_line
 from binary_checks.model import CheckText, Entry, Outcome, PackageIdentity, Problem, Run
 
 name = "sarif"
-of_facts = False
+of_facts = uses_facts = False
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 

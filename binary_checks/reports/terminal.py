@@ -15,7 +15,7 @@ from binary_checks.model import Entry, NotInspected, Outcome, PackageIdentity, R
 from binary_checks.reports.explanation import advice
 
 name = "terminal"
-of_facts = False
+of_facts = uses_facts = False
 
 _HEADINGS = (
     *("family", "checks", "inspected", "problems", "accepted"),

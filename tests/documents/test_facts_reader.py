@@ -19,6 +19,7 @@ from binary_checks.model import (
     MalformedObject,
     OpenedNames,
     Package,
+    Rule,
     UnreadObject,
     Wheel,
 )
@@ -27,7 +28,14 @@ from fixtures.build_wheel import build_wheel
 from fixtures.samples import FOLDER
 from fixtures.values import elf_file, macho_file, member, pe_file, symbols, wheel
 
-LINKAGE = Linkage(target="t", edges=(Edge(path="a.so", architecture="x86_64", needed="b"),))
+LINKAGE = Linkage(
+    target="t",
+    edges=(
+        Edge(path="a.so", architecture="x86_64", needed="b"),
+        Edge(path="a.so", architecture="x86_64", needed="c", unknown="nobody has it", weak=True),
+        Edge(path="a.so", architecture="x86_64", needed="d", resolved="d.so", rule=Rule.RPATH),
+    ),
+)
 PACKAGE = wheel(
     objects=(
         elf_file("demo/a.so", imports=symbols("memcpy@GLIBC_2.14"), exports=symbols("PyInit_a")),
@@ -60,6 +68,10 @@ def test_it_is_known_of_which_package_they_are(tmp_path: Path) -> None:
     assert stated == Statement(
         sha256="ab" * 32, record_sha256=record_sha256(PACKAGE), package=stated.package
     )
+
+
+def test_the_edges_of_a_linkage_come_back_where_they_are_asked_for(tmp_path: Path) -> None:
+    assert restore(write(tmp_path), edges=True).edges == LINKAGE.edges
 
 
 @pytest.mark.parametrize("folder", ["elf", "macho", "pe", "fatbin"])

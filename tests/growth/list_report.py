@@ -7,7 +7,7 @@ from typing import TextIO
 from binary_checks.model import Run
 
 name = "list"
-of_facts = False
+of_facts = uses_facts = False
 
 
 def write(run: Run, out: TextIO) -> None:

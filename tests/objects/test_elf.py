@@ -159,6 +159,7 @@ def test_a_debug_companion_is_no_empty_library() -> None:
     found = _read(bytes(content))
     assert found.kind is Kind.DEBUG
     assert found.debug_information
+    assert 0 < found.debug_bytes < found.size
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,9 @@ def test_the_kind_is_what_the_file_header_says() -> None:
 def test_where_debug_information_lies_is_read() -> None:
     assert sample("pdb.dll").pdb == r"D:\a\demo\build\demo.pdb"
     assert sample("dwarf.dll").debug_information
+    assert 0 < sample("dwarf.dll").debug_bytes < sample("dwarf.dll").size
     assert not sample("plain.dll").debug_information
+    assert not sample("plain.dll").debug_bytes
 
 
 def test_the_load_configuration_says_where_dlls_are_searched() -> None:

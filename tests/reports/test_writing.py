@@ -29,7 +29,7 @@ class Toy:
     """A report that a test lists beside ours."""
 
     name = "toy"
-    of_facts = False
+    of_facts = uses_facts = False
 
     def __init__(self, breaks: Exception | None = None) -> None:
         self.breaks = breaks

@@ -52,6 +52,7 @@ from binary_checks.objects.elf.sections import (
     find_extents,
     has_debug_information,
     is_debug_companion,
+    measure_debug_information,
     read_sections,
 )
 from binary_checks.objects.elf.segments import (
@@ -91,6 +92,7 @@ def read(
         "size": source.size,
         "architecture": architecture_of(header),
         "debug_information": has_debug_information(sections),
+        "debug_bytes": measure_debug_information(sections),
         **read_device_code(source, find_extents(sections, SECTIONS)),
     }
     if debug:

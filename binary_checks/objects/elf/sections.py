@@ -81,6 +81,16 @@ def has_debug_information(sections: tuple[Section, ...]) -> bool:
     )
 
 
+def measure_debug_information(sections: tuple[Section, ...]) -> int:
+    """The bytes of the file that sections of DWARF take, each byte counted once."""
+    extents = merge(
+        (section.offset, section.offset + section.size)
+        for section in sections
+        if section.name.startswith((".debug_", ".zdebug_")) and section.type != SHT_NOBITS
+    )
+    return sum(end - start for start, end in extents)
+
+
 def find_extents(
     sections: tuple[Section, ...], names: tuple[str, ...]
 ) -> tuple[tuple[int, int], ...]:

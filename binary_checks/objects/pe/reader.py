@@ -40,6 +40,7 @@ from binary_checks.objects.pe.sections import (
     find_writable_executable,
     has_debug_information,
     is_debug_companion,
+    measure_debug_information,
     read_sections,
 )
 from binary_checks.objects.pe.signature import signature_matches
@@ -63,6 +64,7 @@ def read(path: str, source: ByteSource, observations: Observations) -> tuple[PeF
         "path": path,
         "size": source.size,
         "debug_information": has_debug_information(sections),
+        "debug_bytes": measure_debug_information(sections),
         **read_device_code(source, find_extents(sections, SHORT_SECTIONS)),
         "writable_executable": find_writable_executable(sections),
         **_facts_of_header(header),

@@ -66,6 +66,12 @@ def has_debug_information(sections: Iterable[Section]) -> bool:
     return any(s.name in (".debug_info", ".zdebug_info") and s.size for s in sections)
 
 
+def measure_debug_information(sections: Iterable[Section]) -> int:
+    """The bytes of the file that sections of DWARF take, each byte counted once."""
+    extents = merge(find_extents(sections, (".debug_", ".zdebug_")))
+    return sum(end - start for start, end in extents)
+
+
 def find_extents(
     sections: Iterable[Section], names: tuple[str, ...]
 ) -> tuple[tuple[int, int], ...]:
