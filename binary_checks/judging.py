@@ -43,6 +43,7 @@ from binary_checks.model.objects import object_kinds
 from binary_checks.model.run_results import CheckResult
 from binary_checks.packages import Preview
 from binary_checks.profile.reading import KnownProblem, Profile
+from binary_checks.wording.problem_lines import problem_lines
 
 UNREADABLE = "unreadable-package"
 """What stands in place of a check's id where a package cannot be read."""
@@ -132,16 +133,8 @@ class Verdict(CheckResult):
     outcome: Outcome = Outcome.PASSED
 
     def lines(self) -> Iterator[str]:
-        """Every unaccepted error as one line that is complete by itself."""
-        return (problem_line(self.check, self.package, problem) for problem in self.problems)
-
-
-def problem_line(
-    check_id: str, package_file_name: str, problem: Problem | NotInspected | Note
-) -> str:
-    """``check-id: package-file-name: path: sentence``, without the path where there is none."""
-    parts = (check_id, package_file_name, problem.path, problem.sentence)
-    return one_line(": ".join(part for part in parts if part))
+        """The unaccepted errors, those of one cause together, as lines complete by themselves."""
+        return problem_lines(self.check, self.package, self.problems)
 
 
 def judge(examination: Examination, *, today: date | None = None) -> Iterator[Verdict]:
@@ -367,7 +360,8 @@ def _texts(finding: Finding) -> Iterator[bool]:
     else:
         yield isinstance(finding.path, str)
         yield isinstance(finding.sentence, str) and bool(finding.sentence)
-        yield not isinstance(finding, Problem) or isinstance(finding.level, Level)
+        if isinstance(finding, Problem):
+            yield isinstance(finding.level, Level) and isinstance(finding.cause, str)
 
 
 def _accept(

@@ -17,7 +17,6 @@ from binary_checks.judging import (
     applicable_formats,
     judge_case,
     prepare,
-    problem_line,
 )
 from binary_checks.model import (
     ElfFile,
@@ -38,6 +37,7 @@ from binary_checks.model import (
 from binary_checks.model.objects import object_kinds
 from binary_checks.packages.conda import CondaPackage
 from binary_checks.profile.reading import KnownProblem, Profile
+from binary_checks.wording.problem_lines import finding_line
 from fixtures.values import elf_file, wheel
 
 TODAY = date(2026, 6, 1)
@@ -218,7 +218,7 @@ def test_a_union_of_formats_needs_one_of_them() -> None:
     ],
 )
 def test_a_problem_is_one_line_that_no_name_can_break(problem: Problem, line: str) -> None:
-    assert problem_line("c", "p.whl", problem) == line
+    assert finding_line("c", "p.whl", problem) == line
 
 
 def test_a_case_can_be_judged_without_any_gathering() -> None:

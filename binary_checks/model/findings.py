@@ -22,12 +22,16 @@ class Level(str, Enum):
 class Problem:
     """One thing that is wrong with one file of a package (or with the package: path "").
 
-    Its level may be milder than that of its check; a graver one counts for nothing.
+    Its level may be milder than that of its check; a graver one counts for nothing. Problems of
+    one package with the same cause are one fault to its users: reports show them as one line,
+    and lead with one that is no consequence.
     """
 
     path: str = ""
     sentence: str
     level: Level = Level.ERROR
+    cause: str = ""  # what went wrong, in the same words in every check, as "library libx.so.1"
+    consequence: bool = False  # whether another check's problem of that cause says it better
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)

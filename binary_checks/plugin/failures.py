@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from binary_checks.errors import BinaryChecksError, ReadersDisagree
-from binary_checks.judging import Verdict, problem_line
+from binary_checks.judging import Verdict
 from binary_checks.lines import MOST, cut, one_line
 from binary_checks.model import Problem
+from binary_checks.wording.problem_lines import finding_line, group_problems
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,8 +75,8 @@ def _describe(verdict: Verdict, advice: Iterable[str], most: int | None) -> Iter
 
 
 def count_hidden(verdict: Verdict, most: int | None = MOST) -> int:
-    """How many of its problems are not shown."""
-    return 0 if most is None else max(0, len(verdict.problems) - most)
+    """How many of its lines are not shown."""
+    return 0 if most is None else max(0, len(group_problems(verdict.problems)) - most)
 
 
 def plain_failure(
@@ -88,14 +89,14 @@ def plain_failure(
         return plain_lines("\n".join(_differences(error, check_id, file_name)), file_name)
     if isinstance(error, BinaryChecksError) and not traces:
         return plain_lines(
-            cut(problem_line(check_id, file_name, Problem(sentence=str(error)))), file_name
+            cut(finding_line(check_id, file_name, Problem(sentence=str(error)))), file_name
         )
     return _plain_traceback(error, file_name)
 
 
 def _differences(error: ReadersDisagree, check_id: str, file_name: str) -> Iterator[str]:
     for line in islice(error.lines, MOST):
-        yield cut(problem_line(check_id, file_name, Problem(sentence=line)))
+        yield cut(finding_line(check_id, file_name, Problem(sentence=line)))
     if hidden := len(error.lines[MOST:]):
         yield f"  and {hidden:,} more"
 

@@ -11,13 +11,14 @@ import pytest
 
 from binary_checks.documents.decoding import decoder, read_json
 from binary_checks.documents.encoding import encode
-from binary_checks.judging import Verdict, problem_line
+from binary_checks.judging import Verdict
 from binary_checks.lines import MOST, MOST_OF_A_RUN
 from binary_checks.model import Entry, Outcome, PackageIdentity
 from binary_checks.plugin.failures import count_hidden, describe, plain_lines
 from binary_checks.plugin.session import SESSION
 from binary_checks.reports.explanation import advice
 from binary_checks.reports.ledger import Ledger
+from binary_checks.wording.problem_lines import problem_lines
 
 SCRIBE = "binary_checks_scribe"
 """The name of the one that is registered."""
@@ -107,7 +108,7 @@ def _verdict(package_file_name: str, entry: Entry) -> Verdict:
 
 
 def _list_properties(found: Verdict) -> list[tuple[str, str]]:
-    lines = (problem_line(found.check, found.package, each) for each in found.warnings)
+    lines = problem_lines(found.check, found.package, found.warnings)
     return [("warning", line) for line in lines]
 
 

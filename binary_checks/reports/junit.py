@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from typing import TextIO
 
-from binary_checks.judging import problem_line
 from binary_checks.lines import one_line
 from binary_checks.model import Entry, Outcome, PackageResult, Problem, Run
+from binary_checks.wording.problem_lines import finding_line, problem_lines
 
 name = "junit"
 of_facts = uses_facts = False
@@ -90,15 +90,15 @@ def _say(package: PackageResult, entry: Entry) -> Iterator[str]:
     else:
         yield one_line(f"{entry.outcome.value}: {entry.reason}".removesuffix(": "))
     for accepted in entry.accepted:
-        line = problem_line(entry.check, package.file_name, accepted.problem)
+        line = finding_line(entry.check, package.file_name, accepted.problem)
         yield one_line(f"accepted ({accepted.reason}): {line}")
     for gap in entry.not_inspected:
-        line = problem_line(entry.check, package.file_name, gap)
+        line = finding_line(entry.check, package.file_name, gap)
         yield f"{Outcome.NOT_INSPECTED.value}: {line}"
 
 
 def _spell(package: PackageResult, entry: Entry, problems: Iterable[Problem]) -> Iterator[str]:
-    return (problem_line(entry.check, package.file_name, problem) for problem in problems)
+    return problem_lines(entry.check, package.file_name, problems)
 
 
 def _attributes(**values: object) -> str:

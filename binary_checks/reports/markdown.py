@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TextIO
 
-from binary_checks.judging import problem_line
 from binary_checks.lines import one_line
 from binary_checks.model import CheckText, Outcome, PackageResult, Run
+from binary_checks.reports.faults import Fault, fault_line, fold
 from binary_checks.reports.terminal import gap
 
 name = "markdown"
@@ -61,16 +61,16 @@ def _details(package: PackageResult, texts: dict[str, CheckText]) -> Iterator[st
 
 
 def _problems(package: PackageResult, texts: dict[str, CheckText]) -> Iterator[str]:
-    for entry in package.entries:
-        lines = [problem_line(entry.check, package.file_name, each) for each in entry.problems]
-        for warning in entry.warnings:
-            lines.append(f"warning: {problem_line(entry.check, package.file_name, warning)}")
-        if lines:
-            yield ""
-            yield f"### {_code(entry.check)}"
-            yield ""
-            yield from (f"    {line}" for line in lines)  # code, in which nothing is active
-            yield from _advise(texts.get(entry.check))
+    by_check: dict[str, list[Fault]] = {}
+    for fault in fold(package.entries):
+        by_check.setdefault(fault.shown.check, []).append(fault)
+    for check, faults in by_check.items():
+        yield ""
+        yield f"### {_code(check)}"
+        yield ""
+        for fault in faults:  # as code, in which nothing is active
+            yield f"    {fault_line(package.file_name, fault)}"
+        yield from _advise(texts.get(check))
 
 
 def _advise(check: CheckText | None) -> Iterator[str]:

@@ -5,11 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, TextIO
 
-from binary_checks.judging import problem_line
 from binary_checks.lines import one_line
-from binary_checks.model import CheckText, Entry, Outcome, PackageIdentity, Problem, Run
+from binary_checks.model import CheckText, Entry, Outcome, PackageIdentity, Run
+from binary_checks.wording.problem_lines import (
+    ProblemGroup,
+    finding_line,
+    group_line,
+    group_problems,
+)
 
 name = "sarif"
 of_facts = uses_facts = False
@@ -62,7 +68,7 @@ def _notifications(package: PackageIdentity, entry: Entry) -> Iterator[dict[str,
     """What a check could not inspect, and what is only worth knowing."""
     for level, findings in (("warning", entry.not_inspected), ("note", entry.notes)):
         for finding in findings:
-            yield _notification(level, problem_line(entry.check, package.file_name, finding))
+            yield _notification(level, finding_line(entry.check, package.file_name, finding))
 
 
 def _notification(level: str, line: str) -> dict[str, Any]:
@@ -80,23 +86,33 @@ def _rule(check: CheckText) -> dict[str, Any]:
 
 
 def _results(package: PackageIdentity, entry: Entry) -> Iterator[dict[str, Any]]:
-    for problem in (*entry.problems, *entry.warnings):
-        yield _result(package, entry, problem)
+    for group in group_problems((*entry.problems, *entry.warnings)):
+        yield _result(package, entry, group)
     for accepted in entry.accepted:
+        alone = ProblemGroup(problems=(accepted.problem,))
         suppression = {"kind": "external", "justification": one_line(accepted.reason)}
-        yield {**_result(package, entry, accepted.problem), "suppressions": [suppression]}
+        yield {**_result(package, entry, alone), "suppressions": [suppression]}
 
 
-def _result(package: PackageIdentity, entry: Entry, problem: Problem) -> dict[str, Any]:
-    line = problem_line(entry.check, package.file_name, problem)
+def _result(package: PackageIdentity, entry: Entry, group: ProblemGroup) -> dict[str, Any]:
     location: dict[str, Any] = {"physicalLocation": {"artifactLocation": {"uri": package.uri}}}
-    if problem.path:
-        name = one_line(problem.path)
-        location["logicalLocations"] = [{"fullyQualifiedName": name, "kind": "module"}]
+    if paths := [one_line(path) for path in group.paths if path]:
+        location["logicalLocations"] = [
+            {"fullyQualifiedName": path, "kind": "module"} for path in paths
+        ]
     return {
         "ruleId": entry.check,
-        "level": problem.level.value,
-        "message": {"text": line},
+        "level": group.level.value,
+        "message": {"text": group_line(entry.check, package.file_name, group)},
         "locations": [location],
-        "partialFingerprints": {"problem/v1": hashlib.sha256(line.encode()).hexdigest()},
+        "partialFingerprints": {"problem/v1": _fingerprint(package, entry, group)},
     }
+
+
+def _fingerprint(package: PackageIdentity, entry: Entry, group: ProblemGroup) -> str:
+    """The same from build to build of one file name, however many files have the problem."""
+    first = group.first
+    if first.cause:
+        first = replace(first, path="", sentence=first.cause)
+    line = finding_line(entry.check, package.file_name, first)
+    return hashlib.sha256(line.encode()).hexdigest()

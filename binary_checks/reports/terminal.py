@@ -9,10 +9,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import TextIO
 
-from binary_checks.judging import problem_line
 from binary_checks.lines import MOST, MOST_OF_A_RUN, cut, one_line
 from binary_checks.model import Entry, NotInspected, Outcome, PackageIdentity, Run
 from binary_checks.reports.explanation import advice
+from binary_checks.wording.problem_lines import finding_line, problem_lines
 
 name = "terminal"
 of_facts = uses_facts = False
@@ -21,6 +21,7 @@ _HEADINGS = (
     *("family", "checks", "inspected", "problems", "accepted"),
     *("not applicable", "not inspected"),
 )
+
 _WORDS = {Outcome.BROKEN: Outcome.ERROR.value}  # to users both are errors
 _WITHOUT_VERDICT = (Outcome.NOT_APPLICABLE, Outcome.NOT_INSPECTED, Outcome.ERROR, Outcome.BROKEN)
 _Told = dict[tuple[str, str], list[tuple[PackageIdentity, Entry]]]
@@ -48,11 +49,11 @@ def _problems(run: Run) -> Iterator[str]:
         if not entry.problems:
             continue
         yield ""
-        shown = entry.problems[: min(MOST, left)]
+        lines = list(problem_lines(entry.check, package.file_name, entry.problems))
+        shown = lines[: min(MOST, left)]
         left -= len(shown)
-        for problem in shown:
-            yield cut(problem_line(entry.check, package.file_name, problem))
-        if hidden := len(entry.problems) - len(shown):
+        yield from map(cut, shown)
+        if hidden := len(lines) - len(shown):
             yield f"  and {hidden:,} more, in the report (--binary-report json:FILE)"
         if shown and entry.check in texts:
             yield from advice(texts[entry.check])
@@ -142,10 +143,12 @@ def _bounded(word: str, run: Run) -> Iterator[str]:
     lines: set[str] = set()
     hidden = 0
     for package, entry in run.entries():
-        findings = entry.warnings if word == "warning" else entry.notes
-        hidden += len(findings[MOST:])
-        about = f"{word}: {entry.check}" if word == "warning" else word
-        lines.update(problem_line(about, package.file_name, each) for each in findings[:MOST])
+        about = f"{word}: {entry.check}"
+        found = list(problem_lines(about, package.file_name, entry.warnings))
+        if word == "note":
+            found = [finding_line(word, package.file_name, each) for each in entry.notes]
+        hidden += len(found[MOST:])
+        lines.update(found[:MOST])
     hidden += len(lines) - len(lines := {*sorted(lines)[:MOST_OF_A_RUN]})
     yield from map(cut, sorted(lines))
     if hidden:

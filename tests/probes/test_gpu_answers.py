@@ -20,12 +20,13 @@ from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.facts import Facts
 from binary_checks.gather.settings import Settings
-from binary_checks.judging import Verdict, judge_case, prepare, problem_line
+from binary_checks.judging import Verdict, judge_case, prepare
 from binary_checks.model import NotInspected
 from binary_checks.places import running as run
 from binary_checks.places.processes import Ended
 from binary_checks.profile.reading import load_profile, validate
 from binary_checks.sources.installed import Installation
+from binary_checks.wording.problem_lines import finding_line
 from fixtures.build_wheel import build_wheel
 from fixtures.gpu.answers import SOUND, StandIn, change
 from fixtures.installation import install_by_hand
@@ -110,7 +111,7 @@ def tell(
             else:
                 lines.extend(verdict.lines())
                 gaps: tuple[NotInspected, ...] = verdict.not_inspected
-                lines.extend(problem_line(verdict.check, verdict.package, gap) for gap in gaps)
+                lines.extend(finding_line(verdict.check, verdict.package, gap) for gap in gaps)
         return lines
 
     return tell

@@ -1,0 +1,109 @@
+"""One fault is one line: files of one check are grouped, checks of one cause folded."""
+
+from __future__ import annotations
+
+from binary_checks.model import Level, Outcome, Problem
+from binary_checks.model.run_results import CheckResult
+from binary_checks.reports.faults import fault_line, fold
+from binary_checks.wording.problem_lines import group_problems, problem_lines
+
+LOST = "library libdep.so.1"
+
+
+def lacks(path: str, **given: object) -> Problem:
+    return Problem(path=path, sentence="needs libdep.so.1", cause=LOST, **given)
+
+
+def said(check: str, *problems: Problem) -> CheckResult:
+    errors = tuple(each for each in problems if each.level is Level.ERROR)
+    warnings = tuple(each for each in problems if each.level is Level.WARNING)
+    return CheckResult(
+        check=check,
+        family="linkage",
+        outcome=Outcome.FAILED,
+        inspected=1,
+        problems=errors,
+        warnings=warnings,
+    )
+
+
+def test_a_library_that_77_objects_lack_is_one_line_with_a_count_and_the_first_three():
+    problems = [lacks(f"demo/_{number:02}.so") for number in range(77)]
+
+    assert list(problem_lines("missing-library", "demo.whl", problems)) == [
+        "missing-library: demo.whl: demo/_00.so: needs libdep.so.1 "
+        "(and 76 more files: demo/_01.so, demo/_02.so, ...)"
+    ]
+
+
+def test_two_files_are_both_named():
+    lines = problem_lines("c", "p.whl", [lacks("a.so"), lacks("b.so")])
+
+    assert list(lines) == ["c: p.whl: a.so: needs libdep.so.1 (and 1 more file: b.so)"]
+
+
+def test_problems_without_a_cause_are_grouped_where_their_sentences_are_equal():
+    same = [Problem(path=path, sentence="is litter") for path in ("a.pyc", "b.pyc")]
+    other = Problem(path="c.pyc", sentence="is stale")
+
+    groups = group_problems([*same, other])
+
+    assert [group.paths for group in groups] == [("a.pyc", "b.pyc"), ("c.pyc",)]
+
+
+def test_a_warning_is_not_grouped_with_an_error():
+    mild = lacks("tool", level=Level.WARNING)
+
+    assert len(group_problems([lacks("a.so"), mild])) == 2
+
+
+def test_a_consequence_is_folded_under_the_check_that_says_it_best():
+    unresolved = Problem(path="a.so", sentence="has 3 ...", cause=LOST, consequence=True)
+
+    (fault,) = fold([said("dangling-symbol", unresolved), said("missing-library", lacks("a.so"))])
+
+    assert fault.shown.check == "missing-library"
+    assert fault.also() == "dangling-symbol"
+
+
+def test_an_error_is_never_folded_under_a_warning():
+    mild = lacks("a.so", level=Level.WARNING)
+    unresolved = Problem(path="a.so", sentence="has 3 ...", cause=LOST, consequence=True)
+
+    (fault,) = fold([said("missing-library", mild), said("undefined-symbol", unresolved)])
+
+    assert fault.shown.check == "undefined-symbol"
+    assert fault.level is Level.ERROR
+
+
+def test_a_consequence_whose_leader_is_not_in_the_run_is_shown_itself():
+    unresolved = Problem(path="a.so", sentence="has 3 ...", cause=LOST, consequence=True)
+
+    (fault,) = fold([said("undefined-symbol", unresolved)])
+
+    assert fault.shown.check == "undefined-symbol"
+    assert fault.folded == ()
+
+
+def test_different_causes_are_different_faults_and_errors_come_first():
+    litter = Problem(path="x.pyc", sentence="is litter", level=Level.WARNING)
+
+    faults = fold([said("bytecode-in-wheel", litter), said("missing-library", lacks("a.so"))])
+
+    assert [fault.shown.check for fault in faults] == ["missing-library", "bytecode-in-wheel"]
+
+
+def test_files_of_what_is_folded_are_counted():
+    follow = [Problem(path=f"{n}.so", sentence="...", cause=LOST, consequence=True) for n in "abc"]
+
+    (fault,) = fold([said("missing-library", lacks("a.so")), said("undefined-symbol", *follow)])
+
+    assert fault_line("p.whl", fault) == (
+        "missing-library: p.whl: a.so: needs libdep.so.1 [also: undefined-symbol (3 files)]"
+    )
+
+
+def test_a_warning_says_so_first():
+    (fault,) = fold([said("c", Problem(path="a", sentence="is litter", level=Level.WARNING))])
+
+    assert fault_line("p.whl", fault) == "warning: c: p.whl: a: is litter"
