@@ -222,11 +222,18 @@ def _any_for(architectures: Collection[str], objects: Collection[ObjectFile]) ->
 
 @check
 def malformed_object(package: Package) -> Iterator[Finding]:
-    """An object file contradicts itself: it is truncated or damaged.
+    """An object file contradicts itself, or is none: truncated, damaged, empty, a git-lfs pointer.
+
+    A text for linkers (``INPUT(libx.so.1)``) is none of these, unless it is named like an extension
+    module.
 
     Why: no loader accepts it, and its dependencies and symbols cannot be read.
-    Fix: look for an upload, a strip or a patchelf that went wrong, and build it again.
+    Fix: look for a checkout without ``git lfs pull``, or for an upload, a strip or a patchelf that
+    went wrong, and build it again.
     """
     for item in package.malformed:
         place = f"{item.reason} (at byte {item.offset:#x})"
-        yield Problem(path=item.path, sentence=f"is a malformed {item.format} file: {place}")
+        sentence = f"is a malformed {item.format} file: {place}"
+        if item.instead:
+            sentence = f"is no {item.format} file ({item.instead}): no loader accepts it"
+        yield Problem(path=item.path, sentence=sentence)

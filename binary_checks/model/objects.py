@@ -259,6 +259,8 @@ class MalformedObject:
     format: Format
     offset: int  # bytes from the start of the object file
     reason: str
+    instead: str = ""
+    """What a file is that is no object at all but named as one: "130 bytes, a git-lfs pointer"."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

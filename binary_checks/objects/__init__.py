@@ -118,7 +118,7 @@ def read_objects(
     found = _find(head)
     objects = _read(found, path, source, observations) if found else ()
     expected = None if objects else expect(path, head)
-    return (refuse(path, expected, head),) if expected else objects
+    return (refuse(path, expected, head, source.size),) if expected else objects
 
 
 def _read(

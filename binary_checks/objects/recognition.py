@@ -19,6 +19,17 @@ _SHOWN = 16  # bytes
 # Linkers take text for a library (glibc's own libc.so, ncurses): what it says stands for others.
 _LINKER_SCRIPT = re.compile(rb"\s*(?:/\*|(?:INPUT|GROUP|OUTPUT_FORMAT|SEARCH_DIR)\s*\()")
 _TAPI = b"--- !tapi"  # the same for Apple's linker
+_OTHERS = {
+    b"!<arch>\n": "a static archive, which linkers take and no loader does",
+    b"!<thin>\n": "a thin archive, which only names the objects on the machine that built it",
+    b"version https://git-lfs.github.com/": "a git-lfs pointer",
+    b"version https://hawser.github.com/": "a git-lfs pointer",
+    b"PK\3\4": "a zip archive",
+    b"\x1f\x8b": "compressed by gzip",
+    b"<!DOCTYPE": "a web page",
+    b"<html": "a web page",
+}
+"""What lies under the names of libraries instead of them, by its first bytes."""
 
 
 class Readable(NamedTuple):
@@ -41,13 +52,13 @@ def is_no_java(head: bytes) -> bool:
 def expect(path: str, head: bytes) -> Format | None:
     """The format that a loader expects of a file of that name; None where none opens it.
 
-    A linker script is input for linkers only, and an empty file stands for one that is made later:
-    neither is a fault unless the name is that of an extension module, which Python itself opens.
+    A linker script is input for linkers only: no fault unless the name is that of an extension
+    module, which Python itself opens.
     """
     name = path.rpartition("/")[2]
     if name.startswith(_APPLE_DOUBLE):
         return None
-    if not _TAGGED.search(name) and (not head or _is_text_for_linkers(head)):
+    if not _TAGGED.search(name) and _is_text_for_linkers(head):
         return None
     return format_of_name(name)
 
@@ -56,9 +67,18 @@ def _is_text_for_linkers(head: bytes) -> bool:
     return head.startswith(_TAPI) or _LINKER_SCRIPT.match(head) is not None
 
 
-def refuse(path: str, expected: Format, head: bytes) -> MalformedObject:
+def refuse(path: str, expected: Format, head: bytes, size: int) -> MalformedObject:
     """Say that a file is no object at all although its name is that of one."""
-    reason = f"no object file begins with {head[:_SHOWN]!r}" if head else "it is empty"
-    if head.startswith(b"!<arch>\n"):
-        reason = "it is a static archive, which linkers take and no loader does"
-    return MalformedObject(path=path, format=expected, offset=0, reason=reason)
+    instead = f"{size} bytes{_describe(head)}" if size else "it is empty"
+    reason = f"it is no {expected} file ({instead})"
+    return MalformedObject(path=path, format=expected, offset=0, reason=reason, instead=instead)
+
+
+def _describe(head: bytes) -> str:
+    for beginning, what in _OTHERS.items():
+        if head.startswith(beginning):
+            return f", {what}"
+    if not head.strip(b"\0"):
+        return " that begin with zeros"
+    is_text = head.isascii() and all(byte >= 32 or byte in b"\t\n\r\f" for byte in head)
+    return f"{' of text' if is_text else ''} that begin with {head[:_SHOWN]!r}"

@@ -21,13 +21,17 @@ SCRIPT = b"/* GNU ld script */\nGROUP ( /lib/libc.so.6 AS_NEEDED ( ld.so ) )\n"
 @pytest.mark.parametrize(
     ("path", "content", "format_", "reason"),
     [
-        ("demo/a.dll", DOS, Format.PE, "begins with b'MZ"),
+        ("demo/a.dll", DOS, Format.PE, "(200 bytes that begin with b'MZ"),
         ("demo/a.pyd", b"", Format.PE, "it is empty"),
-        ("demo/A.DLL", POINTER, Format.PE, "begins with b'version https://'"),
-        ("demo/liba.so.1", POINTER, Format.ELF, "begins with b'version https://'"),
-        ("demo/liba.dylib", b"text", Format.MACHO, "begins with b'text'"),
-        ("demo/liba.so", b"!<arch>\n/               0", Format.ELF, "it is a static archive"),
-        ("demo/a.abi3.so", SCRIPT, Format.ELF, "begins with b'/* GNU ld script'"),
+        ("demo/A.DLL", POINTER, Format.PE, "it is no PE file (56 bytes, a git-lfs pointer)"),
+        ("demo/liba.so.1", POINTER, Format.ELF, "(56 bytes, a git-lfs pointer)"),
+        ("demo/liba.so.1", b"", Format.ELF, "it is no ELF file (it is empty)"),
+        ("demo/liba.dylib", b"text", Format.MACHO, "(4 bytes of text that begin with b'text')"),
+        ("demo/liba.dylib", b"\0" * 9, Format.MACHO, "(9 bytes that begin with zeros)"),
+        ("demo/liba.so", b"\x80\2\n", Format.ELF, "(3 bytes that begin with b'\\x80"),
+        ("demo/liba.so", b"!<arch>\n/               0", Format.ELF, "a static archive"),
+        ("demo/liba.so", b"!<thin>\n/               0", Format.ELF, "a thin archive"),
+        ("demo/a.abi3.so", SCRIPT, Format.ELF, "of text that begin with b'/* GNU ld script'"),
         ("demo/a.cpython-311-x86_64-linux-gnu.so", b"", Format.ELF, "it is empty"),
     ],
 )
@@ -46,7 +50,6 @@ def test_what_a_loader_is_asked_to_open_and_is_no_object(
         ("demo/libc.so", SCRIPT),
         ("demo/libncurses.so", b"INPUT(libncurses.so.6 -ltinfo)\n"),
         ("demo/libSystem.dylib", b"--- !tapi-tbd\ntbd-version: 4\n"),
-        ("demo/liblater.so", b""),
         ("demo/._plugin.dylib", b"\0\5\x16\7\0\2\0\0Mac OS X        "),
         ("demo/a.so.txt", POINTER),
         ("demo/a.exe", DOS),
@@ -62,5 +65,6 @@ def test_a_wheel_with_such_a_file_is_not_fit(tmp_path: Path) -> None:
     (problem,) = malformed_object(open_package(wheel, objects))
     assert isinstance(problem, Problem)
     assert problem.path == "lib/python3.11/site-packages/demo/a.pyd"
+    assert problem.sentence.startswith("is no PE file (56 bytes, a git-lfs pointer): no loader")
     fit = build_wheel(tmp_path, members={"demo/a.txt": POINTER})
     assert list(malformed_object(open_package(fit, objects))) == []
