@@ -12,7 +12,7 @@ from binary_checks.errors import BinaryChecksError, CheckError, NotApplicable
 from binary_checks.gather import gatherers
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.settings import ReaderSettings, Settings
-from binary_checks.model import ANY_SYSTEM, Package, ProbeReport
+from binary_checks.model import ANY_SYSTEM, InstallReport, Package, ProbeReport
 from binary_checks.model.protocols import Progress, Source
 from binary_checks.model.requests import Request
 from binary_checks.profile.reading import Profile
@@ -109,6 +109,13 @@ class Facts:
         if expected is None:
             expected = int({each.system for each in package.claims.systems} != {ANY_SYSTEM})
         return len(package.objects) + len(package.malformed) + len(package.unread), expected
+
+    @property
+    def ran_on(self) -> str:
+        """The interpreter that the package was installed for and ran on; "" while it has not."""
+        reports = (each for each in self._remembered.values() if isinstance(each, ProbeReport))
+        ran = (each for each in reports if not (isinstance(each, InstallReport) and each.error))
+        return next((each.python for each in ran), "")
 
     def close(self) -> None:
         """Remove the place, if one was made, and forget everything."""

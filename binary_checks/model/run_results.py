@@ -79,6 +79,7 @@ class PackageIdentity:
     record_sha256: str = ""  # of an installed package, in its place
     objects: int | None = None  # object files in it
     expected_objects: int = 0  # how many the profile or the platform tag calls for
+    ran_on: str = ""  # the interpreter that it was installed for and ran on: "CPython 3.11.7"
 
     @property
     def is_hashed(self) -> bool:
@@ -111,6 +112,7 @@ class CheckText:
     title: str
     why: str
     fix: str
+    runs_package: bool = False  # whether it needs the package installed and run
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

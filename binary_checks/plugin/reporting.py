@@ -103,23 +103,17 @@ def _identify_anew(item: PackageItem) -> PackageIdentity | None:
     """Which package it is, where more is known of that than was told before."""
     ledger, facts = item.state.ledger, item.package.examination.facts
     known = ledger.package(item.package_node)
+    news: dict[str, Any] = {"ran_on": facts.ran_on or known.ran_on}
+    if item.state.destinations and not known.is_hashed:
+        news |= _hash(item)
     found, expected = facts.object_counts()
-    hashes: dict[str, Any] = _hash(item) if item.state.destinations and not known.is_hashed else {}
-    if found is None or known.objects is not None:
-        news = replace(known, **hashes)
-    else:
+    if found is not None and known.objects is None:
         package = facts.get(Package)  # which was read: it has counts
-        news = replace(
-            known,
-            name=package.name,
-            version=package.version,
-            size=package.size,
-            objects=found,
-            expected_objects=expected,
-            **hashes,
-        )
-    ledger.identify(news)
-    return news if news != known else None
+        news |= {"name": package.name, "version": package.version, "size": package.size}
+        news |= {"objects": found, "expected_objects": expected}
+    identity = replace(known, **news)
+    ledger.identify(identity)
+    return identity if identity != known else None
 
 
 def _hash(item: PackageItem) -> dict[str, str]:

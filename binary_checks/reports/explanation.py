@@ -29,7 +29,14 @@ def explain(check: Check[Any]) -> str:
 def abridge(check: Check[Any]) -> CheckText:
     """What reports say of it."""
     text = check.documentation
-    return CheckText(id=check.id, family=check.family, title=text.title, why=text.why, fix=text.fix)
+    return CheckText(
+        id=check.id,
+        family=check.family,
+        title=text.title,
+        why=text.why,
+        fix=text.fix,
+        runs_package=check.runs_package,
+    )
 
 
 def advice(check: Documentation | CheckText) -> Iterator[str]:

@@ -1,0 +1,118 @@
+"""The verdict on a package in words: fit, unfit or not judged, and what that is based on."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from enum import Enum
+
+from binary_checks.lines import one_line
+from binary_checks.model.run_results import CheckText, Entry, Outcome, PackageResult
+
+_BROKE = (Outcome.ERROR, Outcome.BROKEN)
+_JUDGED = (Outcome.FAILED, Outcome.ACCEPTED, Outcome.WARNED, Outcome.PASSED)
+_PATCH = re.compile(r"(\d+\.\d+)\.\d+\S*")
+
+
+class Fitness(str, Enum):
+    """What a run says of a package, in the order of its closing line."""
+
+    FIT = "fit"
+    UNFIT = "unfit"
+    NOT_JUDGED = "not judged"
+
+
+def assess(package: PackageResult) -> Fitness:
+    """The verdict: without a problem it is only fit where everything asked for could be judged."""
+    if package.verdict is Outcome.FAILED:
+        return Fitness.UNFIT
+    if package.verdict in (*_BROKE, Outcome.NOT_INSPECTED) or _lacks_objects(package):
+        return Fitness.NOT_JUDGED
+    return Fitness.FIT
+
+
+def _lacks_objects(package: PackageResult) -> bool:
+    return package.objects is not None and package.objects < package.expected_objects
+
+
+def spell_verdict(package: PackageResult, checks: Iterable[CheckText]) -> tuple[str, ...]:
+    """The verdict, then what it is based on: ("fit", "54 checks, 19 objects, not run")."""
+    fitness = assess(package)
+    counts = _count_problems(package)
+    if fitness is Fitness.UNFIT:
+        return (fitness.value, *counts, _spell_basis(package))
+    if fitness is Fitness.NOT_JUDGED:
+        return (f"{fitness.value}: {explain_gap(package)}", *counts, _spell_basis(package))
+    word = fitness.value
+    if find_unrun(package, checks):
+        word = f"{word}, but not run"
+    elif counts:
+        word, counts = f"{word} with {counts[0]}", counts[1:]
+    return (word, *counts, _spell_basis(package))
+
+
+def _count_problems(package: PackageResult) -> tuple[str, ...]:
+    """How many problems, warnings and accepted problems it has, those that it has."""
+    found = {
+        "problem": sum(len(entry.problems) for entry in package.entries),
+        "warning": sum(len(entry.warnings) for entry in package.entries),
+        "accepted problem": sum(len(entry.accepted) for entry in package.entries),
+    }
+    told = ", ".join(count(number, word) for word, number in found.items() if number)
+    return (told,) if told else ()
+
+
+def count(number: int, word: str) -> str:
+    """A number with its noun: "1 package", "2 packages"."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def _spell_basis(package: PackageResult) -> str:
+    """How many checks judged how many objects, and where the package ran."""
+    judged = sum(entry.outcome in _JUDGED or entry.inspected > 0 for entry in package.entries)
+    parts = [count(judged, "check")]
+    if package.objects:
+        parts.append(count(package.objects, "object"))
+    python = _PATCH.sub(r"\1", package.ran_on)
+    parts.append(f"ran on {python}" if python else "not run")
+    return ", ".join(parts)
+
+
+def explain_gap(package: PackageResult) -> str:
+    """Why the package could not be judged, in one line."""
+    for outcome in reversed(_BROKE):
+        if reasons := [entry.reason for entry in package.entries if entry.outcome is outcome]:
+            return _most_common(reasons)
+    if _lacks_objects(package) and package.verdict is not Outcome.NOT_INSPECTED:
+        expected = f"expected at least {package.expected_objects}"
+        return f"{count(package.objects or 0, 'object file')}, {expected}"
+    return _most_common(entry.reason for entry in package.entries) or "no check of it was selected"
+
+
+def find_unrun(package: PackageResult, checks: Iterable[CheckText]) -> str:
+    """Why a package that was to be installed and run was not; "" where it was, or was not to."""
+    running = {check.id for check in checks if check.runs_package}
+    entries = [entry for entry in package.entries if entry.check in running]
+    gaps = [entry.reason for entry in entries if entry.outcome is Outcome.NOT_INSPECTED]
+    return "" if package.ran_on else _most_common(gaps)
+
+
+def find_gaps(package: PackageResult, checks: Iterable[CheckText]) -> Iterator[Entry]:
+    """What could not be inspected, without the checks that need a run where there was none."""
+    running = {check.id for check in checks if check.runs_package}
+    for entry in package.entries:
+        if entry.has_gap and (package.ran_on or entry.check not in running):
+            yield entry
+
+
+def _most_common(reasons: Iterable[str]) -> str:
+    counted = Counter(one_line(reason) for reason in reasons if reason)
+    return counted.most_common(1)[0][0] if counted else ""
+
+
+def count_verdicts(packages: Iterable[PackageResult]) -> str:
+    """The verdicts of a run: "17 packages: 15 fit, 1 unfit, 1 not judged"."""
+    found = Counter(assess(package) for package in packages)
+    told = ", ".join(f"{found[each]:,} {each.value}" for each in Fitness if found[each])
+    return f"{count(found.total(), 'package')}: {told}"
