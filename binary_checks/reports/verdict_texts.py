@@ -8,10 +8,12 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 
 from binary_checks.lines import one_line
-from binary_checks.model.run_results import CheckText, Entry, Outcome, PackageResult
+from binary_checks.model import CheckText, Entry, Level, Outcome, PackageResult
+from binary_checks.reports.faults import fold
 
 _BROKE = (Outcome.ERROR, Outcome.BROKEN)
 _JUDGED = (Outcome.FAILED, Outcome.ACCEPTED, Outcome.WARNED, Outcome.PASSED)
+_NOT_RUN = "not run"
 _PATCH = re.compile(r"(\d+\.\d+)\.\d+\S*")
 
 
@@ -38,25 +40,22 @@ def _lacks_objects(package: PackageResult) -> bool:
 
 def spell_verdict(package: PackageResult, checks: Iterable[CheckText]) -> tuple[str, ...]:
     """The verdict, then what it is based on: ("fit", "54 checks, 19 objects, not run")."""
-    fitness = assess(package)
-    counts = _count_problems(package)
+    fitness, counts, basis = assess(package), _count_problems(package), _spell_basis(package)
     if fitness is Fitness.UNFIT:
-        return (fitness.value, *counts, _spell_basis(package))
+        return (fitness.value, *counts, basis)
     if fitness is Fitness.NOT_JUDGED:
-        return (f"{fitness.value}: {explain_gap(package)}", *counts, _spell_basis(package))
-    word = fitness.value
+        return (f"{fitness.value}: {explain_gap(package)}", *counts, basis)
     if find_unrun(package, checks):
-        word = f"{word}, but not run"
-    elif counts:
-        word, counts = f"{word} with {counts[0]}", counts[1:]
-    return (word, *counts, _spell_basis(package))
+        return (f"{fitness.value}, but not run", *counts, basis.removesuffix(f", {_NOT_RUN}"))
+    return (" with ".join((fitness.value, *counts)), basis)
 
 
 def _count_problems(package: PackageResult) -> tuple[str, ...]:
-    """How many problems, warnings and accepted problems it has, those that it has."""
+    """How many problems and warnings are shown of it, and how many problems are accepted."""
+    levels = Counter(fault.level for fault in fold(package.entries))
     found = {
-        "problem": sum(len(entry.problems) for entry in package.entries),
-        "warning": sum(len(entry.warnings) for entry in package.entries),
+        "problem": levels[Level.ERROR],
+        "warning": levels[Level.WARNING],
         "accepted problem": sum(len(entry.accepted) for entry in package.entries),
     }
     told = ", ".join(count(number, word) for word, number in found.items() if number)
@@ -75,7 +74,7 @@ def _spell_basis(package: PackageResult) -> str:
     if package.objects:
         parts.append(count(package.objects, "object"))
     python = _PATCH.sub(r"\1", package.ran_on)
-    parts.append(f"ran on {python}" if python else "not run")
+    parts.append(f"ran on {python}" if python else _NOT_RUN)
     return ", ".join(parts)
 
 
