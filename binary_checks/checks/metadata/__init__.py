@@ -1,0 +1,1 @@
+"""What a package declares of itself: one module a part of METADATA and WHEEL."""

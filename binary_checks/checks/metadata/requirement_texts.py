@@ -1,0 +1,134 @@
+"""Requirements that installers refuse, read differently, or that exclude the wheel's own tags."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import canonicalize_name
+
+from binary_checks.declaring import check
+from binary_checks.model import Finding, Level, NotInspected, Problem, PythonClaim, Wheel
+from binary_checks.model.requires_dist import read_requirement
+from binary_checks.wording.phrases import name_first
+
+_LONGEST = 200  # characters of a requirement in a sentence
+_MINORS = range(40)  # of Python 3, as far as anybody plans
+_MICROS = (0, 1, 99, *range(2, 40))  # most specifiers tell by the first three
+_EXTRA = re.compile(r"""\bextra\s*[=!]=\s*["']([^"']{1,200})["']""")
+
+
+@check
+def invalid_requirement(package: Wheel) -> Iterator[Finding]:
+    """A Requires-Dist or Requires-Python is not valid.
+
+    Name, versions and marker must follow the specification of dependency specifiers: ``>=1.0.*``
+    and a marker with an unknown variable do not.
+
+    Why: uv refuses the wheel, pip from version 24.1 on too, older ones leave the requirement out;
+    PyPI refuses the upload.
+    Fix: correct it in pyproject.toml, and build again.
+    """
+    path = f"{package.dist_info}/METADATA"
+    for text in package.requires_dist:
+        if read_requirement(text) is None:
+            yield Problem(path=path, sentence=f"Requires-Dist {_shorten(text)!r} is not valid")
+    wanted = package.header("Requires-Python")
+    if _read_specifier(wanted) is None:
+        yield Problem(path=path, sentence=f"Requires-Python {_shorten(wanted)!r} is not valid")
+
+
+@check(level=Level.WARNING)
+def requirement_by_url(package: Wheel) -> Iterator[Finding]:
+    """A requirement names an address instead of a version.
+
+    A warning: an index of one's own may accept it.
+
+    Why: PyPI refuses the upload, and pip refuses to install what such a wheel from PyPI requires.
+    Fix: require a version, and publish that project first.
+    """
+    for text in package.requires_dist:
+        requirement = read_requirement(text)
+        if requirement is not None and requirement.url is not None:
+            yield Problem(
+                path=f"{package.dist_info}/METADATA",
+                sentence=f"requires {requirement.name} by the address {_shorten(requirement.url)}: "
+                "PyPI accepts no such wheel",
+            )
+
+
+@check(level=Level.WARNING)
+def undeclared_extra(package: Wheel) -> Iterator[Finding]:
+    """A requirement belongs to an extra that no Provides-Extra names.
+
+    Why: pip installs only extras that are declared: whoever asks for this one gets none of its
+    requirements, and one line of warning.
+    Fix: declare the extra (``[project.optional-dependencies]``), or correct its name.
+    """
+    headers = [value for key, value in package.metadata if key.lower() == "provides-extra"]
+    declared = {canonicalize_name(each) for each in headers}
+    used = {match[1] for text in package.requires_dist for match in _EXTRA.finditer(text)}
+    for extra in sorted(used):
+        if canonicalize_name(extra) not in declared:
+            yield Problem(
+                path=f"{package.dist_info}/METADATA",
+                sentence=f"has requirements for the extra {extra!r}, which it does not provide",
+            )
+
+
+@check
+def python_is_excluded(package: Wheel) -> Iterator[Finding]:
+    """Requires-Python excludes the Pythons of the wheel's own tags.
+
+    A warning where only some of the tags are excluded. That ``cp39-abi3`` may require 3.10, and
+    ``py2.py3`` may require 3, excludes nothing that matters.
+
+    Why: installers take the tag and Requires-Python into account: nobody can install the wheel.
+    Fix: correct Requires-Python, or do not build for that Python.
+    """
+    wanted = package.header("Requires-Python")
+    if len(wanted) > _LONGEST:  # of a stranger's thousand clauses each would be asked
+        yield NotInspected(sentence=f"Requires-Python has {len(wanted)} characters")
+        return
+    allowed = _read_specifier(wanted)
+    if not allowed or not package.claims.pythons:
+        return  # invalid-requirement reports one that is not valid
+    pythons = [each for each in package.claims.pythons if not each.name.startswith("py2-")]
+    excluded = [each for each in pythons or package.claims.pythons if not _has(allowed, each)]
+    if excluded:
+        whole = len(excluded) == len(pythons or package.claims.pythons)
+        end = "nobody can install this wheel" if whole else "nobody is offered the wheel for them"
+        yield Problem(
+            path=f"{package.dist_info}/METADATA",
+            sentence=f"Requires-Python {_shorten(wanted)!r} excludes every Python of "
+            f"{name_first([each.name for each in excluded], 3)}: {end}",
+            level=Level.ERROR if whole else Level.WARNING,
+        )
+
+
+def _has(allowed: SpecifierSet, claim: PythonClaim) -> bool:
+    """Whether it allows a Python of that claim; one of unknown make may have any version."""
+    major = re.match(r"[a-z]+(\d)", claim.name)
+    if major is None:
+        return True
+    minors: range | tuple[int, ...] = _MINORS
+    if claim.version:
+        exact = claim.implementation and not claim.abi.startswith("abi3")
+        minors = (claim.version[1],) if exact else _MINORS[claim.version[1] :]
+    return any(
+        allowed.contains(f"{major[1]}.{minor}.{micro}", prereleases=True)
+        for minor in minors
+        for micro in _MICROS
+    )
+
+
+def _read_specifier(text: str) -> SpecifierSet | None:
+    try:
+        return SpecifierSet(text)
+    except (InvalidSpecifier, ValueError):  # ValueError: a number of thousands of digits
+        return None
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -1,0 +1,123 @@
+"""Requirements that installers refuse or misread, and a Requires-Python that excludes the tags."""
+
+from __future__ import annotations
+
+import pytest
+
+from binary_checks.checks.metadata.requirement_texts import (
+    invalid_requirement,
+    python_is_excluded,
+    requirement_by_url,
+    undeclared_extra,
+)
+from binary_checks.model import Level, NotInspected, Problem, Wheel
+from fixtures.values import wheel
+
+METADATA = "demo-1.0.dist-info/METADATA"
+CP311 = "cp311-cp311-manylinux_2_17_x86_64"
+
+
+def with_headers(*headers: tuple[str, str], tags: str = CP311) -> Wheel:
+    usual = (("Metadata-Version", "2.1"), ("Name", "demo"), ("Version", "1.0"))
+    return wheel(f"demo-1.0-{tags}.whl", metadata=(*usual, *headers))
+
+
+@pytest.mark.parametrize(
+    "text", ["foo>=1.0.*", "foo; python_versions > '3'", "foo bar", "foo>=", "(((" * 9999]
+)
+def test_a_requirement_that_no_installer_understands_is_a_problem(text: str) -> None:
+    (problem,) = invalid_requirement(with_headers(("Requires-Dist", text)))
+    assert isinstance(problem, Problem)
+    assert problem.path == METADATA
+    assert problem.sentence.startswith("Requires-Dist ")
+    assert problem.sentence.endswith("is not valid")
+    assert len(problem.sentence) < 300
+
+
+def test_a_requires_python_that_is_none_is_a_problem() -> None:
+    assert list(invalid_requirement(with_headers(("Requires-Python", ">=3.x")))) == [
+        Problem(path=METADATA, sentence="Requires-Python '>=3.x' is not valid")
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["foo", "foo (>=1.0)", "foo[bar]>=1,<2; python_version < '3.9'", "foo @ https://a/b"]
+)
+def test_a_valid_requirement_is_none(text: str) -> None:
+    headers = (("Requires-Dist", text), ("Requires-Python", ">=3.8, !=3.9.*"))
+    assert list(invalid_requirement(with_headers(*headers))) == []
+    assert list(invalid_requirement(with_headers())) == []
+
+
+def test_a_requirement_by_url_is_a_warning() -> None:
+    package = with_headers(("Requires-Dist", "foo @ https://example.org/foo.whl"))
+    (problem,) = requirement_by_url(package)
+    assert isinstance(problem, Problem)
+    assert problem.sentence.startswith("requires foo by the address https://example.org/foo.whl")
+    assert requirement_by_url.level is Level.WARNING
+    assert list(requirement_by_url(with_headers(("Requires-Dist", "foo>=1")))) == []
+
+
+def test_requirements_of_an_extra_that_nobody_can_ask_for() -> None:
+    asked = ("Requires-Dist", "pytest; python_version > '3.8' and extra == 'test_all'")
+    assert list(undeclared_extra(with_headers(asked))) == [
+        Problem(
+            path=METADATA,
+            sentence="has requirements for the extra 'test_all', which it does not provide",
+        )
+    ]
+    assert list(undeclared_extra(with_headers(asked, ("Provides-Extra", "test-all")))) == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "tags"),
+    [
+        ("<3.11", CP311),
+        (">=3.12", CP311),
+        (">=3.8,!=3.11.*", CP311),
+        ("<3.8", "cp38-abi3-win_amd64"),
+        (">=3", "py2-none-any"),
+        ("<3", "py3-none-any"),
+        ("<3.10", "py310-none-any"),
+        (">=3.12", "cp310.cp311-none-any"),
+    ],
+)
+def test_nobody_can_install_a_wheel_whose_tags_requires_python_excludes(
+    wanted: str, tags: str
+) -> None:
+    (problem,) = python_is_excluded(with_headers(("Requires-Python", wanted), tags=tags))
+    assert isinstance(problem, Problem)
+    assert problem.level is Level.ERROR
+    assert problem.sentence.startswith(f"Requires-Python {wanted!r} excludes every Python of ")
+    assert problem.sentence.endswith("nobody can install this wheel")
+
+
+def test_one_excluded_tag_of_several_is_a_warning() -> None:
+    tags = "cp39.cp310-none-any"
+    (problem,) = python_is_excluded(with_headers(("Requires-Python", ">=3.10"), tags=tags))
+    assert isinstance(problem, Problem)
+    assert problem.level is Level.WARNING
+    assert "excludes every Python of cp39-none: nobody is offered" in problem.sentence
+
+
+@pytest.mark.parametrize(
+    ("wanted", "tags"),
+    [
+        (">=3.11", CP311),
+        (">=3.11.4,<3.11.9", CP311),
+        ("", CP311),
+        (">=3.10", "cp38-abi3-win_amd64"),
+        (">=3.7", "py2.py3-none-any"),
+        (">=3.14", "py3-none-any"),
+        (">=3.12", "py310-none-any"),
+        (">=3.x", CP311),
+        (">=3.11", "pp311-pypy311_pp73-win_amd64"),
+    ],
+)
+def test_tags_that_requires_python_leaves_a_python_to(wanted: str, tags: str) -> None:
+    assert list(python_is_excluded(with_headers(("Requires-Python", wanted), tags=tags))) == []
+
+
+def test_a_requires_python_without_end_is_not_followed() -> None:
+    (finding,) = python_is_excluded(with_headers(("Requires-Python", ">=3," * 9999)))
+    assert isinstance(finding, NotInspected)
