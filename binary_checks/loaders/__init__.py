@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from binary_checks.loaders.bringers import find_bringers
 from binary_checks.loaders.file_layout import FileLayout, relocate
 from binary_checks.loaders.image import Image, load
 from binary_checks.loaders.loader import Loader
@@ -37,13 +38,14 @@ def simulate(
     missing = () if requirements_given else beside.missing
     layout, loadings = simulation.layout, simulation.loadings
     images = [image for each in loadings for image in (*each.roots, *each.orphans)]
+    edges = _merge(images, layout, own=True)
     closures = ((i.root.path, tuple(map(layout.label_of, i.objects))) for i in images)
     return Linkage(
         target=target.name,
         layout=package.layout,
         format=simulation.format,
         unjudged=target.unjudged,
-        edges=_merge(images, layout, own=True),
+        edges=find_bringers(package, edges, requirements, missing, target),
         edges_beside=_merge((*images, *simulation.strays), layout, own=False),
         roots=_each_once(image.root.path for each in loadings for image in each.roots),
         orphans=_each_once(path for each in loadings for path in each.unreached),

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from binary_checks.model import Kind, Layout, ObjectFile, Package
-from binary_checks.model.search_path import directories, leaves_prefix
 
 ObjectT = TypeVar("ObjectT", bound=ObjectFile)
 
@@ -100,7 +99,6 @@ class FileLayout(Generic[ObjectT]):
         for brought in packages:
             self._link(brought, "" if brought is package else brought.name)
         self.prefix = package.layout
-        self._own = _OwnPlaces(package)
 
     def _install(self, package: Package, origin: str) -> None:
         unread = ((i.path, i.reason) for each in (package.malformed, package.unread) for i in each)
@@ -210,41 +208,6 @@ class FileLayout(Generic[ObjectT]):
                 defined = item.exports.among(names - found.keys())
                 found.update(dict.fromkeys(defined, self.label(item.path)))
         return found
-
-    def may_be_shared(self, directory: str) -> bool:
-        """Whether other distributions may put files into that directory."""
-        return self._own.may_be_shared(directory)
-
-
-class _OwnPlaces:
-    """The directories that the judged package has for itself."""
-
-    def __init__(self, package: Package) -> None:
-        self._inside = package.layout.inside
-        items = (item for group in (package.members, package.objects) for item in group)
-        paths = filter(None, (self._inside(item.path) for item in items))
-        self._directories = directories(package)
-        self._regular = {
-            path.partition("/")[0] for path in paths if path.count("/") == 1 and _initialises(path)
-        }
-
-    def may_be_shared(self, directory: str) -> bool:
-        """True outside the package's own folders, and in those that only a namespace holds.
-
-        ``nvidia/cu13/lib`` belongs to a dozen wheels, as does the environment's ``lib``; a folder
-        of ours that no file of ours lies in (PyQt6/Qt6/lib) is made by another wheel.
-        """
-        if leaves_prefix(directory):
-            return False
-        inside = self._inside(directory)
-        if directory not in self._directories or not inside:
-            return True
-        top = inside.partition("/")[0]
-        return top not in self._regular and not top.endswith(".libs")
-
-
-def _initialises(path: str) -> bool:
-    return path.rpartition("/")[2].startswith("__init__.")
 
 
 def is_loadable(item: ObjectFile) -> bool:

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic
 
+from binary_checks.knowledge.shipped_names import is_grafted_name
 from binary_checks.loaders.image import Image, load
 from binary_checks.loaders.loader import Loader, ObjectT
 from binary_checks.model import Kind, ObjectFile
 from binary_checks.model.extensions import is_extension
 
-# The marks on grafted files: auditwheel's, libgfortran-040039e1.so.5.0.0; delvewheel's, 32 digits.
-_HASHED = re.compile(r"[-.](?:[0-9a-f]{8}(?:[-.].*)?\.so(?:\.|$)|[0-9a-f]{32}\.dll$)")
-
 
 def is_grafted(library: ObjectFile) -> bool:
     """Whether a repair tool put it there: it is judged through those that load it."""
     folders = library.directory.split("/")
-    return any(folder.endswith((".libs", ".dylibs")) for folder in folders) or bool(
-        _HASHED.search(library.file_name)
-    )
+    grafted = any(folder.endswith((".libs", ".dylibs")) for folder in folders)
+    return grafted or is_grafted_name(library.file_name)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -124,7 +124,6 @@ class Searches(Generic[ObjectT]):
             rule=end.rule,
             root=root,
             searched=self._shared.setdefault(end.searched, end.searched),
-            leaves_package=any(map(layout.may_be_shared, end.searched)),
             elsewhere=() if end.resolved else layout.elsewhere(need.name, library),
             weak=need.weak,
             delayed=need.delayed,

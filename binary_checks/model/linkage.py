@@ -39,7 +39,7 @@ class Edge:
     rule: Rule = Rule.MISSING
     root: str = ""  # the object whose loading leads here (the first of them, in path order)
     searched: tuple[str, ...] = ()  # the directories of the prefix that were searched, in order
-    leaves_package: bool = False  # a searched directory lies in site-packages outside the package
+    may_come_with: tuple[str, ...] = ()  # required distributions, not given, that may have it
     elsewhere: tuple[str, ...] = ()  # objects of the layout of that name that no search finds
     shadowed: str | None = None  # what a search finds, had nothing else been loaded before
     weak: bool = False  # may be missing (LC_LOAD_WEAK_DYLIB)

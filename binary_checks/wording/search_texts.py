@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
 from binary_checks.model import (
@@ -22,10 +21,9 @@ from binary_checks.model import (
 from binary_checks.model.search_path import path_elements, path_tag, shorten
 from binary_checks.wording.phrases import name_first
 
-_FIRST_WORD = r"(?:@rpath/)?(?:lib)?([A-Z]*[a-z]*[0-9]*)"
 _WHOLE_PATH = 300  # characters of a search path that a sentence shows
 _MOST = 8  # directories in a sentence; ibm_db's objects have two dozen
-_DRIVERS_OWN = "cuda"  # libcuda.so.1 comes with the driver, and in none of nvidia's wheels
+_MOST_GUESSES = 3  # distributions in a sentence
 
 Owners = Mapping[tuple[str, str], ObjectFile]
 """The objects of a package by path and architecture, as edges name them."""
@@ -84,9 +82,9 @@ def spell_lack(edge: Edge, linkage: Linkage, searched: str) -> Finding:
     """Say that nothing in sight brings the library; no problem where a required wheel may."""
     if edge.unknown:
         return NotInspected(path=edge.path, sentence=f"needs {edge.needed}: {edge.unknown}")
-    if may_be_brought(edge, linkage):
-        guess = guess_distribution(edge.needed, linkage.requirements)
-        whose = f", perhaps {guess}," if guess else ""
+    if edge.may_come_with:
+        few = len(edge.may_come_with) <= _MOST_GUESSES
+        whose = f", perhaps {' or '.join(edge.may_come_with)}," if few else ""
         return NotInspected(
             path=edge.path,
             sentence=f"needs {edge.needed}, which a required wheel{whose} may ship ({searched}); "
@@ -107,23 +105,6 @@ def spell_lack(edge: Edge, linkage: Linkage, searched: str) -> Finding:
     )
 
 
-def may_be_brought(edge: Edge, linkage: Linkage) -> bool:
-    """Whether a required distribution that was not given may have what an object needs."""
-    return bool(linkage.requirements) and (edge.leaves_package or _may_come_with(edge, linkage))
-
-
-def _may_come_with(edge: Edge, linkage: Linkage) -> bool:
-    """Whether the code of a required distribution may bring a DLL, which no search path tells.
-
-    Where one need of an object looks like a distribution's, all that are nowhere may be: of
-    torchvision's torch_cpu.dll and c10.dll only the first is called like torch.
-    """
-    return linkage.format == Format.PE and any(
-        each.resolved is None and guess_distribution(each.needed, linkage.requirements)
-        for each in linkage.edges_of(edge.path, edge.architecture)
-    )
-
-
 def spell_stray(edge: Edge, searched: str, linkage: Linkage) -> Finding:
     """Say that an executable's library lies where it does not look.
 
@@ -139,16 +120,3 @@ def spell_stray(edge: Edge, searched: str, linkage: Linkage) -> Finding:
         sentence=f"needs {edge.needed} and does not start without it ({searched}); "
         f"{place} {lies}, but no search path leads there",
     )
-
-
-def guess_distribution(needed: str, requirements: Iterable[str]) -> str:
-    """The one requirement with the library's first word among the words of its name, or "".
-
-    libQt6Core.so.6 may be of pyqt6-qt6, libcudnn_ops.so.9 of nvidia-cudnn-cu13, torch_cpu.dll of
-    torch.
-    """
-    match = re.match(_FIRST_WORD, needed)
-    word = match[1].lower() if match else ""
-    fitting = [name for name in requirements if word in name.split("-")]
-    known = len(word) > 2 and word != _DRIVERS_OWN and len(fitting) == 1
-    return fitting[0] if known else ""

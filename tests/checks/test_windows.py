@@ -142,7 +142,12 @@ def test_a_bundled_runtime_is_there_wherever_the_wheel_has_it() -> None:
 
 def test_a_distribution_may_bring_the_runtime() -> None:
     library = pe_file("demo/a.pyd", needed=_needs("MSVCP140.dll", "Qt6Core.dll"))
-    unmet = Edge(path="demo/a.pyd", architecture="x86_64", needed="Qt6Core.dll")
+    unmet = Edge(
+        path="demo/a.pyd",
+        architecture="x86_64",
+        needed="Qt6Core.dll",
+        may_come_with=("pyqt6-qt6",),
+    )
     brought = Edge(
         path="demo/a.pyd",
         architecture="x86_64",

@@ -215,31 +215,6 @@ def test_libraries_of_wheels_beside_are_in_the_same_site_packages() -> None:
     other = wheel("dep-1.0-py3-none-any.whl", objects=(library("dep/lib/libdep.so", "libno.so"),))
     linkage = link(extension("libdep.so", runpath=("$ORIGIN/../dep/lib",)), others=(other,))
     assert resolutions(linkage) == {"libdep.so": ("wheel:dep:dep/lib/libdep.so", "runpath")}
-    assert linkage.edges[0].leaves_package
-
-
-@pytest.mark.parametrize(
-    ("runpath", "leaves"),
-    [
-        ("$ORIGIN", False),
-        ("$ORIGIN/../demo.libs", False),
-        ("$ORIGIN/../other/lib", True),
-        ("$ORIGIN/made/by/another/wheel", True),
-        ("$ORIGIN/..", True),
-        ("$ORIGIN/../..", False),
-        ("/usr/lib", False),
-    ],
-)
-def test_a_search_may_lead_to_where_other_distributions_put_files(
-    runpath: str, leaves: bool
-) -> None:
-    linkage = link(
-        extension("libx.so", runpath=(runpath,)),
-        library("demo/__init__.so"),
-        library("demo.libs/liba.so"),
-    )
-    (edge,) = linkage.edges_of(EXTENSION, "x86_64")
-    assert edge.leaves_package == leaves
 
 
 def test_a_library_that_nothing_needs_is_a_root_and_a_grafted_one_an_orphan() -> None:
@@ -294,7 +269,6 @@ def test_a_search_leads_to_what_lies_in_the_prefix_by_whatever_way() -> None:
     assert resolutions(linkage, layout.place("demo/liba.so")) == {
         "libdep.so": ("lib/libdep.so", "runpath")
     }
-    assert linkage.edges[0].leaves_package
 
 
 def test_sentences_name_places_as_users_know_them() -> None:

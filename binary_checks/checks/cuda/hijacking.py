@@ -79,18 +79,17 @@ def hijackable_library(
     found: dict[tuple[str, str], Edge] = {}
     for loading in loadings:
         seen = set() if loading.root in imported else before
-        for edge in _find_open_doors(loading, linkage, libraries, runpaths, seen):
+        for edge in _find_open_doors(loading, libraries, runpaths, seen):
             found.setdefault((edge.path, edge.needed), edge)
     for edge in found.values():
         yield _accuse(edge)
-    lost = {edge.needed for edge in linkage.edges if _is_to_come(edge, linkage)}
+    lost = {edge.needed for edge in linkage.edges if _is_to_come(edge)}
     if names := name_first(sorted(name for name in lost if _fits(name, libraries)), 8):
         yield NotInspected(sentence=f"the dependencies of {names} are unknown: {_GIVE}")
 
 
 def _find_open_doors(
     loading: Loading,
-    linkage: Linkage,
     libraries: tuple[str, ...],
     runpaths: set[str],
     before: set[str],
@@ -103,7 +102,7 @@ def _find_open_doors(
         if found is not None:
             loaded.add(found)
         if not is_loaded and _fits(edge.needed, libraries):
-            to_come = edge.path in runpaths and _is_to_come(edge, linkage)
+            to_come = edge.path in runpaths and _is_to_come(edge)
             if edge.rule in _REPLACEABLE or to_come:
                 yield edge
 
@@ -113,9 +112,9 @@ def _fits(name: str, libraries: tuple[str, ...]) -> bool:
     return asked_for and not is_driver_library(name) and not re.search(_GRAFT, name)
 
 
-def _is_to_come(edge: Edge, linkage: Linkage) -> bool:
+def _is_to_come(edge: Edge) -> bool:
     """Whether a required wheel that was not given may bring it."""
-    return edge.resolved is None and bool(linkage.requirements) and edge.leaves_package
+    return edge.resolved is None and bool(edge.may_come_with and edge.searched)
 
 
 def _accuse(edge: Edge) -> Problem | Note:

@@ -31,7 +31,6 @@ from binary_checks.model import (
     Problem,
 )
 from binary_checks.wording.phrases import name_first
-from binary_checks.wording.search_texts import may_be_brought
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
 _ZEROED_MUTEX = (14, 40)
@@ -155,7 +154,7 @@ def _find_foreign(linkage: Linkage, present: Collection[str]) -> str:
     It is what missing-library does not look for either; of what nobody brings it is the judge.
     """
     edges = (edge for edge in linkage.edges if edge.resolved is None and not edge.delayed)
-    missing = (edge.needed for edge in edges if may_be_brought(edge, linkage))
+    missing = (edge.needed for edge in edges if edge.may_come_with)
     names = (name for name in missing if name.lower() not in present and may_be_anybodys(name))
     return next((name for name in names if not is_python_dll(name)), "")
 

@@ -1,0 +1,113 @@
+"""Which distribution a library belongs to, by its name alone, as long as nobody has given it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from binary_checks.knowledge.nvidia_names import is_cuda_library
+
+_GRAFTED = re.compile(r"[-.](?:[0-9a-f]{8}(?:[-.].*)?\.so(?:\.|$)|[0-9a-f]{32}\.dll$)")
+"""The marks on grafted files: auditwheel's, libgfortran-040039e1.so.5.0.0; delvewheel's."""
+
+_FIRST_WORD = re.compile(r"(?:lib)?([A-Z]*[a-z]*[0-9]*)")
+_SHORTEST = 3  # letters of a word that tells of anything
+_DRIVERS_OWN = "cuda"  # libcuda.so.1 comes with the driver, and in none of nvidia's wheels
+_NOT_A_NAME = frozenset({"python", "the", "lib"})
+
+# What these have for others, as their wheels show, by the beginning of its name behind "lib".
+_NAMES = (
+    (r"torch", r"(?:torch|c10|caffe2|shm)(?![a-z0-9])|(?:asmjit|fbgemm|iomp5md|uv)\.dll"),
+    (r"pyarrow", r"(?:arrow|parquet|gandiva)(?![a-z0-9])"),
+    (r"pyside6(?:-essentials|-addons)?", r"Qt6|pyside6"),
+    (r"pyqt6-qt6", r"Qt6"),
+    (r"pyside2", r"Qt5|pyside2"),
+    (r"pyqt5-qt5", r"Qt5"),
+)
+_NOTHING_ELSE = frozenset(
+    {"torch", "pyarrow", "shiboken2", "shiboken6", "pyqt5-sip", "pyqt6-sip", "cuda-pathfinder"}
+    | {"numpy", "scipy", "pandas", "packaging", "pillow", "protobuf", "requests", "setuptools"}
+    | {"typing-extensions"}
+)
+"""These have nothing else for others; of the rest only the words of their own names tell."""
+_OF_NVIDIA = re.compile(r"nvidia-.+|cuda-toolkit")
+_IN_PREFIX = re.compile(
+    r"(?:mkl|tbb|tcmlib|umf|daal|impi|intel|onemkl|dpcpp|onedal|oneccl)(?:-.*)?"
+)
+
+
+def is_grafted_name(name: str) -> bool:
+    """Whether a repair tool made it up, so that nobody but the wheel itself has the file."""
+    return _GRAFTED.search(name) is not None
+
+
+def find_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, ...]:
+    """The requirements that a library is called after, or that are known to have it.
+
+    libQt6Core.so.6 may be of pyqt6-qt6, libcudnn_ops.so.9 of nvidia-cudnn-cu13, torch_cpu.dll and
+    libc10.so of torch, glew32.dll of kivy-deps-glew. A word that several have tells of none.
+    """
+    requirements, name = tuple(requirements), needed.rpartition("/")[2]
+    if is_grafted_name(name):
+        return ()
+    known = [each for each in requirements if _has(each, name.removeprefix("lib"))]
+    if known:
+        return tuple(known)
+    word = first_word(name)
+    if word == _DRIVERS_OWN:
+        return ()
+    for spell in (str, _without_number):
+        named = [each for each in requirements if _is_called_after(each, spell(word))]
+        if len(named) > 1:
+            named = [each for each in named if each == spell(word)]
+        if len(named) == 1:
+            return tuple(named)
+    return _of_cuda(name, requirements)
+
+
+def _of_cuda(name: str, requirements: Iterable[str]) -> tuple[str, ...]:
+    """Of those that bring CUDA all may have a library of it; torch requires them in its turn."""
+    if not is_cuda_library(name):
+        return ()
+    requirements = tuple(requirements)
+    theirs = tuple(each for each in requirements if _OF_NVIDIA.fullmatch(each))
+    return theirs or tuple(each for each in requirements if each == "torch")
+
+
+def fills_prefix(requirement: str) -> bool:
+    """Whether it puts libraries into the environment's own ``lib``, as Intel's wheels do."""
+    return _IN_PREFIX.fullmatch(requirement) is not None
+
+
+def may_have(requirement: str, needed: str) -> bool:
+    """Whether nothing speaks against its having a library of that name."""
+    if _OF_NVIDIA.fullmatch(requirement):
+        return first_word(needed.rpartition("/")[2]).startswith(("cu", "nv", "npp", "nccl"))
+    return requirement not in _NOTHING_ELSE
+
+
+def first_word(name: str) -> str:
+    """What a library's name begins with, ``qt6`` of libQt6Core.so.6; "" where that is too short."""
+    match = _FIRST_WORD.match(name.rpartition("/")[2])
+    word = match[1].lower() if match else ""
+    return word if len(word) >= _SHORTEST else ""
+
+
+def are_of_one_name(one: str, other: str) -> bool:
+    """Whether two distributions are called alike: pyside6-addons and pyside6-essentials."""
+    first = one.partition("-")[0]
+    return len(first) >= _SHORTEST and first not in _NOT_A_NAME and first == other.partition("-")[0]
+
+
+def _has(requirement: str, name: str) -> bool:
+    return any(
+        re.fullmatch(pattern, requirement) and re.match(names, name) for pattern, names in _NAMES
+    )
+
+
+def _is_called_after(requirement: str, word: str) -> bool:
+    return len(word) >= _SHORTEST and word in requirement.split("-")
+
+
+def _without_number(word: str) -> str:
+    return word.rstrip("0123456789")

@@ -1,0 +1,155 @@
+"""Which required distributions, as long as they are not given, may have a library not found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import cached_property
+
+from packaging.utils import canonicalize_name
+
+from binary_checks.knowledge.shipped_names import (
+    are_of_one_name,
+    fills_prefix,
+    find_shippers,
+    first_word,
+    is_grafted_name,
+    may_have,
+)
+from binary_checks.model import Edge, Package, TargetSystem
+from binary_checks.model.requires_dist import applicable
+from binary_checks.model.search_path import leaves_prefix
+
+_GRAFTED_FOLDER = re.compile(r"(?:\A|/)(?P<owner>[^/]*)\.(?:libs|dylibs)(?:/|\Z)")
+_BY_ITS_PLACE_ALONE = ("@loader_path/", "@executable_path/")  # not by what is loaded already
+
+
+def find_bringers(
+    package: Package,
+    edges: tuple[Edge, ...],
+    requirements: tuple[str, ...],
+    missing: tuple[str, ...],
+    target: TargetSystem,
+) -> tuple[Edge, ...]:
+    """The edges, those that lead nowhere with the names of the ``missing`` that may have it."""
+    if not missing or all(map(_is_settled, edges)):
+        return edges
+    bringers = _Bringers(package, requirements, missing, target, edges)
+    return tuple(
+        edge if _is_settled(edge) else replace(edge, may_come_with=bringers.of(edge))
+        for edge in edges
+    )
+
+
+def _is_settled(edge: Edge) -> bool:
+    return edge.resolved is not None
+
+
+class _Bringers:
+    """What the requirements' names, and the folders that they may fill, tell of a library."""
+
+    def __init__(
+        self,
+        package: Package,
+        requirements: tuple[str, ...],
+        missing: tuple[str, ...],
+        target: TargetSystem,
+        edges: tuple[Edge, ...],
+    ) -> None:
+        self._package, self._missing = package, missing
+        self._requirements, self._target = requirements, target
+        self._name = canonicalize_name(package.name)
+        self._inside = package.layout.inside
+        self._named: dict[tuple[str, str], dict[str, None]] = {}
+        for edge in edges:
+            if edge.resolved is None:
+                named = self._named.setdefault((edge.path, edge.architecture), {})
+                named.update(dict.fromkeys(find_shippers(edge.needed, missing)))
+
+    def of(self, edge: Edge) -> tuple[str, ...]:
+        """Those that may have it: whom its name tells of, else who fills a folder searched."""
+        by_place = edge.needed.startswith(_BY_ITS_PLACE_ALONE)
+        if not by_place and (named := find_shippers(edge.needed, self._missing)):
+            return named
+        grafted, own = is_grafted_name(edge.needed), self._is_of_own_family(edge)
+        found: dict[str, None] = {}
+        for directory in edge.searched:
+            fillers = self._fillers(directory, only_theirs=grafted)
+            found.update(dict.fromkeys(each for each in fillers if may_have(each, edge.needed)))
+        if not (grafted or by_place):
+            # What needs libcasadi.so.3.7 of casadi may have libipopt.so.3 of it too.
+            with_it = self._named.get((edge.path, edge.architecture), {})
+            found.update(dict.fromkeys(each for each in with_it if may_have(each, edge.needed)))
+        if own:
+            return tuple(sorted(each for each in found if are_of_one_name(each, self._name)))
+        return tuple(sorted(found))
+
+    def _fillers(self, directory: str, *, only_theirs: bool) -> Iterable[str]:
+        """The requirements that may put files into a directory.
+
+        Into a folder of this package's only a sibling does: one that is called alike (PyQt6-Qt6
+        in PyQt6/Qt6) or of this very version (mlx-metal in mlx/lib); and into what a repair tool
+        made only whose name it has.
+        """
+        inside = self._inside(directory)
+        grafted = _GRAFTED_FOLDER.search(directory)
+        if leaves_prefix(directory):
+            return ()
+        if grafted:
+            owner = canonicalize_name(grafted["owner"])
+            return [each for each in self._missing if each == owner]
+        if inside is None:
+            return () if only_theirs else [e for e in self._missing if self._fills_prefix(e)]
+        top = canonicalize_name(inside.partition("/")[0])
+        theirs = [each for each in self._missing if each == top or are_of_one_name(each, top)]
+        if only_theirs or (theirs and not self._is_own(inside)):
+            return theirs
+        if not inside or self._is_own(inside):
+            return [each for each in self._missing if self._is_sibling(each)]
+        return self._missing
+
+    def _fills_prefix(self, requirement: str) -> bool:
+        return fills_prefix(requirement) or self._is_sibling(requirement)
+
+    def _is_sibling(self, requirement: str) -> bool:
+        return are_of_one_name(requirement, self._name) or requirement in self._pinned
+
+    @cached_property
+    def _pinned(self) -> frozenset[str]:
+        """What is required in the package's own version alone."""
+        version = self._package.version.partition("+")[0]
+        return frozenset(
+            canonicalize_name(each.name)
+            for each in applicable(self._requirements, self._target)
+            if any(
+                one.operator == "==" and one.version.partition("+")[0] == version
+                for one in each.specifier
+            )
+        )
+
+    def _is_own(self, inside: str) -> bool:
+        """Whether a path below site-packages lies in a folder that is this package's own."""
+        top = inside.partition("/")[0]
+        return top in self._own_tops or canonicalize_name(top) == self._name
+
+    @cached_property
+    def _own_tops(self) -> frozenset[str]:
+        """The importable folders that this package has for itself; a namespace is everybody's."""
+        items = (item for group in (self._package.members, self._package.objects) for item in group)
+        paths = filter(None, (self._inside(item.path) for item in items))
+        beginnings = (path.split("/") for path in paths if path.count("/") == 1)
+        return frozenset(top for top, file in beginnings if file.startswith("__init__."))
+
+    def _is_of_own_family(self, edge: Edge) -> bool:
+        """Whether a library that is called alike lies where it was looked for: libQt6Core.so.6."""
+        word = first_word(edge.needed)
+        return bool(word) and any(word in self._words.get(each, ()) for each in edge.searched)
+
+    @cached_property
+    def _words(self) -> Mapping[str, frozenset[str]]:
+        """By directory, what the names of the package's own libraries there begin with."""
+        words: dict[str, set[str]] = {}
+        for item in self._package.objects:
+            words.setdefault(item.directory, set()).add(first_word(item.file_name))
+        return {directory: frozenset(each) for directory, each in words.items()}
