@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
@@ -13,6 +15,7 @@ from typing import NoReturn
 from binary_checks.errors import ProfileError
 from binary_checks.lines import cut, one_line
 
+_ALL_HELP = "--help-pytest"
 SUBCOMMANDS = {
     "inspect": "binary_checks.command.inspecting",
     "report": "binary_checks.command.rewriting",
@@ -84,9 +87,47 @@ def _run(arguments: Sequence[str], *, alone: bool) -> int:
     if arguments and arguments[0] in SUBCOMMANDS:
         run: Callable[[Sequence[str]], int] = import_module(SUBCOMMANDS[arguments[0]]).run
         return run(arguments[1:])
+    status = _answer(arguments)
+    if status is not None:
+        return status
     from binary_checks.command.checking import check
 
-    return check(arguments, alone=alone)
+    return check(["--help" if each == _ALL_HELP else each for each in arguments], alone=alone)
+
+
+def _answer(arguments: Sequence[str]) -> int | None:
+    """Answer what is asked about the command itself; None where packages are to be checked."""
+    if arguments and arguments[0] == "help":
+        arguments = ["--help"]
+    options = {each for each in arguments if each.startswith("-")}
+    if "--list" in options:
+        from binary_checks.command.listing import run
+
+        return run([each for each in arguments if each != "--list"])
+    if arguments and not options & {"-h", "--help", "-V", "--version"}:
+        return _refuse_subcommand(arguments[0])
+    from binary_checks.command.helping import HELP, tell_version
+
+    if options & {"-V", "--version"}:
+        print(tell_version())
+        return 0
+    print(HELP, end="", file=sys.stdout if arguments else sys.stderr)
+    return 0 if arguments else MISUSED
+
+
+def _refuse_subcommand(name: str) -> int | None:
+    """Refuse a word that is nothing but a mistyped subcommand: a package has a dot in its name."""
+    hint = suggest(name, (*SUBCOMMANDS, "help")) if name.isalpha() else ""
+    if not hint or Path(name).exists():
+        return None
+    complain(f"{name}: neither a package nor a subcommand{hint}")
+    return MISUSED
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Ask whether the nearest of the known names is meant; "" where none is near."""
+    close = get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def complain(text: str) -> None:
@@ -98,5 +139,10 @@ class SubcommandParser(argparse.ArgumentParser):
     """Leaves it to the caller how a wrong option ends."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise ProfileError, which says of which subcommand it is."""
+        """Raise ProfileError, which says of which subcommand it is, and what may be meant."""
+        unknown = message.removeprefix("unrecognized arguments: ")
+        if unknown != message and unknown.startswith("-"):
+            name = unknown.split()[0].partition("=")[0]
+            known = re.findall(r"--[a-z][a-z-]+", self.format_help())
+            message = f"unknown option {name}{suggest(name, known)}"
         raise ProfileError(f"{self.prog.rpartition(' ')[2]}: {message}")

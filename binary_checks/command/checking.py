@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from binary_checks.command import MISUSED, complain
-from binary_checks.plugin.alone import NOTHING
+from binary_checks.command import suggest
+from binary_checks.command.helping import OPTIONS
+from binary_checks.plugin.failures import misused
 from binary_checks.plugin.sandboxing import StartsAnew
 
 _XDIST = (
@@ -30,9 +33,6 @@ def check(arguments: Sequence[str], *, alone: bool = False) -> int:
     for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
         os.environ.pop(name, None)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    if not arguments:
-        complain(NOTHING)
-        return MISUSED
     ini = resources.files("binary_checks") / "binary-checks.ini"
     own = ["-p", "binary_checks.plugin", "-p", "binary_checks.plugin.alone"]
     own += ["-p", "no:cacheprovider"]
@@ -43,5 +43,26 @@ def check(arguments: Sequence[str], *, alone: bool = False) -> int:
         # Else a cancelled job leaves environments, and imports that never end, behind: pytest
         # ends in order where it is interrupted, and takes no notice of any other signal.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-    plugins = [StartsAnew()] if alone else []
+    plugins = [_RefusesInOneLine(), *([StartsAnew()] if alone else [])]
     return int(pytest.main([*own, *place, *arguments], plugins=plugins))
+
+
+class _RefusesInOneLine:
+    """Says of an option that cannot be followed no more than that, and which one may be meant."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_cmdline_parse(self) -> Generator[None, Any, Any]:
+        """Take what pytest says of its own usage, ini file and folder out of its error."""
+        try:
+            return (yield)
+        except pytest.UsageError as error:
+            found = re.search(r"^[^\n]*?: error: ([^\n]*)", f"{error}", re.MULTILINE)
+            raise misused(_hint(found[1]) if found else f"{error}") from None
+
+
+def _hint(complaint: str) -> str:
+    unknown = complaint.removeprefix("unrecognized arguments: ")
+    if unknown == complaint:
+        return complaint
+    name = unknown.split()[0].partition("=")[0]
+    return f"unknown option {name}{suggest(name, OPTIONS)}"

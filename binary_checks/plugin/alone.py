@@ -8,15 +8,12 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from binary_checks import withheld
-from binary_checks.packages import recognises
 from binary_checks.places.pip_command import DEAF
-from binary_checks.plugin.failures import misused
 from binary_checks.plugin.sandboxing import WITHHELD
 from binary_checks.plugin.session import SESSION
 from binary_checks.plugin.sharing import is_worth_sharing
@@ -27,26 +24,10 @@ _NOT_SHARED = pytest.StashKey[int]()  # workers that were asked for
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    """Refuse to look for something by oneself, and to take anything else for a package."""
-    config = session.config
-    named = config.args_source is pytest.Config.ArgsSource.ARGS
-    state = config.stash.get(SESSION, None)
-    if not named and not (state and state.examinations):
+    """Refuse to look for something by oneself."""
+    state = session.config.stash.get(SESSION, None)
+    if not (state and state.examinations):
         raise pytest.UsageError(NOTHING)
-    for argument in state.others if state else config.args:
-        name = argument.split("::", 1)[0]
-        try:
-            _demand_package(name)
-        except OSError as error:  # too long a name
-            raise misused(f"{name}: {error.strerror}") from None
-
-
-def _demand_package(name: str) -> None:
-    if Path(name).is_dir():
-        raise misused(f"{name}: a folder; name its packages: {name}/*.whl")
-    if not recognises(Path(name)):
-        found = "not a package file" if Path(name).exists() else "no such file"
-        raise misused(f"{name}: {found}")
 
 
 def pytest_cmdline_main(config: pytest.Config) -> None:

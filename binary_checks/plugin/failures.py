@@ -127,6 +127,6 @@ def _spell(text: str, file_name: str, summary: str) -> FailureText:
     return FailureText(text=text, reprcrash=crash)
 
 
-def misused(text: str) -> pytest.UsageError:
-    """What ends the run with exit code 4, in one line."""
-    return pytest.UsageError(cut(one_line(text)))
+def misused(*lines: str) -> pytest.UsageError:
+    """What ends the run with exit code 4, a line for each mistake."""
+    return pytest.UsageError(*(cut(one_line(line)) for line in lines))

@@ -105,8 +105,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def is_asked(config: pytest.Config) -> bool:
     """Whether there may be a package among the arguments, or an option asks for something.
 
-    Neither tests in Python are one, nor folders, unless they are called like a file.
+    Neither tests in Python are one, nor folders, unless they are called like a file. The command
+    takes nothing but packages.
     """
+    if config.getini(DEAF_INI):
+        return True
     option = config.option
     asked = option.markers or any(getattr(option, f"binary_{name}") for name in _ASKING)
     return bool(asked or any(map(_may_be_package, config.args)))

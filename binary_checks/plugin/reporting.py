@@ -185,7 +185,7 @@ def _assemble(
             "pytest": pytest.__version__,
             "python": platform.python_version(),
         },
-        complaints=(*lost, *complaints),
+        complaints=(*state.misnamed, *lost, *complaints),
         remarks=tuple(map(one_line, _remark(session.config, state))),
         checks=tuple(map(abridge, state.checks)),
         packages=state.ledger.results(),
@@ -198,11 +198,13 @@ def _nodes(state: Session) -> Iterable[str]:
 
 
 def _conclude(session: pytest.Session, state: Session, exitstatus: int, *, lost: bool) -> int:
-    """The first that holds of: problems, a bug of ours, something else that broke, all else."""
+    """The first that holds of: misused, problems, a bug of ours, something else broke, all else."""
     scribe = session.config.pluginmanager.get_plugin(SCRIBE)
     others_failed = isinstance(scribe, Scribe) and scribe.others_failed
     if exitstatus not in _ENDED or session.config.option.collectonly or others_failed:
         return exitstatus
+    if state.misnamed:
+        return int(_MISUSED)
     outcomes = state.ledger.outcomes()
     unfit = any(not each.excused for each in state.ledger.complaints())
     if Outcome.FAILED in outcomes or (unfit and not _stopped(session, exitstatus)):
@@ -252,7 +254,9 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     """The table by family, the reasons of what was not inspected, and the complaints."""
     state = config.stash[SESSION]
     run = state.run
-    if run is None or config.option.collectonly or exitstatus == _MISUSED:
+    if run is None or config.option.collectonly:
+        return
+    if exitstatus == _MISUSED and not state.misnamed:
         return
     terminalreporter.write_sep("=", "binary_checks")
     for line in summarise(run):

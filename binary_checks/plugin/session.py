@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ from binary_checks.gather.examination import Examination, find_declared, load_ow
 from binary_checks.gather.facts import Facts
 from binary_checks.gather.settings import Settings
 from binary_checks.judging import UNREADABLE
-from binary_checks.lines import one_line
+from binary_checks.lines import cut, one_line
 from binary_checks.model import PackageIdentity, Run, SecondOpinion
 from binary_checks.model.protocols import Source
 from binary_checks.plugin.failures import misused
@@ -51,6 +52,7 @@ class Session:
     run: Run | None = None  # once it has ended
     renamed: Mapping[str, str] = field(default_factory=dict)  # former ids named -> present ids
     complaints: list[str] = field(default_factory=list)  # those of its that are shown
+    misnamed: tuple[str, ...] = ()  # a line for each argument that is no package: exit code 4
 
     @property
     def profile(self) -> Profile:
@@ -85,6 +87,8 @@ def open_session(config: pytest.Config) -> Session:
             or (option.binary_crosscheck and SecondOpinion in check.subjects)
         )
         _demand_families(option.binary_require, every)
+        if config.getini(DEAF_INI):  # else tests beside may have other markers
+            _demand_markers(option.markexpr, every)
         named, renamed = _rename(named, find_renamed(every))
         _demand_checks(frozenset[str]().union(*named.packages.values()), every, checks)
         sandbox = choose_sandbox(config, profile)
@@ -100,7 +104,7 @@ def open_session(config: pytest.Config) -> Session:
     def gather(source: Source) -> Facts:
         return Facts(source, settings, shelf, progress_line(config, source.label))
 
-    sources = find_sources(config, named, python, sandbox)
+    sources, misnamed = find_sources(config, named, python, sandbox)
     examinations = tuple(_examine(sources, named, checks, gather))
     return Session(
         examinations={_count_from_root(config, each.node): each for each in examinations},
@@ -113,6 +117,7 @@ def open_session(config: pytest.Config) -> Session:
         ),
         destinations=tuple(_read_destinations(config, [each.file_name for each in examinations])),
         renamed=renamed,
+        misnamed=tuple(cut(one_line(line)) for line in misnamed),
     )
 
 
@@ -227,8 +232,27 @@ def _demand_families(names: Iterable[str], checks: Iterable[Check[Any]]) -> None
     families = sorted({check.family for check in checks})
     for name in names:
         if name not in families:
-            known = ", ".join(families)
-            raise misused(f"--binary-require {name}: no such family; there are {known}")
+            raise misused(f"--binary-require {name}: {no_such_family(name, families)}")
+
+
+def _demand_markers(expression: str, checks: Iterable[Check[Any]]) -> None:
+    """Refuse ``-m`` with a word that is no family: it would select nothing, or everything."""
+    families = sorted({check.family for check in checks})
+    for name in re.findall(r"[^\W\d]\w*", expression):
+        if name not in (*families, "and", "or", "not", "True", "False", "None"):
+            raise misused(f"-m {expression}: {name}: {no_such_family(name, families)}")
+
+
+def no_such_family(name: str, families: Sequence[str]) -> str:
+    """Say so, and which one may be meant."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, families, n=1)
+    return f"no such family; {f'did you mean {close[0]}?' if close else _list(families)}"
+
+
+def _list(families: Sequence[str]) -> str:
+    return f"there are {', '.join(families)}"
 
 
 def _demand_checks(

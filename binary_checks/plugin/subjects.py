@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ from binary_checks.errors import BinaryChecksError, PackageError, ProfileError
 from binary_checks.model.protocols import Source
 from binary_checks.packages.installed import LABEL
 from binary_checks.plugin.failures import misused
+from binary_checks.plugin.options import DEAF_INI
+from binary_checks.sources.misnamed import explain
 
 if TYPE_CHECKING:
     from binary_checks.documents.facts_reader import Statement
@@ -31,10 +34,11 @@ class Named:
     sources: tuple[sources.NamedSource, ...]  # each once, in the order in which they are judged
     packages: Asked  # by the paths of the sources
     others: tuple[str, ...]
+    misnamed: tuple[str, ...] = ()  # a line for each argument of the command that is no package
 
 
 def read_arguments(config: pytest.Config) -> Named:
-    """Tell packages from other arguments, which stay as they are.
+    """Tell packages from other arguments, which stay as they are, or are none of the command's.
 
     Where nothing but an installed package was named there is nothing else to collect.
     """
@@ -46,15 +50,46 @@ def read_arguments(config: pytest.Config) -> Named:
     asked: Asked = {}
     others = []
     for argument in (*(left if named or not installed else ()), *installed):
-        name, _, check = argument.partition("::")
-        source = sources.parse(name, folder)
-        _demand_nameable(folder, argument, source)
-        if source is None:
-            others.append(argument)
-        else:
-            found[source.path] = source
-            _ask(asked, source.path, check)
-    return Named(folder=folder, sources=tuple(found.values()), packages=asked, others=tuple(others))
+        for each in _expand(folder, argument):
+            name, _, check = each.partition("::")
+            source = sources.parse(name, folder)
+            _demand_nameable(folder, each, source)
+            if source is None:
+                others.append(each)
+            else:
+                found[source.path] = source
+                _ask(asked, source.path, check)
+    alone = named and config.getini(DEAF_INI)
+    return Named(
+        folder=folder,
+        sources=tuple(found.values()),
+        packages=asked,
+        others=() if alone else tuple(others),
+        misnamed=tuple(_explain(folder, each) for each in others) if alone else (),
+    )
+
+
+def _expand(folder: Path, argument: str) -> list[str]:
+    """The packages that match a pattern: the shells of Windows leave it to programs.
+
+    Anything else stays what it is, and so does a pattern that no package matches.
+    """
+    name, colons, check = argument.partition("::")
+    if not set("*?") & set(name) or (folder / name).exists():
+        return [argument]
+    matches = sorted(glob(name, root_dir=folder))  # noqa: PTH207 - of a Path it must be relative
+    known = [match for match in matches if sources.parse(match, folder) is not None]
+    return [f"{match}{colons}{check}" for match in known] or [argument]
+
+
+def _explain(folder: Path, argument: str) -> str:
+    name = argument.partition("::")[0]
+    try:
+        return explain(name, folder / name)
+    except OSError as error:  # too long a name
+        return f"{name}: {error.strerror}"
+    except ValueError:  # a NUL in it
+        return f"{name}: not a path"
 
 
 def _options(config: pytest.Config) -> Iterable[str]:
@@ -93,24 +128,38 @@ def _is_text(name: str) -> bool:
 
 def find_sources(
     config: pytest.Config, named: Named, python: Path, sandbox: Sandbox | None
-) -> list[Source]:
-    """Every package named, with the facts that were given of it.
+) -> tuple[list[Source], list[str]]:
+    """Every package named, with the facts that were given of it; a line for each that is not there.
 
-    Raises pytest.UsageError, one line, for what is not there and for facts of nothing here.
+    Raises pytest.UsageError where none is there, and for facts of nothing here.
     """
     static = config.option.binary_static
     surroundings = sources.Surroundings(python=python, sandbox=sandbox, static=static)
+    lost = list(named.misnamed)
+    found = []
+    for each in named.sources:
+        try:
+            found.append(each.resolve(surroundings))
+        except (ProfileError, PackageError, OSError) as error:
+            lost.append(_say(each, error))
+        except BinaryChecksError as error:
+            raise misused(f"--binary-python: {error}") from None
+    if lost and not found:
+        raise misused(*lost)
     try:
-        found = [each.resolve(surroundings) for each in named.sources]
         for name in dict.fromkeys(config.option.binary_facts):
             from binary_checks.documents.facts_reader import restore
 
             found = _spread(restore(named.folder / name), found)
     except (ProfileError, PackageError) as error:
         raise misused(str(error)) from None
-    except BinaryChecksError as error:
-        raise misused(f"--binary-python: {error}") from None
-    return found
+    return found, lost
+
+
+def _say(named: sources.NamedSource, error: Exception) -> str:
+    if isinstance(error, OSError):  # too long a name
+        return f"{named.path.name}: {error.strerror}"
+    return str(error)
 
 
 def _spread(statement: Statement, found: list[Source]) -> list[Source]:

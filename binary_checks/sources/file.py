@@ -11,6 +11,7 @@ from binary_checks import packages, trees
 from binary_checks.errors import GatherError, ProfileError
 from binary_checks.model.packages import Package
 from binary_checks.model.protocols import Tree
+from binary_checks.sources.misnamed import explain
 from binary_checks.sources.opened import OpenedSource
 from binary_checks.sources.surroundings import Surroundings
 
@@ -18,7 +19,7 @@ from binary_checks.sources.surroundings import Surroundings
 def parse(argument: str, folder: Path) -> FileSource | None:
     """A file that is a package of a kind that is known, or would be if it were there."""
     path = Path(os.path.normpath(folder / argument))  # links not resolved
-    return FileSource(path=path) if packages.recognises(path) else None
+    return FileSource(path=path, written=argument) if packages.recognises(path) else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,6 +27,7 @@ class FileSource(OpenedSource):
     """One package file."""
 
     path: Path
+    written: str = ""  # how the user named it
 
     @property
     def label(self) -> str:
@@ -35,10 +37,8 @@ class FileSource(OpenedSource):
     def resolve(self, surroundings: Surroundings) -> FileSource:
         """The same, if it is there. Raises ProfileError."""
         del surroundings
-        path = self.path
-        if not path.is_file():
-            found = "a folder" if path.is_dir() else "not a regular file"
-            raise ProfileError(f"{path.name}: {found if path.exists() else 'no such file'}")
+        if not self.path.is_file():
+            raise ProfileError(explain(self.written or self.path.name, self.path))
         return self
 
     def identity(self) -> str:

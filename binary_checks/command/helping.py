@@ -1,0 +1,60 @@
+"""What the command says of itself: its help on one screen, its version, and names of options."""
+
+from __future__ import annotations
+
+import platform
+import re
+from importlib.metadata import version
+
+from binary_checks import __version__
+
+HELP = """\
+usage: binary-checks [OPTION]... PACKAGE[::CHECK]...
+       binary-checks inspect PACKAGE...  what is in packages, without a verdict
+       binary-checks report RESULT.json  another report of a run that has ended
+
+Say whether built binary packages (wheels, conda packages) are fit to ship.
+
+  binary-checks dist/*.whl                        inspect, install, import, load
+  binary-checks --binary-static dist/*.whl        inspect only, on any host
+  binary-checks dist/*.whl -m linkage             one family of checks
+  binary-checks --list dist/a.whl                 which checks apply to it
+  binary-checks --explain missing-library         what it finds, how to fix it
+
+  --binary-static              install and run nothing
+  --binary-strict              count every warning as an error
+  --binary-profile FILE        what the project expects; without it the table
+                               tool.binary_checks of the nearest pyproject.toml
+  --binary-python PATH         interpreter for the checks that run the package
+  --binary-with PATH           a required wheel, or a folder of such
+  --binary-with-requirements   download required wheels that are not given
+  --binary-installed NAME      judge an installed package
+  --binary-require FAMILY      fail if its checks cannot inspect the package
+  --binary-report FORMAT:FILE  write a report: json, sarif, junit, markdown, ...
+  -m FAMILY, -k TEXT           only these checks    -n NUMBER  more processes
+  -v                           show every check     -x         stop at a failure
+  --help-pytest                every option         --version  this version
+
+exit code: 0 fit, 1 problems, 2 interrupted, 3 our bug, 4 usage, 6 try again
+"""
+_PYTESTS = (
+    *("--capture", "--collect-only", "--color", "--deselect", "--dist", "--durations"),
+    *("--exitfirst", "--full-trace", "--help", "--junit-xml", "--markers", "--maxfail"),
+    *("--no-header", "--no-summary", "--numprocesses", "--quiet", "--show-capture", "--tb"),
+    "--verbose",
+)
+_OURS = (
+    *("--binary-allow-builds", "--binary-crosscheck", "--binary-facts", "--binary-sandbox"),
+    *("--binary-requirements-folder", "--binary-sarif"),
+)
+OPTIONS = tuple(sorted({*re.findall(r"--[a-z][a-z-]+", HELP), *_PYTESTS, *_OURS}))
+"""Long options, of which a mistyped one may mean one."""
+
+
+def tell_version() -> str:
+    """Name the command's version first, then what it runs on."""
+    return f"binary-checks {__version__} (pytest {version('pytest')}, {_name_python()})"
+
+
+def _name_python() -> str:
+    return f"{platform.python_implementation()} {platform.python_version()}"

@@ -1,0 +1,65 @@
+"""Says in one line of a path that is no package what it is instead, and what to do."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from glob import has_magic
+from pathlib import Path
+
+_PACKAGES = ("*.whl", "*.conda", "*.tar.bz2", "*/*.whl", "*/*.conda")
+
+
+def explain(written: str, path: Path) -> str:
+    """What is at that path, which the user wrote so. Raises OSError for one that no system has."""
+    if path.is_dir():
+        return f"{written}: {_explain_folder(written, path)}"
+    if not path.exists():
+        missing = "no file matches" if has_magic(written) else "no such file"
+        return f"{written}: {missing}"
+    if not path.is_file():
+        return f"{written}: not a regular file"
+    name = path.name.lower()
+    known = next((say for ending, say in _KINDS if name.endswith(ending)), _say_unknown)
+    return f"{written}: {known(shlex.quote(written))}"
+
+
+def _explain_folder(written: str, path: Path) -> str:
+    pattern = next((each for each in _PACKAGES if any(path.glob(each))), "")
+    if pattern:
+        return f"a folder; name its packages: {written.rstrip('/')}/{pattern}"
+    if (path / "pyproject.toml").is_file() or (path / "setup.py").is_file():
+        return "a folder with a project; build a wheel from it, and name that"
+    return "a folder without packages"
+
+
+def _say_unknown(_: str) -> str:
+    return "not a package file (wheels and conda packages are)"
+
+
+def _say_archive(name: str) -> str:
+    return (
+        "not a package file; if it is a source distribution, build a wheel from it: "
+        f"pip wheel --no-deps {name}"
+    )
+
+
+def _say_convertible(name: str) -> str:
+    return f"not a package file; if it holds a distribution, convert it: wheel convert {name}"
+
+
+def _say_library(_: str) -> str:
+    return "a single object file; name the wheel or the conda package that contains it"
+
+
+def _say_document(name: str) -> str:
+    return f"not a package file; for a report from a result: binary-checks report {name} --format …"
+
+
+_KINDS: tuple[tuple[str, Callable[[str], str]], ...] = (
+    *((ending, _say_archive) for ending in (".tar.gz", ".tgz", ".tar.xz", ".zip")),
+    *((ending, _say_convertible) for ending in (".egg", ".exe")),
+    *((ending, _say_library) for ending in (".so", ".pyd", ".dll", ".dylib")),
+    (".json", _say_document),
+)
+"""How names end that are often taken for a package's, or are parts of one."""

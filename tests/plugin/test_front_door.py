@@ -1,0 +1,198 @@
+"""What a new user types: help, version, the list of checks, typing errors, paths that are none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from binary_checks import __version__
+from binary_checks.command import main
+from binary_checks.command.helping import HELP, OPTIONS
+from fixtures.build_wheel import build_wheel
+from tests.plugin.conftest import faulty, healthy
+
+NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
+
+
+def command(folder: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", "binary_checks", *map(str, arguments)]
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def complaints(result: subprocess.CompletedProcess[str]) -> list[str]:
+    return [line.removeprefix("ERROR: ") for line in result.stderr.splitlines() if line]
+
+
+def test_the_help_fits_one_screen(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 30
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("asked", ["-h", "help"])
+def test_help_is_asked_for_in_other_words_too(
+    asked: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([asked]) == 0
+    assert capsys.readouterr().out == HELP
+
+
+def test_without_arguments_the_help_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 4
+    assert capsys.readouterr() == ("", HELP)
+
+
+def test_every_option_of_the_help_is_one(tmp_path: Path) -> None:
+    result = command(tmp_path, "--help-pytest", "-n", "0")
+    assert result.returncode == 0
+    own = {"--help-pytest", "--list"}
+    assert [] == [each for each in OPTIONS if each not in own and each not in result.stdout]
+
+
+@pytest.mark.parametrize("asked", ["--version", "-V"])
+def test_its_own_version_comes_first(asked: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([asked]) == 0
+    assert capsys.readouterr().out.startswith(f"binary-checks {__version__} (pytest ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["inspct", NAME], "inspct: neither a package nor a subcommand; did you mean inspect?"),
+        (["inspect", "--jsn", NAME], "inspect: unknown option --jsn; did you mean --json?"),
+        (["--list", "-m", "linkag"], "-m linkag: no such family; did you mean linkage?"),
+    ],
+)
+def test_a_mistyped_subcommand_suggests_the_nearest_one(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 4
+    assert capsys.readouterr().err == f"binary-checks: {said}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--binary-statc"], "unknown option --binary-statc; did you mean --binary-static?"),
+        (["--nmuprocesses=2"], "unknown option --nmuprocesses; did you mean --numprocesses?"),
+        (["--zzzzzz"], "unknown option --zzzzzz"),
+        (["--binary-profile"], "argument --binary-profile: expected one argument"),
+        (["-m", "linkge"], "-m linkge: linkge: no such family; did you mean linkage?"),
+        (["-m", "not linkage and ap"], "-m not linkage and ap: ap: no such family; there are "),
+        (["--binary-require=linkge"], "--binary-require linkge: no such family; did you mean"),
+        ([f"{NAME}::missing-libary"], "no check is called 'missing-libary'; did you mean missing"),
+    ],
+)
+def test_a_mistyped_option_or_name_is_one_line(
+    tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    healthy(tmp_path)
+    named = () if arguments[0].startswith(NAME) else (NAME,)
+    result = command(tmp_path, "--binary-static", *named, *arguments)
+    (line,) = complaints(result)
+    assert (result.returncode, result.stdout) == (4, "")
+    assert line.startswith(said)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Files that are no packages, beside one that is."""
+    healthy(tmp_path / "dist")
+    for name in ("demo-1.0.tar.gz", "demo.egg", "setup.exe", "_native.so", "a.json", "a.txt"):
+        (tmp_path / name).write_text("anything")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "pyproject.toml").write_text("")
+    return tmp_path
+
+
+MISNAMED = {
+    "gone.whl": "no such file",
+    "./gone/../bad.whl": "no such file",
+    "gone/*.whl": "no file matches",
+    "empty": "a folder without packages",
+    "dist/": "a folder; name its packages: dist/*.whl",
+    ".": "a folder; name its packages: ./*/*.whl",
+    "project": "a folder with a project; build a wheel from it, and name that",
+    "demo-1.0.tar.gz": "not a package file; if it is a source distribution, build a wheel from it: "
+    "pip wheel --no-deps demo-1.0.tar.gz",
+    "demo.egg": "not a package file; if it holds a distribution, convert it: "
+    "wheel convert demo.egg",
+    "setup.exe": "not a package file; if it holds a distribution, convert it: "
+    "wheel convert setup.exe",
+    "_native.so": "a single object file; name the wheel or the conda package that contains it",
+    "a.json": "not a package file; for a report from a result: binary-checks report a.json "
+    "--format …",
+    "a.txt": "not a package file (wheels and conda packages are)",
+}
+
+
+def test_each_path_that_is_no_package_is_one_line_that_says_what_to_do(folder: Path) -> None:
+    result = command(folder, "--binary-static", *MISNAMED)
+    assert (result.returncode, result.stdout) == (4, "")
+    lines = complaints(result)
+    assert sorted(lines) == sorted(f"{name}: {said}" for name, said in MISNAMED.items())
+
+
+def test_the_other_packages_are_judged_all_the_same(folder: Path) -> None:
+    """Exit code 4 comes first in the contract, whatever was found in the others."""
+    bad = faulty(folder / "bad").relative_to(folder)
+    reports = ["--junit-xml=all.xml", "--binary-report=json:all.json"]
+    result = command(folder, "--binary-static", "gone.whl", bad, "a.txt", *reports)
+    assert result.returncode == 4
+    assert "absolute-search-path: demo-1.0-" in result.stdout
+    assert "gone.whl: no such file" in result.stdout.splitlines()
+    assert "gone.whl: no such file" in (folder / "all.xml").read_text("utf-8")
+    assert '"exit_code": 4' in (folder / "all.json").read_text("utf-8")
+
+
+def test_a_pattern_that_no_shell_expanded_is_expanded(folder: Path) -> None:
+    pattern = "dist/*.whl::absolute-search-path"
+    result = command(folder, "--binary-static", "-v", pattern)
+    assert result.returncode == 0
+    assert f"dist/{NAME}::absolute-search-path PASSED" in result.stdout
+
+
+def test_the_list_has_every_check_with_its_level_and_family(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["--list", "-m", "linkage"]) == 0
+    heading, *rows = capsys.readouterr().out.splitlines()
+    assert heading.split() == ["check", "level", "family"]
+    assert {row.split()[2] for row in rows} == {"linkage"}
+    levels = {row.split()[0]: row.split()[1] for row in rows}
+    assert levels["rpath-instead-of-runpath"] == "off"
+
+
+def test_the_list_says_why_a_check_does_not_apply(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = build_wheel(tmp_path, members={"demo/__init__.py": "raise SystemExit('it ran')"})
+    assert main(["--list", str(path)]) == 0
+    name, _, *rows = capsys.readouterr().out.splitlines()
+    assert name == str(path)
+    said = {row.split()[0]: row.split(maxsplit=3)[3] for row in rows}
+    assert said["record-is-wrong"] == "applies"
+    assert said["missing-mitigation"] == "not applicable: no PE object in the package"
+    assert said["import-fails"] == "runs the package"
+    assert said["unexpected-tag"] == "off: a profile may enable it"
+    table = "the profile asks nothing of it ([probes.gpu] module)"
+    assert said["gpu-work-fails"] == f"not applicable: {table}"
+
+
+def test_one_package_that_is_none_does_not_cancel_the_lists_of_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = healthy(tmp_path)
+    broken = tmp_path / "bad-1.0-py3-none-any.whl"
+    broken.write_bytes(b"no zip")
+    assert main(["--list", "gone.whl", str(broken), str(path)]) == 4
+    out, err = capsys.readouterr()
+    assert out.startswith(f"{path}\n")
+    first, second = err.splitlines()
+    assert first == "binary-checks: gone.whl: no such file"
+    assert second.startswith("binary-checks: bad-1.0-py3-none-any.whl: ")
