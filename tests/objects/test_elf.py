@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -253,3 +254,31 @@ def test_tables_of_equal_symbols_are_equal() -> None:
     assert hash(one.exports) == hash(two.exports)
     assert one.exports != one.imports
     assert repr(one.exports) == "<1 exports>"
+
+
+def _cut_first_load(content: bytes, at: int) -> bytes:
+    """Map the first segment as two, the second of which goes on where the first one ends."""
+    (start,), (count,) = (
+        struct.unpack_from("<Q", content, 32),
+        struct.unpack_from("<H", content, 56),
+    )
+    rows = [
+        struct.unpack_from("<IIQQQQQQ", content, start + 56 * number) for number in range(count)
+    ]
+    number = next(n for n, row in enumerate(rows) if row[0] == 1)
+    kind, flags, offset, address, _, size, _, align = rows[number]
+    first = (kind, flags, offset, address, address, at, at, align)
+    rest = (kind, flags, offset + at, address + at, address + at, size - at, size - at, align)
+    rows[number : number + 1] = [first, rest]
+    rows.remove(next(row for row in rows if row[0] == 0x6474E551))  # PT_GNU_STACK gives its place
+    table = b"".join(struct.pack("<IIQQQQQQ", *row) for row in rows)
+    return content[:start] + table + content[start + len(table) :]
+
+
+def test_a_table_may_go_on_in_the_segment_that_follows_in_memory_and_file() -> None:
+    exports = [ElfSymbol(f"a_function_with_a_long_name_{number:060}") for number in range(99)]
+    whole = build_elf(needed=("libc.so.6",), exports=exports)
+    cut = _cut_first_load(whole, 0x2000)
+    assert cut.index(exports[0].name.encode()) < 0x2000 < cut.index(exports[-1].name.encode())
+    assert _read(cut).exports == _read(whole).exports
+    assert _read(cut).needed == _read(whole).needed

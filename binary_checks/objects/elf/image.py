@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import Any
 
@@ -28,10 +28,9 @@ class MappedImage:
         self.path = path
         self.header = header
         self.source = source
+        loads = (s for s in segments if s.type == PT_LOAD and s.file_size)
         self._loads = tuple(
-            (segment.address, _mapped_size(segment, source.size), segment.offset)
-            for segment in segments
-            if segment.type == PT_LOAD and segment.file_size
+            _join((s.address, _mapped_size(s, source.size), s.offset) for s in loads)
         )
         self._block = b""
         self._block_start = 0
@@ -45,7 +44,7 @@ class MappedImage:
         raise MalformedError(f"{what} at address {address:#x} lies in no loaded segment")
 
     def read(self, address: int, length: int, what: str, most: int = 0) -> bytes:
-        """Exactly length bytes from the address on, all of them in one segment.
+        """Exactly length bytes from the address on, which lie together in the file too.
 
         Raises MalformedError, or TooLarge for more than ``most``, if that is not 0.
         """
@@ -69,6 +68,24 @@ class MappedImage:
             self._block_start = address
             start = 0
         return layout.unpack_from(self._block, start)
+
+
+def _join(loads: Iterable[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:
+    """Join each (address, size, offset) with the next where that goes on in memory and file.
+
+    patchelf's new first segment ends inside the string table that it moved down (semgrep 1.185.0's
+    ``semgrep-core``, which runs): a loader knows no end of a table but that of memory.
+    """
+    held: tuple[int, int, int] | None = None
+    for load in loads:
+        if held and held[2] - held[0] == load[2] - load[0] and 0 <= load[0] - held[0] <= held[1]:
+            held = (held[0], max(held[1], load[0] - held[0] + load[1]), held[2])
+        else:
+            if held:
+                yield held
+            held = load
+    if held:
+        yield held
 
 
 def _mapped_size(segment: Segment, size: int) -> int:
