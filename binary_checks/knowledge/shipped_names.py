@@ -42,7 +42,7 @@ def is_grafted_name(name: str) -> bool:
 
 
 def find_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, ...]:
-    """The requirements that a library is called after, or that are known to have it.
+    """The requirements that are known to have a library, or that it is called after.
 
     libQt6Core.so.6 may be of pyqt6-qt6, libcudnn_ops.so.9 of nvidia-cudnn-cu13, torch_cpu.dll and
     libc10.so of torch, glew32.dll of kivy-deps-glew. A word that several have tells of none.
@@ -50,9 +50,8 @@ def find_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, ...]:
     requirements, name = tuple(requirements), needed.rpartition("/")[2]
     if is_grafted_name(name):
         return ()
-    known = [each for each in requirements if _has(each, name.removeprefix("lib"))]
-    if known:
-        return tuple(known)
+    if known := find_known_shippers(needed, requirements):
+        return known
     word = first_word(name)
     if word == _DRIVERS_OWN:
         return ()
@@ -63,6 +62,14 @@ def find_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, ...]:
         if len(named) == 1:
             return tuple(named)
     return _of_cuda(name, requirements)
+
+
+def find_known_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, ...]:
+    """Those of the requirements whose wheels are known to have a library of that name."""
+    name = needed.rpartition("/")[2].removeprefix("lib")
+    if is_grafted_name(name):
+        return ()
+    return tuple(each for each in requirements if _has(each, name))
 
 
 def _of_cuda(name: str, requirements: Iterable[str]) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from packaging.utils import canonicalize_name
 from binary_checks.knowledge.shipped_names import (
     are_of_one_name,
     fills_prefix,
+    find_known_shippers,
     find_shippers,
     first_word,
     is_grafted_name,
@@ -19,7 +20,7 @@ from binary_checks.knowledge.shipped_names import (
 )
 from binary_checks.model import Edge, Package, TargetSystem
 from binary_checks.model.requires_dist import applicable
-from binary_checks.model.search_path import leaves_prefix
+from binary_checks.model.search_path import Directories, directories, leaves_prefix
 
 _GRAFTED_FOLDER = re.compile(r"(?:\A|/)(?P<owner>[^/]*)\.(?:libs|dylibs)(?:/|\Z)")
 _BY_ITS_PLACE_ALONE = ("@loader_path/", "@executable_path/")  # not by what is loaded already
@@ -70,20 +71,24 @@ class _Bringers:
     def of(self, edge: Edge) -> tuple[str, ...]:
         """Those that may have it: whom its name tells of, else who fills a folder searched."""
         by_place = edge.needed.startswith(_BY_ITS_PLACE_ALONE)
-        if not by_place and (named := find_shippers(edge.needed, self._missing)):
+        known = () if by_place else find_known_shippers(edge.needed, self._missing)
+        if known:
+            return known
+        grafted, of_own = is_grafted_name(edge.needed), self._is_of_own_family(edge)
+        by_name = not (grafted or by_place or of_own or any(map(self._is_lost, edge.searched)))
+        if by_name and (named := find_shippers(edge.needed, self._missing)):
             return named
-        grafted, own = is_grafted_name(edge.needed), self._is_of_own_family(edge)
         found: dict[str, None] = {}
         for directory in edge.searched:
-            fillers = self._fillers(directory, only_theirs=grafted)
-            found.update(dict.fromkeys(each for each in fillers if may_have(each, edge.needed)))
-        if not (grafted or by_place):
+            found.update(dict.fromkeys(self._fillers(directory, only_theirs=grafted)))
+        if by_name:
             # What needs libcasadi.so.3.7 of casadi may have libipopt.so.3 of it too.
-            with_it = self._named.get((edge.path, edge.architecture), {})
-            found.update(dict.fromkeys(each for each in with_it if may_have(each, edge.needed)))
-        if own:
-            return tuple(sorted(each for each in found if are_of_one_name(each, self._name)))
-        return tuple(sorted(found))
+            found.update(self._named.get((edge.path, edge.architecture), {}))
+        return tuple(
+            each
+            for each in sorted(found)
+            if may_have(each, edge.needed) and (not of_own or are_of_one_name(each, self._name))
+        )
 
     def _fillers(self, directory: str, *, only_theirs: bool) -> Iterable[str]:
         """The requirements that may put files into a directory.
@@ -102,12 +107,10 @@ class _Bringers:
         if inside is None:
             return () if only_theirs else [e for e in self._missing if self._fills_prefix(e)]
         top = canonicalize_name(inside.partition("/")[0])
-        theirs = [each for each in self._missing if each == top or are_of_one_name(each, top)]
-        if only_theirs or (theirs and not self._is_own(inside)):
-            return theirs
         if not inside or self._is_own(inside):
-            return [each for each in self._missing if self._is_sibling(each)]
-        return self._missing
+            return () if only_theirs else [e for e in self._missing if self._is_sibling(e)]
+        theirs = [each for each in self._missing if each == top or are_of_one_name(each, top)]
+        return theirs if theirs or only_theirs else self._missing
 
     def _fills_prefix(self, requirement: str) -> bool:
         return fills_prefix(requirement) or self._is_sibling(requirement)
@@ -145,6 +148,22 @@ class _Bringers:
         """Whether a library that is called alike lies where it was looked for: libQt6Core.so.6."""
         word = first_word(edge.needed)
         return bool(word) and any(word in self._words.get(each, ()) for each in edge.searched)
+
+    def _is_lost(self, directory: str) -> bool:
+        """Whether a folder of the package's own is not there, or is for a sibling to fill.
+
+        ortools requires absl-py, and its own libabsl_base.so lies in ortools/.libs.
+        """
+        inside = self._inside(directory)
+        if not inside or directory in self._directories:
+            return False
+        grafted = _GRAFTED_FOLDER.search(inside)
+        owner = grafted and canonicalize_name(grafted["owner"])
+        return self._is_own(inside) or owner == self._name
+
+    @cached_property
+    def _directories(self) -> Directories:
+        return directories(self._package)
 
     @cached_property
     def _words(self) -> Mapping[str, frozenset[str]]:

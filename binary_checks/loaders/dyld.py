@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from binary_checks.knowledge.macos_tags import read_version
 from binary_checks.loaders.file_layout import Conventions, FileLayout
 from binary_checks.loaders.loader import Directory, End
 from binary_checks.loaders.searches import Searches
@@ -20,14 +21,20 @@ _PRESUMED = {
     "/usr/lib/libobjc.A.dylib": ("objc_", "OBJC_"),
     "/usr/lib/libiconv.2.dylib": ("iconv", "libiconv"),
 }
+_FRAMEWORK = re.compile(r"(?:\A|/)([^/]+\.framework/.+)\Z")
+_FRAMEWORKS = "/System/Library/Frameworks/"
+_FIRST_IN_DOUBT, _FIRST_WITHOUT_FALLBACK = (13, 0), (14, 0)  # SDKs of macOS
 _SYSTEMS_OWN = ("/usr/lib/", "/System/")
 
 
 class Dyld:
     """dyld over one layout.
 
-    The old fallbacks to /usr/local/lib and /usr/lib are no rules of it: images that were linked
-    with an SDK since 2023 do not have them.
+    What an image needs below ``@`` and is not there is looked for by its last component in
+    /usr/local/lib and /usr/lib, and frameworks in /System/Library/Frameworks: but only for images
+    that were linked with the SDK of macOS 12 or older (dyld(1), DYLD_FALLBACK_LIBRARY_PATH; the
+    flag pre2022Binary of dyld's loaders, of the image that asks). Those of macOS 13's have it by
+    the manual page, which says Fall 2023, and not by the source.
     """
 
     def __init__(self, package: Package, others: tuple[Package, ...], target: TargetSystem) -> None:
@@ -69,7 +76,7 @@ class Dyld:
             at_program = name.startswith("@executable_path")
             rule = Rule.EXECUTABLE_PATH if at_program else Rule.LOADER_PATH
             found = self._open(library, place, rule)
-            return found or self._python(name) or End(searched=(_parent(place),))
+            return found or self._fall_back(library, name, (_parent(place),))
         return self._ask_system(name)
 
     def called(self, name: str) -> str:
@@ -115,7 +122,28 @@ class Dyld:
             found = self._open(library, f"{place.directory}/{rest}", Rule.RPATH, tuple(searched))
             if found:
                 return found
-        return self._python(rest) or End(searched=tuple(searched))
+        return self._fall_back(library, rest, tuple(searched))
+
+    def _fall_back(
+        self, library: MachOFile, name: str, searched: tuple[str, ...]
+    ) -> End[MachOFile]:
+        """What no place of the package has: Python's, or by an old default the system's."""
+        python = self._python(name)
+        if python is not None:
+            return python
+        framework = _FRAMEWORK.search(name)
+        system = f"{_FRAMEWORKS}{framework[1]}" if framework else f"/usr/lib/{leaf_name(name)}"
+        if system not in self.target.libraries and system not in self.target.partly:
+            return End(searched=searched)
+        sdk = read_version(library.sdk) if library.sdk else (0, 0)
+        if sdk >= _FIRST_WITHOUT_FALLBACK:
+            return End(searched=searched)
+        if sdk >= _FIRST_IN_DOUBT:
+            doubt = f"whether dyld falls back to {system} for SDK {library.sdk} is not sure"
+            return End(searched=searched, unknown=doubt)
+        if system in self.target.partly:
+            return End(searched=searched, partly=self.target.partly[system])
+        return End(resolved=f"system:{system}", rule=Rule.FALLBACK, searched=searched)
 
     def _open(
         self, library: MachOFile, path: str, rule: Rule, searched: tuple[str, ...] = ()

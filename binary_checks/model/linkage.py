@@ -21,6 +21,7 @@ class Rule(str, Enum):
     PATH = "path"  # a needed name with a slash
     LOADER_PATH = "loader-path"
     EXECUTABLE_PATH = "executable-path"
+    FALLBACK = "fallback"  # dyld's old default directories, for images of old SDKs
     API_SET = "api-set"
     APPLICATION = "application"
     ADDED_DIRECTORY = "added-directory"

@@ -81,6 +81,25 @@ def test_a_sibling_of_another_name_is_not_asked_for_what_looks_like_the_packages
     assert bring(*addon, requires=("binding==1.0",)) == ("binding",)
 
 
+def test_a_requirement_of_the_name_is_not_asked_for_what_lay_in_a_folder_that_was_lost() -> None:
+    # ortools requires absl-py, and its own libabsl_base.so lies in ortools/.libs.
+    for runpath in ("$ORIGIN/.libs", "$ORIGIN/../demo.libs", "$ORIGIN/lib"):
+        needer = extension("libabsl_base.so", "libother.so", runpath=(runpath,))
+        for needed in ("libabsl_base.so", "libother.so"):
+            assert bring(needer, requires=("absl-py",), needed=needed) == ()
+    kept = library("demo/.libs/libother.so")
+    needer = extension("libabsl_base.so", runpath=("$ORIGIN/.libs",))
+    assert bring(needer, kept, requires=("absl-py",)) == ("absl-py",)
+    kept = library("demo/.libs/libabsl_log.so")
+    assert bring(needer, kept, requires=("absl-py",)) == ()
+
+
+def test_a_distribution_of_the_same_beginning_has_no_grafted_library() -> None:
+    file = "qiskit_aer-1.0-cp311-cp311-win_amd64.whl"
+    hashed = f"msvcp140-{'1a' * 16}.dll"
+    assert bring(dll("qiskit_aer/a.pyd", hashed), requires=("qiskit",), file=file) == ()
+
+
 @pytest.mark.parametrize(
     ("runpath", "bringers"),
     [

@@ -209,3 +209,60 @@ def test_both_slices_of_a_universal_wheel_are_loaded_each_with_its_own() -> None
 def test_a_wheel_of_another_format_has_nothing_that_macos_loads() -> None:
     assert link(on=macos()).closures == ()
     assert wheel().objects == ()
+
+
+CXX = "/usr/lib/libc++.1.dylib"
+
+
+@pytest.mark.parametrize("sdk", ["", "10.9", "10.16", "12.3"])
+@pytest.mark.parametrize(
+    "needed", ["@rpath/libc++.1.dylib", "@loader_path/../libc++.1.dylib", "@rpath/x/libc++.1.dylib"]
+)
+def test_images_of_old_sdks_fall_back_to_usr_lib(sdk: str, needed: str) -> None:
+    linkage = load(module(needed, rpaths=("@loader_path/lib",), sdk=sdk))
+    assert resolutions(linkage) == {needed: (f"system:{CXX}", "fallback")}
+
+
+@pytest.mark.parametrize("sdk", ["14.0", "15.2"])
+def test_images_of_newer_sdks_fall_back_to_nothing(sdk: str) -> None:
+    linkage = load(module("@rpath/libc++.1.dylib", rpaths=("@loader_path/lib",), sdk=sdk))
+    assert resolutions(linkage) == {"@rpath/libc++.1.dylib": (None, "missing")}
+    assert linkage.edges[0].unknown == ""
+
+
+def test_of_the_sdk_of_macos_13_nobody_knows_whether_it_falls_back() -> None:
+    (edge,) = load(module("@rpath/libc++.1.dylib", sdk="13.3")).edges
+    assert edge.unknown == f"whether dyld falls back to {CXX} for SDK 13.3 is not sure"
+
+
+def test_it_is_the_sdk_of_the_image_that_asks() -> None:
+    objects = (
+        module("@loader_path/liba.dylib", sdk="15.0"),
+        dylib("demo/liba.dylib", "@rpath/libc++.1.dylib", sdk="11.0"),
+    )
+    assert load(*objects).edges_of("demo/liba.dylib", "aarch64")[0].resolved == f"system:{CXX}"
+
+
+def test_what_the_system_does_not_have_is_missing_for_old_images_too() -> None:
+    linkage = load(module("@rpath/libother.dylib", sdk="10.9"))
+    assert resolutions(linkage) == {"@rpath/libother.dylib": (None, "missing")}
+
+
+def test_the_package_s_own_library_comes_before_the_fallback() -> None:
+    needed = "@rpath/libc++.1.dylib"
+    objects = (module(needed, rpaths=("@loader_path",), sdk="10.9"), dylib("demo/libc++.1.dylib"))
+    assert resolutions(load(*objects), MODULE) == {needed: ("demo/libc++.1.dylib", "rpath")}
+
+
+def test_only_newer_systems_may_have_what_an_old_image_falls_back_to() -> None:
+    partly = {"/usr/lib/libnew.dylib": "macOS 13 and later"}
+    (edge,) = load(module("@rpath/libnew.dylib", sdk="11.0"), on=macos(partly=partly)).edges
+    assert (edge.resolved, edge.partly) == (None, "macOS 13 and later")
+
+
+def test_frameworks_fall_back_to_the_systems() -> None:
+    place = "/System/Library/Frameworks/AppKit.framework/Versions/C/AppKit"
+    needed = "@rpath/AppKit.framework/Versions/C/AppKit"
+    on = macos(libraries=frozenset({place}), library_data={})
+    linkage = load(module(needed, sdk="11.0"), on=on)
+    assert resolutions(linkage) == {needed: (f"system:{place}", "fallback")}
