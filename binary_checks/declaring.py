@@ -66,6 +66,7 @@ class Documentation:
     details: str  # what stands between the title and ``Why:``
     why: str
     fix: str
+    level: str  # the reason for the check's level
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -198,7 +199,7 @@ class Check(_Declared, Generic[_P]):
 
     @cached_property
     def documentation(self) -> Documentation:
-        """The docstring's title, details, ``Why:`` and ``Fix:``; a missing part is ""."""
+        """The docstring's title, details and sections; a missing part is ""."""
         return _take_apart(inspect.getdoc(self.function) or "")
 
 
@@ -208,12 +209,17 @@ def _alternatives(hint: Any) -> tuple[type, ...]:
     return (hint,)
 
 
+_SECTIONS = ("Why", "Fix", "Level")
+
+
 def _take_apart(docstring: str) -> Documentation:
-    parts: dict[str, list[str]] = {"title": [], "details": [], "why": [], "fix": []}
+    parts: dict[str, list[str]] = {
+        part: [] for part in ("title", "details", *map(str.lower, _SECTIONS))
+    }
     current = "title"
     for line in docstring.splitlines():
         heading, colon, rest = line.partition(": ")
-        if colon and heading in ("Why", "Fix"):
+        if colon and heading in _SECTIONS:
             current = heading.lower()
         elif current == "title" and not line.strip():
             current = "details"

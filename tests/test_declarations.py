@@ -44,6 +44,11 @@ def test_a_check_has_a_title_a_why_and_a_fix(check: Check[Any]) -> None:
 
 
 @each_check
+def test_a_check_says_why_it_is_an_error_or_a_warning(check: Check[Any]) -> None:
+    assert check.documentation.level.endswith("."), "its docstring has no section 'Level:'"
+
+
+@each_check
 def test_a_check_belongs_to_a_family(check: Check[Any]) -> None:
     assert check.family in FAMILIES
 

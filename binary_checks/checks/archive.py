@@ -8,7 +8,16 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from binary_checks.declaring import check
-from binary_checks.model import Finding, Member, NotInspected, Package, Problem, RecordRow, Wheel
+from binary_checks.model import (
+    Finding,
+    Level,
+    Member,
+    NotInspected,
+    Package,
+    Problem,
+    RecordRow,
+    Wheel,
+)
 
 _UNSIGNED = ("RECORD", "RECORD.jws", "RECORD.p7s")
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
@@ -30,6 +39,8 @@ def unreadable_member(package: Package) -> Iterator[Finding]:
 
     Why: tools unpack it differently, or refuse to; a package index rejects it.
     Fix: write the archive again with a sound tool; look for a broken upload or download.
+    Level: an index or an installer refuses the archive, or users get another file than the one that
+    was built.
     """
     for fault in package.archive_faults:
         yield Problem(sentence=fault)
@@ -44,6 +55,7 @@ def duplicate_member_name(package: Package) -> Iterator[Finding]:
 
     Why: the tool decides which one is installed; the file that runs may not be the one reviewed.
     Fix: look for the build step that adds a file twice.
+    Level: which of the files users run depends on their installer.
     """
     for name, count in _repeated([member.archive_name for member in package.members]):
         yield Problem(path=name, sentence=f"{count} members have this name")
@@ -67,26 +79,28 @@ def escaping_member_name(package: Package) -> Iterator[Finding]:
 
     Why: unpacking it may overwrite any of the user's files; installers refuse such a package.
     Fix: build the archive from relative paths with forward slashes.
+    Level: installers refuse the package, or write outside of the environment. An empty or ``.``
+    component is a warning: pip and uv drop it.
     """
     for member in package.members:
         name = member.archive_name
         parts = name.removesuffix("/").split("/")
         if "\\" in name or ":" in name or not _NO_NAMES.isdisjoint(parts):
-            for sentence in _judge_name(name, parts):
-                yield Problem(path=name, sentence=sentence)
+            yield from _judge_name(name, parts)
 
 
-def _judge_name(name: str, parts: list[str]) -> Iterator[str]:
+def _judge_name(name: str, parts: list[str]) -> Iterator[Problem]:
     if name.startswith("/"):
-        yield "its name is absolute"
+        yield Problem(path=name, sentence="its name is absolute")
     elif "\\" in name:
-        yield "its name contains a backslash"
+        yield Problem(path=name, sentence="its name contains a backslash")
     elif name[1:2] == ":" and name[0].isascii() and name[0].isalpha():
-        yield "its name begins with a drive letter"
+        yield Problem(path=name, sentence="its name begins with a drive letter")
     elif ".." in parts:
-        yield "its name contains .."
+        yield Problem(path=name, sentence="its name contains ..")
     elif "." in parts or "" in parts:
-        yield "its name has an empty or . component"
+        sentence = "its name has an empty or . component"
+        yield Problem(path=name, sentence=sentence, level=Level.WARNING)
 
 
 @check
@@ -98,6 +112,7 @@ def uninstallable_member(package: Wheel) -> Iterator[Finding]:
 
     Why: pip and uv abort, and leave nothing or half of the package behind.
     Fix: look for the build step that adds the file.
+    Level: users cannot install the package.
     """
     files = {m.archive_name for m in package.members if m.archive_name[-1:] != "/"}
     # With the lowest character for a slash, what lies below a name comes right behind it.
@@ -125,6 +140,7 @@ def symlink_in_wheel(package: Wheel) -> Iterator[Finding]:
 
     Why: the wheel format has none; pip writes a text file with the link's target instead.
     Fix: pack the file itself, under the one name that is needed.
+    Level: users get a text file in place of the file that was meant.
     """
     for member in package.members:
         if member.is_symlink:
@@ -138,6 +154,8 @@ def record_is_wrong(package: Wheel) -> Iterator[Finding]:
     Why: verification, uninstallation and package indexes rely on it; a file that does not match
     its hash looks like tampering.
     Fix: change a wheel's files with a tool that rewrites RECORD (``wheel pack``).
+    Level: a file was lost, added or changed after the build, and an index refuses the upload. Rows
+    that are only spelled in an unusual way are warnings: pip and uv install them.
     """
     path = f"{package.dist_info}/RECORD"
     if package.record is None:
@@ -146,14 +164,15 @@ def record_is_wrong(package: Wheel) -> Iterator[Finding]:
     for fault in package.record_faults:
         yield Problem(path=path, sentence=fault)
     for name, count in _repeated([row.path for row in package.record]):
-        yield Problem(path=name, sentence=f"RECORD lists it {count} times")
+        sentence = f"RECORD lists it {count} times"
+        yield Problem(path=name, sentence=sentence, level=Level.WARNING)
     yield from _judge_rows(package, package.record)
     members = {member.archive_name: member for member in package.members}
     longer = [row for row in package.record if len(row.hash) == _HEXADECIMAL]
     spelled = [row for row in longer if _is_hexadecimal(row, members.get(row.path))]
     if spelled:  # one line: gmsh's 424 rows are one mistake
         sentence = "hashes are hexadecimal, installers expect URL-safe base64 without padding"
-        yield Problem(path=path, sentence=f"{len(spelled)} {sentence}")
+        yield Problem(path=path, sentence=f"{len(spelled)} {sentence}", level=Level.WARNING)
 
 
 def _judge_rows(package: Wheel, record: tuple[RecordRow, ...]) -> Iterator[Finding]:
@@ -175,15 +194,18 @@ def _judge_rows(package: Wheel, record: tuple[RecordRow, ...]) -> Iterator[Findi
             if not matches or row.size != member.size:
                 yield from _judge_row(row, member, signed[name])
         elif row.hash:
-            yield Problem(path=name, sentence="RECORD has a hash of a file written after it")
+            sentence = "RECORD has a hash of a file written after it"
+            yield Problem(path=name, sentence=sentence, level=Level.WARNING)
 
 
 def _judge_row(row: RecordRow, member: Member, actual: str) -> Iterator[Finding]:
     algorithm, _, stated = row.hash.partition("=")
     if not row.hash:
-        yield Problem(path=row.path, sentence="RECORD has no hash for it")
+        sentence = "RECORD has no hash for it"
+        yield Problem(path=row.path, sentence=sentence, level=Level.WARNING)
     elif algorithm in {"md5", "sha1"}:
-        yield Problem(path=row.path, sentence=f"RECORD has {algorithm}, weaker than SHA-256")
+        sentence = f"RECORD has {algorithm}, weaker than SHA-256"
+        yield Problem(path=row.path, sentence=sentence, level=Level.WARNING)
     elif algorithm != "sha256":
         yield NotInspected(path=row.path, sentence=f"RECORD has an unknown hash {algorithm!r}")
     elif not member.sha256:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from binary_checks.declaring import Pattern, check
 from binary_checks.knowledge.unloaded_objects import find_unloaded
-from binary_checks.model import ElfFile, Finding, Kind, Linkage, Package, PeFile, Problem
+from binary_checks.model import ElfFile, Finding, Kind, Level, Linkage, Package, PeFile, Problem
 
 # Parts of libc, and the libraries of a driver, which fit the one kernel they came with.
 _NEVER_BUNDLED = Pattern(
@@ -34,6 +34,7 @@ def forbidden_bundled_library(
 
     Why: libc must match the loader of the running process, and the driver's library the kernel.
     Fix: exclude it from bundling (``auditwheel repair --exclude``), and build on an older system.
+    Level: a second libc crashes the process, and another driver fails at its first call.
     """
     if library.kind is not Kind.SHARED or _is_stub(library):
         return
@@ -51,7 +52,7 @@ def _is_stub(library: ElfFile | PeFile) -> bool:
     return linked and "stubs" in library.directory.split("/")
 
 
-@check(enabled=False)
+@check(enabled=False, level=Level.WARNING)
 def orphan_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
     """A bundled library is needed by nothing in the package.
 
@@ -59,6 +60,7 @@ def orphan_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
 
     Why: it only makes the package larger, unless some code opens it by name.
     Fix: leave it out, or accept it and name the code that opens it.
+    Level: it wastes space, and breaks nobody.
     """
     yield from find_unloaded(linkage, package)
     for path in linkage.orphans:

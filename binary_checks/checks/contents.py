@@ -12,7 +12,9 @@ from binary_checks.model import (
     ElfFile,
     Finding,
     InstalledPackage,
+    Level,
     Member,
+    Note,
     NotInspected,
     Package,
     PeFile,
@@ -30,13 +32,14 @@ _SOURCE_TREE = frozenset(
 )
 
 
-@check
+@check(level=Level.WARNING)
 def bytecode_in_wheel(package: Wheel) -> Iterator[Finding]:
     """A wheel contains compiled Python files.
 
     Why: they work with one interpreter only and contain paths of the build machine; installers
     compile their own.
     Fix: exclude ``__pycache__`` and ``*.pyc`` in the build backend.
+    Level: it wastes space: other interpreters ignore it.
     """
     for member in _files(package):
         if member.path.endswith(_BYTECODE):
@@ -44,12 +47,13 @@ def bytecode_in_wheel(package: Wheel) -> Iterator[Finding]:
             yield Problem(path=member.path, sentence=sentence)
 
 
-@check
+@check(level=Level.WARNING)
 def version_control_litter(package: Package) -> Iterator[Finding]:
     """A package contains files that only a working copy or a desktop needs.
 
     Why: they were packed by accident, and so may private files have been.
     Fix: list the files that belong in the package, instead of packing a whole folder.
+    Level: nothing reads these files once they are installed.
     """
     for member in _files(package):
         parts = member.path.split("/")
@@ -58,7 +62,7 @@ def version_control_litter(package: Package) -> Iterator[Finding]:
             yield Problem(path=member.path, sentence=f"{name} does not belong in a built package")
 
 
-@check
+@check(level=Level.WARNING)
 def stray_top_level_folder(package: Wheel) -> Iterator[Finding]:
     """A wheel installs a top-level folder or module of the project's source tree.
 
@@ -68,6 +72,8 @@ def stray_top_level_folder(package: Wheel) -> Iterator[Finding]:
     Why: every project has them; in site-packages those of two distributions overwrite each other,
     and one called ``test`` can never be imported: the standard library's comes first.
     Fix: keep them inside the package, or out of the wheel (``packages.find`` with ``include``).
+    Level: the package itself works; only its stray files are overwritten, or overwrite another
+    project's.
     """
     found: dict[str, int] = defaultdict(int)
     for member in _files(package):
@@ -90,23 +96,31 @@ def case_collision(package: Package) -> Iterator[Finding]:
 
     Why: on macOS and Windows the second overwrites the first.
     Fix: rename one of them.
+    Level: users on macOS and Windows lose a file. For Linux alone it is only noted.
     """
     files = dict.fromkeys(package.layout.shorten(member.path) for member in _files(package))
     if len({path.casefold() for path in files}) == len(files):
         return
+    kind = Note if _is_for_linux(package) else Problem
     spellings: dict[str, set[str]] = defaultdict(set)
     for path in files:
         spellings[path.casefold()].add(path)
     for paths in spellings.values():
         first, *others = sorted(paths)
         for path in others:
-            yield Problem(
+            yield kind(
                 path=path,
                 sentence=f"differs only in case from {first}: macOS and Windows keep only one",
             )
 
 
-@check
+def _is_for_linux(package: Package) -> bool:
+    """Whether nobody installs it on another system: kernel headers need both names there."""
+    systems = {claim.system for claim in package.claims.systems}
+    return systems == {"linux"}
+
+
+@check(level=Level.WARNING)
 def duplicate_library(package: Package, *, minimum: int = 100_000) -> Iterator[Finding]:
     """A package contains the same object file several times under different names.
 
@@ -115,6 +129,7 @@ def duplicate_library(package: Package, *, minimum: int = 100_000) -> Iterator[F
     Why: wheels have no symbolic links, so ``libx.so`` and ``libx.so.1`` are two files: both are
     downloaded and stored, and a process that loads both has two copies of the library's state.
     Fix: keep the file that the others need by name, and link against that name.
+    Level: it wastes space, and breaks nobody.
     """
     objects = {item.path for item in package.objects}
     objects.update(item.path for item in package.malformed)
@@ -143,6 +158,7 @@ def wheel_too_large(
 
     Why: the upload fails on the day of the release, or users cancel the download.
     Fix: strip debug information, drop duplicate libraries, split off optional parts.
+    Level: the project itself set the limit, or its index refuses the upload.
     """
     if isinstance(package, InstalledPackage):
         raise NotApplicable("an installed package is not a file")
@@ -158,12 +174,13 @@ def _files(package: Package) -> Iterable[Member]:
     return [member for member in package.members if member.archive_name[-1:] != "/"]
 
 
-@check(enabled=False)
+@check(enabled=False, level=Level.WARNING)
 def debug_information(library: ElfFile | PeFile) -> Iterator[Finding]:
     """An object contains debug information.
 
     Why: it is often most of the file's size, and no user's process reads it.
     Fix: link with ``-Wl,--strip-debug``, or ship it separately (``objcopy --only-keep-debug``).
+    Level: it wastes space, and breaks nobody.
     """
     if library.debug_information:
         yield f"has debug information (.debug_info) in its {library.size} bytes"

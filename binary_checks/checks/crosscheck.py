@@ -31,6 +31,7 @@ def readers_disagree(opinion: SecondOpinion, package: Package) -> Iterator[Findi
     differently, one of the two is wrong, and a check may pass for the wrong reason.
     Fix: report it, with the package or the file: it is a bug in binary_checks or in the library.
     Until then, do not rely on other checks of this package that use the fact.
+    Level: no verdict about the file can be relied on.
     """
     if opinion.disagreements:
         raise ReadersDisagree(_describe(item, package.layout) for item in opinion.disagreements)

@@ -44,6 +44,7 @@ def mixed_cxx_abi(
     Why: a function compiled for one of them is not found by a caller compiled for the other, or
     gets an object of another layout.
     Fix: compile everything with one ``-D_GLIBCXX_USE_CXX11_ABI``.
+    Level: a call across the two does not link, or corrupts memory.
     """
     yield from _find_unread(package)
     found = _gather(package, namespaces)
@@ -74,6 +75,7 @@ def unexpected_cxx_abi(
 
     Why: code compiled against the package links with the wrong functions, or with none.
     Fix: compile with ``-D_GLIBCXX_USE_CXX11_ABI=1`` or ``=0``, as documented for users.
+    Level: what users compile against the package does not link.
     """
     if expected is None:
         raise NotApplicable("the profile does not say which ABI is expected")

@@ -41,6 +41,7 @@ def duplicate_runtime(
     the threads, two CUDA runtimes do not share memory, two copies of libstdc++ crash on each
     other's objects.
     Fix: link everything with one copy, and exclude the other from bundling.
+    Level: the process hangs, crashes or computes with two states.
     """
     yield from find_unloaded(linkage, package)
     for root, loaded in linkage.closures:

@@ -19,6 +19,7 @@ from binary_checks.model import (
     Finding,
     Format,
     Kind,
+    Level,
     Linkage,
     NotInspected,
     ObjectFile,
@@ -36,7 +37,7 @@ _STATIC_TLS = 1664
 
 
 @check
-def executable_stack(library: ElfFile) -> Iterator[Finding]:
+def executable_stack(library: ElfFile, target: TargetSystem) -> Iterator[Finding]:
     """An object asks for an executable stack, or does not say that it needs none.
 
     Without PT_GNU_STACK the architecture's default applies: on x86, 32-bit ARM and s390x that is
@@ -46,16 +47,20 @@ def executable_stack(library: ElfFile) -> Iterator[Finding]:
     the whole process executable.
     Fix: add ``.section .note.GNU-stack,"",@progbits`` to each assembly source, or link with
     ``-Wl,-z,noexecstack``.
+    Level: with glibc 2.41 and later the import fails. In programs and with musl it is a warning:
+    both load.
     """
     if library.kind not in _LOADED or not library.executable_stack:
         return
-    if library.stack_header:
-        yield "asks for an executable stack (PT_GNU_STACK with PF_X)"
-    else:
-        yield f"has no PT_GNU_STACK, which on {library.architecture} means an executable stack"
+    sentence = "asks for an executable stack (PT_GNU_STACK with PF_X)"
+    if not library.stack_header:
+        sentence = f"has no PT_GNU_STACK, which on {library.architecture} means an executable stack"
+    loads = library.kind is Kind.EXECUTABLE or target.libc == "musl"
+    level = Level.WARNING if loads else Level.ERROR
+    yield Problem(path=library.path, sentence=sentence, level=level)
 
 
-@check
+@check(level=Level.WARNING)
 def text_relocations(library: ElfFile) -> Iterator[Finding]:
     """An object has relocations in its code (text relocations).
 
@@ -63,12 +68,13 @@ def text_relocations(library: ElfFile) -> Iterator[Finding]:
     writable while it is loaded.
     Fix: compile everything linked into it with ``-fPIC``; link with ``-Wl,-z,text``, which names
     the culprit.
+    Level: glibc and musl load it; only hardened systems refuse it.
     """
     if library.kind in _LOADED and library.text_relocations:
         yield "has relocations in its code (DT_TEXTREL)"
 
 
-@check
+@check(level=Level.WARNING)
 def writable_executable_segment(library: ElfFile) -> Iterator[Finding]:
     """A segment of an object is both writable and executable.
 
@@ -76,17 +82,19 @@ def writable_executable_segment(library: ElfFile) -> Iterator[Finding]:
     overwrite code.
     Fix: look for assembly sections with the flags ``"awx"``, or a linker script or option
     (``-N``, ``--omagic``) that merges segments.
+    Level: it loads, except on hardened systems; a mitigation is missing.
     """
     if library.kind in _LOADED and library.writable_executable:
         yield "has a segment that is writable and executable (PT_LOAD with PF_W and PF_X)"
 
 
-@check(enabled=False)
+@check(enabled=False, level=Level.WARNING)
 def no_relro(library: ElfFile) -> Iterator[Finding]:
     """An object's relocated data stays writable after loading.
 
     Why: a memory-corruption bug can redirect calls through its pointer tables.
     Fix: link with ``-Wl,-z,relro``.
+    Level: it loads everywhere; a mitigation is missing.
     """
     if library.kind in _LOADED and library.needed and not library.relro:
         yield "has no PT_GNU_RELRO"
@@ -100,6 +108,7 @@ def segment_alignment(library: ElfFile) -> Iterator[Finding]:
     page-aligned". Kernels for aarch64 and POWER with 64 KiB pages are common.
     Fix: link with ``-Wl,-z,max-page-size=65536``, the linker's default there; run patchelf with
     ``--page-size 65536``.
+    Level: on kernels with larger pages the import fails.
     """
     largest = _LARGEST_PAGE.get(library.architecture, 0)
     if library.kind in _LOADED and 0 < library.alignment < largest:
@@ -120,6 +129,7 @@ def static_tls_budget(
     imported before.
     Fix: compile libraries that are opened with ``dlopen`` without ``-ftls-model=initial-exec``, or
     make the thread-local data smaller.
+    Level: the import fails, depending on what was imported before.
     """
     yield from find_unloaded(linkage, package)
     objects = {item.path: item for item in package.objects_of(ElfFile)}
@@ -151,6 +161,7 @@ def relr_without_marker(library: ElfFile, target: TargetSystem) -> Iterator[Find
     versions of glibc require it.
     Fix: link with ``-Wl,-z,nopack-relative-relocs``, or with a linker that adds the marker
     (``-Wl,-z,pack-relative-relocs``) and use manylinux_2_36 or a later tag.
+    Level: the process crashes, or newer versions of glibc refuse the object.
     """
     relocates_itself = library.kind is Kind.EXECUTABLE and not library.interpreter
     if target.libc != "glibc" or not library.relative_relocations or relocates_itself:
@@ -172,9 +183,12 @@ def isa_level_over_baseline(library: ElfFile) -> Iterator[Finding]:
     Fix: compile without ``-march=x86-64-v2`` and the like (some distributions' compilers have it
     by default), or choose the code at run time; a library for newer CPUs belongs in
     ``glibc-hwcaps``.
+    Level: on older CPUs the import fails. x86-64-v2, which CPUs have had since 2011, is a warning.
     """
     if library.isa_level and "glibc-hwcaps" not in PurePosixPath(library.path).parts:
-        yield f"needs a CPU of level {library.isa_level}; the platform tag promises any x86-64"
+        sentence = f"needs a CPU of level {library.isa_level}; the platform tag promises any x86-64"
+        level = Level.WARNING if library.isa_level == "x86-64-v2" else Level.ERROR
+        yield Problem(path=library.path, sentence=sentence, level=level)
 
 
 @check
@@ -188,6 +202,7 @@ def wrong_architecture(package: Package) -> Iterator[Finding]:
 
     Why: the wheel installs but cannot be imported.
     Fix: correct the tag, or look for the step of a cross build that picked up a host object.
+    Level: users cannot import the package.
     """
     systems = package.claims.systems
     claims = {claim.name: architectures_of(claim) for claim in systems}
@@ -230,6 +245,7 @@ def malformed_object(package: Package) -> Iterator[Finding]:
     Why: no loader accepts it, and its dependencies and symbols cannot be read.
     Fix: look for a checkout without ``git lfs pull``, or for an upload, a strip or a patchelf that
     went wrong, and build it again.
+    Level: no loader accepts the file.
     """
     for item in package.malformed:
         place = f"{item.reason} (at byte {item.offset:#x})"

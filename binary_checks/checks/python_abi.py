@@ -47,6 +47,7 @@ def unstable_symbol(package: Package, linkage: Linkage, target: TargetSystem) ->
     import fails there with "undefined symbol", or breaks silently.
     Fix: define ``Py_LIMITED_API`` as the version of the tag in every source; raise the tag's
     version where the symbol is worth it.
+    Level: the import fails on a Python that the tag promises.
     """
     promising = [item for item in package.objects if _promises_abi3(item.path, package)]
     promising = [item for item in promising if item.kind is Kind.SHARED]
@@ -133,6 +134,7 @@ def free_threading_mismatch(package: Package) -> Iterator[Finding]:
 
     Why: the two builds have different object headers; the import fails, or memory is corrupted.
     Fix: build with the headers of the tag's interpreter, and clean up between builds.
+    Level: the import fails, or memory is corrupted.
     """
     modules = [item for item in package.objects if _bound_name(item.path) and is_extension(item)]
     yield from find_unread(
@@ -184,6 +186,7 @@ def missing_init_function(library: ObjectFile) -> Iterator[Finding]:
 
     Why: the import fails with "dynamic module does not define module export function".
     Fix: give the file the name that the module was compiled for, or export ``PyInit_<name>``.
+    Level: users cannot import the module.
     """
     name = parse_extension_name(library.path)
     if library.kind is not Kind.SHARED or name is None or not _is_for_import(name):

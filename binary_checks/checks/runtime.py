@@ -17,6 +17,7 @@ from binary_checks.model import (
     ImportReport,
     InstalledPackage,
     InstallReport,
+    Level,
     Linkage,
     NotInspected,
     Problem,
@@ -41,12 +42,14 @@ def installation_fails(report: InstallReport) -> Iterator[str]:
 
     Fix: see the installer's message; most often metadata that it cannot read, or requirements that
     conflict or do not exist.
+
+    Level: users cannot install the package.
     """
     if report.error:
         yield f"{report.installer} refuses it: {report.error}"
 
 
-@check
+@check(level=Level.WARNING)
 def unrecorded_files(report: InstallReport) -> Iterator[Finding]:
     """Installation leaves files that the wheel's RECORD does not name.
 
@@ -55,6 +58,8 @@ def unrecorded_files(report: InstallReport) -> Iterator[Finding]:
 
     Fix: build the wheel again instead of adding files to it, or rewrite RECORD with
     ``wheel unpack`` and ``wheel pack``.
+
+    Level: the package works; the files are only left behind when it is removed.
     """
     if report.error:
         yield NotInspected(sentence=f"it could not be installed: {report.error}")
@@ -70,6 +75,8 @@ def installed_files_differ(report: InstallReport) -> Iterator[Finding]:
     requirement ships a file of the same name.
 
     Fix: let each file belong to one package only.
+
+    Level: users do not run what was built.
     """
     if report.error:
         yield NotInspected(sentence=f"it could not be installed: {report.error}")
@@ -90,6 +97,8 @@ def import_fails(report: ImportReport, package: Wheel | InstalledPackage) -> Ite
 
     Fix: see the exception. A module that is not found is a missing entry in ``Requires-Dist``; a
     crash is most often a library that was built for another system.
+
+    Level: users cannot import the package.
     """
     extras = find_names_in_extras(package.requires_dist)
     for step in report.steps:
@@ -111,6 +120,8 @@ def import_exits_badly(report: ImportReport) -> Iterator[Finding]:
 
     Fix: look for destructors of static objects, ``atexit`` handlers and threads that outlive the
     interpreter.
+
+    Level: programs of users fail or hang after their work.
     """
     for step in report.steps:
         if step.finished:
@@ -125,6 +136,8 @@ def import_changes_directory(report: ImportReport) -> Iterator[Finding]:
     Why: afterwards, every relative path in the program means something else.
 
     Fix: use absolute paths based on ``__file__`` instead of ``os.chdir``.
+
+    Level: programs of users read and write the wrong files.
     """
     for step in report.steps:
         if step.directory_changed:
@@ -132,7 +145,7 @@ def import_changes_directory(report: ImportReport) -> Iterator[Finding]:
     yield from find_unfinished(step for step in report.steps if not step.directory_changed)
 
 
-@check
+@check(level=Level.WARNING)
 def loader_complains(report: ImportReport) -> Iterator[Finding]:
     """An import succeeds, but the loader or the C library reports an error during it.
 
@@ -140,6 +153,8 @@ def loader_complains(report: ImportReport) -> Iterator[Finding]:
     unbound, or a helper process died.
 
     Fix: see the reported line. Other lines on stderr do not count: the last is shown as a note.
+
+    Level: the import succeeds; what was reported may be optional.
     """
     for step in report.steps:
         yield from read_stderr(step)
@@ -155,6 +170,8 @@ def shadowed_import(report: ImportReport, package: Wheel | InstalledPackage) -> 
 
     Fix: make sure that no requirement installs a module of the same name, and that no import
     rewrites or removes the package's own files.
+
+    Level: users do not run what was built.
     """
     hashes = {package.layout.shorten(member.path): member.sha256 for member in package.members}
     for step in report.steps:
@@ -162,7 +179,7 @@ def shadowed_import(report: ImportReport, package: Wheel | InstalledPackage) -> 
     yield from find_unfinished(report.steps)
 
 
-@check
+@check(level=Level.WARNING)
 def version_disagrees(report: ImportReport, package: Wheel | InstalledPackage) -> Iterator[Finding]:
     """The ``__version__`` of the module named like the project differs from the project's version.
 
@@ -171,6 +188,8 @@ def version_disagrees(report: ImportReport, package: Wheel | InstalledPackage) -
     Why: bug reports, pickles and version checks in other packages all use the wrong version.
 
     Fix: take ``__version__`` from the same source as the build's version.
+
+    Level: the package works; only its version is misreported.
     """
     project = canonicalize_name(package.name)
     own = [step for step in report.steps if canonicalize_name(step.name) == project]
@@ -192,7 +211,7 @@ def _is_same_release(said: str, meant: str) -> bool:
     return mine == theirs or (mine.local is None and mine == Version(theirs.public))
 
 
-@check
+@check(level=Level.WARNING)
 def gil_enabled_again(report: ImportReport) -> Iterator[Finding]:
     """On a free-threaded interpreter, an import re-enables the GIL.
 
@@ -200,6 +219,8 @@ def gil_enabled_again(report: ImportReport) -> Iterator[Finding]:
 
     Fix: declare ``Py_mod_gil`` as ``Py_MOD_GIL_NOT_USED`` in each extension module that is ready,
     and ship no free-threaded wheel before all of them are.
+
+    Level: the package works, only not in parallel.
     """
     free_threaded = report.python.endswith(" free-threaded")
     if not free_threaded and all(step.gil_enabled is None for step in report.steps):
@@ -226,6 +247,8 @@ def extension_fails_to_load(
 
     Fix: supply a missing library or symbol with auditwheel, delocate or delvewheel; add a missing
     ``PyInit`` function to the module's own source, or correct its name.
+
+    Level: users cannot use that part of the package.
     """
     needed = {path for step in imports.steps for path in step.extensions}
     for step in report.steps:
@@ -256,5 +279,8 @@ def loaded_libraries_differ(
 
     Fix: check the search paths of the named object; if they are right, report a bug in
     binary_checks.
+
+    Level: the package loads somebody else's libraries, or no static verdict about it can be relied
+    on.
     """
     yield from compare_report(report, linkage, {item.path for item in wheel.objects})

@@ -18,6 +18,7 @@ from binary_checks.model import (
     Finding,
     Format,
     Kind,
+    Level,
     Linkage,
     MachOFile,
     Note,
@@ -50,6 +51,7 @@ def version_newer_than_tag(
     Why: installers trust the tag; on a system as old as it allows, the import fails with "version
     `GLIBC_2.29' not found".
     Fix: build in the image of the tag, or use the lowest correct tag (``auditwheel repair``).
+    Level: users of older systems install it and cannot load the file.
     """
     yield from _find_unpromised(target)
     if target.policy is None:
@@ -93,6 +95,7 @@ def symbol_newer_than_tag(library: MachOFile, target: TargetSystem) -> Iterator[
     or the first call ends the process.
     Fix: build with ``MACOSX_DEPLOYMENT_TARGET`` as low as the tag and ``-Wunguarded-availability``,
     and guard the call with ``__builtin_available``; or raise the tag.
+    Level: users of older systems install it, and the import or a call fails.
     """
     if target.minimum_os is None:
         raise NotApplicable("no tag names a macOS")
@@ -127,6 +130,7 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
     fail at the first call.
     Fix: link the object with the library that defines the symbol, in the version that is shipped
     (``-Wl,-z,defs`` reports it at link time).
+    Level: the import fails, or the first call ends the process.
     """
     yield from find_unloaded(linkage, package)
     imported = {item.path for item in package.objects if is_extension(item)}
@@ -166,6 +170,7 @@ def missing_version(linkage: Linkage, package: Package) -> Iterator[Finding]:
     Why: ld.so checks every needed version at load time, used or not; if the library has no versions
     at all, it aborts the process.
     Fix: bundle the library that the object was linked with.
+    Level: no user can load the file.
     """
     yield from find_unloaded(linkage, package)
     for item in linkage.missing_versions:
@@ -187,6 +192,7 @@ def forbidden_symbol(library: ElfFile, linkage: Linkage, target: TargetSystem) -
     Why: the policy allows libz.so.1, but not symbols that are private to one build of it; elsewhere
     the symbol is undefined.
     Fix: bundle the library, or do without the symbol.
+    Level: on some systems the import fails.
     """
     yield from _find_unpromised(target)
     if target.policy is None:
@@ -203,7 +209,7 @@ def forbidden_symbol(library: ElfFile, linkage: Linkage, target: TargetSystem) -
                 )
 
 
-@check(enabled=False)
+@check(enabled=False, level=Level.WARNING)
 def unhidden_exports(
     library: ElfFile, *, allowed: tuple[str, ...] = ("_init", "_fini")
 ) -> Iterator[Finding]:
@@ -212,6 +218,7 @@ def unhidden_exports(
     Why: its symbols can override another module's symbols of the same name, and vice versa.
     Fix: compile with ``-fvisibility=hidden``, or link with a version script or
     ``-Wl,--exclude-libs,ALL``.
+    Level: it matters only where another module exports the same name.
     """
     if library.kind is not Kind.SHARED or module_of(library.path, library.exports) is None:
         return

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from binary_checks.declaring import Check, Documentation
-from binary_checks.model import CheckText, Level
+from binary_checks.model import CheckText
 from binary_checks.model.requests import Request
 
 
@@ -20,7 +20,7 @@ def explain(check: Check[Any]) -> str:
     if documentation.details:
         lines += [documentation.details, ""]
     lines += [f"**Why:** {documentation.why}", "", f"**Fix:** {documentation.fix}", ""]
-    lines += [_declaration(check), ""]
+    lines += [f"**Level:** {_level(check)}", "", _declaration(check), ""]
     if check.options:
         lines += ["Options:", "", *_options(check), ""]
     return "\n".join(lines)
@@ -59,8 +59,12 @@ def _declaration(check: Check[Any]) -> str:
     tables = [name for name in rest if name.startswith("`[")]
     ways = ("enables it", "sets one of its options", *(f"has the table {name}" for name in tables))
     off = "" if check.enabled else f" Off until a profile {', '.join(ways[:-1])} or {ways[-1]}."
-    level = "" if check.level is Level.ERROR else f" Its problems are {check.level.value}s."
-    return f"Family `{check.family}`; runs on {subjects}{using}.{level}{off}"
+    return f"Family `{check.family}`; runs on {subjects}{using}.{off}"
+
+
+def _level(check: Check[Any]) -> str:
+    reason = check.documentation.level
+    return f"{check.level.value}: {reason}" if reason else f"{check.level.value}."
 
 
 def _name(fact: type) -> str:
@@ -84,6 +88,11 @@ def _spell(annotation: Any) -> str:
     return str(annotation.__name__)
 
 
+def _row(check: Check[Any]) -> str:
+    title = check.documentation.title
+    return f"| {check.family} | [{check.id}](#{check.id}) | {check.level.value} | {title} |"
+
+
 def document(checks: Iterable[Check[Any]]) -> str:
     """The whole of docs/checks.md."""
     checks = sorted(checks, key=lambda check: (check.family, check.id))
@@ -92,9 +101,12 @@ def document(checks: Iterable[Check[Any]]) -> str:
         "",
         "Generated from the checks' own declarations by `nox -s docs`; edit the docstrings.",
         "",
-        "| family | check | fault |",
-        "|---|---|---|",
-        *(f"| {c.family} | [{c.id}](#{c.id}) | {c.documentation.title} |" for c in checks),
+        "A check's level is that of its gravest problems; some may be milder, as its text says. A",
+        "profile's [levels](profile.md#levels) replace them.",
+        "",
+        "| family | check | level | fault |",
+        "|---|---|---|---|",
+        *map(_row, checks),
         "",
         *(explain(check) for check in checks),
     ]

@@ -15,7 +15,7 @@ from binary_checks.checks.archive import (
     uninstallable_member,
     unreadable_member,
 )
-from binary_checks.model import NotInspected, Problem, RecordRow, Wheel
+from binary_checks.model import Level, NotInspected, Problem, RecordRow, Wheel
 from fixtures.values import member, record_row, wheel
 
 RECORD = "demo-1.0.dist-info/RECORD"
@@ -60,14 +60,19 @@ def test_two_members_that_install_to_one_place_are_a_problem() -> None:
         ("..", "its name contains .."),
         ("demo\\x", "its name contains a backslash"),
         ("C:x", "its name begins with a drive letter"),
-        ("demo//x", "its name has an empty or . component"),
-        ("./demo/x", "its name has an empty or . component"),
-        ("", "its name has an empty or . component"),
     ],
 )
 def test_a_name_that_leads_out_is_a_problem(name: str, sentence: str) -> None:
     assert list(escaping_member_name(wheel(members=[member(name)]))) == [
         Problem(path=name, sentence=sentence)
+    ]
+
+
+@pytest.mark.parametrize("name", ["demo//x", "./demo/x", ""])
+def test_a_name_that_installers_mend_is_a_warning(name: str) -> None:
+    sentence = "its name has an empty or . component"
+    assert list(escaping_member_name(wheel(members=[member(name)]))) == [
+        Problem(path=name, sentence=sentence, level=Level.WARNING)
     ]
 
 
@@ -124,18 +129,16 @@ def test_a_row_without_a_file_and_a_file_without_a_row_are_problems() -> None:
     ]
 
 
-def test_a_row_that_stands_twice_is_a_problem() -> None:
+def test_a_row_that_stands_twice_is_a_warning() -> None:
     row = record_row(member())
     assert list(record_is_wrong(with_rows(row, row))) == [
-        Problem(path="demo/__init__.py", sentence="RECORD lists it 2 times")
+        Problem(path="demo/__init__.py", sentence="RECORD lists it 2 times", level=Level.WARNING)
     ]
 
 
 @pytest.mark.parametrize(
     ("hash_", "size", "sentence"),
     [
-        ("", 0, "RECORD has no hash for it"),
-        ("md5=1B2M2Y8AsgTpgAmY7PhCfg", 0, "RECORD has md5, weaker than SHA-256"),
         (
             "sha256=AAAA",
             0,
@@ -155,18 +158,33 @@ def test_a_row_that_says_something_else_is_a_problem(hash_: str, size: int, sent
     ]
 
 
+@pytest.mark.parametrize(
+    ("hash_", "sentence"),
+    [
+        ("", "RECORD has no hash for it"),
+        ("md5=1B2M2Y8AsgTpgAmY7PhCfg", "RECORD has md5, weaker than SHA-256"),
+    ],
+)
+def test_a_row_that_proves_nothing_is_a_warning(hash_: str, sentence: str) -> None:
+    row = RecordRow(path="demo/__init__.py", hash=hash_, size=0)
+    assert list(record_is_wrong(with_rows(row))) == [
+        Problem(path="demo/__init__.py", sentence=sentence, level=Level.WARNING)
+    ]
+
+
 def test_a_row_without_a_size_is_quiet() -> None:
     right = record_row(member())
     assert list(record_is_wrong(with_rows(RecordRow(path=right.path, hash=right.hash)))) == []
 
 
-def test_hexadecimal_hashes_are_one_problem() -> None:
+def test_hexadecimal_hashes_are_one_warning() -> None:
     digest = hashlib.sha256(b"").hexdigest()
     row = RecordRow(path="demo/__init__.py", hash=f"sha256={digest}", size=0)
     assert list(record_is_wrong(with_rows(row))) == [
         Problem(
             path=RECORD,
             sentence="1 hashes are hexadecimal, installers expect URL-safe base64 without padding",
+            level=Level.WARNING,
         )
     ]
 
@@ -185,12 +203,16 @@ def test_a_member_that_was_not_read_is_not_inspected() -> None:
     assert [type(finding) for finding in findings] == [NotInspected]
 
 
-def test_a_record_that_signs_itself_is_a_problem() -> None:
+def test_a_record_that_signs_itself_is_a_warning() -> None:
     right = wheel().record
     assert right is not None
     package = wheel(record=(*right[:-1], RecordRow(path=RECORD, hash="sha256=x", size=1)))
     assert list(record_is_wrong(package)) == [
-        Problem(path=RECORD, sentence="RECORD has a hash of a file written after it")
+        Problem(
+            path=RECORD,
+            sentence="RECORD has a hash of a file written after it",
+            level=Level.WARNING,
+        )
     ]
 
 

@@ -17,7 +17,7 @@ from binary_checks.checks.contents import (
     wheel_too_large,
 )
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Format, InstalledPackage, NotInspected, Problem, UnreadObject
+from binary_checks.model import Format, InstalledPackage, Note, NotInspected, Problem, UnreadObject
 from fixtures.values import elf_file, member, pe_file, wheel
 
 
@@ -92,13 +92,17 @@ def test_such_folders_elsewhere_are_quiet(path: str) -> None:
 
 
 def test_names_that_differ_in_case_alone_are_a_problem() -> None:
-    package = wheel(members=[member("demo/a.py"), member("demo/A.py"), member("demo/b.py")])
-    assert list(case_collision(package)) == [
-        Problem(
-            path="demo/a.py",
-            sentence="differs only in case from demo/A.py: macOS and Windows keep only one",
-        )
-    ]
+    members = [member("demo/a.py"), member("demo/A.py"), member("demo/b.py")]
+    package = wheel("demo-1.0-py3-none-any.whl", members=members)
+    sentence = "differs only in case from demo/A.py: macOS and Windows keep only one"
+    assert list(case_collision(package)) == [Problem(path="demo/a.py", sentence=sentence)]
+
+
+def test_names_that_differ_in_case_alone_are_noted_where_nobody_has_macos_or_windows() -> None:
+    for_linux = "demo-1.0-py3-none-manylinux_2_17_x86_64.whl"
+    package = wheel(for_linux, members=[member("demo/a.py"), member("demo/A.py")])
+    sentence = "differs only in case from demo/A.py: macOS and Windows keep only one"
+    assert list(case_collision(package)) == [Note(path="demo/a.py", sentence=sentence)]
 
 
 def test_different_names_do_not_collide() -> None:

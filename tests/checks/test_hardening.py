@@ -11,6 +11,7 @@ from binary_checks.model import (
     ElfFile,
     Format,
     Kind,
+    Level,
     Linkage,
     MalformedObject,
     NeededVersion,
@@ -23,16 +24,6 @@ from fixtures.values import elf_file, wheel
 
 GLIBC, MUSL = TargetSystem(name="manylinux"), TargetSystem(name="musllinux", libc="musl")
 FAULTS: list[tuple[Any, dict[str, Any], str]] = [
-    (
-        hardening.executable_stack,
-        {"executable_stack": True},
-        "asks for an executable stack (PT_GNU_STACK with PF_X)",
-    ),
-    (
-        hardening.executable_stack,
-        {"executable_stack": True, "stack_header": False, "architecture": "i686"},
-        "has no PT_GNU_STACK, which on i686 means an executable stack",
-    ),
     (
         hardening.text_relocations,
         {"text_relocations": True},
@@ -49,11 +40,6 @@ FAULTS: list[tuple[Any, dict[str, Any], str]] = [
         {"architecture": "aarch64", "alignment": 0x1000},
         "has segments aligned to 0x1000 bytes; kernels for aarch64 have pages of up to 0x10000",
     ),
-    (
-        hardening.isa_level_over_baseline,
-        {"isa_level": "x86-64-v3"},
-        "needs a CPU of level x86-64-v3; the platform tag promises any x86-64",
-    ),
 ]
 
 
@@ -67,12 +53,63 @@ def test_a_sound_library_is_left_alone(check: Any, fields: dict[str, Any], sente
     assert list(check(elf_file())) == []
 
 
-@pytest.mark.parametrize(("check", "fields", "sentence"), FAULTS[:-1])
+@pytest.mark.parametrize(("check", "fields", "sentence"), FAULTS)
 @pytest.mark.parametrize("kind", [Kind.DEVICE, Kind.RELOCATABLE, Kind.DEBUG])
 def test_what_is_never_loaded_is_left_alone(
     check: Any, fields: dict[str, Any], sentence: str, kind: Kind
 ) -> None:
     assert list(check(elf_file(kind=kind, **fields))) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({}, "asks for an executable stack (PT_GNU_STACK with PF_X)"),
+        (
+            {"stack_header": False, "architecture": "i686"},
+            "has no PT_GNU_STACK, which on i686 means an executable stack",
+        ),
+    ],
+)
+def test_a_library_with_an_executable_stack_does_not_load_with_glibc(
+    fields: dict[str, Any], sentence: str
+) -> None:
+    library = elf_file(executable_stack=True, **fields)
+    assert list(hardening.executable_stack(library, GLIBC)) == [
+        Problem(path=library.path, sentence=sentence)
+    ]
+
+
+@pytest.mark.parametrize(("kind", "target"), [(Kind.EXECUTABLE, GLIBC), (Kind.SHARED, MUSL)])
+def test_an_executable_stack_is_a_warning_where_it_loads(kind: Kind, target: TargetSystem) -> None:
+    library = elf_file(executable_stack=True, kind=kind)
+    (problem,) = hardening.executable_stack(library, target)
+    assert isinstance(problem, Problem)
+    assert problem.level is Level.WARNING
+
+
+@pytest.mark.parametrize("kind", [Kind.DEVICE, Kind.RELOCATABLE, Kind.DEBUG])
+def test_what_is_never_loaded_has_no_stack(kind: Kind) -> None:
+    library = elf_file(executable_stack=True, kind=kind)
+    assert list(hardening.executable_stack(library, GLIBC)) == []
+    assert list(hardening.executable_stack(elf_file(), GLIBC)) == []
+
+
+@pytest.mark.parametrize(
+    ("level", "weight"),
+    [
+        ("x86-64-v2", Level.WARNING),
+        ("x86-64-v3", Level.ERROR),
+        ("x86-64-v4", Level.ERROR),
+    ],
+)
+def test_a_newer_cpu_than_promised_matters_where_users_lack_it(level: str, weight: Level) -> None:
+    library = elf_file(isa_level=level)
+    sentence = f"needs a CPU of level {level}; the platform tag promises any x86-64"
+    assert list(hardening.isa_level_over_baseline(library)) == [
+        Problem(path=library.path, sentence=sentence, level=weight)
+    ]
+    assert list(hardening.isa_level_over_baseline(elf_file())) == []
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,16 @@ from packaging.tags import mac_platforms
 from binary_checks.checks.macos import loading as macos
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.macos_tags import parse_mac_tag
-from binary_checks.model import Dependency, Kind, MachOFile, Note, NotInspected, Problem, Wheel
+from binary_checks.model import (
+    Dependency,
+    Kind,
+    Level,
+    MachOFile,
+    Note,
+    NotInspected,
+    Problem,
+    Wheel,
+)
 from fixtures.values import elf_file, macho_file, member, wheel
 
 
@@ -51,8 +60,20 @@ def _wheel(*platforms: str, **fields: Any) -> Wheel:
 def test_code_for_a_newer_macos_than_the_tag_is_told(
     platforms: list[str], fields: dict[str, Any], sentence: str
 ) -> None:
-    found = list(macos.minimum_os_above_tag(macho_file(**fields), _wheel(*platforms)))
-    assert found == [sentence]
+    library = macho_file(**fields)
+    found = list(macos.minimum_os_above_tag(library, _wheel(*platforms)))
+    assert found == [Problem(path=library.path, sentence=sentence, level=Level.WARNING)]
+
+
+def test_code_that_an_older_dyld_refuses_is_an_error() -> None:
+    library = macho_file(minimum_os="12.0", chained_fixups=True)
+    assert list(macos.minimum_os_above_tag(library, _wheel("macosx_10_9_x86_64"))) == [
+        "its x86_64 code is built for macOS 12.0, but macosx_10_9_x86_64 promises 10.9: dyld "
+        "before macOS 10.15 refuses it (load command 0x80000034 is unknown)"
+    ]
+    (found,) = macos.minimum_os_above_tag(library, _wheel("macosx_10_15_x86_64"))
+    assert isinstance(found, Problem)
+    assert found.level is Level.WARNING
 
 
 @pytest.mark.parametrize(
@@ -79,7 +100,9 @@ def test_what_tags_cannot_say_since_macos_11_is_noted_unless_it_shall_count() ->
     library, package = macho_file(minimum_os="12.3"), _wheel("macosx_12_0_x86_64")
     told = "its x86_64 code is built for macOS 12.3, but macosx_12_0_x86_64 promises 12.0"
     assert list(macos.minimum_os_above_tag(library, package)) == [Note(sentence=told)]
-    assert list(macos.minimum_os_above_tag(library, package, exact=True)) == [told]
+    assert list(macos.minimum_os_above_tag(library, package, exact=True)) == [
+        Problem(path=library.path, sentence=told, level=Level.WARNING)
+    ]
 
 
 @pytest.mark.parametrize("minimum", ["", "0.0"])

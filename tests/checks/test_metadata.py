@@ -20,6 +20,7 @@ from binary_checks.model import (
     ElfFile,
     Format,
     Kind,
+    Level,
     MalformedObject,
     NotInspected,
     Problem,
@@ -53,6 +54,14 @@ def test_a_missing_field_is_named() -> None:
     assert list(metadata_is_incomplete(package)) == [
         Problem(path="demo-1.0.dist-info/METADATA", sentence="it has no Metadata-Version"),
         Problem(path="demo-1.0.dist-info/METADATA", sentence="it has no Version"),
+    ]
+
+
+@pytest.mark.parametrize("field", ["Root-Is-Purelib", "Tag"])
+def test_a_field_that_no_installer_needs_is_a_warning(field: str) -> None:
+    headers = tuple(each for each in wheel().wheel if each[0] != field)
+    assert list(metadata_is_incomplete(replace(wheel(), wheel=headers))) == [
+        Problem(path="demo-1.0.dist-info/WHEEL", sentence=f"it has no {field}", level=Level.WARNING)
     ]
 
 
@@ -208,6 +217,28 @@ def test_a_foreign_suffix_is_a_problem() -> None:
             "ending in .cpython-310-x86_64-linux-gnu.so",
         )
     ]
+
+
+def test_a_leftover_beside_the_module_that_is_imported_is_a_warning() -> None:
+    names = (
+        "demo/_sdf.cpython-310-x86_64-linux-gnu.so",
+        "demo/_sdf.cpython-311-x86_64-linux-gnu.so",
+    )
+    (problem,) = foreign_extension_suffix(wheel(objects=[extension(name) for name in names]))
+    assert isinstance(problem, Problem)
+    assert (problem.path, problem.level) == (names[0], Level.WARNING)
+
+
+def test_a_leftover_counts_where_one_of_the_tags_lacks_the_module() -> None:
+    name = "demo-1.0-cp311.cp312-cp311.cp312-manylinux_2_17_x86_64.whl"
+    names = (
+        "demo/_sdf.cpython-310-x86_64-linux-gnu.so",
+        "demo/_sdf.cpython-311-x86_64-linux-gnu.so",
+    )
+    package = wheel(name, objects=[extension(name) for name in names])
+    (problem,) = foreign_extension_suffix(package)
+    assert isinstance(problem, Problem)
+    assert problem.level is Level.ERROR
 
 
 def test_a_foreign_suffix_counts_without_its_init_function() -> None:

@@ -11,7 +11,7 @@ from binary_checks.checks.linkage.search_paths import (
     runpath_instead_of_rpath,
     search_path_leaves_prefix,
 )
-from binary_checks.model import Note
+from binary_checks.model import ElfFile, Level, MachOFile, Note, Problem
 from fixtures.linking import extension, library, link, needs, target
 from fixtures.values import elf_file, macho_file, wheel
 
@@ -21,9 +21,43 @@ MUSL = target(libc="musl", name="musllinux_1_2_x86_64, CPython 3.11")
 def test_the_absolute_search_paths_of_a_file_are_told_in_one_line_with_their_tag() -> None:
     subject = elf_file(rpath=("$ORIGIN", "/opt/lib", "/opt/lib", "/usr/x", f"/{' ' * 252}"))
     assert list(absolute_search_path(subject)) == [
-        "looks for libraries in /opt/lib, /usr/x, /<252 blanks> (RPATH): "
-        "absolute paths lead users nowhere, or to other libraries"
+        lost(subject, "looks for libraries in /opt/lib, /usr/x, /<252 blanks> (RPATH)")
     ]
+
+
+def lost(subject: ElfFile | MachOFile, named: str) -> Problem:
+    """What is said of directories that nobody has, or only an administrator can fill."""
+    sentence = f"{named}: absolute paths lead users nowhere, or to other libraries"
+    return Problem(path=subject.path, sentence=sentence, level=Level.WARNING)
+
+
+@pytest.mark.parametrize(
+    "directory",
+    ["/tmp", "/tmp/build/lib", "/opt/../tmp/x", "/var/tmp/x", "/dev/shm/x", "/Volumes/build/lib"],
+)
+def test_a_directory_that_anyone_can_make_lets_their_code_in(directory: str) -> None:
+    subject = elf_file(runpath=("$ORIGIN", directory))
+    assert list(absolute_search_path(subject)) == [
+        f"looks for libraries in {directory} (RUNPATH): anyone who can write there runs code as "
+        "the user"
+    ]
+
+
+@pytest.mark.parametrize(
+    "directory", ["/opt/_internal/lib", "/usr/local/lib64", "/tmpfs/lib", "/home/builder/lib"]
+)
+def test_a_directory_that_only_an_administrator_can_make_is_a_warning(directory: str) -> None:
+    subject = elf_file(rpath=(directory,))
+    assert list(absolute_search_path(subject)) == [
+        lost(subject, f"looks for libraries in {directory} (RPATH)")
+    ]
+
+
+def test_each_kind_of_directory_is_told_by_itself() -> None:
+    subject = elf_file(rpath=("/opt/x", "/tmp/x"))
+    levels = [each.level for each in absolute_search_path(subject) if isinstance(each, Problem)]
+    assert levels == [Level.WARNING]
+    assert len(list(absolute_search_path(subject))) == 2
 
 
 def test_paths_from_origin_unused_rpaths_and_allowed_paths_are_no_absolute_ones() -> None:
@@ -34,11 +68,12 @@ def test_paths_from_origin_unused_rpaths_and_allowed_paths_are_no_absolute_ones(
 
 
 def test_thousands_of_search_paths_make_no_endless_line() -> None:
-    (sentence,) = absolute_search_path(
+    (problem,) = absolute_search_path(
         elf_file(runpath=tuple(f"/{n}{'x' * 200}" for n in range(900)))
     )
-    assert len(str(sentence)) < 1000
-    assert "and 892 more (RUNPATH)" in str(sentence)
+    assert isinstance(problem, Problem)
+    assert len(problem.sentence) < 1000
+    assert "and 892 more (RUNPATH)" in problem.sentence
 
 
 @pytest.mark.parametrize(
@@ -118,8 +153,7 @@ def test_absolute_run_paths_lead_macos_away_but_to_its_own_libraries() -> None:
     rpaths = ("@loader_path", "/usr/lib/swift", "/usr/lib", "/opt/homebrew/lib")
     subject = macho_file(rpaths=rpaths, needed=needs("@rpath/libx.dylib"))
     assert list(absolute_search_path(subject)) == [
-        "looks for libraries in /opt/homebrew/lib (LC_RPATH): "
-        "absolute paths lead users nowhere, or to other libraries"
+        lost(subject, "looks for libraries in /opt/homebrew/lib (LC_RPATH)")
     ]
 
 
@@ -130,6 +164,19 @@ def test_a_run_path_that_nothing_is_looked_for_in_is_noted() -> None:
             sentence="looks for libraries in /opt/lib (LC_RPATH); nothing that it needs is looked "
             "for there"
         )
+    ]
+
+
+def test_a_relative_run_path_counts_where_something_is_looked_for_in_it() -> None:
+    named = "looks for libraries in ./ (LC_RPATH)"
+    subject = macho_file(rpaths=("./",), needed=needs("@rpath/libx.dylib"))
+    assert list(empty_search_path(subject, target())) == [
+        f"{named}, relative to the current directory: anyone who can write there runs code as the "
+        "user"
+    ]
+    unsearched = macho_file(rpaths=("./",), needed=needs("@loader_path/libx.dylib"))
+    assert list(empty_search_path(unsearched, target())) == [
+        Note(sentence=f"{named}; nothing that it needs is looked for there")
     ]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from binary_checks.checks.windows import mitigations
-from binary_checks.model import Dependency, Kind, NotInspected
+from binary_checks.model import Dependency, Kind, Level, NotInspected, Problem
 from fixtures.values import pe_file, symbols
 
 CODE: dict[str, Any] = {"needed": (Dependency(name="KERNEL32.dll"),)}
@@ -40,9 +40,26 @@ ADVICE = (
 )
 def test_mitigations_that_are_off_are_told(fields: dict[str, Any], lacking: str) -> None:
     library = pe_file(**{**CODE, **fields})
+    sentence = f"is linked without {lacking}: {ADVICE}"
     assert list(mitigations.missing_mitigation(library)) == [
-        f"is linked without {lacking}: {ADVICE}"
+        Problem(path=library.path, sentence=sentence, level=Level.WARNING)
     ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "level"),
+    [
+        ({"dll_characteristics": 0x120}, Level.ERROR),
+        ({"dll_characteristics": 0x140}, Level.WARNING),
+        ({"dll_characteristics": 0x160, "characteristics": 0x2023}, Level.ERROR),
+    ],
+)
+def test_windows_on_arm_loads_nothing_without_aslr(fields: dict[str, int], level: Level) -> None:
+    library = pe_file(**{**CODE, "architecture": "aarch64", **fields})
+    (problem,) = mitigations.missing_mitigation(library)
+    assert isinstance(problem, Problem)
+    assert problem.level is level
+    assert ("Windows on ARM does not load it" in problem.sentence) == (level is Level.ERROR)
 
 
 @pytest.mark.parametrize(

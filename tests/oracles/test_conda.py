@@ -67,7 +67,7 @@ def test_a_wheel_and_the_conda_package_made_of_it_have_the_same_problems(
     native = build_elf(
         exports=INIT,
         needed=("libgone.so.1", "libc.so.6"),
-        runpath="/opt/build/lib:$ORIGIN/../demo.libs",
+        runpath="/tmp/build/lib:$ORIGIN/../demo.libs",
         stack="rwx",
     )
     members = {"demo/__init__.py": "", f"demo/{NATIVE}": native, "demo.libs/x.so": native[:200]}

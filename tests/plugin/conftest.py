@@ -26,9 +26,9 @@ def healthy(folder: Path, **changes: object) -> Path:
 
 
 def faulty(folder: Path, **changes: object) -> Path:
-    """The same wheel, whose extension looks for its libraries below /opt/build."""
+    """The same wheel, whose extension looks for its libraries below /tmp/build."""
     init = (ElfSymbol("PyInit__native"),)
-    native = build_elf(exports=init, needed=("libc.so.6",), runpath="/opt/build/lib")
+    native = build_elf(exports=init, needed=("libc.so.6",), runpath="/tmp/build/lib")
     return healthy(folder, members={"demo/__init__.py": "", EXTENSION: native}, **changes)
 
 

@@ -65,7 +65,7 @@ def test_it_is_collected_and_nothing_else(
     result = run("--binary-installed", "Demo", "-v", *python, *workers)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert set(re.findall(r"\S+(?=::)", result.stdout.str())) == {"installed:demo"}
-    line = r"absolute-search-path: installed:demo: demo/_native\S+: looks for libraries in /opt"
+    line = r"absolute-search-path: installed:demo: demo/_native\S+: looks for libraries in /tmp"
     assert re.search(line, result.stdout.str())
 
 

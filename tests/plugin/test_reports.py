@@ -88,7 +88,7 @@ def test_the_document_says_which_package_and_what_of_it(
     assert len(package["sha256"]) == 64
     found = entries(pytester.path)
     (problem,) = found["absolute-search-path"]["problems"]
-    assert "/opt/build" in problem["sentence"]
+    assert "/tmp/build" in problem["sentence"]
     assert found["unusual"]["level"] == "warning"
     assert found["unusual"]["warnings"] == [
         {"path": "demo/x", "sentence": "is unusual", "level": "warning"}

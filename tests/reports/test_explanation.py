@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from binary_checks.declaring import check
-from binary_checks.model import ElfFile, Linkage, Wheel
+from binary_checks.model import ElfFile, Level, Linkage, Wheel
 from binary_checks.reports.explanation import advice, document, explain
 
 
@@ -17,11 +17,13 @@ def too_heavy(wheel: Wheel, linkage: Linkage, *, limit: int = 3) -> Iterator[str
 
     Why: it breaks the scales.
     Fix: eat less.
+    Level: the scales cost
+        a fortune.
     """
     yield from ()
 
 
-@check(enabled=False)
+@check(enabled=False, level=Level.WARNING)
 def adrift(library: ElfFile) -> Iterator[str]:
     """A library is adrift.
 
@@ -43,12 +45,19 @@ def test_an_explanation_says_all_that_is_declared() -> None:
         "",
         "**Fix:** eat less.",
         "",
+        "**Level:** error: the scales cost",
+        "a fortune.",
+        "",
         "Family `test_explanation`; runs on `Wheel`, with `Linkage`.",
         "",
         "Options:",
         "",
         "- `limit`: `int` = `3`",
     ]
+
+
+def test_an_explanation_says_the_level_without_a_reason_too() -> None:
+    assert "**Level:** warning." in explain(adrift).splitlines()
 
 
 def test_an_explanation_says_what_is_off() -> None:
@@ -93,8 +102,8 @@ def test_the_document_is_a_table_and_then_each_check_in_order() -> None:
     text = document([too_heavy, adrift])
     rows = [line for line in text.splitlines() if line.startswith("| test_explanation")]
     assert rows == [
-        "| test_explanation | [adrift](#adrift) | A library is adrift. |",
-        "| test_explanation | [too-heavy](#too-heavy) | A wheel is too heavy. |",
+        "| test_explanation | [adrift](#adrift) | warning | A library is adrift. |",
+        "| test_explanation | [too-heavy](#too-heavy) | error | A wheel is too heavy. |",
     ]
     assert text.index("## adrift") < text.index("## too-heavy")
     assert text.endswith("= `3`\n")

@@ -35,6 +35,8 @@ def cuda_part_missing(
     fails or is slow only where the part is used, on a GPU.
 
     Fix: check the build's configuration for that part; make it stop where a part is not found.
+
+    Level: users cannot use a part that the project promises.
     """
     demand_question("".join(asked.parts), "parts")
     built = find_answer(report, asked.version) if asked.version else None
@@ -70,6 +72,8 @@ def cuda_libraries_disagree(
 
     Fix: pin the libraries to the versions that the package is built with, and make its search paths
     lead to them first.
+
+    Level: functions are missing, or behave otherwise than those it was built with.
     """
     step = report.versions_step
     if step is None:

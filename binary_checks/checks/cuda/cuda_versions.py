@@ -39,6 +39,7 @@ def cuda_versions_differ(
     loads two has two runtimes that share neither streams nor memory; and a requirement of the other
     version installs gigabytes that nothing loads, and not the needed libraries.
     Fix: build everything against one toolkit, and derive label and requirements from it.
+    Level: the libraries that are installed are not those that the package needs.
     """
     demand_cuda(package, linkage)
     yield from find_unloaded(linkage, package)
@@ -126,6 +127,7 @@ def cuda_in_cpu_build(
     fails without them.
     Fix: build without CUDA (``USE_CUDA=0``), from a clean build folder, and remove NVIDIA's wheels
     from the requirements.
+    Level: users without a GPU download gigabytes, or cannot import the package.
     """
     if not is_for_cpu(package):
         raise NotApplicable("neither its name nor its version label says CPU-only")

@@ -26,7 +26,7 @@ from binary_checks.knowledge.device_containers import (
     tell_unread,
 )
 from binary_checks.knowledge.unloaded_objects import find_unread
-from binary_checks.model import DeviceKind, Finding, Package, Problem
+from binary_checks.model import DeviceKind, Finding, Level, Package, Problem
 
 
 @check
@@ -44,6 +44,7 @@ def missing_gpu_architecture(
     Why: on such a GPU the code of that one source file fails with "no kernel image is available for
     execution on the device", while the rest of the package works.
     Fix: compile every source with ``-gencode arch=compute_90,code=sm_90``, or exempt the file.
+    Level: the code fails on GPUs that the project promises.
     """
     if not expected:
         raise NotApplicable("the profile expects no GPU architecture (the option expected)")
@@ -77,6 +78,7 @@ def unexpected_gpu_architecture(
     limit, and an architecture that was not requested is not tested.
     Fix: remove it from ``TORCH_CUDA_ARCH_LIST`` or ``CMAKE_CUDA_ARCHITECTURES``; where none is
     given, compilers and build systems add their own.
+    Level: the project itself lists what it allows.
     """
     if not allowed:
         raise NotApplicable("the profile allows every GPU architecture (the option allowed)")
@@ -109,6 +111,7 @@ def no_forward_compatible_ptx(
     Why: machine code runs only on its own generation. For a later GPU the driver compiles PTX; PTX
     of an older architecture gives slower code.
     Fix: add ``-gencode arch=compute_120,code=compute_120`` (``+PTX`` in ``TORCH_CUDA_ARCH_LIST``).
+    Level: the project itself requires it: without it the code fails on future GPUs.
     """
     if not required:
         raise NotApplicable("the profile requires no PTX (the option required)")
@@ -137,6 +140,7 @@ def malformed_device_code(package: Package) -> Iterator[Finding]:
     finds no kernel for the GPU. Code after such a place may not have been judged either.
     Fix: look for a step after the device linker that damaged the file: a truncated copy, ``strip``,
     ``objcopy`` or a tool that rewrites sections; otherwise rebuild it.
+    Level: the GPU's runtime finds no kernel, or fails when the library is loaded.
     """
     carriers = tuple(find_carriers(package))
     absent = "no device code in the package"
@@ -151,7 +155,7 @@ def malformed_device_code(package: Package) -> Iterator[Finding]:
         yield from tell_gaps(item, item.device_containers)
 
 
-@check(enabled=False)
+@check(enabled=False, level=Level.WARNING)
 def uneven_gpu_architectures(
     package: Package, *, exempt: tuple[str, ...] = ()
 ) -> Iterator[Finding]:
@@ -165,6 +169,7 @@ def uneven_gpu_architectures(
     default, there are GPUs on which one function fails and all others work.
     Fix: pass the same ``-gencode`` options to every source; see ``missing-gpu-architecture`` to
     require a list.
+    Level: most large libraries have kernels that are built for fewer GPUs on purpose.
     """
     carriers = select_carriers(package, exempt, loose=False)
     yield from tell_unread(package, carriers, exempt)

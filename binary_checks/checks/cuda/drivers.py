@@ -36,6 +36,7 @@ def driver_library_needed(
     Fix: leave out ``-lcuda`` and ``-lnvidia-ml``: get the entry points with
     ``cudaGetDriverEntryPoint`` or ``dlopen``; on Windows link with ``/DELAYLOAD:nvcuda.dll``; or
     move the code that needs them into a library that is opened when a device is requested.
+    Level: users without an NVIDIA driver cannot import the package.
     """
     demand_cuda(package, linkage)
     yield from find_unloaded(linkage, package)
@@ -117,6 +118,7 @@ def driver_library_in_layout(
     first one (``CUDA_ERROR_SYSTEM_DRIVER_MISMATCH``).
     Fix: leave it out (``auditwheel repair --exclude libcuda.so.1``), and remove the directory of
     stubs from the search path.
+    Level: the first call of the driver fails.
     """
     demand_cuda(package, linkage)
     yield from find_unloaded(linkage, package)

@@ -67,6 +67,8 @@ def hijackable_library(
     "undefined symbol", or results are wrong.
     Fix: ``patchelf --force-rpath --set-rpath`` or ``-Wl,--disable-new-dtags``; or make an object
     with a DT_RPATH need the library itself, before the one with the RUNPATH does.
+    Level: users with another CUDA in LD_LIBRARY_PATH cannot import the package, or get wrong
+    results.
     """
     if linkage.format != Format.ELF:
         raise NotApplicable("Python does not search PATH for a module's dependencies on Windows")

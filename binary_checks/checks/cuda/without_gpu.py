@@ -36,6 +36,8 @@ def unusable_without_gpu(report: CudaReport) -> Iterator[Finding]:
 
     Fix: open the driver when CUDA is first used, not when a library is loaded, and answer every
     query about it with "no" instead of an exception.
+
+    Level: users without a GPU cannot import or use the package.
     """
     step = report.step
     if step.finished:
@@ -56,6 +58,8 @@ def gpu_claimed_without_one(report: CudaReport, asked: CudaRequest) -> Iterator[
     Why: programs use this answer to choose between the GPU and the CPU, and choose wrongly.
 
     Fix: treat every error of ``cuInit`` as "not available".
+
+    Level: programs take the wrong way and fail.
     """
     demand_question(asked.available or asked.devices, "available, devices")
     for question in filter(None, (asked.available, asked.devices)):
@@ -81,6 +85,8 @@ def missing_gpu_misreported(
     Why: programs catch that error to continue without a GPU, and it tells users what to do.
 
     Fix: check for a driver before doing anything else with the device.
+
+    Level: programs that catch the documented error end instead.
     """
     use = asked.use
     demand_question(use, "use")
@@ -107,6 +113,8 @@ def cuda_version_misreported(
     Why: users compile extensions and choose other wheels by that answer.
 
     Fix: look for the variable that sets it in the build: the wrong CUDA was found.
+
+    Level: users build and install what does not fit.
     """
     version = asked.version
     demand_question(version, "version")
@@ -150,6 +158,8 @@ def cuda_architectures_misreported(
     that their GPU is supported.
 
     Fix: look for objects compiled with other flags than those which the build records.
+
+    Level: users build extensions that fail on their GPU.
     """
     architectures = asked.architectures
     demand_question(architectures, "architectures")

@@ -32,6 +32,7 @@ def banned_library(package: Package, *, banned: tuple[str, ...] = ()) -> Iterato
     Why: the project has chosen another one; two of a kind in one process make it slower, change
     its results, or break it.
     Fix: check which library the build found (CMake's cache), and disable the search for it.
+    Level: the project itself bans it.
     """
     if not banned:
         yield NotInspected(sentence="no library is banned: the option banned is empty")
@@ -68,6 +69,7 @@ def banned_export(
     Why: other libraries in the process use them in place of their own, of another version.
     Fix: link with a version script or ``-Wl,--exclude-libs,ALL``, which hide statically linked
     symbols.
+    Level: the project itself bans it.
     """
     if not banned:
         yield NotInspected(sentence="no symbol is banned: the option banned is empty")
@@ -90,6 +92,7 @@ def absent_library(
     Why: without it the user's own copy is loaded, if there is one; with two, one process loads
     both.
     Fix: bundle it once, where the others look for it, and do not exclude it in the repair tool.
+    Level: the project itself requires it.
     """
     if not any(required.values()):
         yield NotInspected(sentence="no library is required: the option required is empty")

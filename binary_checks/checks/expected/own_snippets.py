@@ -33,6 +33,7 @@ def snippet_fails(
     Why: a build that lost its BLAS, its threads or its version imports like a good one.
     Fix: run the quoted line where the package is installed; the build's configuration says what was
     found and what was not.
+    Level: the project itself says what must work.
     """
     if stray := sorted((prints.keys() | asked.only.keys()) - asked.code.keys()):
         yield NotInspected(sentence=f"the profile has no snippet {name_first(stray)}")

@@ -27,6 +27,7 @@ def stale_nightly(package: Wheel, *, days: int = 3) -> Iterator[Finding]:
     not.
     Fix: find out why newer builds are missing; a date in the future is a wrong clock on a build
     host.
+    Level: users and tests get an old build under a new date.
     """
     number = _development_number(package.version)
     if number is None:
@@ -65,6 +66,7 @@ def unexpected_version_label(
     Why: an index serves CPU and GPU builds side by side, and only this label tells users and
     installers which is which.
     Fix: set the version for this build's channel, and build again.
+    Level: users get the build of another channel.
     """
     label = package.version.partition("+")[2]
     if expected is None:
@@ -85,6 +87,7 @@ def unexpected_tag(package: Wheel, *, expected: Pattern = _ANY_TAG) -> Iterator[
     Why: a ``linux_x86_64`` wheel that was never repaired, a macOS newer than the users', or a build
     with the wrong interpreter installs nowhere, or where it does not run.
     Fix: build with the interpreter and the deployment target of the release, and repair the wheel.
+    Level: the wheel is published for a platform that the project does not mean.
     """
     if not expected:
         yield NotInspected(sentence="no expected tag is set (the option expected)")

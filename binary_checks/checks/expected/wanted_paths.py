@@ -25,6 +25,7 @@ def unexpected_search_path(
     LD_LIBRARY_PATH, RPATH before it, and a directory listed too early hides the right one.
     Fix: set the whole list in one place of the build (``patchelf --set-rpath``, with
     ``--force-rpath`` for RPATH; CMake's ``INSTALL_RPATH``).
+    Level: the project itself says what it must be.
     """
     if not expected:
         yield NotInspected(sentence="no expected search path is set (the option expected)")

@@ -41,6 +41,8 @@ def gpu_result_differs(
 
     Fix: look for a library of another version than the package was built with, and for code for
     another architecture.
+
+    Level: users get wrong results.
     """
     bounds = {"float64": float64, "float32": float32, "float16": float16, "bfloat16": bfloat16}
     measured = [each for each in report.measurements if each.name not in _OTHER_FIGURES]
@@ -91,6 +93,8 @@ def gpu_libraries_disagree(
 
     Fix: pin the libraries to the versions that the package is built with, and make its search paths
     lead to them first.
+
+    Level: functions are missing, or behave otherwise than those it was built with.
     """
     for sentence in find_untold(report.versions, asked.compiled):
         yield NotInspected(sentence=sentence)

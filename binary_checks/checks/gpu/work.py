@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.gpu_figures import find_untried, read_figure, spell_host
-from binary_checks.model import Ending, Finding, GpuReport, Note, NotInspected
+from binary_checks.model import Ending, Finding, GpuReport, Level, Note, NotInspected
 from binary_checks.model.requests import GpuRequest
 from binary_checks.wording.step_texts import describe_end
 
@@ -29,6 +29,8 @@ def gpu_work_fails(report: GpuReport) -> Iterator[Finding]:
 
     Fix: follow the exception; a step that hangs is often compiling code that the package lacks for
     this device.
+
+    Level: users with a GPU cannot use the package.
     """
     if not report.steps:
         yield NotInspected(sentence="the profile names no step: [probes.gpu] steps, snippets")
@@ -42,7 +44,7 @@ def gpu_work_fails(report: GpuReport) -> Iterator[Finding]:
         yield NotInspected(sentence=f"{name}: {reason}")
 
 
-@check
+@check(level=Level.WARNING)
 def first_kernel_late(report: GpuReport, *, seconds: float = 20.0) -> Iterator[Finding]:
     """The first kernel on a GPU takes too long.
 
@@ -53,6 +55,8 @@ def first_kernel_late(report: GpuReport, *, seconds: float = 20.0) -> Iterator[F
     which takes minutes and looks like a hang.
 
     Fix: build for the device's architecture.
+
+    Level: users wait, and everything works then.
     """
     figure = read_figure(report, "first_kernel", "seconds")
     if figure is None:
@@ -70,6 +74,8 @@ def gpu_left_out(report: GpuReport) -> Iterator[Finding]:
     Why: devices that users paid for stay idle, without an error.
 
     Fix: look for a device that the package rejects as too old or too new.
+
+    Level: users cannot use some of their GPUs.
     """
     figure, there = read_figure(report, "every_device", "devices"), len(report.host.devices)
     if figure is None:
@@ -90,6 +96,8 @@ def gpu_without_code(report: GpuReport, asked: GpuRequest) -> Iterator[Finding]:
     Why: every kernel fails with "no kernel image is available for execution on the device".
 
     Fix: build for that architecture, or add PTX for the newest one.
+
+    Level: users cannot use that GPU.
     """
     if not asked.architectures:
         raise NotApplicable("the profile does not say how to query the architectures")
@@ -131,6 +139,8 @@ def gpu_memory_kept(report: GpuReport) -> Iterator[Finding]:
     Why: other processes on the device run out of memory.
 
     Fix: find the owner of the block; in torch, a reference cycle or the cache itself.
+
+    Level: other processes on the GPU fail for lack of memory.
     """
     kept = read_figure(report, "memory", "bytes kept")
     returned = read_figure(report, "memory", "bytes returned")

@@ -24,6 +24,7 @@ def unloadable_object(library: ObjectFile) -> Iterator[Finding]:
     Why: the import fails, or the process dies, on every system.
     Fix: look for a tool that damaged the file while rewriting it (strip, patchelf,
     install_name_tool, a packer, a signing step), and build it again.
+    Level: no user can load the file.
     """
     if library.kind in _LOADED:
         yield from library.refusals
@@ -40,6 +41,7 @@ def wrong_object_type(library: ObjectFile) -> Iterator[Finding]:
 
     Why: linkers and debuggers read such files; a loader refuses them, and the import fails.
     Fix: link the library (``-shared``, ``-bundle``, ``/DLL``), or rename the file.
+    Level: no user can load the file.
     """
     if format_of_name(library.path) is None or _is_meant_so(library):
         return

@@ -66,6 +66,7 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
     statically, or require the distribution that provides it and give the object a search path that
     leads there. List libraries that users always have in the profile's ``system_libraries``, and
     directories that the package's code adds on Windows in its ``dll_directories``.
+    Level: users who lack the library cannot load the file.
     """
     yield from find_unloaded(linkage, package)
     for other in linkage.refused:
@@ -106,6 +107,7 @@ def missing_delayed_library(
     Why: nothing fails at import; the first call ends the process (Windows: exception 0xC06D007E or
     0xC06D007F), perhaps in code that tests never reach.
     Fix: bundle the library, or build without the feature that needs it.
+    Level: the first call ends the user's process.
     """
     yield from find_unloaded(linkage, package)
     found = owners(package)
@@ -137,6 +139,7 @@ def load_order_dependent(linkage: Linkage, package: Package) -> Iterator[Finding
     Fix: give the object a search path to the library (``-Wl,-rpath,'$ORIGIN/...'``, on macOS
     ``@loader_path/...``; on Windows ``os.add_dll_directory`` in the package's ``__init__``). If
     the package's own code always loads the library first, accept it with that reason.
+    Level: users who import that module first cannot import it.
     """
     yield from find_unloaded(linkage, package)
     found = owners(package)
@@ -169,6 +172,7 @@ def missing_search_directory(linkage: Linkage, package: Package) -> Iterator[Fin
 
     Why: the path was meant to lead to the library, which is now found only through load order.
     Fix: correct the path; it is relative to the location of the installed object.
+    Level: users who import that module first cannot import it.
     """
     if linkage.format == Format.PE:
         raise NotApplicable("on Windows, objects name no directories")
@@ -193,6 +197,7 @@ def needed_name_with_slash(library: ElfFile) -> Iterator[Finding]:
     Why: the loader opens the path as written, from the current directory, and searches nowhere.
     Fix: give the library a soname (``-Wl,-soname,libx.so.1``) before linking to it, or link with
     ``-L`` and ``-l`` rather than with the file.
+    Level: the file does not load, or loads what somebody put into the current directory.
     """
     for need in library.needed:
         if "/" in need.name and expand(need.name, library) is None:
@@ -208,6 +213,7 @@ def libpython_linked(linkage: Linkage, package: Package) -> Iterator[Finding]:
     does not load there; on macOS the path of a Python.framework is valid for one installation only.
     Fix: do not link it; use ``python3-config`` without ``--embed``, CMake's ``Development.Module``
     or, on macOS, ``-undefined dynamic_lookup``.
+    Level: users whose Python has no shared libpython cannot import the package.
     """
     if linkage.format == Format.PE:
         raise NotApplicable("on Windows every extension module needs Python's DLL")
@@ -226,6 +232,7 @@ def foreign_libc(library: ElfFile, target: TargetSystem) -> Iterator[Finding]:
 
     Why: musl treats the name as its own, and functions that only glibc has are missing at run time.
     Fix: build in a musllinux image.
+    Level: functions that musl lacks fail at import or at the first call.
     """
     if target.libc != "musl" and not any(t.startswith("musllinux") for t in target.unjudged):
         return

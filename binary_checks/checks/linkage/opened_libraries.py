@@ -15,6 +15,7 @@ from binary_checks.knowledge.visual_cpp import is_debug_runtime, is_redistributa
 from binary_checks.model import (
     Finding,
     Format,
+    Level,
     Linkage,
     Note,
     NotInspected,
@@ -59,7 +60,7 @@ _ENDING = r"(?i)\.so(?=$|\.)|(?:\.\d+)*\.dylib$|\.dll$"
 _MOST = 8  # names in a sentence
 
 
-@check(enabled=False)
+@check(enabled=False, level=Level.WARNING)
 def opened_library_missing(
     linkage: Linkage,
     package: Package,
@@ -80,6 +81,7 @@ def opened_library_missing(
     Why: no loader looks for the library at import; a feature is silently missing, or fails at its
     first use. ``libx.so`` without a number comes with development packages.
     Fix: open the soname that exists (``libx.so.1``), or accept it with what the code does then.
+    Level: a string in a file does not show that the library is ever opened.
     """
     yield from find_unloaded(linkage, package)
     openers = [item for item in package.objects if item.format == linkage.format and item.opened]

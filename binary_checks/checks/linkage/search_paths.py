@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from posixpath import normpath
 
 from binary_checks.declaring import check
 from binary_checks.model import (
-    Dependency,
     ElfFile,
     Finding,
+    Level,
     MachOFile,
     Note,
     Package,
@@ -24,6 +25,11 @@ from binary_checks.model.search_path import (
 )
 from binary_checks.wording.search_texts import spell_elements, spell_empty_elements
 
+_ANYBODYS = (
+    *("/tmp", "/var/tmp", "/dev/shm", "/run/lock", "/var/lock", "/run/user"),  # noqa: S108
+    *("/media", "/run/media", "/private/tmp", "/private/var/tmp", "/Volumes", "/Users/Shared"),
+)
+"""Where every user of a machine can create folders, or mount a disk of any name."""
 _OF_MACOS = ("/usr/lib/", "/System/")
 """Where macOS has its own libraries: what is written in Swift names /usr/lib/swift, and may."""
 
@@ -41,21 +47,41 @@ def absolute_search_path(
     libraries in it, put there by anyone who can write to it (/tmp).
     Fix: link with ``-Wl,-rpath,'$ORIGIN/...'`` (macOS: ``@loader_path/...``), or remove the entry
     with ``patchelf`` or ``install_name_tool -delete_rpath``.
+    Level: anyone who can write to a directory such as /tmp runs code as the user. A directory that
+    only an administrator can fill is a warning: most users do not have it, and nothing is found
+    there.
     """
     elements = [e for e in path_elements(library) if e.startswith("/") and e not in allowed]
     if isinstance(library, MachOFile):
         elements = [e for e in elements if not f"{e}/".startswith(_OF_MACOS)]
     if not elements:
         return
-    named = spell_elements(library, elements)
-    if isinstance(library, MachOFile) and not any(map(_is_searched, library.needed)):
+    if not _is_searched(library):
+        named = spell_elements(library, elements)
         yield Note(sentence=f"{named}; nothing that it needs is looked for there")
-    else:
-        yield f"{named}: absolute paths lead users nowhere, or to other libraries"
+        return
+    open_to_all = [e for e in elements if _is_anybodys(e)]
+    if open_to_all:
+        danger = "anyone who can write there runs code as the user"
+        yield f"{spell_elements(library, open_to_all)}: {danger}"
+    if elements := [e for e in elements if e not in open_to_all]:
+        sentence = "absolute paths lead users nowhere, or to other libraries"
+        yield Problem(
+            path=library.path,
+            sentence=f"{spell_elements(library, elements)}: {sentence}",
+            level=Level.WARNING,
+        )
 
 
-def _is_searched(need: Dependency) -> bool:
-    return need.name.startswith("@rpath/")
+def _is_anybodys(directory: str) -> bool:
+    return f"{normpath(directory)}/".startswith(tuple(f"{place}/" for place in _ANYBODYS))
+
+
+def _is_searched(library: ElfFile | MachOFile) -> bool:
+    """Whether a loader looks at the search path at all: dyld does so for ``@rpath`` alone."""
+    if isinstance(library, ElfFile):
+        return True
+    return any(need.name.startswith("@rpath/") for need in library.needed)
 
 
 @check
@@ -64,26 +90,32 @@ def empty_search_path(library: ElfFile | MachOFile, target: TargetSystem) -> Ite
 
     To glibc, an empty element of a search path, often one colon too many, means the current
     directory (musl skips it); so does any path that begins with neither ``/`` nor ``$ORIGIN``
-    (macOS: ``@loader_path``).
+    (macOS: ``@loader_path``). On macOS a path that is never searched is only noted.
 
     Why: anyone who can put a file in the user's current directory runs code as that user.
     Fix: remove the element; write ``$ORIGIN`` for the library's own directory.
+    Level: anyone who can put a file into the current directory runs code as the user.
     """
     elements = path_elements(library)
     danger = "the current directory: anyone who can write there runs code as the user"
     if "" in elements and target.libc == "glibc":
         yield f"{spell_empty_elements(library)}, which means {danger}"
     relative = [e for e in elements if e and e[0] not in "/@" and expand(e, library) is None]
-    if relative:
+    if relative and not _is_searched(library):
+        named = spell_elements(library, relative)
+        yield Note(sentence=f"{named}; nothing that it needs is looked for there")
+    elif relative:
         yield f"{spell_elements(library, relative)}, relative to {danger}"
 
 
-@check
+@check(level=Level.WARNING)
 def search_path_leaves_prefix(library: ElfFile | MachOFile) -> Iterator[Finding]:
     """A search path leaves the environment that the package is installed in.
 
     Why: the contents of that directory depend on where the user keeps environments.
     Fix: count the ``..`` again: from site-packages the environment is three levels up.
+    Level: the package works where its libraries are found first, and the directory mostly does not
+    exist.
     """
     places = {element: expand(element, library) for element in path_elements(library)}
     elements = [e for e, place in places.items() if place is not None and leaves_prefix(place)]
@@ -92,12 +124,13 @@ def search_path_leaves_prefix(library: ElfFile | MachOFile) -> Iterator[Finding]
         yield f"{spell_elements(library, elements)}: {meaning}"
 
 
-@check(enabled=False)
+@check(enabled=False, level=Level.WARNING)
 def dead_search_directory(package: Package) -> Iterator[Finding]:
     """A search path names a directory that the package does not have.
 
     Why: harmless while nothing is looked for there, but a sign that the layout has changed.
     Fix: remove the element.
+    Level: nothing is looked for there.
     """
     known = directories(package)
     for library in package.objects:
@@ -121,6 +154,7 @@ def rpath_instead_of_runpath(library: ElfFile) -> Iterator[Finding]:
     Why: RPATH takes precedence over LD_LIBRARY_PATH, so users cannot replace a library, and it
     also applies to everything that the library loads.
     Fix: link with ``-Wl,--enable-new-dtags``; ``patchelf --set-rpath`` without ``--force-rpath``.
+    Level: the project itself asks for the other one.
     """
     if library.rpath and not library.runpath:
         yield f"has RPATH {shorten(':'.join(library.rpath))} and no RUNPATH"
@@ -133,6 +167,7 @@ def runpath_instead_of_rpath(library: ElfFile) -> Iterator[Finding]:
     Why: LD_LIBRARY_PATH takes precedence over RUNPATH, so a user's CUDA can replace the package's;
     and RUNPATH is not inherited.
     Fix: link with ``-Wl,--disable-new-dtags``; ``patchelf --force-rpath --set-rpath``.
+    Level: the project itself asks for the other one.
     """
     if library.runpath:
         yield f"has RUNPATH {shorten(':'.join(library.runpath))}, which takes RPATH's place"

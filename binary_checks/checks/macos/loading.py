@@ -17,6 +17,7 @@ from binary_checks.knowledge.macos_tags import (
 from binary_checks.model import (
     Finding,
     Kind,
+    Level,
     MachOFile,
     Note,
     NotInspected,
@@ -38,6 +39,8 @@ _PLACES = {
     "/DLC/": "a name that delocate makes up, not a file",
 }
 _ELSEWHERE = "which is not part of macOS and exists where the file was built"
+_CHAINED_FIXUPS = (10, 15)
+"""The first macOS whose dyld knows LC_DYLD_CHAINED_FIXUPS: orjson 3.6.9 did not load on 10.14."""
 _STRICT_SDK = (15, 0)
 """dyld compares search paths only in files that were linked with this SDK or a newer one."""
 
@@ -52,10 +55,13 @@ def minimum_os_above_tag(
     macOS 11. Since macOS 11, tags only use major versions, and delocate rounds 12.3 down to
     ``macosx_12_0``: that is a note, unless ``exact`` is set.
 
-    Why: the wheel installs on the older macOS, where the object fails with "Symbol not found" at
-    the first function that is newer: at import, or at any later call.
+    Why: the wheel installs on the older macOS. There dyld loads the object all the same, and fails
+    with "Symbol not found" at the first function that is newer: at import, or at any later call.
     Fix: build with ``MACOSX_DEPLOYMENT_TARGET`` as low as the tag, bundled libraries included
     (Homebrew builds its libraries for the machine they are installed on), or raise the tag.
+    Level: where dyld refuses the file (chained fixups before macOS 10.15), users cannot load it.
+    Otherwise it is a warning: dyld loads the file on older systems too, and fails only at a symbol
+    that is missing there, which symbol-newer-than-tag reports.
     """
     _demand_macos(package)
     if library.kind not in _LOADED or not _is_for_macos(library):
@@ -75,8 +81,12 @@ def minimum_os_above_tag(
     elif minimum > promised:
         version = "{}.{}".format(*promised)
         told = f"{code} is built for macOS {library.minimum_os}, but {platform} promises {version}"
-        rounded = minimum[0] == promised[0] >= FIRST_BY_YEARS and not exact
-        yield Note(sentence=told) if rounded else told
+        if library.chained_fixups and promised < _CHAINED_FIXUPS:
+            yield f"{told}: dyld before macOS 10.15 refuses it (load command 0x80000034 is unknown)"
+        elif minimum[0] == promised[0] >= FIRST_BY_YEARS and not exact:
+            yield Note(sentence=told)
+        else:
+            yield Problem(path=library.path, sentence=told, level=Level.WARNING)
 
 
 def _demand_macos(package: Package) -> None:
@@ -95,6 +105,7 @@ def not_for_macos(library: MachOFile, package: Package) -> Iterator[Finding]:
 
     Why: dyld refuses it: "mach-o file, but is an incompatible platform".
     Fix: build with the macOS SDK (``xcrun --sdk macosx``), ``-target arm64-apple-macos11``.
+    Level: no user can load the file.
     """
     _demand_macos(package)
     if library.kind in _LOADED and not _is_for_macos(library):
@@ -111,6 +122,7 @@ def dead_macos_tag(wheel: Wheel) -> Iterator[Finding]:
 
     Why: no Mac installs the wheel; pip builds from source, or finds no version at all.
     Fix: write ``macosx_11_0`` for 11.0 and the next whole number for 11.1 and later.
+    Level: nobody can install the wheel.
     """
     tags = [tag for platform in wheel.platforms if (tag := parse_mac_tag(platform))]
     if not tags:
@@ -134,6 +146,7 @@ def duplicate_rpath(library: MachOFile) -> Iterator[Finding]:
     Why: since macOS 15.4 dyld refuses such a file: "duplicate LC_RPATH".
     Fix: remove one with ``install_name_tool -delete_rpath`` and sign again; look for two build
     steps that both pass ``-rpath``.
+    Level: on macOS 15.4 and later the file does not load.
     """
     if library.kind not in _LOADED:
         return
@@ -155,6 +168,7 @@ def shared_install_name(library: MachOFile, package: Package) -> Iterator[Findin
     Why: dyld identifies a loaded library by its install name: the one that is loaded first serves
     both, and calls go to the wrong library.
     Fix: give each its own name (``install_name_tool -id``, as delocate does), and relink.
+    Level: calls go to the wrong library.
     """
     if not library.name or library.kind is not Kind.SHARED:
         return
@@ -199,6 +213,7 @@ def needed_outside_system(
     loaded", or loads the file that another program put there.
     Fix: bundle the library (``delocate-wheel``), link it statically, or have users install it and
     accept the problem with that reason.
+    Level: users who lack the library cannot load the file.
     """
     for need in library.needed:
         if not need.name.startswith("/") or need.name.startswith(_SYSTEM) or need.name in allowed:
@@ -215,6 +230,7 @@ def unsigned_arm64_code(library: MachOFile) -> Iterator[Finding]:
     Why: macOS refuses arm64 code without at least an ad-hoc signature: "code has to be at least
     ad-hoc signed". Intel code needs none.
     Fix: ``codesign --force --sign -`` after the last change to the file; linkers sign by default.
+    Level: no user of Apple silicon can load the file.
     """
     arm64 = plain_architecture(library.architecture) == "aarch64"
     if library.kind in _LOADED and arm64 and not library.signed:
@@ -229,6 +245,7 @@ def broken_code_signature(library: MachOFile) -> Iterator[Finding]:
     silicon always, on Intel in every process with the hardened runtime.
     Fix: ``codesign --force --sign -`` after strip, install_name_tool and any other tool that edits
     the file.
+    Level: macOS kills the user's process.
     """
     if library.kind not in _LOADED:
         return

@@ -32,6 +32,7 @@ def missing_slice(library: MachOFile, package: Package) -> Iterator[Finding]:
     for Intel runs on Apple silicon only where Rosetta is installed.
     Fix: build for both (``ARCHFLAGS="-arch arm64 -arch x86_64"``) or merge two builds with
     ``delocate-merge`` or ``lipo``; Homebrew's libraries are for one architecture.
+    Level: on the other architecture the file does not load.
     """
     claimed = _CURRENT & set(lowest_claims(package.claims.systems))
     if claimed != _CURRENT:
@@ -84,6 +85,7 @@ def slices_differ(library: MachOFile, package: Package) -> Iterator[Finding]:
     Why: code that works on Intel fails on Apple silicon, or the other way round. The linker skips
     libraries of the other architecture with only a warning.
     Fix: build each slice with libraries of its own architecture, and merge only matching builds.
+    Level: on one of the two architectures the import or a call fails.
     """
     if library.architecture != "aarch64" or library.kind not in _LOADED:
         return

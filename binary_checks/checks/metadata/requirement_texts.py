@@ -29,6 +29,7 @@ def invalid_requirement(package: Wheel) -> Iterator[Finding]:
     Why: uv refuses the wheel, pip from version 24.1 on too, older ones leave the requirement out;
     PyPI refuses the upload.
     Fix: correct it in pyproject.toml, and build again.
+    Level: uv and current pip refuse the wheel.
     """
     path = f"{package.dist_info}/METADATA"
     for text in package.requires_dist:
@@ -47,6 +48,7 @@ def requirement_by_url(package: Wheel) -> Iterator[Finding]:
 
     Why: PyPI refuses the upload, and pip refuses to install what such a wheel from PyPI requires.
     Fix: require a version, and publish that project first.
+    Level: it installs from a file; only PyPI refuses it.
     """
     for text in package.requires_dist:
         requirement = read_requirement(text)
@@ -65,6 +67,7 @@ def undeclared_extra(package: Wheel) -> Iterator[Finding]:
     Why: pip installs only extras that are declared: whoever asks for this one gets none of its
     requirements, and one line of warning.
     Fix: declare the extra (``[project.optional-dependencies]``), or correct its name.
+    Level: the package works; only that extra brings nothing.
     """
     headers = [value for key, value in package.metadata if key.lower() == "provides-extra"]
     declared = {canonicalize_name(each) for each in headers}
@@ -86,6 +89,7 @@ def python_is_excluded(package: Wheel) -> Iterator[Finding]:
 
     Why: installers take the tag and Requires-Python into account: nobody can install the wheel.
     Fix: correct Requires-Python, or do not build for that Python.
+    Level: nobody can install the wheel. Where other Pythons of its tags can, it is a warning.
     """
     wanted = package.header("Requires-Python")
     if len(wanted) > _LONGEST:  # of a stranger's thousand clauses each would be asked

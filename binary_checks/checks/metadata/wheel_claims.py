@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from packaging.tags import Tag, parse_tag
@@ -14,6 +14,7 @@ from binary_checks.knowledge.unloaded_objects import could_not_look
 from binary_checks.model import (
     Finding,
     Kind,
+    Level,
     MalformedObject,
     NotInspected,
     Problem,
@@ -30,6 +31,8 @@ from binary_checks.model.extensions import (
 _LONGEST_TAG = 255  # characters, as in the longest file name
 _MOST_TAGS = 12  # in one sentence
 _REQUIRED = ("Metadata-Version", "Name", "Version")
+_UNREAD_BY_INSTALLERS = ("Root-Is-Purelib", "Tag")
+"""Without them pip and uv install the wheel, into platlib."""
 
 
 @check
@@ -38,6 +41,8 @@ def metadata_is_incomplete(package: Wheel) -> Iterator[Finding]:
 
     Why: installers refuse such a wheel, or install a package that no tool can list or remove.
     Fix: build the wheel with a build backend, and do not edit the files of .dist-info by hand.
+    Level: an installer or an index refuses the wheel. Without ``Tag`` or ``Root-Is-Purelib`` it is
+    a warning: pip and uv install it.
     """
     names = {member.archive_name for member in package.members}
     for text, headers, required in (
@@ -51,7 +56,8 @@ def metadata_is_incomplete(package: Wheel) -> Iterator[Finding]:
         present = {key.lower() for key, value in headers if value}
         for field in required:
             if field.lower() not in present:
-                yield Problem(path=path, sentence=f"it has no {field}")
+                level = Level.WARNING if field in _UNREAD_BY_INSTALLERS else Level.ERROR
+                yield Problem(path=path, sentence=f"it has no {field}", level=level)
 
 
 @check
@@ -60,6 +66,7 @@ def name_and_version_disagree(package: Wheel) -> Iterator[Finding]:
 
     Why: an installer refuses the wheel, or is asked for one version and records another.
     Fix: never rename a wheel; set the version in one place and build again.
+    Level: users cannot install the wheel.
     """
     folder = package.dist_info.removesuffix(".dist-info")
     name, _, version = folder.rpartition("-")
@@ -94,6 +101,7 @@ def unexpected_version(package: Wheel, *, expected: str = "") -> Iterator[Findin
 
     Why: a build that took its version from the wrong place is published under the wrong name.
     Fix: build from the tag of the release, with the variables that set the version.
+    Level: users get another version than the name says.
     """
     if not expected:
         yield NotInspected(sentence="no version to compare with: the option expected is not set")
@@ -101,12 +109,13 @@ def unexpected_version(package: Wheel, *, expected: str = "") -> Iterator[Findin
         yield Problem(sentence=f"its version is {package.version}, not {expected} as expected")
 
 
-@check
+@check(level=Level.WARNING)
 def tags_disagree(package: Wheel) -> Iterator[Finding]:
     """The tags in WHEEL differ from those in the file name.
 
     Why: installers select by the file name, and some check WHEEL; one of the two is wrong.
     Fix: let the tool that changes the tags (``auditwheel repair``, ``wheel tags``) rewrite both.
+    Level: installers select by the file name alone; only some tools and indexes read WHEEL.
     """
     lines = package.wheel_tags
     if not lines:
@@ -149,6 +158,7 @@ def native_code_in_any_wheel(package: Wheel) -> Iterator[Finding]:
 
     Why: the wheel is installed on systems where its native code cannot run.
     Fix: build it with a platform tag; build backends do so once the extension is declared.
+    Level: users of other systems install it and cannot import it.
     """
     if "any" not in package.platforms:
         return
@@ -162,13 +172,14 @@ def native_code_in_any_wheel(package: Wheel) -> Iterator[Finding]:
     yield from map(_not_inspected, _unread(package))
 
 
-@check
+@check(level=Level.WARNING)
 def extension_in_purelib(package: Wheel) -> Iterator[Finding]:
     """An extension module is installed into purelib.
 
     Why: where purelib and platlib differ (some Linux systems), it lands in the directory that all
     architectures share; the wheel's own ABI tag contradicts ``Root-Is-Purelib: true``.
     Fix: build with ``Root-Is-Purelib: false``; backends write it once the extension is declared.
+    Level: it imports from either directory; only systems that share purelib are affected.
     """
     if all(tag.abi == "none" for tag in package.tags):
         return  # a library wheel (nvidia's): py3-none-<platform>
@@ -196,24 +207,41 @@ def foreign_extension_suffix(package: Wheel) -> Iterator[Finding]:
     Why: the module cannot be imported: it is left over from another build, or was built for the
     wrong interpreter.
     Fix: clean the build folder between interpreters; check the build step that names the extension.
+    Level: users cannot import the module. A leftover beside the right file is a warning.
     """
+    stems = _find_importable(package)
     for item in package.objects:
         name = parse_extension_name(item.path)
         # torchaudio has .abi3.so that export no PyInit and are mere libraries.
         if item.kind is Kind.SHARED and name and (is_extension(item) or name.version):
-            yield from _judge_suffix(package, item.path, name)
+            yield from _judge_suffix(package, item.path, name, stems)
     for unread in _unread(package):
         name = parse_extension_name(unread.path)
         if name is not None and name.version:
-            yield from _judge_suffix(package, unread.path, name)
+            yield from _judge_suffix(package, unread.path, name, stems)
         elif name is not None:
             yield _not_inspected(unread)
 
 
-def _judge_suffix(package: Wheel, path: str, name: ExtensionName) -> Iterator[Problem]:
+def _find_importable(package: Wheel) -> frozenset[str]:
+    """The paths, without their suffix, of the modules that every interpreter of the tags has."""
+    found = frozenset[str]()
+    for number, tag in enumerate(package.tags):
+        named = ((item.path, parse_extension_name(item.path)) for item in package.objects)
+        names = [(path, name) for path, name in named if name and importable_by(name, tag)]
+        stems = frozenset(path.removesuffix(name.suffix) for path, name in names)
+        found = found & stems if number else stems
+    return found
+
+
+def _judge_suffix(
+    package: Wheel, path: str, name: ExtensionName, importable: Collection[str]
+) -> Iterator[Problem]:
     if not any(importable_by(name, tag) for tag in package.tags):
         sentence = f"no interpreter of {_spell(package.tags)} imports files ending in {name.suffix}"
-        yield Problem(path=path, sentence=sentence)
+        left_over = path.removesuffix(name.suffix) in importable
+        level = Level.WARNING if left_over else Level.ERROR
+        yield Problem(path=path, sentence=sentence, level=level)
 
 
 def _spell(tags: Iterable[Tag]) -> str:

@@ -19,6 +19,7 @@ def unsupported_wheel_version(package: Wheel) -> Iterator[Finding]:
 
     Why: pip and uv refuse a wheel of another major version than 1.
     Fix: build the wheel with a current build backend, and do not edit WHEEL by hand.
+    Level: nobody can install the wheel.
     """
     stated = next((value for key, value in package.wheel if key.lower() == "wheel-version"), "")
     match = _VERSION.fullmatch(stated)
@@ -38,6 +39,7 @@ def root_is_purelib_is_wrong(package: Wheel) -> Iterator[Finding]:
     Why: pip and uv take all but ``true`` for false and install into platlib; where that is another
     folder than purelib (some Linux systems), a wheel for any platform ends up in the wrong one.
     Fix: build the wheel with a build backend, which writes it.
+    Level: it imports from either directory; only systems that tell them apart are affected.
     """
     stated = next((value for key, value in package.wheel if key.lower() == "root-is-purelib"), "")
     path = f"{package.dist_info}/WHEEL"
@@ -65,6 +67,7 @@ def foreign_data_folder(package: Wheel) -> Iterator[Finding]:
     modules and scripts.
     Fix: build the wheel with a build backend; after a change of its version unpack it and pack it
     with ``wheel pack``, or build it again.
+    Level: with uv, users miss modules and scripts.
     """
     own = package.dist_info.removesuffix(".dist-info") + ".data"
     roots = {name.partition("/")[0] for name in _names(package)}

@@ -52,6 +52,7 @@ def debug_runtime(library: PeFile, *, allowed: tuple[str, ...] = ()) -> Iterator
     Why: those DLLs come with Visual Studio and must not be redistributed; the library does not load
     anywhere else.
     Fix: compile with ``/MD``, not ``/MDd``, and link the release builds of all libraries.
+    Level: users without Visual Studio cannot load the file.
     """
     accepted = {name.lower() for name in allowed}
     names = [item.name for item in library.needed if is_debug_runtime(item.name)]
@@ -75,6 +76,7 @@ def wrong_interpreter_library(library: PeFile, package: Package) -> Iterator[Fin
     two interpreters end up in one process.
     Fix: build with the headers and import libraries of the Python that the tag names; for abi3
     define ``Py_LIMITED_API``; for a free-threaded build define ``Py_GIL_DISABLED=1``.
+    Level: the import fails, or loads a second interpreter.
     """
     wanted = acceptable_dlls(library, package.claims.pythons)
     needed = [item.name for item in library.needed if is_python_dll(item.name)]
@@ -112,6 +114,7 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
     machine) the import fails with "DLL load failed", and the message does not name the missing DLL.
     Fix: ``delvewheel repair`` bundles the DLLs; or link them statically (``/MT``), or require the
     distribution ``msvc-runtime``.
+    Level: on a fresh Windows the import fails.
     """
     libraries = [item for item in package.objects_of(PeFile) if item.kind in _LOADED]
     absent = "no PE object that is loaded"
@@ -182,6 +185,7 @@ def outdated_redistributable(
     versions of msvcp140.dll follow its null pointer: access violation at the first lock.
     Fix: bundle the redistributable of the toolset that compiles the code, or define
     ``_DISABLE_CONSTEXPR_MUTEX_CONSTRUCTOR``.
+    Level: the process crashes.
     """
     mine = toolset_of(library)
     if mine is None or is_redistributable(original_name(library.file_name)):
@@ -227,6 +231,7 @@ def restricted_library_search(library: PeFile, package: Package) -> Iterator[Fin
     Why: with 0x800 only System32 is searched, and DLLs next to the library are not found: the
     import fails with "DLL load failed".
     Fix: link without the option or with ``/DEPENDENTLOADFLAG:0x1100``; delvewheel clears it.
+    Level: users cannot import the module.
     """
     flags = library.dependent_load_flags
     if not flags & _SEARCHES or flags & _OWN_DIRECTORY:

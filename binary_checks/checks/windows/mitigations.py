@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from binary_checks.declaring import check
-from binary_checks.model import Finding, Kind, NotInspected, PeFile
+from binary_checks.model import Finding, Kind, Level, NotInspected, PeFile, Problem
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
 _RELOCATIONS_STRIPPED = 0x1
 _HIGH_ENTROPY, _DYNAMIC_BASE, _NX, _GUARD = 0x20, 0x40, 0x100, 0x4000
+_ARM = frozenset({"aarch64", "arm64ec", "arm64x", "armv7l"})
 _32_BIT = frozenset({"i686", "armv7l"})
 
 
@@ -25,13 +26,26 @@ def missing_mitigation(library: PeFile) -> Iterator[Finding]:
     control of it; Windows on ARM loads nothing without ASLR.
     Fix: link with ``/DYNAMICBASE /HIGHENTROPYVA /NXCOMPAT``, Microsoft's defaults; pass MinGW's ld
     ``--dynamicbase --high-entropy-va --nxcompat``, which many of its builds do not set by default.
+    Level: on Windows for ARM nothing loads a library without ASLR. Otherwise it is a warning: the
+    library works, and many DLLs of third parties are linked so.
     """
     lacking = _find_lacking(library)
-    if _runs_code(library) and lacking:
-        yield (
-            f"is linked without {', '.join(lacking)}: bugs in the whole process are easier to "
-            "exploit; link it with a newer linker, or with these flags"
-        )
+    if not _runs_code(library) or not lacking:
+        return
+    if _is_refused(library):
+        effect = "Windows on ARM does not load it"
+    else:
+        effect = "bugs in the whole process are easier to exploit"
+    sentence = f"is linked without {', '.join(lacking)}: {effect}; link it with a newer linker, "
+    level = Level.ERROR if _is_refused(library) else Level.WARNING
+    yield Problem(path=library.path, sentence=f"{sentence}or with these flags", level=level)
+
+
+def _is_refused(library: PeFile) -> bool:
+    """Whether Windows demands ASLR of it, as of all code for ARM, and it has none."""
+    movable = library.dll_characteristics & _DYNAMIC_BASE
+    stripped = library.characteristics & _RELOCATIONS_STRIPPED
+    return library.architecture in _ARM and (not movable or bool(stripped))
 
 
 def _find_lacking(library: PeFile) -> list[str]:
@@ -55,7 +69,7 @@ def _runs_code(library: PeFile) -> bool:
     return bool(library.needed or len(library.exports)) or library.kind is Kind.EXECUTABLE
 
 
-@check(enabled=False)
+@check(enabled=False, level=Level.WARNING)
 def no_control_flow_guard(library: PeFile) -> Iterator[Finding]:
     """A library's indirect calls are not guarded.
 
@@ -63,12 +77,13 @@ def no_control_flow_guard(library: PeFile) -> Iterator[Finding]:
 
     Why: a bug that overwrites a function pointer can redirect the call anywhere.
     Fix: compile and link with ``/guard:cf``.
+    Level: the library works; a mitigation is missing.
     """
     if _runs_code(library) and not library.dll_characteristics & _GUARD:
         yield "is linked without Control Flow Guard (GUARD_CF)"
 
 
-@check
+@check(level=Level.WARNING)
 def writable_executable_section(library: PeFile) -> Iterator[Finding]:
     """A library has a section that is both writable and executable.
 
@@ -76,6 +91,7 @@ def writable_executable_section(library: PeFile) -> Iterator[Finding]:
     treat packed files as malware.
     Fix: do not pack the file; look for ``#pragma section(…, execute, write)``, the linker option
     ``/SECTION:name,EWR`` or assembler sections with such flags.
+    Level: the library works; virus scanners may refuse it.
     """
     names = library.writable_executable
     if library.kind in _LOADED and names:
@@ -93,6 +109,7 @@ def broken_signature(library: PeFile) -> Iterator[Finding]:
     Why: Windows reports the file as tampered with; policies (WDAC, AppLocker) and virus scanners
     refuse it.
     Fix: sign as the last step, or remove the signature before the file is edited.
+    Level: policies and virus scanners refuse a file that looks tampered with.
     """
     if library.signed and library.signature_matches is None:
         yield NotInspected(sentence="is signed in a way that this version cannot verify")
