@@ -27,6 +27,7 @@ from binary_checks.model import (
     Problem,
     TargetSystem,
 )
+from binary_checks.model.extensions import parse_extension_name
 from binary_checks.wording.phrases import name_first
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
@@ -198,7 +199,8 @@ def wrong_architecture(package: Package) -> Iterator[Finding]:
     Every tag of a compressed set is a claim: a tag is wrong too if the wheel has no object for its
     architecture. Device code, debug information and linker input are exempt, and so is a wheel for
     ``any`` platform; on Windows also .NET code, programs, and libraries for other processes, which
-    have the architecture in their name.
+    have the architecture in their name. An extension module in the format of another system, such
+    as an ELF object called ``x.cpython-314-darwin.so``, is wrong too.
 
     Why: the wheel installs but cannot be imported.
     Fix: correct the tag, or look for the step of a cross build that picked up a host object.
@@ -211,7 +213,11 @@ def wrong_architecture(package: Package) -> Iterator[Finding]:
     # A wheel for macOS that has DLLs too, as sounddevice's does, has them for other systems.
     formats = frozenset[Format]().union(*map(formats_of, systems))
     judged = tuple(i for i in package.objects if i.kind in _LOADED and i.format in formats)
-    yield from find_unread(package, found=bool(judged), absent="no loadable object")
+    foreign = [i for i in package.objects if i.kind in _LOADED and _is_foreign(i, formats)]
+    yield from find_unread(package, found=bool(judged or foreign), absent="no loadable object")
+    for item in foreign:
+        sentence = f"is an object of format {item.format}, which {', '.join(claims)} cannot load"
+        yield Problem(path=item.path, sentence=sentence)
     unknown = [platform for platform, architectures in claims.items() if not architectures]
     for platform in unknown:
         yield NotInspected(sentence=f"the architecture of {platform} is unknown to this check")
@@ -229,6 +235,18 @@ def wrong_architecture(package: Package) -> Iterator[Finding]:
     for platform, architectures in claims.items():
         if judged and not _any_for(architectures, judged) and _any_for(claimed, judged):
             yield Problem(sentence=f"claims {platform}, but has no object for that architecture")
+
+
+def _is_foreign(item: ObjectFile, formats: Collection[Format]) -> bool:
+    """Whether an interpreter there asks for a module of that name, and gets another's object."""
+    name = parse_extension_name(item.path)
+    if name is None or not name.tagged or item.format in formats:
+        return False
+    if name.suffix.endswith(".pyd"):
+        return Format.PE in formats
+    if name.platform:
+        return (Format.MACHO if name.platform == "darwin" else Format.ELF) in formats
+    return Format.PE not in formats
 
 
 def _any_for(architectures: Collection[str], objects: Collection[ObjectFile]) -> bool:

@@ -30,7 +30,9 @@ from binary_checks.wording.phrases import name_first
 
 _SHOWN = 5
 # What Py_DECREF becomes under the headers of either build.
-_FREE_THREADED = frozenset({"_Py_MergeZeroLocalRefcount", "_Py_DecRefShared"})
+_FREE_THREADED = frozenset(
+    {"_Py_MergeZeroLocalRefcount", "_Py_DecRefShared", "PyUnstable_Module_SetGIL"}
+)
 _WITH_GIL = "_Py_Dealloc"
 _TELLING = _FREE_THREADED | {_WITH_GIL}
 _DANGER = "some Pythons lack it or changed it; define Py_LIMITED_API in every source"
@@ -130,7 +132,7 @@ def free_threading_mismatch(package: Package) -> Iterator[Finding]:
     """An extension module is compiled for a different kind of CPython than its name or tag says.
 
     It shows in ``Py_DECREF``, which calls other functions with the headers of a free-threaded
-    build.
+    build, and in ``PyUnstable_Module_SetGIL``, which only such a build has.
 
     Why: the two builds have different object headers; the import fails, or memory is corrupted.
     Fix: build with the headers of the tag's interpreter, and clean up between builds.

@@ -62,6 +62,31 @@ def test_an_object_that_the_tags_allow_is_quiet(platform: str, item: ObjectFile)
     assert list(hardening.wrong_architecture(_wheel(platform, item))) == []
 
 
+@pytest.mark.parametrize(
+    ("platform", "item", "format_"),
+    [
+        ("macosx_11_0_arm64", elf_file("demo/_a.cpython-314-darwin.so"), "ELF"),
+        ("macosx_11_0_arm64", elf_file("demo/_a.abi3.so"), "ELF"),
+        ("linux_x86_64", macho_file("demo/_a.cpython-311-x86_64-linux-gnu.so"), "Mach-O"),
+        ("win_amd64", elf_file("demo/_a.cp311-win_amd64.pyd"), "ELF"),
+    ],
+)
+def test_an_extension_in_the_format_of_another_system_is_told(
+    platform: str, item: ObjectFile, format_: str
+) -> None:
+    (problem,) = hardening.wrong_architecture(_wheel(platform, item))
+
+    assert problem == Problem(
+        path=item.path, sentence=f"is an object of format {format_}, which {platform} cannot load"
+    )
+
+
+def test_an_extension_that_only_another_system_looks_for_is_quiet() -> None:
+    both = (macho_file("demo/_a.abi3.so"), elf_file("demo/_a.cpython-311-x86_64-linux-gnu.so"))
+
+    assert list(hardening.wrong_architecture(_wheel("macosx_11_0_x86_64", *both))) == []
+
+
 def test_what_is_for_other_systems_has_no_wrong_architecture() -> None:
     package = _wheel("macosx_11_0_arm64", pe_file(architecture="i686"))
     with pytest.raises(NotApplicable, match="no loadable object"):

@@ -134,6 +134,7 @@ def threads(
     ("path", "used"),
     [
         ("demo/a.cpython-313-x86_64-linux-gnu.so", "_Py_MergeZeroLocalRefcount"),
+        ("demo/a.cpython-313-x86_64-linux-gnu.so", "PyUnstable_Module_SetGIL"),
         ("demo/a.cpython-313t-x86_64-linux-gnu.so", "_Py_Dealloc"),
         ("demo/a.so", "_Py_Dealloc"),
     ],
