@@ -26,7 +26,6 @@ from binary_checks.gather.examination import Examination
 from binary_checks.gather.facts import Facts, first_of
 from binary_checks.lines import one_line
 from binary_checks.model import (
-    Accepted,
     Finding,
     Format,
     Level,
@@ -42,7 +41,8 @@ from binary_checks.model import (
 from binary_checks.model.objects import object_kinds
 from binary_checks.model.run_results import CheckResult
 from binary_checks.packages import Preview
-from binary_checks.profile.reading import KnownProblem, Profile
+from binary_checks.profile.known import accept, find_expired, find_stale
+from binary_checks.profile.reading import Profile
 from binary_checks.wording.problem_lines import problem_lines
 
 UNREADABLE = "unreadable-package"
@@ -242,11 +242,12 @@ def judge_case(case: Case, profile: Profile, today: date) -> Verdict:
         else:
             found.add(finding)
     waivers = profile.waivers(case.check.id, case.package_file_name, *case.names)
-    stale = () if not_inspected else _stale(waivers, found)
+    stale = () if not_inspected else find_stale(waivers, found)
     problems = {each for each in _weigh(found, case.check, profile) if each.level is not Level.OFF}
-    accepted = tuple(_accept(problems, waivers, today))
+    accepted = tuple(accept(problems, waivers, today))
     remaining = sorted(problems - {item.problem for item in accepted})
-    remaining += _weigh(stale, case.check, profile)
+    expired = tuple(find_expired(waivers, remaining, today))
+    remaining += [*_weigh(stale, case.check, profile), *expired]
     verdict = Verdict(
         check=case.check.id,
         family=case.check.family,
@@ -362,23 +363,3 @@ def _texts(finding: Finding) -> Iterator[bool]:
         yield isinstance(finding.sentence, str) and bool(finding.sentence)
         if isinstance(finding, Problem):
             yield isinstance(finding.level, Level) and isinstance(finding.cause, str)
-
-
-def _accept(
-    problems: set[Problem], waivers: tuple[KnownProblem, ...], today: date
-) -> Iterator[Accepted]:
-    for problem in sorted(problems):
-        waiver = next((known for known in waivers if known.accepts(problem, today)), None)
-        if waiver is not None:
-            yield Accepted(problem=problem, reason=waiver.reason)
-
-
-def _stale(waivers: tuple[KnownProblem, ...], problems: set[Problem]) -> tuple[Problem, ...]:
-    """A problem for each waiver that matched nothing; an expired one that still matches is none."""
-    return tuple(
-        Problem(
-            sentence=f"known problem {waiver.reason!r} matched nothing; remove it from the profile"
-        )
-        for waiver in waivers
-        if not any(waiver.accepts(problem, date.min) for problem in problems)
-    )

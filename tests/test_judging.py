@@ -36,7 +36,8 @@ from binary_checks.model import (
 )
 from binary_checks.model.objects import object_kinds
 from binary_checks.packages.conda import CondaPackage
-from binary_checks.profile.reading import KnownProblem, Profile
+from binary_checks.profile.known import KnownProblem
+from binary_checks.profile.reading import Profile
 from binary_checks.wording.problem_lines import finding_line
 from fixtures.values import elf_file, wheel
 
@@ -141,7 +142,7 @@ def test_a_waiver_that_matches_nothing_is_a_problem() -> None:
     stale = waiver(path="gone/*", reason="long ago")
     verdict = verdict_on(absolute_path, PACKAGE, Profile(known_problems=(stale, waiver())))
     (problem,) = verdict.problems
-    assert problem.sentence.startswith("known problem 'long ago' matched nothing")
+    assert problem.sentence == "known problem 'long ago' for gone/* matched nothing; remove it"
 
 
 def test_a_waiver_is_not_stale_where_the_check_could_not_look_everywhere() -> None:
@@ -159,9 +160,17 @@ def test_a_waiver_for_another_package_is_not_stale() -> None:
     assert len(verdict.problems) == 2
 
 
-def test_an_expired_waiver_accepts_nothing_and_is_not_stale() -> None:
+def test_an_expired_waiver_accepts_nothing_and_says_that_it_has_expired() -> None:
     old = waiver(expires=date(2026, 5, 31))
-    assert verdict_on(absolute_path, PACKAGE, Profile(known_problems=(old,))).problems == (OPT, TMP)
+    *found, expired = verdict_on(absolute_path, PACKAGE, Profile(known_problems=(old,))).problems
+    assert found == [OPT, TMP]
+    assert expired.sentence.startswith("known problem 'ours to fix' expired on 2026-05-31, and 2 ")
+
+
+def test_an_expired_waiver_says_nothing_where_another_one_accepts_its_problems() -> None:
+    entries = (waiver(expires=date(2026, 5, 31)), waiver())
+    verdict = verdict_on(absolute_path, PACKAGE, Profile(known_problems=entries))
+    assert (verdict.problems, len(verdict.accepted)) == ((), 2)
 
 
 def test_a_package_without_such_objects_is_not_applicable() -> None:

@@ -20,6 +20,8 @@ Say whether built binary packages (wheels, conda packages) are fit to ship.
   binary-checks dist/*.whl -m linkage             one family of checks
   binary-checks --list dist/a.whl                 which checks apply to it
   binary-checks --explain missing-library         what it finds, how to fix it
+  binary-checks --write-known k.toml dist/*.whl   accept today's problems, then
+  binary-checks --binary-known k.toml dist/*.whl  see only new ones
 
   --binary-static              install and run nothing
   --binary-strict              count every warning as an error

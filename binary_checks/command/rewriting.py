@@ -12,7 +12,13 @@ from binary_checks import reports
 from binary_checks.command import MISUSED, SubcommandParser, complain
 from binary_checks.documents.result_reader import read_results
 from binary_checks.errors import GatherError, ProfileError
-from binary_checks.reports.writing import TRY_AGAIN, Destination, find_report, write_to
+from binary_checks.reports.writing import (
+    TRY_AGAIN,
+    Destination,
+    demand_no_folder,
+    find_report,
+    write_to,
+)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -44,6 +50,7 @@ def _rewrite(options: argparse.Namespace) -> None:
     found = read_results(Path(options.document))
     if options.output is not None:
         path = Path(options.output)
+        demand_no_folder("--output", options.output, path)
         write_to(Destination(option="--output", report=report, path=path), found)
         return
     if isinstance(sys.stdout, io.TextIOWrapper):

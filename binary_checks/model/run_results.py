@@ -30,6 +30,7 @@ class Accepted:
 
     problem: Problem
     reason: str
+    expires: str = ""  # the last day on which it is accepted, as 2027-01-31; "" for ever
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -146,7 +146,7 @@ class UnreadablePackage(PackageItem):
 
     def runtest(self) -> None:
         """Fail with the reason."""
-        self.note(Outcome.FAILED, self.verdict.family, verdict=self.verdict)
+        self.note(Outcome.FAILED, self.verdict.family, reason=UNREADABLE, verdict=self.verdict)
         raise ProblemsFound(describe(self.verdict, ()))
 
 
@@ -191,7 +191,7 @@ class CheckItem(PackageItem):
             return
         self.package.unreadable = True
         verdict = unreadable(self.path.name, error)
-        self.note(Outcome.FAILED, self.check.family, verdict=verdict)
+        self.note(Outcome.FAILED, self.check.family, reason=UNREADABLE, verdict=verdict)
         self.failure = describe(verdict, ())
 
     def runtest(self) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 DEAF_INI = "binary_deaf"
-"""Set in the ini file of the command: nothing runs that was found in the current folder."""
+"""Set in the ini file of the command: nothing runs that was found rather than named."""
 _ASKING = (
     "installed",
     "facts",
@@ -18,6 +18,8 @@ _ASKING = (
     "with",
     "requirements_folder",
     "require",
+    "known",
+    "write_known",
     "sarif",
     "report",
 )
@@ -28,6 +30,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the options of the users' contract."""
     add = parser.getgroup("binary_checks", "checks of built binary packages").addoption
     add("--binary-profile", metavar="NAME_OR_TOML", help="what the project expects of its packages")
+    add(
+        "--binary-known",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="accept the problems that a file of [[known_problems]] lists (repeatable)",
+    )
+    add(
+        "--write-known",
+        dest="binary_write_known",
+        metavar="FILE",
+        help="write the problems of this run as such a file, or add to it those that are new",
+    )
     add("--binary-static", action="store_true", help="inspect only: install and run nothing")
     add("--binary-python", metavar="PATH", help="interpreter for the runtime checks")
     add(

@@ -25,6 +25,7 @@ from binary_checks.plugin.session import SESSION, Session, no_such_check, profil
 from binary_checks.profile.fingerprint import identify_profile
 from binary_checks.profile.found import announce, say_left_out, say_renamed
 from binary_checks.reports.explanation import abridge, explain
+from binary_checks.reports.known_list import say_written
 from binary_checks.reports.terminal import summarise
 from binary_checks.reports.writing import TRY_AGAIN, write_all
 
@@ -186,7 +187,7 @@ def _assemble(
             "python": platform.python_version(),
         },
         complaints=(*state.misnamed, *lost, *complaints),
-        remarks=tuple(map(one_line, _remark(session.config, state))),
+        remarks=tuple(map(one_line, _remark(session.config, state, lost))),
         checks=tuple(map(abridge, state.checks)),
         packages=state.ledger.results(),
         facts={} if state.keeper is None else state.keeper.find(_nodes(state)),
@@ -227,8 +228,11 @@ def _complain(session: pytest.Session, state: Session, exitstatus: int) -> Itera
     return (line for line in state.run.complaints if shown or line not in early)
 
 
-def _remark(config: pytest.Config, state: Session) -> Iterable[str]:
-    """What was left out of the run on purpose."""
+def _remark(config: pytest.Config, state: Session, lost: tuple[str, ...]) -> Iterable[str]:
+    """What was left out of the run on purpose, and what becomes of its problems."""
+    written = config.option.binary_write_known
+    if written and not any(line.startswith("--write-known:") for line in lost):
+        yield say_written(state.ledger.results(), written)
     if config.option.binary_static:
         yield "runtime checks were left out (--binary-static)"
     if state.profile.left_out:

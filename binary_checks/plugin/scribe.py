@@ -18,7 +18,7 @@ from binary_checks.plugin.failures import count_hidden, describe, plain_lines
 from binary_checks.plugin.session import SESSION
 from binary_checks.reports.explanation import advice
 from binary_checks.reports.ledger import Ledger
-from binary_checks.wording.problem_lines import problem_lines
+from binary_checks.wording.problem_lines import accepted_line, problem_lines
 
 SCRIBE = "binary_checks_scribe"
 """The name of the one that is registered."""
@@ -73,7 +73,7 @@ class Scribe:
         yield
         if report.failed and noted is None:
             self.others_failed = True
-        if found is not None and found.warnings:
+        if found is not None and (found.warnings or found.accepted):
             self._warned[report.nodeid] = _list_properties(found)
         if found is not None and found.problems:
             shown = min(MOST, self._left)
@@ -109,7 +109,8 @@ def _verdict(package_file_name: str, entry: Entry) -> Verdict:
 
 def _list_properties(found: Verdict) -> list[tuple[str, str]]:
     lines = problem_lines(found.check, found.package, found.warnings)
-    return [("warning", line) for line in lines]
+    accepted = (accepted_line(found.check, found.package, each) for each in found.accepted)
+    return [*(("warning", line) for line in lines), *(("accepted", line) for line in accepted)]
 
 
 def _is_at_its_end(config: pytest.Config) -> bool:

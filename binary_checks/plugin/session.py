@@ -32,9 +32,10 @@ from binary_checks.plugin.progress import progress_line
 from binary_checks.plugin.sandboxing import choose_sandbox
 from binary_checks.plugin.subjects import Named, find_sources, read_arguments
 from binary_checks.profile.found import leave_out_code
+from binary_checks.profile.known import KnownProblem, load_known_problems
 from binary_checks.profile.reading import Profile, find_profile, load_profile, validate
 from binary_checks.reports.ledger import Ledger
-from binary_checks.reports.writing import Destination, read_destination
+from binary_checks.reports.writing import Destination, add_to_known, read_destination
 
 
 @dataclass(kw_only=True)
@@ -165,20 +166,28 @@ def _count_from_root(config: pytest.Config, node: str) -> str:
 
 def _read_destinations(config: pytest.Config, names: Sequence[str]) -> Iterator[Destination]:
     """The reports that are asked for; the facts of each package need a file of their own."""
-    folder, sarif = config.invocation_params.dir, config.option.binary_sarif
-    if sarif:
-        yield read_destination("--binary-sarif", f"sarif:{sarif}", folder)
-    for argument in config.option.binary_report:
-        try:
-            found = read_destination("--binary-report", argument, folder)
-        except ProfileError as error:
-            raise misused(str(error)) from None
+    folder, option = config.invocation_params.dir, config.option
+    if sarif := option.binary_sarif:
+        yield _to(read_destination, "--binary-sarif", f"sarif:{sarif}", folder)
+    if known := option.binary_write_known:
+        yield _to(add_to_known, "--write-known", known, folder)
+    for argument in option.binary_report:
+        found = _to(read_destination, "--binary-report", argument, folder)
         wanted = f"--binary-report {argument}: it holds the facts of one package"
         if found.report.of_facts and len(names) > 1 and not found.folder:
             raise misused(f"{wanted}, and there are {len(names)}: name a folder, with / at its end")
         if found.folder and len(set(names)) < len(names):
             raise misused(f"{wanted} a file, and two packages have one file name")
         yield found
+
+
+def _to(
+    read: Callable[[str, str, Path], Destination], option: str, argument: str, folder: Path
+) -> Destination:
+    try:
+        return read(option, argument, folder)
+    except ProfileError as error:
+        raise misused(str(error)) from None
 
 
 def _identify(examination: Examination) -> PackageIdentity:
@@ -293,10 +302,20 @@ def profile_and_checks(
         every, gatherers = find_declared(modules)
         declared: tuple[Check[Any] | Gatherer[..., Any], ...] = (*every, *gatherers.values())
         profile = leave_out_code(profile, declared) if deaf else profile
-        profile = replace(profile, strict=config.option.binary_strict)
+        known = (*profile.known_problems, *_load_known(config))
+        profile = replace(profile, strict=config.option.binary_strict, known_problems=known)
         return validate(profile, every, gatherers.values()), every, gatherers
     except ProfileError as error:
         raise misused(str(error)) from None
+
+
+def _load_known(config: pytest.Config) -> Iterator[KnownProblem]:
+    """The lists that were named, that one too to which the problems of this run are added."""
+    folder, option = config.invocation_params.dir, config.option
+    written = option.binary_write_known
+    added = [written] if written and (folder / written).is_file() else []
+    for name in dict.fromkeys((*option.binary_known, *added)):
+        yield from load_known_problems(folder / name, name)
 
 
 def _is_conftest(plugin: object) -> bool:

@@ -52,5 +52,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}
     if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        said = (field for field in fields(value) if field.compare)
+        return {field.name: _plain(getattr(value, field.name)) for field in said}
     return value if isinstance(value, (str, int, float, type(None))) else str(value)

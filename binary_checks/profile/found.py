@@ -76,7 +76,7 @@ class _Everything:
 
 def announce(profile: Profile) -> Iterator[str]:
     """Say which known problems it accepts, by check."""
-    counts = Counter(known.check for known in profile.known_problems)
+    counts = Counter(each.check for each in profile.known_problems if each.in_profile)
     if counts:
         checks = _list_few([f"{name} ({count})" for name, count in sorted(counts.items())])
         yield f"{profile.source}, which was found and not named, accepts known problems: {checks}"
@@ -87,7 +87,7 @@ def say_left_out(profile: Profile) -> str:
     what = _list_few(profile.left_out)
     return (
         f"{profile.source} was found, not named, and is used without {what}: "
-        "give --binary-profile pyproject.toml to use all of it"
+        f"give --binary-profile {profile.source} to use all of it"
     )
 
 

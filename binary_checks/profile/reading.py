@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-import typing
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import date
-from fnmatch import fnmatchcase
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from binary_checks.declaring import Check, Gatherer, Option, find_renamed
 from binary_checks.errors import ProfileError
-from binary_checks.model import Level, Problem
+from binary_checks.model import Level
 from binary_checks.model.requests import Request
+from binary_checks.profile.known import KnownProblem, read_known_problems
 from binary_checks.profile.levels import (
     ByPath,
     asks,
@@ -25,30 +22,11 @@ from binary_checks.profile.levels import (
     switches_off,
 )
 from binary_checks.profile.probe_tables import find_requests, read_requests, reject_moved
-from binary_checks.profile.toml_values import convert, reject_unknown
+from binary_checks.profile.toml_values import convert, parse_toml, read_toml, reject_unknown
 
 _LARGEST_FACTOR = 1024
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class KnownProblem:
-    """A waiver: problems of one check that the project has accepted, and why."""
-
-    check: str  # check id
-    reason: str
-    path: str = "*"  # glob on the problem's path
-    match: str = ""  # text in the problem's sentence
-    package: str = "*"  # glob on the package's file name
-    expires: date | None = None  # the last day on which it accepts anything
-
-    def selects(self, package_file_name: str) -> bool:
-        """Whether it speaks of that package."""
-        return fnmatchcase(package_file_name, self.package)
-
-    def accepts(self, problem: Problem, today: date) -> bool:
-        """Whether it covers that problem today."""
-        current = self.expires is None or today <= self.expires
-        return current and fnmatchcase(problem.path, self.path) and self.match in problem.sentence
+_ROOTS = (".git", ".hg", ".jj", ".svn")
+"""What lies in the uppermost folder of a repository: a profile above it is somebody else's."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,14 +87,19 @@ def load_profile(name_or_path: str) -> Profile:
 
 
 def find_profile(folder: Path) -> Profile:
-    """The ``[tool.binary_checks]`` of the folder's pyproject.toml, else the default profile.
+    """The nearest ``[tool.binary_checks]`` of a pyproject.toml, else the default profile.
 
-    That is empty, and not read.
+    That is empty, and not read. A pyproject.toml without the table does not end the search, which
+    goes on in the folders above up to a repository's root.
     """
-    path = folder / "pyproject.toml"
-    if path.is_file() and _own_table(_read(path, str(path)), str(path)) is not None:
-        return load_profile(str(path))
-    return Profile()
+    above, name = folder, "pyproject.toml"
+    while True:
+        path = folder / name
+        if path.is_file() and _own_table(read_toml(path, f"profile {name}"), name) is not None:
+            return _load(name, folder, ())
+        if any((above / each).exists() for each in _ROOTS) or above == above.parent:
+            return Profile()
+        above, name = above.parent, f"../{name}"
 
 
 def _load(name_or_path: str, folder: Path, above: tuple[Path, ...]) -> Profile:
@@ -128,24 +111,19 @@ def _load(name_or_path: str, folder: Path, above: tuple[Path, ...]) -> Profile:
             raise ProfileError(
                 f"profile {name_or_path!r}: neither a shipped profile nor a .toml file"
             )
-        profile = _profile(_parse(shipped.read_bytes(), name_or_path), name_or_path, Path(), above)
+        profile = _profile(
+            parse_toml(shipped.read_bytes(), f"profile {name_or_path}"), name_or_path, Path(), above
+        )
         return replace(profile, shipped=profile.probes)
     path = folder / name_or_path
     if "\0" in name_or_path:
         raise ProfileError(f"profile {name_or_path}: not a path: it contains a NUL byte")
     if path.resolve() in above:
         raise ProfileError(f"profile {name_or_path}: extends itself")
-    table = _read(path, name_or_path)
+    table = read_toml(path, f"profile {name_or_path}")
     if path.name == "pyproject.toml":
         table = _own_table(table, name_or_path) or {}
     return _profile(table, name_or_path, path.parent, (*above, path.resolve()))
-
-
-def _read(path: Path, source: str) -> dict[str, Any]:
-    try:
-        return _parse(path.read_bytes(), source)
-    except OSError as error:
-        raise ProfileError(f"profile {source}: {error.strerror}") from None
 
 
 def _own_table(pyproject: Mapping[str, Any], source: str) -> dict[str, Any] | None:
@@ -155,22 +133,6 @@ def _own_table(pyproject: Mapping[str, Any], source: str) -> dict[str, Any] | No
     if table is not None and not isinstance(table, dict):
         raise ProfileError(f"profile {source}: tool.binary_checks: not a table")
     return table
-
-
-def _parse(text: bytes, source: str) -> dict[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-
-    try:
-        return tomllib.loads(text.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        known = isinstance(error, (tomllib.TOMLDecodeError, UnicodeDecodeError))
-        reason = (
-            str(error).splitlines()[0] if known else "too deeply nested, or a number is too long"
-        )
-        raise ProfileError(f"profile {source}: not TOML: {reason}") from None
 
 
 def _profile(
@@ -222,10 +184,7 @@ def _profile(
         probes=_merge(base.probes, values.get("probes", {}), f"profile {source}: probes"),
         shipped=base.shipped,
         known_problems=base.known_problems
-        + tuple(
-            _known_problem(row, f"profile {source}: known_problems[{index}]")
-            for index, row in enumerate(values.get("known_problems", []))
-        ),
+        + read_known_problems(values.get("known_problems", []), f"profile {source}"),
     )
 
 
@@ -245,19 +204,6 @@ def _add(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     return {**base, **own, **{name: {**base[name], **own[name]} for name in both}}
 
 
-def _known_problem(row: object, where: str) -> KnownProblem:
-    kinds = typing.get_type_hints(KnownProblem)
-    if not isinstance(row, dict):
-        raise ProfileError(f"{where}: not a table")
-    reject_unknown(row, kinds, where, "key")
-    for required in ("check", "reason"):
-        if not row.get(required):
-            raise ProfileError(f"{where}: {required!r} is missing")
-    return KnownProblem(
-        **{key: convert(value, kinds[key], f"{where}: {key}") for key, value in row.items()}
-    )
-
-
 def validate(
     profile: Profile, checks: Iterable[Check[Any]], gatherers: Iterable[Gatherer[..., Any]] = ()
 ) -> Profile:
@@ -269,6 +215,8 @@ def validate(
     where = f"profile {profile.source}"
     profile = _rename(profile, find_renamed(by_id.values()))
     reject_unknown(dict.fromkeys(_named(profile)), by_id, where, "check")
+    for known in profile.known_problems:
+        reject_unknown([known.check], by_id, known.listed or where, "check")
     reject_moved(profile.options, where)
     options = {
         check_id: _convert_options(values, by_id[check_id].options, f"{where}: options.{check_id}")
@@ -279,9 +227,8 @@ def validate(
 
 
 def _named(profile: Profile) -> Iterator[str]:
-    """The ids of checks that stand in it."""
+    """The ids of checks that stand in it, but for its known problems."""
     yield from (*profile.enable, *profile.disable, *profile.options, *profile.levels)
-    yield from (known.check for known in profile.known_problems)
 
 
 def _rename(profile: Profile, present: Mapping[str, str]) -> Profile:
@@ -290,7 +237,8 @@ def _rename(profile: Profile, present: Mapping[str, str]) -> Profile:
     Of a check that stands in it under both, the table that comes later adds to the other one:
     a profile's own tables come behind those of the profile that it extends.
     """
-    renamed = {old: present[old] for old in sorted(set(_named(profile))) if old in present}
+    known = (each.check for each in profile.known_problems)
+    renamed = {old: present[old] for old in sorted({*_named(profile), *known}) if old in present}
     if not renamed:
         return profile
     options: dict[str, Mapping[str, Any]] = {}

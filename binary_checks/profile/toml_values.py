@@ -1,14 +1,16 @@
-"""Holds what a TOML file says against the types that it should have."""
+"""Reads TOML, and holds what it says against the types that it should have."""
 
 from __future__ import annotations
 
 import re
+import sys
 import types
 import typing
 import warnings
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from binary_checks.declaring import Pattern
@@ -17,6 +19,31 @@ from binary_checks.lines import cut
 
 _BITS = 64
 """TOML has no larger numbers, and Python makes no float or decimal digits of one without end."""
+
+
+def read_toml(path: Path, where: str) -> dict[str, Any]:
+    """The tables of a file. Raises ProfileError, one line that begins with ``where``."""
+    try:
+        return parse_toml(path.read_bytes(), where)
+    except OSError as error:
+        raise ProfileError(f"{where}: {error.strerror}") from None
+
+
+def parse_toml(text: bytes, where: str) -> dict[str, Any]:
+    """The tables of a text. Raises ProfileError, one line that begins with ``where``."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
+    try:
+        return tomllib.loads(text.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        known = isinstance(error, (tomllib.TOMLDecodeError, UnicodeDecodeError))
+        reason = (
+            str(error).splitlines()[0] if known else "too deeply nested, or a number is too long"
+        )
+        raise ProfileError(f"{where}: not TOML: {reason}") from None
 
 
 def reject_unknown(given: Iterable[str], known: Mapping[str, Any], where: str, noun: str) -> None:

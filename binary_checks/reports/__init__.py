@@ -8,6 +8,7 @@ from binary_checks.model import Run
 from binary_checks.reports import (
     facts_document,
     junit,
+    known_list,
     markdown,
     result_document,
     sarif,
@@ -43,5 +44,6 @@ REPORTS: tuple[Report, ...] = (
     sarif,
     junit,
     markdown,
+    known_list,
     facts_document,
 )

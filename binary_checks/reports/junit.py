@@ -8,7 +8,7 @@ from typing import TextIO
 
 from binary_checks.lines import one_line
 from binary_checks.model import Entry, Outcome, PackageResult, Problem, Run
-from binary_checks.wording.problem_lines import finding_line, problem_lines
+from binary_checks.wording.problem_lines import accepted_line, finding_line, problem_lines
 
 name = "junit"
 of_facts = uses_facts = False
@@ -90,8 +90,7 @@ def _say(package: PackageResult, entry: Entry) -> Iterator[str]:
     else:
         yield one_line(f"{entry.outcome.value}: {entry.reason}".removesuffix(": "))
     for accepted in entry.accepted:
-        line = finding_line(entry.check, package.file_name, accepted.problem)
-        yield one_line(f"accepted ({accepted.reason}): {line}")
+        yield accepted_line(entry.check, package.file_name, accepted)
     for gap in entry.not_inspected:
         line = finding_line(entry.check, package.file_name, gap)
         yield f"{Outcome.NOT_INSPECTED.value}: {line}"

@@ -11,6 +11,7 @@ from binary_checks.lines import one_line
 from binary_checks.model import CheckText, Outcome, PackageResult, Run
 from binary_checks.reports.faults import Fault, fault_line, fold
 from binary_checks.reports.terminal import gap
+from binary_checks.wording.problem_lines import accepted_line
 
 name = "markdown"
 of_facts = uses_facts = False
@@ -84,9 +85,7 @@ def _others(package: PackageResult) -> Iterator[str]:
     lines = []
     for entry in package.entries:
         for accepted in entry.accepted:
-            place = f"{accepted.problem.path}: " if accepted.problem.path else ""
-            said = f"{place}{accepted.problem.sentence} ({accepted.reason})"
-            lines.append(f"accepted: {entry.check}: {said}")
+            lines.append(accepted_line(entry.check, "", accepted))
         if entry.outcome in (Outcome.ERROR, Outcome.BROKEN):
             lines.append(f"{entry.outcome.value}: {entry.check}: {entry.reason}")
         elif entry.has_gap:

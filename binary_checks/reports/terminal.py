@@ -12,7 +12,7 @@ from typing import TextIO
 from binary_checks.lines import MOST, MOST_OF_A_RUN, cut, one_line
 from binary_checks.model import Entry, NotInspected, Outcome, PackageIdentity, Run
 from binary_checks.reports.explanation import advice
-from binary_checks.wording.problem_lines import finding_line, problem_lines
+from binary_checks.wording.problem_lines import accepted_line, finding_line, problem_lines
 
 name = "terminal"
 of_facts = uses_facts = False
@@ -64,6 +64,7 @@ def summarise(run: Run) -> Iterator[str]:
     if any(result.entries for result in run.packages):
         yield from _table(run)
     yield from _bounded("warning", run)
+    yield from _bounded("accepted", run)
     yield from _reasons(run)
     yield from _bounded("note", run)
 
@@ -139,12 +140,14 @@ def _whose(run: Run, ours: Iterable[tuple[PackageIdentity, Entry]]) -> str:
 
 
 def _bounded(word: str, run: Run) -> Iterator[str]:
-    """The warnings or the notes of a run, a line each: the first of each check and of all."""
+    """Warnings, accepted problems or notes, a line each: the first of each check and of all."""
     lines: set[str] = set()
     hidden = 0
     for package, entry in run.entries():
         about = f"{word}: {entry.check}"
         found = list(problem_lines(about, package.file_name, entry.warnings))
+        if word == "accepted":
+            found = [accepted_line(entry.check, package.file_name, each) for each in entry.accepted]
         if word == "note":
             found = [finding_line(word, package.file_name, each) for each in entry.notes]
         hidden += len(found[MOST:])

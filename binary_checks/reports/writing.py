@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -12,7 +13,7 @@ from binary_checks import reports
 from binary_checks.errors import GatherError, ProfileError
 from binary_checks.lines import cut, one_line
 from binary_checks.model import Run
-from binary_checks.reports import Report
+from binary_checks.reports import Report, known_list
 
 TRY_AGAIN = 6
 """The exit code where no problem was found, but something broke that is no fault of a package's."""
@@ -26,6 +27,7 @@ class Destination:
     report: Report
     path: Path
     folder: bool = False  # whether the path is one, for a file a package
+    kept: int = 0  # bytes of the file that stay, before those of the report
 
 
 def find_report(name: str) -> Report:
@@ -49,7 +51,27 @@ def read_destination(option: str, argument: str, folder: Path) -> Destination:
         raise ProfileError(f"{option} {argument}: {error}") from None
     path = folder / file
     many = report.of_facts and (file.endswith(("/", "\\")) or path.is_dir())
+    if not many:
+        demand_no_folder(option, file, path)
     return Destination(option=f"{option} {argument}", report=report, path=path, folder=many)
+
+
+def demand_no_folder(option: str, written: str, path: Path) -> None:
+    """Raise ProfileError where a report is to be written over a folder: else it is lost at last."""
+    try:
+        if path.is_dir():
+            raise ProfileError(f"{option}: {written}: a folder; name a file in it")
+    except ValueError:  # a path with a NUL, which writing it says in better words
+        return
+
+
+def add_to_known(option: str, file: str, folder: Path) -> Destination:
+    """The list of known problems in that file, what is in it left as it is. Raises ProfileError."""
+    path = folder / file
+    demand_no_folder(option, file, path)
+    kept = path.stat().st_size if path.is_file() else 0
+    report: Report = known_list.ADDED if kept else known_list
+    return Destination(option=f"{option} {file}", report=report, path=path, kept=kept)
 
 
 def write_all(
@@ -81,7 +103,7 @@ def _try(destination: Destination, run: Run) -> Iterator[str]:
 def write_to(destination: Destination, run: Run) -> None:
     """Write one report. Raises GatherError where that cannot be done."""
     for path, part in _split(destination, run):
-        _write(destination.report, path, part)
+        _write(destination.report, path, part, destination.kept)
 
 
 def _split(destination: Destination, run: Run) -> Iterator[tuple[Path, Run]]:
@@ -97,10 +119,15 @@ def _split(destination: Destination, run: Run) -> Iterator[tuple[Path, Run]]:
         )
 
 
-def _write(report: Report, path: Path, run: Run) -> None:
+def _write(report: Report, path: Path, run: Run, kept: int) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("w", encoding="utf-8", newline="\n") as file, _left_whole(path):
+        with (
+            path.open("a" if kept else "w", encoding="utf-8", newline="\n") as file,
+            _left_whole(path, kept),
+        ):
+            if kept:
+                file.truncate(kept)  # it may be written twice
             report.write(run, file)
             file.flush()  # a full disk shows here
     except (OSError, ValueError, RecursionError) as error:  # a path with a NUL, or without end
@@ -109,12 +136,14 @@ def _write(report: Report, path: Path, run: Run) -> None:
 
 
 @contextlib.contextmanager
-def _left_whole(path: Path) -> Iterator[None]:
-    """Remove a report that was cut off: nothing may take it for one."""
+def _left_whole(path: Path, kept: int) -> Iterator[None]:
+    """Remove a report that was cut off: nothing may take it for one. What was kept stays."""
     try:
         yield
     except (GatherError, OSError, ValueError, RecursionError):
         with contextlib.suppress(OSError):
-            if path.is_file():  # not a device
+            if kept:
+                os.truncate(path, kept)
+            elif path.is_file():  # not a device
                 path.unlink()
         raise

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from binary_checks.lines import one_line
 from binary_checks.model.findings import Level, Note, NotInspected, Problem
+from binary_checks.model.run_results import Accepted
 
 _NAMED = 3  # files of a group that its line names
 
@@ -71,6 +72,13 @@ def finding_line(
 ) -> str:
     """``check-id: package-file-name: path: sentence``, without the path where there is none."""
     return _spell(check_id, package_file_name, finding.path, finding.sentence)
+
+
+def accepted_line(check_id: str, package_file_name: str, accepted: Accepted) -> str:
+    """The same of a problem that the project has accepted, with the reason and for how long."""
+    line = finding_line(check_id, package_file_name, accepted.problem)
+    until = f", until {accepted.expires}" if accepted.expires else ""
+    return one_line(f"accepted: {line} ({accepted.reason}{until})")
 
 
 def _spell(*parts: str) -> str:

@@ -106,7 +106,8 @@ def test_sarif_that_cannot_be_written_is_one_line_and_never_green(
     pytester: pytest.Pytester, run: Run
 ) -> None:
     healthy(pytester.path)
-    result = run(NAME, "--binary-sarif", ".")
+    (pytester.path / "file").write_text("")
+    result = run(NAME, "--binary-sarif", "file/problems.sarif")
     assert result.ret == TRY_AGAIN
     result.stdout.fnmatch_lines(["--binary-sarif: * cannot be written: *"])
     assert "Traceback" not in result.stdout.str() + result.stderr.str()

@@ -56,6 +56,17 @@ reason = "issue 2"
 """
 
 
+def test_from_a_folder_below_nothing_of_it_runs_either(folder: Path, mark: Path) -> None:
+    (folder / "dist").mkdir()
+    name = "demo-1.0-py3-none-any.whl"
+    (folder / name).rename(folder / "dist" / name)
+    result = run(folder / "dist", "--binary-static", "-v")
+    assert (result.returncode, mark.exists()) == (0, False), result.stdout + result.stderr
+    assert "../pyproject.toml was found, not named" in result.stdout
+    assert "give --binary-profile ../pyproject.toml to use all of it" in result.stdout
+    assert "profile ../pyproject.toml" in result.stdout
+
+
 @pytest.fixture
 def mark(tmp_path: Path) -> Path:
     return tmp_path / "mark"
@@ -97,7 +108,7 @@ def test_nothing_of_it_runs_and_one_line_says_so(
     code = ["snippets.code", "cuda.module", "cuda.snippet"]
     listed = ", ".join(["own.py", "network", *(f"probes.{each}" for each in code)])
     assert line == (
-        f"{folder / 'pyproject.toml'} was found, not named, and is used without {listed}: "
+        f"pyproject.toml was found, not named, and is used without {listed}: "
         "give --binary-profile pyproject.toml to use all of it"
     )
 
@@ -106,7 +117,7 @@ def test_known_problems_that_it_accepts_are_announced(folder: Path) -> None:
     """They hold, for the package is larger than one byte; of a check left out there is none."""
     result = run(folder, "--binary-static")
     said = "was found and not named, accepts known problems: wheel-too-large (1)"
-    assert f"{folder / 'pyproject.toml'}, which {said}" in result.stdout.splitlines()
+    assert f"pyproject.toml, which {said}" in result.stdout.splitlines()
     assert "1 xfailed" in result.stdout
 
 

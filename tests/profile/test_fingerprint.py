@@ -7,7 +7,8 @@ from pathlib import Path
 
 from binary_checks.model import Level
 from binary_checks.profile.fingerprint import identify_profile
-from binary_checks.profile.reading import KnownProblem, Profile
+from binary_checks.profile.known import KnownProblem
+from binary_checks.profile.reading import Profile
 
 ONE, OTHER = KnownProblem(check="c", reason="r"), KnownProblem(check="d", reason="s")
 

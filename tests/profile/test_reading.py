@@ -13,8 +13,8 @@ from binary_checks.declaring import check, find_checks
 from binary_checks.errors import ProfileError
 from binary_checks.model import ElfFile, Problem, Wheel
 from binary_checks.model.requests import GpuRequest, SnippetRequest
+from binary_checks.profile.known import KnownProblem
 from binary_checks.profile.reading import (
-    KnownProblem,
     Profile,
     find_profile,
     load_profile,
@@ -202,7 +202,7 @@ def test_option_values_become_what_the_check_declares(tmp_path: Path) -> None:
         ),
         (
             "[[known_problems]]\ncheck = 'adrfit'\nreason = 'r'",
-            "profile P: unknown check 'adrfit'; did you mean 'adrift'?",
+            "profile P: known_problems[0]: unknown check 'adrfit'; did you mean 'adrift'?",
         ),
         (
             "[[known_problems]]\ncheck = 'adrift'\nreason = 'r'\npaht = '*'",
@@ -255,7 +255,42 @@ def test_the_folders_pyproject_is_found(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[tool.binary_checks]\nobjects = 3\n")
     found = find_profile(tmp_path)
     assert found.objects == 3
-    assert found.source.endswith("pyproject.toml")
+    assert found.source == "pyproject.toml"
+
+
+def test_the_nearest_pyproject_with_the_table_is_found_in_folders_above(tmp_path: Path) -> None:
+    below = tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+    (tmp_path / "pyproject.toml").write_text("[tool.binary_checks]\nobjects = 3\n")
+    (tmp_path / "a" / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    found = find_profile(below)
+    assert (found.source, found.objects) == ("../../pyproject.toml", 3)
+    (below / "pyproject.toml").write_text("[tool.binary_checks]\nobjects = 4\n")
+    assert find_profile(below).objects == 4
+
+
+def test_paths_in_a_profile_found_above_count_from_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "pyproject.toml").write_text("[tool.binary_checks]\nchecks = ['own.py']\n")
+    (found,) = find_profile(tmp_path / "a").checks
+    assert found.resolve() == tmp_path.resolve() / "own.py"
+
+
+@pytest.mark.parametrize("root", [".git", ".hg"])
+def test_the_search_ends_at_the_root_of_a_repository(tmp_path: Path, root: str) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / root).mkdir()
+    (tmp_path / "pyproject.toml").write_text("[tool.binary_checks]\nobjects = 3\n")
+    assert find_profile(tmp_path / "a" / "b").source == "default"
+    (tmp_path / "a" / "pyproject.toml").write_text("[tool.binary_checks]\nobjects = 4\n")
+    assert find_profile(tmp_path / "a" / "b").objects == 4
+
+
+def test_a_pyproject_above_that_is_no_toml_is_refused_by_its_place(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "pyproject.toml").write_text("[tool\n")
+    with pytest.raises(ProfileError, match=r"profile \.\./pyproject\.toml: not TOML"):
+        find_profile(tmp_path / "a")
 
 
 def test_a_pyproject_whose_table_is_no_table_is_refused(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def test_junit_has_every_problem_and_beside_it_what_was_accepted_or_not_inspecte
     assert str(failure.text).splitlines() == [
         LINE,
         "c: demo-1.0.whl: another",
-        f"accepted (issue 7): {LINE}",
+        f"accepted: {LINE} (issue 7)",
         "not inspected: c: demo-1.0.whl: no light",
     ]
 

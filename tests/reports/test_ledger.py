@@ -130,7 +130,8 @@ def test_the_summary_counts_by_family() -> None:
         entry(Outcome.ACCEPTED, accepted=(Accepted(problem=problem, reason="r"),)),
         entry(Outcome.NOT_APPLICABLE, family="runtime", reason="no modules"),
     )
-    header, linkage, runtime, reason = summary(found)
+    header, linkage, runtime, accepted, reason = summary(found)
+    assert accepted.startswith("accepted: ")
     assert header.split("  ")[0] == "family"
     assert linkage.split() == ["linkage", "2", "3", "1", "1", "-", "-"]  # both saw the same 3
     assert runtime.split() == ["runtime", "-", "-", "-", "-", "1", "-"]

@@ -1,0 +1,135 @@
+"""A run's problems as a list of known ones, which accepts exactly these until it expires."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+from datetime import date
+from typing import TextIO
+
+from binary_checks.lines import one_line
+from binary_checks.model import PackageResult, Problem, Run
+from binary_checks.profile.known import FOLLOW_UP, TABLE, KnownProblem
+
+name = "known"
+of_facts = False
+uses_facts = False
+
+REASON = "to be filled in: why it is accepted"
+_MONTHS = 3
+_HEADING = """\
+# Problems that binary-checks found. Each entry accepts one of them, until the day it expires.
+# Say in each reason why, and remove what has been mended. Used with: --binary-known THIS-FILE
+"""
+_WHEEL = re.compile(r"(?P<name>[^-]+)-[^-]+(?P<rest>-.+\.whl)")
+
+
+def write(run: Run, out: TextIO) -> None:
+    """Write the list; where there is nothing to accept it is empty."""
+    out.write(_HEADING)
+    write_entries(run.packages, out, date.today())
+
+
+class _Added:
+    """The report that is added to a list which is there already, and accepts what is in it."""
+
+    name, of_facts, uses_facts = name, of_facts, uses_facts
+
+    def write(self, run: Run, out: TextIO) -> None:
+        """Write entries alone, for what nobody has accepted yet."""
+        write_entries(run.packages, out, date.today())
+
+
+ADDED = _Added()
+
+
+def write_entries(packages: Iterable[PackageResult], out: TextIO, today: date) -> None:
+    """Write an entry for each problem, in the order of packages and checks."""
+    for known in list_known(packages, today):
+        out.write("\n")
+        out.writelines(f"{line}\n" for line in _spell(known))
+
+
+def list_known(packages: Iterable[PackageResult], today: date) -> Iterator[KnownProblem]:
+    """The entries that accept all errors of these packages, and nothing else that was found.
+
+    Only what a check says of a package can be accepted: neither that a package is unreadable, nor
+    that a required family could not look, nor what is said of another entry.
+    """
+    packages = tuple(packages)
+    names = [package.file_name for package in packages]
+    expires = _add_months(today)
+    for package in packages:
+        glob = _match_package(package.file_name, names)
+        for entry in package.entries:
+            for problem in () if entry.reason else entry.problems:
+                if not problem.cause.startswith(FOLLOW_UP):
+                    yield _accept(entry.check, problem, glob, expires)
+
+
+def say_written(packages: Iterable[PackageResult], file: str) -> str:
+    """What was written to that file, and what is to be done with it."""
+    entries = [*list_known(packages, date.today())]
+    if not entries:
+        return f"{file}: no new problem to accept"
+    count = f"{len(entries):,} problem{'s' * (len(entries) > 1)}"
+    todo = f"say why in its reasons, and give --binary-known {shlex.quote(file)}"
+    return f"{file}: accepts {count} of this run until {entries[0].expires}; {todo}"
+
+
+def _accept(check: str, problem: Problem, package: str, expires: date) -> KnownProblem:
+    return KnownProblem(
+        check=check,
+        path=_escape(problem.path),
+        match=problem.sentence,
+        package=package,
+        reason=REASON,
+        expires=expires,
+    )
+
+
+def _match_package(file_name: str, others: list[str]) -> str:
+    """The name for any version, unless that would match another package of the run, too."""
+    match = _WHEEL.fullmatch(file_name)
+    if match is None:
+        return _escape(file_name)
+    any_version = KnownProblem(
+        check="", reason="", package=f"{_escape(match['name'])}-*{_escape(match['rest'])}"
+    )
+    if sum(map(any_version.selects, {*others})) > 1:
+        return _escape(file_name)
+    return any_version.package
+
+
+def _escape(text: str) -> str:
+    """A glob that matches the text alone."""
+    return re.sub(r"([*?[])", r"[\1]", text)
+
+
+def _add_months(day: date) -> date:
+    years, month = divmod(day.month - 1 + _MONTHS, 12)
+    return date(day.year + years, month + 1, min(day.day, 28))
+
+
+def _spell(known: KnownProblem) -> Iterator[str]:
+    yield f"[[{TABLE}]]"
+    for key in ("check", "path", "match", "package", "reason"):
+        yield f"{key} = {_quote(getattr(known, key))}"
+    yield f"expires = {known.expires}"
+
+
+def _quote(text: str) -> str:
+    """A basic string of TOML, with escapes for all that a terminal or a build service would obey.
+
+    A service's commands need a colon or a bracket.
+    """
+    active = "" if one_line(text) == text else ":["
+    return f'"{"".join(_escape_character(char, active) for char in text)}"'
+
+
+def _escape_character(char: str, active: str) -> str:
+    if char in '"\\':
+        return f"\\{char}"
+    plain = char not in active and one_line(char) == char
+    return char if plain else f"\\U{ord(char):08X}"
