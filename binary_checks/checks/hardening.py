@@ -12,6 +12,7 @@ from binary_checks.knowledge.claimed_systems import (
     formats_of,
     may_be_foreign,
 )
+from binary_checks.knowledge.reached_objects import soften
 from binary_checks.knowledge.unloaded_objects import find_unloaded, find_unread
 from binary_checks.model import (
     ANY_SYSTEM,
@@ -175,7 +176,7 @@ def relr_without_marker(library: ElfFile, target: TargetSystem) -> Iterator[Find
 
 
 @check
-def isa_level_over_baseline(library: ElfFile) -> Iterator[Finding]:
+def isa_level_over_baseline(library: ElfFile, linkage: Linkage) -> Iterator[Finding]:
     """An object declares that it needs a newer CPU than its platform tag promises.
 
     Why: a platform tag promises the baseline CPUs of its architecture. There the loader refuses
@@ -185,11 +186,12 @@ def isa_level_over_baseline(library: ElfFile) -> Iterator[Finding]:
     by default), or choose the code at run time; a library for newer CPUs belongs in
     ``glibc-hwcaps``.
     Level: on older CPUs the import fails. x86-64-v2, which CPUs have had since 2011, is a warning.
+    Only a warning where no import reaches the object (see missing-library).
     """
     if library.isa_level and "glibc-hwcaps" not in PurePosixPath(library.path).parts:
         sentence = f"needs a CPU of level {library.isa_level}; the platform tag promises any x86-64"
         level = Level.WARNING if library.isa_level == "x86-64-v2" else Level.ERROR
-        yield Problem(path=library.path, sentence=sentence, level=level)
+        yield soften(Problem(path=library.path, sentence=sentence, level=level), linkage)
 
 
 @check

@@ -8,6 +8,7 @@ from binary_checks.declaring import check
 from binary_checks.knowledge.python_symbols import Owners, find_python_symbols
 from binary_checks.knowledge.unloaded_objects import find_unjudged, find_unread
 from binary_checks.model import (
+    CodeNames,
     Finding,
     Interpreter,
     Kind,
@@ -113,10 +114,13 @@ def _baseline(package: Package) -> tuple[int, int] | None:
 
 
 def _promises_abi3(path: str, package: Package) -> bool:
-    if any(each.abi == "abi3" for each in package.claims.pythons):
+    """Whether more than one Python loads it: in a cp312-cp312 wheel CPython 3.12 alone does."""
+    pythons = package.claims.pythons
+    if any(each.abi == "abi3" for each in pythons):
         return True
     name = parse_extension_name(path)
-    return name is not None and name.stable == "abi3"
+    bound = bool(pythons) and all(each.abi.startswith("cp") for each in pythons)
+    return name is not None and name.stable == "abi3" and not bound
 
 
 def _list(names: Collection[str]) -> str:
@@ -180,11 +184,15 @@ def _bound_name(path: str) -> ExtensionName | None:
 
 
 @check
-def missing_init_function(library: ObjectFile) -> Iterator[Finding]:
+def missing_init_function(
+    library: ObjectFile, package: Package, code: CodeNames
+) -> Iterator[Finding]:
     """A file is named like an extension module but cannot be imported.
 
     A library that uses no Python API and is opened through cffi or ctypes does not count as one,
-    whatever its name (pycryptodome).
+    whatever its name (pycryptodome); nor does one that another object needs or opens by its name
+    (ddtrace's libdd_wrapper), or that the package's code spells out to open it (memray injects
+    ``"_inject.abi3.so"`` into other processes).
 
     Why: the import fails with "dynamic module does not define module export function".
     Fix: give the file the name that the module was compiled for, or export ``PyInit_<name>``.
@@ -194,7 +202,9 @@ def missing_init_function(library: ObjectFile) -> Iterator[Finding]:
     if library.kind is not Kind.SHARED or name is None or not _is_for_import(name):
         return
     function = init_function(name.stem)
-    if library.exports.among((function,)):
+    if library.exports.among((function,)) or library.path in code.named | code.opened:
+        return
+    if any(_uses(other, library.file_name) for other in package.objects):
         return
     others = sorted(
         item for item in library.exports.names if item.startswith(("PyInit_", "PyInitU_"))
@@ -203,6 +213,12 @@ def missing_init_function(library: ObjectFile) -> Iterator[Finding]:
         yield f"exports {others[0]} instead of {function}"
     elif find_python_symbols(library).names:
         yield f"does not export {function}"
+
+
+def _uses(other: ObjectFile, file_name: str) -> bool:
+    opened = other.opened.names if other.opened else ()
+    needed = (need.name.rpartition("/")[2] for need in other.needed)
+    return file_name in {*needed, *opened}
 
 
 def _is_for_import(name: ExtensionName) -> bool:

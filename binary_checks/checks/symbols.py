@@ -12,6 +12,7 @@ from binary_checks.knowledge.needed_versions import (
     lowest_policy,
     needed_of_system,
 )
+from binary_checks.knowledge.reached_objects import soften
 from binary_checks.knowledge.unloaded_objects import find_unjudged, find_unloaded
 from binary_checks.model import (
     ElfFile,
@@ -51,7 +52,8 @@ def version_newer_than_tag(
     Why: installers trust the tag; on a system as old as it allows, the import fails with "version
     `GLIBC_2.29' not found".
     Fix: build in the image of the tag, or use the lowest correct tag (``auditwheel repair``).
-    Level: users of older systems install it and cannot load the file.
+    Level: users of older systems install it and cannot load the file. Only a warning where no
+    import reaches the object (see missing-library).
     """
     yield from _find_unpromised(target)
     if target.policy is None:
@@ -67,7 +69,8 @@ def version_newer_than_tag(
         if true
         else "no tag allows that"
     )
-    yield f"needs {describe_nodes(library, newer)}, newer than {tag} allows; {advice}"
+    sentence = f"needs {describe_nodes(library, newer)}, newer than {tag} allows; {advice}"
+    yield soften(Problem(path=library.path, sentence=sentence), linkage)
 
 
 def _find_unpromised(target: TargetSystem) -> Iterator[NotInspected]:
@@ -130,7 +133,8 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
     fail at the first call.
     Fix: link the object with the library that defines the symbol, in the version that is shipped
     (``-Wl,-z,defs`` reports it at link time).
-    Level: the import fails, or the first call ends the process.
+    Level: the import fails, or the first call ends the process. Only a warning where no import
+    reaches the object (see missing-library).
     """
     yield from find_unloaded(linkage, package)
     imported = {item.path for item in package.objects if is_extension(item)}
@@ -144,11 +148,13 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
             groups.setdefault(key, []).append(item)
     for (path, _, elsewhere, root, asked, _), items in groups.items():
         if asked:
-            yield Problem(path=path, sentence=spell_lacking(items, linkage.show))
+            lacking = spell_lacking(items, linkage.show)
+            yield soften(Problem(path=path, sentence=lacking), linkage)
             continue
         expected = bool(elsewhere) and root not in imported
         kind = NotInspected if expected else Problem
-        yield kind(path=path, sentence=spell_undefined(items, linkage.show, expected=expected))
+        sentence = spell_undefined(items, linkage.show, expected=expected)
+        yield soften(kind(path=path, sentence=sentence), linkage)
     for hidden in linkage.unexplored:
         counted = count_undefined(hidden.count)
         yield NotInspected(
@@ -170,7 +176,8 @@ def missing_version(linkage: Linkage, package: Package) -> Iterator[Finding]:
     Why: ld.so checks every needed version at load time, used or not; if the library has no versions
     at all, it aborts the process.
     Fix: bundle the library that the object was linked with.
-    Level: no user can load the file.
+    Level: no user can load the file. Only a warning where no import reaches the object (see
+    missing-library).
     """
     yield from find_unloaded(linkage, package)
     for item in linkage.missing_versions:
@@ -179,10 +186,8 @@ def missing_version(linkage: Linkage, package: Package) -> Iterator[Finding]:
             if item.versioned
             else ("defines no versions at all", "the loader aborts the process")
         )
-        yield Problem(
-            path=item.path,
-            sentence=f"needs {item.version} of {item.library}, but {item.provider} {lacks}: {then}",
-        )
+        sentence = f"needs {item.version} of {item.library}, but {item.provider} {lacks}: {then}"
+        yield soften(Problem(path=item.path, sentence=sentence), linkage)
 
 
 @check
@@ -192,7 +197,8 @@ def forbidden_symbol(library: ElfFile, linkage: Linkage, target: TargetSystem) -
     Why: the policy allows libz.so.1, but not symbols that are private to one build of it; elsewhere
     the symbol is undefined.
     Fix: bundle the library, or do without the symbol.
-    Level: on some systems the import fails.
+    Level: on some systems the import fails. Only a warning where no import reaches the object (see
+    missing-library).
     """
     yield from _find_unpromised(target)
     if target.policy is None:
@@ -203,10 +209,11 @@ def forbidden_symbol(library: ElfFile, linkage: Linkage, target: TargetSystem) -
             names = forbidden & library.imports.names - library.exports.names
             used = sorted(n for n in names if any(not s.weak for s in library.imports.find(n)))
             if used:
-                yield (
+                sentence = (
                     f"uses {list_symbols(used)} of {edge.needed}, which not all systems have: "
                     "elsewhere it is undefined"
                 )
+                yield soften(Problem(path=library.path, sentence=sentence), linkage)
 
 
 @check(enabled=False, level=Level.WARNING)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from binary_checks import loaders, systems
 from binary_checks.declaring import gathers
 from binary_checks.errors import NotApplicable
+from binary_checks.gather import own_code
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.settings import ReaderSettings, Settings
+from binary_checks.loaders.reach import find_bystanders
 from binary_checks.model import (
+    CodeNames,
     InstallReport,
     Linkage,
     Package,
@@ -31,15 +36,23 @@ def name_target(package: Package, profile: Profile) -> TargetSystem:
     return systems.target_for(package.claims, profile.system_libraries, profile.dll_directories)
 
 
+@gathers(CodeNames)
+def find_code_names(source: Source, package: Package) -> CodeNames:
+    """Find which of its objects the package's own code names."""
+    return own_code.read_code_names(package, source)
+
+
 @gathers(Linkage)
 def simulate_loader(
-    source: Source, package: Package, target: TargetSystem, shelf: Shelf
+    source: Source, package: Package, target: TargetSystem, shelf: Shelf, code: CodeNames
 ) -> Linkage:
     """Find what a loader would, among the package's own files and those of its requirements."""
     company = shelf.accompany(source, package, target)
-    return loaders.simulate(
+    linkage = loaders.simulate(
         package, target, others=company.packages, requirements=company.requirements
     )
+    tried = own_code.find_tried(package, source, linkage)
+    return replace(linkage, bystanders=tuple(find_bystanders(package, linkage, code, tried)))
 
 
 @gathers(SecondOpinion)

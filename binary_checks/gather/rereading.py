@@ -12,7 +12,8 @@ from pathlib import Path
 from binary_checks.crosscheck.asking import Libraries
 from binary_checks.crosscheck.opinion import Copied, group_by_path, seek_opinion
 from binary_checks.errors import BrokenDataError, GatherError, PackageError, Unavailable
-from binary_checks.model import Layout, Member, Package, SecondOpinion
+from binary_checks.gather.own_code import find_entry
+from binary_checks.model import Package, SecondOpinion
 from binary_checks.model.protocols import Tree, TreeEntry
 
 _SHOWN = 3  # reasons why there is no reading at all
@@ -51,7 +52,7 @@ def _copy_members(package: Package, tree: Tree, target: Path) -> Iterator[Copied
     times = Counter(member.path for member in package.members)
     waiting: dict[int, tuple[str, TreeEntry]] = {}
     for path in group_by_path(package.objects):
-        entry = _find(tree, members[path], package.layout) if times[path] == 1 else None
+        entry = find_entry(tree, members[path], package.layout) if times[path] == 1 else None
         if entry is not None:
             waiting[id(entry)] = path, entry
         elif times[path] == 1:
@@ -66,13 +67,6 @@ def _copy_members(package: Package, tree: Tree, target: Path) -> Iterator[Copied
     except PackageError as error:
         lost = Unavailable(f"it cannot be read again: {error}")
     yield from ((path, lost) for path, _ in waiting.values())
-
-
-def _find(tree: Tree, member: Member, layout: Layout) -> TreeEntry | None:
-    """The entry that the member was read from; of installed files RECORD spells the name."""
-    found = (tree.find(name) for name in (member.archive_name, layout.shorten(member.path)))
-    same = (each for each in found if each and not each.faults)
-    return next((each for each in same if each.stored == member.archive_name), None)
 
 
 def _copy(pieces: Iterator[bytes], target: Path) -> Path | Unavailable:

@@ -1,6 +1,7 @@
 """The facts: frozen values that readers and probes gather and checks judge. No I/O."""
 
 from binary_checks.model.claims import ANY_SYSTEM, Claims, PythonClaim, SystemClaim
+from binary_checks.model.code_names import CodeNames
 from binary_checks.model.device import (
     DeviceCode,
     DeviceContainers,
@@ -20,6 +21,7 @@ from binary_checks.model.gpu import (
 )
 from binary_checks.model.layout import Layout
 from binary_checks.model.linkage import (
+    Bystander,
     Edge,
     Linkage,
     MissingVersion,
@@ -87,8 +89,10 @@ __all__ = [
     "NO_SYMBOLS",
     "Accepted",
     "Answer",
+    "Bystander",
     "CheckText",
     "Claims",
+    "CodeNames",
     "CudaReport",
     "Dependency",
     "DeviceCode",

@@ -60,6 +60,8 @@ def parse_extension_name(path: str) -> ExtensionName | None:
     if match is None or not stem.isidentifier():
         return None
     folders = directory.split("/") if directory else []
+    if stem == "__init__" and folders:
+        stem = folders.pop()  # apsw/__init__.cpython-313-....so is the package, and has PyInit_apsw
     implementation, digits, flags, platform = _bound(match)
     return ExtensionName(
         module=".".join([*folders, stem]) if all(map(str.isidentifier, folders)) else stem,

@@ -86,6 +86,17 @@ class UnexploredSymbols:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Bystander:
+    """An object that the package, as far as its code shows, can do without."""
+
+    path: str
+    reason: str  # "no import of the package reaches it"
+    complete: bool = True
+    """Whether that holds for all that may be wrong with it; else, as with an extension module whose
+    import may fail, only for libraries that are no part of the package."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Linkage:
     """The simulated loader's whole answer for a package on one target system."""
 
@@ -115,7 +126,11 @@ class Linkage:
     refused: tuple[str, ...] = ()
     """Packages given that Requires-Dist excludes, so that they were left out: ``numpy 1.0, where
     numpy>=2 is required``."""
+    bystanders: tuple[Bystander, ...] = ()  # in the order of their paths
     _by_object: Mapping[tuple[str, str], tuple[Edge, ...]] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
+    _by_path: Mapping[str, Bystander] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
 
@@ -125,10 +140,15 @@ class Linkage:
             by_object.setdefault((edge.path, edge.architecture), []).append(edge)
         edges_of = {key: tuple(edges) for key, edges in by_object.items()}
         object.__setattr__(self, "_by_object", edges_of)
+        object.__setattr__(self, "_by_path", {each.path: each for each in self.bystanders})
 
     def show(self, label: str) -> str:
         """An object, or where a library comes from, as sentences call it."""
         return self.layout.shorten_label(label)
+
+    def bystander(self, path: str) -> Bystander | None:
+        """Why the package can do without an object; None where it cannot."""
+        return self._by_path.get(path)
 
     def edges_of(self, path: str, architecture: str) -> tuple[Edge, ...]:
         """The needs of one object, in the order of ``edges``; none where no root reaches it."""

@@ -23,6 +23,7 @@ _MOST_COST = 25_000_000  # of all of them; the 26 of torch 2.15 cost 3.6 million
 _ADDS = frozenset({"add_dll_directory", "AddDllDirectory"})
 _LIBRARY = "LoadLibrary LoadLibraryA LoadLibraryW LoadLibraryEx LoadLibraryExA LoadLibraryExW"
 _OPENS = frozenset({"CDLL", "WinDLL", "OleDLL", "PyDLL", "dlopen", *_LIBRARY.split()})
+_IMPORTS = frozenset({"spec_from_file_location", "ExtensionFileLoader"})  # by name and path
 _MAY_OPEN = "load_library"  # torch.ops has such a function, and so have many that open nothing
 
 
@@ -47,7 +48,13 @@ def find_loading(sources: Iterable[SourceFile], paths: Iterable[str]) -> DllLoad
     directories = {path for path in added if path is not None}
     deciding = (path for path, each in found.items() if _decides(each, directories))
     preloaded = (path for path in opened if path is not None)
-    return DllLoading(tuple(sorted(directories)), tuple(sorted(deciding)), tuple(sorted(preloaded)))
+    patterns = {text for each in followed for text in each.opened if UNKNOWN in text}
+    return DllLoading(
+        tuple(sorted(directories)),
+        tuple(sorted(deciding)),
+        tuple(sorted(preloaded)),
+        tuple(sorted(filter(None, map(_spell_pattern, patterns)))),
+    )
 
 
 def choose_followed(sources: Iterable[SourceFile]) -> Iterator[tuple[SourceFile, bool]]:
@@ -78,6 +85,13 @@ def _follow(source: SourceFile, places: Places, budget: ParsingBudget) -> _Found
     return _Found(frozenset(added), frozenset(opened))
 
 
+def _spell_pattern(text: str) -> str:
+    """A path whose folder is known, and the file's name in part at most: ``demo/libdemo_*.so``."""
+    folder, name = ntpath.split(text)
+    place = relative(folder) if UNKNOWN not in folder else None
+    return f"{place}/{name.replace(UNKNOWN, '*')}" if place else ""
+
+
 def _read(source: SourceFile) -> bytes:
     content = source.read()
     if not source.path.endswith(".pth"):
@@ -93,6 +107,8 @@ def _list_loads(names: BoundNames, folder: Folder) -> Iterator[tuple[str, Texts]
         given = (*node.args, *(each.value for each in node.keywords))
         if name in {*_ADDS, *_OPENS, _MAY_OPEN} and given:
             yield name, folder.fold(given[0], scope)
+        elif name in _IMPORTS and len(given) > 1:
+            yield _MAY_OPEN, folder.fold(given[1], scope)
         elif name == "getattr":
             names_of = (each.value for each in given if isinstance(each, ast.Constant))
             yield from ((each, SOMETHING) for each in names_of if each in _ADDS | _OPENS)

@@ -52,6 +52,13 @@ LOADING = Mention(
     rb"DLL",
     pattern=_ADDS + rb"|LoadLibrary|(?:C|Win|Ole|Py)DLL|dlopen|load_library",
 )
+OPENING = Mention(
+    rb"d(?:lopen|Library|_library)",
+    rb"DLL",
+    rb"spec_from_file_location",
+    rb"ExtensionFileLoader",
+    pattern=rb"LoadLibrary|(?:C|Win|Ole|Py)DLL|dlopen|load_library|spec_from_f|ExtensionFileL",
+)
 
 
 class SourceFile(NamedTuple):
@@ -68,6 +75,7 @@ class DllLoading(NamedTuple):
     dll_directories: tuple[str, ...] = ()
     loading_code: tuple[str, ...] = ()
     preloaded: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()  # of what it opens by names that only running it completes
 
     def placed(self, place: Callable[[str], str]) -> DllLoading:
         """The same with other paths: all of them count from site-packages, where code stands."""

@@ -6,7 +6,16 @@ import pytest
 
 from binary_checks.checks.cuda.drivers import driver_library_in_layout, driver_library_needed
 from binary_checks.errors import NotApplicable
-from binary_checks.model import ElfFile, Finding, Linkage, Note, NotInspected, ObjectFile, Problem
+from binary_checks.model import (
+    CodeNames,
+    ElfFile,
+    Finding,
+    Linkage,
+    Note,
+    NotInspected,
+    ObjectFile,
+    Problem,
+)
 from fixtures.linking import EXTENSION, GLIBC, dll, library, link, needs, target, windows
 from fixtures.values import elf_file, pe_file, symbols, wheel
 
@@ -14,12 +23,18 @@ INIT = symbols("PyInit__native")
 PYD = "demo/_native.cp311-win_amd64.pyd"
 
 
+NOTHING = CodeNames()
+
+
 def extension(*needed: str, path: str = EXTENSION, **fields: Any) -> ElfFile:
     return library(path, *needed, exports=INIT, **fields)
 
 
-def judge(*objects: ObjectFile, linkage: Linkage | None = None) -> list[Finding]:
-    return list(driver_library_needed(linkage or link(*objects), wheel(objects=objects)))
+def judge(
+    *objects: ObjectFile, linkage: Linkage | None = None, code: CodeNames = NOTHING
+) -> list[Finding]:
+    linkage = linkage or link(*objects)
+    return list(driver_library_needed(linkage, wheel(objects=objects), code))
 
 
 def problem(*objects: ObjectFile, linkage: Linkage | None = None) -> Problem:
@@ -85,9 +100,21 @@ def test_what_is_opened_at_import_counts_as_imported() -> None:
     assert problem(globe).path == globe.path
     helper = library("demo/lib/libdemo.so", "libcuda.so.1")
     found = driver_library_needed(
-        link(helper), wheel(objects=(helper,)), opened_at_import=("demo/lib/*",)
+        link(helper), wheel(objects=(helper,)), NOTHING, opened_at_import=("demo/lib/*",)
     )
     assert [type(finding) for finding in found] == [Problem]
+
+
+def test_a_library_that_the_package_s_own_code_opens_counts() -> None:
+    helper = library("demo/lib/libdemo_cuda.so", "libcuda.so.1")
+    opened = CodeNames(opened=frozenset({helper.path}))
+    assert judge(extension(), helper, code=opened) == [
+        Problem(
+            path=helper.path,
+            sentence="needs libcuda.so.1, which only the NVIDIA driver provides, and the package's "
+            "own code, opening it, loads it: without a driver that fails",
+        )
+    ]
 
 
 def test_a_dll_of_the_driver_may_be_delayed_only() -> None:

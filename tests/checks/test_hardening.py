@@ -106,10 +106,11 @@ def test_what_is_never_loaded_has_no_stack(kind: Kind) -> None:
 def test_a_newer_cpu_than_promised_matters_where_users_lack_it(level: str, weight: Level) -> None:
     library = elf_file(isa_level=level)
     sentence = f"needs a CPU of level {level}; the platform tag promises any x86-64"
-    assert list(hardening.isa_level_over_baseline(library)) == [
+    linkage = Linkage(target="x")
+    assert list(hardening.isa_level_over_baseline(library, linkage)) == [
         Problem(path=library.path, sentence=sentence, level=weight)
     ]
-    assert list(hardening.isa_level_over_baseline(elf_file())) == []
+    assert list(hardening.isa_level_over_baseline(elf_file(), linkage)) == []
 
 
 @pytest.mark.parametrize(
@@ -123,7 +124,7 @@ def test_the_architectures_largest_page_is_enough(architecture: str, alignment: 
 
 def test_a_library_in_hwcaps_may_need_a_newer_cpu() -> None:
     library = elf_file("demo/glibc-hwcaps/x86-64-v3/libx.so", isa_level="x86-64-v3")
-    assert list(hardening.isa_level_over_baseline(library)) == []
+    assert list(hardening.isa_level_over_baseline(library, Linkage(target="x"))) == []
 
 
 def _closure(*objects: ElfFile) -> tuple[Linkage, Wheel]:

@@ -13,11 +13,14 @@ from binary_checks.checks.python_abi import (
 )
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
+    CodeNames,
+    Finding,
     Format,
     Interpreter,
     MalformedObject,
     NotInspected,
     ObjectFile,
+    OpenedNames,
     Problem,
     Symbol,
     Symbols,
@@ -60,9 +63,16 @@ def test_a_symbol_newer_than_the_tag_is_told() -> None:
 
 
 def test_the_suffix_alone_promises_the_stable_abi() -> None:
-    name = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
+    name = "demo-1.0-py3-none-manylinux_2_17_x86_64.whl"
     subject = elf_file(PATH, imports=symbols("PyRun_String"))
     assert len(judge(subject, name=name)) == 1
+
+
+def test_in_a_wheel_for_one_python_it_promises_nothing() -> None:
+    """CPython 3.12 alone loads csimdjson.abi3.so, of a cp312-cp312 wheel of pysimdjson."""
+    name = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
+    with pytest.raises(NotApplicable, match="no object that promises the stable ABI"):
+        judge(elf_file(PATH, imports=symbols("PyRun_String")), name=name)
 
 
 def test_another_extension_may_use_all_of_its_python() -> None:
@@ -76,7 +86,7 @@ def test_an_object_that_promises_and_could_not_be_read_is_not_inspected() -> Non
         UnreadObject(path=path, format=Format.ELF, reason="too large")
         for path in (PATH, "demo/other.so")
     )
-    package = wheel("demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl", unread=unread)
+    package = wheel("demo-1.0-py3-none-manylinux_2_17_x86_64.whl", unread=unread)
     assert list(unstable_symbol(package, link(), SYSTEM)) == [
         NotInspected(path=PATH, sentence="too large")
     ]
@@ -177,6 +187,15 @@ def test_a_module_that_could_not_be_read_is_not_inspected() -> None:
     ]
 
 
+NOTHING = CodeNames()
+
+
+def find_uninitialised(
+    subject: ObjectFile, *others: ObjectFile, code: CodeNames = NOTHING
+) -> list[Finding]:
+    return list(missing_init_function(subject, wheel(objects=(subject, *others)), code))
+
+
 @pytest.mark.parametrize(
     ("path", "make", "python"),
     [
@@ -189,15 +208,15 @@ def test_an_init_function_is_missed_in_every_format(
     path: str, make: Callable[..., ObjectFile], python: str
 ) -> None:
     subject = make(path, imports=asks("PyLong_FromLong", of=python))
-    assert list(missing_init_function(subject)) == ["does not export PyInit_a"]
-    assert list(missing_init_function(make(path, exports=symbols("PyInit_a")))) == []
+    assert find_uninitialised(subject) == ["does not export PyInit_a"]
+    assert find_uninitialised(make(path, exports=symbols("PyInit_a"))) == []
 
 
 def test_an_extension_without_its_init_function_cannot_be_imported() -> None:
     subject = elf_file("demo/a.cpython-311-x86_64-linux-gnu.so", exports=symbols("PyInit_b"))
-    assert list(missing_init_function(subject)) == ["exports PyInit_b instead of PyInit_a"]
+    assert find_uninitialised(subject) == ["exports PyInit_b instead of PyInit_a"]
     subject = elf_file("demo/a.abi3.so", imports=symbols("PyLong_FromLong"))
-    assert list(missing_init_function(subject)) == ["does not export PyInit_a"]
+    assert find_uninitialised(subject) == ["does not export PyInit_a"]
 
 
 @pytest.mark.parametrize(
@@ -210,4 +229,39 @@ def test_an_extension_without_its_init_function_cannot_be_imported() -> None:
     ],
 )
 def test_libraries_and_whole_extensions_are_fine(subject: Any) -> None:
-    assert list(missing_init_function(subject)) == []
+    assert find_uninitialised(subject) == []
+
+
+HELPER = elf_file("demo/_inject.abi3.so", imports=symbols("PyGILState_Ensure"))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        library("demo/a.so", HELPER.file_name),
+        elf_file("demo/a.so", opened=OpenedNames(names=(HELPER.file_name,))),
+    ],
+)
+def test_a_library_that_another_object_needs_or_opens_by_name_is_no_module(
+    other: ObjectFile,
+) -> None:
+    assert find_uninitialised(HELPER, elf_file("demo/b.so")) == ["does not export PyInit__inject"]
+    assert find_uninitialised(HELPER, other) == []
+
+
+def test_a_library_that_the_package_s_code_spells_out_is_no_module() -> None:
+    for named in (CodeNames(named=frozenset({HELPER.path})), opened(HELPER.path)):
+        assert find_uninitialised(HELPER, code=named) == []
+    assert find_uninitialised(HELPER, code=opened("demo/other.so")) != []
+
+
+def opened(*paths: str) -> CodeNames:
+    return CodeNames(opened=frozenset(paths))
+
+
+def test_a_package_that_is_a_module_itself_has_the_function_of_its_name() -> None:
+    path = "apsw/__init__.cpython-313-x86_64-linux-gnu.so"
+    assert find_uninitialised(elf_file(path, exports=symbols("PyInit_apsw"))) == []
+    assert find_uninitialised(elf_file(path, exports=symbols("PyInit___init__"))) == [
+        "exports PyInit___init__ instead of PyInit_apsw"
+    ]

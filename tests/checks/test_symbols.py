@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from binary_checks.checks.symbols import (
 )
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
+    Finding,
     Linkage,
     MissingVersion,
     NeededVersion,
@@ -67,7 +69,12 @@ def judge(*needs: NeededVersion, on: TargetSystem = MANYLINUX2014) -> list[objec
         symbol_versions=needs,
     )
     bundled = library("demo/libstdc++.so.6", name="libstdc++.so.6")
-    return list(version_newer_than_tag(subject, link(subject, bundled, on=on), on))
+    return sentences(version_newer_than_tag(subject, link(subject, bundled, on=on), on))
+
+
+def sentences(findings: Iterable[Finding]) -> list[object]:
+    """What is said of problems; other findings as they are."""
+    return [each.sentence if isinstance(each, Problem) else each for each in findings]
 
 
 def test_a_version_above_the_tag_is_told_with_symbols_and_the_lowest_true_tag() -> None:
@@ -241,7 +248,7 @@ def test_a_version_that_the_library_lacks_is_missing(versioned: bool, lacks: str
 def test_what_is_private_to_one_build_of_an_allowed_library_is_told() -> None:
     subject = extension("libz.so.1", imports=symbols("inflate", "inflate_table"))
     linkage = link(subject, on=MANYLINUX2014)
-    assert list(forbidden_symbol(subject, linkage, MANYLINUX2014)) == [
+    assert sentences(forbidden_symbol(subject, linkage, MANYLINUX2014)) == [
         "uses inflate_table of libz.so.1, which not all systems have: elsewhere it is undefined"
     ]
 

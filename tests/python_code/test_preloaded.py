@@ -55,8 +55,9 @@ def test_some_file_of_a_directory_is_known_only_where_that_is_searched_anyway() 
             ctypes.CDLL(os.path.join(here, name))
         """
     adding = f"{dedent(opening)}\nos.add_dll_directory(here)"
-    assert follow(opening) == DllLoading(loading_code=("demo/__init__.py",))
-    assert follow(adding) == DllLoading(dll_directories=("demo/lib",))
+    some = ("demo/lib/*",)
+    assert follow(opening) == DllLoading(loading_code=("demo/__init__.py",), patterns=some)
+    assert follow(adding) == DllLoading(dll_directories=("demo/lib",), patterns=some)
 
 
 def test_of_a_pth_file_the_imports_are_run() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from binary_checks.declaring import check
 from binary_checks.knowledge.cuda_builds import demand_cuda
@@ -11,7 +11,16 @@ from binary_checks.knowledge.nvidia_names import DRIVER_LIBRARIES
 from binary_checks.knowledge.python_dlls import is_python_dll
 from binary_checks.knowledge.unloaded_objects import find_unloaded
 from binary_checks.knowledge.visual_cpp import is_debug_runtime, is_redistributable
-from binary_checks.model import Edge, Finding, Linkage, Note, NotInspected, Package, Problem
+from binary_checks.model import (
+    CodeNames,
+    Edge,
+    Finding,
+    Linkage,
+    Note,
+    NotInspected,
+    Package,
+    Problem,
+)
 from binary_checks.wording.phrases import name_first
 
 _OUTSIDE = ("wheel:", "system:", "python:")
@@ -21,15 +30,17 @@ _OUTSIDE = ("wheel:", "system:", "python:")
 def driver_library_needed(
     linkage: Linkage,
     package: Package,
+    code: CodeNames,
     *,
     opened_at_import: tuple[str, ...] = ("torch/lib/libtorch_global_deps.so",),
     drivers: tuple[str, ...] = DRIVER_LIBRARIES,
 ) -> Iterator[Finding]:
     """Importing the package loads a library of the NVIDIA driver.
 
-    Every extension module may be imported; ``opened_at_import`` lists, as globs, libraries that the
-    package's code opens during the import. Other libraries that nothing needs by name are opened
-    when they are used, and may need the driver: this is noted.
+    Every extension module may be imported, and the libraries that the package's own code opens by
+    their paths count too (ctypes, ``torch.ops.load_library``); ``opened_at_import`` lists, as
+    globs, those that it opens in ways that are not recognised. Other libraries that nothing needs
+    by name are opened when they are used, and may need the driver: this is noted.
 
     Why: without a driver, as on CPU-only machines, on build hosts and in containers started without
     ``--gpus``, the loader refuses the module, and the import fails before any code can check.
@@ -40,12 +51,12 @@ def driver_library_needed(
     """
     demand_cuda(package, linkage)
     yield from find_unloaded(linkage, package)
-    imported = find_imported(package, opened_at_import)
+    imported = find_imported(package, opened_at_import) | code.opened
     loadings = find_loadings(linkage)
     imports = [loading for loading in loadings if loading.root in imported]
     fatal = _by_need(imports, drivers)
     for (needer, name), through in fatal.items():
-        yield _accuse(needer, name, through, linkage.show)
+        yield _accuse(needer, name, through, linkage.show, code.opened)
     later = (loading for loading in loadings if loading.root not in imported)
     for needer, name in _by_need(later, drivers).keys() - fatal.keys():
         if not needer.startswith(_OUTSIDE):
@@ -71,16 +82,26 @@ def _is_in_layout(edge: Edge) -> bool:
     return edge.resolved is not None and not edge.resolved.startswith(_OUTSIDE[1:])
 
 
-def _accuse(needer: str, name: str, through: list[Loading], show: Callable[[str], str]) -> Problem:
+def _accuse(
+    needer: str,
+    name: str,
+    through: list[Loading],
+    show: Callable[[str], str],
+    opened: Collection[str],
+) -> Problem:
     first = min(through, key=lambda loading: (len(loading.chain(needer)), loading.root))
     way = first.chain(needer)
     steps = f", through {' -> '.join(map(show, way))}" if len(way) > 1 else ""
     others = f" (so does that of {len(through) - 1} more)" if len(through) > 1 else ""
-    which = "importing it" if len(way) == 1 else f"importing {show(first.root)}"
+    doing = "opening" if first.root in opened else "importing"
+    which = f"{doing} it" if len(way) == 1 else f"{doing} {show(first.root)}"
+    fails = "the import fails"
+    if first.root in opened:
+        which, fails = f"the package's own code, {which},", "that fails"
     return Problem(
         path=first.root if needer.startswith(_OUTSIDE) else needer,
         sentence=f"needs {name}, which only the NVIDIA driver provides, and {which} loads "
-        f"it{steps}{others}: without a driver the import fails",
+        f"it{steps}{others}: without a driver {fails}",
     )
 
 

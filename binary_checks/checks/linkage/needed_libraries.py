@@ -9,6 +9,7 @@ from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.nvidia_names import is_driver_library
 from binary_checks.knowledge.python_dlls import is_python_dll
+from binary_checks.knowledge.reached_objects import soften
 from binary_checks.knowledge.unloaded_objects import find_unloaded
 from binary_checks.knowledge.visual_cpp import is_debug_runtime, is_redistributable
 from binary_checks.model import (
@@ -56,7 +57,15 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
 
     Where the search leads into other distributions' folders, the required wheels must be given. An
     executable lacks every library that no search path leads to, as nothing can have been loaded
-    before it. Other checks cover paths of the build machine (needed-name-with-slash,
+    before it.
+
+    A warning where users may never meet it, which the sentence says: no import reaches the object
+    (a plugin that native code opens by a computed name, a program that nothing starts, a helper
+    that another program loads), the package's code starts it with LD_LIBRARY_PATH, or what imports
+    or opens it goes on without it and the library was never in the package. Of such plugins those
+    that need the libraries of X stay errors: Qt's platforms/libqxcb.so is one.
+
+    Other checks cover paths of the build machine (needed-name-with-slash,
     needed-outside-system), the libraries of NVIDIA's driver (driver-library-needed) and, on
     Windows, Python's DLLs and those of the Visual C++ runtime.
 
@@ -78,9 +87,9 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
             continue
         searched = spell_search(edge, found, linkage.layout)
         if edge.unknown or not edge.elsewhere:
-            yield spell_lack(edge, linkage, searched)
+            yield soften(spell_lack(edge, linkage, searched), linkage, edge)
         elif is_executable(edge, found):
-            yield spell_stray(edge, searched, linkage)
+            yield soften(spell_stray(edge, searched, linkage), linkage, edge)
 
 
 def _lacks(edge: Edge, linkage: Linkage) -> bool:
@@ -118,14 +127,15 @@ def missing_delayed_library(
         # What newer systems have is delayed on purpose; code asks first whether ext-ms-* is there.
         expected = edge.needed.lower() in optional or edge.partly or edge.needed.startswith("ext-")
         if not expected and not edge.elsewhere and _lacks(edge, linkage):
-            yield spell_lack(edge, linkage, spell_search(edge, found, linkage.layout))
+            searched = spell_search(edge, found, linkage.layout)
+            yield soften(spell_lack(edge, linkage, searched), linkage, edge)
     for item in linkage.unresolved:
         if item.delayed:
-            yield Problem(
-                path=item.path,
-                sentence=f"calls {item.name} of {item.library}, which does not have it: the first "
-                "call ends the process",
+            sentence = (
+                f"calls {item.name} of {item.library}, which does not have it: the first call ends "
+                "the process"
             )
+            yield soften(Problem(path=item.path, sentence=sentence), linkage)
 
 
 @check
@@ -139,7 +149,8 @@ def load_order_dependent(linkage: Linkage, package: Package) -> Iterator[Finding
     Fix: give the object a search path to the library (``-Wl,-rpath,'$ORIGIN/...'``, on macOS
     ``@loader_path/...``; on Windows ``os.add_dll_directory`` in the package's ``__init__``). If
     the package's own code always loads the library first, accept it with that reason.
-    Level: users who import that module first cannot import it.
+    Level: users who import that module first cannot import it. Only a warning where no import
+    reaches the object (see missing-library).
     """
     yield from find_unloaded(linkage, package)
     found = owners(package)
@@ -155,7 +166,7 @@ def load_order_dependent(linkage: Linkage, package: Package) -> Iterator[Finding
         searched = spell_search(edge, found, linkage.layout)
         sentence = f"needs {edge.needed} and does not find it on its own ({searched}): {why}"
         meant = linkage.format == Format.PE and not _is_module(edge.root or edge.path, package)
-        yield (Note if meant else Problem)(path=edge.path, sentence=sentence)
+        yield soften((Note if meant else Problem)(path=edge.path, sentence=sentence), linkage)
 
 
 def _is_module(path: str, package: Package) -> bool:
@@ -172,7 +183,8 @@ def missing_search_directory(linkage: Linkage, package: Package) -> Iterator[Fin
 
     Why: the path was meant to lead to the library, which is now found only through load order.
     Fix: correct the path; it is relative to the location of the installed object.
-    Level: users who import that module first cannot import it.
+    Level: users who import that module first cannot import it. Only a warning where no import
+    reaches the object (see missing-library).
     """
     if linkage.format == Format.PE:
         raise NotApplicable("on Windows, objects name no directories")
@@ -187,7 +199,7 @@ def missing_search_directory(linkage: Linkage, package: Package) -> Iterator[Fin
                 f"looks for {edge.needed} in {spell_directories(wrong, linkage.layout)}, which the "
                 f"package does not have; the library is {library}"
             )
-            yield Problem(path=edge.path, sentence=sentence)
+            yield soften(Problem(path=edge.path, sentence=sentence), linkage)
 
 
 @check
@@ -213,7 +225,8 @@ def libpython_linked(linkage: Linkage, package: Package) -> Iterator[Finding]:
     does not load there; on macOS the path of a Python.framework is valid for one installation only.
     Fix: do not link it; use ``python3-config`` without ``--embed``, CMake's ``Development.Module``
     or, on macOS, ``-undefined dynamic_lookup``.
-    Level: users whose Python has no shared libpython cannot import the package.
+    Level: users whose Python has no shared libpython cannot import the package. Only a warning
+    where no import reaches the object (see missing-library).
     """
     if linkage.format == Format.PE:
         raise NotApplicable("on Windows every extension module needs Python's DLL")
@@ -223,7 +236,7 @@ def libpython_linked(linkage: Linkage, package: Package) -> Iterator[Finding]:
             sentence = (
                 f"needs {edge.needed}: a Python that was built without it cannot load the file"
             )
-            yield Problem(path=edge.path, sentence=sentence)
+            yield soften(Problem(path=edge.path, sentence=sentence), linkage)
 
 
 @check

@@ -12,6 +12,7 @@ from binary_checks.knowledge.python_dlls import (
     is_of_one_version,
     is_python_dll,
 )
+from binary_checks.knowledge.reached_objects import soften
 from binary_checks.knowledge.unloaded_objects import find_unread
 from binary_checks.knowledge.visual_cpp import (
     is_debug_runtime,
@@ -114,7 +115,8 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
     machine) the import fails with "DLL load failed", and the message does not name the missing DLL.
     Fix: ``delvewheel repair`` bundles the DLLs; or link them statically (``/MT``), or require the
     distribution ``msvc-runtime``.
-    Level: on a fresh Windows the import fails.
+    Level: on a fresh Windows the import fails. Only a warning where no import reaches the object
+    (see missing-library).
     """
     libraries = [item for item in package.objects_of(PeFile) if item.kind in _LOADED]
     absent = "no PE object that is loaded"
@@ -128,7 +130,8 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
     for name, users in _needs_of_runtime(libraries).items():
         if name in present:
             continue
-        paths = sorted(users, key=programs.__contains__)  # what Python loads comes first
+        # What Python loads comes first.
+        paths = sorted(users, key=lambda path: (_is_idle(path, linkage), path in programs))
         verb = "does" if len(paths) == 2 else "do"
         more = f" (so {verb} {len(paths) - 1} more)" if len(paths) > 1 else ""
         if foreign:
@@ -137,7 +140,13 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
         else:
             effect = "it does not start" if programs.issuperset(paths) else "the import fails"
             lack = _spell_lack(name, effect)
-            yield Problem(path=paths[0], sentence=f"needs {name}{more}, {lack}")
+            problem = Problem(path=paths[0], sentence=f"needs {name}{more}, {lack}")
+            yield soften(problem, linkage)
+
+
+def _is_idle(path: str, linkage: Linkage) -> bool:
+    found = linkage.bystander(path)
+    return found is not None and found.complete
 
 
 def _needs_of_runtime(libraries: Iterable[PeFile]) -> Mapping[str, list[str]]:

@@ -1,0 +1,124 @@
+"""Reads a package's own Python code once more, for the names of the objects in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from functools import partial
+
+from binary_checks.errors import BinaryChecksError, TooLarge
+from binary_checks.model import CodeNames, Edge, Kind, Layout, Linkage, Member, Package
+from binary_checks.model.extensions import is_extension, parse_extension_name
+from binary_checks.model.protocols import Source, Tree, TreeEntry
+from binary_checks.python_code.mentions import SourceFile, is_source
+from binary_checks.python_code.named_files import NameSearch
+from binary_checks.python_code.tried_imports import TriedImports
+
+_MOST = 96 << 20  # bytes of all sources together; torch 2.15 has 33 MiB
+_FOLLOWED = 192 << 10  # bytes of one whose expressions are followed
+_SCRIPT = 64 << 10  # bytes of a script without an ending
+_LOADED = (Kind.SHARED, Kind.EXECUTABLE)
+
+
+def read_code_names(package: Package, source: Source) -> CodeNames:
+    """Which objects the package's code names, among those that are no extension modules.
+
+    What cannot be read is said in the answer, and nothing is raised for it.
+    """
+    candidates = dict(_find_candidates(package))
+    if not candidates:
+        return CodeNames()
+    try:
+        with closing(source.open()) as tree:
+            return _search(package, tree, candidates)
+    except (BinaryChecksError, OSError) as error:
+        return CodeNames(unread=str(error))
+
+
+def _find_candidates(package: Package) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What something else than an import statement must open, with its names."""
+    needed = {need.name.rpartition("/")[2] for item in package.objects for need in item.needed}
+    for item in package.objects:
+        names = (item.file_name, item.name.rpartition("/")[2])
+        grafted = item.file_name in needed and ".libs/" in item.path
+        if item.kind in _LOADED and not grafted and not is_extension(item):
+            yield package.layout.shorten(item.path), tuple(filter(None, names))
+
+
+def _search(package: Package, tree: Tree, candidates: Mapping[str, tuple[str, ...]]) -> CodeNames:
+    layout, search = package.layout, NameSearch(candidates)
+    opening: list[SourceFile] = []
+    for path, content in _read_sources(package, tree):
+        if search.see(content) and len(content) <= _FOLLOWED:
+            opening.append(SourceFile(path, len(content), partial(bytes, content)))
+    found = search.conclude(opening, (layout.shorten(member.path) for member in package.members))
+    return CodeNames(
+        named=frozenset(map(layout.place, found.named)),
+        opened=frozenset(map(layout.place, found.opened)),
+        patterns=tuple(map(layout.place, found.patterns)),
+        guided=frozenset(map(layout.place, found.guided)),
+    )
+
+
+def find_tried(package: Package, source: Source, linkage: Linkage) -> frozenset[str]:
+    """Extension modules that lack a library, and that the package imports only if they load."""
+    lacking = {edge.path for edge in linkage.edges if _is_foreign(edge)}
+    suspects = {item.path: item for item in package.objects if item.path in lacking}
+    names = {
+        path: parse_extension_name(path) for path, item in suspects.items() if is_extension(item)
+    }
+    stems = {path: name.stem for path, name in names.items() if name is not None}
+    if not stems:
+        return frozenset()
+    search = TriedImports(frozenset(stems.values()))
+    try:
+        with closing(source.open()) as tree:
+            for _, content in _read_sources(package, tree):
+                search.see(content)
+    except (BinaryChecksError, OSError):
+        return frozenset()
+    tried = search.conclude()
+    return frozenset(path for path, stem in stems.items() if stem in tried)
+
+
+def _is_foreign(edge: Edge) -> bool:
+    return edge.resolved is None and not (edge.elsewhere or edge.weak or edge.delayed)
+
+
+def _read_sources(package: Package, tree: Tree) -> Iterator[tuple[str, bytes]]:
+    """The package's code: Python, and the scripts beside its programs. Raises TooLarge."""
+    objects = {item.path for item in package.objects}
+    found: dict[int, str] = {}
+    entries: list[TreeEntry] = []
+    for member in package.members:
+        if member.path in objects or member.is_directory or member.target:
+            continue
+        path = package.layout.shorten(member.path)
+        entry = find_entry(tree, member, package.layout) if _is_code(member, path) else None
+        if entry is not None:
+            found[id(entry)] = path
+            entries.append(entry)
+    if sum(entry.size for entry in entries) > _MOST:
+        raise TooLarge(f"its own code has more than {_MOST >> 20} MiB")
+    for entry, pieces in tree.contents(entries):
+        yield found[id(entry)], b"".join(pieces)
+
+
+def find_entry(tree: Tree, member: Member, layout: Layout) -> TreeEntry | None:
+    """The entry that the member was read from; of installed files RECORD spells the name."""
+    found = (tree.find(name) for name in (member.archive_name, layout.shorten(member.path)))
+    same = (each for each in found if each and not each.faults)
+    return next((each for each in same if each.stored == member.archive_name), None)
+
+
+def _is_code(member: Member, path: str) -> bool:
+    return is_source(path) or _is_script(member)
+
+
+def _is_script(member: Member) -> bool:
+    name = member.path.rpartition("/")[2]
+    return (
+        member.size <= _SCRIPT
+        and ("." not in name or name.endswith(".sh"))
+        and bool(member.mode & 0o100 or ".data/scripts/" in member.archive_name)
+    )

@@ -1,0 +1,143 @@
+"""Which objects of a package something reaches, and by what others are known to be optional.
+
+An object is reached that Python imports (every extension module), that the package's own code names
+or opens, that lies where other packages look for libraries (outside of site-packages) or users for
+programs, and all that one of these needs by name. A package without any of that, as those of
+libraries alone are, is used by others: of it everything is reached.
+
+What is left, no import reaches: a plugin that native code opens by a name computed at run time, a
+program that nobody starts, a helper that another program loads. Whether users meet a fault in it
+nobody can say. A name among the strings of native code is no more than an attempt, as dlopen's
+failure is handled there (tbb's libtbbbind); it counts only for libraries of the package's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from fnmatch import fnmatchcase
+
+from binary_checks.model import (
+    Bystander,
+    CodeNames,
+    Kind,
+    Linkage,
+    ObjectFile,
+    Package,
+    UnknownSymbols,
+)
+from binary_checks.model.extensions import is_extension
+
+_LOADED = (Kind.SHARED, Kind.EXECUTABLE)
+_HELPERS = {
+    "ompt_start_tool": "OpenMP runtimes open it where a user asks for a tool",
+    "ompd_initialize": "debuggers open it",
+    "malloc": "it replaces malloc where a user preloads it",
+}
+"""What libraries export that are made for another program, and how they come into it: libarcher and
+libiomp5_db of Intel's OpenMP, tbb's libtbbmalloc_proxy."""
+UNREACHED = "no import of the package reaches it"
+
+
+def find_bystanders(
+    package: Package, linkage: Linkage, code: CodeNames, tried: Iterable[str] = ()
+) -> Iterator[Bystander]:
+    """Find the objects that a package can do without, in the order of their paths.
+
+    ``tried`` are its extension modules whose import it survives.
+    """
+    if code.unread:
+        return
+    objects = {item.path: item for item in package.objects if item.kind in _LOADED}
+    needs = _read_needs(linkage)
+    demanded = _follow(_find_demanded(package, code), needs)
+    reasons = dict(_find_opened(objects, demanded))
+    attempted = _follow(reasons, needs)
+    for path in sorted(objects):
+        item = objects[path]
+        if path in tried:
+            yield Bystander(path=path, reason="the package goes on without it", complete=False)
+        elif path in code.guided and item.kind is Kind.EXECUTABLE:
+            reason = "the package's own code starts it with a search path in its environment"
+            yield Bystander(path=path, reason=reason)
+        elif path in demanded:
+            continue
+        elif path in attempted:
+            reason = reasons.get(path, "only libraries that are opened by name need it")
+            yield Bystander(path=path, reason=reason, complete=False)
+        else:
+            yield Bystander(path=path, reason=_find_helper(item) or UNREACHED)
+
+
+def _read_needs(linkage: Linkage) -> dict[str, set[str]]:
+    needs: dict[str, set[str]] = {}
+    for edge in linkage.edges:
+        found = (edge.resolved, edge.shadowed, *edge.elsewhere)
+        needs.setdefault(edge.path, set()).update(filter(None, found))
+    return needs
+
+
+def _follow(beginning: Iterable[str], needs: dict[str, set[str]]) -> set[str]:
+    found = dict.fromkeys(beginning)
+    queue = list(found)
+    for path in queue:
+        for other in needs.get(path, ()):
+            if other not in found:
+                found[other] = None
+                queue.append(other)
+    return set(found)
+
+
+def _find_demanded(package: Package, code: CodeNames) -> set[str]:
+    """The objects from which all begins that must work."""
+    objects = [item for item in package.objects if item.kind in _LOADED]
+    known = code.named | code.opened
+    begun = {item.path for item in objects if is_extension(item) or item.path in known}
+    begun |= set(_complete(objects, code))
+    outside = {item.path for item in objects if package.layout.inside(item.path) is None}
+    if not begun:
+        outside = {item.path for item in objects}
+    return begun | (outside - set(_find_optional(objects)))
+
+
+def _complete(objects: Iterable[ObjectFile], code: CodeNames) -> Iterator[str]:
+    """What code may open by a name that it computes, in folders where it spells out none.
+
+    Where it spells one out, that is what always works, and the others are for some machines:
+    bitsandbytes opens libbitsandbytes_cpu.so, or one of a dozen for versions of CUDA and ROCm.
+    """
+    spelled = {path.rpartition("/")[0] for path in code.named | code.opened}
+    for item in objects:
+        for folder, _, name in (pattern.rpartition("/") for pattern in code.patterns):
+            if item.directory == folder not in spelled and fnmatchcase(item.file_name, name):
+                yield item.path
+
+
+def _find_optional(objects: Collection[ObjectFile]) -> Iterator[str]:
+    """Helpers of other programs, and what an object of the package alone opens, and none needs."""
+    needed = {need.name.rpartition("/")[2] for item in objects for need in item.needed}
+    strings = {name for item in objects if item.opened for name in item.opened.names}
+    for item in objects:
+        names = {item.file_name, item.name} - {""}
+        if _find_helper(item) or (names & strings and not names & needed):
+            yield item.path
+
+
+def _find_opened(objects: dict[str, ObjectFile], demanded: set[str]) -> Iterator[tuple[str, str]]:
+    """Objects whose names are strings of those that are demanded, and who has them."""
+    names = {
+        name: item.file_name
+        for path, item in objects.items()
+        if path in demanded and item.opened
+        for name in item.opened.names
+    }
+    for path, item in objects.items():
+        opener = names.get(item.file_name) or names.get(item.name)
+        if opener and path not in demanded:
+            yield path, f"{opener} opens it by name, and finds out whether it loads"
+
+
+def _find_helper(item: ObjectFile) -> str:
+    if isinstance(item.exports, UnknownSymbols) or is_extension(item):
+        return ""
+    found = item.exports.among(tuple(_HELPERS))
+    return next((_HELPERS[name] for name in _HELPERS if name in found), "")

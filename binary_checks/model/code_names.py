@@ -1,0 +1,21 @@
+"""What a package's own Python code says of the object files in it, read without running it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CodeNames:
+    """Paths of a package's objects, by what its Python code does with their names."""
+
+    named: frozenset[str] = frozenset()
+    """Those that it spells out: ``"libdemo.so"``, ``"libdemo"``, ``"_demo"``; for a program
+    ``"node"``. Why it does so is not known, so this excuses nothing."""
+    opened: frozenset[str] = frozenset()
+    """Those that it gives to ctypes, ``load_library`` or ``spec_from_file_location``."""
+    patterns: tuple[str, ...] = ()
+    """What it opens by a name that only running it completes: ``demo/libdemo_*.so``."""
+    guided: frozenset[str] = frozenset()
+    """Programs named where it sets LD_LIBRARY_PATH or DYLD_LIBRARY_PATH."""
+    unread: str = ""  # why not all of its code was read; "" where it was

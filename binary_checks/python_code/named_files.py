@@ -1,0 +1,96 @@
+"""Which of a package's object files its own code spells out, and which of them it opens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from binary_checks.python_code.dll_directories import find_loading
+from binary_checks.python_code.mentions import OPENING, SourceFile
+
+_LONGEST = 128  # characters of a name
+_QUOTED = re.compile(rb"""["'/\\=]([\w+.-]{1,128})(?=["'{%/\\]|$)""", re.MULTILINE)
+"""A word that ends a path or a text, or that code goes on with: ``"libdemo"``, ``f"libdemo{x}"``.
+Which quotes belong together is not asked: what is no name of a file does no harm."""
+_GUIDES = re.compile(
+    rb"""(?:\bLD|DYLD(?:_FALLBACK)?)_LIBRARY_PATH(?:["']?\]?|["'],[^\n]*\))\s*[=:]"""
+)
+"""``env["LD_LIBRARY_PATH"] = ...``, ``{"LD_LIBRARY_PATH": ...}``, and a shell's assignment."""
+_TAGGED = re.compile(r"\.(?:cpython-\d|cp\d\d|abi3|pypy\d|graalpy\d)[\w-]*\.(?:so|pyd)$")
+_LIBRARY = re.compile(r"(?i)\.(?:so|dylib|dll|pyd|exe)(?:\.|$)")
+
+
+class NamedFiles(NamedTuple):
+    """Paths of a package's files, see ``CodeNames``."""
+
+    named: frozenset[str]
+    opened: frozenset[str]
+    patterns: tuple[str, ...]
+    guided: frozenset[str]
+
+
+class NameSearch:
+    """Searches sources for the names of some files."""
+
+    def __init__(self, candidates: Mapping[str, Iterable[str]]) -> None:
+        """``candidates``: by path all names of a file, as file name and soname."""
+        self._whole: dict[str, set[str]] = {}
+        self._stems: dict[str, set[str]] = {}
+        for path, names in candidates.items():
+            for name in names:
+                self._whole.setdefault(name, set()).add(path)
+                for spelled in spell_stems(name):
+                    self._stems.setdefault(spelled, set()).add(path)
+        self._named: set[str] = set()
+        self._hinted: set[str] = (
+            set()
+        )  # by words that say something only where libraries are opened
+        self._opens = False
+        self._guided: set[str] = set()
+
+    def see(self, content: bytes) -> bool:
+        """Search one source; whether it also opens libraries, by whatever name."""
+        words = {match.decode("ascii", "replace") for match in _QUOTED.findall(content)}
+        found = {path for word in words for path in self._stems.get(word, ())}
+        self._named |= {path for word in words for path in self._whole.get(word, ())}
+        self._hinted |= found
+        if found and _GUIDES.search(content):
+            self._guided |= found
+        opens = OPENING.is_in(content)
+        self._opens |= opens
+        return opens
+
+    def conclude(self, opening: Iterable[SourceFile], paths: Iterable[str]) -> NamedFiles:
+        """Follow those sources that open libraries, among all ``paths`` of the package."""
+        loading = find_loading(opening, paths)
+        return NamedFiles(
+            named=frozenset(self._named | self._hinted if self._opens else self._named),
+            opened=frozenset(loading.preloaded),
+            patterns=loading.patterns,
+            guided=frozenset(self._guided),
+        )
+
+
+def spell_stems(name: str) -> Iterator[str]:
+    """All that code may write for a library of that name: it adds the ending of the system.
+
+    ``libdemo.so.1``, ``libdemo`` and ``demo`` are one library's, as ``_demo.abi3.so``, ``_demo``.
+    """
+    if len(name) > _LONGEST:
+        return
+    yield name
+    if tagged := _TAGGED.search(name):
+        yield name[: tagged.start()]
+        return
+    stem = _LIBRARY.split(name, maxsplit=1)[0]
+    for each in dict.fromkeys((stem, name.partition(".")[0])):
+        if each:
+            yield each
+            yield each.removeprefix("lib") or each
+
+
+def matches(path: str, patterns: Iterable[str]) -> bool:
+    """Whether code that completes one of those patterns may mean the file."""
+    return any(fnmatchcase(path, pattern) for pattern in patterns)

@@ -1,0 +1,83 @@
+"""Which extension modules a package imports only where it goes on without them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from binary_checks.python_code.parsing import LeftAloneError, ParsingBudget, parse
+
+_CAUGHT = frozenset({"ImportError", "Exception", "BaseException"})
+"""What a failed load raises, or what catches that; ModuleNotFoundError does not."""
+_LONGEST = 512 << 10  # bytes of a source that is parsed
+_MOST_COST = 8 << 20  # bytes of all of them
+
+
+class TriedImports:
+    """Looks through sources for the import statements that name some modules."""
+
+    def __init__(self, stems: frozenset[str]) -> None:
+        self._stems = stems
+        words = b"|".join(re.escape(stem.encode()) for stem in sorted(stems))
+        self._mentioned = re.compile(rb"\b(" + words + rb")\b")
+        self._tried: set[str] = set()
+        self._demanded: set[str] = set()
+        self._budget = ParsingBudget(_MOST_COST)
+
+    def see(self, content: bytes) -> None:
+        """Look at one source."""
+        named = {name.decode() for name in set(self._mentioned.findall(content))}
+        if not named or b"import" not in content:
+            return
+        try:
+            self._budget.pay(len(content))
+            if len(content) > _LONGEST:
+                raise LeftAloneError
+            imports = list(_list_imports(parse(content), guarded=False))
+        except LeftAloneError:
+            self._demanded |= named
+            return
+        for name, guarded in imports:
+            for word in named & {*name.split(".")}:
+                (self._tried if guarded else self._demanded).add(word)
+
+    def conclude(self) -> frozenset[str]:
+        """Those of the modules that no statement imports without catching its failure."""
+        return frozenset(self._tried - self._demanded)
+
+
+def _list_imports(node: ast.AST, *, guarded: bool) -> Iterator[tuple[str, bool]]:
+    """Every name that is imported, and whether code goes on where that fails.
+
+    ``importlib.import_module("demo._fast")`` imports what its text says.
+    """
+    waiting: list[tuple[ast.AST, bool]] = [(node, guarded)]
+    while waiting:
+        item, guarded = waiting.pop()
+        if isinstance(item, ast.Import):
+            yield from ((alias.name, guarded) for alias in item.names)
+        elif isinstance(item, ast.ImportFrom):
+            yield from ((f"{item.module or ''}.{alias.name}", guarded) for alias in item.names)
+        elif isinstance(item, ast.Call) and _is_import(item.func):
+            texts = (each.value for each in item.args if isinstance(each, ast.Constant))
+            yield from ((text, guarded) for text in texts if isinstance(text, str))
+        inner = isinstance(item, ast.Try) and any(map(_goes_on, item.handlers))
+        for field, part in ast.iter_fields(item):
+            within = guarded or (inner and field == "body")
+            parts = part if isinstance(part, list) else [part]
+            waiting += [(each, within) for each in parts if isinstance(each, ast.AST)]
+
+
+def _is_import(function: ast.expr) -> bool:
+    name = function.attr if isinstance(function, ast.Attribute) else ""
+    name = function.id if isinstance(function, ast.Name) else name
+    return name in {"import_module", "__import__"}
+
+
+def _goes_on(handler: ast.ExceptHandler) -> bool:
+    """Whether a handler takes a failed import, and nothing in it raises again."""
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    names = {kind.id for kind in kinds if isinstance(kind, ast.Name)}
+    caught = handler.type is None or not _CAUGHT.isdisjoint(names)
+    return caught and not any(isinstance(each, ast.Raise) for each in ast.walk(handler))

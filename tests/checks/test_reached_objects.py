@@ -1,0 +1,79 @@
+"""Faults of objects that a package can do without are warnings, and say why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from binary_checks.checks.hardening import isa_level_over_baseline
+from binary_checks.checks.linkage.needed_libraries import load_order_dependent, missing_library
+from binary_checks.checks.symbols import undefined_symbol
+from binary_checks.checks.windows.loading import unbundled_runtime
+from binary_checks.model import Bystander, Finding, Level, Linkage, ObjectFile, Problem
+from fixtures.linking import dll, extension, library, link, windows
+from fixtures.values import elf_file, symbols, wheel
+
+MODULE = extension()
+PLUGIN = "demo/plugins/libplugin.so"
+REASON = "no import of the package reaches it"
+
+
+def idle(linkage: Linkage, path: str = PLUGIN, *, complete: bool = True) -> Linkage:
+    return replace(linkage, bystanders=(Bystander(path=path, reason=REASON, complete=complete),))
+
+
+def lack(needed: str, *, complete: bool = True, beside: tuple[ObjectFile, ...] = ()) -> Problem:
+    objects = (MODULE, library(PLUGIN, needed), *beside)
+    (found,) = missing_library(idle(link(*objects), complete=complete), wheel(objects=objects))
+    assert isinstance(found, Problem)
+    return found
+
+
+def level(*findings: Finding) -> list[Level]:
+    return [each.level for each in findings if isinstance(each, Problem)]
+
+
+def test_a_plugin_that_no_import_reaches_may_lack_a_library() -> None:
+    found = lack("libmimerapi.so")
+    assert found.level is Level.WARNING
+    assert found.sentence.endswith("this file does not load; no import of the package reaches it")
+
+
+@pytest.mark.parametrize("needed", ["libxcb-cursor.so.0", "libX11-xcb.so.1", "libxkbcommon.so.0"])
+def test_a_plugin_that_shows_windows_may_not(needed: str) -> None:
+    """Qt's platforms/libqxcb.so is opened by a name that no string spells out."""
+    assert lack(needed).level is Level.ERROR
+
+
+def test_a_library_that_a_repair_tool_renamed_was_there_and_is_lost() -> None:
+    assert lack("libmimerapi-1a2b3c4d.so").level is Level.ERROR
+
+
+def test_of_an_object_that_is_tried_only_a_foreign_library_may_lack() -> None:
+    assert lack("libtbb.so.12", complete=False).level is Level.WARNING
+    objects = (MODULE, library(PLUGIN, "libown.so"), library("demo/lib/libown.so"))
+    package = wheel(objects=objects)
+    assert level(*load_order_dependent(idle(link(*objects), complete=False), package)) == [
+        Level.ERROR
+    ]
+    assert level(*load_order_dependent(idle(link(*objects)), package)) == [Level.WARNING]
+
+
+def test_other_faults_of_such_an_object_warn_too() -> None:
+    plugin = library(PLUGIN, imports=symbols("lost"))
+    linkage, package = link(MODULE, plugin), wheel(objects=(MODULE, plugin))
+    assert level(*undefined_symbol(linkage, package)) == [Level.ERROR]
+    assert level(*undefined_symbol(idle(linkage), package)) == [Level.WARNING]
+    newer = elf_file(PLUGIN, isa_level="x86-64-v3")
+    assert level(*isa_level_over_baseline(newer, idle(linkage))) == [Level.WARNING]
+
+
+def test_a_runtime_that_an_import_needs_too_is_an_error() -> None:
+    tool, module = dll("demo/tool.dll", "MSVCP140.dll"), dll("demo/_a.pyd", "MSVCP140.dll")
+    alone = idle(link(tool, on=windows()), tool.path)
+    assert level(*unbundled_runtime(wheel(objects=(tool,)), alone)) == [Level.WARNING]
+    both = idle(link(tool, module, on=windows()), tool.path)
+    (found,) = unbundled_runtime(wheel(objects=(module, tool)), both)
+    assert isinstance(found, Problem)
+    assert (found.path, found.level) == (module.path, Level.ERROR)

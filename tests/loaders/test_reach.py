@@ -1,0 +1,129 @@
+"""Which objects of a package something reaches, and why the package can do without the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from binary_checks.loaders.reach import UNREACHED, find_bystanders
+from binary_checks.model import CodeNames, ElfFile, Kind, ObjectFile, OpenedNames, Package
+from fixtures.linking import EXTENSION, library, link
+from fixtures.values import elf_file, symbols, wheel
+
+
+def extension(*needed: str, **fields: Any) -> ElfFile:
+    return library(EXTENSION, *needed, exports=symbols("PyInit__native"), **fields)
+
+
+MODULE = extension()
+PLUGIN = library("demo/plugins/libplugin.so", "libodbc.so.2")
+
+
+def idle(*objects: ObjectFile, tried: tuple[str, ...] = (), **code: Any) -> dict[str, str]:
+    """The objects that the package can do without, and why."""
+    return {each.path: each.reason for each in _find(*objects, tried=tried, **code)}
+
+
+def partly(*objects: ObjectFile, **code: Any) -> set[str]:
+    """Those of them that it may lack no part of its own for."""
+    return {each.path for each in _find(*objects, **code) if not each.complete}
+
+
+def _find(*objects: ObjectFile, tried: tuple[str, ...] = (), **code: Any) -> Any:
+    package: Package = wheel(objects=objects)
+    names = CodeNames(**{key: _freeze(value) for key, value in code.items()})
+    return find_bystanders(package, link(*objects), names, tried)
+
+
+def _freeze(value: Any) -> Any:
+    return frozenset(value) if isinstance(value, list) else value
+
+
+def program(path: str, *needed: str, **fields: Any) -> ElfFile:
+    return library(path, *needed, kind=Kind.EXECUTABLE, **fields)
+
+
+def test_a_plugin_beside_extension_modules_is_not_reached() -> None:
+    assert idle(MODULE, PLUGIN) == {PLUGIN.path: UNREACHED}
+
+
+def test_an_extension_module_and_all_that_it_needs_are_reached() -> None:
+    inner = library("demo/libinner.so", "libmore.so", runpath=("$ORIGIN",))
+    assert (
+        idle(extension("libinner.so", runpath=("$ORIGIN",)), inner, library("demo/libmore.so"))
+        == {}
+    )
+
+
+def test_a_library_that_code_names_or_opens_is_reached() -> None:
+    assert idle(MODULE, PLUGIN, named=[PLUGIN.path]) == {}
+    assert idle(MODULE, PLUGIN, opened=[PLUGIN.path]) == {}
+
+
+def test_of_a_package_without_code_that_loads_anything_all_is_reached() -> None:
+    """Such as nvidia's and Intel's, whose libraries others open."""
+    assert idle(PLUGIN, library("demo/libother.so")) == {}
+
+
+def test_where_the_code_could_not_be_read_nothing_is_excused() -> None:
+    assert idle(MODULE, PLUGIN, unread="it has more than 96 MiB") == {}
+
+
+def test_one_of_several_that_code_chooses_by_a_computed_name_is_not_demanded() -> None:
+    """As bitsandbytes does, by the version of CUDA; libbitsandbytes_cpu.so it spells out."""
+    cpu, cuda = library("demo/libdemo_cpu.so"), library("demo/libdemo_cuda118.so")
+    pattern = ("demo/libdemo_*.so",)
+    assert idle(cpu, cuda, named=[cpu.path], patterns=pattern) == {cuda.path: UNREACHED}
+
+
+def test_where_code_spells_out_no_library_of_a_folder_a_computed_name_means_them_all() -> None:
+    assert idle(MODULE, PLUGIN, patterns=("demo/plugins/lib*.so",)) == {}
+    assert idle(MODULE, PLUGIN, patterns=("demo/plugins/lib*.dll",)) == {PLUGIN.path: UNREACHED}
+    assert idle(MODULE, PLUGIN, patterns=("demo/*",)) == {PLUGIN.path: UNREACHED}
+
+
+def test_native_code_finds_out_whether_what_it_opens_by_name_loads() -> None:
+    opener = extension(opened=OpenedNames(names=("libplugin.so",)))
+    reason = "_native.cpython-311-x86_64-linux-gnu.so opens it by name, and finds out whether it "
+    assert idle(opener, PLUGIN) == {PLUGIN.path: f"{reason}loads"}
+    assert partly(opener, PLUGIN) == {PLUGIN.path}
+
+
+def test_that_holds_in_a_package_of_libraries_too() -> None:
+    """libtbb opens libtbbbind, which needs libhwloc."""
+    tbb = library("demo/libtbb.so.12", opened=OpenedNames(names=("libtbbbind.so.3",)))
+    bind = library("demo/libtbbbind.so.3", "libhwloc.so.15")
+    assert partly(tbb, bind) == {bind.path}
+
+
+def test_a_helper_for_other_programs_is_told_by_what_it_exports() -> None:
+    proxy = library("demo/libproxy.so", exports=symbols("malloc", "free"))
+    assert idle(library("demo/libtbb.so.12"), proxy) == {
+        proxy.path: "it replaces malloc where a user preloads it"
+    }
+    assert idle(library("demo/libtbb.so.12", "libproxy.so"), proxy) == {}
+
+
+def test_a_program_counts_that_users_or_code_start() -> None:
+    assert idle(MODULE, program("demo/bin/tool")) == {"demo/bin/tool": UNREACHED}
+    assert idle(MODULE, program("demo/bin/tool"), named=["demo/bin/tool"]) == {}
+    assert idle(program("demo/bin/tool")) == {}
+
+
+def test_what_lies_outside_of_site_packages_is_for_others_and_counts() -> None:
+    lib, tool = library("../../../lib/libx.so.1"), program("../../../bin/tool")
+    assert idle(MODULE, lib, tool) == {}
+
+
+def test_a_program_that_code_starts_with_a_search_path_may_lack_one() -> None:
+    tool = program("demo/bin/tool", "libx.so")
+    assert idle(MODULE, tool, named=[tool.path], guided=[tool.path]) == {
+        tool.path: "the package's own code starts it with a search path in its environment"
+    }
+
+
+def test_a_module_whose_import_may_fail_may_lack_what_was_never_in_the_package() -> None:
+    assert idle(MODULE, tried=(MODULE.path,)) == {MODULE.path: "the package goes on without it"}
+
+
+def test_what_no_loader_takes_is_no_matter_of_reach() -> None:
+    assert idle(MODULE, elf_file("demo/x.o", kind=Kind.RELOCATABLE)) == {}
