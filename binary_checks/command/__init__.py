@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import re
 import sys
@@ -38,9 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         withheld.take_back()
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by the caller
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
+    _prepare_streams()
     _leave_out_the_folder()
     if refusal := next(filter(None, map(_refuse, arguments)), ""):
         complain(refusal)
@@ -54,6 +53,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
             complain(f"{error}")  # a full disk behind stdout
         return INTERRUPTED
+
+
+def _prepare_streams() -> None:
+    """Have somewhere to write, and escape what the locale has no characters for."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by the caller
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _refuse(argument: str) -> str:

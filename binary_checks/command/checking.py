@@ -17,6 +17,7 @@ from binary_checks.command import suggest
 from binary_checks.command.helping import OPTIONS
 from binary_checks.plugin.failures import misused
 from binary_checks.plugin.sandboxing import StartsAnew
+from binary_checks.plugin.screen import SCREEN
 
 _XDIST = (
     *("-n", "--num", "-d", "--dist", "--max", "--loadscope", "--no-loadscope", "--testrun"),
@@ -28,7 +29,7 @@ _XDIST = (
 def check(arguments: Sequence[str], *, alone: bool = False) -> int:
     """Run pytest in this process on nothing but the given arguments.
 
-    ``alone`` in it, it may start anew.
+    ``alone`` in it, it may start anew. Raises OSError where what it prints is lost.
     """
     for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
         os.environ.pop(name, None)
@@ -43,8 +44,23 @@ def check(arguments: Sequence[str], *, alone: bool = False) -> int:
         # Else a cancelled job leaves environments, and imports that never end, behind: pytest
         # ends in order where it is interrupted, and takes no notice of any other signal.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-    plugins = [_RefusesInOneLine(), *([StartsAnew()] if alone else [])]
-    return int(pytest.main([*own, *place, *arguments], plugins=plugins))
+    output = _Output()
+    plugins = [_RefusesInOneLine(), output, *([StartsAnew()] if alone else [])]
+    status = int(pytest.main([*own, *place, *arguments], plugins=plugins))
+    if output.lost is not None:
+        raise output.lost
+    return status
+
+
+class _Output:
+    """Knows at the end whether all of what was to be printed could be."""
+
+    lost: OSError | None = None
+
+    def pytest_unconfigure(self, config: pytest.Config) -> None:
+        """Ask what printed it."""
+        screen = config.stash.get(SCREEN, None)
+        self.lost = screen.lost if screen else None
 
 
 class _RefusesInOneLine:

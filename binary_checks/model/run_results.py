@@ -93,6 +93,7 @@ class PackageResult(PackageIdentity):
     """What a run found out about one package."""
 
     verdict: Outcome
+    stopped: str = ""  # why not all of its checks came to their end; "" where they did
     entries: tuple[Entry, ...]  # by check
 
 

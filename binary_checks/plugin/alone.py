@@ -14,12 +14,23 @@ import pytest
 
 from binary_checks import withheld
 from binary_checks.places.pip_command import DEAF
+from binary_checks.plugin import quiet
 from binary_checks.plugin.sandboxing import WITHHELD
 from binary_checks.plugin.session import SESSION
-from binary_checks.plugin.sharing import is_worth_sharing
+from binary_checks.plugin.sharing import NOT_SHARED, is_worth_sharing
 
 NOTHING = "name a package, for example dist/*.whl"
-_NOT_SHARED = pytest.StashKey[int]()  # workers that were asked for
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest's own
+def pytest_configure(config: pytest.Config) -> None:
+    """Print little, unless more is asked for."""
+    quiet.leave_out_pytests_own(config)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Begin to print: by now it is known what was named."""
+    quiet.start(session.config)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -40,7 +51,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         config.option.tx = [_deafen(spec) for spec in specs]
     elif specs:
         config.option.tx, config.option.dist = [], "no"
-        config.stash[_NOT_SHARED] = len(specs)
+        told = f"in one process: the packages are too small to share among {len(specs)} workers"
+        config.stash[NOT_SHARED] = f"{told}; --dist load shares them anyway"
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -51,9 +63,8 @@ def pytest_configure_node(node: Any) -> None:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Tell where workers were asked for in vain."""
-    if count := config.stash.get(_NOT_SHARED, 0):
-        told = f"in one process: the packages are too small to share among {count} workers"
-        terminalreporter.write_line(f"{told}; --dist load shares them anyway")
+    if told := config.stash.get(NOT_SHARED, ""):
+        terminalreporter.write_line(told)
 
 
 def _deafen(spec: str) -> str:

@@ -40,7 +40,7 @@ from binary_checks.plugin.failures import (
 )
 from binary_checks.plugin.session import SESSION, Session
 from binary_checks.reports.explanation import advice
-from binary_checks.reports.terminal import gap
+from binary_checks.reports.family_table import gap
 
 
 class PackageFile(pytest.File):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -25,8 +25,8 @@ from binary_checks.plugin.session import SESSION, Session, no_such_check, profil
 from binary_checks.profile.fingerprint import identify_profile
 from binary_checks.profile.found import announce, say_left_out, say_renamed
 from binary_checks.reports.explanation import abridge, explain
+from binary_checks.reports.family_table import summarise
 from binary_checks.reports.known_list import say_written
-from binary_checks.reports.terminal import summarise
 from binary_checks.reports.writing import TRY_AGAIN, write_all
 
 _MISUSED = pytest.ExitCode.USAGE_ERROR
@@ -60,13 +60,19 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     sandbox = settings.sandbox.describe() if settings.sandbox else "not sandboxed"
     static = config.option.binary_static
     run = "static checks only" if static else f"{settings.python}, {sandbox}"
-    lines = [f"binary_checks: {__version__}, profile {session.profile.source}, {run}"]
-    if config.option.binary_profile is None and config.getini(DEAF_INI):
-        lines += announce(session.profile)
+    first = f"binary_checks: {__version__}, profile {session.profile.source}, {run}"
+    return [one_line(first), *list_surprises(config, session)]
+
+
+def list_surprises(config: pytest.Config, session: Session) -> Iterator[str]:
+    """What to know before the verdicts: what a profile that nobody named accepts, former ids."""
     profile = session.profile
+    lines: list[str] = []
+    if config.option.binary_profile is None and config.getini(DEAF_INI):
+        lines += announce(profile)
     lines += say_renamed(f"profile {profile.source}", profile.renamed)
     lines += say_renamed("arguments", session.renamed)
-    return [one_line(line) for line in lines]
+    yield from map(one_line, lines)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -89,8 +95,11 @@ def pytest_runtest_makereport(
         report.longrepr = (item.package_node, 1, report.longrepr[2])
     if call.excinfo and report.failed and item.entry is None:
         error = call.excinfo.value
-        outcome = Outcome.ERROR if isinstance(error, GatherError) else Outcome.BROKEN
-        item.note(outcome, item.family, reason=one_line(f"{type(error).__name__}: {error}"))
+        if isinstance(error, GatherError):
+            item.note(Outcome.ERROR, item.family, reason=str(error))
+        else:
+            told = one_line(f"{type(error).__name__}: {error}")
+            item.note(Outcome.BROKEN, item.family, reason=told)
     if item.entry is not None and (call.when == "call" or not report.passed):
         entry = replace(item.entry, seconds=round(item.seconds, 6))
         noted = Noted(node=item.package_node, entry=entry, package=_identify_anew(item))
@@ -189,9 +198,21 @@ def _assemble(
         complaints=(*state.misnamed, *lost, *complaints),
         remarks=tuple(map(one_line, _remark(session.config, state, lost))),
         checks=tuple(map(abridge, state.checks)),
-        packages=state.ledger.results(),
+        packages=state.ledger.results(dict(_find_stopped(session, state, exitstatus))),
         facts={} if state.keeper is None else state.keeper.find(_nodes(state)),
     )
+
+
+def _find_stopped(
+    session: pytest.Session, state: Session, exitstatus: int
+) -> Iterable[tuple[str, str]]:
+    """The packages whose checks did not all come to their end, and why."""
+    scribe = session.config.pluginmanager.get_plugin(SCRIBE)
+    early = str(session.shouldfail or session.shouldstop or "the run was interrupted")
+    for node in _nodes(state):
+        begun = isinstance(scribe, Scribe) and not scribe.is_over(node)
+        if begun or (exitstatus not in _ENDED and not state.ledger.result(node).entries):
+            yield node, one_line(early)
 
 
 def _nodes(state: Session) -> Iterable[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterator
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +13,13 @@ import pytest
 from binary_checks.documents.decoding import decoder, read_json
 from binary_checks.documents.encoding import encode
 from binary_checks.judging import Verdict
-from binary_checks.lines import MOST, MOST_OF_A_RUN
+from binary_checks.lines import MOST, MOST_OF_A_RUN, one_line
 from binary_checks.model import Entry, Outcome, PackageIdentity
 from binary_checks.plugin.failures import count_hidden, describe, plain_lines
 from binary_checks.plugin.session import SESSION
 from binary_checks.reports.explanation import advice
 from binary_checks.reports.ledger import Ledger
-from binary_checks.wording.problem_lines import accepted_line, problem_lines
+from binary_checks.wording.problem_lines import accepted_line, group_problems, problem_lines
 
 SCRIBE = "binary_checks_scribe"
 """The name of the one that is registered."""
@@ -57,6 +58,31 @@ class Scribe:
         self._left = MOST_OF_A_RUN  # problems that may still be shown
         self._hidden = 0  # problems that no line tells of
         self._warned: dict[str, list[tuple[str, str]]] = {}  # node id -> properties for JUnit
+        self._awaited = Counter[str]()  # checks that have not ended, by package
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Count the checks of each package."""
+        self._await(item.nodeid for item in session.items)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: Iterable[str]) -> None:
+        """Count them as the first worker has them: here nothing is collected."""
+        if not self._awaited:
+            self._await(ids)
+
+    def _await(self, ids: Iterable[str]) -> None:
+        found = map(self._config.stash[SESSION].find, ids)
+        self._awaited.update(examination.node for examination in found if examination)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        """Count down, before anybody asks."""
+        if examination := self._config.stash[SESSION].find(nodeid):
+            self._awaited[examination.node] -= 1
+
+    def is_over(self, node: str) -> bool:
+        """Whether all checks of that package have ended."""
+        return self._awaited[node] <= 0
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, None, None]:
@@ -73,14 +99,28 @@ class Scribe:
         yield
         if report.failed and noted is None:
             self.others_failed = True
+            self._note_crash(report)
         if found is not None and (found.warnings or found.accepted):
             self._warned[report.nodeid] = _list_properties(found)
         if found is not None and found.problems:
             shown = min(MOST, self._left)
             if hidden := count_hidden(found, shown):
                 report.longrepr = self._spell(found, shown)
-            self._left -= len(found.problems) - hidden
+            self._left -= len(group_problems(found.problems)) - hidden
             self._hidden += hidden
+
+    def _note_crash(self, report: pytest.TestReport) -> None:
+        """Note of a check whose worker died that it came to no judgement."""
+        state = self._config.stash[SESSION]
+        examination, name = state.find(report.nodeid), report.nodeid.rpartition("::")[2]
+        check = next((each for each in state.checks if each.id == name), None)
+        if check is None or examination is None:
+            return
+        known = self.ledger.result(examination.node).entries
+        if all(entry.check != name for entry in known):  # xdist tries it again in other workers
+            reason = one_line(str(report.longrepr))
+            broken = Entry(check=name, family=check.family, outcome=Outcome.BROKEN, reason=reason)
+            self.ledger.add(examination.node, broken)
 
     def _take(self, noted: Noted) -> Verdict:
         if noted.package is not None:

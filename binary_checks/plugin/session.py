@@ -28,8 +28,8 @@ from binary_checks.model.protocols import Source
 from binary_checks.plugin.failures import misused
 from binary_checks.plugin.kept_facts import KeptFacts
 from binary_checks.plugin.options import DEAF_INI
-from binary_checks.plugin.progress import progress_line
 from binary_checks.plugin.sandboxing import choose_sandbox
+from binary_checks.plugin.screen import progress_line
 from binary_checks.plugin.subjects import Named, find_sources, read_arguments
 from binary_checks.profile.found import leave_out_code
 from binary_checks.profile.known import KnownProblem, load_known_problems

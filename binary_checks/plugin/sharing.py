@@ -13,6 +13,8 @@ SMALL = 256 << 10
 """Bytes of a package on average, below which it takes as long to tell of its items as to judge."""
 FEW = 32 << 20
 """Bytes of all packages, below which they are judged before workers have started."""
+NOT_SHARED = pytest.StashKey[str]()
+"""What to say where workers were asked for in vain."""
 _ASKED = ("--dist", "-d", "--tx")
 
 

@@ -46,6 +46,14 @@ def advice(check: Documentation | CheckText) -> Iterator[str]:
             yield f"  {heading}: {_plain(' '.join(text.split()))}"
 
 
+_SENTENCE = re.compile(r"(?<=[.]) +(?=[A-Z`])")
+
+
+def remedy(check: CheckText) -> str:
+    """What to do about it, the first sentence of that."""
+    return _SENTENCE.split(_plain(" ".join(check.fix.split())), maxsplit=1)[0].removesuffix(".")
+
+
 def _plain(text: str) -> str:
     """Text for a terminal: a literal in single quotes, or bare where it has such itself."""
     literals = re.compile("``(.+?)``")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from types import MappingProxyType
 
 from binary_checks.lines import one_line
 from binary_checks.model import Entry, Outcome, PackageIdentity, PackageResult, sum_up
@@ -49,15 +50,20 @@ class Ledger:
         """All that have occurred."""
         return frozenset(entry.outcome for entries in self._entries.values() for entry in entries)
 
-    def results(self) -> tuple[PackageResult, ...]:
-        """What is known of each package, by node; its entries by check."""
-        return tuple(
-            PackageResult(
-                **{name: getattr(self._packages[node], name) for name in _KNOWN},
-                verdict=sum_up(entry.outcome for entry in entries),
-                entries=tuple(sorted(entries, key=lambda entry: (entry.check, entry.family))),
-            )
-            for node, entries in sorted(self._entries.items())
+    def results(
+        self, stopped: Mapping[str, str] = MappingProxyType({})
+    ) -> tuple[PackageResult, ...]:
+        """What is known of each package, by node; ``stopped`` says why not all is, of those."""
+        return tuple(self.result(node, stopped.get(node, "")) for node in sorted(self._entries))
+
+    def result(self, node: str, stopped: str = "") -> PackageResult:
+        """What is known of one package; its entries by check."""
+        entries = self._entries[node]
+        return PackageResult(
+            **{name: getattr(self._packages[node], name) for name in _KNOWN},
+            verdict=sum_up(entry.outcome for entry in entries),
+            stopped=stopped,
+            entries=tuple(sorted(entries, key=lambda entry: (entry.check, entry.family))),
         )
 
     def complaints(self) -> Iterator[Complaint]:

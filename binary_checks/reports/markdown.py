@@ -9,8 +9,8 @@ from typing import TextIO
 
 from binary_checks.lines import one_line
 from binary_checks.model import CheckText, Outcome, PackageResult, Run
+from binary_checks.reports.family_table import gap
 from binary_checks.reports.faults import Fault, fault_line, fold
-from binary_checks.reports.terminal import gap
 from binary_checks.wording.problem_lines import accepted_line
 
 name = "markdown"

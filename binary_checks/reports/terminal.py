@@ -1,168 +1,272 @@
-"""A run as a terminal shows it at its end: a verdict for each package, what is wrong, and a table.
+"""A run as text: a verdict for each package, with its problems below it, and a closing count.
 
-What is shown of it is bounded, as it is on the terminal itself; documents have all.
+On a terminal it is wrapped; elsewhere each problem is one line. What is shown of it is bounded:
+documents have all.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TextIO
 
 from binary_checks.lines import MOST, MOST_OF_A_RUN, cut, one_line
-from binary_checks.model import Entry, NotInspected, Outcome, PackageIdentity, Run
-from binary_checks.reports.explanation import advice
-from binary_checks.wording.problem_lines import accepted_line, finding_line, problem_lines
+from binary_checks.model import (
+    CheckText,
+    Entry,
+    Level,
+    Outcome,
+    PackageResult,
+    Run,
+)
+from binary_checks.reports.explanation import remedy
+from binary_checks.reports.family_table import gap
+from binary_checks.reports.faults import Fault, fault_line, fold
+from binary_checks.reports.page_layout import PageLayout, elide
+from binary_checks.reports.verdict_texts import (
+    Fitness,
+    assess,
+    count,
+    count_verdicts,
+    find_gaps,
+    find_unrun,
+    spell_verdict,
+)
+from binary_checks.wording.problem_lines import accepted_line
 
 name = "terminal"
 of_facts = uses_facts = False
 
-_HEADINGS = (
-    *("family", "checks", "inspected", "problems", "accepted"),
-    *("not applicable", "not inspected"),
-)
-
-_WORDS = {Outcome.BROKEN: Outcome.ERROR.value}  # to users both are errors
-_WITHOUT_VERDICT = (Outcome.NOT_APPLICABLE, Outcome.NOT_INSPECTED, Outcome.ERROR, Outcome.BROKEN)
-_Told = dict[tuple[str, str], list[tuple[PackageIdentity, Entry]]]
+_COLOURS = {Fitness.FIT: "green", Fitness.UNFIT: "red", Fitness.NOT_JUDGED: "yellow"}
+_VERDICT = 56  # columns of most verdicts
+_SCREEN = {Level.ERROR: 10, Level.WARNING: 5}  # faults of one package that a terminal shows
+_ALIKE = 3  # faults of one check among them
+_WIDE = 100  # columns, from which on text stands beside ids and not below them
+_INDENT = 2
 
 
 def write(run: Run, out: TextIO) -> None:
     """Write it as plain text."""
-    for line in _lines(run):
-        out.write(f"{line}\n")
-
-
-def _lines(run: Run) -> Iterator[str]:
+    text = RunText(run.checks)
     for package in run.packages:
-        yield one_line(f"{package.file_name}: {package.verdict.value}")
-    yield from _problems(run)
-    yield ""
-    yield from map(one_line, (*summarise(run), *run.remarks, *run.complaints))
+        out.writelines(f"{line}\n" for line in text.tell(package))
+    out.writelines(f"{line}\n" for line in text.close(run))
 
 
-def _problems(run: Run) -> Iterator[str]:
-    """The problems of each check, a line each, and what to do about them."""
-    texts = {check.id: check for check in run.checks}
-    left = MOST_OF_A_RUN
-    for package, entry in run.entries():
-        if not entry.problems:
-            continue
-        yield ""
-        lines = list(problem_lines(entry.check, package.file_name, entry.problems))
-        shown = lines[: min(MOST, left)]
-        left -= len(shown)
-        yield from map(cut, shown)
-        if hidden := len(lines) - len(shown):
-            yield f"  and {hidden:,} more, in the report (--binary-report json:FILE)"
-        if shown and entry.check in texts:
-            yield from advice(texts[entry.check])
+class RunText:
+    """Tells of packages one after the other; what holds for several is said of the first."""
 
+    def __init__(
+        self,
+        checks: Iterable[CheckText],
+        layout: PageLayout = PageLayout(),  # noqa: B008 - frozen
+        names: Iterable[str] = (),
+    ) -> None:
+        """``names`` are the file names of all packages: verdicts stand below each other."""
+        self._checks = {check.id: check for check in checks}
+        self._layout = layout
+        self._names = _fit_names(list(dict.fromkeys(map(one_line, names))), layout)
+        self._advised: set[str] = set()  # checks whose remedy has been given
+        self._explained: set[str] = set()  # reasons for not judging a package that were given
+        self._left = MOST_OF_A_RUN  # faults that may still be shown
+        self._hidden = 0
+        self._first = ""  # the check that is explained by the command at the end
 
-def summarise(run: Run) -> Iterator[str]:
-    """A row a family, then warnings, the reasons of what was not inspected, and notes."""
-    if any(result.entries for result in run.packages):
-        yield from _table(run)
-    yield from _bounded("warning", run)
-    yield from _bounded("accepted", run)
-    yield from _reasons(run)
-    yield from _bounded("note", run)
+    @property
+    def _wraps(self) -> bool:
+        return self._layout.columns > 0
 
+    def tell(self, package: PackageResult) -> Iterator[str]:
+        """The verdict on a package, then each of its faults."""
+        yield from self._verdict(package)
+        faults = fold(package.entries)
+        shown = self._choose(faults)
+        width = max((len(fault.shown.check) for fault in shown), default=0)
+        for before, fault in zip((None, *shown), shown, strict=False):
+            self._first = self._first or fault.shown.check
+            if self._wraps:
+                yield from self._block(fault, width, before.shown.check if before else "")
+            else:
+                yield from self._lines(package, fault)
+        if hidden := Counter(fault.shown.check for fault in faults if fault not in shown):
+            self._hidden += hidden.total()
+            yield f"  and {hidden.total():,} more ({', '.join(hidden)})"
+        yield from self._beside(package)
 
-def _table(run: Run) -> Iterator[str]:
-    by_family = defaultdict[str, list[tuple[PackageIdentity, Entry]]](list)
-    for package, entry in run.entries():
-        by_family[entry.family].append((package, entry))
-    warned = any(entry.warnings for _, entry in run.entries())
-    headings = (*_HEADINGS, "warnings") if warned else _HEADINGS
-    rows = [headings, *(_row(family, by_family[family], warned) for family in sorted(by_family))]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for family, *numbers in rows:
-        cells = (number.rjust(width) for number, width in zip(numbers, widths[1:], strict=True))
-        yield "  ".join((family.ljust(widths[0]), *cells))
-
-
-def _row(family: str, ours: list[tuple[PackageIdentity, Entry]], warned: bool) -> tuple[str, ...]:
-    most: dict[str, int] = {}  # objects inspected, by package: its checks inspect the same ones
-    for package, entry in ours:
-        most[package.node] = max(entry.inspected, most.get(package.node, 0))
-    entries = [entry for _, entry in ours]
-    numbers = [
-        sum(1 for entry in entries if entry.inspected),
-        sum(most.values()),
-        sum(len(entry.problems) for entry in entries),
-        sum(len(entry.accepted) for entry in entries),
-        sum(entry.outcome is Outcome.NOT_APPLICABLE for entry in entries),
-        sum(entry.has_gap for entry in entries),
-    ]
-    if warned:
-        numbers.append(sum(len(entry.warnings) for entry in entries))
-    return (family, *(str(number) if number else "-" for number in numbers))
-
-
-def _reasons(run: Run) -> Iterator[str]:
-    """Why something was not judged; what does not apply is no gap, and takes a line a family."""
-    gaps: list[str] = []
-    shared: dict[tuple[str, str], list[str]] = {}
-    for (outcome, reason), ours in sorted(_by_reason(run).items()):
-        whose, families = _whose(run, ours), ", ".join(sorted({e.family for _, e in ours}))
-        if outcome == Outcome.NOT_APPLICABLE.value:
-            shared.setdefault((whose, families), []).append(reason)
+    def _verdict(self, package: PackageResult) -> Iterator[str]:
+        layout, fitness = self._layout, assess(package)
+        word, *rest = spell_verdict(package, self._checks.values())
+        if fitness is Fitness.NOT_JUDGED and word in self._explained:
+            word = f"{fitness.value}, as above"
+        self._explained.add(word)
+        name, text = one_line(package.file_name), cut(layout.dot.join((word, *rest)))
+        if not layout.columns:
+            yield f"{name}: {self._paint(text, fitness)}"
+            return
+        name = self._names.get(name, name)
+        margin = len(name) + 2
+        if layout.leaves_room(margin):
+            lines = layout.wrap(text, margin)
+            yield f"{name}  {self._paint(next(lines), fitness)}"
         else:
-            gaps.append(f"{outcome}: {whose}{reason} ({families})")
-    for (whose, families), reasons in shared.items():
-        yield f"{Outcome.NOT_APPLICABLE.value}: {whose}{'; '.join(reasons)} ({families})"
-    yield from gaps[:MOST_OF_A_RUN]
-    if more := len(gaps[MOST_OF_A_RUN:]):
-        yield f"{Outcome.NOT_INSPECTED.value}: and {more:,} more reasons"
+            margin, lines = _INDENT, layout.wrap(text, _INDENT)
+            yield name.rstrip()
+            yield f"{'':{margin}}{self._paint(next(lines), fitness)}"
+        yield from (f"{'':{margin}}{line}" for line in lines)
+
+    def _paint(self, text: str, fitness: Fitness) -> str:
+        """Colour the verdict at the beginning of a text, and that there is a gap in it."""
+        word, gap_in_it = fitness.value, ", but not run"
+        rest = text.removeprefix(word)
+        after = rest.removeprefix(gap_in_it)
+        told = self._layout.paint(gap_in_it, "yellow") if after != rest else ""
+        return f"{self._layout.paint(word, _COLOURS[fitness], 'bold')}{told}{after}"
+
+    def _choose(self, faults: tuple[Fault, ...]) -> list[Fault]:
+        """Those that are shown: so many of a check, of a screen, and of the run."""
+        found = Counter[Level | tuple[Level, str]]()
+        most = _ALIKE if self._wraps else MOST
+        shown = []
+        for fault in faults:
+            key = (fault.level, fault.shown.check)
+            room = found[fault.level] < _SCREEN[fault.level] or not self._wraps
+            if room and found[key] < most and self._left > 0:
+                found.update((fault.level, key))
+                self._left -= 1
+                shown.append(fault)
+        return shown
+
+    def _lines(self, package: PackageResult, fault: Fault) -> Iterator[str]:
+        """One line that is complete by itself."""
+        check, line = fault.shown.check, cut(fault_line(package.file_name, fault))
+        yield self._layout.paint(check, _colour(fault)).join(line.split(check, 1))
+        yield from (f"  {line}" for line in self._advise(fault))
+
+    def _block(self, fault: Fault, width: int, before: str) -> Iterator[str]:
+        """The id of the check, where it is not that of the fault before; beside it the rest."""
+        check, layout = fault.shown.check, self._layout
+        width = width if layout.columns >= _WIDE else len(check)
+        label = f"{'':{_INDENT}}{check * (check != before):{width}}  "
+        margin = len(label) if layout.columns >= _WIDE else 2 * _INDENT
+        first, *others = self._body(fault, margin, len(label))
+        if not layout.leaves_room(len(label)):
+            if check != before:
+                yield label.rstrip().replace(check, layout.paint(check, _colour(fault)))
+            label = " " * margin
+        yield f"{label.replace(check, layout.paint(check, _colour(fault)))}{first}"
+        yield from (f"{'':{margin}}{line}" for line in others)
+
+    def _body(self, fault: Fault, margin: int, first: int) -> Iterator[str]:
+        """What stands beside the id of a check; the first line has a margin of its own."""
+        layout, paths = self._layout, [one_line(path) for path in fault.shown.group.paths if path]
+        first = first if layout.leaves_room(first) else margin
+        if paths:
+            more = f" and {len(paths) - 1:,} more" if len(paths) > 1 else ""
+            path = layout.elide(paths[0], first + len(more))
+            yield f"{layout.paint(path, 'bold')}{more}"
+        text = cut(one_line(fault.shown.group.first.sentence))
+        yield from layout.wrap(text, margin if paths else first)
+        if fault.folded:
+            yield from layout.wrap(f"also: {one_line(fault.also())}", margin, 6)
+        for line in self._advise(fault):
+            start, *others = layout.wrap(line, margin, 5)
+            label, colon, rest = start.partition(":")
+            yield f"{layout.paint(f'{label}{colon}', 'cyan')}{rest}"
+            yield from others
+
+    def _advise(self, fault: Fault) -> Iterator[str]:
+        """What to do about an error, said once of each check."""
+        check = fault.shown.check
+        if fault.level is not Level.ERROR or check in self._advised or check not in self._checks:
+            return
+        self._advised.add(check)
+        if text := remedy(self._checks[check]):
+            yield f"fix: {text}"
+
+    def _beside(self, package: PackageResult) -> Iterator[str]:
+        """What broke although there are problems too, and what is accepted."""
+        lines = [*_accepted(package)]
+        if assess(package) is Fitness.UNFIT:
+            broke = (e for e in package.entries if e.outcome in (Outcome.ERROR, Outcome.BROKEN))
+            lines += dict.fromkeys(f"not judged wholly: {entry.reason}" for entry in broke)
+        for line in lines[:MOST]:
+            yield from self._indented(cut(one_line(line)))
+        if more := len(lines[MOST:]):
+            yield f"  and {more:,} more"
+
+    def _indented(self, line: str) -> Iterator[str]:
+        if not self._layout.columns:
+            yield line
+            return
+        yield from (f"{'':{_INDENT}}{part}" for part in self._layout.wrap(line, _INDENT, _INDENT))
+
+    def close(self, run: Run, seconds: float | None = None) -> Iterator[str]:
+        """The count of verdicts, what else there is to say of the run, and last what it lacks."""
+        layout, packages = self._layout, run.packages
+        verdict_of = {one_line(package.file_name): assess(package) for package in packages}
+        for line in run.complaints:
+            if verdict_of.get(line.partition(": ")[0]) is not Fitness.NOT_JUDGED:
+                yield from (layout.paint(part, "red") for part in layout.wrap(line, 0, _INDENT))
+        if self._hidden:
+            again = "the same command with --binary-report json:result.json writes all"
+            yield from layout.wrap(f"{count(self._hidden, 'problem')} not shown; {again}", 0)
+        yield from self._count(packages, seconds)
+        for line in run.remarks:
+            yield from layout.wrap(one_line(line), 0, _INDENT)
+        if lacking := "; ".join(self._lacking(packages)):
+            text = cut(f"{lacking}; -v says all")
+            yield from (layout.paint(part, "yellow") for part in layout.wrap(text, 0, _INDENT))
+
+    def _count(self, packages: tuple[PackageResult, ...], seconds: float | None) -> Iterator[str]:
+        layout = self._layout
+        digits = 0 if seconds is None or seconds >= 10 else 1
+        took = "" if seconds is None else f"{layout.dot}{seconds:,.{digits}f} s"
+        line = f"{count_verdicts(packages)}{took}"
+        why = f"why: binary-checks --explain {self._first}" if self._first else ""
+        if why and layout.columns and len(line) + 4 + len(why) > layout.columns:
+            yield from layout.wrap(line, 0, _INDENT)
+            yield why
+        else:
+            yield f"{line}    {why}".rstrip()
+
+    def _lacking(self, packages: Iterable[PackageResult]) -> Iterator[str]:
+        """What could not be judged: what did not run, and what could not be inspected."""
+        checks = self._checks.values()
+        judged = [each for each in packages if assess(each) is not Fitness.NOT_JUDGED]
+        unrun = [reason for each in judged if (reason := find_unrun(each, checks))]
+        if unrun:
+            yield _summarise("not run", unrun, "package", len(packages := [*packages]) > 1)
+        gaps = [_reason(entry) for each in judged for entry in find_gaps(each, checks)]
+        if gaps:
+            yield _summarise("not inspected", gaps, "check", True)
 
 
-def _by_reason(run: Run) -> _Told:
-    told: _Told = {}
-    for package, entry in run.entries():
-        if entry.outcome in _WITHOUT_VERDICT:
-            key = (_WORDS.get(entry.outcome, entry.outcome.value), entry.reason)
-            told.setdefault(key, []).append((package, entry))
-        elif entry.has_gap:
-            key = (Outcome.NOT_INSPECTED.value, gap(entry.not_inspected))
-            told.setdefault(key, []).append((package, entry))
-    return told
+def _colour(fault: Fault) -> str:
+    return "red" if fault.level is Level.ERROR else "yellow"
 
 
-def _whose(run: Run, ours: Iterable[tuple[PackageIdentity, Entry]]) -> str:
-    """The package that a line is about, where the run has several."""
-    packages = sorted({package.node: package for package, _ in ours}.items())
-    if len(run.packages) < 2:
-        return ""
-    if len(packages) > 1:
-        return f"{len(packages)} packages: "
-    return f"{one_line(packages[0][1].file_name)}: "
+def _summarise(word: str, reasons: list[str], noun: str, counted: bool) -> str:
+    (reason, _), *others = Counter(reasons).most_common()
+    more = f" (and {count(len(others), 'other reason')})" if others else ""
+    return f"{word}{f', {count(len(reasons), noun)}' * counted}: {one_line(reason)}{more}"
 
 
-def _bounded(word: str, run: Run) -> Iterator[str]:
-    """Warnings, accepted problems or notes, a line each: the first of each check and of all."""
-    lines: set[str] = set()
-    hidden = 0
-    for package, entry in run.entries():
-        about = f"{word}: {entry.check}"
-        found = list(problem_lines(about, package.file_name, entry.warnings))
-        if word == "accepted":
-            found = [accepted_line(entry.check, package.file_name, each) for each in entry.accepted]
-        if word == "note":
-            found = [finding_line(word, package.file_name, each) for each in entry.notes]
-        hidden += len(found[MOST:])
-        lines.update(found[:MOST])
-    hidden += len(lines) - len(lines := {*sorted(lines)[:MOST_OF_A_RUN]})
-    yield from map(cut, sorted(lines))
-    if hidden:
-        yield f"{word}: and {hidden:,} more, in the report (--binary-sarif FILE)"
+def _reason(entry: Entry) -> str:
+    return gap(entry.not_inspected) or entry.reason
 
 
-def gap(not_inspected: tuple[NotInspected, ...]) -> str:
-    """What a check that ran could not see, in one line; "" when it saw all."""
-    if not not_inspected:
-        return ""
-    first = not_inspected[0]
-    where = f"{first.path}: " if first.path else ""
-    more = len(not_inspected) - 1
-    return cut(one_line(f"{where}{first.sentence}")) + (f" (and {more} more)" if more else "")
+def _accepted(package: PackageResult) -> Iterator[str]:
+    for entry in package.entries:
+        for accepted in entry.accepted:
+            yield accepted_line(entry.check, package.file_name, accepted)
+
+
+def _fit_names(names: list[str], layout: PageLayout) -> dict[str, str]:
+    """The names of packages in columns of one width, unless two would then look the same."""
+    longest = max(map(len, names), default=0)
+    room = max(layout.columns * 45 // 100, layout.columns - _VERDICT - 2)
+    width = min(longest, room)
+    short = {name: elide(name, width, ascii_only=layout.ascii) for name in names}
+    if len(set(short.values())) < len(names):
+        width, short = longest, {name: name for name in names}
+    return {name: text.ljust(width) for name, text in short.items()}

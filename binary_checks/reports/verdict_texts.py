@@ -29,7 +29,8 @@ def assess(package: PackageResult) -> Fitness:
     """The verdict: without a problem it is only fit where everything asked for could be judged."""
     if package.verdict is Outcome.FAILED:
         return Fitness.UNFIT
-    if package.verdict in (*_BROKE, Outcome.NOT_INSPECTED) or _lacks_objects(package):
+    lacking = package.stopped or _lacks_objects(package)
+    if lacking or package.verdict in (*_BROKE, Outcome.NOT_INSPECTED):
         return Fitness.NOT_JUDGED
     return Fitness.FIT
 
@@ -83,6 +84,8 @@ def explain_gap(package: PackageResult) -> str:
     for outcome in reversed(_BROKE):
         if reasons := [entry.reason for entry in package.entries if entry.outcome is outcome]:
             return _most_common(reasons)
+    if package.stopped:
+        return one_line(package.stopped)
     if _lacks_objects(package) and package.verdict is not Outcome.NOT_INSPECTED:
         expected = f"expected at least {package.expected_objects}"
         return f"{count(package.objects or 0, 'object file')}, {expected}"

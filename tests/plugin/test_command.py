@@ -55,7 +55,7 @@ def test_options_of_xdist_bring_it(tmp_path: Path, workers: list[str]) -> None:
         healthy(tmp_path / n, extra_entries=[Entry(n, large, compression="stored")])
         for n in ("one", "two")
     ]
-    result = command(tmp_path, "--binary-static", *workers, *packages)
+    result = command(tmp_path, "--binary-static", "-v", *workers, *packages)
     assert result.returncode == 1, result.stdout + result.stderr
     assert (" workers [" in result.stdout) == ("no" not in workers), result.stdout
     assert "in one process" not in result.stdout

@@ -34,38 +34,55 @@ def sarif_of(path: Path) -> dict[str, list[dict[str, object]]]:
     return dict(run)
 
 
+def numbered(folder: Path, count: int) -> tuple[str, ...]:
+    """What makes a run find so many problems in a package, each with a sentence of its own."""
+    (folder / "numbering.py").write_text(
+        "from binary_checks import check\nfrom binary_checks.model import Wheel\n\n"
+        "@check\ndef numbered(wheel: Wheel):\n    'Numbers.'\n"
+        f"    yield from (f'number {{n:03}}' for n in range({count}))\n"
+    )
+    (folder / "numbering.toml").write_text("checks = ['numbering.py']\n")
+    return "-k", "numbered", "--binary-profile", "numbering.toml"
+
+
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "workers"])
 def test_fifty_problems_of_a_check_are_shown_and_documents_have_all(
     pytester: pytest.Pytester, run: Run, workers: tuple[str, ...]
 ) -> None:
-    unrecorded(pytester.path, 120)
+    healthy(pytester.path)
     reports = ("--binary-sarif", "all.sarif", "--junit-xml", "all.xml")
-    result = run(f"{NAME}::{RECORD}", *reports, *workers)
+    result = run(NAME, *numbered(pytester.path, 120), *reports, *workers)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    assert len(problems(result)) == 50
+    assert len(problems(result, "numbered")) == 50
     assert "  and 70 more, in the report (--binary-sarif FILE)" in result.outlines
     assert "70 problems are not shown here; all are in all.sarif" in result.outlines
     assert len(sarif_of(pytester.path / "all.sarif")["results"]) == 120
     (failure,) = ElementTree.parse(pytester.path / "all.xml").iter("failure")
-    assert str(failure.text).count("RECORD does not list it") == 120
+    assert str(failure.text).count("number ") == 120
 
 
 def test_fifty_problems_are_shown_without_another_word(pytester: pytest.Pytester, run: Run) -> None:
-    unrecorded(pytester.path, 50)
-    result = run(f"{NAME}::{RECORD}")
-    assert len(problems(result)) == 50
+    healthy(pytester.path)
+    result = run(NAME, *numbered(pytester.path, 50))
+    assert len(problems(result, "numbered")) == 50
     assert "more, in the report" not in result.stdout.str()
     assert "not shown" not in result.stdout.str()
 
 
 def test_a_thousand_problems_of_a_run_are_shown(pytester: pytest.Pytester, run: Run) -> None:
-    names = [unrecorded(pytester.path / str(each), 51) for each in range(22)]
-    result = run(*names, "-k", RECORD)
+    names = [healthy(pytester.path / str(each)) for each in range(22)]
+    result = run(*names, *numbered(pytester.path, 51))
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    assert len(problems(result)) == 1_000
+    assert len(problems(result, "numbered")) == 1_000
     again = "the same command with --binary-sarif problems.sarif writes all"
     assert f"122 problems are not shown here; {again}" in result.outlines
     assert "  and 51 more, in the report (--binary-sarif FILE)" in result.outlines
+
+
+def test_files_with_one_fault_are_one_line(pytester: pytest.Pytester, run: Run) -> None:
+    unrecorded(pytester.path, 120)
+    (line,) = problems(run(f"{NAME}::{RECORD}"))
+    assert line.endswith("(and 119 more files: demo/000001.txt, demo/000002.txt, ...)")
 
 
 def test_of_a_long_line_the_middle_is_left_out_and_documents_have_it_whole(

@@ -26,8 +26,8 @@ def test_small_packages_stay_in_one_process_and_it_says_so(tmp_path: Path) -> No
 def test_small_packages_are_shared_where_it_is_asked_for(tmp_path: Path) -> None:
     packages = [healthy(tmp_path / name) for name in "abcdef"]
     packages.append(faulty(tmp_path / "g"))
-    alone = command(tmp_path, "--binary-static", *packages)
-    shared = command(tmp_path, "--binary-static", "-n2", "--dist=load", *packages)
+    alone = command(tmp_path, "--binary-static", "-v", *packages)
+    shared = command(tmp_path, "--binary-static", "-v", "-n2", "--dist=load", *packages)
     assert (alone.returncode, shared.returncode) == (1, 1)
     assert " workers [" in shared.stdout
     failed = f"FAILED g/{packages[-1].name}::absolute-search-path"

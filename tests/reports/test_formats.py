@@ -50,32 +50,28 @@ def test_a_format_has_a_name_of_its_own() -> None:
     assert len(set(names)) == len(names)
 
 
-def test_a_terminal_shows_the_verdict_then_the_problems_and_what_to_do() -> None:
+def test_text_has_the_verdict_then_the_problems_and_what_to_do() -> None:
     lines = written(terminal, entry(Outcome.FAILED, problems=(OPT,)), checks=(TEXT,)).splitlines()
-    assert lines[:5] == [
-        "demo-1.0.whl: failed",
-        "",
+    assert lines == [
+        "demo-1.0.whl: unfit · 1 problem · 1 check, not run",
         LINE,
-        "  why: it leads nowhere.",
-        "  fix: mend it.",
+        "  fix: mend it",
+        "1 package: 1 unfit    why: binary-checks --explain c",
     ]
 
 
-def test_a_terminal_shows_fifty_problems_of_a_check_and_says_how_many_more() -> None:
+def test_text_has_fifty_problems_of_a_check_and_says_how_many_more() -> None:
     many = tuple(Problem(sentence=f"number {number:03}") for number in range(70))
     text = written(terminal, entry(Outcome.FAILED, problems=many))
     assert text.count("c: demo-1.0.whl: number") == 50
-    assert "  and 20 more, in the report (--binary-report json:FILE)" in text
+    assert "  and 20 more (c)\n" in text
+    assert "20 problems not shown; the same command with --binary-report json:" in text
 
 
-def test_a_warning_is_a_line_that_says_so_and_has_a_column() -> None:
+def test_a_warning_is_a_line_that_says_so() -> None:
     lines = written(terminal, entry(Outcome.WARNED, inspected=2, warnings=(MILD,))).splitlines()
-    assert lines[0] == "demo-1.0.whl: warned"
-    assert "warning: c: demo-1.0.whl: demo/b.so: is unusual" in lines
-    (headings,) = (line for line in lines if line.startswith("family"))
-    assert headings.endswith("warnings")
-    (row,) = (line for line in lines if line.startswith("linkage"))
-    assert row.split() == ["linkage", "1", "2", "-", "-", "-", "-", "1"]
+    assert lines[0] == "demo-1.0.whl: fit with 1 warning · 1 check, not run"
+    assert lines[1] == "warning: c: demo-1.0.whl: demo/b.so: is unusual"
 
 
 def test_markdown_has_a_row_a_package_and_the_problems_as_code() -> None:

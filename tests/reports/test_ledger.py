@@ -16,8 +16,8 @@ from binary_checks.model import (
     Run,
 )
 from binary_checks.plugin.scribe import Noted
+from binary_checks.reports.family_table import gap, summarise
 from binary_checks.reports.ledger import Ledger
-from binary_checks.reports.terminal import gap, summarise
 from fixtures.runs import PROFILE
 
 NODE = "dist/demo-1.0.whl"

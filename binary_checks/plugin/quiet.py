@@ -1,0 +1,132 @@
+"""What the command prints instead of pytest's own report: verdicts as they come, and a count."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from binary_checks.lines import cut, one_line
+from binary_checks.plugin.reporting import list_surprises
+from binary_checks.plugin.screen import SCREEN, Screen
+from binary_checks.plugin.scribe import SCRIBE, Scribe
+from binary_checks.plugin.session import SESSION, Session
+from binary_checks.plugin.sharing import NOT_SHARED
+from binary_checks.reports.explanation import abridge
+from binary_checks.reports.terminal import RunText
+
+QUIET = "binary_checks_quiet"
+"""The name of the reporter that is registered."""
+_PYTESTS_OWN = (
+    *("collectonly", "usepdb", "trace", "fulltrace", "setupshow", "setuponly", "setupplan"),
+    *("help", "version", "markers", "showfixtures", "show_fixtures_per_test", "durations"),
+)
+_DEFAULTS = {"reportchars": "fE", "tbstyle": "auto"}
+
+
+def is_quiet(config: pytest.Config) -> bool:
+    """Whether nothing was asked for that only pytest's own report shows."""
+    option = vars(config.option)
+    own = any(option.get(name) for name in _PYTESTS_OWN)
+    own = own or any(option.get(name, usual) != usual for name, usual in _DEFAULTS.items())
+    return not (own or option.get("verbose", 0) > 0 or hasattr(config, "workerinput"))
+
+
+class QuietReporter:
+    """Prints each verdict when the last check of its package has ended, in any worker."""
+
+    def __init__(self, config: pytest.Config, state: Session, screen: Screen) -> None:
+        self._config, self._state, self._screen = config, state, screen
+        self._started = time.monotonic()
+        names = [each.file_name for each in state.examinations.values()]
+        self._text = RunText(map(abridge, state.checks), screen.layout, names)
+        self._told: set[str] = set()  # packages
+        self._errors: list[str] = []  # of pytest and its workers
+
+    @property
+    def _scribe(self) -> Scribe:
+        scribe = self._config.pluginmanager.get_plugin(SCRIBE)
+        assert isinstance(scribe, Scribe)
+        return scribe
+
+    def begin(self) -> None:
+        """Say first what is unusual: a profile, and packages that run with the user's rights."""
+        profile, sandbox = self._state.profile, self._state.settings.sandbox
+        lines = [] if profile.source == "default" else [f"profile {one_line(profile.source)}"]
+        lines += list_surprises(self._config, self._state)
+        if sandbox is not None and not sandbox.holds:
+            lines.append(one_line(sandbox.describe()))
+        for line in lines:
+            for part in self._screen.layout.wrap(line, 0, 2):
+                self._screen.print(self._screen.layout.paint(part, "dim"))
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Say on a terminal what is under way."""
+        if examination := self._state.find(nodeid):
+            count = len(self._state.examinations)
+            place = f"{len(self._told) + 1} of {count}: " if count > 1 else ""
+            self._screen.show(f"{place}{examination.file_name}: {nodeid.rpartition('::')[2]}")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        """Print the verdict after the last check."""
+        examination = self._state.find(nodeid)
+        if examination is not None and self._scribe.is_over(examination.node):
+            self._told.add(examination.node)
+            for line in self._text.tell(self._state.ledger.result(examination.node)):
+                self._screen.print(line)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Keep what could not be collected."""
+        if report.failed:
+            self._errors.append(f"{report.nodeid}: {report.longreprtext}")
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: object, error: object) -> None:
+        """Keep why a worker of xdist's went."""
+        if error:
+            gateway = getattr(node, "gateway", None)
+            self._errors.append(f"worker {getattr(gateway, 'id', '')}: {error}")
+
+    def pytest_internalerror(self) -> None:
+        """Leave it to pytest, which writes it to stderr, on a line of its own."""
+        self._screen.wipe()
+
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Keep what pytest says of it."""
+        said = str(excinfo.value)
+        self._errors.append(f"interrupted: {said}" if said else "interrupted")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        """Print what is left: verdicts on packages whose checks did not all end, and the count."""
+        run = self._state.run
+        if run is None or exitstatus == pytest.ExitCode.USAGE_ERROR:
+            self._screen.wipe()
+            return
+        for package in run.packages:
+            if package.node not in self._told:
+                for line in self._text.tell(package):
+                    self._screen.print(line)
+        for error in self._errors:
+            self._screen.print(self._screen.layout.paint(cut(one_line(error)), "red"))
+        if told := self._config.stash.get(NOT_SHARED, ""):
+            self._screen.print(told)
+        for line in self._text.close(run, time.monotonic() - self._started):
+            self._screen.print(line)
+
+
+def start(config: pytest.Config) -> None:
+    """Print in this run, where pytest's own report was left out of it."""
+    state, screen = config.stash.get(SESSION, None), config.stash.get(SCREEN, None)
+    if state is not None and screen is not None and state.examinations:
+        reporter = QuietReporter(config, state, screen)
+        config.pluginmanager.register(reporter, QUIET)
+        reporter.begin()
+
+
+def leave_out_pytests_own(config: pytest.Config) -> None:
+    """Before pytest makes its own report: make room for ours."""
+    if is_quiet(config):
+        config.pluginmanager.set_blocked("terminalreporter")
+        config.stash[SCREEN] = Screen(config)

@@ -1,0 +1,128 @@
+"""What the checks of each family did in a run, in a table, and below it all that is no problem."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from binary_checks.lines import MOST, MOST_OF_A_RUN, cut, one_line
+from binary_checks.model import Entry, NotInspected, Outcome, PackageIdentity, Run
+from binary_checks.wording.problem_lines import accepted_line, finding_line, problem_lines
+
+_HEADINGS = (
+    *("family", "checks", "inspected", "problems", "accepted"),
+    *("not applicable", "not inspected"),
+)
+
+_WORDS = {Outcome.BROKEN: Outcome.ERROR.value}  # to users both are errors
+_WITHOUT_VERDICT = (Outcome.NOT_APPLICABLE, Outcome.NOT_INSPECTED, Outcome.ERROR, Outcome.BROKEN)
+_Told = dict[tuple[str, str], list[tuple[PackageIdentity, Entry]]]
+
+
+def summarise(run: Run) -> Iterator[str]:
+    """A row a family, then warnings, the reasons of what was not inspected, and notes."""
+    if any(result.entries for result in run.packages):
+        yield from _table(run)
+    yield from _bounded("warning", run)
+    yield from _bounded("accepted", run)
+    yield from _reasons(run)
+    yield from _bounded("note", run)
+
+
+def _table(run: Run) -> Iterator[str]:
+    by_family = defaultdict[str, list[tuple[PackageIdentity, Entry]]](list)
+    for package, entry in run.entries():
+        by_family[entry.family].append((package, entry))
+    warned = any(entry.warnings for _, entry in run.entries())
+    headings = (*_HEADINGS, "warnings") if warned else _HEADINGS
+    rows = [headings, *(_row(family, by_family[family], warned) for family in sorted(by_family))]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for family, *numbers in rows:
+        cells = (number.rjust(width) for number, width in zip(numbers, widths[1:], strict=True))
+        yield "  ".join((family.ljust(widths[0]), *cells))
+
+
+def _row(family: str, ours: list[tuple[PackageIdentity, Entry]], warned: bool) -> tuple[str, ...]:
+    most: dict[str, int] = {}  # objects inspected, by package: its checks inspect the same ones
+    for package, entry in ours:
+        most[package.node] = max(entry.inspected, most.get(package.node, 0))
+    entries = [entry for _, entry in ours]
+    numbers = [
+        sum(1 for entry in entries if entry.inspected),
+        sum(most.values()),
+        sum(len(entry.problems) for entry in entries),
+        sum(len(entry.accepted) for entry in entries),
+        sum(entry.outcome is Outcome.NOT_APPLICABLE for entry in entries),
+        sum(entry.has_gap for entry in entries),
+    ]
+    if warned:
+        numbers.append(sum(len(entry.warnings) for entry in entries))
+    return (family, *(str(number) if number else "-" for number in numbers))
+
+
+def _reasons(run: Run) -> Iterator[str]:
+    """Why something was not judged; what does not apply is no gap, and takes a line a family."""
+    gaps: list[str] = []
+    shared: dict[tuple[str, str], list[str]] = {}
+    for (outcome, reason), ours in sorted(_by_reason(run).items()):
+        whose, families = _whose(run, ours), ", ".join(sorted({e.family for _, e in ours}))
+        if outcome == Outcome.NOT_APPLICABLE.value:
+            shared.setdefault((whose, families), []).append(reason)
+        else:
+            gaps.append(f"{outcome}: {whose}{reason} ({families})")
+    for (whose, families), reasons in shared.items():
+        yield f"{Outcome.NOT_APPLICABLE.value}: {whose}{'; '.join(reasons)} ({families})"
+    yield from gaps[:MOST_OF_A_RUN]
+    if more := len(gaps[MOST_OF_A_RUN:]):
+        yield f"{Outcome.NOT_INSPECTED.value}: and {more:,} more reasons"
+
+
+def _by_reason(run: Run) -> _Told:
+    told: _Told = {}
+    for package, entry in run.entries():
+        if entry.outcome in _WITHOUT_VERDICT:
+            key = (_WORDS.get(entry.outcome, entry.outcome.value), entry.reason)
+            told.setdefault(key, []).append((package, entry))
+        elif entry.has_gap:
+            key = (Outcome.NOT_INSPECTED.value, gap(entry.not_inspected))
+            told.setdefault(key, []).append((package, entry))
+    return told
+
+
+def _whose(run: Run, ours: Iterable[tuple[PackageIdentity, Entry]]) -> str:
+    """The package that a line is about, where the run has several."""
+    packages = sorted({package.node: package for package, _ in ours}.items())
+    if len(run.packages) < 2:
+        return ""
+    if len(packages) > 1:
+        return f"{len(packages)} packages: "
+    return f"{one_line(packages[0][1].file_name)}: "
+
+
+def _bounded(word: str, run: Run) -> Iterator[str]:
+    """Warnings, accepted problems or notes, a line each: the first of each check and of all."""
+    lines: set[str] = set()
+    hidden = 0
+    for package, entry in run.entries():
+        about = f"{word}: {entry.check}"
+        found = list(problem_lines(about, package.file_name, entry.warnings))
+        if word == "accepted":
+            found = [accepted_line(entry.check, package.file_name, each) for each in entry.accepted]
+        if word == "note":
+            found = [finding_line(word, package.file_name, each) for each in entry.notes]
+        hidden += len(found[MOST:])
+        lines.update(found[:MOST])
+    hidden += len(lines) - len(lines := {*sorted(lines)[:MOST_OF_A_RUN]})
+    yield from map(cut, sorted(lines))
+    if hidden:
+        yield f"{word}: and {hidden:,} more, in the report (--binary-sarif FILE)"
+
+
+def gap(not_inspected: tuple[NotInspected, ...]) -> str:
+    """What a check that ran could not see, in one line; "" when it saw all."""
+    if not not_inspected:
+        return ""
+    first = not_inspected[0]
+    where = f"{first.path}: " if first.path else ""
+    more = len(not_inspected) - 1
+    return cut(one_line(f"{where}{first.sentence}")) + (f" (and {more} more)" if more else "")
