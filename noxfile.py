@@ -122,13 +122,21 @@ def marked(session: nox.Session, marker: str) -> None:
 @nox.session
 def slow(session: nox.Session) -> None:
     """Run the slow tests that download nothing."""
-    marked(session, "slow and not network and not gpu")
+    marked(session, "slow and not network and not gpu and not browser")
 
 
 @nox.session
 def network(session: nox.Session) -> None:
     """Run the tests that download from the index."""
     marked(session, "network and not gpu")
+
+
+@nox.session
+def browser(session: nox.Session) -> None:
+    """Look at the page of HTML in the Chromium that this machine has, with axe's rules."""
+    session.install("-e", ".[fast,test]")
+    session.install("--no-deps", "axe-playwright-python")  # for axe alone: its browser stays away
+    session.run("python", "-m", "pytest", "-m", "browser", "-rs", *session.posargs)
 
 
 @nox.session

@@ -51,7 +51,7 @@ _TABLES = ("object_files", "malformed_objects", "unread_objects", "members", "re
 _WITHOUT_SYMBOLS = (StaticArchive, DeviceFile)
 _DIGEST = re.compile("[0-9a-f]{64}")
 _EDGE = ("path", "architecture", "needed", "resolved", "rule")
-DOUBTS = ("weak", "delayed", "unknown", "partly")
+DOUBTS = ("weak", "delayed", "unknown", "partly", "may_come_with")
 """What a row of the linkage has besides, where it is not at its default."""
 
 

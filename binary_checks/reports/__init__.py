@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol, TextIO
 
 from binary_checks.model import Run
 from binary_checks.reports import (
     facts_document,
+    html,
     junit,
     known_list,
     markdown,
@@ -44,6 +46,9 @@ REPORTS: tuple[Report, ...] = (
     sarif,
     junit,
     markdown,
+    html,
     known_list,
     facts_document,
 )
+LIBRARIES: Mapping[str, tuple[str, ...]] = {"html": ("jinja2", "squarify")}
+"""The modules that a report needs, by its name, and that only the extra ``report`` installs."""

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from importlib.util import find_spec
 from pathlib import Path
 
 from binary_checks import reports
@@ -37,7 +38,12 @@ def find_report(name: str) -> Report:
         close = get_close_matches(name, names, n=1)
         hint = f"; did you mean {close[0]}?" if close else f": it is not one of {', '.join(names)}"
         raise ProfileError(f"unknown format {name!r}{hint}")
-    return reports.REPORTS[names.index(name)]
+    report = reports.REPORTS[names.index(name)]
+    for library in reports.LIBRARIES.get(name, ()):  # now, not when the run has ended
+        if find_spec(library) is None:
+            needed = f"{name} needs {library}, which is not installed"
+            raise ProfileError(f"{needed}: pip install 'binary-checks[report]'")
+    return report
 
 
 def read_destination(option: str, argument: str, folder: Path) -> Destination:

@@ -1,0 +1,360 @@
+"""What the page shows of a run, in the order in which it shows it; the template only spells it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import markupsafe
+
+from binary_checks.documents.facts_reader import restore
+from binary_checks.errors import ProfileError
+from binary_checks.lines import MOST, MOST_OF_A_RUN, one_line
+from binary_checks.model import CheckText, Level, Outcome, PackageResult, Run
+from binary_checks.reports.faults import Fault, fold
+from binary_checks.reports.html.figures import shorten, spell_size
+from binary_checks.reports.html.graph import Graph, draw_graph
+from binary_checks.reports.html.treemap import Treemap, draw_treemap
+
+_BROKEN = (Outcome.ERROR, Outcome.BROKEN)
+_NAMED, _FILES = 4, 200  # files of a fault that are shown at once, and when it is unfolded
+_AT_ONCE = 6  # faults of a check that are shown before any is unfolded
+_LONGEST = 1200  # characters of a sentence
+_TONES = ("unfit", "unknown", "fit")  # the order of packages
+_LITERAL = re.compile("``(.+?)``|`([^`]+?)`")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShownFault:
+    """One fault of a package, with the files that have it."""
+
+    sentence: str
+    files: tuple[str, ...]
+    others: tuple[str, ...]  # files that are shown when it is unfolded
+    more: int  # files that are not named
+    also: str  # other checks that found it too
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShownCheck:
+    """The faults that one check found, why they matter, and what to do."""
+
+    id: str
+    level: str
+    title: str
+    why: str
+    fix: str
+    faults: tuple[ShownFault, ...]
+    others: tuple[ShownFault, ...]  # that are shown when it is unfolded
+    more: int  # faults that are not shown
+
+    @property
+    def count(self) -> int:
+        """All faults."""
+        return len(self.faults) + len(self.others) + self.more
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gap:
+    """Something that was not inspected, and the checks that therefore say less, or nothing."""
+
+    reason: str
+    checks: tuple[str, ...]
+    files: tuple[str, ...] = ()
+    more: int = 0  # files that are not named
+    broken: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FamilyRow:
+    """What the checks of one family came to."""
+
+    family: str
+    passed: tuple[str, ...]
+    problems: int
+    warnings: int
+    accepted: int
+    not_applicable: int
+    not_inspected: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShownPackage:
+    """One package: its verdict, and everything behind it."""
+
+    anchor: str
+    file_name: str
+    name: str  # and version; "" where nothing could be read
+    verdict: str
+    tone: str
+    summary: str
+    facts: tuple[tuple[str, str], ...]
+    problems: int
+    warnings: int
+    checks: tuple[ShownCheck, ...]
+    accepted: tuple[tuple[str, str, str], ...]  # check, what, why
+    gaps: tuple[Gap, ...]
+    other_gaps: tuple[Gap, ...]  # that are shown when it is unfolded
+    more_gaps: int
+    notes: tuple[tuple[str, str, int], ...]  # check, the first, how many more
+    families: tuple[FamilyRow, ...]
+    graph: Graph | None
+    treemap: Treemap | None
+    no_pictures: str  # why there are none
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Page:
+    """The whole page."""
+
+    title: str
+    tone: str
+    tally: tuple[tuple[str, int, str], ...]  # tone, number, word
+    profile: str
+    versions: str
+    exit_code: int
+    complaints: tuple[str, ...]
+    remarks: tuple[str, ...]
+    packages: tuple[ShownPackage, ...]
+
+
+def lay_out_page(run: Run) -> Page:
+    """Everything that the page shows, within bounds."""
+    texts = {check.id: check for check in run.checks}
+    ranked = sorted(run.packages, key=lambda package: _TONES.index(_judge(package)[0]))
+    packages = tuple(_show(package, number, texts, run) for number, package in enumerate(ranked, 1))
+    found = Counter((package.tone, package.verdict) for package in packages)
+    tally = tuple((tone, count, word) for (tone, word), count in found.items())
+    versions = (f"{name} {version}" for name, version in sorted(run.versions.items()))
+    return Page(
+        title=_entitle(packages),
+        tone=tally[0][0] if tally else "unknown",
+        tally=tally,
+        profile=one_line(run.profile.source),
+        versions=one_line(", ".join(versions)),
+        exit_code=run.exit_code,
+        complaints=tuple(map(one_line, run.complaints)),
+        remarks=tuple(map(one_line, run.remarks)),
+        packages=packages,
+    )
+
+
+def mark_up(text: str) -> markupsafe.Markup:
+    """A check's documentation with its literals as code; everything else in it is escaped."""
+    text = " ".join(text.split())
+    pieces, end = list[str](), 0
+    for found in _LITERAL.finditer(text):
+        pieces.append(str(markupsafe.escape(text[end : found.start()])))
+        pieces.append(f"<code>{markupsafe.escape(found[1] or found[2])}</code>")
+        end = found.end()
+    return markupsafe.Markup("".join((*pieces, str(markupsafe.escape(text[end:])))))  # noqa: S704
+
+
+def _entitle(packages: tuple[ShownPackage, ...]) -> str:
+    fit = sum(package.tone == "fit" for package in packages)
+    if not packages:
+        return "No package was judged"
+    if len(packages) == 1:
+        (package,) = packages
+        verb = "was" if package.tone == "unknown" else "is"
+        return f"{shorten(package.name or package.file_name, 120)} {verb} {package.verdict}"
+    if fit == len(packages):
+        return f"All {fit} packages are fit to ship"
+    return f"{fit} of {len(packages)} packages are fit to ship"
+
+
+def _show(
+    package: PackageResult, number: int, texts: Mapping[str, CheckText], run: Run
+) -> ShownPackage:
+    checks = tuple(_show_checks(package, texts))
+    graph, treemap, reason = _draw(package, run)
+    tone, verdict = _judge(package)
+    gaps = tuple(_gaps(package))
+    problems, warnings = (
+        sum(check.count for check in checks if check.level == level.value)
+        for level in (Level.ERROR, Level.WARNING)
+    )
+    return ShownPackage(
+        anchor=f"package-{number}",
+        file_name=one_line(package.file_name),
+        name=one_line(f"{package.name} {package.version}".strip()),
+        verdict=verdict,
+        tone=tone,
+        summary=_sum_up(package, problems, warnings),
+        facts=tuple(_identify(package)),
+        problems=problems,
+        warnings=warnings,
+        checks=checks,
+        accepted=tuple(_accepted(package))[:MOST_OF_A_RUN],
+        gaps=gaps[:_AT_ONCE],
+        other_gaps=gaps[_AT_ONCE:MOST],
+        more_gaps=len(gaps[MOST:]),
+        notes=tuple(_notes(package)),
+        families=tuple(_families(package)),
+        graph=graph,
+        treemap=treemap,
+        no_pictures=reason,
+    )
+
+
+def _judge(package: PackageResult) -> tuple[str, str]:
+    """The tone and the words of the verdict."""
+    if package.verdict is Outcome.FAILED:
+        return "unfit", "unfit"
+    if package.verdict in (*_BROKEN, Outcome.NOT_INSPECTED, Outcome.NOT_APPLICABLE):
+        return "unknown", "not judged"
+    return "fit", "fit"
+
+
+def _sum_up(package: PackageResult, problems: int, warnings: int) -> str:
+    inspected = sum(1 for entry in package.entries if entry.inspected)
+    parts = [_count(problems, "problem")] if problems else []
+    parts += [_count(warnings, "warning")] if warnings else []
+    parts += [_count(inspected, "check")]
+    if package.objects is not None:
+        parts.append(_count(package.objects, "object file"))
+    return ", ".join(parts)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _identify(package: PackageResult) -> Iterator[tuple[str, str]]:
+    yield "Name", one_line(package.name)
+    yield "Version", one_line(package.version)
+    yield "Size", spell_size(package.size) if package.size else ""
+    yield "Object files", "" if package.objects is None else f"{package.objects:,}"
+    yield "SHA-256", one_line(package.sha256)
+    yield "SHA-256 of RECORD", one_line(package.record_sha256)
+
+
+def _show_checks(package: PackageResult, texts: Mapping[str, CheckText]) -> Iterator[ShownCheck]:
+    """The checks that found something, errors first, each with its faults."""
+    by_check: dict[tuple[str, str], list[Fault]] = {}
+    for fault in fold(package.entries):
+        by_check.setdefault((fault.shown.check, fault.level.value), []).append(fault)
+    for (check, level), faults in by_check.items():
+        text = texts.get(check)
+        yield ShownCheck(
+            id=one_line(check),
+            level=level,
+            title=text.title if text else "",
+            why=text.why if text else "",
+            fix=text.fix if text else "",
+            faults=tuple(map(_show_fault, faults[:_AT_ONCE])),
+            others=tuple(map(_show_fault, faults[_AT_ONCE:MOST])),
+            more=len(faults[MOST:]),
+        )
+
+
+def _show_fault(fault: Fault) -> ShownFault:
+    group = fault.shown.group
+    paths = [path for path in group.paths if path]
+    files = [shorten(one_line(path), 300) for path in paths[:_FILES]]
+    named = _NAMED if len(files) > _NAMED + 1 else _NAMED + 1
+    return ShownFault(
+        sentence=shorten(one_line(group.first.sentence), _LONGEST),
+        files=tuple(files[:named]),
+        others=tuple(files[named:]),
+        more=len(paths[_FILES:]),
+        also=one_line(fault.also()),
+    )
+
+
+def _accepted(package: PackageResult) -> Iterator[tuple[str, str, str]]:
+    for entry in package.entries:
+        for each in entry.accepted:
+            problem = each.problem
+            place = f"{problem.path}: " if problem.path else ""
+            said = shorten(one_line(f"{place}{problem.sentence}"), _LONGEST)
+            until = f", until {each.expires}" if each.expires else ""
+            yield one_line(entry.check), said, one_line(f"{each.reason}{until}")
+
+
+def _gaps(package: PackageResult) -> Iterator[Gap]:
+    """What was not inspected, by reason: what broke, then whole checks, then parts of some."""
+    found: dict[tuple[int, str], tuple[list[str], list[str]]] = {}
+    for entry in package.entries:
+        if entry.outcome in _BROKEN:
+            found.setdefault((0, entry.reason), ([], []))[0].append(entry.check)
+        elif entry.outcome is Outcome.NOT_INSPECTED and not entry.not_inspected:
+            found.setdefault((1, entry.reason), ([], []))[0].append(entry.check)
+        for gap in entry.not_inspected:
+            checks, files = found.setdefault((2, gap.sentence), ([], []))
+            checks.append(entry.check)
+            files.append(gap.path)
+    for (rank, reason), (checks, paths) in sorted(found.items(), key=lambda each: each[0][0]):
+        files = [path for path in dict.fromkeys(paths) if path]
+        yield Gap(
+            reason=shorten(one_line(reason), _LONGEST),
+            checks=tuple(map(one_line, dict.fromkeys(checks))),
+            files=tuple(shorten(one_line(path), 300) for path in files[:_NAMED]),
+            more=len(files[_NAMED:]),
+            broken=not rank,
+        )
+
+
+def _notes(package: PackageResult) -> Iterator[tuple[str, str, int]]:
+    for entry in package.entries:
+        for note in entry.notes[:1]:
+            said = f"{note.path}: {note.sentence}" if note.path else note.sentence
+            yield one_line(entry.check), shorten(one_line(said), 300), len(entry.notes) - 1
+
+
+def _families(package: PackageResult) -> Iterator[FamilyRow]:
+    for family in sorted({entry.family for entry in package.entries}):
+        ours = [entry for entry in package.entries if entry.family == family]
+        passed = (entry.check for entry in ours if entry.outcome is Outcome.PASSED)
+        yield FamilyRow(
+            family=one_line(family),
+            passed=tuple(map(one_line, passed)),
+            problems=sum(len(entry.problems) for entry in ours),
+            warnings=sum(len(entry.warnings) for entry in ours),
+            accepted=sum(len(entry.accepted) for entry in ours),
+            not_applicable=sum(entry.outcome is Outcome.NOT_APPLICABLE for entry in ours),
+            not_inspected=sum(entry.has_gap for entry in ours),
+        )
+
+
+def _draw(package: PackageResult, run: Run) -> tuple[Graph | None, Treemap | None, str]:
+    """The pictures, or why there are none."""
+    path = run.facts.get(package.node)
+    if path is None:
+        return None, None, _explain(run)
+    try:
+        stated = restore(path, edges=True)
+    except ProfileError as error:
+        return None, None, f"Its facts cannot be read: {error}"
+    blamed = _find_blamed(package)
+    graph = draw_graph(stated.package, stated.edges, lambda name: name in blamed)
+    treemap = draw_treemap(stated.package)
+    needs = any(item.needed for item in stated.package.objects)
+    return graph, treemap, "" if graph else _no_graph(package, needs=needs)
+
+
+def _find_blamed(package: PackageResult) -> frozenset[str]:
+    """The words of all problems, among them the names of libraries that are missing."""
+    accepted = (each.problem for entry in package.entries for each in entry.accepted)
+    found = (each for entry in package.entries for each in (*entry.problems, *entry.warnings))
+    sentences = (each.sentence for each in (*accepted, *found))
+    return frozenset(word.strip(",;:()") for said in sentences for word in said.split())
+
+
+def _explain(run: Run) -> str:
+    if not run.facts:
+        return (
+            "This page was made from a result document, which has no facts of packages: "
+            "--binary-report html:FILE draws who needs whom, and what takes the bytes."
+        )
+    return "The package was not read, so there are no facts to draw."
+
+
+def _no_graph(package: PackageResult, *, needs: bool) -> str:
+    if not needs:
+        return "Nothing in the package needs a library, so there is no graph."
+    linkage = (entry for entry in package.entries if entry.family == "linkage" and entry.has_gap)
+    reason = one_line(next((entry.reason for entry in linkage if entry.reason), ""))
+    return f"No loader was simulated, so there is no graph. {reason}".strip()
