@@ -1,4 +1,4 @@
-"""Places a directed graph in columns from left to right, in the manner of Sugiyama.
+"""Placement a directed graph in columns from left to right, in the manner of Sugiyama.
 
 The library that does it well, Graphviz, is a program of its own; those in pure Python are no longer
 kept, or place nothing in layers. What is drawn here has some dozen nodes: the caller sees to it.
@@ -23,7 +23,7 @@ _Lanes = Mapping[_Link, tuple[int, ...]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Places:
+class Placement:
     """Where the boxes stand (their upper left corners), and the curves of the links, for SVG."""
 
     width: float
@@ -32,7 +32,7 @@ class Places:
     curves: Mapping[_Link, str]
 
 
-def place(count: int, links: Collection[_Link], last: Collection[int]) -> Places:
+def place(count: int, links: Collection[_Link], last: Collection[int]) -> Placement:
     """Place nodes 0 to count - 1; those in ``last`` stand in the last column."""
     forward = [link for link in sorted(set(links)) if link[0] != link[1]]
     columns = _columns(count, _without_cycles(count, forward), last)
@@ -41,7 +41,7 @@ def place(count: int, links: Collection[_Link], last: Collection[int]) -> Places
     _reduce_crossings(order, neighbours)
     tops = _stack(order, count, neighbours)
     lefts = {node: index * (WIDTH + _GAP) for index, row in enumerate(order) for node in row}
-    return Places(
+    return Placement(
         width=max(len(order), 1) * (WIDTH + _GAP) - _GAP,
         height=max((tops[node] + _height(node, count) for node in tops), default=0.0),
         corners=tuple((lefts[node], tops[node]) for node in range(count)),
