@@ -47,6 +47,8 @@ def mixed_cxx_abi(
     Level: a call across the two does not link, or corrupts memory.
     """
     yield from _find_unread(package)
+    if not any(map(_may_have_new, _own_objects(package))):
+        return
     found = _gather(package, namespaces)
     groups = {", ".join(namespaces): _merge(found.values())} if namespaces else found
     for name, evidence in sorted(groups.items()):
@@ -120,10 +122,22 @@ def _find_unread(package: Package) -> Iterator[NotInspected]:
 
 
 def _has_one_string(item: ObjectFile) -> bool:
-    """Whether it was compiled against another C++ library than libstdc++, whose names tell."""
+    """Whether it was compiled against another C++ library than libstdc++, whose names tell.
+
+    macOS has no libstdc++ of its own: what does not ask for GNU's has libc++, or no C++ at all
+    (shellcheck, whose 160,000 symbols are Haskell's).
+    """
     names = [need.name.rpartition("/")[2].lower() for need in item.needed]
-    others = any(name.startswith(_OTHER_LIBRARIES) for name in names)
-    return others and not any(name.startswith("libstdc++") for name in names)
+    if any(name.startswith("libstdc++") for name in names):
+        return False
+    return item.format is Format.MACHO or any(name.startswith(_OTHER_LIBRARIES) for name in names)
+
+
+def _may_have_new(item: ObjectFile) -> bool:
+    """Whether a symbol may have the new ABI: where none has, no name need be made."""
+    return not _has_one_string(item) and (
+        item.exports.may_mention("cxx11") or item.imports.may_mention("cxx11")
+    )
 
 
 def _names_by_path(package: Package) -> dict[str, set[str]]:

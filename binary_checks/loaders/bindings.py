@@ -30,12 +30,8 @@ def look_up_bindings(images: Iterable[Image[ObjectT]], loader: Loader[ObjectT]) 
     granted: dict[tuple[str, str, str], int] = {}
     for image in images:
         process = _Process(image, loader, exports)
-        for library in filter(loader.layout.is_own, image.objects):
-            for asked in exports.imports(library):
-                for item in process.judge(library, asked):
-                    unresolved.setdefault(
-                        (item.path, item.architecture, item.name, item.library), item
-                    )
+        for item in process.judge_all():
+            unresolved.setdefault((item.path, item.architecture, item.name, item.library), item)
         granted.update(process.granted)
         for hidden in process.unexplored:
             known = unexplored.get(hidden.path)
@@ -75,27 +71,47 @@ class _Process(Generic[ObjectT]):
         answers = self._answers.get(item.path)
         return answers.by_name.get(needed) if answers else None
 
-    def judge(self, library: ObjectT, asked: str) -> Iterator[UnresolvedSymbol]:
+    def judge_all(self) -> Iterator[UnresolvedSymbol]:
+        """What the package's own objects lack in this process, as far as no other has told."""
+        for library, answers in zip(self.image.objects, self.image.answers, strict=True):
+            if not self.loader.layout.is_own(library):
+                continue
+            key = (library.path, library.architecture, id(answers))
+            asks = self.exports.unsettled.get(key)
+            if asks is None:
+                asks = tuple(self.exports.imports(library))
+                self.exports.unsettled[key] = tuple(
+                    asked for asked in asks if self._may_differ(answers.by_name.get(asked))
+                )
+            for asked in asks:
+                yield from self._judge(library, asked)
+
+    def _judge(self, library: ObjectT, asked: str) -> Iterator[UnresolvedSymbol]:
         """The symbols that a library asks of another, or of all, and that are not there."""
-        names = self.exports.imports(library)[asked]
         if not asked:
-            yield from self._look_everywhere(library, names)
+            yield from self._look_everywhere(library)
             return
         edge = self._edge(library, asked)
         if edge is not None and edge.resolved is None:
             return  # the whole library is missing, or may be: that is told once
         if edge is not None and self._is_settled(edge):
             return
-        left = self._ask(library, asked, edge, names)
+        left = self._ask(library, asked, edge, self.exports.imports(library)[asked])
         if left.known:
             yield from self._describe(library, left.names, asked, edge)
         elif left.names:
             self.granted[library.path, library.architecture, asked] = len(left.names)
 
+    def _may_differ(self, edge: Edge | None) -> bool:
+        """Whether another process may answer otherwise for what is the same to the asker."""
+        if edge is None:
+            return True
+        provider = self._objects.get(edge.resolved or "")
+        return provider is not None and any(need.reexported for need in provider.needed)
+
     def _is_settled(self, edge: Edge) -> bool:
         """Whether another process has judged the same: only what is re-exported may differ."""
-        provider = self._objects.get(edge.resolved or "")
-        if provider is not None and any(need.reexported for need in provider.needed):
+        if self._may_differ(edge):
             return False
         key = (edge.path, edge.architecture, edge.needed, edge.resolved)
         settled = key in self.exports.settled
@@ -145,15 +161,16 @@ class _Process(Generic[ObjectT]):
             left = _Left(rest.names, left.known and rest.known)
         return left
 
-    def _look_everywhere(
-        self, library: ObjectT, names: frozenset[str]
-    ) -> Iterator[UnresolvedSymbol]:
+    def _look_everywhere(self, library: ObjectT) -> Iterator[UnresolvedSymbol]:
         """Look symbols up in all that is loaded: flat names, and C++'s that are to be one."""
+        names = self.exports.flat(library)
         python = self.loader.target.interpreter
         if self.image.python and python is not None:
             names = names - python.exports
-        for name in self.image.system if names else ():  # their lists are at hand
-            names = self._not_of(name, names)
+        for known in self._known_exports if names else ():  # they are at hand
+            names = names - known
+        if self._presumed:
+            names = frozenset(name for name in names if not name.startswith(self._presumed))
         for item in self.image.objects:
             names = names - item.exports.among(names) if names else names
         hidden, reason = self._out_of_sight(names)
@@ -163,12 +180,16 @@ class _Process(Generic[ObjectT]):
             )
         yield from self._describe(library, names - hidden, "", None)
 
-    def _not_of(self, library: str, names: frozenset[str]) -> frozenset[str]:
-        """Those of the names that a library of the system does not have, as far as is known."""
-        known = self.exports.of_system(library)
-        if known is not None:
-            return names - known
-        return frozenset(name for name in names if not self.loader.presumes(name, library))
+    @cached_property
+    def _known_exports(self) -> tuple[frozenset[str], ...]:
+        lists = map(self.exports.of_system, self.image.system)
+        return tuple(known for known in lists if known is not None)
+
+    @cached_property
+    def _presumed(self) -> tuple[str, ...]:
+        """What the names begin with that libraries of unknown exports are taken to have."""
+        unknown = (name for name in self.image.system if self.exports.of_system(name) is None)
+        return tuple(start for name in unknown for start in self.loader.presumed(name))
 
     def _out_of_sight(self, names: frozenset[str]) -> tuple[frozenset[str], str]:
         if names and self._blindness:

@@ -93,9 +93,9 @@ class Dyld:
         names = ("/usr/lib/libSystem.B.dylib", _CORE_FOUNDATION)
         return {name: f"system:{name}" for name in names if name in self.target.libraries}
 
-    def presumes(self, name: str, library: str) -> bool:
-        """What begins as that library's functions do, and nobody else's."""
-        return name.startswith(_PRESUMED.get(library, ("\0",)))
+    def presumed(self, library: str) -> tuple[str, ...]:
+        """What that library's functions begin with, and nobody else's."""
+        return _PRESUMED.get(library, ())
 
     def brings(self, name: str) -> tuple[str, ...]:
         """Nothing: what a library re-exports is among its own exports."""

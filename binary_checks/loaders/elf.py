@@ -108,10 +108,10 @@ class ElfLoader:
         """The C library, and what else every Python has loaded."""
         return {name: f"system:{name}" for name in self.rules.preloaded(self.target.libraries)}
 
-    def presumes(self, name: str, library: str) -> bool:
+    def presumed(self, library: str) -> tuple[str, ...]:
         """Nothing: of what a policy lists there are data, or it is not known."""
-        del name, library
-        return False
+        del library
+        return ()
 
     def brings(self, name: str) -> tuple[str, ...]:
         """What a library of the system has with it."""

@@ -21,6 +21,10 @@ class Exports(Generic[ObjectT]):
         self._system: dict[str, frozenset[str] | None] = {}
         self.settled: set[tuple[str, str, str, str | None]] = set()
         """What was looked up already: who asks, of whom, and what that came to."""
+        self.unsettled: dict[tuple[str, str, int], tuple[str, ...]] = {}
+        """By an object and the identity of the answers to its needs, which processes share: of
+        whom it asks what has to be looked up in each process anew."""
+        self._flat: dict[tuple[str, str], frozenset[str]] = {}
 
     def of_system(self, name: str) -> frozenset[str] | None:
         """What a library of the system exports; None where that is not known."""
@@ -35,6 +39,14 @@ class Exports(Generic[ObjectT]):
         if key not in self._imports:
             self._imports[key] = library.imports.strong
         return self._imports[key]
+
+    def flat(self, library: ObjectT) -> frozenset[str]:
+        """What an object asks of whoever is loaded, less what it has itself."""
+        key = (library.path, library.architecture)
+        if key not in self._flat:
+            names = self.imports(library).get("", frozenset())
+            self._flat[key] = names - library.exports.among(names)
+        return self._flat[key]
 
     def lacking(
         self, item: ObjectT, names: frozenset[str], handed: tuple[Directory, ...]

@@ -74,8 +74,8 @@ class Loader(Protocol[ObjectT]):
     def preloaded(self) -> Mapping[str, str]:
         """What a Python process has from the start: by name, ``system:`` or ``python:`` and it."""
 
-    def presumes(self, name: str, library: str) -> bool:
-        """Whether a library of the system has a symbol by the look of it, without export data."""
+    def presumed(self, library: str) -> tuple[str, ...]:
+        """What a system library's symbols begin with, and nobody else's: it has no export data."""
 
     def brings(self, name: str) -> Iterable[str]:
         """What a library of the system has with it wherever it comes from."""

@@ -85,10 +85,10 @@ class WindowsLoader:
         python = self.target.interpreter
         return {name: f"python:{name}" for name in python.libraries} if python else {}
 
-    def presumes(self, name: str, library: str) -> bool:
+    def presumed(self, library: str) -> tuple[str, ...]:
         """Nothing: who is asked is asked by name."""
-        del name, library
-        return False
+        del library
+        return ()
 
     def brings(self, name: str) -> tuple[str, ...]:
         """Nothing that anybody could ask for: imports name whose they are."""

@@ -21,7 +21,7 @@ _SKIPPED = re.compile(
 )
 _NUMBER = re.compile(r"\d+", re.ASCII)
 _AFTER_LAMBDA = re.compile(r"\d*_", re.ASCII)
-_OPENING = {"N": 1, "I": 1, "J": 1, "X": 1, "F": 1, "Z": 1, "Ul": 2, "DT": 2, "Dt": 2, "L_Z": 3}
+_OPENING = re.compile("[NIJXFZ]|Ul|D[Tt]|L_Z")
 """What an ``E`` closes; a literal's ``L`` is one too, but only among arguments."""
 _ARGUMENTS = frozenset({"I", "J", "X"})
 
@@ -52,10 +52,10 @@ def _step(mangled: str, position: int, open_: list[str]) -> int:
             return number.end()
         _pass_type(open_)
         return number.end() + int(number[0]) if len(number[0]) < 6 else len(mangled)
-    for opening, length in _OPENING.items():
-        if mangled.startswith(opening, position):
-            open_.append(opening)
-            return position + length
+    opening = _OPENING.match(mangled, position)
+    if opening:
+        open_.append(opening[0])
+        return opening.end()
     if letter == "L":
         if top in _ARGUMENTS:
             open_.append("L")

@@ -40,6 +40,11 @@ class SymbolTable(Collection[Symbol]):
         """Every name, some perhaps more than once; quicker than all of them together."""
         return iter(self.names)
 
+    def may_mention(self, piece: str) -> bool:
+        """Whether a name may have that in it: False only where it is quick to say so."""
+        del piece
+        return True
+
     @property
     def by_version(self) -> Mapping[tuple[str, str], frozenset[str]]:
         """The names under each (library, version); the library of an export is ""."""

@@ -14,6 +14,7 @@ from binary_checks.model import (
     ElfFile,
     Format,
     Kind,
+    MachOFile,
     MalformedObject,
     NotInspected,
     ObjectFile,
@@ -43,6 +44,11 @@ def _library(path: str, *names: str, imports: tuple[str, ...] = ()) -> ElfFile:
     return elf_file(path, exports=symbols(*names), imports=symbols(*imports))
 
 
+def _macho(path: str, *names: str) -> MachOFile:
+    gnu = (Dependency(name="@rpath/libstdc++.6.dylib"),)
+    return macho_file(path, exports=symbols(*names), needed=gnu)
+
+
 def _package(*objects: ElfFile) -> Wheel:
     return wheel(objects=objects)
 
@@ -60,13 +66,18 @@ def test_two_objects_that_disagree_are_told_with_their_symbols() -> None:
 
 @pytest.mark.parametrize("other", ["/usr/lib/libc++.1.dylib", "@rpath/libc++.1.dylib"])
 def test_names_of_objects_that_need_another_cxx_library_do_not_count(other: str) -> None:
-    old = macho_file("demo/b.so", exports=symbols(*OLD))
-    new = macho_file("demo/a.so", exports=symbols(*NEW))
+    old = _macho("demo/b.so", *OLD)
+    new = _macho("demo/a.so", *NEW)
     assert len(list(cxx_abi.mixed_cxx_abi(wheel(objects=(new, old))))) == 1
     apples = replace(old, needed=(Dependency(name=other),))
     assert list(cxx_abi.mixed_cxx_abi(wheel(objects=(new, apples)))) == []
-    both = replace(apples, needed=(*apples.needed, Dependency(name="@rpath/libstdc++.6.dylib")))
+    both = replace(apples, needed=(*apples.needed, *old.needed))
     assert len(list(cxx_abi.mixed_cxx_abi(wheel(objects=(new, both))))) == 1
+
+
+def test_on_macos_only_what_asks_for_gnus_library_counts() -> None:
+    new, old = _macho("demo/a.so", *NEW), replace(_macho("demo/b.so", *OLD), needed=())
+    assert list(cxx_abi.mixed_cxx_abi(wheel(objects=(new, old)))) == []
 
 
 def test_the_samples_of_both_abis_disagree() -> None:
@@ -120,13 +131,15 @@ def test_the_abi_that_is_not_expected_is_told() -> None:
 
 @pytest.mark.parametrize("make", [pe_file, macho_file])
 def test_mangled_names_tell_in_every_format(make: Callable[..., ObjectFile]) -> None:
-    objects = (make("demo/a", exports=symbols(*NEW)), make("demo/b", imports=symbols(*OLD)))
+    gnu = (Dependency(name="libstdc++-6.dll" if make is pe_file else "@rpath/libstdc++.6.dylib"),)
+    new = make("demo/a", exports=symbols(*NEW), needed=gnu)
+    objects = (new, make("demo/b", imports=symbols(*OLD), needed=gnu))
     assert len(list(cxx_abi.mixed_cxx_abi(wheel(objects=objects)))) == 1
 
 
 def test_the_slices_of_a_fat_object_do_not_count_twice() -> None:
-    slices = (macho_file("a", exports=symbols(OLD[0]), architecture=n) for n in ("x86_64", "i686"))
-    objects = (macho_file("b", exports=symbols(*NEW)), *slices)
+    slices = (replace(_macho("a", OLD[0]), architecture=name) for name in ("x86_64", "i686"))
+    objects = (_macho("b", *NEW), *slices)
     assert list(cxx_abi.mixed_cxx_abi(wheel(objects=objects))) == []
 
 
@@ -176,6 +189,6 @@ def test_no_abi_is_expected_of_libraries_that_are_of_libstdcxx_in_no_way(
 
 
 def test_a_mach_o_of_libstdcxx_is_judged() -> None:
-    package = wheel(objects=[macho_file("demo/a.so", exports=symbols(*OLD))])
+    package = wheel(objects=[_macho("demo/a.so", *OLD)])
     (found,) = cxx_abi.unexpected_cxx_abi(package, expected=True)
     assert isinstance(found, Problem)

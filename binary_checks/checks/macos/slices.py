@@ -11,7 +11,7 @@ from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.macos_tags import lowest_claims, plain_architecture, spell_processor
 from binary_checks.model import Finding, Kind, MachOFile, Note, Package
-from binary_checks.model.extensions import is_extension, parse_extension_name
+from binary_checks.model.extensions import init_function, is_extension, parse_extension_name
 from binary_checks.wording.phrases import name_first
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
@@ -100,15 +100,18 @@ def slices_differ(library: MachOFile, package: Package) -> Iterator[Finding]:
 
 
 def _compare_names(one: MachOFile, other: MachOFile, package: Package) -> Iterator[Finding]:
-    files = [item.name.rpartition("/")[2] for item in (one, other)]
-    needed = {need.name for item in package.objects_of(MachOFile) for need in item.needed}
-    if one.name != other.name and needed & {one.name, other.name}:
+    if one.name != other.name and _is_needed({one.name, other.name}, package):
+        files = [item.name.rpartition("/")[2] for item in (one, other)]
         names = [item.name or "nothing" for item in (one, other)]
         sentence = "its arm64 code has the install name {}, its x86_64 code {}".format(*names)
         yield Note(sentence=sentence) if files[0] == files[1] else sentence
     seeks = any(need.name.startswith("@rpath/") for need in (*one.needed, *other.needed))
     if seeks and _list_own_rpaths(one) != _list_own_rpaths(other):
         yield Note(sentence="its arm64 and x86_64 code have different search paths (LC_RPATH)")
+
+
+def _is_needed(names: set[str], package: Package) -> bool:
+    return any(need.name in names for item in package.objects_of(MachOFile) for need in item.needed)
 
 
 def _list_own_rpaths(item: MachOFile) -> list[str]:
@@ -119,11 +122,13 @@ def _list_own_rpaths(item: MachOFile) -> list[str]:
 
 def _compare_symbols(one: MachOFile, other: MachOFile) -> Iterator[str]:
     mine, theirs = spell_processor(one.architecture), spell_processor(other.architecture)
-    functions = {name for name in one.exports.names if name.startswith("PyInit")}
-    if lacking := sorted(functions - other.exports.names):
+    name = parse_extension_name(one.path)
+    functions = one.exports.among({init_function(name.stem)} if name else ())
+    if lacking := sorted(functions - other.exports.among(functions)):
         yield f"its {mine} code defines {name_first(lacking)}, its {theirs} code does not"
     anywhere = one.imports.by_version.get(("", ""), frozenset())
-    if sought := sorted((anywhere & other.exports.names) - one.exports.names):
+    theirs_alone = other.exports.among(anywhere)
+    if sought := sorted(theirs_alone - one.exports.among(theirs_alone)):
         yield (
             f"its {mine} code looks elsewhere for {name_first(sought)}, which its {theirs} code"
             " defines itself"

@@ -66,7 +66,7 @@ class DynamicSymbols:
         return self.by_index.get(self.versions[index] & ~HIDDEN, ("", ""))
 
     def mentions(self, name: str) -> bool:
-        """Whether the strings have the name at all: quick while no symbol has been named yet."""
+        """Whether the strings have the name, or that part of one: quick while none was made."""
         if not name.isascii() or "\\" in name:  # bytes that are not UTF-8 are named by escapes
             return True
         return name.encode() in self.strings

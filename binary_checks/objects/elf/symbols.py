@@ -137,6 +137,10 @@ class ElfSymbolTable(SymbolTable):
             return iter(self._all_names())
         return self._stream_names()
 
+    def may_mention(self, piece: str) -> bool:
+        """Whether the strings have it."""
+        return self._raw.mentions(piece)
+
     def among(self, names: Iterable[str]) -> frozenset[str]:
         """Those of the names that it has."""
         if self._set is not None or len(self) <= _KEPT:
