@@ -22,6 +22,7 @@ from binary_checks.model import (
     Kind,
     Level,
     Linkage,
+    Note,
     NotInspected,
     ObjectFile,
     Package,
@@ -66,14 +67,23 @@ def executable_stack(library: ElfFile, target: TargetSystem) -> Iterator[Finding
 def text_relocations(library: ElfFile) -> Iterator[Finding]:
     """An object has relocations in its code (text relocations).
 
-    Why: musl and hardened systems refuse it; elsewhere each process gets its own copy of the code,
-    writable while it is loaded.
+    Where DT_TEXTREL is set and no relocation lies in code or constants, as after a linker that
+    merged sections, this is only noted: the loader makes the pages writable for a moment, and
+    changes none.
+
+    Why: hardened systems refuse it (SELinux's execmod); elsewhere each process gets its own copy of
+    the code, writable while it is loaded.
     Fix: compile everything linked into it with ``-fPIC``; link with ``-Wl,-z,text``, which names
     the culprit.
     Level: glibc and musl load it; only hardened systems refuse it.
     """
-    if library.kind in _LOADED and library.text_relocations:
-        yield "has relocations in its code (DT_TEXTREL)"
+    if library.kind not in _LOADED or not library.text_relocations:
+        return
+    if library.code_relocations == 0:
+        yield Note(sentence="has DT_TEXTREL set, but no relocation in its code: nothing is changed")
+    else:
+        number = library.code_relocations or "some"
+        yield f"has {number} relocations in its code or constants (DT_TEXTREL)"
 
 
 @check(level=Level.WARNING)

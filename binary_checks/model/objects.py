@@ -153,6 +153,8 @@ class ElfFile(ObjectFile):
     relro: bool = True  # PT_GNU_RELRO is there
     bind_now: bool = False  # DT_BIND_NOW, DF_BIND_NOW or DF_1_NOW
     text_relocations: bool = False  # DT_TEXTREL or DF_TEXTREL
+    code_relocations: int | None = None
+    """Relocations in segments that are not writable, where it announces some; None: not counted."""
     writable_executable: bool = False  # a PT_LOAD with PF_W and PF_X
     static_tls: bool = False  # DF_STATIC_TLS
     tls_size: int = 0  # p_memsz of PT_TLS rounded up to its alignment, bytes

@@ -15,6 +15,7 @@ from binary_checks.model import (
     Linkage,
     MalformedObject,
     NeededVersion,
+    Note,
     Policy,
     Problem,
     TargetSystem,
@@ -26,8 +27,8 @@ GLIBC, MUSL = TargetSystem(name="manylinux"), TargetSystem(name="musllinux", lib
 FAULTS: list[tuple[Any, dict[str, Any], str]] = [
     (
         hardening.text_relocations,
-        {"text_relocations": True},
-        "has relocations in its code (DT_TEXTREL)",
+        {"text_relocations": True, "code_relocations": 3},
+        "has 3 relocations in its code or constants (DT_TEXTREL)",
     ),
     (
         hardening.writable_executable_segment,
@@ -46,6 +47,15 @@ FAULTS: list[tuple[Any, dict[str, Any], str]] = [
 @pytest.mark.parametrize(("check", "fields", "sentence"), FAULTS)
 def test_a_fault_is_told_in_one_sentence(check: Any, fields: dict[str, Any], sentence: str) -> None:
     assert list(check(elf_file(**fields))) == [sentence]
+
+
+def test_text_relocations_that_are_only_announced_are_noted() -> None:
+    announced = elf_file(text_relocations=True, code_relocations=0)
+    (note,) = hardening.text_relocations(announced)
+    assert isinstance(note, Note)
+    assert note.sentence.startswith("has DT_TEXTREL set, but no relocation in its code")
+    (unknown,) = hardening.text_relocations(elf_file(text_relocations=True))
+    assert unknown == "has some relocations in its code or constants (DT_TEXTREL)"
 
 
 @pytest.mark.parametrize(("check", "fields", "sentence"), FAULTS)

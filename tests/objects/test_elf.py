@@ -39,6 +39,17 @@ def test_a_sample_reads_as_readelf_prints_it(name: str) -> None:
         assert (fact, ours[fact] or None) == (fact, expected.get(fact) or None)
 
 
+def test_relocations_in_code_are_counted_where_some_are_announced() -> None:
+    """``readelf -r`` prints one, R_X86_64_RELATIVE at 0x12a8, which is in the segment of code."""
+    content = read_sample("text_relocation.so")
+    assert _read(content).code_relocations == 1
+    place, within = (0x12A8).to_bytes(8, "little"), (0x22B0).to_bytes(8, "little")
+    moved = content[:0x290] + within + content[0x298:]
+    assert content[0x290:0x298] == place
+    assert _read(moved).code_relocations == 0
+    assert _build(text_relocations=False).code_relocations is None
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_flags_of_a_sample_are_those_that_readelf_prints(name: str) -> None:
     ours, expected = _read(read_sample(name)), expected_facts()[name]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from binary_checks.errors import MalformedError
+from binary_checks.errors import MalformedError, TooLarge
 from binary_checks.model import ElfFile, Kind, UnreadObject
 from binary_checks.model.objects import make_dependency
 from binary_checks.model.protocols import ByteSource, Observations
@@ -47,6 +47,8 @@ from binary_checks.objects.elf.notes import read_notes
 from binary_checks.objects.elf.plan import plan
 from binary_checks.objects.elf.refusals import Parsed, find_refusals
 from binary_checks.objects.elf.relocation_faults import Doubt
+from binary_checks.objects.elf.relocation_types import RELOCATION_TYPES
+from binary_checks.objects.elf.relocations import count_unwritable
 from binary_checks.objects.elf.sections import (
     Section,
     find_extents,
@@ -143,10 +145,27 @@ def _read_loadable(
             if opens_libraries(imports, dynamic)
             else None
         ),
+        code_relocations=_count_code_relocations(image, segments, dynamic),
         **_facts_of_dynamic(dynamic),
         **_facts_of_segments(segments, facts["architecture"]),
         **facts,
     )
+
+
+def _count_code_relocations(
+    image: MappedImage, segments: tuple[Segment, ...], dynamic: Dynamic
+) -> int | None:
+    types = RELOCATION_TYPES.get(architecture_of(image.header))
+    if types is None or not _announces_text_relocations(dynamic):
+        return None
+    try:
+        return count_unwritable(image, segments, dynamic, types)
+    except (MalformedError, TooLarge):  # why, the refusals say
+        return None
+
+
+def _announces_text_relocations(dynamic: Dynamic) -> bool:
+    return bool(DT_TEXTREL in dynamic or dynamic.value(DT_FLAGS) & DF_TEXTREL)
 
 
 def _facts_of_dynamic(dynamic: Dynamic) -> dict[str, Any]:
@@ -157,7 +176,7 @@ def _facts_of_dynamic(dynamic: Dynamic) -> dict[str, Any]:
         "rpath": dynamic.search_path(DT_RPATH),
         "runpath": dynamic.search_path(DT_RUNPATH),
         "bind_now": bool(DT_BIND_NOW in dynamic or flags & DF_BIND_NOW or flags_1 & DF_1_NOW),
-        "text_relocations": bool(DT_TEXTREL in dynamic or flags & DF_TEXTREL),
+        "text_relocations": _announces_text_relocations(dynamic),
         "static_tls": bool(flags & DF_STATIC_TLS),
         "relative_relocations": DT_RELR in dynamic,
         "no_default_libraries": bool(flags_1 & DF_1_NODEFLIB),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from binary_checks.objects.elf.dynamic import (
@@ -20,7 +20,9 @@ from binary_checks.objects.elf.dynamic import (
 )
 from binary_checks.objects.elf.image import MappedImage
 from binary_checks.objects.elf.relocation_types import RelocationTypes
+from binary_checks.objects.elf.segments import PF_W, PT_LOAD, Segment
 
+_NONE: Final = 0  # R_X86_64_NONE and its like, of every architecture: nothing is changed
 _MOST: Final = 1 << 28  # bytes of a table; the largest libraries have some twenty million
 
 
@@ -88,6 +90,23 @@ def _read_tables(
             whole = dynamic.value(length) // size * size
             content = image.read(dynamic.value(table), whole, name, _MOST)
             yield Relocations(name, content, image, addends=types.addends)
+
+
+def count_unwritable(
+    image: MappedImage, segments: Iterable[Segment], dynamic: Dynamic, types: RelocationTypes
+) -> int:
+    """How many relocations change what a PT_LOAD maps without PF_W. Raises as reading them does."""
+    loads = [each for each in segments if each.type == PT_LOAD and not each.flags & PF_W]
+    fixed = [(each.address, each.address + each.memory_size) for each in loads]
+    relocations = read_relocations(image, dynamic, types)
+    total = 0
+    for start, end in fixed:
+        for table in relocations.tables:
+            pairs = zip(table.offsets, table.types, strict=True)
+            total += sum(kind != _NONE and start <= place < end for place, kind in pairs)
+        packed = unpack_between(relocations.packed, image.header.bits // 8, start, end)
+        total += sum(1 for _ in packed)
+    return total
 
 
 def unpack_between(words: array[int], word: int, start: int, end: int) -> Iterator[int]:
