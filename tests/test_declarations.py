@@ -13,6 +13,7 @@ import pytest
 
 from binary_checks.declaring import FAMILIES, Check, find_checks
 from binary_checks.model import (
+    CodeNames,
     Linkage,
     ObjectFile,
     Package,
@@ -53,7 +54,7 @@ def test_a_check_belongs_to_a_family(check: Check[Any]) -> None:
     assert check.family in FAMILIES
 
 
-GATHERED = (Package, ObjectFile, Linkage, TargetSystem, ProbeReport, SecondOpinion)
+GATHERED = (Package, ObjectFile, CodeNames, Linkage, TargetSystem, ProbeReport, SecondOpinion)
 
 
 @each_check

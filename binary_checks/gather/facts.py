@@ -12,7 +12,7 @@ from binary_checks.errors import BinaryChecksError, CheckError, NotApplicable
 from binary_checks.gather import gatherers
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.settings import ReaderSettings, Settings
-from binary_checks.model import ANY_SYSTEM, InstallReport, Package, ProbeReport
+from binary_checks.model import InstallReport, Package, ProbeReport
 from binary_checks.model.protocols import Progress, Source
 from binary_checks.model.requests import Request
 from binary_checks.profile.reading import Profile
@@ -100,14 +100,12 @@ class Facts:
     def object_counts(self) -> tuple[int | None, int]:
         """How many object files were found (None: not read yet), and how many are expected.
 
-        A profile's ``objects`` says how many; without it a wheel for a platform needs one.
+        A profile's ``objects`` says how many; a wheel for a platform may well be pure.
         """
         package = self._remembered.get(Package)
         if not isinstance(package, Package):
             return None, 0
-        expected = self.settings.profile.objects
-        if expected is None:
-            expected = int({each.system for each in package.claims.systems} != {ANY_SYSTEM})
+        expected = self.settings.profile.objects or 0
         return len(package.objects) + len(package.malformed) + len(package.unread), expected
 
     @property

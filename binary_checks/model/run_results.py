@@ -79,7 +79,7 @@ class PackageIdentity:
     sha256: str = ""  # of the file; it is read for that only where a report needs it
     record_sha256: str = ""  # of an installed package, in its place
     objects: int | None = None  # object files in it
-    expected_objects: int = 0  # how many the profile or the platform tag calls for
+    expected_objects: int = 0  # how many the profile calls for
     ran_on: str = ""  # the interpreter that it was installed for and ran on: "CPython 3.11.7"
 
     @property

@@ -37,7 +37,7 @@ class Profile:
     checks: tuple[Path, ...] = ()  # Python files with checks of the project's own
     enable: frozenset[str] = frozenset()  # ids of checks that are off by default
     disable: frozenset[str] = frozenset()  # ids of checks that must not run
-    objects: int | None = None  # at least so many object files; None: 1 for a platform wheel
+    objects: int | None = None  # at least so many object files
     system_libraries: frozenset[str] = frozenset()  # what users have besides the policy's
     dll_directories: tuple[str, ...] = ()  # where the package's code has Windows look for DLLs
     timeout: float = 300.0  # seconds for one probe process

@@ -12,6 +12,7 @@ from binary_checks.checks.metadata.wheel_claims import (
     metadata_is_incomplete,
     name_and_version_disagree,
     native_code_in_any_wheel,
+    platform_wheel_without_native_code,
     tags_disagree,
     unexpected_version,
 )
@@ -22,6 +23,7 @@ from binary_checks.model import (
     Kind,
     Level,
     MalformedObject,
+    Note,
     NotInspected,
     Problem,
     UnreadObject,
@@ -271,3 +273,22 @@ def test_a_version_of_thousands_of_digits_is_one_that_disagrees() -> None:
     package = wheel(metadata=(("Name", "demo"), ("Version", "9" * 5_000)))
     found = list(name_and_version_disagree(package))
     assert any("names version" in str(each) for each in found)
+
+
+def test_a_wheel_for_one_abi_without_native_code_has_lost_it() -> None:
+    assert list(platform_wheel_without_native_code(wheel())) == [
+        Problem(
+            sentence="it has no native code, but its tags promise extension modules for cp311 on "
+            "manylinux_2_17_x86_64"
+        )
+    ]
+    assert list(platform_wheel_without_native_code(wheel(objects=[elf_file()]))) == []
+
+
+def test_a_wheel_for_any_python_may_be_bound_to_a_platform() -> None:
+    """As watchdog's for Linux, which has no native code there."""
+    pure = wheel("demo-1.0-py3-none-manylinux_2_17_x86_64.whl")
+    assert list(platform_wheel_without_native_code(pure)) == [
+        Note(sentence="it has no native code, although it is for manylinux_2_17_x86_64")
+    ]
+    assert list(platform_wheel_without_native_code(wheel("demo-1.0-py3-none-any.whl"))) == []

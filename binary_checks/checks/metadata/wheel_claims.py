@@ -16,6 +16,7 @@ from binary_checks.model import (
     Kind,
     Level,
     MalformedObject,
+    Note,
     NotInspected,
     Problem,
     UnreadObject,
@@ -27,9 +28,11 @@ from binary_checks.model.extensions import (
     is_extension,
     parse_extension_name,
 )
+from binary_checks.wording.phrases import name_first
 
 _LONGEST_TAG = 255  # characters, as in the longest file name
 _MOST_TAGS = 12  # in one sentence
+_MOST_PLATFORMS = 3  # in one sentence
 _REQUIRED = ("Metadata-Version", "Name", "Version")
 _UNREAD_BY_INSTALLERS = ("Root-Is-Purelib", "Tag")
 """Without them pip and uv install the wheel, into platlib."""
@@ -170,6 +173,29 @@ def native_code_in_any_wheel(package: Wheel) -> Iterator[Finding]:
         elif item.kind is Kind.SHARED and {item.name, item.file_name} & needed:
             yield Problem(path=item.path, sentence=f"a library that the package needs, {what}")
     yield from map(_not_inspected, _unread(package))
+
+
+@check(level=Level.WARNING)
+def platform_wheel_without_native_code(package: Wheel) -> Iterator[Finding]:
+    """A wheel for a platform and one Python ABI contains no native code.
+
+    A wheel for any Python (``py3-none-...``) may have a reason, as its metadata may differ by
+    platform (watchdog). That is only noted.
+
+    Why: either the build lost the extension modules, and users get a slower package or a broken
+    one, or the tag keeps everybody else from installing it.
+    Fix: look for an optional extension whose build failed; a pure wheel is tagged ``py3-none-any``.
+    Level: what is missing is often optional; import-fails tells where it is not.
+    """
+    if "any" in package.platforms or package.objects or package.malformed or package.unread:
+        return
+    platforms = name_first(package.platforms, _MOST_PLATFORMS)
+    bound = sorted({tag.abi for tag in package.tags} - {"none"})
+    if bound:
+        claimed = f"its tags promise extension modules for {', '.join(bound)} on {platforms}"
+        yield Problem(sentence=f"it has no native code, but {claimed}")
+    else:
+        yield Note(sentence=f"it has no native code, although it is for {platforms}")
 
 
 @check(level=Level.WARNING)
