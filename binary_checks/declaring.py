@@ -16,6 +16,7 @@ from typing import Any, Generic, ParamSpec
 
 from binary_checks.errors import ProfileError
 from binary_checks.model import (
+    CodeNames,
     Finding,
     Level,
     Linkage,
@@ -55,7 +56,16 @@ FAMILIES = {
 """The families of our own checks, which pytest knows as markers."""
 
 
-_FACTS = (Package, ObjectFile, Linkage, TargetSystem, ProbeReport, Request, SecondOpinion)
+_FACTS = (
+    Package,
+    CodeNames,
+    ObjectFile,
+    Linkage,
+    TargetSystem,
+    ProbeReport,
+    Request,
+    SecondOpinion,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import binascii
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 from binary_checks.declaring import check
@@ -18,6 +19,9 @@ from binary_checks.model import (
     RecordRow,
     Wheel,
 )
+from binary_checks.model.objects import format_of_name
+from binary_checks.model.search_path import Directories, directories
+from binary_checks.wording.causes import of_lost_file
 
 _UNSIGNED = ("RECORD", "RECORD.jws", "RECORD.p7s")
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
@@ -155,7 +159,8 @@ def record_is_wrong(package: Wheel) -> Iterator[Finding]:
     its hash looks like tampering.
     Fix: change a wheel's files with a tool that rewrites RECORD (``wheel pack``).
     Level: a file was lost, added or changed after the build, and an index refuses the upload. Rows
-    that are only spelled in an unusual way are warnings: pip and uv install them.
+    that are only spelled in an unusual way are warnings, and so is a file of .dist-info that does
+    not match its row: pip and uv install both.
     """
     path = f"{package.dist_info}/RECORD"
     if package.record is None:
@@ -163,16 +168,32 @@ def record_is_wrong(package: Wheel) -> Iterator[Finding]:
         return
     for fault in package.record_faults:
         yield Problem(path=path, sentence=fault)
-    for name, count in _repeated([row.path for row in package.record]):
+    record, mended = _mend_separators(package)
+    if mended:  # one line: maturin on Windows once wrote all rows so; pip and uv read them rightly
+        sentence = f"{mended} paths have backslashes, installers expect slashes"
+        yield Problem(path=path, sentence=sentence, level=Level.WARNING)
+    for name, count in _repeated([row.path for row in record]):
         sentence = f"RECORD lists it {count} times"
         yield Problem(path=name, sentence=sentence, level=Level.WARNING)
-    yield from _judge_rows(package, package.record)
+    yield from _judge_rows(package, record)
     members = {member.archive_name: member for member in package.members}
-    longer = [row for row in package.record if len(row.hash) == _HEXADECIMAL]
+    longer = [row for row in record if len(row.hash) == _HEXADECIMAL]
     spelled = [row for row in longer if _is_hexadecimal(row, members.get(row.path))]
     if spelled:  # one line: gmsh's 424 rows are one mistake
         sentence = "hashes are hexadecimal, installers expect URL-safe base64 without padding"
         yield Problem(path=path, sentence=f"{len(spelled)} {sentence}", level=Level.WARNING)
+
+
+def _mend_separators(package: Wheel) -> tuple[tuple[RecordRow, ...], int]:
+    """The rows with slashes where backslashes only stand for them, and how many such there are."""
+    rows = package.record or ()
+    odd = [row for row in rows if "\\" in row.path]
+    if not odd:
+        return rows, 0
+    names = {member.archive_name for member in package.members}
+    mended = {row: replace(row, path=row.path.replace("\\", "/")) for row in odd}
+    mended = {row: other for row, other in mended.items() if other.path in names}
+    return tuple(mended.get(row, row) for row in rows), len(mended)
 
 
 def _judge_rows(package: Wheel, record: tuple[RecordRow, ...]) -> Iterator[Finding]:
@@ -180,8 +201,13 @@ def _judge_rows(package: Wheel, record: tuple[RecordRow, ...]) -> Iterator[Findi
     members = {m.archive_name: m for m in package.members if m.archive_name[-1:] != "/"}
     rows = {row.path: row for row in record if row.path[-1:] != "/"}
     unsigned = {f"{package.dist_info}/{name}" for name in _UNSIGNED}
-    for name in sorted(rows.keys() - members.keys()):
-        yield Problem(path=name, sentence="RECORD lists it, but the archive lacks it")
+    lost = sorted(rows.keys() - members.keys())
+    known, place = directories(package) if lost else Directories(()), package.layout.place
+    for name in lost:
+        is_library = format_of_name(name) is not None
+        cause = of_lost_file(place(name), known, package.layout) if is_library else ""
+        sentence = "RECORD lists it, but the archive lacks it"
+        yield Problem(path=name, sentence=sentence, cause=cause, consequence=is_library)
     for name in sorted(members.keys() - rows.keys() - unsigned):
         yield Problem(path=name, sentence="the archive has it, but RECORD does not list it")
     signed = dict(zip(members, _encode_all([m.sha256 for m in members.values()]), strict=True))
@@ -192,13 +218,17 @@ def _judge_rows(package: Wheel, record: tuple[RecordRow, ...]) -> Iterator[Findi
         if name not in unsigned:
             matches = member.sha256 and row.hash == f"sha256={signed[name]}"
             if not matches or row.size != member.size:
-                yield from _judge_row(row, member, signed[name])
+                level = Level.WARNING if name.startswith(f"{package.dist_info}/") else Level.ERROR
+                yield from _judge_row(row, member, signed[name], level)
         elif row.hash:
             sentence = "RECORD has a hash of a file written after it"
             yield Problem(path=name, sentence=sentence, level=Level.WARNING)
 
 
-def _judge_row(row: RecordRow, member: Member, actual: str) -> Iterator[Finding]:
+def _judge_row(
+    row: RecordRow, member: Member, actual: str, level: Level = Level.ERROR
+) -> Iterator[Finding]:
+    """Hold one row against its member; ``level`` is that of other contents."""
     algorithm, _, stated = row.hash.partition("=")
     if not row.hash:
         sentence = "RECORD has no hash for it"
@@ -211,9 +241,12 @@ def _judge_row(row: RecordRow, member: Member, actual: str) -> Iterator[Finding]
     elif not member.sha256:
         yield NotInspected(path=row.path, sentence="it cannot be unpacked")
     elif stated != actual and not _is_hexadecimal(row, member):
-        yield Problem(path=row.path, sentence=f"RECORD says sha256={stated}, it has {actual}")
+        sentence = f"RECORD says sha256={stated}, it has {actual}"
+        yield Problem(path=row.path, sentence=sentence, level=level)
+        return  # that its size is another one goes without saying
     if row.size is not None and row.size != member.size:
-        yield Problem(path=row.path, sentence=f"RECORD says {row.size} bytes, it has {member.size}")
+        sentence = f"RECORD says {row.size} bytes, it has {member.size}"
+        yield Problem(path=row.path, sentence=sentence, level=level)
 
 
 def _encode_all(digests: list[str]) -> Iterator[str]:

@@ -20,10 +20,12 @@ from binary_checks.model import (
     Level,
     Linkage,
     NotInspected,
+    Package,
     Problem,
     Wheel,
 )
 from binary_checks.model.requires_dist import find_names_in_extras
+from binary_checks.wording.causes import of_refusal
 from binary_checks.wording.step_texts import (
     describe_end,
     find_gil_modules,
@@ -87,7 +89,9 @@ def installed_files_differ(report: InstallReport) -> Iterator[Finding]:
 
 
 @check
-def import_fails(report: ImportReport, package: Wheel | InstalledPackage) -> Iterator[Finding]:
+def import_fails(
+    report: ImportReport, package: Wheel | InstalledPackage, linkage: Linkage
+) -> Iterator[Finding]:
     """Importing a package by its top-level name fails.
 
     Each name is imported in its own process, in an empty folder, with only the package and its
@@ -108,7 +112,9 @@ def import_fails(report: ImportReport, package: Wheel | InstalledPackage) -> Ite
             needs = f"import {step.name} needs {step.missing_module}, which only an extra requires"
             yield NotInspected(sentence=needs)
         else:
-            yield f"import {step.name} {describe_end(step)}"
+            cause = of_refusal(step.detail, linkage, package)
+            sentence = f"import {step.name} {describe_end(step)}"
+            yield Problem(sentence=sentence, cause=cause, consequence=bool(cause))
 
 
 @check
@@ -235,7 +241,12 @@ def gil_enabled_again(report: ImportReport) -> Iterator[Finding]:
 
 @check
 def extension_fails_to_load(
-    report: ExtensionReport, imports: ImportReport, *, must_import: tuple[str, ...] = ()
+    report: ExtensionReport,
+    imports: ImportReport,
+    linkage: Linkage,
+    package: Package,
+    *,
+    must_import: tuple[str, ...] = (),
 ) -> Iterator[Finding]:
     """An extension module does not load.
 
@@ -258,7 +269,10 @@ def extension_fails_to_load(
         if not step.name:
             yield f"a process that loaded all extension modules {describe_end(step)}"
         elif step.outcome is not Ending.RAISED or step.name in needed or named:
-            yield Problem(path=step.name, sentence=describe_end(step))
+            cause = of_refusal(step.detail, linkage, package)
+            sentence = describe_end(step)
+            consequence = bool(cause)
+            yield Problem(path=step.name, sentence=sentence, cause=cause, consequence=consequence)
         elif failed := next(find_unfinished(imports.steps), None):
             sentence = f"{describe_end(step)}; unknown whether that counts: {failed.sentence}"
             yield NotInspected(path=step.name, sentence=sentence)

@@ -30,6 +30,7 @@ from binary_checks.model import (
     UnresolvedSymbol,
 )
 from binary_checks.model.extensions import is_extension, module_of
+from binary_checks.wording.causes import of_newer_build, of_other_version, of_unlinked
 from binary_checks.wording.phrases import name_first
 from binary_checks.wording.symbol_texts import (
     count_undefined,
@@ -113,9 +114,11 @@ def symbol_newer_than_tag(library: MachOFile, target: TargetSystem) -> Iterator[
         newer = find_newer(system, names, promised) if system is not None else {}
         if newer:
             latest = "{}.{}".format(*max(newer.values()))
-            yield (
-                f"needs {list_symbols(sorted(newer))} of {asked}, new in macOS {latest}, "
-                f"while {target.name.partition(',')[0]} promises {'{}.{}'.format(*promised)}"
+            yield Problem(
+                path=library.path,
+                sentence=f"needs {list_symbols(sorted(newer))} of {asked}, new in macOS {latest}, "
+                f"while {target.name.partition(',')[0]} promises {'{}.{}'.format(*promised)}",
+                cause=of_newer_build(library.minimum_os),
             )
 
 
@@ -146,15 +149,20 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
             asked = "" if linkage.format == Format.ELF else item.library
             key = (item.path, item.provider, item.elsewhere, item.root, asked, item.architecture)
             groups.setdefault(key, []).append(item)
-    for (path, _, elsewhere, root, asked, _), items in groups.items():
+    for (path, provider, elsewhere, root, asked, _), items in groups.items():
         if asked:
-            lacking = spell_lacking(items, linkage.show)
-            yield soften(Problem(path=path, sentence=lacking), linkage)
+            sentence = spell_lacking(items, linkage.show)
+            problem = Problem(path=path, sentence=sentence, cause=of_other_version(asked))
+            yield soften(problem, linkage)
             continue
         expected = bool(elsewhere) and root not in imported
-        kind = NotInspected if expected else Problem
         sentence = spell_undefined(items, linkage.show, expected=expected)
-        yield soften(kind(path=path, sentence=sentence), linkage)
+        if expected:
+            yield NotInspected(path=path, sentence=sentence)
+            continue
+        cause = of_unlinked(linkage.show(elsewhere)) if elsewhere else ""
+        cause = of_other_version(provider) if provider else cause
+        yield soften(Problem(path=path, sentence=sentence, cause=cause), linkage)
     for hidden in linkage.unexplored:
         counted = count_undefined(hidden.count)
         yield NotInspected(
@@ -187,7 +195,8 @@ def missing_version(linkage: Linkage, package: Package) -> Iterator[Finding]:
             else ("defines no versions at all", "the loader aborts the process")
         )
         sentence = f"needs {item.version} of {item.library}, but {item.provider} {lacks}: {then}"
-        yield soften(Problem(path=item.path, sentence=sentence), linkage)
+        cause = of_other_version(item.provider)
+        yield soften(Problem(path=item.path, sentence=sentence, cause=cause), linkage)
 
 
 @check

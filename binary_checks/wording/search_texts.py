@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from binary_checks.model import (
     Edge,
@@ -23,6 +23,7 @@ from binary_checks.wording.phrases import name_first
 
 _WHOLE_PATH = 300  # characters of a search path that a sentence shows
 _MOST = 8  # directories in a sentence; ibm_db's objects have two dozen
+_MOST_NEEDED = 3  # libraries in a sentence
 _MOST_GUESSES = 3  # distributions in a sentence
 
 Owners = Mapping[tuple[str, str], ObjectFile]
@@ -78,8 +79,12 @@ def spell_empty_elements(library: ObjectFile) -> str:
     return f'has the {path_tag(library)} "{shorten(":".join(elements), _WHOLE_PATH)}", {which}'
 
 
-def spell_lack(edge: Edge, linkage: Linkage, searched: str) -> Finding:
-    """Say that nothing in sight brings the library; no problem where a required wheel may."""
+def spell_lack(edges: Sequence[Edge], linkage: Linkage, searched: str, cause: str) -> Finding:
+    """Say that nothing in sight brings the libraries; no problem where a required wheel may.
+
+    Several needs of one object may share a cause; what is said of one alone comes alone.
+    """
+    edge = edges[0]
     if edge.unknown:
         return NotInspected(path=edge.path, sentence=f"needs {edge.needed}: {edge.unknown}")
     if edge.may_come_with:
@@ -96,16 +101,45 @@ def spell_lack(edge: Edge, linkage: Linkage, searched: str) -> Finding:
             path=edge.path,
             sentence=f"needs {edge.needed}, which only {edge.partly} have, but the tag says "
             f"{platform}: elsewhere this file does not load",
+            cause=cause,
         )
     others = ", nor a given wheel, nor" if linkage.given else " nor"
+    names, them = name_needed(edges), "it" if len(edges) == 1 else "them"
     return Problem(
         path=edge.path,
-        sentence=f"needs {edge.needed}, which neither the package{others} {platform} provides "
-        f"({searched}): where users lack it, this file does not load",
+        sentence=f"needs {names}, which neither the package{others} {platform} provides "
+        f"({searched}): where users lack {them}, this file does not load",
+        cause=cause,
     )
 
 
-def spell_stray(edge: Edge, searched: str, linkage: Linkage) -> Finding:
+def name_needed(edges: Iterable[Edge]) -> str:
+    """The libraries that are needed, each once."""
+    return name_first(tuple(dict.fromkeys(edge.needed for edge in edges)), _MOST_NEEDED)
+
+
+def name_places(edges: Iterable[Edge], linkage: Linkage) -> str:
+    """Where the libraries lie that are needed and not searched for there, each once."""
+    places = (linkage.show(edge.resolved or edge.elsewhere[0]) for edge in edges)
+    return name_first(tuple(dict.fromkeys(places)), _MOST_NEEDED)
+
+
+def spell_luck(edges: Sequence[Edge], linkage: Linkage, searched: str) -> str:
+    """Say that an object does not find libraries that are there, and when it loads all the same."""
+    first, places = edges[0], name_places(edges, linkage)
+    them, are, were = ("it", "is", "was") if len(edges) == 1 else ("them", "are", "were")
+    needs = f"needs {name_needed(edges)} and does not find {them} ({searched})"
+    if first.resolved:
+        opened = linkage.show(first.root)
+        return f"{needs}: it loads only because {opened}, when opened, loads {places} first"
+    lie = f"{were} given" if places.startswith("wheel:") else f"{are} in the package"
+    return (
+        f"{needs}: {places} {lie}, but the search does not lead there; it loads only once "
+        f"something else has loaded {them}"
+    )
+
+
+def spell_stray(edge: Edge, searched: str, linkage: Linkage, cause: str) -> Finding:
     """Say that an executable's library lies where it does not look.
 
     On Windows a script that starts the program may have put its directory on PATH, as panda3d's do.
@@ -119,4 +153,5 @@ def spell_stray(edge: Edge, searched: str, linkage: Linkage) -> Finding:
         path=edge.path,
         sentence=f"needs {edge.needed} and does not start without it ({searched}); "
         f"{place} {lies}, but no search path leads there",
+        cause=cause,
     )

@@ -13,7 +13,7 @@ from binary_checks.checks.linkage.needed_libraries import (
     missing_search_directory,
     needed_name_with_slash,
 )
-from binary_checks.model import Edge, ElfFile, Kind, Linkage, NotInspected, Problem, Rule
+from binary_checks.model import Edge, ElfFile, Kind, Level, Linkage, NotInspected, Problem, Rule
 from fixtures.linking import EXTENSION, extension, library, link, target
 from fixtures.values import wheel
 
@@ -47,6 +47,7 @@ def test_a_library_that_nobody_brings_is_missing() -> None:
             path="demo/a.so",
             sentence="needs libx.so.1, which neither the package nor manylinux_2_17_x86_64 "
             "provides (searched demo.libs/, ./): where users lack it, this file does not load",
+            cause="lost folder demo.libs",
         )
     ]
 
@@ -131,8 +132,11 @@ def test_a_library_that_no_path_finds_depends_on_load_order() -> None:
     assert list(load_order_dependent(subject, NONE)) == [
         Problem(
             path="demo/a.so",
-            sentence="needs libx.so.1 and does not find it on its own (searched demo/): "
-            "it loads only once demo/lib/libx.so.1 is loaded",
+            sentence="needs libx.so.1 and does not find it (searched demo/): demo/lib/libx.so.1 is "
+            "in the package, but the search does not lead there; it loads only once something "
+            "else has loaded it",
+            cause="no search path to demo/lib",
+            consequence=True,
         )
     ]
 
@@ -142,6 +146,7 @@ def test_a_library_found_only_as_loaded_depends_on_load_order() -> None:
     (finding,) = load_order_dependent(subject, NONE)
     assert isinstance(finding, Problem)
     assert "because demo/b.so, when opened, loads demo/lib/libx.so.1" in finding.sentence
+    assert finding.level is Level.WARNING  # demo/b.so always loads it before
 
 
 def test_a_library_that_a_search_finds_too_does_not_depend_on_load_order() -> None:
@@ -159,6 +164,7 @@ def test_directories_that_are_not_there_count_where_only_luck_finds_the_library(
             path=EXTENSION,
             sentence="looks for libx.so in demo/libs/, x/, which the package does not have; "
             "the library is demo/lib/libx.so",
+            cause="no search path to demo/lib",
         )
     ]
 

@@ -50,6 +50,7 @@ def test_a_dylib_that_nobody_brings_is_missing() -> None:
             path=MAC,
             sentence="needs @rpath/libx.dylib, which neither the package nor macosx_11_0_arm64 "
             "provides (searched demo/lib/): where users lack it, this file does not load",
+            cause="library libx.dylib",
         )
     ]
 
@@ -61,6 +62,7 @@ def test_a_system_library_of_later_systems_is_told_with_them() -> None:
             path=MAC,
             sentence="needs /usr/lib/libnew.dylib, which only macOS 13 and later have, but the "
             "tag says macosx_11_0_arm64: elsewhere this file does not load",
+            cause="library libnew.dylib",
         )
     ]
 
@@ -81,6 +83,7 @@ def test_a_dll_that_nobody_brings_is_missing() -> None:
             path=WIN,
             sentence="needs gone.dll, which neither the package nor win_amd64 provides (searched "
             "demo/): where users lack it, this file does not load",
+            cause="library gone.dll",
         )
     ]
 
@@ -120,8 +123,11 @@ def test_a_module_that_does_not_find_a_bundled_dll_depends_on_load_order() -> No
     assert judge(load_order_dependent, win("a.dll"), dll("demo.libs/a.dll")) == [
         Problem(
             path=WIN,
-            sentence="needs a.dll and does not find it on its own (searched demo/): it loads only "
-            "once demo.libs/a.dll is loaded",
+            sentence="needs a.dll and does not find it (searched demo/): demo.libs/a.dll is in the "
+            "package, but the search does not lead there; it loads only once something else has "
+            "loaded it",
+            cause="no search path to demo.libs",
+            consequence=True,
         )
     ]
 
@@ -186,6 +192,7 @@ def test_a_library_that_lacks_what_it_is_asked_for_is_told_with_who_has_it() -> 
             path=WIN,
             sentence="imports wanted from a.dll, which does not have it; demo/b.dll does: the file "
             "does not load; ship the library that it was linked with",
+            cause="version of a.dll",
         )
     ]
 

@@ -27,6 +27,17 @@ def _wheel(*platforms: str, **fields: Any) -> Wheel:
     return wheel(f"demo-1.0-cp311-cp311-{'.'.join(platforms)}.whl", **fields)
 
 
+def too_new(library: MachOFile, sentence: str) -> Problem:
+    """What is said of code that an older macOS loads all the same."""
+    return Problem(
+        path=library.path,
+        sentence=sentence,
+        level=Level.WARNING,
+        cause=f"code built for macOS {library.minimum_os}",
+        consequence=True,
+    )
+
+
 @pytest.mark.parametrize(
     ("platforms", "fields", "sentence"),
     [
@@ -62,14 +73,18 @@ def test_code_for_a_newer_macos_than_the_tag_is_told(
 ) -> None:
     library = macho_file(**fields)
     found = list(macos.minimum_os_above_tag(library, _wheel(*platforms)))
-    assert found == [Problem(path=library.path, sentence=sentence, level=Level.WARNING)]
+    assert found == [too_new(library, sentence)]
 
 
 def test_code_that_an_older_dyld_refuses_is_an_error() -> None:
     library = macho_file(minimum_os="12.0", chained_fixups=True)
     assert list(macos.minimum_os_above_tag(library, _wheel("macosx_10_9_x86_64"))) == [
-        "its x86_64 code is built for macOS 12.0, but macosx_10_9_x86_64 promises 10.9: dyld "
-        "before macOS 10.15 refuses it (load command 0x80000034 is unknown)"
+        Problem(
+            path=library.path,
+            sentence="its x86_64 code is built for macOS 12.0, but macosx_10_9_x86_64 promises "
+            "10.9: dyld before macOS 10.15 refuses it (load command 0x80000034 is unknown)",
+            cause="code built for macOS 12.0",
+        )
     ]
     (found,) = macos.minimum_os_above_tag(library, _wheel("macosx_10_15_x86_64"))
     assert isinstance(found, Problem)
@@ -101,7 +116,7 @@ def test_what_tags_cannot_say_since_macos_11_is_noted_unless_it_shall_count() ->
     told = "its x86_64 code is built for macOS 12.3, but macosx_12_0_x86_64 promises 12.0"
     assert list(macos.minimum_os_above_tag(library, package)) == [Note(sentence=told)]
     assert list(macos.minimum_os_above_tag(library, package, exact=True)) == [
-        Problem(path=library.path, sentence=told, level=Level.WARNING)
+        too_new(library, told)
     ]
 
 
@@ -218,9 +233,11 @@ def test_install_names_that_mislead_nobody_are_quiet() -> None:
     ],
 )
 def test_a_need_of_what_is_no_part_of_macos_is_told(name: str, place: str) -> None:
-    (sentence,) = macos.needed_outside_system(macho_file(needed=(Dependency(name=name),)))
-    assert str(sentence).startswith(f"needs {name}, ")
-    assert place in str(sentence)
+    (problem,) = macos.needed_outside_system(macho_file(needed=(Dependency(name=name),)))
+    assert isinstance(problem, Problem)
+    assert problem.sentence.startswith(f"needs {name}, ")
+    assert place in problem.sentence
+    assert problem.cause == f"library {name.rpartition('/')[2]}"
     weak = macho_file(needed=(Dependency(name=name, weak=True),))
     assert [type(found) for found in macos.needed_outside_system(weak)] == [Note]
 

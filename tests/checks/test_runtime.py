@@ -19,13 +19,16 @@ from binary_checks.errors import NotApplicable
 from binary_checks.model import (
     Ending,
     ImportReport,
+    Linkage,
     Note,
     NotInspected,
+    Problem,
     Step,
 )
 from fixtures.values import member, wheel
 
 PYTHON = "CPython 3.11.7"
+NO_OBJECTS = Linkage(target="manylinux_2_17_x86_64")
 UNFINISHED = NotInspected(sentence="import demo did not succeed")
 
 
@@ -55,24 +58,37 @@ def requiring(*requirements: str) -> Any:
 )
 def test_import_fails_fires_however_it_fails(outcome: Ending, detail: str, sentence: str) -> None:
     report = imported(outcome=outcome, detail=detail)
-    assert list(import_fails(report, wheel())) == [f"import demo {sentence}"]
+    assert list(import_fails(report, wheel(), NO_OBJECTS)) == [
+        Problem(sentence=f"import demo {sentence}")
+    ]
+
+
+def test_import_fails_names_the_library_that_the_loader_did_not_find() -> None:
+    detail = "libx.so.1: cannot open shared object file: No such file or directory"
+    report = imported(outcome=Ending.LOADER_ERROR, detail=detail)
+    (problem,) = import_fails(report, wheel(), NO_OBJECTS)
+    assert isinstance(problem, Problem)
+    assert (problem.cause, problem.consequence) == ("library libx.so.1", True)
 
 
 def test_import_fails_fires_for_a_requirement_that_nobody_declared() -> None:
     report = imported(outcome=Ending.RAISED, detail="x", missing_module="absent")
-    assert list(import_fails(report, requiring("other"))) == ["import demo raises x"]
+    assert list(import_fails(report, requiring("other"), NO_OBJECTS)) == [
+        Problem(sentence="import demo raises x")
+    ]
 
 
 def test_import_fails_does_not_look_at_what_needs_an_extra() -> None:
     report = imported("blackd", outcome=Ending.RAISED, missing_module="aiohttp.web")
     needs = requiring("aiohttp>=3 ; extra == 'd'", "click", "@@ nonsense")
     sentence = "import blackd needs aiohttp.web, which only an extra requires"
-    assert list(import_fails(report, needs)) == [NotInspected(sentence=sentence)]
+    assert list(import_fails(report, needs, NO_OBJECTS)) == [NotInspected(sentence=sentence)]
 
 
 def test_import_fails_is_quiet_on_success_and_on_a_bad_end_afterwards() -> None:
-    assert list(import_fails(imported(), wheel())) == []
-    assert list(import_fails(imported(outcome=Ending.CRASHED, finished=True), wheel())) == []
+    assert list(import_fails(imported(), wheel(), NO_OBJECTS)) == []
+    finished = imported(outcome=Ending.CRASHED, finished=True)
+    assert list(import_fails(finished, wheel(), NO_OBJECTS)) == []
 
 
 def test_import_exits_badly_fires_after_a_good_import() -> None:

@@ -7,7 +7,17 @@ from typing import Any
 import pytest
 
 from binary_checks.checks.runtime import extension_fails_to_load
-from binary_checks.model import Ending, ExtensionReport, ImportReport, NotInspected, Problem, Step
+from binary_checks.model import (
+    Ending,
+    ExtensionReport,
+    Finding,
+    ImportReport,
+    Linkage,
+    NotInspected,
+    Problem,
+    Step,
+)
+from fixtures.values import wheel
 
 PYTHON = "CPython 3.11.7"
 
@@ -20,9 +30,20 @@ def loaded(*steps: Step, **fields: Any) -> ExtensionReport:
     return ExtensionReport(python=PYTHON, steps=steps, **fields)
 
 
+def judge(
+    report: ExtensionReport, must_import: tuple[str, ...] = (), **fields: Any
+) -> list[Finding]:
+    linkage = Linkage(target="manylinux_2_17_x86_64")
+    return list(
+        extension_fails_to_load(
+            report, imported(**fields), linkage, wheel(), must_import=must_import
+        )
+    )
+
+
 def test_an_exception_in_an_extension_is_open_while_no_import_says_who_needs_it() -> None:
     report = loaded(Step(name="demo/a.so", outcome=Ending.RAISED, detail="KeyError: 1"))
-    (gap,) = extension_fails_to_load(report, imported(outcome=Ending.CRASHED))
+    (gap,) = judge(report, outcome=Ending.CRASHED)
     sentence = "raises KeyError: 1; unknown whether that counts: import demo did not succeed"
     assert gap == NotInspected(path="demo/a.so", sentence=sentence)
 
@@ -34,7 +55,7 @@ def test_extension_fails_to_load_fires_on_every_refusal() -> None:
         Step(name="", outcome=Ending.CRASHED, detail="SIGABRT", finished=True),
         untried=("demo/c.so",),
     )
-    assert list(extension_fails_to_load(report, imported())) == [
+    assert judge(report) == [
         Problem(path="demo/a.so", sentence="is refused by the loader: exports no PyInit_a"),
         Problem(path="demo/b.so", sentence="crashes: SIGSEGV"),
         "a process that loaded all extension modules crashes: SIGABRT",
@@ -49,11 +70,11 @@ def test_extension_fails_to_load_fires_on_an_exception_that_matters(named: str) 
     path = "demo/core/_a.abi3.so"
     report = loaded(Step(name=path, outcome=Ending.RAISED, detail="ImportError: no"))
     expected = [Problem(path=path, sentence="raises ImportError: no")]
-    assert list(extension_fails_to_load(report, imported(extensions=(path,)))) == expected
-    assert list(extension_fails_to_load(report, imported(), must_import=(named,))) == expected
+    assert judge(report, extensions=(path,)) == expected
+    assert judge(report, must_import=(named,)) == expected
 
 
 def test_extension_fails_to_load_is_quiet_on_an_optional_module_that_raises() -> None:
     # scipy 1.18's _matfuncs_sqrtm_triu imports itself half-way and never loads by name.
     report = loaded(Step(name="demo/a.so", outcome=Ending.RAISED), Step(name="demo/b.so"))
-    assert list(extension_fails_to_load(report, imported(extensions=("demo/b.so",)))) == []
+    assert judge(report, extensions=("demo/b.so",)) == []

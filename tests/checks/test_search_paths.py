@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from binary_checks.checks.linkage.needed_libraries import missing_search_directory
@@ -11,16 +13,22 @@ from binary_checks.checks.linkage.search_paths import (
     runpath_instead_of_rpath,
     search_path_leaves_prefix,
 )
-from binary_checks.model import ElfFile, Level, MachOFile, Note, Problem
+from binary_checks.model import ElfFile, Finding, Level, Linkage, MachOFile, Note, Problem
 from fixtures.linking import extension, library, link, needs, target
 from fixtures.values import elf_file, macho_file, wheel
+
+
+def absolute(library: ElfFile | MachOFile, **options: Any) -> list[Finding]:
+    """What is said of its absolute search paths, where it finds all that it needs."""
+    return list(absolute_search_path(library, Linkage(target="x"), wheel(), **options))
+
 
 MUSL = target(libc="musl", name="musllinux_1_2_x86_64, CPython 3.11")
 
 
 def test_the_absolute_search_paths_of_a_file_are_told_in_one_line_with_their_tag() -> None:
     subject = elf_file(rpath=("$ORIGIN", "/opt/lib", "/opt/lib", "/usr/x", f"/{' ' * 252}"))
-    assert list(absolute_search_path(subject)) == [
+    assert absolute(subject) == [
         lost(subject, "looks for libraries in /opt/lib, /usr/x, /<252 blanks> (RPATH)")
     ]
 
@@ -37,7 +45,7 @@ def lost(subject: ElfFile | MachOFile, named: str) -> Problem:
 )
 def test_a_directory_that_anyone_can_make_lets_their_code_in(directory: str) -> None:
     subject = elf_file(runpath=("$ORIGIN", directory))
-    assert list(absolute_search_path(subject)) == [
+    assert absolute(subject) == [
         f"looks for libraries in {directory} (RUNPATH): anyone who can write there runs code as "
         "the user"
     ]
@@ -48,29 +56,23 @@ def test_a_directory_that_anyone_can_make_lets_their_code_in(directory: str) -> 
 )
 def test_a_directory_that_only_an_administrator_can_make_is_a_warning(directory: str) -> None:
     subject = elf_file(rpath=(directory,))
-    assert list(absolute_search_path(subject)) == [
-        lost(subject, f"looks for libraries in {directory} (RPATH)")
-    ]
+    assert absolute(subject) == [lost(subject, f"looks for libraries in {directory} (RPATH)")]
 
 
 def test_each_kind_of_directory_is_told_by_itself() -> None:
     subject = elf_file(rpath=("/opt/x", "/tmp/x"))
-    levels = [each.level for each in absolute_search_path(subject) if isinstance(each, Problem)]
+    levels = [each.level for each in absolute(subject) if isinstance(each, Problem)]
     assert levels == [Level.WARNING]
-    assert len(list(absolute_search_path(subject))) == 2
+    assert len(absolute(subject)) == 2
 
 
 def test_paths_from_origin_unused_rpaths_and_allowed_paths_are_no_absolute_ones() -> None:
-    assert list(absolute_search_path(elf_file(rpath=("/x",), runpath=("$ORIGIN/..",)))) == []
-    assert (
-        list(absolute_search_path(elf_file(runpath=("/opt/rocm",)), allowed=("/opt/rocm",))) == []
-    )
+    assert absolute(elf_file(rpath=("/x",), runpath=("$ORIGIN/..",))) == []
+    assert absolute(elf_file(runpath=("/opt/rocm",)), allowed=("/opt/rocm",)) == []
 
 
 def test_thousands_of_search_paths_make_no_endless_line() -> None:
-    (problem,) = absolute_search_path(
-        elf_file(runpath=tuple(f"/{n}{'x' * 200}" for n in range(900)))
-    )
+    (problem,) = absolute(elf_file(runpath=tuple(f"/{n}{'x' * 200}" for n in range(900))))
     assert isinstance(problem, Problem)
     assert len(problem.sentence) < 1000
     assert "and 892 more (RUNPATH)" in problem.sentence
@@ -152,14 +154,14 @@ def test_profiles_may_want_either_kind_of_path() -> None:
 def test_absolute_run_paths_lead_macos_away_but_to_its_own_libraries() -> None:
     rpaths = ("@loader_path", "/usr/lib/swift", "/usr/lib", "/opt/homebrew/lib")
     subject = macho_file(rpaths=rpaths, needed=needs("@rpath/libx.dylib"))
-    assert list(absolute_search_path(subject)) == [
+    assert absolute(subject) == [
         lost(subject, "looks for libraries in /opt/homebrew/lib (LC_RPATH)")
     ]
 
 
 def test_a_run_path_that_nothing_is_looked_for_in_is_noted() -> None:
     subject = macho_file(rpaths=("/opt/lib",), needed=needs("@loader_path/libx.dylib"))
-    assert list(absolute_search_path(subject)) == [
+    assert absolute(subject) == [
         Note(
             sentence="looks for libraries in /opt/lib (LC_RPATH); nothing that it needs is looked "
             "for there"

@@ -147,40 +147,45 @@ def undefined(*names: str, **fields: str) -> tuple[UnresolvedSymbol, ...]:
 
 
 @pytest.mark.parametrize(
-    ("items", "sentence"),
+    ("items", "sentence", "cause"),
     [
         (
             undefined("a", "_Z" + "x" * 90, "c", "d", "e"),
             f"has 5 undefined symbols (a, _Z{'x' * 58}..., c and 2 more): "
             "nothing that the file loads defines them; link it with the library that does",
+            "",
         ),
         (
             undefined("f", root="demo/b.so"),
             "has 1 undefined symbol (f): "
             "nothing that demo/b.so loads defines it; link it with the library that does",
+            "",
         ),
         (
             undefined("f", version="GLIBC_2.4", provider="system:libc.so.6"),
             "has 1 undefined symbol (f@GLIBC_2.4): libc.so.6 never had it in that version; "
             "rebuild it",
+            "version of libc.so.6",
         ),
         (
             undefined("f", version="V2", provider="demo/liba.so"),
             "has 1 undefined symbol (f@V2): demo/liba.so has it in another version only; "
             "bundle the library that it was linked with",
+            "version of liba.so",
         ),
         (
             undefined("f", "g", elsewhere="demo/host.so"),
             "has 2 undefined symbols (f, g): demo/host.so defines them, "
             "but the file does not load that; link with it",
+            "not linked with demo/host.so",
         ),
     ],
 )
 def test_undefined_symbols_are_told_once_an_object(
-    items: tuple[UnresolvedSymbol, ...], sentence: str
+    items: tuple[UnresolvedSymbol, ...], sentence: str, cause: str
 ) -> None:
     assert list(undefined_symbol(linked(unresolved=items), NONE)) == [
-        Problem(path=EXTENSION, sentence=sentence)
+        Problem(path=EXTENSION, sentence=sentence, cause=cause)
     ]
 
 
@@ -241,7 +246,11 @@ def test_a_version_that_the_library_lacks_is_missing(versioned: bool, lacks: str
         versioned=versioned,
     )
     assert list(missing_version(linked(missing_versions=(item,)), NONE)) == [
-        Problem(path=EXTENSION, sentence=f"needs V2 of liba.so, but demo/liba.so {lacks}")
+        Problem(
+            path=EXTENSION,
+            sentence=f"needs V2 of liba.so, but demo/liba.so {lacks}",
+            cause="version of liba.so",
+        )
     ]
 
 
@@ -273,7 +282,12 @@ def test_a_symbol_of_a_later_macos_is_newer_than_the_tag() -> None:
     both = Symbols(Symbol(name=name, library=libcxx) for name in ("to_chars", "terminate"))
     library = macho_file(architecture="aarch64", imports=both)
     assert list(symbol_newer_than_tag(library, on)) == [
-        f"needs to_chars of {libcxx}, new in macOS 13.3, while macosx_11_0_arm64 promises 11.0"
+        Problem(
+            path=library.path,
+            sentence=f"needs to_chars of {libcxx}, new in macOS 13.3, while macosx_11_0_arm64 "
+            "promises 11.0",
+            cause=f"code built for macOS {library.minimum_os}",
+        )
     ]
     later = macos(library_data=data, minimum_os=(14, 0))
     assert list(symbol_newer_than_tag(library, later)) == []

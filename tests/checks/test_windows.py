@@ -104,11 +104,13 @@ def test_a_runtime_that_nobody_brings_is_told_once_with_its_users() -> None:
             sentence="needs msvcp140.dll (so does 1 more), which neither CPython nor the wheel "
             "ships: the import fails where the Visual C++ redistributable is not installed; "
             "bundle it (delvewheel repair)",
+            cause="library msvcp140.dll",
         ),
         Problem(
             path="demo/b.pyd",
             sentence="needs libomp140.x86_64.dll, which no Visual C++ redistributable "
             "installs: bundle it",
+            cause="library libomp140.x86_64.dll",
         ),
     ]
 

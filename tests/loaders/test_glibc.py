@@ -280,6 +280,7 @@ def test_sentences_name_places_as_users_know_them() -> None:
     (finding,) = load_order_dependent(linkage, package)
     assert isinstance(finding, Problem)
     assert finding.sentence == (
-        "needs libdep.so and does not find it on its own (searched ../../../lib/): it loads only "
-        "once ../../../bin/libdep.so is loaded"
+        "needs libdep.so and does not find it (searched ../../../lib/): ../../../bin/libdep.so is "
+        "in the package, but the search does not lead there; it loads only once something else "
+        "has loaded it"
     )

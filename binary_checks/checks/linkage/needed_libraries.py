@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
@@ -17,6 +17,7 @@ from binary_checks.model import (
     ElfFile,
     Finding,
     Format,
+    Level,
     Linkage,
     Note,
     NotInspected,
@@ -27,11 +28,16 @@ from binary_checks.model import (
 )
 from binary_checks.model.extensions import is_extension
 from binary_checks.model.search_path import Directories, directories, expand, shorten
+from binary_checks.wording.causes import of_library, of_need
 from binary_checks.wording.search_texts import (
+    Owners,
     is_executable,
+    name_needed,
+    name_places,
     owners,
     spell_directories,
     spell_lack,
+    spell_luck,
     spell_search,
     spell_stray,
 )
@@ -82,14 +88,37 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
         why = "it was left out; give one that fits with --binary-with"
         yield NotInspected(sentence=f"was given {other}: {why}")
     found = owners(package)
-    for edge in linkage.edges:
-        if edge.delayed or not _lacks(edge, linkage):
-            continue
-        searched = spell_search(edge, found, linkage.layout)
-        if edge.unknown or not edge.elsewhere:
-            yield soften(spell_lack(edge, linkage, searched), linkage, edge)
-        elif is_executable(edge, found):
-            yield soften(spell_stray(edge, searched, linkage), linkage, edge)
+    lacking = [edge for edge in linkage.edges if not edge.delayed and _lacks(edge, linkage)]
+    for cause, edges in _share_causes(lacking, linkage, package):
+        searched = spell_search(edges[0], found, linkage.layout)
+        if edges[0].unknown or not edges[0].elsewhere:
+            yield _soften(spell_lack(edges, linkage, searched, cause), linkage, edges)
+        else:
+            for edge in edges:
+                if is_executable(edge, found):
+                    yield soften(spell_stray(edge, searched, linkage, cause), linkage, edge)
+
+
+def _soften(finding: Finding, linkage: Linkage, edges: Iterable[Edge]) -> Finding:
+    """A warning where it would be one for each of the missing libraries."""
+    softened = [soften(finding, linkage, edge) for edge in edges]
+    return finding if finding in softened else softened[0]
+
+
+def _share_causes(
+    edges: Iterable[Edge], linkage: Linkage, package: Package
+) -> Iterator[tuple[str, list[Edge]]]:
+    """The needs of each object by their cause; those whose answer is open each by themselves."""
+    edges = tuple(edges)
+    known = directories(package) if edges else Directories(())
+    shared: dict[tuple[str, ...], list[Edge]] = {}
+    for edge in edges:
+        cause = of_need(edge, known, linkage.layout)
+        alone = edge.unknown or edge.may_come_with or edge.partly
+        key = (cause, edge.path, edge.architecture, edge.root, edge.needed if alone else "")
+        shared.setdefault(key, []).append(edge)
+    for (cause, *_), needs in shared.items():
+        yield cause, needs
 
 
 def _lacks(edge: Edge, linkage: Linkage) -> bool:
@@ -128,7 +157,8 @@ def missing_delayed_library(
         expected = edge.needed.lower() in optional or edge.partly or edge.needed.startswith("ext-")
         if not expected and not edge.elsewhere and _lacks(edge, linkage):
             searched = spell_search(edge, found, linkage.layout)
-            yield soften(spell_lack(edge, linkage, searched), linkage, edge)
+            finding = spell_lack((edge,), linkage, searched, of_library(edge.needed))
+            yield soften(finding, linkage, edge)
     for item in linkage.unresolved:
         if item.delayed:
             sentence = (
@@ -149,24 +179,36 @@ def load_order_dependent(linkage: Linkage, package: Package) -> Iterator[Finding
     Fix: give the object a search path to the library (``-Wl,-rpath,'$ORIGIN/...'``, on macOS
     ``@loader_path/...``; on Windows ``os.add_dll_directory`` in the package's ``__init__``). If
     the package's own code always loads the library first, accept it with that reason.
-    Level: users who import that module first cannot import it. Only a warning where no import
-    reaches the object (see missing-library).
+    Level: users who import that module first cannot import it. Only a warning where all that leads
+    to the object loads the library before it, or no import reaches it (see missing-library).
     """
     yield from find_unloaded(linkage, package)
     found = owners(package)
-    for edge in linkage.edges:
-        strayed = bool(edge.elsewhere) and not edge.delayed and _lacks(edge, linkage)
-        if strayed and not edge.unknown and not is_executable(edge, found):
-            why = f"it loads only once {linkage.show(edge.elsewhere[0])} is loaded"
-        elif _is_by_order(edge):
-            root, library = linkage.show(edge.root), linkage.show(edge.resolved or "")
-            why = f"it loads only because {root}, when opened, loads {library} first"
+    lucky = [e for e in linkage.edges if _is_by_order(e) or _is_stray(e, linkage, found)]
+    for cause, edges in _share_causes(lucky, linkage, package):
+        edge = edges[0]
+        sentence = spell_luck(edges, linkage, spell_search(edge, found, linkage.layout))
+        if linkage.format == Format.PE and not _is_module(edge.root or edge.path, package):
+            yield Note(path=edge.path, sentence=sentence)
         else:
-            continue
-        searched = spell_search(edge, found, linkage.layout)
-        sentence = f"needs {edge.needed} and does not find it on its own ({searched}): {why}"
-        meant = linkage.format == Format.PE and not _is_module(edge.root or edge.path, package)
-        yield soften((Note if meant else Problem)(path=edge.path, sentence=sentence), linkage)
+            level = _level_of(edge)
+            yield soften(
+                Problem(
+                    path=edge.path, sentence=sentence, level=level, cause=cause, consequence=True
+                ),
+                linkage,
+            )
+
+
+def _level_of(edge: Edge) -> Level:
+    """A warning where whatever loads the object has loaded the library before, as usd-core's do."""
+    return Level.WARNING if edge.resolved else Level.ERROR
+
+
+def _is_stray(edge: Edge, linkage: Linkage, found: Owners) -> bool:
+    """Whether no search leads to a library of the layout, unless something else has loaded it."""
+    strayed = bool(edge.elsewhere) and not edge.delayed and _lacks(edge, linkage)
+    return strayed and not edge.unknown and not is_executable(edge, found)
 
 
 def _is_module(path: str, package: Package) -> bool:
@@ -183,23 +225,24 @@ def missing_search_directory(linkage: Linkage, package: Package) -> Iterator[Fin
 
     Why: the path was meant to lead to the library, which is now found only through load order.
     Fix: correct the path; it is relative to the location of the installed object.
-    Level: users who import that module first cannot import it. Only a warning where no import
-    reaches the object (see missing-library).
+    Level: users who import that module first cannot import it. Only a warning where all that leads
+    to the object loads the library before it, or no import reaches it (see missing-library).
     """
     if linkage.format == Format.PE:
         raise NotApplicable("on Windows, objects name no directories")
     yield from find_unloaded(linkage, package)
     lucky = [e for e in linkage.edges if _is_by_order(e) or (not e.resolved and e.elsewhere)]
     known = directories(package) if lucky else Directories(())
-    for edge in lucky:
-        wrong = [directory for directory in edge.searched if directory not in known]
+    for cause, edges in _share_causes(lucky, linkage, package):
+        wrong = [directory for directory in edges[0].searched if directory not in known]
         if wrong:
-            library = linkage.show(edge.resolved or edge.elsewhere[0])
+            what = "the library is" if len(edges) == 1 else "the libraries are"
             sentence = (
-                f"looks for {edge.needed} in {spell_directories(wrong, linkage.layout)}, which the "
-                f"package does not have; the library is {library}"
+                f"looks for {name_needed(edges)} in {spell_directories(wrong, linkage.layout)}, "
+                f"which the package does not have; {what} {name_places(edges, linkage)}"
             )
-            yield soften(Problem(path=edge.path, sentence=sentence), linkage)
+            path, level = edges[0].path, _level_of(edges[0])
+            yield soften(Problem(path=path, sentence=sentence, level=level, cause=cause), linkage)
 
 
 @check

@@ -10,6 +10,7 @@ from binary_checks.model import (
     ElfFile,
     Finding,
     Level,
+    Linkage,
     MachOFile,
     Note,
     Package,
@@ -17,12 +18,14 @@ from binary_checks.model import (
     TargetSystem,
 )
 from binary_checks.model.search_path import (
+    Directories,
     directories,
     expand,
     leaves_prefix,
     path_elements,
     shorten,
 )
+from binary_checks.wording.causes import of_need
 from binary_checks.wording.search_texts import spell_elements, spell_empty_elements
 
 _ANYBODYS = (
@@ -36,7 +39,11 @@ _OF_MACOS = ("/usr/lib/", "/System/")
 
 @check
 def absolute_search_path(
-    library: ElfFile | MachOFile, *, allowed: tuple[str, ...] = ()
+    library: ElfFile | MachOFile,
+    linkage: Linkage,
+    package: Package,
+    *,
+    allowed: tuple[str, ...] = (),
 ) -> Iterator[Finding]:
     """A library looks for its dependencies at an absolute path.
 
@@ -66,11 +73,22 @@ def absolute_search_path(
         yield f"{spell_elements(library, open_to_all)}: {danger}"
     if elements := [e for e in elements if e not in open_to_all]:
         sentence = "absolute paths lead users nowhere, or to other libraries"
+        cause = _find_lack(library, linkage, package)
         yield Problem(
             path=library.path,
             sentence=f"{spell_elements(library, elements)}: {sentence}",
             level=Level.WARNING,
+            cause=cause,
+            consequence=bool(cause),
         )
+
+
+def _find_lack(library: ElfFile | MachOFile, linkage: Linkage, package: Package) -> str:
+    """Why a library is not found that the build machine had in such a directory; "" if all are."""
+    edges = linkage.edges_of(library.path, library.architecture)
+    lacking = [edge for edge in edges if edge.resolved is None and not edge.weak]
+    known = directories(package) if lacking else Directories(())
+    return next((of_need(edge, known, linkage.layout) for edge in lacking), "")
 
 
 def _is_anybodys(directory: str) -> bool:

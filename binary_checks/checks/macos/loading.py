@@ -26,6 +26,7 @@ from binary_checks.model import (
     Wheel,
 )
 from binary_checks.model.search_path import shorten
+from binary_checks.wording.causes import of_library, of_newer_build
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
 _SYSTEM = ("/usr/lib/", "/System/")
@@ -81,12 +82,20 @@ def minimum_os_above_tag(
     elif minimum > promised:
         version = "{}.{}".format(*promised)
         told = f"{code} is built for macOS {library.minimum_os}, but {platform} promises {version}"
+        cause = of_newer_build(library.minimum_os)
         if library.chained_fixups and promised < _CHAINED_FIXUPS:
-            yield f"{told}: dyld before macOS 10.15 refuses it (load command 0x80000034 is unknown)"
+            refused = "dyld before macOS 10.15 refuses it (load command 0x80000034 is unknown)"
+            yield Problem(path=library.path, sentence=f"{told}: {refused}", cause=cause)
         elif minimum[0] == promised[0] >= FIRST_BY_YEARS and not exact:
             yield Note(sentence=told)
         else:
-            yield Problem(path=library.path, sentence=told, level=Level.WARNING)
+            yield Problem(
+                path=library.path,
+                sentence=told,
+                level=Level.WARNING,
+                cause=cause,
+                consequence=True,
+            )
 
 
 def _demand_macos(package: Package) -> None:
@@ -220,7 +229,10 @@ def needed_outside_system(
             continue
         places = (told for place, told in _PLACES.items() if need.name.startswith(place))
         sentence = f"needs {shorten(need.name, 200)}, {next(places, _ELSEWHERE)}"
-        yield Note(sentence=sentence) if need.weak else sentence
+        if need.weak:
+            yield Note(sentence=sentence)
+        else:
+            yield Problem(path=library.path, sentence=sentence, cause=of_library(need.name))
 
 
 @check

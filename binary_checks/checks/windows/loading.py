@@ -31,6 +31,7 @@ from binary_checks.model import (
     PeFile,
     Problem,
 )
+from binary_checks.wording.causes import of_library
 from binary_checks.wording.phrases import name_first
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
@@ -140,7 +141,8 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
         else:
             effect = "it does not start" if programs.issuperset(paths) else "the import fails"
             lack = _spell_lack(name, effect)
-            problem = Problem(path=paths[0], sentence=f"needs {name}{more}, {lack}")
+            sentence = f"needs {name}{more}, {lack}"
+            problem = Problem(path=paths[0], sentence=sentence, cause=of_library(name))
             yield soften(problem, linkage)
 
 

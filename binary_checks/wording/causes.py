@@ -1,0 +1,86 @@
+"""Spells what problems come from, once for all checks: those of equal causes are one fault.
+
+A cause says what has to be mended, not what goes wrong because of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from binary_checks.model import Edge, Layout, Linkage, Package
+from binary_checks.model.search_path import Directories, directories
+
+_GRAFTED = (".libs", ".dylibs")
+"""How the folders end that repair tools make: nothing but libraries was ever in one."""
+_IN_FRAMEWORK = re.compile(r"(?<=\.framework)/.*")
+"""A search path leads to the folder of a framework, not into it."""
+
+
+def of_library(name: str) -> str:
+    """A library that is nowhere, by whatever path or install name it is needed."""
+    return f"library {name.rpartition('/')[2]}"
+
+
+def of_lost_folder(folder: str) -> str:
+    """A folder of libraries that the package has lost as a whole."""
+    return f"lost folder {folder}"
+
+
+def of_unreached_folder(folder: str) -> str:
+    """A folder of the package that objects need and no search path leads to."""
+    return f"no search path to {folder or '.'}"
+
+
+def of_need(edge: Edge, known: Directories, layout: Layout) -> str:
+    """Why a needed library is not found, or only by luck; ``known`` are the package's folders."""
+    there = edge.resolved or next(iter(edge.elsewhere), "")
+    if there:
+        place = _IN_FRAMEWORK.sub("", layout.shorten_label(there))
+        return of_unreached_folder(place.rpartition("/")[0])
+    return _find_lost(edge.searched, known, layout) or of_library(edge.needed)
+
+
+def of_lost_file(path: str, known: Directories, layout: Layout) -> str:
+    """Why a file is not there that RECORD lists; its place counts from the prefix."""
+    folder, _, name = path.rpartition("/")
+    return _find_lost((folder,), known, layout) or of_library(name)
+
+
+def _find_lost(folders: Iterable[str], known: Directories, layout: Layout) -> str:
+    lost = (each for each in folders if each.endswith(_GRAFTED) and each not in known)
+    return next((of_lost_folder(layout.shorten(each)) for each in lost), "")
+
+
+def of_newer_build(minimum_os: str) -> str:
+    """Code that is compiled for a newer macOS than is promised."""
+    return f"code built for macOS {minimum_os}"
+
+
+def of_other_version(library: str) -> str:
+    """A library that is there in another version than the one that was linked with."""
+    return f"version of {re.split('[/:]', library)[-1]}"
+
+
+def of_unlinked(library: str) -> str:
+    """A library that is there, and that objects use without needing it by name."""
+    return f"not linked with {library}"
+
+
+_REFUSALS = (
+    r"(?P<name>[^\s:]+): cannot open shared object file",  # glibc
+    r"Error loading shared library (?P<name>[^\s:]+): No such file",  # musl
+    r"Library not loaded: (?P<name>\S+)",  # dyld
+)
+
+
+def of_refusal(message: str, linkage: Linkage, package: Package) -> str:
+    """The library that a loader did not find, as it says; "" where it says something else."""
+    matches = (re.search(pattern, message) for pattern in _REFUSALS)
+    name = next((match["name"].rpartition("/")[2] for match in matches if match), "")
+    if not name:
+        return ""
+    for edge in linkage.edges:
+        if edge.needed.rpartition("/")[2] == name and edge.resolved is None:
+            return of_need(edge, directories(package), linkage.layout)
+    return of_library(name)
