@@ -21,7 +21,8 @@ from binary_checks.python_code.scopes import (
 
 _LONGEST = 256  # characters of a module's full name
 _STEP = 16  # what it costs to look at a node
-_TYPES = frozenset({"annotation", "returns"})  # fields of a node that bind and load nothing
+_EMPTY = frozenset({"annotation", "returns", "ctx", "op", "ops"})
+"""Fields of a node that bind and load nothing; the last three are on every other node."""
 _DESCRIBING = frozenset({"restype", "argtypes", "errcheck"})
 _EXTENDING = frozenset({"extend", "update"})
 _APPENDING = frozenset({"append", "add", "appendleft", "insert"})
@@ -70,7 +71,7 @@ class BoundNames:
             node, place = left.pop()
             note = self._noting.get(type(node))
             inner = note(node, place) if note is not None else None
-            left.extend(reversed([*_list_parts(node, inner or place)]))
+            left.extend(reversed(_list_parts(node, inner or place)))
         for name, binding in self._grown:
             binding.place.scope.find(name).append(binding)
 
@@ -171,15 +172,18 @@ class BoundNames:
             self._grown.append((target.id, Binding(Grown(more), place, after)))
 
 
-def _list_parts(node: ast.AST, place: BoundAt) -> Iterator[tuple[ast.AST, BoundAt]]:
-    """The parts of a node; each list of statements is a block."""
-    for field, part in ast.iter_fields(node):
-        if isinstance(part, ast.AST) and field not in _TYPES:
-            yield part, place
+def _list_parts(node: ast.AST, place: BoundAt) -> list[tuple[ast.AST, BoundAt]]:
+    """The parts of a node that may have a say; each list of statements is a block."""
+    parts: list[tuple[ast.AST, BoundAt]] = []
+    for field in node._fields:
+        part = None if field in _EMPTY else getattr(node, field, None)
+        if isinstance(part, ast.AST):
+            parts.append((part, place))
         elif isinstance(part, list) and part:
             last = part[-1]
             within = place._replace(until=_end(last)) if isinstance(last, ast.stmt) else place
-            yield from ((each, within) for each in part if isinstance(each, ast.AST))
+            parts += [(each, within) for each in part if isinstance(each, ast.AST)]
+    return parts
 
 
 def _list_parameters(about: ast.arguments) -> Iterator[ast.arg]:
