@@ -147,21 +147,21 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
     for item in linkage.unresolved:
         if (item.path, item.provider, item.version) not in told and not item.delayed:
             asked = "" if linkage.format == Format.ELF else item.library
-            key = (item.path, item.provider, item.elsewhere, item.root, asked, item.architecture)
+            place = item.elsewhere or item.other_abi
+            key = (item.path, item.provider, place, item.root, asked, item.architecture)
             groups.setdefault(key, []).append(item)
-    for (path, provider, elsewhere, root, asked, _), items in groups.items():
+    for (path, _, _, root, asked, _), items in groups.items():
         if asked:
             sentence = spell_lacking(items, linkage.show)
             problem = Problem(path=path, sentence=sentence, cause=of_other_version(asked))
             yield soften(problem, linkage)
             continue
-        expected = bool(elsewhere) and root not in imported
+        expected = bool(items[0].elsewhere) and root not in imported
         sentence = spell_undefined(items, linkage.show, expected=expected)
         if expected:
             yield NotInspected(path=path, sentence=sentence)
             continue
-        cause = of_unlinked(linkage.show(elsewhere)) if elsewhere else ""
-        cause = of_other_version(provider) if provider else cause
+        cause = _find_cause(items[0], linkage)
         yield soften(Problem(path=path, sentence=sentence, cause=cause), linkage)
     for hidden in linkage.unexplored:
         counted = count_undefined(hidden.count)
@@ -175,6 +175,13 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
             sentence=f"{total} symbols of system libraries of unknown exports were assumed "
             f"to exist ({names})"
         )
+
+
+def _find_cause(item: UnresolvedSymbol, linkage: Linkage) -> str:
+    """What the lack of a symbol comes from, "" where there is nobody to have it."""
+    if other := item.provider or item.other_abi:
+        return of_other_version(other)
+    return of_unlinked(linkage.show(item.elsewhere)) if item.elsewhere else ""
 
 
 @check

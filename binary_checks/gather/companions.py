@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from binary_checks import objects, packages
+from binary_checks import objects, packages, trees
 from binary_checks.errors import GatherError, PackageError
 from binary_checks.model import Package, TargetSystem, Wheel
-from binary_checks.model.protocols import Source
+from binary_checks.model.protocols import Source, Tree
 
 
 class Company(NamedTuple):
@@ -59,6 +60,12 @@ class Shelf:
         if isinstance(package, Wheel):
             others = (*others, *self.required(package, target))
         return Company(others, package.claims.requirements)
+
+    def open_tree(self, source: Source, other: Package) -> Callable[[], Tree]:
+        """How to read the files of one of those again that `accompany` has found."""
+        if any(other is package for package in self._opened.values()):
+            return partial(trees.open_tree, other.path)
+        return source.open  # what is installed beside it lies in the same folder
 
     def required(self, wheel: Wheel, target: TargetSystem) -> tuple[Package, ...]:
         """What the wheel requires on its system, beside what was given. Raises GatherError."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from binary_checks import loaders, systems
 from binary_checks.declaring import gathers
@@ -10,6 +11,7 @@ from binary_checks.errors import NotApplicable
 from binary_checks.gather import own_code
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.settings import ReaderSettings, Settings
+from binary_checks.knowledge.loadings import find_roots_in_doubt
 from binary_checks.loaders.reach import find_bystanders
 from binary_checks.model import (
     CodeNames,
@@ -47,12 +49,24 @@ def simulate_loader(
     source: Source, package: Package, target: TargetSystem, shelf: Shelf, code: CodeNames
 ) -> Linkage:
     """Find what a loader would, among the package's own files and those of its requirements."""
-    company = shelf.accompany(source, package, target)
-    linkage = loaders.simulate(
-        package, target, others=company.packages, requirements=company.requirements
-    )
+    linkage = _simulate(source, package, target, shelf)
     tried = own_code.find_tried(package, source, linkage)
     return replace(linkage, bystanders=tuple(find_bystanders(package, linkage, code, tried)))
+
+
+def _simulate(source: Source, package: Package, target: TargetSystem, shelf: Shelf) -> Linkage:
+    """Load what there is; and again with what code loads first, where that may matter."""
+    company = shelf.accompany(source, package, target)
+    others, requirements = company.packages, company.requirements
+    simulate = partial(loaders.simulate, package, target, others, requirements)
+    linkage = simulate()
+    if not (roots := find_roots_in_doubt(linkage)):
+        return linkage
+    from binary_checks.gather.loading_order import find_first_loads  # of few packages
+
+    beside = [(item, shelf.open_tree(source, item)) for item in others]
+    first = find_first_loads(package, roots, source.open, beside, target)
+    return simulate(first_loads=first) if first else linkage
 
 
 @gathers(SecondOpinion)

@@ -25,12 +25,17 @@ _NAMES = (
     (r"pyqt5-qt5", r"Qt5"),
 )
 _NOTHING_ELSE = frozenset(
-    {"torch", "pyarrow", "shiboken2", "shiboken6", "pyqt5-sip", "pyqt6-sip", "cuda-pathfinder"}
+    {"torch", "pyarrow", "pyqt5-sip", "pyqt6-sip"}
     | {"numpy", "scipy", "pandas", "packaging", "pillow", "protobuf", "requests", "setuptools"}
     | {"typing-extensions"}
 )
 """These have nothing else for others; of the rest only the words of their own names tell."""
-_OF_NVIDIA = re.compile(r"nvidia-.+|cuda-toolkit")
+_OF_NVIDIA = re.compile(r"nvidia-.+|cuda-toolkit|cuda-pathfinder")
+_OF_DRIVERS = frozenset(
+    {"opencl.dll", "ze_loader.dll", "vulkan-1.dll", "amdhip64.dll"}
+    | {"libopencl.so.1", "libze_loader.so.1", "libvulkan.so.1"}
+)
+"""What comes with a graphics driver, whatever a wheel requires."""
 _IN_PREFIX = re.compile(
     r"(?:mkl|tbb|tcmlib|umf|daal|impi|intel|onemkl|dpcpp|onedal|oneccl)(?:-.*)?"
 )
@@ -61,24 +66,31 @@ def find_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, ...]:
             named = [each for each in named if each == spell(word)]
         if len(named) == 1:
             return tuple(named)
-    return _of_cuda(name, requirements)
+    return ()
 
 
 def find_known_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, ...]:
     """Those of the requirements whose wheels are known to have a library of that name."""
-    name = needed.rpartition("/")[2].removeprefix("lib")
+    requirements, name = tuple(requirements), needed.rpartition("/")[2]
     if is_grafted_name(name):
         return ()
-    return tuple(each for each in requirements if _has(each, name))
+    known = tuple(each for each in requirements if _has(each, name.removeprefix("lib")))
+    return known or _of_cuda(name, requirements)
 
 
 def _of_cuda(name: str, requirements: Iterable[str]) -> tuple[str, ...]:
-    """Of those that bring CUDA all may have a library of it; torch requires them in its turn."""
+    """Of those that bring CUDA all may have a library of it; torch requires them in its turn.
+
+    cuda-pathfinder has none, but finds and loads what others have.
+    """
     if not is_cuda_library(name):
         return ()
-    requirements = tuple(requirements)
+    requirements, word = tuple(requirements), first_word(name)
+    if word == _DRIVERS_OWN:
+        return ()
     theirs = tuple(each for each in requirements if _OF_NVIDIA.fullmatch(each))
-    return theirs or tuple(each for each in requirements if each == "torch")
+    named = tuple(each for each in theirs if word in each.split("-"))
+    return named or theirs or tuple(each for each in requirements if each == "torch")
 
 
 def fills_prefix(requirement: str) -> bool:
@@ -88,6 +100,8 @@ def fills_prefix(requirement: str) -> bool:
 
 def may_have(requirement: str, needed: str) -> bool:
     """Whether nothing speaks against its having a library of that name."""
+    if needed.lower() in _OF_DRIVERS:
+        return False
     if _OF_NVIDIA.fullmatch(requirement):
         return first_word(needed.rpartition("/")[2]).startswith(("cu", "nv", "npp", "nccl"))
     return requirement not in _NOTHING_ELSE

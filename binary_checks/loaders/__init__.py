@@ -2,40 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from binary_checks.loaders.bringers import find_bringers
 from binary_checks.loaders.file_layout import FileLayout, relocate
+from binary_checks.loaders.first_loads import FirstLoads
 from binary_checks.loaders.image import Image, load
 from binary_checks.loaders.loader import Loader
 from binary_checks.loaders.lookups import Lookups, find_own_python_symbols
 from binary_checks.loaders.required_packages import sort_out
 from binary_checks.loaders.roots import Loadings, load_roots
 from binary_checks.loaders.searches import Answers
-from binary_checks.model import Edge, Format, Linkage, MissingVersion, Package, Rule, TargetSystem
+from binary_checks.model import (
+    Edge,
+    FirstLoad,
+    Format,
+    Linkage,
+    MissingVersion,
+    Package,
+    Rule,
+    TargetSystem,
+)
 
 __all__ = ["simulate"]
+
+_First = Mapping[str, tuple[FirstLoad, ...]]
 
 
 def simulate(
     package: Package,
     target: TargetSystem,
     others: tuple[Package, ...] = (),
-    requirements_given: bool = False,
     requirements: tuple[str, ...] = (),
+    first_loads: _First | None = None,
 ) -> Linkage:
     """Load every root of the package into a process of its own, and look everything up.
 
     ``others`` are packages installed beside it; ``requirements`` those that the package
-    claims, as it spells them; of ``others`` those are left out whose version it excludes. With
-    ``requirements_given`` nothing else is expected to be there at run time.
+    claims, as it spells them; of ``others`` those are left out whose version it excludes.
+    ``first_loads`` says, by the path of an object of the package, what Python code has loaded
+    before it.
     """
     beside = sort_out(requirements, others, target)
     installed = tuple(relocate(each, package.layout) for each in beside.packages)
-    simulation = _SIMULATIONS[target.system](package, installed, target)
-    missing = () if requirements_given else beside.missing
+    simulation = _SIMULATIONS[target.system](package, installed, target, first_loads or {})
+    missing = beside.missing
     layout, loadings = simulation.layout, simulation.loadings
     images = [image for each in loadings for image in (*each.roots, *each.orphans)]
     edges = _merge(images, layout, own=True)
@@ -79,22 +92,24 @@ class _Simulation:
 
 
 def _simulate_linux(
-    package: Package, others: tuple[Package, ...], target: TargetSystem
+    package: Package, others: tuple[Package, ...], target: TargetSystem, first: _First
 ) -> _Simulation:
     from binary_checks.loaders import glibc, musl
     from binary_checks.loaders.elf import ElfLoader
+    from binary_checks.loaders.other_abi import mark_other_abi
     from binary_checks.loaders.symbol_lookup import look_up
     from binary_checks.loaders.version_nodes import find_missing_versions
 
     loader = ElfLoader(package, others, target, musl if target.libc == "musl" else glibc)
-    loadings = _load(loader, target)
+    loadings = _load(loader, target, first)
     images = (*loadings[0].roots, *loadings[0].orphans)
+    found = look_up(images, loader)
     checks_versions = loader.rules.CHECKS_VERSIONS
     return _Simulation(
         format=Format.ELF,
         layout=loader.layout,
         loadings=loadings,
-        lookups=look_up(images, loader),
+        lookups=replace(found, unresolved=mark_other_abi(found.unresolved, loader.layout)),
         strays=_load_strays(images, loader),
         missing_versions=find_missing_versions(images, loader.layout, target)
         if checks_versions
@@ -103,25 +118,25 @@ def _simulate_linux(
 
 
 def _simulate_macos(
-    package: Package, others: tuple[Package, ...], target: TargetSystem
+    package: Package, others: tuple[Package, ...], target: TargetSystem, first: _First
 ) -> _Simulation:
     from binary_checks.loaders.dyld import Dyld
 
-    return _simulate_bindings(Format.MACHO, Dyld(package, others, target))
+    return _simulate_bindings(Format.MACHO, Dyld(package, others, target), first)
 
 
 def _simulate_windows(
-    package: Package, others: tuple[Package, ...], target: TargetSystem
+    package: Package, others: tuple[Package, ...], target: TargetSystem, first: _First
 ) -> _Simulation:
     from binary_checks.loaders.windows import WindowsLoader
 
-    return _simulate_bindings(Format.PE, WindowsLoader(package, others, target))
+    return _simulate_bindings(Format.PE, WindowsLoader(package, others, target), first)
 
 
-def _simulate_bindings(container: Format, loader: Loader[Any]) -> _Simulation:
+def _simulate_bindings(container: Format, loader: Loader[Any], first: _First) -> _Simulation:
     from binary_checks.loaders.bindings import look_up_bindings
 
-    loadings = _load(loader, loader.target)
+    loadings = _load(loader, loader.target, first)
     images = [image for each in loadings for image in (*each.roots, *each.orphans)]
     return _Simulation(
         format=container,
@@ -139,13 +154,14 @@ _SIMULATIONS = {
 }
 
 
-def _load(loader: Loader[Any], target: TargetSystem) -> tuple[Loadings[Any], ...]:
+def _load(loader: Loader[Any], target: TargetSystem, first: _First) -> tuple[Loadings[Any], ...]:
     """Load the roots of each promised architecture."""
-    layout = loader.layout
-    return tuple(
-        load_roots([item for item in layout.objects if layout.fits(item, architecture)], loader)
+    layout, before = loader.layout, FirstLoads(loader, first)
+    fitting = (
+        [item for item in layout.objects if layout.fits(item, architecture)]
         for architecture in target.architectures
     )
+    return tuple(load_roots(objects, loader, before) for objects in fitting)
 
 
 def _load_strays(images: Iterable[Image[Any]], loader: Loader[Any]) -> tuple[Image[Any], ...]:

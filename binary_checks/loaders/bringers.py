@@ -93,30 +93,30 @@ class _Bringers:
     def _fillers(self, directory: str, *, only_theirs: bool) -> Iterable[str]:
         """The requirements that may put files into a directory.
 
-        Into a folder of this package's only a sibling does: one that is called alike (PyQt6-Qt6
-        in PyQt6/Qt6) or of this very version (mlx-metal in mlx/lib); and into what a repair tool
-        made only whose name it has.
+        Into a folder of this package's only a sibling does: one of this very version (mlx-metal in
+        mlx/lib) or, where the package itself has no such folder, one that is called alike
+        (PyQt6-Qt6 in PyQt6/Qt6; openvino-telemetry has nothing in openvino/libs). And into what a
+        repair tool made only whose name it has.
         """
-        inside = self._inside(directory)
+        inside, missing = self._inside(directory), self._missing
         grafted = _GRAFTED_FOLDER.search(directory)
         if leaves_prefix(directory):
             return ()
         if grafted:
             owner = canonicalize_name(grafted["owner"])
-            return [each for each in self._missing if each == owner]
-        if inside is None:
-            return () if only_theirs else [e for e in self._missing if self._fills_prefix(e)]
-        top = canonicalize_name(inside.partition("/")[0])
+            return [each for each in missing if each == owner]
         if not inside or self._is_own(inside):
-            return () if only_theirs else [e for e in self._missing if self._is_sibling(e)]
-        theirs = [each for each in self._missing if each == top or are_of_one_name(each, top)]
-        return theirs if theirs or only_theirs else self._missing
+            siblings = [each for each in missing if self._is_sibling(each, directory)]
+            if inside is None:
+                siblings += filter(fills_prefix, missing)
+            return () if only_theirs else siblings
+        top = canonicalize_name(inside.partition("/")[0])
+        theirs = [each for each in missing if each == top or are_of_one_name(each, top)]
+        return theirs if theirs or only_theirs else missing
 
-    def _fills_prefix(self, requirement: str) -> bool:
-        return fills_prefix(requirement) or self._is_sibling(requirement)
-
-    def _is_sibling(self, requirement: str) -> bool:
-        return are_of_one_name(requirement, self._name) or requirement in self._pinned
+    def _is_sibling(self, requirement: str, directory: str) -> bool:
+        alike = are_of_one_name(requirement, self._name) and directory not in self._directories
+        return alike or requirement in self._pinned
 
     @cached_property
     def _pinned(self) -> frozenset[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
@@ -190,6 +190,17 @@ class FileLayout(Generic[ObjectT]):
         path = label.split(":", 2)[2] if label.startswith("wheel:") else label
         return next(iter(self._files.get(self._spell_path(path), ())), None)
 
+    @property
+    def libraries(self) -> Iterator[ObjectT]:
+        """All objects, those of the packages beside it too."""
+        return (item for files in self._files.values() for item in files)
+
+    def fitting(self, label: str, architecture: str) -> ObjectT | None:
+        """The object at a place that ``label`` names, for a process of that architecture."""
+        path = label.split(":", 2)[2] if label.startswith("wheel:") else label
+        slices = self._files.get(self._spell_path(path), ())
+        return next((item for item in slices if self.fits(item, architecture)), None)
+
     def is_own(self, item: ObjectT) -> bool:
         """Whether the judged package brings that object."""
         return not self.origins.get(item.path)
@@ -201,7 +212,7 @@ class FileLayout(Generic[ObjectT]):
     def definers(self, names: frozenset[str], needer: ObjectT) -> Mapping[str, str]:
         """The first object of the layout that defines each symbol, where there is one."""
         found: dict[str, str] = {}
-        for item in (item for files in self._files.values() for item in files) if names else ():
+        for item in self.libraries if names else ():
             if len(found) == len(names):
                 break
             if self.fits(item, needer.architecture):

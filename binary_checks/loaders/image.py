@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import operator
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Generic
 
 from binary_checks.loaders.loader import Directory, Loader, ObjectT
@@ -22,6 +22,8 @@ class Image(Generic[ObjectT]):
     answers: tuple[Answers, ...]  # of each of them, also of packages beside the judged one
     system: tuple[str, ...]  # libraries of the system that are in scope
     unread: tuple[str, ...]  # files that were found and of which nothing is known
+    loaded: Mapping[str, str]  # by the name that it is asked for: what has it
+    everywhere: tuple[ObjectT, ...] = ()  # loaded before, and in scope for whatever comes later
 
     @property
     def edges(self) -> Iterator[Edge]:
@@ -39,16 +41,26 @@ class Image(Generic[ObjectT]):
         return self.root.kind is Kind.SHARED
 
 
-def load(root: ObjectT, loader: Loader[ObjectT]) -> Image[ObjectT]:
-    """Load a root and everything that it needs."""
-    return _Process(root, loader).run()
+def load(
+    root: ObjectT, loader: Loader[ObjectT], before: Before[ObjectT] | None = None
+) -> Image[ObjectT]:
+    """Load a root and everything that it needs, after what was loaded before it."""
+    return _Process(root, loader, before or Before()).run()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Before(Generic[ObjectT]):
+    """What a process has loaded already when a root is loaded."""
+
+    names: Mapping[str, str] = field(default_factory=dict)  # as `Image.loaded`
+    everywhere: tuple[ObjectT, ...] = ()
 
 
 class _Process(Generic[ObjectT]):
     """A process while things are being loaded into it."""
 
-    def __init__(self, root: ObjectT, loader: Loader[ObjectT]) -> None:
-        self.root, self.loader = root, loader
+    def __init__(self, root: ObjectT, loader: Loader[ObjectT], before: Before[ObjectT]) -> None:
+        self.root, self.loader, self.before = root, loader, before
         self.loaded: dict[str, str] = {}  # by the name that it is asked for: what has it
         self.bits = 0  # the same, as `Searches.bit` tells it
         self.system: list[str] = []
@@ -70,6 +82,8 @@ class _Process(Generic[ObjectT]):
             answers=tuple(self.answers),
             system=tuple(dict.fromkeys((*self.system, *brought))),
             unread=tuple(dict.fromkeys(self.unread)),
+            loaded=self.loaded,
+            everywhere=self.before.everywhere,
         )
 
     def begin_as_python(self) -> None:
@@ -108,13 +122,18 @@ class _Process(Generic[ObjectT]):
         loaded = self.loaded.get(name)
         if edge.delayed:
             return edge
+        first = self.before.names.get(name) if name else None
+        if loaded is None and first is not None:
+            architecture = self.root.architecture
+            library, loaded = self.loader.layout.fitting(first, architecture), first
+            self.take(replace(edge, resolved=first), name, library, handed)
         if loaded is None:
             self.take(edge, name, library, handed)
         elif loaded != edge.resolved:
             return replace(
                 edge,
                 resolved=loaded,
-                rule=Rule.LOADED,
+                rule=Rule.LOADED_FIRST if loaded == first else Rule.LOADED,
                 shadowed=edge.resolved,
                 elsewhere=(),
                 unknown="",

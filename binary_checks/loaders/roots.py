@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Generic
 
 from binary_checks.knowledge.shipped_names import is_grafted_name
+from binary_checks.loaders.first_loads import FirstLoads
 from binary_checks.loaders.image import Image, load
 from binary_checks.loaders.loader import Loader, ObjectT
 from binary_checks.model import Kind, ObjectFile
@@ -30,7 +30,9 @@ class Loadings(Generic[ObjectT]):
     unreached: tuple[str, ...]  # the paths of all those libraries
 
 
-def load_roots(objects: Iterable[ObjectT], loader: Loader[ObjectT]) -> Loadings[ObjectT]:
+def load_roots(
+    objects: Iterable[ObjectT], loader: Loader[ObjectT], first: FirstLoads[ObjectT]
+) -> Loadings[ObjectT]:
     """Load every root into a process of its own, and then what none of them reaches.
 
     A root is an extension module, an executable, or a library that nothing in the package asks
@@ -39,7 +41,10 @@ def load_roots(objects: Iterable[ObjectT], loader: Loader[ObjectT]) -> Loadings[
     not reached is an orphan.
     """
     libraries = tuple(objects)
-    open_one = partial(load, loader=loader)
+
+    def open_one(root: ObjectT) -> Image[ObjectT]:
+        return load(root, loader, first.before(root))
+
     wanted = _Wanted(libraries, loader)
     roots = tuple(open_one(item) for item in libraries if _is_evident(item, wanted))
     rest = _not_reached(libraries, roots)

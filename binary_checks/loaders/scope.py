@@ -107,7 +107,7 @@ class Scope:
     def remaining(self, names: frozenset[str]) -> frozenset[str]:
         """Those of the names that nothing in the process defines."""
         left = set(self._not_of_python(names - self.system.names(frozenset(self.image.system))))
-        for item in self.image.objects if left else ():
+        for item in (*self.image.objects, *self.image.everywhere) if left else ():
             left -= item.exports.among(left)
             if not left:
                 break

@@ -23,6 +23,7 @@ from binary_checks.model.layout import Layout
 from binary_checks.model.linkage import (
     Bystander,
     Edge,
+    FirstLoad,
     Linkage,
     MissingVersion,
     Rule,
@@ -104,6 +105,7 @@ __all__ = [
     "Disagreement",
     "Distribution",
     "Edge",
+    "FirstLoad",
     "ElfFile",
     "Entry",
     "ExtensionReport",

@@ -14,6 +14,7 @@ class Rule(str, Enum):
     """The rule of the loader by which a needed library is found."""
 
     LOADED = "loaded"  # only because something else of that name was loaded before
+    LOADED_FIRST = "loaded-first"  # the same, and the package's own code always loads that first
     RPATH = "rpath"
     RUNPATH = "runpath"
     SYSTEM = "system"  # the platform tag promises it
@@ -27,6 +28,14 @@ class Rule(str, Enum):
     ADDED_DIRECTORY = "added-directory"
     SIBLING = "sibling"
     MISSING = "missing"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FirstLoad:
+    """An object that Python code has loaded by the time that another one is loaded."""
+
+    path: str  # in the prefix; of any package
+    everywhere: bool = False  # with RTLD_GLOBAL: all that comes later sees its symbols
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,6 +69,7 @@ class UnresolvedSymbol:
     root: str = ""
     provider: str = ""  # a library in scope that has the name, but not in that version
     elsewhere: str = ""  # an object of the layout that defines it, but is not in scope
+    other_abi: str = ""  # one that has the function, compiled for libstdc++'s other std::string
     architecture: str = ""  # of the slice, where the tag promises more than one
     delayed: bool = False  # looked up at the first call, not when the object is loaded
 

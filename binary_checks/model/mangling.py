@@ -78,3 +78,42 @@ def _pass_type(open_: list[str]) -> None:
     """After the type of a literal comes its value."""
     if open_ and open_[-1] == "L":
         open_[-1] = "value"
+
+
+_QUALIFIERS = re.compile(r"_ZN[VKRO]*")
+_PART = re.compile(r"(?P<length>[1-9]\d{0,4})|(?P<made>[CD])[0-5]|(?P<operator>[a-z][a-zA-Z])")
+_TAG = "B5cxx11"  # of what returns the new std::string
+
+
+def function_of(mangled: str) -> str:
+    """The function's name alone, without its parameters and without the tag of an ABI.
+
+    "" for what is no function, or whose own name has a template or an abbreviation.
+    """
+    nested = _QUALIFIERS.match(mangled)
+    position = nested.end() if nested else 2
+    found = "_ZN" if nested else "_Z"
+    while position < len(mangled):
+        if mangled.startswith(_TAG, position):
+            position += len(_TAG)
+            continue
+        part = _PART.match(mangled, position)
+        if nested and mangled[position] == "E":
+            return found
+        if part is None:
+            return ""
+        length = int(part["length"] or 0)
+        position = part.end() + length
+        found += part["made"] or mangled[part.start() : position]
+        if not nested:
+            return found
+    return ""
+
+
+def is_other_abi(one: str, other: str) -> bool:
+    """Whether two names are one function, compiled for the two std::string of libstdc++."""
+    new, new_too = "cxx11" in one, "cxx11" in other
+    if new == new_too or function_of(one) != function_of(other) or not function_of(one):
+        return False
+    old, tagged = (other, one) if new else (one, other)
+    return tagged.replace(_TAG, "") == old or names_old_abi(old)

@@ -10,6 +10,7 @@ from binary_checks.wording.phrases import name_first
 Show = Callable[[str], str]
 """How a linkage shows an object, or where a library comes from."""
 _SYSTEM = "system:"
+_ABIS = ("new", "old")
 _LONGEST = 60  # characters of a symbol in a sentence
 
 
@@ -39,6 +40,13 @@ def spell_undefined(items: list[UnresolvedSymbol], show: Show, *, expected: bool
             return f"{sentence}{name} never had {them} in that version; rebuild it"
         advice = "bundle the library that it was linked with"
         return f"{sentence}{show(first.provider)} has {them} in another version only; {advice}"
+    if first.other_abi:
+        has = f"{show(first.other_abi)} has {them}"
+        wanted, defined = _ABIS if "cxx11" in first.name else reversed(_ABIS)
+        return (
+            f"{sentence}{has} for the {defined} std::string, and this file asks for the {wanted} "
+            "one; compile both with the same _GLIBCXX_USE_CXX11_ABI"
+        )
     if not first.elsewhere:
         advice = "link it with the library that does"
         return f"{sentence}nothing that {who} loads defines {them}; {advice}"

@@ -62,11 +62,28 @@ def test_a_lost_folder_of_grafted_libraries_is_excused_on_no_system() -> None:
     assert bring(dll("demo/a.pyd", hashed), requires=("foo",), file=dos) == ()
 
 
-@pytest.mark.parametrize("runpath", ["$ORIGIN/lib", "$ORIGIN"])
-@pytest.mark.parametrize("sibling", ["demo-addons", "other==1.0", "demo"])
+@pytest.mark.parametrize(
+    ("runpath", "sibling"),
+    [
+        ("$ORIGIN/lib", "demo-addons>=1"),
+        ("$ORIGIN/lib", "other==1.0"),
+        ("$ORIGIN", "other==1.0"),
+        ("$ORIGIN", "demo-addons==1.0"),
+    ],
+)
 def test_a_folder_that_a_sibling_fills_is_open(runpath: str, sibling: str) -> None:
     needer = extension("libx.so.1", runpath=(runpath,))
-    assert bring(needer, requires=("bar", sibling)) == (sibling.partition("==")[0],)
+    assert bring(needer, requires=("bar", sibling)) == (sibling.partition("=")[0].rstrip(">"),)
+
+
+def test_a_distribution_that_is_only_called_alike_has_nothing_in_a_folder_of_this_one() -> None:
+    # openvino requires openvino-telemetry, a pure wheel.
+    file = "openvino-1.0-cp311-cp311-win_amd64.whl"
+    objects = (dll("openvino/libs/a.dll", "b.dll", "OpenCL.dll"), dll("openvino/libs/c.dll"))
+    for needed in ("b.dll", "OpenCL.dll"):
+        assert bring(*objects, requires=("openvino-telemetry>=1",), file=file, needed=needed) == ()
+        pinned = bring(*objects, requires=("openvino-runtime==1.0",), file=file, needed=needed)
+        assert pinned == (("openvino-runtime",) if needed == "b.dll" else ())
 
 
 def test_a_sibling_of_another_name_is_not_asked_for_what_looks_like_the_packages_own() -> None:
@@ -77,6 +94,7 @@ def test_a_sibling_of_another_name_is_not_asked_for_what_looks_like_the_packages
     )
     assert bring(*objects, requires=("shiboken6==1.0",)) == ()
     assert bring(*objects, requires=("demo-qt==1.0",)) == ("demo-qt",)
+    assert bring(*objects, requires=("demo-qt>=1.0",)) == ()
     addon = (objects[0], library("demo/lib/libother.so"))
     assert bring(*addon, requires=("binding==1.0",)) == ("binding",)
 
@@ -166,6 +184,7 @@ def test_all_that_torch_has_is_known_by_name() -> None:
         ("SDL2.dll", ("kivy-deps-glew", "kivy-deps-sdl2"), ("kivy-deps-sdl2",)),
         ("libtbb.so.12", ("tbb-devel", "tbb"), ("tbb",)),
         ("libimf.so", ("intel-cmplr-lib-ur",), ()),
+        ("libcufft.so.12", ("numpy", "cuda-pathfinder"), ("cuda-pathfinder",)),
         ("libcuda_x.so.1", ("nvidia-cuda-runtime",), ()),
         ("libqt.so", ("a-qt", "b-qt"), ()),
         ("_ops.so", ("nvidia-cudnn-cu13",), ()),

@@ -49,9 +49,9 @@ def test_markers_ask_for_the_targets_own_words(
     assert simulate(wheel(), on, requirements=requirements).requirements == required
 
 
-def test_requirements_that_are_known_to_be_given_are_not_named() -> None:
-    package = wheel(objects=(extension(),))
-    linkage = simulate(package, target(), requirements_given=True, requirements=REQUIRES)
+def test_requirements_that_are_given_are_not_named() -> None:
+    package, given = wheel(objects=(extension(),)), numpy("2.0")
+    linkage = simulate(package, target(), others=(given,), requirements=("numpy>=1.2",))
     assert linkage.requirements == ()
     assert linkage.requirements_given
 

@@ -13,6 +13,7 @@ from binary_checks.knowledge.python_dlls import (
     is_python_dll,
 )
 from binary_checks.knowledge.reached_objects import soften
+from binary_checks.knowledge.shipped_names import may_have
 from binary_checks.knowledge.unloaded_objects import find_unread
 from binary_checks.knowledge.visual_cpp import (
     is_debug_runtime,
@@ -168,9 +169,14 @@ def _find_foreign(linkage: Linkage, present: Collection[str]) -> str:
     It is what missing-library does not look for either; of what nobody brings it is the judge.
     """
     edges = (edge for edge in linkage.edges if edge.resolved is None and not edge.delayed)
-    missing = (edge.needed for edge in edges if edge.may_come_with)
+    missing = (edge.needed for edge in edges if any(map(_may_have_runtime, edge.may_come_with)))
     names = (name for name in missing if name.lower() not in present and may_be_anybodys(name))
     return next((name for name in names if not is_python_dll(name)), "")
+
+
+def _may_have_runtime(requirement: str) -> bool:
+    """Whether its wheel may have Microsoft's runtime with it; torch's and NVIDIA's do not."""
+    return may_have(requirement, "msvcp140.dll")
 
 
 def _spell_lack(name: str, effect: str) -> str:
