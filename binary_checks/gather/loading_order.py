@@ -10,8 +10,10 @@ from binary_checks.gather.own_code import find_entry
 from binary_checks.model import FirstLoad, Member, Package, TargetSystem
 from binary_checks.model.extensions import is_extension, parse_extension_name
 from binary_checks.model.protocols import Tree
-from binary_checks.python_code.import_order import ImportOrder, Load
+from binary_checks.python_code.execution import Load
+from binary_checks.python_code.import_order import ImportOrder
 from binary_checks.python_code.mentions import is_source
+from binary_checks.python_code.own_modules import OwnModules
 
 _LONGEST = 192 << 10  # bytes of a source that is read
 _MOST_BYTES = 2 << 20  # of all sources of a package together
@@ -51,7 +53,7 @@ class _Code:
         self.modules = dict(_name_modules(package))
         paths = [shorten(member.path) for member in package.members]
         sources = _read_sources(package, open_tree)
-        self.order = ImportOrder(sources, self.modules, paths, target.system)
+        self.order = ImportOrder(OwnModules(sources, self.modules, paths, target.system))
 
     def place(self, load: Load) -> FirstLoad:
         """The file that was loaded, by its place in the prefix."""

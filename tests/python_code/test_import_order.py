@@ -6,7 +6,9 @@ from textwrap import dedent
 
 import pytest
 
-from binary_checks.python_code.import_order import ImportOrder, Load
+from binary_checks.python_code.execution import Load
+from binary_checks.python_code.import_order import ImportOrder
+from binary_checks.python_code.own_modules import OwnModules
 
 NATIVE, BASE, LIBX, LIBY = (
     "demo/_native.so",
@@ -22,7 +24,8 @@ TORCH = Load(module="torch")
 def before(path: str, system: str = "linux", **files: str) -> list[str]:
     """What is loaded before a file, where files of demo have that code; ``+`` is RTLD_GLOBAL."""
     encoded = {f"demo/{name}.py": dedent(text).encode() for name, text in files.items()}
-    order = ImportOrder(encoded, MODULES, (*MODULES.values(), LIBX, LIBY, *encoded), system)
+    paths = (*MODULES.values(), LIBX, LIBY, *encoded)
+    order = ImportOrder(OwnModules(encoded, MODULES, paths, system))
     names = {extension: name for name, extension in MODULES.items()}
     loads = order.before(path, names.get(path, ""))
     return [f"{load.module or load.path}{'+' * load.everywhere}" for load in loads]
@@ -192,6 +195,6 @@ def test_code_that_is_no_python_loads_nothing_and_stops_nothing() -> None:
 
 def test_the_module_itself_tells_what_importing_it_loads() -> None:
     code = b"import torch\nfrom . import _base\nfrom . import _native"
-    order = ImportOrder({"demo/__init__.py": code}, MODULES, MODULES.values(), "linux")
+    order = ImportOrder(OwnModules({"demo/__init__.py": code}, MODULES, MODULES.values(), "linux"))
     assert order.import_module("demo") == (TORCH, Load(path=BASE), Load(path=NATIVE))
     assert order.import_module("demo._native") == (TORCH, Load(path=BASE), Load(path=NATIVE))
