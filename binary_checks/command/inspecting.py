@@ -1,4 +1,4 @@
-"""Prints the facts of one package, without a verdict."""
+"""Prints the facts of packages, without a verdict."""
 
 from __future__ import annotations
 
@@ -19,58 +19,105 @@ from binary_checks.errors import (
 from binary_checks.gather.examination import Examination, examine
 from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
 from binary_checks.model import Linkage, Package
-from binary_checks.packages import recognises
-from binary_checks.profile.reading import find_profile, load_profile
+from binary_checks.profile.reading import Profile, find_profile, load_profile
+from binary_checks.sources import expand
+from binary_checks.sources.misnamed import demand_package
 
-_UNREADABLE = 1
+_UNREADABLE, _TRY_AGAIN = 1, 6
+_ORDER = (MISUSED, _UNREADABLE, _TRY_AGAIN)
+"""Of several packages the first of these statuses counts."""
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Print the facts of one package without a verdict: a summary, or everything as JSON."""
-    status = 0
+    """Print the facts of packages without a verdict: a summary, or everything as JSON."""
     try:
-        _inspect(_inspect_options().parse_args(arguments))
+        options = _inspect_options().parse_args(arguments)
+        named = options.profile
+        profile = find_profile(Path.cwd()) if named is None else load_profile(named)
+        for name in options.beside:
+            if not Path(name).is_dir():
+                demand_package(name)
+    except (ProfileError, OSError) as error:
+        complain(str(error))
+        return MISUSED
+    names = [name for each in options.packages for name in expand(each, Path.cwd())]
+    separator = _Separator(several=len(names) > 1, json=options.json)
+    statuses = {_inspect(name, options, profile, separator) for name in names}
+    separator.end()
+    return next((status for status in _ORDER if status in statuses), 0)
+
+
+class _Separator:
+    """What stands between several packages: an empty line, or what makes an array of documents."""
+
+    def __init__(self, *, several: bool, json: bool) -> None:
+        self._texts = ("[\n", ",\n", "]\n") if json else ("", "\n", "")
+        self._several = several
+        self._begun = False
+
+    def next(self) -> None:
+        """Write what stands before a package."""
+        if self._several:
+            sys.stdout.write(self._texts[1 if self._begun else 0])
+            self._begun = True
+
+    def end(self) -> None:
+        """Write what stands after the last one; of none an empty array."""
+        if self._several:
+            sys.stdout.write(("" if self._begun else self._texts[0]) + self._texts[2])
+
+
+def _inspect(
+    name: str, options: argparse.Namespace, profile: Profile, separator: _Separator
+) -> int:
+    """Print the facts of one; the exit status. What is wrong with it keeps none from the others."""
+    try:
+        demand_package(name)
+        with examine(
+            name,
+            profile=profile,
+            companions=options.beside,
+            downloads=options.fetches,
+            downloads_folder=options.kept,
+        ) as facts:
+            _print(facts, options, separator)
     except ProfileError as error:
         complain(str(error))
-        status = MISUSED
+        return MISUSED
+    except GatherError as error:  # of this machine: not all of them say for which package
+        about = f"{Path(name).name}: "
+        complain(f"{about}{str(error).removeprefix(about)}")
+        return _TRY_AGAIN
     except BinaryChecksError as error:
         complain(str(error))
-        status = _UNREADABLE
-    return status
+        return _UNREADABLE
+    return 0
 
 
-def _inspect(options: argparse.Namespace) -> None:
-    for name in (options.package, *options.beside):
-        path = Path(name)
-        try:
-            folder = name is not options.package and path.is_dir()
-            found = folder or (recognises(path) and path.is_file())
-        except OSError as error:  # too long a name
-            raise ProfileError(f"{name}: {error.strerror}") from None
-        if not found:
-            raise ProfileError(f"{name}: not a package file")
-    profile = find_profile(Path.cwd()) if options.profile is None else load_profile(options.profile)
-    with examine(
-        options.package,
-        profile=profile,
-        companions=options.beside,
-        downloads=options.fetches,
-        downloads_folder=options.kept,
-    ) as facts:
-        try:
-            _print(facts, options)
-        except GatherError as error:  # of this machine: not all of them say for which package
-            name = f"{facts.file_name}: "
-            raise GatherError(f"{name}{str(error).removeprefix(name)}") from None
-
-
-def _print(facts: Examination, options: argparse.Namespace) -> None:
+def _print(facts: Examination, options: argparse.Namespace, separator: _Separator) -> None:
+    """Gather all before anything is printed of it: a document is whole, or is not there."""
+    package, linkage = facts.get(Package), _get_linkage(facts)
     if options.json:
-        _print_facts(facts, symbols=options.symbols)
+        from binary_checks.documents.facts_writer import write_facts
+
+        sha256 = facts.source.identity().removeprefix("sha256 ")
+        separator.next()
+        sys.stdout.writelines(write_facts(package, sha256, linkage, symbols=options.symbols))
     else:
         from binary_checks.reports.summary import write_summary
 
-        _print_summary(write_summary(facts.get(Package)))
+        separator.next()
+        _print_summary(write_summary(package, linkage))
+
+
+def _get_linkage(facts: Examination) -> Linkage | None:
+    try:
+        return facts.get(Linkage)
+    except NotApplicable:
+        pass
+    except Unavailable as error:
+        complain(f"{facts.file_name}: without linkage: {error}")
+    return None
 
 
 def _print_summary(lines: Iterator[str]) -> None:
@@ -82,27 +129,34 @@ def _print_summary(lines: Iterator[str]) -> None:
 
 def _inspect_options() -> argparse.ArgumentParser:
     parser = SubcommandParser(prog="binary-checks inspect", description=run.__doc__)
-    parser.add_argument("package", metavar="PACKAGE")
-    parser.add_argument("--json", action="store_true", help="all facts, not a summary")
-    parser.add_argument("--no-symbols", dest="symbols", action="store_false")
-    parser.add_argument("--binary-with", dest="beside", metavar="PATH", action="append", default=[])
-    parser.add_argument("--binary-with-requirements", dest="fetches", action="store_true")
-    parser.add_argument("--binary-requirements-folder", dest="kept", metavar="PATH")
-    parser.add_argument("--binary-profile", dest="profile", metavar="NAME_OR_TOML")
+    add = parser.add_argument
+    add("packages", metavar="PACKAGE", nargs="+")
+    add("--json", action="store_true", help="all facts, of several packages as an array")
+    add("--no-symbols", dest="symbols", action="store_false", help="JSON without symbols")
+    add(
+        "--binary-with",
+        dest="beside",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="a required wheel, or a folder of such (repeatable)",
+    )
+    add(
+        "--binary-with-requirements",
+        dest="fetches",
+        action="store_true",
+        help="download the required wheels that are not given",
+    )
+    add(
+        "--binary-requirements-folder",
+        dest="kept",
+        metavar="PATH",
+        help="keep the downloaded wheels there",
+    )
+    add(
+        "--binary-profile",
+        dest="profile",
+        metavar="NAME_OR_TOML",
+        help="the profile whose limits and system libraries hold",
+    )
     return parser
-
-
-def _print_facts(facts: Examination, *, symbols: bool) -> None:
-    from binary_checks.documents.facts_writer import write_facts
-
-    package = facts.get(Package)
-    linkage = None
-    try:
-        linkage = facts.get(Linkage)
-    except NotApplicable:
-        pass
-    except Unavailable as error:
-        complain(f"without linkage: {error}")
-    sha256 = facts.source.identity().removeprefix("sha256 ")
-    for piece in write_facts(package, sha256, linkage, symbols=symbols):
-        sys.stdout.write(piece)

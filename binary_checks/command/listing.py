@@ -29,10 +29,10 @@ from binary_checks.judging import applicable_checks, applicable_formats, judge_c
 from binary_checks.lines import cut, one_line
 from binary_checks.model import Package
 from binary_checks.model.requests import Request
-from binary_checks.packages import recognises
 from binary_checks.profile.found import leave_out_code
 from binary_checks.profile.reading import Profile, find_profile, load_profile, validate
-from binary_checks.sources.misnamed import explain
+from binary_checks.sources import expand
+from binary_checks.sources.misnamed import demand_package
 
 _UNREADABLE = 1
 _Row = tuple[str, str, str, str]
@@ -49,7 +49,8 @@ def run(arguments: Sequence[str]) -> int:
     if not options.packages:
         _print((*_describe(check, profile), check.documentation.title) for check in checks)
         return 0
-    return max([_list(name, profile, checks) for name in options.packages])
+    names = [name for each in options.packages for name in expand(each, Path.cwd())]
+    return max([_list(name, profile, checks) for name in names])
 
 
 def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -84,13 +85,12 @@ def _choose(options: argparse.Namespace) -> tuple[Profile, tuple[Check[Any], ...
 def _list(name: str, profile: Profile, checks: Iterable[Check[Any]]) -> int:
     """Print the list for one package; the exit status."""
     try:
-        if not (recognises(Path(name)) and Path(name).is_file()):
-            raise ProfileError(explain(name, Path(name)))
+        demand_package(name)
         with examine(name, profile=replace(profile, checks=())) as facts:
             facts.get(Package)  # of one that cannot be read there is no list
             print(one_line(name))
             _print((*_describe(check, profile), _judge(check, facts, profile)) for check in checks)
-    except (ProfileError, OSError) as error:
+    except ProfileError as error:
         complain(str(error))
         return MISUSED
     except BinaryChecksError as error:

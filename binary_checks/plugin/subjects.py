@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,12 +49,12 @@ def read_arguments(config: pytest.Config) -> Named:
     asked: Asked = {}
     others = []
     for argument in (*(left if named or not installed else ()), *installed):
-        for each in _expand(folder, argument):
-            name, _, check = each.partition("::")
+        pattern, colons, check = argument.partition("::")
+        for name in sources.expand(pattern, folder):
             source = sources.parse(name, folder)
-            _demand_nameable(folder, each, source)
+            _demand_nameable(folder, f"{name}{colons}{check}", source)
             if source is None:
-                others.append(each)
+                others.append(f"{name}{colons}{check}")
             else:
                 found[source.path] = source
                 _ask(asked, source.path, check)
@@ -67,19 +66,6 @@ def read_arguments(config: pytest.Config) -> Named:
         others=() if alone else tuple(others),
         misnamed=tuple(_explain(folder, each) for each in others) if alone else (),
     )
-
-
-def _expand(folder: Path, argument: str) -> list[str]:
-    """The packages that match a pattern: the shells of Windows leave it to programs.
-
-    Anything else stays what it is, and so does a pattern that no package matches.
-    """
-    name, colons, check = argument.partition("::")
-    if not set("*?") & set(name) or (folder / name).exists():
-        return [argument]
-    matches = sorted(glob(name, root_dir=folder))  # noqa: PTH207 - of a Path it must be relative
-    known = [match for match in matches if sources.parse(match, folder) is not None]
-    return [f"{match}{colons}{check}" for match in known] or [argument]
 
 
 def _explain(folder: Path, argument: str) -> str:

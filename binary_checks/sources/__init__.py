@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from glob import glob
 from pathlib import Path
 from typing import Protocol
 
@@ -9,7 +10,7 @@ from binary_checks.model.protocols import Source
 from binary_checks.sources import file, installed
 from binary_checks.sources.surroundings import Surroundings
 
-__all__ = ["SOURCES", "NamedSource", "Surroundings", "parse"]
+__all__ = ["SOURCES", "NamedSource", "Surroundings", "expand", "parse"]
 
 
 class NamedSource(Protocol):
@@ -37,3 +38,14 @@ def parse(argument: str, folder: Path) -> NamedSource | None:
     """
     found = (module.parse(argument, folder) for module in SOURCES)
     return next((named for named in found if named is not None), None)
+
+
+def expand(name: str, folder: Path) -> list[str]:
+    """The packages that match a pattern: the shells of Windows leave it to programs.
+
+    Anything else stays what it is, and so does a pattern that no package matches.
+    """
+    if not set("*?") & set(name) or (folder / name).exists():
+        return [name]
+    matches = sorted(glob(name, root_dir=folder))  # noqa: PTH207 - of a Path it must be relative
+    return [match for match in matches if parse(match, folder) is not None] or [name]

@@ -7,6 +7,9 @@ from collections.abc import Callable
 from glob import has_magic
 from pathlib import Path
 
+from binary_checks.errors import ProfileError
+from binary_checks.packages import recognises
+
 _PACKAGES = ("*.whl", "*.conda", "*.tar.bz2", "*/*.whl", "*/*.conda")
 
 
@@ -22,6 +25,18 @@ def explain(written: str, path: Path) -> str:
     name = path.name.lower()
     known = next((say for ending, say in _KINDS if name.endswith(ending)), _say_unknown)
     return f"{written}: {known(shlex.quote(written))}"
+
+
+def demand_package(written: str) -> None:
+    """Raise ProfileError where that is no package file, in the current folder."""
+    path = Path(written)
+    try:
+        if not (path.is_file() and recognises(path)):
+            raise ProfileError(explain(written, path))
+    except OSError as error:  # too long a name
+        raise ProfileError(f"{written}: {error.strerror}") from None
+    except ValueError:  # a NUL in it
+        raise ProfileError(f"{written}: not a path") from None
 
 
 def _explain_folder(written: str, path: Path) -> str:

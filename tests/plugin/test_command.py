@@ -171,6 +171,43 @@ def test_inspect_without_json_is_a_summary(tmp_path: Path) -> None:
     assert result.stdout.startswith(f"{path.name}: ")
 
 
+def test_inspect_takes_several_packages_and_what_is_wrong_with_one_keeps_none_from_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, other = healthy(tmp_path / "a"), faulty(tmp_path / "b")
+    bad = tmp_path / "bad-1.0-py3-none-any.whl"
+    bad.write_bytes(b"no zip")
+    assert main(["inspect", str(one), str(bad), "gone.whl", str(other)]) == 4
+    out, err = capsys.readouterr()
+    first, second = out.split("\n\n")
+    assert first.startswith(f"{one.name}: demo 1.0, ")
+    assert second.startswith(f"{other.name}: demo 1.0, ")
+    assert [line.split(": ")[1] for line in err.splitlines()] == [bad.name, "gone.whl"]
+
+
+def test_inspect_of_several_packages_as_json_is_an_array(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, other = healthy(tmp_path / "a"), faulty(tmp_path / "b")
+    assert main(["inspect", "--json", "gone.whl", str(one), str(other)]) == 4
+    documents = json.loads(capsys.readouterr().out)
+    assert [each["package"]["file_name"] for each in documents] == [one.name, other.name]
+    assert main(["inspect", "--json", "gone.whl", "lost.whl"]) == 4
+    assert json.loads(capsys.readouterr().out) == []
+    assert main(["inspect", "--json", str(tmp_path / "*" / "*.whl")]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 2
+
+
+def test_inspect_says_the_lowest_tag_what_is_needed_and_what_is_bundled(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["inspect", str(healthy(tmp_path))]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "  claims        manylinux_2_17_x86_64" in lines
+    assert "  lowest tag    manylinux_2_5_x86_64" in lines
+    assert "  system        libc.so.6" in lines
+
+
 def test_inspect_of_a_broken_package_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "broken-1.0-py3-none-any.whl"
     path.write_bytes(b"no zip")
@@ -185,8 +222,8 @@ def test_inspect_of_a_broken_package_is_one_line(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         ([], "the following arguments are required: PACKAGE"),
-        (["gone.whl"], "gone.whl: not a package file"),
-        (["PACKAGE", "--binary-with", "gone"], "gone: not a package file"),
+        (["gone.whl"], "gone.whl: no such file"),
+        (["PACKAGE", "--binary-with", "gone"], "gone: no such file"),
         (["PACKAGE", "--binary-profile", "gone.toml"], "profile gone.toml: No such file"),
     ],
 )

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from binary_checks.model import (
+    Dependency,
     DeviceCode,
     DeviceContainers,
     DeviceFault,
     DeviceKind,
     DeviceTarget,
+    Edge,
     Format,
+    Layout,
+    Linkage,
     MalformedObject,
+    NeededVersion,
 )
 from binary_checks.reports.summary import write_summary
-from fixtures.values import elf_file, wheel
+from fixtures.values import elf_file, pe_file, symbols, wheel
 
 
 def sass(architecture: str, count: int, size: int) -> DeviceCode:
@@ -56,7 +64,130 @@ def test_several_libraries_are_added_up() -> None:
 def test_a_package_without_device_code_has_no_table() -> None:
     lines = list(write_summary(wheel(objects=(elf_file("a.so"),))))
     assert lines[1].split() == ["1", "ELF", "shared", "library"]
-    assert len(lines) == 2
+    assert not [line for line in lines if "device code" in line or "GPU" in line]
+
+
+def under(heading: str, lines: Iterable[str]) -> list[str]:
+    """The texts under one heading."""
+    found: list[str] = []
+    current = ""
+    for line in lines:
+        current = line[2:16].strip() or current
+        found += [line[16:]] if current == heading and line.startswith("  ") else []
+    return found
+
+
+def test_it_says_for_which_pythons_it_is_and_for_which_it_could_be() -> None:
+    module = elf_file("demo/_native.abi3.so", exports=symbols("PyInit__native"))
+    module = replace(module, imports=symbols("PyModule_AddType"))
+    package = wheel(
+        "demo-1.0-cp311-abi3-manylinux_2_17_x86_64.whl",
+        objects=(module,),
+        metadata=(("Requires-Python", ">=3.11"),),
+    )
+    assert under("Pythons", write_summary(package)) == [
+        "CPython 3.11 and later (cp311-abi3)",
+        "Requires-Python: >=3.11",
+        "lowest by the stable ABI: 3.10 (PyModule_AddType)",
+    ]
+
+
+def test_it_says_the_lowest_tag_and_why_it_is_not_lower() -> None:
+    needs = (NeededVersion(library="libc.so.6", version="GLIBC_2.28"),)
+    module = elf_file("demo/a.so", needed=(Dependency(name="libc.so.6"),), symbol_versions=needs)
+    package = wheel(objects=(module, replace(module, path="demo/b.so")))
+    lines = list(write_summary(package))
+    assert under("claims", lines) == ["manylinux_2_17_x86_64"]
+    assert under("lowest tag", lines) == [
+        "manylinux_2_28_x86_64: GLIBC_2.28 of libc.so.6 in a.so and 1 more"
+    ]
+
+
+def test_where_no_tag_is_true_it_says_for_which_library() -> None:
+    module = elf_file("demo/a.so", needed=(Dependency(name="libcuda.so.1"),))
+    assert under("lowest tag", write_summary(wheel(objects=(module,)))) == [
+        "no manylinux tag for x86_64: libcuda.so.1 in a.so; but for that manylinux_2_5_x86_64",
+        "no musllinux tag for x86_64: libcuda.so.1 in a.so; but for that musllinux_1_1_x86_64",
+    ]
+
+
+def test_it_says_what_is_needed_and_from_where() -> None:
+    node = NeededVersion(library="libc.so.6", version="GLIBC_2.17")
+    older = NeededVersion(library="libc.so.6", version="GLIBC_2.3.4")
+    module = elf_file("lib/python3.11/site-packages/demo/a.so", symbol_versions=(node, older))
+    about = {"path": module.path, "architecture": "x86_64"}
+    edges = (
+        Edge(needed="libc.so.6", resolved="system:libc.so.6", **about),
+        Edge(needed="libm.so.6", resolved="system:libm.so.6", **about),
+        Edge(needed="libown.so", resolved="lib/python3.11/site-packages/demo/libown.so", **about),
+        Edge(needed="libtorch.so", may_come_with=("torch",), **about),
+        Edge(needed="libnccl.so", resolved="wheel:nccl:lib/libnccl.so", **about),
+        Edge(needed="libgone.so", **about),
+    )
+    layout = Layout(site_packages="lib/python3.11/site-packages")
+    package = wheel(objects=(module,), layout=layout)
+    lines = list(write_summary(package, Linkage(target="", edges=edges, layout=layout)))
+    assert under("system", lines) == ["libc.so.6 (GLIBC_2.17), libm.so.6"]
+    assert under("of others", lines) == [
+        "libnccl.so from nccl, needed by demo/a.so",
+        "libtorch.so perhaps from torch, needed by demo/a.so",
+    ]
+    assert under("missing", lines) == ["libgone.so, needed by demo/a.so"]
+
+
+def test_the_api_sets_of_windows_are_counted() -> None:
+    module = pe_file()
+    about = {"path": module.path, "architecture": "x86_64"}
+    names = ["KERNEL32.dll", "api-ms-win-crt-heap-l1-1-0.dll", "api-ms-win-crt-math-l1-1-0.dll"]
+    edges = tuple(Edge(needed=name, resolved=f"system:{name}", **about) for name in names)
+    lines = write_summary(wheel(objects=(module,)), Linkage(target="", edges=edges))
+    assert under("system", lines) == ["KERNEL32.dll, api-ms-win-crt-* (2)"]
+
+
+def test_bundled_libraries_stand_with_their_sizes_the_largest_first() -> None:
+    module = elf_file("demo/_native.cpython-311-x86_64-linux-gnu.so")
+    few = [elf_file(f"demo.libs/lib{n}.so", size=1_000 * n) for n in range(1, 15)]
+    found = under("bundled", write_summary(wheel(objects=(module, *few))))
+    assert [line.split() for line in found[:2]] == [
+        ["14,000", "demo.libs/lib14.so"],
+        ["13,000", "demo.libs/lib13.so"],
+    ]
+    assert len(found) == 13
+    assert found[-1].split() == ["105,000", "all", "14"]
+
+
+def test_it_says_which_cxx_library_and_which_strings_are_used() -> None:
+    needed = (Dependency(name="libstdc++.so.6"),)
+    versions = tuple(
+        NeededVersion(library="libstdc++.so.6", version=version)
+        for version in ("GLIBCXX_3.4.9", "GLIBCXX_3.4.21", "CXXABI_1.3")
+    )
+    new = "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE9_M_appendEPKcm"
+    one = elf_file("a.so", needed=needed, symbol_versions=versions, imports=symbols(new))
+    other = elf_file("b.so", needed=needed, imports=symbols("_ZNSs6assignEPKcm"))
+    assert under("C++", write_summary(wheel(objects=(one, other)))) == [
+        "libstdc++.so.6, CXXABI_1.3, GLIBCXX_3.4.21, new std::string in 1, old std::string in 1"
+    ]
+
+
+def test_of_visual_cpp_it_says_the_toolset() -> None:
+    module = pe_file(needed=(Dependency(name="VCRUNTIME140.dll"),), linker_version="14.44")
+    assert under("C++", write_summary(wheel(objects=(module,)))) == [
+        "VCRUNTIME140.dll, Visual C++ 14.44"
+    ]
+
+
+def test_the_gpu_code_is_summed_up_by_architecture() -> None:
+    library = elf_file("a.so", device_code=(sass("sm_100", 3, 3000), sass("sm_75", 1, 1000)))
+    assert under("GPU code", write_summary(wheel(objects=(library,)))) == ["sass sm_75, sm_100"]
+
+
+def test_a_package_without_objects_has_no_tag_and_needs_nothing() -> None:
+    lines = list(write_summary(wheel("demo-1.0-py2.py3-none-any.whl")))
+    assert lines[1:] == [
+        "  claims        any",
+        "  Pythons       Python 2 (py2-none), Python 3 (py3-none)",
+    ]
 
 
 def test_what_could_not_be_read_is_said() -> None:

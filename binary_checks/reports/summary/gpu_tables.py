@@ -1,4 +1,4 @@
-"""Says in a few lines what is in a package: its objects, and the device code by architecture."""
+"""Tables of a package's device code by architecture, a library each."""
 
 from __future__ import annotations
 
@@ -31,15 +31,8 @@ class _Row(NamedTuple):
     containers: str  # how many have it, of how many
 
 
-def write_summary(package: Package) -> Iterator[str]:
-    """The account in lines, without their ends."""
-    kinds = Counter(f"{item.format} {item.kind.value}" for item in package.objects)
-    yield f"{package.file_name}: {package.name} {package.version}, {package.size:,} bytes"
-    yield from (f"  {count:>6} {kind}" for kind, count in sorted(kinds.items()))
-    for malformed in package.malformed:
-        yield f"malformed: {malformed.path}: {malformed.reason}"
-    for unread in package.unread:
-        yield f"not read: {unread.path}: {unread.reason}"
+def write_gpu_code(package: Package) -> Iterator[str]:
+    """A table for each library with device code, and what is doubtful or damaged in it."""
     carriers = [item for item in package.objects if isinstance(item, _WithDeviceCode)]
     yield from _write_tables([item for item in carriers if item.device_code], package)
     for item in carriers:
@@ -48,6 +41,15 @@ def write_summary(package: Package) -> Iterator[str]:
                 yield f"device code in doubt: {item.path}: {_name(group)}: {group.reason}"
         for fault in item.device_faults:
             yield f"damaged device code: {item.path}: at byte {fault.offset:#x}: {fault.reason}"
+
+
+def list_architectures(package: Package) -> Iterator[str]:
+    """The targets that there is device code for, by kind: "sass sm_70, sm_90"."""
+    carriers = (item for item in package.objects if isinstance(item, _WithDeviceCode))
+    by_kind: dict[str, dict[str, None]] = {}
+    for code in sorted((code for item in carriers for code in item.device_code), key=_natural):
+        by_kind.setdefault(code.kind.value, {})[code.architecture or "?"] = None
+    yield from (f"{kind} {', '.join(names)}" for kind, names in by_kind.items())
 
 
 def _write_tables(carriers: list[_WithDeviceCode], package: Package) -> Iterator[str]:
