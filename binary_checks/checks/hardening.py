@@ -35,6 +35,8 @@ from binary_checks.wording.phrases import name_first
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
 _LARGEST_PAGE = {"aarch64": 0x10000, "ppc64le": 0x10000, "ppc64": 0x10000, "loongarch64": 0x4000}
 """Kernels of these architectures are built with pages of that many bytes, by some or by default."""
+_LARGEST_PAGE_OF_ANDROID = {"aarch64": 0x4000, "x86_64": 0x4000}
+"""What is aligned to as much loads there."""
 _STATIC_TLS = 1664
 """Bytes that glibc before 2.32 keeps for libraries opened later; 1.5 KiB since."""
 
@@ -113,8 +115,11 @@ def no_relro(library: ElfFile) -> Iterator[Finding]:
 
 
 @check
-def segment_alignment(library: ElfFile) -> Iterator[Finding]:
+def segment_alignment(library: ElfFile, package: Package) -> Iterator[Finding]:
     """An object's segments are aligned to pages smaller than those of some kernels.
+
+    Other systems than Linux are not judged: Android has pages of up to 16 KiB since its version 15,
+    and ways to load libraries that are aligned to less.
 
     Why: where pages are larger the loader refuses it: "ELF load command alignment not
     page-aligned". Kernels for aarch64 and POWER with 64 KiB pages are common.
@@ -122,8 +127,16 @@ def segment_alignment(library: ElfFile) -> Iterator[Finding]:
     ``--page-size 65536``.
     Level: on kernels with larger pages the import fails.
     """
-    largest = _LARGEST_PAGE.get(library.architecture, 0)
-    if library.kind in _LOADED and 0 < library.alignment < largest:
+    systems = {claim.system for claim in package.claims.systems}
+    pages = _LARGEST_PAGE if systems & {"linux", ANY_SYSTEM} else _LARGEST_PAGE_OF_ANDROID
+    largest = pages.get(library.architecture, 0)
+    if library.kind not in _LOADED or not 0 < library.alignment < largest:
+        return
+    if pages is _LARGEST_PAGE_OF_ANDROID:
+        sentence = f"has segments aligned to {library.alignment:#x} bytes"
+        why = "whether all kernels of its system take it is not known"
+        yield NotInspected(path=library.path, sentence=f"{sentence}: {why}")
+    else:
         yield (
             f"has segments aligned to {library.alignment:#x} bytes;"
             f" kernels for {library.architecture} have pages of up to {largest:#x}"

@@ -8,13 +8,13 @@ import re
 from binary_checks.model import PeFile, PythonClaim
 from binary_checks.model.extensions import ExtensionName, is_extension, parse_extension_name
 
-_PYTHON = r"(?:lib)?python[23]\.?\d*t?(?:_d)?\.dll|libpypy\d\.\d+-c\.dll"
+_PYTHON = r"(?:lib)?python[23]\.?\d*t?(?:_d)?\.dll|libpypy\d\.\d+-c\.dll|python-native\.dll"
 _STABLE = ("python3.dll", "python3t.dll")
 
 
 @functools.lru_cache(maxsize=4096)  # the objects of a package need the same few
 def is_python_dll(name: str) -> bool:
-    """Whether a needed name is an interpreter's, a debug build's and MSYS2's among them."""
+    """Whether a needed name is an interpreter's: also a debug build's, MSYS2's, GraalPy's."""
     return re.fullmatch(_PYTHON, name.lower()) is not None
 
 

@@ -27,6 +27,10 @@ _SUFFIX = re.compile(
 _PROCESSORS = {"i686": "i386", "armv7l": "arm", "ppc64le": "powerpc64le", "ppc64": "powerpc64"}
 _LINUX = r"(?:(?P<libc>many|musl)linux(?:\d+|_\d+_\d+)?|linux)_(?P<processor>\w+)"
 _INTERPRETER = r"(?P<name>[a-z]+)(?P<major>\d)(?P<minor>\d*)"
+_KNOWN_PROCESSORS = frozenset(
+    {"x86_64", "i686", "aarch64", "armv7l", "ppc64le", "ppc64", "s390x", "riscv64", "loongarch64"}
+)
+_ON_GRAALPY = {"macosx": "darwin", "win": "win32"}
 _IMPLEMENTATIONS = {"cp": "cpython", "pp": "pypy", "graalpy": "graalpy", "py": ""}
 _FIRST_WITH_MUSL = (3, 11)  # an older CPython calls itself -linux-gnu on musl too
 _FIRST_WITH_ABI3T = (3, 15)
@@ -105,6 +109,17 @@ def is_extension(library: ObjectFile) -> bool:
     return library.kind is Kind.SHARED and module_of(library.path, library.exports) is not None
 
 
+def are_suffixes_known(platform: str) -> bool:
+    """Whether it is known which suffixes the Pythons of a platform tag import.
+
+    Those of Android, iOS, Emscripten, AIX and the BSDs, and of Linux on armv5 or MIPS, are not.
+    """
+    linux = re.fullmatch(_LINUX, platform)
+    if linux is not None:
+        return linux["processor"] in _KNOWN_PROCESSORS
+    return platform.startswith("macosx_") or platform in {"any", "win32", "win_amd64", "win_arm64"}
+
+
 def importable_by(name: ExtensionName, tag: Tag) -> bool:
     """Whether at least one interpreter that the tag speaks of looks for that suffix."""
     return _runs_on(name, tag.platform) and _is_looked_for(name, tag)
@@ -113,14 +128,15 @@ def importable_by(name: ExtensionName, tag: Tag) -> bool:
 def _runs_on(name: ExtensionName, platform: str) -> bool:
     if platform == "any":
         return True
-    if platform.startswith("win") != name.suffix.endswith(".pyd"):
-        return False
-    if not name.platform:
-        return True
-    if platform.startswith("macosx"):
-        return name.platform == "darwin"
-    if (linux := re.fullmatch(_LINUX, platform)) is None or name.implementation == "graalpy":
-        return name.platform == platform or linux is not None
+    is_of_system = platform.startswith("win") == name.suffix.endswith(".pyd")
+    if not is_of_system or not name.platform:
+        return is_of_system
+    if name.implementation == "graalpy":
+        words = (word for start, word in _ON_GRAALPY.items() if platform.startswith(start))
+        return name.platform.endswith(next(words, "linux"))
+    linux = re.fullmatch(_LINUX, platform)
+    if linux is None:
+        return name.platform == ("darwin" if platform.startswith("macosx") else platform)
     processor = _PROCESSORS.get(linux["processor"], linux["processor"])
     older = name.version is not None and name.version < _FIRST_WITH_MUSL
     libcs = {"many": ("gnu",), "musl": ("musl", "gnu") if older else ("musl",)}

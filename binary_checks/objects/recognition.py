@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from binary_checks.model import Format, MalformedObject
+from binary_checks.model import Format, MalformedObject, UnreadObject
 from binary_checks.model.objects import format_of_name
 
 _OLDEST_JAVA = 45
@@ -30,6 +30,14 @@ _OTHERS = {
     b"<html": "a web page",
 }
 """What lies under the names of libraries instead of them, by its first bytes."""
+
+_OF_OTHER_SYSTEMS = {
+    b"\0asm": "a WebAssembly module",  # Pyodide's .cpython-313-wasm32-emscripten.so
+    b"<bigaf>\n": "an archive of AIX",  # teradatasql.aix.so, in wheels for any system
+    b"\x01\xdf": "an XCOFF object of AIX",
+    b"\x01\xf7": "an XCOFF object of AIX",
+}
+"""What loaders of systems that are not known here take under the name of a library."""
 
 
 class Readable(NamedTuple):
@@ -67,8 +75,14 @@ def _is_text_for_linkers(head: bytes) -> bool:
     return head.startswith(_TAPI) or _LINKER_SCRIPT.match(head) is not None
 
 
-def refuse(path: str, expected: Format, head: bytes, size: int) -> MalformedObject:
-    """Say that a file is no object at all although its name is that of one."""
+def refuse(path: str, expected: Format, head: bytes, size: int) -> MalformedObject | UnreadObject:
+    """Say that a file is no object at all although its name is that of one.
+
+    What some other system's loader takes under that name is not inspected.
+    """
+    for beginning, what in _OF_OTHER_SYSTEMS.items():
+        if head.startswith(beginning):
+            return UnreadObject(path=path, format=expected, reason=f"it is {what}, not read here")
     instead = f"{size} bytes{_describe(head)}" if size else "it is empty"
     reason = f"it is no {expected} file ({instead})"
     return MalformedObject(path=path, format=expected, offset=0, reason=reason, instead=instead)

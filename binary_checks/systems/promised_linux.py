@@ -68,8 +68,26 @@ def _nearest(known: Iterable[Policy], minimum: tuple[int, int] | None) -> Policy
     The policies were written for the releases of distributions; a claim between two of them
     promises at least the older. One older than all of them has none.
     """
+    known = tuple(known)
     fitting = (policy for policy in known if minimum is not None and policy.minimum <= minimum)
-    return max(fitting, key=lambda policy: policy.minimum, default=None)
+    found = max(fitting, key=lambda policy: policy.minimum, default=None)
+    if found is None or minimum is None or found.minimum == minimum:
+        return found
+    newest = max(policy.minimum for policy in known)
+    return _extend(found, minimum, beyond_data=minimum > newest)
+
+
+def _extend(policy: Policy, minimum: tuple[int, int], *, beyond_data: bool) -> Policy:
+    """A policy with the versions of glibc up to the claimed one, which PEP 600 promises.
+
+    Of a claim newer than all data that is all that is known; of other libraries nothing is judged.
+    """
+    versions = dict(policy.versions)
+    if beyond_data:
+        versions = {name: versions[name] for name in _LIBC_VERSIONS & versions.keys()}
+    for name in _LIBC_VERSIONS & versions.keys():
+        versions[name] = versions[name] | {"{}.{}".format(*minimum)}
+    return replace(policy, versions=versions)
 
 
 def _narrow(policy: Policy, libraries: Iterable[str]) -> Policy:

@@ -16,6 +16,7 @@ from binary_checks.model import (
     MalformedObject,
     NeededVersion,
     Note,
+    NotInspected,
     Policy,
     Problem,
     TargetSystem,
@@ -36,11 +37,6 @@ FAULTS: list[tuple[Any, dict[str, Any], str]] = [
         "has a segment that is writable and executable (PT_LOAD with PF_W and PF_X)",
     ),
     (hardening.no_relro, {"relro": False, "needed": ("x",)}, "has no PT_GNU_RELRO"),
-    (
-        hardening.segment_alignment,
-        {"architecture": "aarch64", "alignment": 0x1000},
-        "has segments aligned to 0x1000 bytes; kernels for aarch64 have pages of up to 0x10000",
-    ),
 ]
 
 
@@ -129,7 +125,22 @@ def test_a_newer_cpu_than_promised_matters_where_users_lack_it(level: str, weigh
 )
 def test_the_architectures_largest_page_is_enough(architecture: str, alignment: int) -> None:
     library = elf_file(architecture=architecture, alignment=alignment)
-    assert list(hardening.segment_alignment(library)) == []
+    assert list(hardening.segment_alignment(library, wheel())) == []
+
+
+def test_small_pages_do_not_load_where_kernels_have_large_ones() -> None:
+    library = elf_file(architecture="aarch64", alignment=0x1000)
+    assert list(hardening.segment_alignment(library, wheel())) == [
+        "has segments aligned to 0x1000 bytes; kernels for aarch64 have pages of up to 0x10000"
+    ]
+
+
+def test_the_pages_of_other_systems_are_not_judged() -> None:
+    android = wheel("demo-1.0-cp313-cp313-android_24_arm64_v8a.whl")
+    small, large = (elf_file(architecture="aarch64", alignment=a) for a in (0x1000, 0x4000))
+    assert list(hardening.segment_alignment(large, android)) == []
+    (found,) = hardening.segment_alignment(small, android)
+    assert isinstance(found, NotInspected)
 
 
 def test_a_library_in_hwcaps_may_need_a_newer_cpu() -> None:

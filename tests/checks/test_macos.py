@@ -27,6 +27,9 @@ def _wheel(*platforms: str, **fields: Any) -> Wheel:
     return wheel(f"demo-1.0-cp311-cp311-{'.'.join(platforms)}.whl", **fields)
 
 
+MACOS_WHEEL = _wheel("macosx_11_0_arm64")
+
+
 def too_new(library: MachOFile, sentence: str) -> Problem:
     """What is said of code that an older macOS loads all the same."""
     return Problem(
@@ -251,7 +254,14 @@ def test_needs_within_macos_and_the_package_are_quiet() -> None:
 
 def test_arm64_code_without_a_signature_is_told() -> None:
     told = ["its arm64 code is not signed: macOS refuses to load it"]
-    assert list(macos.unsigned_arm64_code(macho_file(architecture="aarch64"))) == told
+    assert list(macos.unsigned_arm64_code(macho_file(architecture="aarch64"), MACOS_WHEEL)) == told
+
+
+def test_code_for_ios_is_signed_in_its_app() -> None:
+    """As that of pillow's wheels for iOS is."""
+    library = macho_file(architecture="aarch64", platforms=("ios",))
+    with pytest.raises(NotApplicable, match="nothing says that it is for macOS"):
+        list(macos.unsigned_arm64_code(library, _wheel("ios_13_0_arm64_iphoneos")))
 
 
 @pytest.mark.parametrize(
@@ -263,7 +273,7 @@ def test_arm64_code_without_a_signature_is_told() -> None:
     ],
 )
 def test_signed_code_and_code_for_intel_are_quiet(fields: dict[str, Any]) -> None:
-    assert list(macos.unsigned_arm64_code(macho_file(**fields))) == []
+    assert list(macos.unsigned_arm64_code(macho_file(**fields), MACOS_WHEEL)) == []
 
 
 def test_a_signature_that_does_not_fit_is_told_for_every_architecture() -> None:

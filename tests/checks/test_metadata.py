@@ -255,6 +255,25 @@ def test_a_suffix_that_the_interpreter_knows_is_quiet(path: str) -> None:
     assert list(foreign_extension_suffix(wheel(objects=[extension(path)]))) == []
 
 
+@pytest.mark.parametrize(
+    ("tag", "suffix"),
+    [
+        ("cp313-cp313-android_24_arm64_v8a", ".cpython-313-aarch64-linux-android.so"),
+        ("cp313-cp313-ios_13_0_arm64_iphoneos", ".cpython-313-iphoneos.so"),
+        ("cp313-cp313-pyodide_2025_0_wasm32", ".cpython-313-wasm32-emscripten.so"),
+        ("cp312-cp312-linux_armv6l", ".cpython-312-arm-linux-musleabihf.so"),
+        ("cp313-cp313-linux_mips64", ".cpython-311-mips64el-linux-gnuabi64.so"),
+    ],
+)
+def test_the_suffixes_of_pythons_that_are_not_known_are_not_judged(tag: str, suffix: str) -> None:
+    """Names as in wheels of pillow, and those that auditwheel is tested on."""
+    platform = tag.split("-", 2)[2]
+    package = wheel(f"demo-1.0-{tag}.whl", objects=[extension(f"demo/a{suffix}")])
+    assert list(foreign_extension_suffix(package)) == [
+        NotInspected(sentence=f"which suffixes a Python on {platform} imports is not known")
+    ]
+
+
 def test_a_library_in_abi3_without_init_function_is_quiet() -> None:
     name = "demo-1.0-cp313-cp313t-manylinux_2_17_x86_64.whl"
     library = elf_file("torchaudio/lib/libx.abi3.so")

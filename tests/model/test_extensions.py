@@ -21,6 +21,8 @@ from binary_checks.model.extensions import (
 )
 from fixtures.values import elf_file, symbols
 
+GRAALPY = "graalpy312-graalpy250_312_native"
+
 
 def one(tag: str) -> Tag:
     (only,) = parse_tag(tag)
@@ -117,6 +119,9 @@ def test_a_name_outside_ascii_is_initialised_under_its_punycode() -> None:
         ("a.cpython-311-x86_64-linux-gnu.so", "py3-none-manylinux_2_17_x86_64"),
         ("a.cpython-311-x86_64-linux-gnu.so", "cp311-cp311-linux_x86_64"),
         ("a.so", "py3-none-any"),
+        ("a.graalpy250-312-native-x86_64-linux.so", f"{GRAALPY}-manylinux_2_17_x86_64"),
+        ("a.graalpy250-312-native-x86_64-win32.pyd", f"{GRAALPY}-win_amd64"),
+        ("a.graalpy250-312-native-aarch64-darwin.so", f"{GRAALPY}-macosx_11_0_arm64"),
     ],
 )
 def test_an_interpreter_of_the_tag_imports_it(path: str, tag: str) -> None:

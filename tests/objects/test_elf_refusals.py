@@ -281,3 +281,9 @@ def test_a_relocation_that_is_newer_than_those_known_is_not_judged() -> None:
     assert isinstance(found, ElfFile)
     assert found.refusals == ()
     assert found.doubts == ("relocations of type 0x41 in DT_RELA are newer than those known",)
+
+
+def test_on_mips_an_undefined_symbol_may_have_the_address_of_its_stub() -> None:
+    """As in auditwheel's testsimple for linux_mips64, which CPython there imports."""
+    mips = put(EXTENSION, header("machine"), 8)
+    assert _refusals(put(mips, within(SYMTAB, 24 + 8, "Q"), 0x13B0)) == ()

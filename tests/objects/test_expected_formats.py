@@ -8,7 +8,7 @@ import pytest
 
 from binary_checks import objects
 from binary_checks.checks.hardening import malformed_object
-from binary_checks.model import Format, MalformedObject, Problem
+from binary_checks.model import Format, MalformedObject, Problem, UnreadObject
 from binary_checks.packages import open_package
 from fixtures.build_wheel import build_wheel
 from tests.objects.byte_sources import Bytes
@@ -68,3 +68,18 @@ def test_a_wheel_with_such_a_file_is_not_fit(tmp_path: Path) -> None:
     assert problem.sentence.startswith("is no PE file (56 bytes, a git-lfs pointer): no loader")
     fit = build_wheel(tmp_path, members={"demo/a.txt": POINTER})
     assert list(malformed_object(open_package(fit, objects))) == []
+
+
+@pytest.mark.parametrize(
+    ("head", "what"),
+    [
+        (b"\0asm\1\0\0\0", "a WebAssembly module"),
+        (b"<bigaf>\n", "an archive of AIX"),
+        (b"\x01\xf7\0\5", "an XCOFF object of AIX"),
+    ],
+)
+def test_what_another_system_loads_is_not_inspected(head: bytes, what: str) -> None:
+    path = "demo/_native.cpython-313-wasm32-emscripten.so"
+    assert objects.read_objects(path, Bytes(head + bytes(60))) == (
+        UnreadObject(path=path, format=Format.ELF, reason=f"it is {what}, not read here"),
+    )

@@ -33,6 +33,17 @@ def test_a_tag_between_two_policies_promises_what_the_older_does() -> None:
     found = target("cp311-cp311-manylinux_2_29_x86_64")
     assert found.policy is not None
     assert found.policy.name == "manylinux_2_28"
+    assert found.policy.allows("GLIBC_2.29")  # PEP 600: what the tag says
+    assert found.policy.allows("GLIBC_2.30") is False
+    assert found.policy.allows("GLIBCXX_3.4.26") is False
+
+
+def test_a_tag_newer_than_all_data_promises_its_libc_and_nothing_else_is_judged() -> None:
+    found = target("cp311-cp311-manylinux_2_99_x86_64")
+    assert found.policy is not None
+    assert found.policy.allows("GLIBC_2.99")
+    assert found.policy.allows("GLIBC_2.100") is False
+    assert found.policy.allows("GLIBCXX_3.4.99") is None
 
 
 @pytest.mark.parametrize(

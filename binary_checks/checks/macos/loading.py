@@ -15,6 +15,7 @@ from binary_checks.knowledge.macos_tags import (
     spell_processor,
 )
 from binary_checks.model import (
+    ANY_SYSTEM,
     Finding,
     Kind,
     Level,
@@ -236,14 +237,18 @@ def needed_outside_system(
 
 
 @check
-def unsigned_arm64_code(library: MachOFile) -> Iterator[Finding]:
+def unsigned_arm64_code(library: MachOFile, package: Package) -> Iterator[Finding]:
     """An object for Apple silicon has no code signature.
+
+    In a wheel for iOS it is signed as part of an app.
 
     Why: macOS refuses arm64 code without at least an ad-hoc signature: "code has to be at least
     ad-hoc signed". Intel code needs none.
     Fix: ``codesign --force --sign -`` after the last change to the file; linkers sign by default.
     Level: no user of Apple silicon can load the file.
     """
+    if not any(claim.system in {"macos", ANY_SYSTEM} for claim in package.claims.systems):
+        raise NotApplicable("nothing says that it is for macOS")
     arm64 = plain_architecture(library.architecture) == "aarch64"
     if library.kind in _LOADED and arm64 and not library.signed:
         yield "its arm64 code is not signed: macOS refuses to load it"

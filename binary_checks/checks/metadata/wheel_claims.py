@@ -24,6 +24,7 @@ from binary_checks.model import (
 )
 from binary_checks.model.extensions import (
     ExtensionName,
+    are_suffixes_known,
     importable_by,
     is_extension,
     parse_extension_name,
@@ -235,6 +236,11 @@ def foreign_extension_suffix(package: Wheel) -> Iterator[Finding]:
     Fix: clean the build folder between interpreters; check the build step that names the extension.
     Level: users cannot import the module. A leftover beside the right file is a warning.
     """
+    unknown = [name for name in package.platforms if not are_suffixes_known(name)]
+    for platform in unknown:
+        yield NotInspected(sentence=f"which suffixes a Python on {platform} imports is not known")
+    if unknown:
+        return
     stems = _find_importable(package)
     for item in package.objects:
         name = parse_extension_name(item.path)

@@ -119,7 +119,9 @@ class _Loading:
         if len(self.symbols):
             strings = self.dynamic.strings
             yield from judge_values(self.symbols, strings, self.memory)
-            yield from judge_symbols(self.symbols, strings, is_program=self.is_program)
+            # On MIPS, as in a program, an undefined symbol may have the address of its own stub.
+            stubs = self.is_program or self.types is None
+            yield from judge_symbols(self.symbols, strings, is_program=stubs)
             own = self.parsed.versions.own
             if own and DT_VERSYM in self.dynamic:
                 size, order = 2 * len(self.symbols), self.image.header.byte_order
