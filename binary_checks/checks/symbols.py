@@ -201,7 +201,8 @@ def missing_version(linkage: Linkage, package: Package) -> Iterator[Finding]:
             if item.versioned
             else ("defines no versions at all", "the loader aborts the process")
         )
-        sentence = f"needs {item.version} of {item.library}, but {item.provider} {lacks}: {then}"
+        provider = linkage.show(item.provider)
+        sentence = f"needs {item.version} of {item.library}, but {provider} {lacks}: {then}"
         cause = of_other_version(item.provider)
         yield soften(Problem(path=item.path, sentence=sentence, cause=cause), linkage)
 

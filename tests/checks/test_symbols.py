@@ -28,6 +28,7 @@ from binary_checks.model import (
     UnexploredSymbols,
     UnresolvedSymbol,
 )
+from binary_checks.model.layout import Layout
 from binary_checks.systems import policies, policy_for
 from fixtures.linking import (
     EXTENSION,
@@ -242,10 +243,11 @@ def test_a_version_that_the_library_lacks_is_missing(versioned: bool, lacks: str
         path=EXTENSION,
         library="liba.so",
         version="V2",
-        provider="demo/liba.so",
+        provider="lib/python3.11/site-packages/demo/liba.so",
         versioned=versioned,
     )
-    assert list(missing_version(linked(missing_versions=(item,)), NONE)) == [
+    layout = Layout(site_packages="lib/python3.11/site-packages")
+    assert list(missing_version(linked(missing_versions=(item,), layout=layout), NONE)) == [
         Problem(
             path=EXTENSION,
             sentence=f"needs V2 of liba.so, but demo/liba.so {lacks}",

@@ -266,3 +266,21 @@ def test_frameworks_fall_back_to_the_systems() -> None:
     on = macos(libraries=frozenset({place}), library_data={})
     linkage = load(module(needed, sdk="11.0"), on=on)
     assert resolutions(linkage) == {needed: (f"system:{place}", "fallback")}
+
+
+def test_libraries_that_reexport_each_other_are_asked_once_each() -> None:
+    linkage = load(
+        module("@loader_path/liba.dylib", imports=asks("@loader_path/liba.dylib", "gone")),
+        dylib("demo/liba.dylib", needed=needs("@loader_path/libb.dylib", reexported=True)),
+        dylib("demo/libb.dylib", needed=needs("@loader_path/liba.dylib", reexported=True)),
+    )
+    assert [item.name for item in linkage.unresolved] == ["gone"]
+
+
+def test_without_data_about_the_interpreter_only_flat_names_of_its_own_are_unexplored() -> None:
+    asked = asks("", "PyLong_FromLong", "gone")
+    linkage = load(module("/usr/lib/libSystem.B.dylib", imports=asked), on=macos(interpreter=None))
+    assert [item.name for item in linkage.unresolved] == ["gone"]
+    assert [(item.count, item.reason) for item in linkage.unexplored] == [
+        (1, "the exports of the tag's Python are not known")
+    ]

@@ -75,3 +75,9 @@ def test_the_first_file_of_the_name_is_taken_whatever_it_is() -> None:
         on=MUSL,
     )
     assert resolutions(linkage, EXTENSION) == {"liba.so": (None, "missing")}
+
+
+@pytest.mark.parametrize("name", ["./liba.so", "/usr/lib/libc.so", "lib/libm.so.6"])
+def test_a_name_with_a_slash_is_a_path_and_never_musl_itself(name: str) -> None:
+    linkage = link(extension(name, runpath=("$ORIGIN",)), library("demo/liba.so"), on=MUSL)
+    assert resolutions(linkage)[name][0] is None

@@ -4,9 +4,10 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from binary_checks.loaders import simulate
+from binary_checks.loaders.required_packages import find_required
 from binary_checks.model import Linkage, Wheel
 from binary_checks.model.requires_dist import applicable, names_required
-from fixtures.linking import extension, library, target
+from fixtures.linking import extension, library, macos, target
 from fixtures.values import wheel
 
 REQUIRES = (
@@ -154,3 +155,18 @@ def test_the_grammar_is_not_asked_for_what_is_plain(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("binary_checks.model.requires_dist.read_requirement", asked.append)
     assert names_required((*PLAIN, "a @ https://x/;os_name == 'nt'"), target()) == {"d", "f-g"}
     assert asked == [PLAIN[2], "a @ https://x/;os_name == 'nt'"]
+
+
+def test_packages_that_require_each_other_are_each_required_once() -> None:
+    given = {
+        "a": wheel("a-1.0-py3-none-any.whl", metadata=(("Requires-Dist", "b[x]"),)),
+        "b": wheel("b-1.0-py3-none-any.whl", metadata=(("Requires-Dist", "a"),)),
+    }
+    required = find_required(["a"], given, target())
+    assert {name: len(items) for name, items in required.items()} == {"a": 1, "b": 1}
+
+
+def test_a_marker_asks_for_the_first_architecture_of_a_universal_wheel() -> None:
+    universal = macos(architectures=("aarch64", "x86_64"))
+    requirements = ["one; platform_machine == 'arm64'", "two; platform_machine == 'x86_64'"]
+    assert names_required(requirements, universal) == {"one"}

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from binary_checks.model import NeededVersion, Symbol, Symbols
-from fixtures.linking import EXTENSION, extension, library, link, target
+from fixtures.linking import EXTENSION, extension, library, link, system_library, target
 from fixtures.values import symbols
 
 
@@ -140,6 +140,18 @@ def test_a_library_without_any_version_makes_ld_so_abort() -> None:
     linkage = versioned("V2", "f", defined=())
     (item,) = linkage.missing_versions  # type: ignore[attr-defined]
     assert not item.versioned
+
+
+def test_a_library_without_versions_serves_where_none_of_its_symbols_is_bound() -> None:
+    linkage = versioned("V2", "other", defined=())
+    assert linkage.missing_versions == ()  # type: ignore[attr-defined]
+
+
+def test_a_library_of_the_system_whose_versions_are_not_known_lacks_none() -> None:
+    needed = NeededVersion(library="libm.so.6", version="GLIBC_2.17")
+    subject = extension("libm.so.6", symbol_versions=(needed,))
+    linkage = link(subject, on=target(library_data={"libm.so.6": system_library("libm.so.6")}))
+    assert linkage.missing_versions == ()
 
 
 def test_a_version_that_is_not_insisted_on_may_be_missing() -> None:
