@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 
@@ -29,7 +29,13 @@ _VERSION_CONTROL = frozenset(
 _BYTECODE = (".pyc", ".pyo")
 _SOURCE_TREE = frozenset(
     {"test", "tests", "doc", "docs", "example", "examples", "scripts", "build", "data"}
+    | {"bin", "include", "lib", "share"}  # what a C++ project installs: libigl 2.6.3 for Windows
 )
+_SOURCE_FILES = (
+    *("license*", "licence*", "copying*", "readme*", "changelog*", "*.c", "*.h", "*.cpp", "*.hpp"),
+    *("*.cfg", "*.ini", "*.md", "*.rst", "*.toml"),
+)
+"""Files of a source tree that no import and no installer looks for in site-packages."""
 
 
 @check(level=Level.WARNING)
@@ -64,10 +70,11 @@ def version_control_litter(package: Package) -> Iterator[Finding]:
 
 @check(level=Level.WARNING)
 def stray_top_level_folder(package: Wheel) -> Iterator[Finding]:
-    """A wheel installs a top-level folder or module of the project's source tree.
+    """A wheel installs a top-level folder, module or file of the project's source tree.
 
-    These are ``tests``, ``docs``, ``examples``, ``scripts``, ``build`` and ``data``, unless the
-    project itself has that name.
+    These are ``tests``, ``docs``, ``examples``, ``scripts``, ``build``, ``data``, ``bin``, ``lib``,
+    ``include`` and ``share``, unless the project itself has that name; and texts and C sources,
+    such as ``LICENSE``, beside the package.
 
     Why: every project has them; in site-packages those of two distributions overwrite each other,
     and one called ``test`` can never be imported: the standard library's comes first.
@@ -75,19 +82,24 @@ def stray_top_level_folder(package: Wheel) -> Iterator[Finding]:
     Level: the package itself works; only its stray files are overwritten, or overwrite another
     project's.
     """
-    found: dict[str, int] = defaultdict(int)
-    for member in _files(package):
-        root, slash, _ = (package.layout.inside(member.path) or "").partition("/")
-        name = root if slash else root.removesuffix(".py")
-        if name in _SOURCE_TREE and (slash or root.endswith(".py")) and name != package.name:
-            found[root] += 1
-    for root, count in sorted(found.items()):
+    names = (package.layout.inside(member.path) or "" for member in _files(package))
+    roots = Counter((root, bool(slash)) for root, slash, _ in (n.partition("/") for n in names))
+    for (root, is_folder), count in sorted(roots.items()):
+        if not _is_of_source_tree(root, package, is_folder=is_folder):
+            continue
         files = f"{count} file{'' if count == 1 else 's'}"
         yield Problem(
             path=root,
             sentence=f"{files} at the top level of site-packages, in collision with any other "
             f"project's {root}",
         )
+
+
+def _is_of_source_tree(root: str, package: Wheel, *, is_folder: bool) -> bool:
+    if is_folder or root.endswith(".py"):
+        name = root if is_folder else root.removesuffix(".py")
+        return name in _SOURCE_TREE and name != package.name
+    return any(fnmatchcase(root.lower(), pattern) for pattern in _SOURCE_FILES)
 
 
 @check

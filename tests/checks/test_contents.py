@@ -74,7 +74,7 @@ def test_what_every_source_tree_has_is_a_problem_at_the_top() -> None:
     ]
 
 
-@pytest.mark.parametrize("folder", ["docs", "examples", "scripts", "build", "data"])
+@pytest.mark.parametrize("folder", ["docs", "examples", "scripts", "build", "data", "lib"])
 def test_such_a_folder_is_a_problem_but_where_the_project_is_called_so(folder: str) -> None:
     members = [member(f"{folder}/__init__.py")]
     assert len(list(stray_top_level_folder(wheel(members=members)))) == 1
@@ -89,6 +89,12 @@ def test_such_a_folder_is_a_problem_but_where_the_project_is_called_so(folder: s
 )
 def test_such_folders_elsewhere_are_quiet(path: str) -> None:
     assert list(stray_top_level_folder(wheel(members=[member(path)]))) == []
+
+
+def test_a_text_or_source_beside_the_package_is_a_problem() -> None:
+    members = [member("LICENSE"), member("mdb.c"), member("demo/mdb.c"), member("demo.jar")]
+    found = list(stray_top_level_folder(wheel(members=members)))
+    assert [each.path for each in found if isinstance(each, Problem)] == ["LICENSE", "mdb.c"]
 
 
 def test_names_that_differ_in_case_alone_are_a_problem() -> None:
