@@ -5,4 +5,8 @@ coverage has started by now, and the code that runs is the one of this checkout 
 that was installed, whichever is first on the path.
 """
 
+import os
+
+os.environ.pop("GITHUB_ACTIONS", None)  # else packages of tests would annotate our own commits
+
 pytest_plugins = ["binary_checks.plugin", "pytester"]

@@ -46,7 +46,13 @@ _PYTESTS = (
     "--verbose",
 )
 _OURS = (
-    *("--binary-allow-builds", "--binary-crosscheck", "--binary-facts", "--binary-sandbox"),
+    *(
+        "--binary-allow-builds",
+        "--binary-crosscheck",
+        "--binary-facts",
+        "--binary-github",
+        "--binary-sandbox",
+    ),
     *("--binary-requirements-folder", "--binary-sarif"),
 )
 OPTIONS = tuple(sorted({*re.findall(r"--[a-z][a-z-]+", HELP), *_PYTESTS, *_OURS}))

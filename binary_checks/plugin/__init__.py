@@ -21,7 +21,9 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 def pytest_configure(config: pytest.Config) -> None:
     """Load the rest of the plugin where there is something for it to do."""
     if is_asked(config):
-        from binary_checks.plugin import collection, reporting
+        from binary_checks.plugin import collection, github_actions, reporting
 
         config.pluginmanager.register(collection, "binary_checks_collection")
         config.pluginmanager.register(reporting, "binary_checks_reporting")
+        if github_actions.is_wanted(config):
+            config.pluginmanager.register(github_actions, "binary_checks_github_actions")

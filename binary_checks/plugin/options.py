@@ -109,6 +109,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="write a report, as in json:result.json; an unknown FORMAT lists them all "
         "(repeatable)",
     )
+    add(
+        "--binary-github",
+        choices=("auto", "off"),
+        default="auto",
+        help="under GitHub Actions write annotations and a job summary (auto), or never (off)",
+    )
     add("--binary-strict", action="store_true", help="count every warning as an error")
     add("--binary-sarif", metavar="FILE", help="write the problems as SARIF 2.1.0")
     parser.addini(

@@ -8,7 +8,10 @@ from typing import Protocol, TextIO
 from binary_checks.model import Run
 from binary_checks.reports import (
     facts_document,
+    github,
+    gitlab,
     html,
+    job_summary,
     junit,
     known_list,
     markdown,
@@ -47,6 +50,9 @@ REPORTS: tuple[Report, ...] = (
     junit,
     markdown,
     html,
+    github,
+    job_summary,
+    gitlab,
     known_list,
     facts_document,
 )

@@ -30,9 +30,19 @@ def _lines(run: Run) -> Iterator[str]:
     yield "| package | version | verdict | checks | problems | warnings | accepted |"
     yield "|---|---|---|---|---|---|---|"
     yield from map(_row, run.packages)
+    yield from list_remarks(run)
+    yield from list_details(run)
+
+
+def list_remarks(run: Run) -> Iterator[str]:
+    """What the whole run complains of, and what was left out of it."""
     for line in (*run.complaints, *run.remarks):
         yield ""
         yield _code(line)
+
+
+def list_details(run: Run) -> Iterator[str]:
+    """A section for each package of which there is something to say."""
     texts = {check.id: check for check in run.checks}
     for package in run.packages:
         yield from _details(package, texts)
@@ -48,7 +58,7 @@ def _row(package: PackageResult) -> str:
     verdict = package.verdict.value
     marked = verdict if package.verdict is Outcome.PASSED else f"**{verdict}**"
     numbers = (found[each] for each in ("checks", "problems", "warnings", "accepted"))
-    cells = (_cell(package.file_name), _cell(package.version), marked, *map(str, numbers))
+    cells = (spell_cell(package.file_name), spell_cell(package.version), marked, *map(str, numbers))
     return f"| {' | '.join(cells)} |"
 
 
@@ -104,5 +114,6 @@ def _code(text: str) -> str:
     return f"{fence}{padding}{text}{padding}{fence}"
 
 
-def _cell(text: str) -> str:
+def spell_cell(text: str) -> str:
+    """The text as code in a cell of a table."""
     return _code(text).replace("|", "\\|") if text else ""

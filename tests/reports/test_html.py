@@ -121,7 +121,7 @@ def need(path: str, needed: str, resolved: str | None = None, **fields: Any) -> 
 def test_the_verdict_comes_first_then_problems_with_why_and_fix() -> None:
     page = read(entry(Outcome.FAILED, problems=(BAD,), inspected=1), checks=(TEXT,))
     said = [
-        *("demo 1.0 is unfit", "1 problem, 1 check", "demo-1.0.whl", "error c A title ."),
+        *("demo 1.0 is unfit", "1 problem · 1 check", "demo-1.0.whl", "error c A title ."),
         *(BAD.sentence, "demo/a.so", "Why it <b>hurts</b>.", "Fix run x --y ."),
     ]
     places = [page.text.index(each) for each in said]
@@ -149,7 +149,7 @@ def test_problems_of_one_cause_are_one_and_name_the_other_checks() -> None:
         entry(Outcome.FAILED, problems=tuple(first)),
         entry(Outcome.FAILED, check="d", problems=(second,)),
     )
-    assert "1 problem, " in page.text
+    assert "1 problem · " in page.text
     assert "73 more files" in page.text
     assert "Also found by d" in page.text
     assert "lacks f" not in page.text
@@ -160,7 +160,7 @@ def test_a_warning_leaves_a_package_fit_and_is_shown_as_such() -> None:
     page = read(entry(Outcome.WARNED, warnings=(mild,), inspected=1))
     assert "demo 1.0 is fit" in page.text
     assert "warning c" in page.text
-    assert "1 warning, 1 check" in page.text
+    assert "fit with 1 warning · 1 check" in page.text
 
 
 def test_whatever_was_not_judged_is_named_with_its_reason() -> None:

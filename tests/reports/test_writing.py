@@ -63,7 +63,7 @@ def test_a_report_that_is_listed_is_found_by_its_name(
         ("json", "give a format and a file"),
         ("json:", "give a format and a file"),
         ("jsn:x", "unknown format 'jsn'; did you mean json?"),
-        ("zzz:x", "is not one of terminal, json, sarif, junit, markdown, html, known, facts"),
+        ("zzz:x", "is not one of terminal, json, sarif, junit, markdown, html, github"),
     ],
 )
 def test_what_is_no_format_and_file_is_refused(argument: str, reason: str) -> None:

@@ -17,12 +17,14 @@ from binary_checks.reports.faults import Fault, fold
 from binary_checks.reports.html.figures import shorten, spell_size
 from binary_checks.reports.html.graph import Graph, draw_graph
 from binary_checks.reports.html.treemap import Treemap, draw_treemap
+from binary_checks.reports.verdict_texts import Fitness, assess, spell_verdict
 
 _BROKEN = (Outcome.ERROR, Outcome.BROKEN)
 _NAMED, _FILES = 4, 200  # files of a fault that are shown at once, and when it is unfolded
 _AT_ONCE = 6  # faults of a check that are shown before any is unfolded
 _LONGEST = 1200  # characters of a sentence
-_TONES = ("unfit", "unknown", "fit")  # the order of packages
+_TONES = {Fitness.UNFIT: "unfit", Fitness.NOT_JUDGED: "unknown", Fitness.FIT: "fit"}
+"""How the page marks each verdict, in the order of packages."""
 _LITERAL = re.compile("``(.+?)``|`([^`]+?)`")
 
 
@@ -123,7 +125,7 @@ class Page:
 def lay_out_page(run: Run) -> Page:
     """Everything that the page shows, within bounds."""
     texts = {check.id: check for check in run.checks}
-    ranked = sorted(run.packages, key=lambda package: _TONES.index(_judge(package)[0]))
+    ranked = sorted(run.packages, key=lambda package: [*_TONES].index(assess(package)))
     packages = tuple(_show(package, number, texts, run) for number, package in enumerate(ranked, 1))
     found = Counter((package.tone, package.verdict) for package in packages)
     tally = tuple((tone, count, word) for (tone, word), count in found.items())
@@ -170,7 +172,7 @@ def _show(
 ) -> ShownPackage:
     checks = tuple(_show_checks(package, texts))
     graph, treemap, reason = _draw(package, run)
-    tone, verdict = _judge(package)
+    fitness = assess(package)
     gaps = tuple(_gaps(package))
     problems, warnings = (
         sum(check.count for check in checks if check.level == level.value)
@@ -180,9 +182,9 @@ def _show(
         anchor=f"package-{number}",
         file_name=one_line(package.file_name),
         name=one_line(f"{package.name} {package.version}".strip()),
-        verdict=verdict,
-        tone=tone,
-        summary=_sum_up(package, problems, warnings),
+        verdict=fitness.value,
+        tone=_TONES[fitness],
+        summary=_sum_up(package, fitness, texts),
         facts=tuple(_identify(package)),
         problems=problems,
         warnings=warnings,
@@ -199,27 +201,10 @@ def _show(
     )
 
 
-def _judge(package: PackageResult) -> tuple[str, str]:
-    """The tone and the words of the verdict."""
-    if package.verdict is Outcome.FAILED:
-        return "unfit", "unfit"
-    if package.verdict in (*_BROKEN, Outcome.NOT_INSPECTED, Outcome.NOT_APPLICABLE):
-        return "unknown", "not judged"
-    return "fit", "fit"
-
-
-def _sum_up(package: PackageResult, problems: int, warnings: int) -> str:
-    inspected = sum(1 for entry in package.entries if entry.inspected)
-    parts = [_count(problems, "problem")] if problems else []
-    parts += [_count(warnings, "warning")] if warnings else []
-    parts += [_count(inspected, "check")]
-    if package.objects is not None:
-        parts.append(_count(package.objects, "object file"))
-    return ", ".join(parts)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def _sum_up(package: PackageResult, fitness: Fitness, texts: Mapping[str, CheckText]) -> str:
+    """What the verdict is based on, and the verdict where it is more than its one word."""
+    parts = spell_verdict(package, texts.values())
+    return one_line(" · ".join(parts[parts[0] == fitness.value :]))
 
 
 def _identify(package: PackageResult) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,62 @@
+"""Under GitHub Actions a run annotates its commit and writes a job summary, without being asked."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from binary_checks.lines import one_line
+from binary_checks.model import Run
+from binary_checks.plugin.session import SESSION
+from binary_checks.reports import github, job_summary
+
+_LEAST = 1 << 10  # bytes of a summary that are worth writing
+
+
+def is_wanted(config: pytest.Config) -> bool:
+    """Whether this process runs there, is no worker of another one, and nobody turned it off."""
+    there = os.environ.get("GITHUB_ACTIONS") == "true"
+    return there and config.option.binary_github == "auto" and not hasattr(config, "workerinput")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # around all others: after pytest's own summary
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
+    """Write both when all else is written."""
+    yield
+    state = session.config.stash.get(SESSION, None)
+    if state is not None and state.run is not None and not session.config.option.collectonly:
+        _annotate(state.run)
+        if path := os.environ.get("GITHUB_STEP_SUMMARY"):
+            _summarise(state.run, Path(path))
+
+
+def _annotate(run: Run) -> None:
+    out = io.StringIO()
+    github.write(run, out)
+    _print(out.getvalue())
+
+
+def _print(text: str) -> None:
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    with contextlib.suppress(OSError):  # nobody reads: the run itself ends as it would
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        sys.stdout.flush()
+
+
+def _summarise(run: Run, path: Path) -> None:
+    """Append to what the step has written so far, as far as GitHub takes it."""
+    try:
+        size = path.stat().st_size if path.exists() else 0
+        most = job_summary.LARGEST - size
+        if most >= _LEAST:
+            with path.open("a", encoding="utf-8", newline="\n") as file:
+                file.writelines(job_summary.fit_into(run, most))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        _print(f"{one_line(f'the job summary cannot be written: {path}: {reason}')}\n")

@@ -1,0 +1,76 @@
+"""A run as commands to GitHub's runner, which annotates a commit and its pull request by them.
+
+The syntax and its escapes are those of the runner's ActionCommand.cs. GitHub shows 10 errors and 10
+warnings of a step; the rest is in the job summary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TextIO
+
+from binary_checks.lines import cut, one_line
+from binary_checks.model import CheckText, Level, Outcome, PackageResult, Run
+from binary_checks.reports.explanation import advice
+from binary_checks.reports.faults import Fault, fold
+
+name = "github"
+of_facts = uses_facts = False
+
+MOST_SHOWN = 10
+_DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+_PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
+_TOOL = "binary_checks"
+
+
+def write(run: Run, out: TextIO) -> None:
+    """Write a command a line: errors, then warnings, then how many are not shown."""
+    texts = {check.id: check for check in run.checks}
+    found = [(package, fault) for package in run.packages for fault in fold(package.entries)]
+    errors = [
+        *(_command("error", line, title=_TOOL) for line in run.complaints),
+        *_list_broken(run),
+        *(_annotate(*each, texts) for each in found if each[1].level is Level.ERROR),
+    ]
+    warnings = [_annotate(*each, texts) for each in found if each[1].level is not Level.ERROR]
+    for commands in (errors, warnings):
+        out.writelines(islice(commands, MOST_SHOWN))
+    if hidden := len(errors[MOST_SHOWN:]) + len(warnings[MOST_SHOWN:]):
+        out.write(_command("notice", f"{hidden:,} more are in the job summary", title=_TOOL))
+
+
+def _list_broken(run: Run) -> Iterator[str]:
+    """Each reason for which a package could not be judged, once."""
+    seen = set()
+    for package, entry in run.entries():
+        if entry.outcome in (Outcome.ERROR, Outcome.BROKEN) and entry.reason not in seen:
+            seen.add(entry.reason)
+            title = f"{entry.check}: {package.file_name}"
+            yield _command("error", entry.reason, file=package.node, title=title)
+
+
+def _annotate(package: PackageResult, fault: Fault, texts: dict[str, CheckText]) -> str:
+    """What is wrong with which file, why that matters, and what to do, a line each."""
+    check, group = fault.shown.check, fault.shown.group
+    place = f"{group.first.path}: " if group.first.path else ""
+    also = f" [also: {fault.also()}]" if fault.folded else ""
+    known = texts.get(check)
+    lines = [f"{place}{group.sentence}{also}", *(advice(known) if known else ())]
+    title = f"{check}: {package.file_name}"
+    level = "error" if fault.level is Level.ERROR else "warning"
+    return _command(level, *lines, file=package.node, title=title)
+
+
+def _command(command: str, *lines: str, **properties: str) -> str:
+    """One command, from which nothing that a package says breaks out."""
+    stated = ",".join(
+        f"{key}={_escape(cut(value), _PROPERTY)}" for key, value in properties.items()
+    )
+    message = "\n".join(one_line(cut(line.strip())) for line in lines)
+    return f"::{command} {stated}::{_escape(message, _DATA, one=False)}\n"
+
+
+def _escape(text: str, escapes: dict[str, str], *, one: bool = True) -> str:
+    spelled = one_line(text) if one else text
+    return "".join(escapes.get(char, char) for char in spelled)

@@ -1,0 +1,64 @@
+"""The problems of a run as GitLab's code quality report, which its merge requests show.
+
+GitLab takes this part of Code Climate's format: description, check_name, fingerprint, severity, and
+where it is. A line is obligatory; packages have none, so that it is the first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+from binary_checks.lines import one_line
+from binary_checks.model import Level, Outcome, Run
+from binary_checks.reports.faults import fold
+
+name = "gitlab"
+of_facts = uses_facts = False
+
+_SEVERITIES = {Level.ERROR: "major", Level.WARNING: "minor"}
+
+
+def write(run: Run, out: TextIO) -> None:
+    """Write the report, a problem a line; it is the same as long as the problems are."""
+    separator = "[\n"
+    for row in _make_unique(_list_rows(run)):
+        out.write(f"{separator}{json.dumps(row, sort_keys=True)}")
+        separator = ",\n"
+    out.write("[]\n" if separator == "[\n" else "\n]\n")
+
+
+def _list_rows(run: Run) -> Iterator[dict[str, Any]]:
+    for complaint in run.complaints:
+        yield _row("complaint", ".", complaint, "blocker")
+    for package in run.packages:
+        for entry in package.entries:
+            if entry.outcome in (Outcome.ERROR, Outcome.BROKEN):
+                said = f"{entry.outcome.value}: {entry.reason}"
+                yield _row(entry.check, package.node, said, "critical")
+        for fault in fold(package.entries):
+            group = fault.shown.group
+            place = f"{group.first.path}: " if group.first.path else ""
+            said = f"{place}{group.sentence}"
+            yield _row(fault.shown.check, package.node, said, _SEVERITIES[fault.level])
+
+
+def _row(check: str, path: str, description: str, severity: str) -> dict[str, Any]:
+    return {
+        "description": one_line(description),
+        "check_name": one_line(check),
+        "severity": severity,
+        "location": {"path": one_line(path), "lines": {"begin": 1}},
+    }
+
+
+def _make_unique(rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """With a fingerprint, by which GitLab knows a problem again; it shows one of each."""
+    seen: dict[str, int] = {}
+    for row in rows:
+        text = json.dumps(row, sort_keys=True)
+        seen[text] = seen.get(text, 0) + 1
+        digest = hashlib.sha256(f"{seen[text]} {text}".encode()).hexdigest()
+        yield {**row, "fingerprint": digest}

@@ -1,0 +1,82 @@
+"""A run as the summary of a GitHub job: packages and families in a table, then what is wrong.
+
+GitHub takes 1 MiB of Markdown from a step, and shows nothing of a summary that is larger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TextIO
+
+from binary_checks.model import Entry, Outcome, PackageResult, Run
+from binary_checks.reports import markdown
+from binary_checks.reports.verdict_texts import Fitness, assess, count_verdicts
+
+name = "github-summary"
+of_facts = uses_facts = False
+
+LARGEST = 1 << 20  # bytes
+_MARGIN = 200  # bytes for the line that says that something is left out
+_SIGNS = {Fitness.FIT: "✅ fit", Fitness.UNFIT: "❌ unfit", Fitness.NOT_JUDGED: "❔ not judged"}
+_NONE = "\N{EN DASH}"
+_KEY = (
+    "✅ passed · ❌ problems · 💥 broke · 🟡 warnings · 🔵 accepted · ❔ not inspected · "
+    f"{_NONE} does not apply"
+)
+_LEFT_OUT = "**The rest is left out: GitHub takes 1 MiB of a step. `--binary-report` writes all.**"
+
+
+def write(run: Run, out: TextIO) -> None:
+    """Write as much of it as GitHub takes."""
+    out.writelines(fit_into(run, LARGEST))
+
+
+def fit_into(run: Run, most: int) -> Iterator[str]:
+    """The summary in lines, of so many bytes at most; what is left out is said."""
+    left = most - _MARGIN
+    for line in _lines(run):
+        left -= len(line.encode()) + 1
+        if left < 0:
+            yield f"\n\n{_LEFT_OUT}\n"
+            return
+        yield f"{line}\n"
+
+
+def _lines(run: Run) -> Iterator[str]:
+    yield f"## binary_checks: {count_verdicts(run.packages)}"
+    yield ""
+    yield from _table(run)
+    yield from markdown.list_remarks(run)
+    yield from markdown.list_details(run)
+
+
+def _table(run: Run) -> Iterator[str]:
+    """A row a package, and a column for each family that applies to one of them."""
+    families = sorted({entry.family for _, entry in run.entries() if _sign([entry]) != _NONE})
+    yield f"| package | verdict | {' | '.join(map(markdown.spell_cell, families))} |"
+    yield f"|---|---|{'---|' * len(families)}"
+    for package in run.packages:
+        signs = (_sign(_of_family(package, family)) for family in families)
+        name_of_it = markdown.spell_cell(package.file_name)
+        yield f"| {name_of_it} | {_SIGNS[assess(package)]} | {' | '.join(signs)} |"
+    yield ""
+    yield f"<sub>{_KEY}</sub>"
+
+
+def _of_family(package: PackageResult, family: str) -> list[Entry]:
+    return [entry for entry in package.entries if entry.family == family]
+
+
+def _sign(entries: Iterable[Entry]) -> str:
+    """The gravest that one family found in one package, and how often."""
+    entries = [entry for entry in entries if entry.outcome is not Outcome.NOT_APPLICABLE]
+    counts = {
+        "❌": sum(len(entry.problems) for entry in entries),
+        "💥": sum(entry.outcome in (Outcome.ERROR, Outcome.BROKEN) for entry in entries),
+        "🟡": sum(len(entry.warnings) for entry in entries),
+        "🔵": sum(len(entry.accepted) for entry in entries),
+    }
+    said = [f"{sign} {number:,}" for sign, number in counts.items() if number]
+    if any(entry.has_gap for entry in entries):
+        said.append("❔")
+    return " ".join(said) or ("✅" if entries else _NONE)
