@@ -107,7 +107,11 @@ def draw_graph(
     writer = _BoxWriter(package=package, groups=groups, names=reader.name(ranked[:MOST_EDGES]))
     boxes = [writer.write(key, places.corners[numbers[key]]) for key in drawn]
     curves = [
-        Curve(path=path, tone=_tone_of(links[link]), title=_say(boxes, link, links[link]))
+        Curve(
+            path=path,
+            tone=_tone_of(drawn[link[1]], links[link]),
+            title=_say(boxes, link, links[link]),
+        )
         for link, path in places.curves.items()
     ]
     tones = {curve.tone for curve in curves}
@@ -250,18 +254,15 @@ def _link(groups: _Groups, numbers: Mapping[_Key, int]) -> dict[tuple[int, int],
     for key, targets in groups.needs.items():
         for target, rule in targets:
             if key in numbers and target in numbers and key != target:
-                tone = target[0] if target[0] in {"missing", "open"} else rule
-                links[numbers[key], numbers[target]].add(tone)
+                links[numbers[key], numbers[target]].add(rule)
     return links
 
 
-def _tone_of(rules: set[str]) -> str:
-    """The gravest of what is said of a curve."""
-    if "missing" in rules or "open" in rules:
-        return "missing" if "missing" in rules else "open"
-    if rules & {Rule.SYSTEM.value, Rule.PYTHON.value, Rule.API_SET.value}:
-        return "outside"
-    return "loaded" if rules == {Rule.LOADED.value} else "own"
+def _tone_of(target: _Key, rules: set[str]) -> str:
+    """How a curve is drawn: by where it leads to and, in the package, how that is found."""
+    if target[0] != "own":
+        return "outside" if target[0] in _PROVIDED else target[0]
+    return "loaded" if rules <= {Rule.LOADED.value, Rule.LOADED_FIRST.value} else "own"
 
 
 def _say(boxes: Sequence[Box], link: tuple[int, int], rules: set[str]) -> str:
