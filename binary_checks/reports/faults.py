@@ -32,10 +32,11 @@ class Fault:
         return self.shown.group.level
 
     def also(self) -> str:
-        """The checks that are folded, with their files, as "undefined-symbol (3 files)"; or ""."""
+        """The other checks, with their files, as "undefined-symbol (3 files)"; or ""."""
         files: dict[str, set[str]] = {}
         for each in self.folded:
-            files.setdefault(each.check, set()).update(each.group.paths)
+            if each.check != self.shown.check:
+                files.setdefault(each.check, set()).update(each.group.paths)
         return ", ".join(f"{check}{_count(paths)}" for check, paths in files.items())
 
 
@@ -70,7 +71,7 @@ def fault_line(package_file_name: str, fault: Fault) -> str:
     """Its line, which says too that it is only a warning, and which other checks failed for it."""
     line = group_line(fault.shown.check, package_file_name, fault.shown.group)
     mild = "" if fault.level is Level.ERROR else f"{fault.level.value}: "
-    also = f" [also: {fault.also()}]" if fault.folded else ""
+    also = f" [also: {others}]" if (others := fault.also()) else ""
     return one_line(f"{mild}{line}{also}")
 
 

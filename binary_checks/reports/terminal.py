@@ -166,7 +166,7 @@ class RunText:
             yield f"{layout.paint(path, 'bold')}{more}"
         text = cut(one_line(fault.shown.group.first.sentence))
         yield from layout.wrap(text, margin if paths else first)
-        if fault.folded:
+        if fault.also():
             yield from layout.wrap(f"also: {one_line(fault.also())}", margin, 6)
         for line in self._advise(fault):
             start, *others = layout.wrap(line, margin, 5)

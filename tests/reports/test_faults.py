@@ -107,3 +107,12 @@ def test_a_warning_says_so_first():
     (fault,) = fold([said("c", Problem(path="a", sentence="is litter", level=Level.WARNING))])
 
     assert fault_line("p.whl", fault) == "warning: c: p.whl: a: is litter"
+
+
+def test_a_milder_group_of_the_same_check_is_folded_without_a_word():
+    mild = lacks("tool", level=Level.WARNING)
+
+    (fault,) = fold([said("missing-library", lacks("a.so"), mild)])
+
+    assert len(fault.folded) == 1
+    assert fault.also() == ""
