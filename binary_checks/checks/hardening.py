@@ -218,7 +218,7 @@ def isa_level_over_baseline(library: ElfFile, linkage: Linkage) -> Iterator[Find
 
 
 @check
-def wrong_architecture(package: Package) -> Iterator[Finding]:
+def wrong_architecture(package: Package, linkage: Linkage) -> Iterator[Finding]:
     """An object is for another architecture than the wheel's platform tags name.
 
     Every tag of a compressed set is a claim: a tag is wrong too if the wheel has no object for its
@@ -229,7 +229,8 @@ def wrong_architecture(package: Package) -> Iterator[Finding]:
 
     Why: the wheel installs but cannot be imported.
     Fix: correct the tag, or look for the step of a cross build that picked up a host object.
-    Level: users cannot import the package.
+    Level: users cannot import the package. Only a warning where no import reaches the object (see
+    missing-library).
     """
     systems = package.claims.systems
     claims = {claim.name: architectures_of(claim) for claim in systems}
@@ -254,9 +255,8 @@ def wrong_architecture(package: Package) -> Iterator[Finding]:
         # Of a universal binary one slice that fits is enough: nothing loads the others.
         if item.path not in fitting and not may_be_foreign(item):
             names = ", ".join(claims)
-            yield Problem(
-                path=item.path, sentence=f"is for {item.architecture}, the tags say {names}"
-            )
+            sentence = f"is for {item.architecture}, the tags say {names}"
+            yield soften(Problem(path=item.path, sentence=sentence), linkage)
     for platform, architectures in claims.items():
         if judged and not _any_for(architectures, judged) and _any_for(claimed, judged):
             yield Problem(sentence=f"claims {platform}, but has no object for that architecture")

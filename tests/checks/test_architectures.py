@@ -9,8 +9,12 @@ import pytest
 from binary_checks.checks import hardening
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
+    Bystander,
+    Finding,
     Format,
     Kind,
+    Level,
+    Linkage,
     MalformedObject,
     NotInspected,
     ObjectFile,
@@ -24,13 +28,25 @@ def _wheel(platform: str, *objects: ObjectFile) -> Wheel:
     return wheel(f"demo-1.0-py3-none-{platform}.whl", objects=objects)
 
 
+def judge(package: Wheel, **fields: Any) -> list[Finding]:
+    return list(hardening.wrong_architecture(package, Linkage(target="x", **fields)))
+
+
+def test_an_object_that_no_import_reaches_may_be_of_another_architecture() -> None:
+    spare = Bystander(path="demo/a.so", reason="no import of the package reaches it")
+    package = _wheel("linux_x86_64", elf_file("demo/a.so", architecture="i686"), elf_file())
+    (problem,) = judge(package, bystanders=(spare,))
+    assert isinstance(problem, Problem)
+    assert problem.level is Level.WARNING
+
+
 def test_an_object_of_another_architecture_is_told() -> None:
     package = _wheel(
         "manylinux_2_17_x86_64.manylinux2014_x86_64",
         elf_file("demo/a.so", architecture="aarch64"),
         elf_file("demo/b.so"),
     )
-    assert list(hardening.wrong_architecture(package)) == [
+    assert judge(package) == [
         Problem(
             path="demo/a.so",
             sentence="is for aarch64, the tags say manylinux2014_x86_64, manylinux_2_17_x86_64",
@@ -40,7 +56,7 @@ def test_an_object_of_another_architecture_is_told() -> None:
 
 def test_a_tag_without_objects_is_told() -> None:
     package = _wheel("linux_armv7l.linux_x86_64", elf_file())
-    assert list(hardening.wrong_architecture(package)) == [
+    assert judge(package) == [
         Problem(sentence="claims linux_armv7l, but has no object for that architecture")
     ]
 
@@ -59,7 +75,7 @@ def test_a_tag_without_objects_is_told() -> None:
     ],
 )
 def test_an_object_that_the_tags_allow_is_quiet(platform: str, item: ObjectFile) -> None:
-    assert list(hardening.wrong_architecture(_wheel(platform, item))) == []
+    assert judge(_wheel(platform, item)) == []
 
 
 @pytest.mark.parametrize(
@@ -74,7 +90,7 @@ def test_an_object_that_the_tags_allow_is_quiet(platform: str, item: ObjectFile)
 def test_an_extension_in_the_format_of_another_system_is_told(
     platform: str, item: ObjectFile, format_: str
 ) -> None:
-    (problem,) = hardening.wrong_architecture(_wheel(platform, item))
+    (problem,) = judge(_wheel(platform, item))
 
     assert problem == Problem(
         path=item.path, sentence=f"is an object of format {format_}, which {platform} cannot load"
@@ -84,37 +100,35 @@ def test_an_extension_in_the_format_of_another_system_is_told(
 def test_an_extension_that_only_another_system_looks_for_is_quiet() -> None:
     both = (macho_file("demo/_a.abi3.so"), elf_file("demo/_a.cpython-311-x86_64-linux-gnu.so"))
 
-    assert list(hardening.wrong_architecture(_wheel("macosx_11_0_x86_64", *both))) == []
+    assert judge(_wheel("macosx_11_0_x86_64", *both)) == []
 
 
 def test_what_is_for_other_systems_has_no_wrong_architecture() -> None:
     package = _wheel("macosx_11_0_arm64", pe_file(architecture="i686"))
     with pytest.raises(NotApplicable, match="no loadable object"):
-        list(hardening.wrong_architecture(package))
+        judge(package)
 
 
 @pytest.mark.parametrize("kind", [Kind.DEVICE, Kind.DEBUG, Kind.RELOCATABLE])
 def test_what_is_never_loaded_has_no_wrong_architecture(kind: Kind) -> None:
     other = elf_file("demo/b.so", architecture="aarch64", kind=kind)
-    assert list(hardening.wrong_architecture(_wheel("linux_x86_64", elf_file(), other))) == []
+    assert judge(_wheel("linux_x86_64", elf_file(), other)) == []
     with pytest.raises(NotApplicable, match="no loadable object"):
-        list(hardening.wrong_architecture(_wheel("linux_x86_64", other)))
+        judge(_wheel("linux_x86_64", other))
 
 
 def test_a_wheel_for_any_platform_names_no_architecture() -> None:
     for item in (elf_file(architecture="aarch64"), pe_file(architecture="i686")):
         with pytest.raises(NotApplicable, match="no platform tag that names an architecture"):
-            list(hardening.wrong_architecture(_wheel("any", item)))
+            judge(_wheel("any", item))
 
 
 def test_an_architecture_that_is_unknown_or_could_not_be_read_is_not_inspected() -> None:
     sentence = "the architecture of manylinux_2_17_sparc is unknown to this check"
     package = _wheel("linux_x86_64.manylinux_2_17_sparc", elf_file(architecture="aarch64"))
-    assert list(hardening.wrong_architecture(package)) == [NotInspected(sentence=sentence)]
+    assert judge(package) == [NotInspected(sentence=sentence)]
     broken = MalformedObject(path="demo/a.so", format=Format.PE, offset=64, reason="cut")
-    assert list(hardening.wrong_architecture(wheel(malformed=(broken,)))) == [
-        NotInspected(path="demo/a.so", sentence="cut")
-    ]
+    assert judge(wheel(malformed=(broken,))) == [NotInspected(path="demo/a.so", sentence="cut")]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +147,7 @@ def test_windows_takes_some_images_of_other_architectures(
     platform: str, path: str, fields: dict[str, Any]
 ) -> None:
     package = _wheel(platform, pe_file(path, **fields))
-    assert list(hardening.wrong_architecture(package)) == []
+    assert judge(package) == []
 
 
 @pytest.mark.parametrize(
@@ -151,18 +165,18 @@ def test_a_dll_for_another_architecture_is_told(
     platform: str, path: str, architecture: str
 ) -> None:
     library = pe_file(path, architecture=architecture, exports=symbols("PyInit__x"))
-    (problem,) = hardening.wrong_architecture(_wheel(platform, library))
+    (problem,) = judge(_wheel(platform, library))
     assert problem == Problem(path=path, sentence=f"is for {architecture}, the tags say {platform}")
 
 
 def test_one_slice_that_fits_is_enough_of_a_universal_binary() -> None:
     both = [macho_file(architecture=name) for name in ("aarch64", "x86_64")]
-    assert list(hardening.wrong_architecture(_wheel("macosx_11_0_arm64", *both))) == []
+    assert judge(_wheel("macosx_11_0_arm64", *both)) == []
     alone = macho_file(architecture="x86_64")
-    assert len(list(hardening.wrong_architecture(_wheel("macosx_11_0_arm64", alone)))) == 1
+    assert len(judge(_wheel("macosx_11_0_arm64", alone))) == 1
 
 
 @pytest.mark.parametrize("platform", ["macosx_10_6_intel", "macosx_10_4_universal"])
 def test_old_tags_of_macos_name_several_architectures(platform: str) -> None:
     item = macho_file(architecture="x86_64")
-    assert list(hardening.wrong_architecture(_wheel(platform, item))) == []
+    assert judge(_wheel(platform, item)) == []

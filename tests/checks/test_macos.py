@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,16 +12,21 @@ from binary_checks.checks.macos import loading as macos
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.macos_tags import parse_mac_tag
 from binary_checks.model import (
+    Bystander,
     Dependency,
     Kind,
     Level,
+    Linkage,
     MachOFile,
     Note,
     NotInspected,
     Problem,
     Wheel,
 )
+from fixtures.linking import needs
 from fixtures.values import elf_file, macho_file, member, wheel
+
+ALONE = Linkage(target="macosx_11_0_arm64")
 
 
 def _wheel(*platforms: str, **fields: Any) -> Wheel:
@@ -236,20 +242,30 @@ def test_install_names_that_mislead_nobody_are_quiet() -> None:
     ],
 )
 def test_a_need_of_what_is_no_part_of_macos_is_told(name: str, place: str) -> None:
-    (problem,) = macos.needed_outside_system(macho_file(needed=(Dependency(name=name),)))
+    needer = macho_file(needed=(Dependency(name=name),))
+    (problem,) = macos.needed_outside_system(needer, ALONE)
     assert isinstance(problem, Problem)
     assert problem.sentence.startswith(f"needs {name}, ")
     assert place in problem.sentence
     assert problem.cause == f"library {name.rpartition('/')[2]}"
     weak = macho_file(needed=(Dependency(name=name, weak=True),))
-    assert [type(found) for found in macos.needed_outside_system(weak)] == [Note]
+    assert [type(found) for found in macos.needed_outside_system(weak, ALONE)] == [Note]
+
+
+def test_a_plugin_that_no_import_reaches_may_need_what_its_users_have() -> None:
+    plugin = macho_file("demo/plugin.dylib", needed=needs("/opt/homebrew/lib/libpq.5.dylib"))
+    spare = Bystander(path=plugin.path, reason="no import of the package reaches it")
+    (problem,) = macos.needed_outside_system(plugin, replace(ALONE, bystanders=(spare,)))
+    assert isinstance(problem, Problem)
+    assert problem.level is Level.WARNING
+    assert problem.sentence.endswith("; no import of the package reaches it")
 
 
 def test_needs_within_macos_and_the_package_are_quiet() -> None:
     system = ("/usr/lib/libc++.1.dylib", "/System/Library/Frameworks/AppKit.framework/AppKit")
     names = (*system, "@rpath/libx.dylib", "@loader_path/.dylibs/libx.dylib", "/opt/own/liby.dylib")
     library = macho_file(needed=tuple(Dependency(name=name) for name in names))
-    assert list(macos.needed_outside_system(library, allowed=("/opt/own/liby.dylib",))) == []
+    assert list(macos.needed_outside_system(library, ALONE, allowed=("/opt/own/liby.dylib",))) == []
 
 
 def test_arm64_code_without_a_signature_is_told() -> None:

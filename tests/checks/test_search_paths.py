@@ -13,7 +13,18 @@ from binary_checks.checks.linkage.search_paths import (
     runpath_instead_of_rpath,
     search_path_leaves_prefix,
 )
-from binary_checks.model import ElfFile, Finding, Level, Linkage, MachOFile, Note, Problem
+from binary_checks.model import (
+    Bystander,
+    ElfFile,
+    Finding,
+    Kind,
+    Level,
+    Linkage,
+    MachOFile,
+    Note,
+    Problem,
+    TargetSystem,
+)
 from fixtures.linking import extension, library, link, needs, target
 from fixtures.values import elf_file, macho_file, wheel
 
@@ -21,6 +32,12 @@ from fixtures.values import elf_file, macho_file, wheel
 def absolute(library: ElfFile | MachOFile, **options: Any) -> list[Finding]:
     """What is said of its absolute search paths, where it finds all that it needs."""
     return list(absolute_search_path(library, Linkage(target="x"), wheel(), **options))
+
+
+def empty(library: ElfFile | MachOFile, on: TargetSystem) -> list[str]:
+    """What is said of its search paths into the current directory."""
+    found = empty_search_path(library, on, Linkage(target="x"))
+    return [each if isinstance(each, str) else each.sentence for each in found]
 
 
 MUSL = target(libc="musl", name="musllinux_1_2_x86_64, CPython 3.11")
@@ -45,10 +62,27 @@ def lost(subject: ElfFile | MachOFile, named: str) -> Problem:
 )
 def test_a_directory_that_anyone_can_make_lets_their_code_in(directory: str) -> None:
     subject = elf_file(runpath=("$ORIGIN", directory))
-    assert absolute(subject) == [
+    sentence = (
         f"looks for libraries in {directory} (RUNPATH): anyone who can write there runs code as "
         "the user"
-    ]
+    )
+    assert absolute(subject) == [Problem(path=subject.path, sentence=sentence)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "level"), [(Kind.SHARED, Level.WARNING), (Kind.EXECUTABLE, Level.ERROR)]
+)
+def test_the_path_of_a_library_that_no_import_reaches_is_a_warning(
+    kind: Kind, level: Level
+) -> None:
+    subject = elf_file("demo/plugin.so", kind=kind, runpath=("/tmp/build", ""))
+    spare = Bystander(path=subject.path, reason="no import of the package reaches it")
+    linkage = Linkage(target="x", bystanders=(spare,))
+    (one,) = absolute_search_path(subject, linkage, wheel())
+    (two,) = empty_search_path(subject, target(), linkage)
+    assert isinstance(one, Problem)
+    assert isinstance(two, Problem)
+    assert {one.level, two.level} == {level}
 
 
 @pytest.mark.parametrize(
@@ -62,8 +96,7 @@ def test_a_directory_that_only_an_administrator_can_make_is_a_warning(directory:
 def test_each_kind_of_directory_is_told_by_itself() -> None:
     subject = elf_file(rpath=("/opt/x", "/tmp/x"))
     levels = [each.level for each in absolute(subject) if isinstance(each, Problem)]
-    assert levels == [Level.WARNING]
-    assert len(absolute(subject)) == 2
+    assert levels == [Level.ERROR, Level.WARNING]
 
 
 def test_paths_from_origin_unused_rpaths_and_allowed_paths_are_no_absolute_ones() -> None:
@@ -89,7 +122,7 @@ def test_thousands_of_search_paths_make_no_endless_line() -> None:
     ],
 )
 def test_an_empty_element_is_the_current_directory(runpath: tuple[str, ...], which: str) -> None:
-    (sentence,) = empty_search_path(elf_file(runpath=runpath), target())
+    (sentence,) = empty(elf_file(runpath=runpath), target())
     assert sentence == (
         f"has the RUNPATH {which}, which means the current directory: "
         "anyone who can write there runs code as the user"
@@ -98,17 +131,17 @@ def test_an_empty_element_is_the_current_directory(runpath: tuple[str, ...], whi
 
 @pytest.mark.parametrize("runpath", [("lib",), (".",), ("$ORIGIN", ".", "../lib", ".")])
 def test_relative_elements_are_told_in_one_line(runpath: tuple[str, ...]) -> None:
-    (sentence,) = empty_search_path(elf_file(runpath=runpath), target())
+    (sentence,) = empty(elf_file(runpath=runpath), target())
     assert "(RUNPATH), relative to the current directory" in str(sentence)
 
 
 @pytest.mark.parametrize("runpath", [(), ("",), ("$ORIGIN", "/lib")])
 def test_a_path_that_is_empty_as_a_whole_is_none(runpath: tuple[str, ...]) -> None:
-    assert list(empty_search_path(elf_file(runpath=runpath), target())) == []
+    assert empty(elf_file(runpath=runpath), target()) == []
 
 
 def test_musl_passes_over_an_empty_element() -> None:
-    assert list(empty_search_path(elf_file(runpath=("$ORIGIN", "")), MUSL)) == []
+    assert empty(elf_file(runpath=("$ORIGIN", "")), MUSL) == []
 
 
 SITE = "lib/python3.11/site-packages"
@@ -172,14 +205,12 @@ def test_a_run_path_that_nothing_is_looked_for_in_is_noted() -> None:
 def test_a_relative_run_path_counts_where_something_is_looked_for_in_it() -> None:
     named = "looks for libraries in ./ (LC_RPATH)"
     subject = macho_file(rpaths=("./",), needed=needs("@rpath/libx.dylib"))
-    assert list(empty_search_path(subject, target())) == [
+    assert empty(subject, target()) == [
         f"{named}, relative to the current directory: anyone who can write there runs code as the "
         "user"
     ]
     unsearched = macho_file(rpaths=("./",), needed=needs("@loader_path/libx.dylib"))
-    assert list(empty_search_path(unsearched, target())) == [
-        Note(sentence=f"{named}; nothing that it needs is looked for there")
-    ]
+    assert empty(unsearched, target()) == [f"{named}; nothing that it needs is looked for there"]
 
 
 def test_a_run_path_beyond_the_environment_leaves_it() -> None:

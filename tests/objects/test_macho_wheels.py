@@ -8,7 +8,7 @@ import pytest
 
 from binary_checks import objects
 from binary_checks.checks.hardening import wrong_architecture
-from binary_checks.model import MachOFile, Wheel
+from binary_checks.model import Linkage, MachOFile, Wheel
 from binary_checks.packages import open_package
 from fixtures.build_wheel import build_wheel
 from fixtures.samples import read_macho_sample
@@ -44,12 +44,14 @@ def test_a_fat_member_is_one_object_a_slice(tmp_path: Path) -> None:
     ],
 )
 def test_the_right_architecture_is_quiet(tmp_path: Path, platform: str, sample: str) -> None:
-    assert list(wrong_architecture(_open(tmp_path, platform, sample))) == []
+    assert (
+        list(wrong_architecture(_open(tmp_path, platform, sample), Linkage(target=platform))) == []
+    )
 
 
 def test_the_wrong_architecture_is_a_problem(tmp_path: Path) -> None:
     wheel = _open(tmp_path, "macosx_11_0_arm64", "plain.dylib")
-    (problem,) = wrong_architecture(wheel)
+    (problem,) = wrong_architecture(wheel, Linkage(target="x"))
     assert "is for x86_64, the tags say macosx_11_0_arm64" in str(problem)
 
 

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from posixpath import normpath
 
 from binary_checks.declaring import check
+from binary_checks.knowledge.reached_objects import soften
 from binary_checks.model import (
     ElfFile,
     Finding,
+    Kind,
     Level,
     Linkage,
     MachOFile,
@@ -56,7 +58,7 @@ def absolute_search_path(
     with ``patchelf`` or ``install_name_tool -delete_rpath``.
     Level: anyone who can write to a directory such as /tmp runs code as the user. A directory that
     only an administrator can fill is a warning: most users do not have it, and nothing is found
-    there.
+    there. So is any of a library that no import reaches (see missing-library).
     """
     elements = [e for e in path_elements(library) if e.startswith("/") and e not in allowed]
     if isinstance(library, MachOFile):
@@ -70,7 +72,8 @@ def absolute_search_path(
     open_to_all = [e for e in elements if _is_anybodys(e)]
     if open_to_all:
         danger = "anyone who can write there runs code as the user"
-        yield f"{spell_elements(library, open_to_all)}: {danger}"
+        sentence = f"{spell_elements(library, open_to_all)}: {danger}"
+        yield _accuse(library, linkage, sentence)
     if elements := [e for e in elements if e not in open_to_all]:
         sentence = "absolute paths lead users nowhere, or to other libraries"
         cause = _find_lack(library, linkage, package)
@@ -81,6 +84,12 @@ def absolute_search_path(
             cause=cause,
             consequence=bool(cause),
         )
+
+
+def _accuse(library: ElfFile | MachOFile, linkage: Linkage, sentence: str) -> Finding:
+    """An error, as somebody else's code gets in, but for a library that no import reaches."""
+    problem = Problem(path=library.path, sentence=sentence)
+    return problem if library.kind is Kind.EXECUTABLE else soften(problem, linkage)
 
 
 def _find_lack(library: ElfFile | MachOFile, linkage: Linkage, package: Package) -> str:
@@ -103,7 +112,9 @@ def _is_searched(library: ElfFile | MachOFile) -> bool:
 
 
 @check
-def empty_search_path(library: ElfFile | MachOFile, target: TargetSystem) -> Iterator[Finding]:
+def empty_search_path(
+    library: ElfFile | MachOFile, target: TargetSystem, linkage: Linkage
+) -> Iterator[Finding]:
     """A library looks for its dependencies in the current directory.
 
     To glibc, an empty element of a search path, often one colon too many, means the current
@@ -112,18 +123,20 @@ def empty_search_path(library: ElfFile | MachOFile, target: TargetSystem) -> Ite
 
     Why: anyone who can put a file in the user's current directory runs code as that user.
     Fix: remove the element; write ``$ORIGIN`` for the library's own directory.
-    Level: anyone who can put a file into the current directory runs code as the user.
+    Level: anyone who can put a file into the current directory runs code as the user. Only a
+    warning for a library that no import reaches (see missing-library).
     """
     elements = path_elements(library)
     danger = "the current directory: anyone who can write there runs code as the user"
     if "" in elements and target.libc == "glibc":
-        yield f"{spell_empty_elements(library)}, which means {danger}"
+        yield _accuse(library, linkage, f"{spell_empty_elements(library)}, which means {danger}")
     relative = [e for e in elements if e and e[0] not in "/@" and expand(e, library) is None]
     if relative and not _is_searched(library):
         named = spell_elements(library, relative)
         yield Note(sentence=f"{named}; nothing that it needs is looked for there")
     elif relative:
-        yield f"{spell_elements(library, relative)}, relative to {danger}"
+        sentence = f"{spell_elements(library, relative)}, relative to {danger}"
+        yield _accuse(library, linkage, sentence)
 
 
 @check(level=Level.WARNING)

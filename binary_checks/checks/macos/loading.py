@@ -14,11 +14,13 @@ from binary_checks.knowledge.macos_tags import (
     read_version,
     spell_processor,
 )
+from binary_checks.knowledge.reached_objects import soften
 from binary_checks.model import (
     ANY_SYSTEM,
     Finding,
     Kind,
     Level,
+    Linkage,
     MachOFile,
     Note,
     NotInspected,
@@ -213,7 +215,7 @@ def _is_needed(library: MachOFile, package: Package) -> bool:
 
 @check
 def needed_outside_system(
-    library: MachOFile, *, allowed: tuple[str, ...] = ()
+    library: MachOFile, linkage: Linkage, *, allowed: tuple[str, ...] = ()
 ) -> Iterator[Finding]:
     """An object needs a library by an absolute path that is not part of macOS.
 
@@ -223,7 +225,8 @@ def needed_outside_system(
     loaded", or loads the file that another program put there.
     Fix: bundle the library (``delocate-wheel``), link it statically, or have users install it and
     accept the problem with that reason.
-    Level: users who lack the library cannot load the file.
+    Level: users who lack the library cannot load the file. Only a warning where no import reaches
+    it (see missing-library).
     """
     for need in library.needed:
         if not need.name.startswith("/") or need.name.startswith(_SYSTEM) or need.name in allowed:
@@ -233,7 +236,8 @@ def needed_outside_system(
         if need.weak:
             yield Note(sentence=sentence)
         else:
-            yield Problem(path=library.path, sentence=sentence, cause=of_library(need.name))
+            problem = Problem(path=library.path, sentence=sentence, cause=of_library(need.name))
+            yield soften(problem, linkage)
 
 
 @check
