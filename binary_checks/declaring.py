@@ -26,6 +26,7 @@ from binary_checks.model import (
     SecondOpinion,
     TargetSystem,
 )
+from binary_checks.model.python_modules import PythonModules
 from binary_checks.model.requests import Request
 
 _P = ParamSpec("_P")
@@ -43,6 +44,7 @@ FAMILIES = {
     "symbols": "imported and exported symbols and their versions",
     "cxx_abi": "the C++ standard library's ABI",
     "python_abi": "the C API of Python",
+    "python_code": "the package's own Python code, read without running it",
     "hardening": "object properties that loaders refuse or attackers exploit",
     "macos": "what macOS requires of libraries, programs and universal binaries",
     "windows": "loading of libraries on Windows, and mitigations there",
@@ -65,6 +67,7 @@ _FACTS = (
     ProbeReport,
     Request,
     SecondOpinion,
+    PythonModules,
 )
 
 

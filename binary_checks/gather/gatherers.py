@@ -15,6 +15,7 @@ from binary_checks.knowledge.loadings import find_roots_in_doubt
 from binary_checks.loaders.reach import find_bystanders
 from binary_checks.model import (
     CodeNames,
+    Distribution,
     InstallReport,
     Linkage,
     Package,
@@ -23,6 +24,7 @@ from binary_checks.model import (
 )
 from binary_checks.model.places import Place
 from binary_checks.model.protocols import Source
+from binary_checks.model.python_modules import PythonModules
 from binary_checks.profile.reading import Profile
 
 
@@ -67,6 +69,14 @@ def _simulate(source: Source, package: Package, target: TargetSystem, shelf: She
     beside = [(item, shelf.open_tree(source, item)) for item in others]
     first = find_first_loads(package, roots, source.open, beside, target)
     return simulate(first_loads=first) if first else linkage
+
+
+@gathers(PythonModules)
+def read_python(package: Distribution, source: Source) -> PythonModules:
+    """Say which of its Python files compile, and what the modules that matter bind."""
+    from binary_checks.gather.module_reading import read_modules  # the parser, for such packages
+
+    return read_modules(package, source.open)
 
 
 @gathers(SecondOpinion)

@@ -1,1 +1,1 @@
-"""Python code followed without running it: what its expressions may be on Windows."""
+"""Python code followed without running it: what it loads, imports and binds."""

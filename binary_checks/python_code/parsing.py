@@ -9,7 +9,10 @@ import warnings
 from io import BytesIO
 from itertools import pairwise
 
-_ENCODINGS = frozenset({"utf-8", "utf-8-sig", "iso-8859-1", "ascii", "us-ascii", "cp1252"})
+_ENCODINGS = frozenset(
+    {"utf-8", "utf8", "utf-8-sig", "iso-8859-1", "latin1", "ascii", "us-ascii"}
+    | {"cp1252", "windows-1252"}
+)
 """Those that take linear time and spell ASCII as it is: neither do punycode and utf-7."""
 _MOST_TOKENS = 20_000  # of one statement, where a parser may break off the process
 
@@ -34,16 +37,25 @@ class ParsingBudget:
 def parse(content: bytes) -> ast.Module:
     """Parse a file; what the parser would warn of concerns nobody here."""
     try:
-        encoding = tokenize.detect_encoding(BytesIO(content).readline)[0].lower()
-        if encoding not in _ENCODINGS:
-            raise LeftAloneError
         if sys.version_info < (3, 11):
             _refuse_long_statements(content)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(content.decode(encoding))
+            return ast.parse(decode(content))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise LeftAloneError from None
+
+
+def decode(content: bytes) -> str:
+    """The text of a file, as Python decodes it.
+
+    Raises SyntaxError or UnicodeDecodeError where Python does, LeftAloneError for an encoding that
+    nobody has to take the time for.
+    """
+    encoding = tokenize.detect_encoding(BytesIO(content).readline)[0].lower()
+    if encoding not in _ENCODINGS:
+        raise LeftAloneError(f"its encoding {encoding} is not read")
+    return content.decode(encoding)
 
 
 def _refuse_long_statements(content: bytes) -> None:

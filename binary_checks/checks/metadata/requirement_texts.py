@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
 from binary_checks.declaring import check
-from binary_checks.model import Finding, Level, NotInspected, Problem, PythonClaim, Wheel
+from binary_checks.knowledge.promised_pythons import (
+    LONGEST_SPECIFIER,
+    allows_any,
+    read_specifier,
+)
+from binary_checks.model import Finding, Level, NotInspected, Problem, Wheel
 from binary_checks.model.requires_dist import read_requirement
 from binary_checks.wording.phrases import name_first
 
 _LONGEST = 200  # characters of a requirement in a sentence
-_MINORS = range(40)  # of Python 3, as far as anybody plans
-_MICROS = (0, 1, 99, *range(2, 40))  # most specifiers tell by the first three
 _EXTRA = re.compile(r"""\bextra\s*[=!]=\s*["']([^"']{1,200})["']""")
 
 
@@ -36,7 +38,7 @@ def invalid_requirement(package: Wheel) -> Iterator[Finding]:
         if read_requirement(text) is None:
             yield Problem(path=path, sentence=f"Requires-Dist {_shorten(text)!r} is not valid")
     wanted = package.header("Requires-Python")
-    if _read_specifier(wanted) is None:
+    if read_specifier(wanted) is None:
         yield Problem(path=path, sentence=f"Requires-Python {_shorten(wanted)!r} is not valid")
 
 
@@ -92,14 +94,13 @@ def python_is_excluded(package: Wheel) -> Iterator[Finding]:
     Level: nobody can install the wheel. Where other Pythons of its tags can, it is a warning.
     """
     wanted = package.header("Requires-Python")
-    if len(wanted) > _LONGEST:  # of a stranger's thousand clauses each would be asked
+    if len(wanted) > LONGEST_SPECIFIER:
         yield NotInspected(sentence=f"Requires-Python has {len(wanted)} characters")
         return
-    allowed = _read_specifier(wanted)
-    if not allowed or not package.claims.pythons:
+    if not read_specifier(wanted) or not package.claims.pythons:
         return  # invalid-requirement reports one that is not valid
     pythons = [each for each in package.claims.pythons if not each.name.startswith("py2-")]
-    excluded = [each for each in pythons or package.claims.pythons if not _has(allowed, each)]
+    excluded = [each for each in pythons or package.claims.pythons if not allows_any(wanted, each)]
     if excluded:
         whole = len(excluded) == len(pythons or package.claims.pythons)
         end = "nobody can install this wheel" if whole else "nobody is offered the wheel for them"
@@ -109,29 +110,6 @@ def python_is_excluded(package: Wheel) -> Iterator[Finding]:
             f"{name_first([each.name for each in excluded], 3)}: {end}",
             level=Level.ERROR if whole else Level.WARNING,
         )
-
-
-def _has(allowed: SpecifierSet, claim: PythonClaim) -> bool:
-    """Whether it allows a Python of that claim; one of unknown make may have any version."""
-    major = re.match(r"[a-z]+(\d)", claim.name)
-    if major is None:
-        return True
-    minors: range | tuple[int, ...] = _MINORS
-    if claim.version:
-        exact = claim.implementation and not claim.abi.startswith("abi3")
-        minors = (claim.version[1],) if exact else _MINORS[claim.version[1] :]
-    return any(
-        allowed.contains(f"{major[1]}.{minor}.{micro}", prereleases=True)
-        for minor in minors
-        for micro in _MICROS
-    )
-
-
-def _read_specifier(text: str) -> SpecifierSet | None:
-    try:
-        return SpecifierSet(text)
-    except (InvalidSpecifier, ValueError):  # ValueError: a number of thousands of digits
-        return None
 
 
 def _shorten(text: str) -> str:

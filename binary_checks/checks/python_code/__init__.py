@@ -1,0 +1,1 @@
+"""The package's own Python code: read, never run."""

@@ -1,0 +1,89 @@
+"""Whether the Python files of a package compile, on every Python that it promises."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from binary_checks.declaring import check
+from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.module_files import ModuleFiles, is_for_tests, name_module
+from binary_checks.knowledge.promised_pythons import find_promised
+from binary_checks.model import Distribution, Finding, Level, NotInspected, Problem
+from binary_checks.model.python_modules import BrokenSource, PythonModules
+
+_NEVER = re.compile(
+    r"Missing parentheses in call|inconsistent use of tabs|null bytes|not valid|"
+    r"unindent does not match|unknown encoding"
+)
+"""What no later grammar changes."""
+
+
+@check
+def invalid_syntax(package: Distribution, modules: PythonModules) -> Iterator[Finding]:
+    """A Python file does not compile.
+
+    An error where importing a module that users import always imports the file; a warning where
+    only some of the package's functions or branches do, or nothing. Templates whose names are no
+    modules', and tests, are left out. A file that may need a later grammar than that of the Python
+    that runs binary_checks is not inspected. ``return`` and ``break`` in a wrong place are not
+    found: the parser leaves them to the compiler.
+
+    Why: ``import`` ends with a SyntaxError, and pip prints one when it installs the package.
+    Fix: correct the file, or leave it out of the package; look for templates, code for Python 2,
+    and marks of a merge.
+    """
+    _demand_code(package)
+    promised = find_promised(package)
+    host = modules.grammar[1]
+    doubtful = []
+    for each in modules.broken:
+        if each.newer_than is not None or (not each.reached_from and _is_test(package, each.path)):
+            continue
+        if host in promised or (promised and _NEVER.search(each.reason)):
+            yield _report(each, f"does not compile: {each.reason}", Level.WARNING)
+        else:
+            doubtful.append(each.path)
+    if doubtful:
+        least = f"3.{min(promised)}" if promised else "2"
+        others = f", and {len(doubtful) - 1} more files do not," if doubtful[1:] else ""
+        sentence = f"does not compile{others} on Python 3.{host}, which parsed it, but the package"
+        yield NotInspected(path=doubtful[0], sentence=f"{sentence} is for Python {least} and later")
+    for unparsed in modules.unparsed:
+        if not _is_test(package, unparsed.path):
+            yield NotInspected(path=unparsed.path, sentence=unparsed.reason)
+
+
+def _demand_code(package: Distribution) -> None:
+    if not ModuleFiles(package).sources:
+        raise NotApplicable("no Python source in the package")
+
+
+def _is_test(package: Distribution, path: str) -> bool:
+    return is_for_tests(name_module(package.layout.inside(path) or "").split("."))
+
+
+def _report(broken: BrokenSource, what: str, otherwise: Level) -> Problem:
+    line = f"line {broken.line} " if broken.line else ""
+    fails = f": `import {broken.reached_from}` fails" if broken.reached_from else ""
+    level = Level.ERROR if broken.reached_from else otherwise
+    return Problem(path=broken.path, sentence=f"{line}{what}{fails}", level=level)
+
+
+@check
+def syntax_newer_than_promised(package: Distribution, modules: PythonModules) -> Iterator[Finding]:
+    """A file that is always imported has syntax that the oldest promised Python does not know.
+
+    The oldest is that of Requires-Python and the tags together. Found are ``match``, ``except*``,
+    ``with (a, b):``, ``:=``, parameters before ``/`` and the like, as far as ``ast.parse`` knows
+    since when they are. What only a branch imports may be kept from old Pythons.
+
+    Why: installers choose the package for that Python, and the import ends with a SyntaxError.
+    Fix: raise Requires-Python, or write it for the oldest Python; test on that one.
+    """
+    _demand_code(package)
+    for each in modules.broken:
+        if each.newer_than is not None and each.reached_from:
+            python = f"Python {each.newer_than[0]}.{each.newer_than[1]}"
+            what = f"does not compile on {python}, which the package promises: {each.reason}"
+            yield _report(each, what, Level.OFF)

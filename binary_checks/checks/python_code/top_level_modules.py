@@ -1,0 +1,108 @@
+"""Whether the modules that a distribution promises are there, and under their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from binary_checks.declaring import check
+from binary_checks.knowledge.module_files import ModuleFiles
+from binary_checks.model import Distribution, Finding, Level, Problem
+from binary_checks.model.python_modules import ModuleNames, PythonModules
+from binary_checks.wording.phrases import name_first
+
+_SOURCE_FOLDER = "src"
+
+
+@check
+def missing_top_level_module(package: Distribution, modules: PythonModules) -> Iterator[Finding]:
+    """A distribution installs no module that its name or top_level.txt promises.
+
+    Reported are a distribution that installs and requires nothing; one that has neither a name of
+    its top_level.txt nor its own; and one whose modules lie in ``src``. That some names of
+    top_level.txt are lacking says little: setuptools lists extension modules of inner packages
+    there (pycares, xxhash).
+
+    Why: ``import`` of what was installed ends with a ModuleNotFoundError.
+    Fix: tell the build backend where the packages are (``packages``, ``package-dir``), and list the
+    wheel's files before every release.
+    """
+    files = ModuleFiles(package)
+    own = package.name.replace("-", "_").replace(".", "_")
+    installed = [member for member in package.members if not _describes(package, member.path)]
+    if not installed and not package.requires_dist:
+        yield Problem(sentence="installs nothing: it has no files but its metadata")
+    stated = modules.top_level or ()
+    missing = [name for name in stated if not _has(files, name)]
+    if files.roots and missing and len(missing) == len(stated) and own not in files.roots:
+        yield Problem(
+            path=f"{package.dist_info}/top_level.txt",
+            sentence=f"promises the module {name_first(missing)}, and there is none; "
+            f"there is {name_first(sorted(files.roots))}",
+        )
+    if _SOURCE_FOLDER in files.roots and package.name != _SOURCE_FOLDER:
+        yield from _judge_source_folder(files, own)
+
+
+def _describes(package: Distribution, path: str) -> bool:
+    inside = package.layout.inside(path)
+    return inside is not None and inside.startswith(f"{package.dist_info}/")
+
+
+def _has(files: ModuleFiles, name: str) -> bool:
+    return files.has(name.replace("/", ".")) or not name.isidentifier()
+
+
+def _judge_source_folder(files: ModuleFiles, own: str) -> Iterator[Problem]:
+    beginning = f"{_SOURCE_FOLDER}."
+    below = [n for n in (*files.sources, *files.extensions) if n.startswith(beginning)]
+    if not below and _SOURCE_FOLDER not in files.sources:
+        return  # headers, or other people's sources
+    inner = sorted({n.split(".")[1] for n in below if not n.endswith(".__main__")})
+    alone = files.roots == {_SOURCE_FOLDER}
+    lost = [name for name in inner if name == own or alone]
+    end = f"`import {lost[0]}` fails" if lost else "any other project's src is the same folder"
+    yield Problem(
+        path=_SOURCE_FOLDER,
+        sentence=f"is installed as a package of its own: {end}",
+        level=Level.ERROR if lost or alone else Level.WARNING,
+    )
+
+
+_SHARED = frozenset(
+    {"google", "google.cloud", "google.api", "azure", "azure.mgmt", "sphinxcontrib", "zope"}
+    | {"ruamel", "backports", "jaraco", "repoze", "collective", "plone", "opentelemetry", "zc"}
+    | {"xstatic", "xstatic.pkg", "flaskext", "mpl_toolkits", "hydra_plugins", "odoo.addons"}
+    | {"snowflake", "databricks", "airflow.providers", "ansible_collections", "PyObjCTools"}
+    | {"dbt", "nvidia", "logilab", "lazr", "five", "z3c", "p4p", "cmeel.prefix"}
+)
+"""Packages that are nobody's: many distributions have parts of each."""
+
+
+@check
+def shared_namespace_taken(package: Distribution, modules: PythonModules) -> Iterator[Finding]:
+    """A package that many distributions share has an ``__init__.py`` that does not share it.
+
+    Such are ``google``, ``azure``, ``sphinxcontrib``, ``zope``, ``ruamel``, ``backports``,
+    ``jaraco`` and others. An ``__init__.py`` that calls ``pkgutil.extend_path`` or
+    ``pkg_resources.declare_namespace`` shares it. An error where the file has code, which the next
+    distribution's file of that name overwrites; a warning where it is empty.
+
+    Why: parts of the package that lie in another folder of ``sys.path`` (the system's, the user's,
+    an editable install) can no longer be imported, and uninstalling takes the file from others.
+    Fix: delete the ``__init__.py``: a namespace package has none (PEP 420).
+    """
+    files = ModuleFiles(package)
+    names = {each.path: each for each in modules.names}
+    for shared in sorted(_SHARED):
+        path = files.sources.get(shared, "")
+        found = names.get(path)
+        if path.endswith("/__init__.py") and found is not None and not found.extends_path:
+            yield _report(found, shared)
+
+
+def _report(found: ModuleNames, shared: str) -> Problem:
+    return Problem(
+        path=found.path,
+        sentence=f"takes the package {shared} from all other distributions that have parts of it",
+        level=Level.ERROR if found.has_code else Level.WARNING,
+    )

@@ -1,0 +1,202 @@
+"""Reads the Python files of a package again, to say which compile and what their modules bind."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import replace
+
+from binary_checks.errors import BrokenDataError
+from binary_checks.knowledge.module_files import ModuleFiles, name_module
+from binary_checks.knowledge.promised_pythons import find_promised, states_lowest
+from binary_checks.model import Distribution, Member
+from binary_checks.model.protocols import Tree, TreeEntry
+from binary_checks.model.python_modules import (
+    BrokenSource,
+    Minor,
+    ModuleNames,
+    PythonModules,
+    UnparsedSource,
+)
+from binary_checks.python_code.grammar import FaultyError, find_newer, read_names, tabulate
+from binary_checks.python_code.imported_modules import list_always_imported, resolve
+from binary_checks.python_code.parsing import LeftAloneError, parse
+
+_MOST_BYTES = 256 << 20  # of all sources of a package; torch 2.15 has 53 MB
+_MOST_FOLLOWED = 4 << 20  # bytes of the sources whose imports are followed
+_DEEPEST = 4  # star imports of what star-imports
+_LONGEST_LIST = 1 << 20  # bytes of top_level.txt
+_REFERENCE = re.compile(r"\s*([\w.]{1,500})")
+
+
+def read_modules(package: Distribution, open_tree: Callable[[], Tree]) -> PythonModules:
+    """Parse every Python file that an import may find. Raises PackageError."""
+    with closing(open_tree()) as tree:
+        return _ModuleReader(package, tree).read()
+
+
+class _ModuleReader:
+    """One pass over the files, and another over the few whose imports matter."""
+
+    def __init__(self, package: Distribution, tree: Tree) -> None:
+        self._package = package
+        self._tree = tree
+        self._files = ModuleFiles(package)
+        self._members = {member.path: member for member in package.members}
+        self._lowest = _find_lowest(package)
+        self._broken: list[BrokenSource] = []
+        self._unparsed: list[UnparsedSource] = []
+        self._names: list[ModuleNames] = []
+
+    def read(self) -> PythonModules:
+        """Read them all."""
+        wanted = set(self._list_wanted())
+        for path, content in self._read_all():
+            self._judge(path, content, wanted)
+        if self._broken:
+            reached = dict(self._follow())
+            self._broken = [
+                replace(each, reached_from=reached.get(each.path, "")) for each in self._broken
+            ]
+        return PythonModules(
+            grammar=sys.version_info[:2],
+            broken=tuple(sorted(self._broken, key=lambda each: each.path)),
+            unparsed=tuple(sorted(self._unparsed, key=lambda each: each.path)),
+            names=tuple(sorted(self._names, key=lambda each: each.path)),
+            top_level=self._read_top_level(),
+        )
+
+    def _read_all(self) -> Iterator[tuple[str, bytes]]:
+        left, entries = _MOST_BYTES, list[TreeEntry]()
+        paths: dict[int, str] = {}
+        for path in self._files.sources.values():
+            entry = self._find(self._members[path])
+            if entry is None:
+                self._unparsed.append(UnparsedSource(path=path, reason="it cannot be read"))
+                continue
+            left -= entry.size
+            if left < 0:
+                reason = f"all sources have more than {_MOST_BYTES} bytes; the rest is not parsed"
+                self._unparsed.append(UnparsedSource(path=path, reason=reason))
+                continue
+            entries.append(entry)
+            paths[id(entry)] = path
+        for entry, pieces in self._tree.contents(entries):
+            try:
+                yield paths[id(entry)], b"".join(pieces)
+            except BrokenDataError as error:
+                path = paths[id(entry)]
+                self._unparsed.append(UnparsedSource(path=path, reason=str(error)))
+
+    def _find(self, member: Member) -> TreeEntry | None:
+        entry = None if member.faults else self._tree.find(member.archive_name)
+        return None if entry is None or entry.faults else entry
+
+    def _judge(self, path: str, content: bytes, wanted: Iterable[str]) -> None:
+        try:
+            table = tabulate(content)
+        except FaultyError as error:
+            self._broken.append(BrokenSource(path=path, line=error.line, reason=error.reason))
+            return
+        except LeftAloneError as error:
+            self._unparsed.append(UnparsedSource(path=path, reason=str(error)))
+            return
+        if path in wanted:
+            self._names.append(self._follow_stars(read_names(path, table)))
+        newer = find_newer(content, self._lowest) if self._lowest else None
+        if newer is not None:
+            self._broken.append(
+                BrokenSource(
+                    path=path, line=newer.line, reason=newer.reason, newer_than=self._lowest
+                )
+            )
+
+    def _follow_stars(self, names: ModuleNames, depth: int = _DEEPEST) -> ModuleNames:
+        """The names with those that it takes from other modules of the package."""
+        module = name_module(self._package.layout.inside(names.path) or "")
+        is_package = names.path.endswith("/__init__.py")
+        bound, left = set(names.bound), list[str]()
+        for star in names.stars:
+            target = self._files.sources.get(resolve(star, module, is_package=is_package), "")
+            entry = self._find(self._members[target]) if target and depth else None
+            try:
+                content = b"".join(self._tree.pieces(entry)) if entry else b""
+                taken = self._follow_stars(read_names(target, tabulate(content)), depth - 1)
+            except (FaultyError, LeftAloneError, BrokenDataError):
+                entry = None
+            if entry is None:
+                left.append(star)
+            else:
+                bound |= taken.bound
+                left += taken.stars
+                names = replace(names, opaque=names.opaque or taken.opaque)
+        return replace(names, bound=frozenset(bound), stars=tuple(left))
+
+    def _list_wanted(self) -> Iterator[str]:
+        """The files of the modules that entry points name, and of all packages around them."""
+        names = set(self._list_referred())
+        for name in names:
+            parts = name.split(".")
+            for count in range(1, len(parts) + 1):
+                yield self._files.sources.get(".".join(parts[:count]), "")
+        for name, path in self._files.sources.items():
+            if name.count(".") < 2 and path.endswith("/__init__.py"):
+                yield path
+
+    def _list_referred(self) -> Iterator[str]:
+        for _, _, value in self._package.entry_points:
+            match = _REFERENCE.match(value)
+            if match:
+                yield match[1]
+
+    def _follow(self) -> Iterator[tuple[str, str]]:
+        """The files that are always imported with a module that users import, and that module."""
+        roots = [*sorted(self._files.roots), *sorted(self._list_referred())]
+        budget = _MOST_FOLLOWED
+        seen: set[str] = set()
+        for root in roots:
+            left = [root]
+            while left:
+                name = left.pop(0)
+                for module in _list_around(name):
+                    path = self._files.sources.get(module)
+                    if module in seen or path is None:
+                        continue
+                    seen.add(module)
+                    yield path, root
+                    budget -= self._members[path].size
+                    if budget > 0:
+                        left += self._list_imports(module, path)
+
+    def _list_imports(self, module: str, path: str) -> list[str]:
+        entry = self._find(self._members[path])
+        try:
+            tree = parse(b"".join(self._tree.pieces(entry)) if entry else b"")
+        except (LeftAloneError, BrokenDataError):
+            return []
+        is_package = path.endswith("/__init__.py")
+        return [*list_always_imported(tree, module, is_package=is_package)]
+
+    def _read_top_level(self) -> tuple[str, ...] | None:
+        entry = self._tree.find(f"{self._package.dist_info}/top_level.txt")
+        if entry is None or entry.faults or entry.size > _LONGEST_LIST:
+            return None
+        try:
+            content = b"".join(self._tree.pieces(entry))
+        except BrokenDataError:
+            return None
+        return tuple(dict.fromkeys(content.decode(errors="replace").split()))
+
+
+def _list_around(name: str) -> Iterator[str]:
+    """A module and all packages that are imported before it, the outermost first."""
+    parts = name.split(".")
+    return (".".join(parts[:count]) for count in range(1, len(parts) + 1))
+
+
+def _find_lowest(package: Distribution) -> Minor | None:
+    """The oldest Python that is promised, where one is stated."""
+    promised = find_promised(package)
+    return (3, min(promised)) if promised and states_lowest(package) else None

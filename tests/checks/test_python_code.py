@@ -1,0 +1,354 @@
+"""What the checks of a package's own Python code find in wheels that are built for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binary_checks import examine
+from binary_checks.checks.python_code.compiling import invalid_syntax, syntax_newer_than_promised
+from binary_checks.checks.python_code.entry_points import missing_entry_point
+from binary_checks.checks.python_code.top_level_modules import (
+    missing_top_level_module,
+    shared_namespace_taken,
+)
+from binary_checks.declaring import Check
+from binary_checks.errors import NotApplicable
+from binary_checks.model import Distribution, Level, NotInspected, Problem
+from binary_checks.model.python_modules import PythonModules
+from fixtures.build_wheel import build_wheel
+
+Judge = Callable[..., list[Any]]
+POINTS = "demo-1.0.dist-info/entry_points.txt"
+BROKEN = "def f(:\n    pass\n"
+
+
+@pytest.fixture
+def judge(tmp_path: Path) -> Judge:
+    def judge_wheel(check: Check[Any], members: Mapping[str, Any], **wheel: Any) -> list[Any]:
+        wheel = {"tags": ("py3-none-any",), "root_is_purelib": True, **wheel}
+        path = build_wheel(tmp_path, members=members, **wheel)
+        with examine(path) as examination:
+            package, modules = examination.get(Distribution), examination.get(PythonModules)
+            return list(check(package, modules))
+
+    return judge_wheel
+
+
+def requiring(python: str) -> str:
+    head = "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n"
+    return f"{head}Requires-Python: {python}\n"
+
+
+def told(found: list[Any]) -> list[tuple[str, str, Level]]:
+    assert all(isinstance(each, Problem) for each in found), found
+    return [
+        (each.path.rpartition("site-packages/")[2], each.sentence, each.level) for each in found
+    ]
+
+
+def test_a_file_that_importing_the_package_imports_is_an_error(judge: Judge) -> None:
+    members = {
+        "demo/__init__.py": "from demo.core import run\n",
+        "demo/core.py": "with open('x') as f:\n    from . import inner\n",
+        "demo/inner.py": BROKEN,
+    }
+    ((path, sentence, level),) = told(judge(invalid_syntax, members))
+    assert path == "demo/inner.py"
+    assert sentence.startswith("line 1 does not compile: ")
+    assert sentence.endswith(": `import demo` fails")
+    assert level is Level.ERROR
+
+
+@pytest.mark.parametrize(
+    "importing",
+    [
+        "",
+        "def late():\n    import demo.inner\n",
+        "import sys\nif sys.version_info >= (3, 12):\n    from demo.inner import x\n",
+        "try:\n    import demo.inner\nexcept SyntaxError:\n    pass\n",
+    ],
+)
+def test_a_file_that_is_not_always_imported_is_a_warning(judge: Judge, importing: str) -> None:
+    members = {"demo/__init__.py": importing, "demo/inner.py": BROKEN}
+    ((path, _, level),) = told(judge(invalid_syntax, members))
+    assert (path, level) == ("demo/inner.py", Level.WARNING)
+
+
+def test_the_module_of_a_command_is_imported(judge: Judge) -> None:
+    members = {"demo/__init__.py": "", "demo/cli.py": "print 1\n"}
+    points = "[console_scripts]\ndemo = demo.cli:main\n"
+    ((_, sentence, level),) = told(judge(invalid_syntax, members, entry_points=points))
+    assert "Missing parentheses" in sentence
+    assert sentence.endswith("`import demo.cli` fails")
+    assert level is Level.ERROR
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "reason"),
+    [
+        (b"x = 1\n<<<<<<< HEAD\n", "line 2 ", "invalid syntax"),
+        (b"x = 1\ny = '\xff'\n", "line 2 ", "it is not valid utf-8"),
+        (b"# coding: nonsense\n", "", "unknown encoding"),
+        (b"x\0y", "", "null bytes"),
+        (b"def f(a, a): pass", "line 1 ", "duplicate argument 'a'"),
+        (b"def f():\n\tx\n        y\n", "line 3 ", "inconsistent use of tabs"),
+    ],
+)
+def test_what_does_not_compile(judge: Judge, content: bytes, line: str, reason: str) -> None:
+    ((_, sentence, _),) = told(judge(invalid_syntax, {"demo/__init__.py": content}))
+    assert sentence.startswith(f"{line}does not compile: ")
+    assert reason in sentence
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "demo/tests/test_old.py",
+        "demo/{{ name }}/setup.py",
+        "demo/__init__.tmpl.py",
+        "demo/python-2/old.py",
+        "demo-1.0.data/scripts/old.py",
+    ],
+)
+def test_what_no_import_finds_and_tests_are_left_out(judge: Judge, path: str) -> None:
+    assert judge(invalid_syntax, {"demo/__init__.py": "x = 1\n", path: BROKEN}) == []
+
+
+def test_what_a_later_python_may_parse_is_not_inspected(judge: Judge) -> None:
+    members = {"demo/__init__.py": BROKEN, "demo/a.py": BROKEN}
+    (finding,) = judge(invalid_syntax, members, metadata=requiring(">=3.39"))
+    assert isinstance(finding, NotInspected)
+    assert "and 1 more files do not, on Python 3." in finding.sentence
+    assert finding.sentence.endswith("but the package is for Python 3.39 and later")
+    print_statement = {"demo/__init__.py": "print 1\n"}  # which no later one parses
+    assert told(judge(invalid_syntax, print_statement, metadata=requiring(">=3.39")))
+
+
+def test_code_for_python_2_alone_is_not_inspected(judge: Judge) -> None:
+    (finding,) = judge(invalid_syntax, {"demo/__init__.py": "print 1\n"}, tags=("py2-none-any",))
+    assert isinstance(finding, NotInspected)
+
+
+def test_what_would_take_the_parser_too_much_is_not_inspected(judge: Judge) -> None:
+    members = {"demo/__init__.py": b"x = [" + b"a," * 700_001 + b"]", "demo/b.py": "-" * 99_999}
+    first, second = judge(invalid_syntax, members)
+    assert isinstance(first, NotInspected)
+    assert first.sentence.startswith("it has 700,0") or "signs" in first.sentence
+    assert isinstance(second, NotInspected)
+    assert "nested too deeply" in second.sentence
+
+
+def test_a_wheel_without_python_has_nothing_to_compile(judge: Judge) -> None:
+    with pytest.raises(NotApplicable):
+        judge(invalid_syntax, {"demo/a.txt": "a"})
+
+
+@pytest.mark.parametrize(
+    ("python", "code"),
+    [
+        (">=3.7", "if (a := 1): pass\n"),
+        (">=3.7", "def f(a, /): pass\n"),
+        (">=3.8", "with (open('a') as f, open('b') as g): pass\n"),
+        (">=3.9", "match 1:\n    case 1: pass\n"),
+        (">=3.10", "try: pass\nexcept* ValueError: pass\n"),
+    ],
+)
+def test_syntax_that_the_oldest_promised_python_does_not_know(
+    judge: Judge, python: str, code: str
+) -> None:
+    members = {"demo/__init__.py": "import demo.a\n", "demo/a.py": code}
+    if python == ">=3.10":
+        pytest.importorskip("tomllib", reason="Python 3.10 does not parse except* itself")
+    ((path, sentence, level),) = told(
+        judge(syntax_newer_than_promised, members, metadata=requiring(python))
+    )
+    assert (path, level) == ("demo/a.py", Level.ERROR)
+    assert f"does not compile on Python {python[2:]}, which the package promises" in sentence
+    newer = requiring(">=3.11")
+    assert judge(syntax_newer_than_promised, members, metadata=newer) == []
+
+
+def test_syntax_that_only_a_branch_imports_may_be_newer(judge: Judge) -> None:
+    members = {
+        "demo/__init__.py": "import sys\nif sys.version_info > (3, 8):\n    import demo.a\n",
+        "demo/a.py": "x = (a := 1)\n",
+    }
+    found = judge(syntax_newer_than_promised, members, metadata=requiring(">=3.7"))
+    assert found == []
+    assert judge(invalid_syntax, members, metadata=requiring(">=3.7")) == []
+
+
+def test_no_oldest_python_is_promised_by_py3_alone(judge: Judge) -> None:
+    assert judge(syntax_newer_than_promised, {"demo/__init__.py": "x = (a := 1)\n"}) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "lacking"),
+    [
+        ("demo.cli:main", "there is no module demo.cli"),
+        ("demo:absent", "demo binds no absent"),
+        ("demo.core:Tool.run", "demo.core binds no Tool"),
+        ("demo.core:loop", "demo.core binds no loop"),
+    ],
+)
+def test_a_command_whose_function_is_not_there(judge: Judge, value: str, lacking: str) -> None:
+    members = {"demo/__init__.py": "", "demo/core.py": "def f():\n    loop = 1\n"}
+    points = f"[console_scripts]\ntool = {value}\n[other.group]\nplug = {value} [extra]\n"
+    assert told(judge(missing_entry_point, members, entry_points=points)) == [
+        (POINTS, f"the command tool = {value}: {lacking}", Level.ERROR),
+        (POINTS, f"the entry point 'other.group' plug = {value}: {lacking}", Level.WARNING),
+    ]
+
+
+def test_a_command_without_a_function(judge: Judge) -> None:
+    points = "[console_scripts]\ntool = demo\n[gui_scripts]\ngui = demo:run it\n"
+    found = told(judge(missing_entry_point, {"demo/__init__.py": ""}, entry_points=points))
+    assert [sentence.partition(":")[0] for _, sentence, _ in found] == [
+        "the command tool = demo names no function",
+        "the command gui = demo",
+    ]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def main(): pass\n",
+        "main = print\n",
+        "class main: pass\n",
+        "from os import getcwd as main\n",
+        "import os as main\n",
+        "try:\n    from os import main\nexcept ImportError:\n    main = None\n",
+        "if 1:\n    for main in []: pass\n",
+        "with open('x') as main: pass\n",
+        "a, (*main, b) = 1, (2, 3)\n",
+        "main: int = 1\n",
+        "def f():\n    global main\n    main = 1\n",
+        "from demo.other import *\n",
+        "from .other import *\n",
+    ],
+)
+def test_a_name_is_there_wherever_the_module_binds_it(judge: Judge, code: str) -> None:
+    members = {"demo/__init__.py": "", "demo/cli.py": code, "demo/other.py": "main = 1\n"}
+    points = "[console_scripts]\ntool = demo.cli:main\n"
+    assert judge(missing_entry_point, members, entry_points=points) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "doubt"),
+    [
+        ("def __getattr__(name): ...\n", "__getattr__ makes it"),
+        ("globals()['main'] = 1\n", "globals() makes it"),
+        ("from click import *\n", "it comes with all of click"),
+    ],
+)
+def test_a_name_that_only_running_the_module_shows(judge: Judge, code: str, doubt: str) -> None:
+    points = "[console_scripts]\ntool = demo:main\n"
+    (finding,) = judge(missing_entry_point, {"demo/__init__.py": code}, entry_points=points)
+    assert isinstance(finding, NotInspected)
+    assert finding.sentence == f"the command tool = demo:main: demo binds no main, unless {doubt}"
+
+
+@pytest.mark.parametrize(
+    ("value", "members", "requires"),
+    [
+        ("other.cli:main", {"demo/__init__.py": ""}, ("other",)),
+        ("demo.cli:main", {"demo/inner/__init__.py": ""}, ("demo-cli",)),
+        ("demo.cli:main", {"demo/__init__.py": "__path__ = []\n"}, ()),
+        ("demo.cli:main", {"demo/__init__.py": "", "demo.pth": "demo/inner\n"}, ()),
+        ("demo.fast:main", {"demo/__init__.py": "", "demo/fast.abi3.so": b"\x7fELF"}, ()),
+    ],
+)
+def test_a_module_that_may_be_elsewhere_is_not_inspected(
+    judge: Judge, value: str, members: dict[str, Any], requires: tuple[str, ...]
+) -> None:
+    points = f"[console_scripts]\ntool = {value}\n"
+    (finding,) = judge(missing_entry_point, members, entry_points=points, requires=requires)
+    assert isinstance(finding, NotInspected)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[console_scripts]\ntool = demo:sub\n",
+        "[console_scripts]\ntool = json:loads\n",
+        "[fsspec.specs]\nhf = demo.FileSystem\n",
+        "[any]\nthing = some text, of another form\n",
+    ],
+)
+def test_entry_points_that_lead_somewhere(judge: Judge, line: str) -> None:
+    members = {"demo/__init__.py": "class FileSystem: pass\n", "demo/sub.py": ""}
+    assert judge(missing_entry_point, members, entry_points=line) == []
+
+
+def test_without_entry_points_none_is_missing(judge: Judge) -> None:
+    with pytest.raises(NotApplicable):
+        judge(missing_entry_point, {"demo/__init__.py": ""})
+
+
+def test_a_wheel_that_installs_nothing(judge: Judge) -> None:
+    nothing = "installs nothing: it has no files but its metadata"
+    assert told(judge(missing_top_level_module, {})) == [("", nothing, Level.ERROR)]
+    assert judge(missing_top_level_module, {}, requires=("other",)) == []
+    assert judge(missing_top_level_module, {"demo-1.0.data/scripts/demo": "x"}) == []
+
+
+def test_a_promised_module_that_is_not_there(judge: Judge) -> None:
+    listing = {"demo-1.0.dist-info/top_level.txt": "demo\n_demo\n"}
+    assert told(judge(missing_top_level_module, {"engine.py": "", **listing})) == [
+        (
+            "demo-1.0.dist-info/top_level.txt",
+            "promises the module demo, _demo, and there is none; there is engine",
+            Level.ERROR,
+        )
+    ]
+    assert judge(missing_top_level_module, {"demo/__init__.py": "", **listing}) == []
+    assert judge(missing_top_level_module, {"demo/data.txt": "", **listing}) == []
+    wrong = {"demo-1.0.dist-info/top_level.txt": "name\n"}  # essentia 2.1b6
+    assert judge(missing_top_level_module, {"demo/__init__.py": "", **wrong}) == []
+
+
+def test_a_source_folder_that_is_installed(judge: Judge) -> None:
+    lost = {"src/demo/__init__.py": "", "src/__init__.py": ""}
+    assert told(judge(missing_top_level_module, lost)) == [
+        ("src", "is installed as a package of its own: `import demo` fails", Level.ERROR)
+    ]
+    beside = {"demo/__init__.py": "", "src/tools.py": ""}
+    assert told(judge(missing_top_level_module, beside)) == [
+        (
+            "src",
+            "is installed as a package of its own: any other project's src is the same folder",
+            Level.WARNING,
+        )
+    ]
+    headers = {"demo/__init__.py": "", "src/demo.c": ""}
+    assert judge(missing_top_level_module, headers) == []
+
+
+def test_a_shared_package_that_is_taken(judge: Judge) -> None:
+    members = {"google/__init__.py": "version = 1\n", "google/demo/__init__.py": ""}
+    sentence = "takes the package google from all other distributions that have parts of it"
+    assert told(judge(shared_namespace_taken, members)) == [
+        ("google/__init__.py", sentence, Level.ERROR)
+    ]
+    empty = {**members, "google/__init__.py": '"""Google."""\n# nothing\n'}
+    assert told(judge(shared_namespace_taken, empty)) == [
+        ("google/__init__.py", sentence, Level.WARNING)
+    ]
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"google/demo/__init__.py": "x = 1\n"},
+        {"google/__init__.py": "__path__ = __import__('pkgutil').extend_path(__path__, 'g')\n"},
+        {"google/__init__.py": "__import__('pkg_resources').declare_namespace(__name__)\n"},
+        {"google.py": "x = 1\n"},
+        {"demo/__init__.py": "x = 1\n"},
+    ],
+)
+def test_a_shared_package_stays_shared(judge: Judge, members: dict[str, str]) -> None:
+    assert judge(shared_namespace_taken, members) == []
