@@ -21,6 +21,7 @@ from binary_checks.model import (
     SecondOpinion,
     TargetSystem,
 )
+from binary_checks.model.python_modules import PythonModules
 from binary_checks.model.requests import Request
 from binary_checks.reports.explanation import explain
 
@@ -54,7 +55,16 @@ def test_a_check_belongs_to_a_family(check: Check[Any]) -> None:
     assert check.family in FAMILIES
 
 
-GATHERED = (Package, ObjectFile, CodeNames, Linkage, TargetSystem, ProbeReport, SecondOpinion)
+GATHERED = (
+    CodeNames,
+    Package,
+    ObjectFile,
+    Linkage,
+    TargetSystem,
+    ProbeReport,
+    SecondOpinion,
+    PythonModules,
+)
 
 
 @each_check

@@ -23,15 +23,15 @@ _NEVER = re.compile(
 def invalid_syntax(package: Distribution, modules: PythonModules) -> Iterator[Finding]:
     """A Python file does not compile.
 
-    An error where importing a module that users import always imports the file; a warning where
-    only some of the package's functions or branches do, or nothing. Templates whose names are no
-    modules', and tests, are left out. A file that may need a later grammar than that of the Python
-    that runs binary_checks is not inspected. ``return`` and ``break`` in a wrong place are not
-    found: the parser leaves them to the compiler.
+    Templates whose names are no modules', and tests, are left out. A file that may need a later
+    grammar than that of the Python that runs binary_checks is not inspected. ``return`` and
+    ``break`` in a wrong place are not found: the parser leaves them to the compiler.
 
     Why: ``import`` ends with a SyntaxError, and pip prints one when it installs the package.
     Fix: correct the file, or leave it out of the package; look for templates, code for Python 2,
     and marks of a merge.
+    Level: an error where importing a module that users import always imports the file; a warning
+    where only a function or a branch does, or nothing.
     """
     _demand_code(package)
     promised = find_promised(package)
@@ -80,6 +80,7 @@ def syntax_newer_than_promised(package: Distribution, modules: PythonModules) ->
 
     Why: installers choose the package for that Python, and the import ends with a SyntaxError.
     Fix: raise Requires-Python, or write it for the oldest Python; test on that one.
+    Level: nobody can import the package on that Python.
     """
     _demand_code(package)
     for each in modules.broken:

@@ -42,12 +42,13 @@ def missing_entry_point(package: Distribution, modules: PythonModules) -> Iterat
     The source is read, and nothing of it is run: a name counts as there wherever the module's top
     level binds it, in a branch, a loop or a star import too. What another distribution may
     contribute, what an extension module binds and what a module makes up (``__getattr__``,
-    ``globals()``) is not inspected. An error for commands and pytest's plugins, which break every
-    use; else a warning.
+    ``globals()``) is not inspected.
 
     Why: the command that users run ends with an ImportError or AttributeError; a plugin takes the
     program down that loads it.
     Fix: correct the entry point, or include the module.
+    Level: an error for commands, and for pytest's plugins, which break every run; a warning for
+    other groups, whose readers may skip what they cannot load.
     """
     if not package.entry_points:
         raise NotApplicable("no entry points")

@@ -25,6 +25,8 @@ def missing_top_level_module(package: Distribution, modules: PythonModules) -> I
     Why: ``import`` of what was installed ends with a ModuleNotFoundError.
     Fix: tell the build backend where the packages are (``packages``, ``package-dir``), and list the
     wheel's files before every release.
+    Level: users cannot import what they installed. A stray ``src`` beside the right modules is a
+    warning.
     """
     files = ModuleFiles(package)
     own = package.name.replace("-", "_").replace(".", "_")
@@ -84,12 +86,13 @@ def shared_namespace_taken(package: Distribution, modules: PythonModules) -> Ite
 
     Such are ``google``, ``azure``, ``sphinxcontrib``, ``zope``, ``ruamel``, ``backports``,
     ``jaraco`` and others. An ``__init__.py`` that calls ``pkgutil.extend_path`` or
-    ``pkg_resources.declare_namespace`` shares it. An error where the file has code, which the next
-    distribution's file of that name overwrites; a warning where it is empty.
+    ``pkg_resources.declare_namespace`` shares it.
 
     Why: parts of the package that lie in another folder of ``sys.path`` (the system's, the user's,
     an editable install) can no longer be imported, and uninstalling takes the file from others.
     Fix: delete the ``__init__.py``: a namespace package has none (PEP 420).
+    Level: an error where the file has code, which the next distribution's file of that name
+    overwrites; a warning where it is empty.
     """
     files = ModuleFiles(package)
     names = {each.path: each for each in modules.names}
