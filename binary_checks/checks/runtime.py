@@ -9,6 +9,7 @@ from packaging.version import Version
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.host_libraries import judge_refusal
 from binary_checks.knowledge.loaded_libraries import compare_report
 from binary_checks.model import (
     Ending,
@@ -25,7 +26,6 @@ from binary_checks.model import (
     Wheel,
 )
 from binary_checks.model.requires_dist import find_names_in_extras
-from binary_checks.wording.causes import of_refusal
 from binary_checks.wording.step_texts import (
     describe_end,
     find_gil_modules,
@@ -90,12 +90,13 @@ def installed_files_differ(report: InstallReport) -> Iterator[Finding]:
 
 @check
 def import_fails(
-    report: ImportReport, package: Wheel | InstalledPackage, linkage: Linkage
+    report: ImportReport, package: Wheel | InstalledPackage, linkage: Linkage | Package
 ) -> Iterator[Finding]:
     """Importing a package by its top-level name fails.
 
     Each name is imported in its own process, in an empty folder, with only the package and its
-    requirements installed.
+    requirements installed. Where this system lacks a library that the platform tag promises, as a
+    container does libGL.so.1, nothing is said of the package.
 
     Why: users hit it in their first line.
 
@@ -112,9 +113,8 @@ def import_fails(
             needs = f"import {step.name} needs {step.missing_module}, which only an extra requires"
             yield NotInspected(sentence=needs)
         else:
-            cause = of_refusal(step.detail, linkage, package)
             sentence = f"import {step.name} {describe_end(step)}"
-            yield Problem(sentence=sentence, cause=cause, consequence=bool(cause))
+            yield judge_refusal(step, sentence, linkage, package)
 
 
 @check
@@ -243,7 +243,7 @@ def gil_enabled_again(report: ImportReport) -> Iterator[Finding]:
 def extension_fails_to_load(
     report: ExtensionReport,
     imports: ImportReport,
-    linkage: Linkage,
+    linkage: Linkage | Package,
     package: Package,
     *,
     must_import: tuple[str, ...] = (),
@@ -252,7 +252,9 @@ def extension_fails_to_load(
 
     Each one is bound completely (``RTLD_NOW``) and executed. A Python exception from its own code
     counts only where an import of the package loads it, or ``must_import`` names it by path or
-    dotted name: many optional modules need packages that are not installed.
+    dotted name: many optional modules need packages that are not installed. What this system lacks
+    or has changes no verdict: users have a library that the platform tag promises, and a module
+    that the package can do without (see missing-library) is a warning.
 
     Why: the part of the package that needs it fails at its first use.
 
@@ -269,10 +271,8 @@ def extension_fails_to_load(
         if not step.name:
             yield f"a process that loaded all extension modules {describe_end(step)}"
         elif step.outcome is not Ending.RAISED or step.name in needed or named:
-            cause = of_refusal(step.detail, linkage, package)
-            sentence = describe_end(step)
-            consequence = bool(cause)
-            yield Problem(path=step.name, sentence=sentence, cause=cause, consequence=consequence)
+            path = package.layout.place(step.name)
+            yield judge_refusal(step, describe_end(step), linkage, package, path=path)
         elif failed := next(find_unfinished(imports.steps), None):
             sentence = f"{describe_end(step)}; unknown whether that counts: {failed.sentence}"
             yield NotInspected(path=step.name, sentence=sentence)
@@ -287,6 +287,10 @@ def loaded_libraries_differ(
     report: ExtensionReport, linkage: Linkage, wheel: Wheel
 ) -> Iterator[Finding]:
     """A process loads different libraries than the simulated loader predicts.
+
+    What this system has beside the package changes no verdict: a library that users may lack is
+    noted where it is found here, and a file of this system in place of the package's own is a
+    warning.
 
     Why: either the package finds its libraries by accident on this system, or the simulation is
     wrong, and so is every verdict based on it.

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 from binary_checks import objects
 from binary_checks.declaring import Gatherer, find_gatherers
-from binary_checks.errors import BinaryChecksError, CheckError, NotApplicable
+from binary_checks.errors import BinaryChecksError, CheckError, NotApplicable, Unavailable
 from binary_checks.gather import gatherers
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.settings import ReaderSettings, Settings
@@ -142,10 +142,13 @@ def _list_gatherers(kind: type, own: _Gatherers) -> Iterator[_Gatherers]:
 
 
 def first_of(kinds: tuple[type, ...], facts: Facts) -> Any:
-    """The first of the classes that the package has a fact of; raises as `Facts.get` does."""
+    """The first of the classes that there is a fact of here; raises as `Facts.get` does.
+
+    ``Linkage | Package`` is the package where its loader is not simulated, or loads nothing of it.
+    """
     for kind in kinds[:-1]:
         try:
             return facts.get(kind)
-        except NotApplicable:
+        except (NotApplicable, Unavailable):
             continue
     return facts.get(kinds[-1])

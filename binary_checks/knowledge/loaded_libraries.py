@@ -13,7 +13,9 @@ from binary_checks.model import (
     Finding,
     Format,
     Layout,
+    Level,
     Linkage,
+    Note,
     NotInspected,
     Problem,
     Rule,
@@ -85,7 +87,7 @@ def compare_report(report: ExtensionReport, linkage: Linkage, own: Set[str]) -> 
 
 def _find_differences(
     process: _Process, linkage: Linkage, own: Set[str], architecture: str
-) -> Iterator[Problem]:
+) -> Iterator[Problem | Note]:
     """Find what differs, for those roots alone that the process has loaded."""
     ours = {process.spell(path) for path in own}
     loaded = [names for root, names in linkage.closures if process.has(root)]
@@ -124,12 +126,17 @@ def _choose_slice(edges: Iterable[Edge], architecture: str) -> Iterator[Edge]:
             yield edge
 
 
-def _compare_edge(edge: Edge, process: _Process, given: Set[str]) -> Iterator[Problem]:
+def _compare_edge(edge: Edge, process: _Process, given: Set[str]) -> Iterator[Problem | Note]:
     """Compare what the simulation makes of one needed name with what the process has."""
     if edge.resolved is None:
         # What a requirement brings is not missing where the simulation was not given it.
         other = process.find_namesake(edge.needed)
-        if process.spell(process.place(other)) in given and not _may_be_found(edge, other):
+        if process.spell(process.place(other)) not in given or _may_be_found(edge, other):
+            return
+        if re.match(_ABSOLUTE, other):
+            sentence = f"finds {edge.needed} on this system, which not all users have"
+            yield Note(path=edge.path, sentence=sentence)
+        else:
             sentence = f"finds {edge.needed} in {other}, but the simulation does not"
             yield Problem(path=edge.path, sentence=sentence)
     elif not _is_loaded(edge, edge.resolved, process):
@@ -143,7 +150,9 @@ def _compare_edge(edge: Edge, process: _Process, given: Set[str]) -> Iterator[Pr
         instead = f"; it has {other}" if other else ""
         library = process.layout.shorten_label(edge.resolved)
         sentence = f"should load {library}, but the process did not{instead}"
-        yield Problem(path=edge.path, sentence=sentence)
+        own = not re.match(_ABSOLUTE, other)
+        level = Level.ERROR if own else Level.WARNING
+        yield Problem(path=edge.path, sentence=sentence, level=level)
 
 
 def _may_be_found(edge: Edge, other: str) -> bool:

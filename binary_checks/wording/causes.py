@@ -74,13 +74,18 @@ _REFUSALS = (
 )
 
 
-def of_refusal(message: str, linkage: Linkage, package: Package) -> str:
+def read_refusal(message: str) -> str:
     """The library that a loader did not find, as it says; "" where it says something else."""
     matches = (re.search(pattern, message) for pattern in _REFUSALS)
-    name = next((match["name"].rpartition("/")[2] for match in matches if match), "")
+    return next((match["name"].rpartition("/")[2] for match in matches if match), "")
+
+
+def of_refusal(message: str, linkage: Linkage | Package, package: Package) -> str:
+    """The same as a cause, with what the simulation knows of it, if there was one."""
+    name = read_refusal(message)
     if not name:
         return ""
-    for edge in linkage.edges:
+    for edge in linkage.edges if isinstance(linkage, Linkage) else ():
         if edge.needed.rpartition("/")[2] == name and edge.resolved is None:
             return of_need(edge, directories(package), linkage.layout)
     return of_library(name)

@@ -8,10 +8,13 @@ import pytest
 
 from binary_checks.checks.runtime import extension_fails_to_load
 from binary_checks.model import (
+    Bystander,
+    Edge,
     Ending,
     ExtensionReport,
     Finding,
     ImportReport,
+    Level,
     Linkage,
     NotInspected,
     Problem,
@@ -20,6 +23,7 @@ from binary_checks.model import (
 from fixtures.values import wheel
 
 PYTHON = "CPython 3.11.7"
+NO_OBJECTS = Linkage(target="manylinux_2_17_x86_64")
 
 
 def imported(**fields: Any) -> ImportReport:
@@ -31,9 +35,11 @@ def loaded(*steps: Step, **fields: Any) -> ExtensionReport:
 
 
 def judge(
-    report: ExtensionReport, must_import: tuple[str, ...] = (), **fields: Any
+    report: ExtensionReport,
+    must_import: tuple[str, ...] = (),
+    linkage: Linkage = NO_OBJECTS,
+    **fields: Any,
 ) -> list[Finding]:
-    linkage = Linkage(target="manylinux_2_17_x86_64")
     return list(
         extension_fails_to_load(
             report, imported(**fields), linkage, wheel(), must_import=must_import
@@ -78,3 +84,35 @@ def test_extension_fails_to_load_is_quiet_on_an_optional_module_that_raises() ->
     # scipy 1.18's _matfuncs_sqrtm_triu imports itself half-way and never loads by name.
     report = loaded(Step(name="demo/a.so", outcome=Ending.RAISED), Step(name="demo/b.so"))
     assert judge(report, extensions=("demo/b.so",)) == []
+
+
+PATH = "demo/a.so"
+
+
+def refused(library: str) -> ExtensionReport:
+    detail = f"{library}: cannot open shared object file: No such file or directory"
+    return loaded(Step(name=PATH, outcome=Ending.LOADER_ERROR, detail=detail))
+
+
+def needing(library: str, resolved: str | None, **fields: Any) -> Linkage:
+    edge = Edge(path=PATH, architecture="x86_64", needed=library, resolved=resolved)
+    return Linkage(target="manylinux_2_17_x86_64", edges=(edge,), **fields)
+
+
+def test_a_library_that_the_tag_promises_is_not_missing_where_this_system_lacks_it() -> None:
+    """A container lacks libGL.so.1, and users of opencv have it."""
+    (found,) = judge(refused("libGL.so.1"), linkage=needing("libGL.so.1", "system:libGL.so.1"))
+    assert isinstance(found, NotInspected)
+    assert found.sentence.endswith("this system lacks libGL.so.1, which the platform tag promises")
+
+
+def test_a_module_that_the_package_can_do_without_warns_where_it_does_not_load() -> None:
+    """numba's tbbpool loads where libtbb happens to be."""
+    without = (Bystander(path=PATH, reason="the package goes on without it", complete=False),)
+    linkage = needing("libtbb.so.12", None, bystanders=without)
+    (found,) = judge(refused("libtbb.so.12"), linkage=linkage)
+    assert isinstance(found, Problem)
+    assert found.level is Level.WARNING
+    (found,) = judge(refused("libtbb.so.12"), linkage=needing("libtbb.so.12", None))
+    assert isinstance(found, Problem)
+    assert found.level is Level.ERROR

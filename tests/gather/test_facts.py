@@ -18,7 +18,7 @@ from binary_checks.errors import CheckError, GatherError, NotApplicable, Profile
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.facts import Facts, first_of
 from binary_checks.gather.settings import Settings
-from binary_checks.model import InstalledPackage, Package, ProbeReport, Wheel
+from binary_checks.model import InstalledPackage, Linkage, Package, ProbeReport, Wheel
 from binary_checks.model.places import Place
 from binary_checks.model.requests import CudaRequest
 from binary_checks.probes import load_readers
@@ -101,6 +101,14 @@ def test_a_kind_of_package_is_the_package(open_facts: Open) -> None:
     with pytest.raises(NotApplicable, match="its kind is Wheel, not InstalledPackage"):
         facts.get(InstalledPackage)
     assert first_of((InstalledPackage, Wheel), facts) is facts.get(Package)
+
+
+def test_where_no_loader_is_simulated_the_package_alone_may_do(tmp_path: Path) -> None:
+    """So that imports of pure wheels, and on systems that are not known, are judged too."""
+    for tags in (PURE, ("cp313-cp313-linux_armv6l",), ("cp313-cp313-android_24_arm64_v8a",)):
+        path = build_wheel(tmp_path / tags[0], tags=tags, members={"demo.py": ""})
+        facts = Facts(FileSource(path=path), Settings(python=PYTHON), Shelf(()))
+        assert isinstance(first_of((Linkage, Package), facts), Wheel)
 
 
 def test_a_request_that_the_profile_does_not_make_asks_for_nothing(open_facts: Open) -> None:
