@@ -13,6 +13,8 @@ from binary_checks import NotInspected, Problem, check, examine, judge
 from binary_checks.errors import GatherError, ProfileError, Unavailable
 from binary_checks.judging import UNREADABLE, Verdict
 from binary_checks.model import Linkage, Outcome, Package, Wheel
+from fixtures.build_elf import build_elf
+from fixtures.build_wheel import build_wheel
 from tests.plugin.conftest import faulty, healthy
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
@@ -122,3 +124,15 @@ def test_what_is_installed_is_examined_by_its_name() -> None:
         assert facts.file_name == "installed:pytest"
     with pytest.raises(ProfileError, match="none-such"), examine("installed:none-such"):
         pass
+
+
+def test_objects_for_a_system_whose_loader_is_unknown_are_judged_all_the_same(
+    tmp_path: Path,
+) -> None:
+    native = build_elf(needed=("libc.so.6",), runpath="/tmp/build/lib", stack="rwx")
+    members = {"demo/__init__.py": "", "demo/libnative.so": native}
+    found = verdicts(build_wheel(tmp_path, members=members, tags=["py3-none-any"]))
+    assert found["executable-stack"].outcome is Outcome.FAILED
+    assert found["absolute-search-path"].outcome is Outcome.FAILED
+    assert found["isa-level-over-baseline"].outcome is Outcome.PASSED
+    assert found["missing-library"].outcome is Outcome.NOT_APPLICABLE

@@ -42,7 +42,7 @@ _STATIC_TLS = 1664
 
 
 @check
-def executable_stack(library: ElfFile, target: TargetSystem) -> Iterator[Finding]:
+def executable_stack(library: ElfFile, target: TargetSystem | Package) -> Iterator[Finding]:
     """An object asks for an executable stack, or does not say that it needs none.
 
     Without PT_GNU_STACK the architecture's default applies: on x86, 32-bit ARM and s390x that is
@@ -60,7 +60,8 @@ def executable_stack(library: ElfFile, target: TargetSystem) -> Iterator[Finding
     sentence = "asks for an executable stack (PT_GNU_STACK with PF_X)"
     if not library.stack_header:
         sentence = f"has no PT_GNU_STACK, which on {library.architecture} means an executable stack"
-    loads = library.kind is Kind.EXECUTABLE or target.libc == "musl"
+    for_musl = isinstance(target, TargetSystem) and target.libc == "musl"
+    loads = library.kind is Kind.EXECUTABLE or for_musl
     level = Level.WARNING if loads else Level.ERROR
     yield Problem(path=library.path, sentence=sentence, level=level)
 
@@ -199,7 +200,7 @@ def relr_without_marker(library: ElfFile, target: TargetSystem) -> Iterator[Find
 
 
 @check
-def isa_level_over_baseline(library: ElfFile, linkage: Linkage) -> Iterator[Finding]:
+def isa_level_over_baseline(library: ElfFile, linkage: Linkage | Package) -> Iterator[Finding]:
     """An object declares that it needs a newer CPU than its platform tag promises.
 
     Why: a platform tag promises the baseline CPUs of its architecture. There the loader refuses
@@ -218,7 +219,7 @@ def isa_level_over_baseline(library: ElfFile, linkage: Linkage) -> Iterator[Find
 
 
 @check
-def wrong_architecture(package: Package, linkage: Linkage) -> Iterator[Finding]:
+def wrong_architecture(package: Package, linkage: Linkage | Package) -> Iterator[Finding]:
     """An object is for another architecture than the wheel's platform tags name.
 
     Every tag of a compressed set is a claim: a tag is wrong too if the wheel has no object for its

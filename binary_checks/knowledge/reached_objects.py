@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from binary_checks.model import Edge, Finding, Level, Linkage, Problem
+from binary_checks.model import Edge, Finding, Level, Linkage, Package, Problem
 
 _GRAFTED = re.compile(r"-(?:[0-9a-f]{8}|[0-9a-f]{32})(?=[.-])")
 """The hash in names that repair tools give: such a library was in the package, and is lost."""
@@ -15,13 +15,16 @@ libqxcb.so, which QtGui opens by a name computed at run time, is what users of s
 images miss: "could not load the Qt platform plugin"."""
 
 
-def soften(finding: Finding, linkage: Linkage, edge: Edge | None = None) -> Finding:
+def soften(finding: Finding, linkage: Linkage | Package, edge: Edge | None = None) -> Finding:
     """The finding, a warning where its object is not reached; ``edge`` where a library is missing.
 
     Of an object that is only tried, it warns where a library lacks that was never in the package.
+    A package in place of its linkage, where no loader of its system is known, softens nothing.
     """
-    found = linkage.bystander(finding.path) if isinstance(finding, Problem) else None
-    if found is None or not isinstance(finding, Problem):
+    if isinstance(linkage, Package) or not isinstance(finding, Problem):
+        return finding
+    found = linkage.bystander(finding.path)
+    if found is None:
         return finding
     if edge is not None and (_GRAFTED.search(edge.needed) or _WINDOWING.match(edge.needed)):
         return finding

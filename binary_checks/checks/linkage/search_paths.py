@@ -42,7 +42,7 @@ _OF_MACOS = ("/usr/lib/", "/System/")
 @check
 def absolute_search_path(
     library: ElfFile | MachOFile,
-    linkage: Linkage,
+    linkage: Linkage | Package,
     package: Package,
     *,
     allowed: tuple[str, ...] = (),
@@ -86,14 +86,16 @@ def absolute_search_path(
         )
 
 
-def _accuse(library: ElfFile | MachOFile, linkage: Linkage, sentence: str) -> Finding:
+def _accuse(library: ElfFile | MachOFile, linkage: Linkage | Package, sentence: str) -> Finding:
     """An error, as somebody else's code gets in, but for a library that no import reaches."""
     problem = Problem(path=library.path, sentence=sentence)
     return problem if library.kind is Kind.EXECUTABLE else soften(problem, linkage)
 
 
-def _find_lack(library: ElfFile | MachOFile, linkage: Linkage, package: Package) -> str:
+def _find_lack(library: ElfFile | MachOFile, linkage: Linkage | Package, package: Package) -> str:
     """Why a library is not found that the build machine had in such a directory; "" if all are."""
+    if isinstance(linkage, Package):
+        return ""  # of no system whose loader is known
     edges = linkage.edges_of(library.path, library.architecture)
     lacking = [edge for edge in edges if edge.resolved is None and not edge.weak]
     known = directories(package) if lacking else Directories(())
@@ -113,7 +115,7 @@ def _is_searched(library: ElfFile | MachOFile) -> bool:
 
 @check
 def empty_search_path(
-    library: ElfFile | MachOFile, target: TargetSystem, linkage: Linkage
+    library: ElfFile | MachOFile, target: TargetSystem, linkage: Linkage | Package
 ) -> Iterator[Finding]:
     """A library looks for its dependencies in the current directory.
 

@@ -215,7 +215,7 @@ def _is_needed(library: MachOFile, package: Package) -> bool:
 
 @check
 def needed_outside_system(
-    library: MachOFile, linkage: Linkage, *, allowed: tuple[str, ...] = ()
+    library: MachOFile, linkage: Linkage | Package, *, allowed: tuple[str, ...] = ()
 ) -> Iterator[Finding]:
     """An object needs a library by an absolute path that is not part of macOS.
 
