@@ -140,6 +140,13 @@ def browser(session: nox.Session) -> None:
 
 
 @nox.session
+def workflows(session: nox.Session) -> None:
+    """Hold what GitHub and pre-commit run to its schemas, and to zizmor's rules."""
+    session.install("-e", ".[fast,test]", *group("workflows"))
+    session.run("python", "-m", "pytest", "tests/test_workflows.py", "-rs", *session.posargs)
+
+
+@nox.session
 def drift(session: nox.Session) -> None:
     """Hold our tables of systems against the newest auditwheel and abi3info."""
     session.install("-e", ".[fast,test]", *group("oracles"))

@@ -1,0 +1,150 @@
+"""What GitHub and pre-commit run of this repository: valid, pinned, and safe from its inputs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.samples import FOLDER
+
+yaml = pytest.importorskip("yaml")
+ROOT = Path(__file__).parents[1]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+ACTION = ROOT / "action.yml"
+HOOKS = ROOT / ".pre-commit-hooks.yaml"
+HEALTHY = FOLDER / "wheels" / "demo-1.0-cp38-abi3-manylinux_2_17_x86_64.whl"
+BROKEN = FOLDER / "wheels" / "demo_broken-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
+pytestmark = pytest.mark.skipif(
+    not WORKFLOWS, reason="an sdist has no .github: its tests come from a checkout"
+)
+
+
+def read(path: Path) -> Any:
+    return yaml.safe_load(path.read_text("utf-8"))
+
+
+def tool(name: str) -> str:
+    """The program, installed beside this Python or anywhere."""
+    beside = Path(sys.executable).with_name(name)
+    found = str(beside) if beside.exists() else shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} is not installed (nox -s workflows)")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("schema", "paths"),
+    [("vendor.github-workflows", WORKFLOWS), ("vendor.github-actions", [ACTION])],
+)
+def test_they_follow_their_schema(schema: str, paths: list[Path]) -> None:
+    command = [tool("check-jsonschema"), "--builtin-schema", schema, *map(str, paths)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout
+
+
+def test_zizmor_finds_nothing() -> None:
+    command = [tool("zizmor"), "--offline", "--quiet", *map(str, (*WORKFLOWS, ACTION))]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout
+
+
+@pytest.mark.parametrize("path", [*WORKFLOWS, ACTION], ids=lambda path: path.name)
+def test_every_action_is_pinned_by_its_commit_and_says_of_which_version(path: Path) -> None:
+    used = re.findall(r"uses: (.*)", path.read_text("utf-8"))
+    assert used
+    for each in used:
+        assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", each), each
+
+
+def test_a_release_may_do_no_more_than_each_job_says() -> None:
+    release = read(ROOT / ".github" / "workflows" / "release.yml")
+    assert release["permissions"] == {}
+    assert {name: job["permissions"] for name, job in release["jobs"].items()} == {
+        "build": {"contents": "read"},
+        "attest": {"attestations": "write", "id-token": "write"},
+        "publish": {"id-token": "write"},
+    }
+    assert release["jobs"]["publish"]["needs"] == "attest"
+
+
+def test_no_script_of_the_action_holds_an_input() -> None:
+    scripts = [step["run"] for step in read(ACTION)["runs"]["steps"] if "run" in step]
+    assert len(scripts) == 2
+    assert not [script for script in scripts if "${{" in script]
+
+
+def run_check(
+    folder: Path, packages: str, options: str = "--binary-static"
+) -> tuple[int, str, Any]:
+    """Run the action's script for a Python in which binary_checks is installed already."""
+    (script,) = (step["run"] for step in read(ACTION)["runs"]["steps"] if step.get("id") == "check")
+    bin_folder = folder / "bin"
+    bin_folder.mkdir()
+    program = bin_folder / "binary-checks"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m binary_checks "$@"\n')
+    program.chmod(0o755)
+    given = {
+        "BIN": str(bin_folder),
+        "RUNNER_TEMP": str(folder / "a b"),
+        "GITHUB_OUTPUT": str(folder / "output"),
+        "PACKAGES": packages,
+        "OPTIONS": options,
+    }
+    (folder / "output").touch()
+    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
+    ended = subprocess.run(
+        command,
+        env={**os.environ, **given},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    outputs = dict(line.split("=", 1) for line in (folder / "output").read_text().splitlines())
+    return ended.returncode, ended.stdout, outputs
+
+
+@pytest.mark.skipif(os.name == "nt", reason="bash is not Windows' own")
+def test_the_action_judges_packages_and_says_where_its_reports_are(tmp_path: Path) -> None:
+    (tmp_path / "dist dir").mkdir()
+    for wheel in (HEALTHY, BROKEN):
+        shutil.copy(wheel, tmp_path / "dist dir")
+    status, shown, outputs = run_check(tmp_path, "dist dir/*.whl\n", "--binary-static\n-n\n0")
+    assert status == 1
+    assert "missing-library" in shown
+    assert outputs.keys() == {"sarif", "html", "json"}
+    assert all(Path(path).stat().st_size for path in outputs.values())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="bash is not Windows' own")
+def test_what_an_input_says_is_never_run(tmp_path: Path) -> None:
+    evil = '$(touch ran)\n`touch ran`\n"; touch ran; "\n'
+    status, _, outputs = run_check(tmp_path, evil)
+    assert status == 4
+    assert not (tmp_path / "ran").exists()
+    assert "sarif" not in outputs or Path(outputs["sarif"]).exists()
+
+
+def test_the_hook_takes_packages_and_nothing_else() -> None:
+    (hook,) = read(HOOKS)
+    names = ("dist/x-1.0-py3-none-any.whl", "linux-64/x-1.0-0.conda", "linux-64/x-1.0-0.tar.bz2")
+    assert all(re.search(hook["files"], name) for name in names)
+    assert not [
+        name for name in ("x.py", "x.whl.txt", "x.tar.gz") if re.search(hook["files"], name)
+    ]
+
+
+@pytest.mark.parametrize(("wheel", "status"), [(HEALTHY, 0), (BROKEN, 1)])
+def test_the_hook_judges_the_files_that_it_is_given(wheel: Path, status: int) -> None:
+    (hook,) = read(HOOKS)
+    program, *options = hook["entry"].split()
+    assert program == "binary-checks"
+    command = [sys.executable, "-m", "binary_checks", *options, str(wheel)]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == status
