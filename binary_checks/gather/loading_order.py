@@ -7,7 +7,7 @@ from contextlib import closing
 
 from binary_checks.errors import BrokenDataError, PackageError
 from binary_checks.gather.own_code import find_entry
-from binary_checks.model import FirstLoad, Member, Package, TargetSystem
+from binary_checks.model import FirstLoad, Layout, Member, Package, TargetSystem
 from binary_checks.model.extensions import is_extension, parse_extension_name
 from binary_checks.model.protocols import Tree
 from binary_checks.python_code.execution import Load
@@ -32,13 +32,13 @@ def find_first_loads(
     The others are those beside the package that it may import, and how to open each.
     """
     own = _Code(package, open_tree, target)
-    beside = _Beside(others, target)
+    beside = _Beside(others, package.layout, target)
     modules = {path: name for name, path in own.modules.items()}
     found: dict[str, tuple[FirstLoad, ...]] = {}
     for root in roots:
         path = package.layout.shorten(root)
         loads = own.order.before(path, modules.get(path, ""))
-        first = tuple(dict.fromkeys(beside.follow(own, loads, frozenset())))
+        first = tuple(dict.fromkeys(beside.follow(loads, frozenset())))
         if first:
             found[root] = first
     return found
@@ -48,44 +48,41 @@ class _Code:
     """The Python code of one package, read when it is asked for."""
 
     def __init__(self, package: Package, open_tree: OpenTree, target: TargetSystem) -> None:
-        self.package = package
         shorten = package.layout.shorten
         self.modules = dict(_name_modules(package))
         paths = [shorten(member.path) for member in package.members]
         sources = _read_sources(package, open_tree)
         self.order = ImportOrder(OwnModules(sources, self.modules, paths, target.system))
 
-    def place(self, load: Load) -> FirstLoad:
-        """The file that was loaded, by its place in the prefix."""
-        return FirstLoad(path=self.package.layout.place(load.path), everywhere=load.everywhere)
-
 
 class _Beside:
     """The packages that lie beside, by the modules that they have."""
 
-    def __init__(self, others: Iterable[tuple[Package, OpenTree]], target: TargetSystem) -> None:
-        self._target = target
+    def __init__(
+        self, others: Iterable[tuple[Package, OpenTree]], layout: Layout, target: TargetSystem
+    ) -> None:
+        self._layout, self._target = layout, target
         self._codes: dict[str, _Code] = {}
         self._tops: dict[str, tuple[Package, OpenTree]] = {}
         for package, open_tree in others:
             for top in _list_tops(package):
                 self._tops.setdefault(top, (package, open_tree))
 
-    def follow(
-        self, code: _Code, loads: Iterable[Load], seen: frozenset[str]
-    ) -> Iterable[FirstLoad]:
+    def follow(self, loads: Iterable[Load], seen: frozenset[str]) -> Iterable[FirstLoad]:
         """The objects that were loaded, also those that importing another package's module loads.
 
-        What that has imported in its turn comes before it.
+        What that has imported in its turn comes before it. All of them lie in the site-packages of
+        the judged package, from whatever Python the paths of the others count.
         """
         for load in loads:
             top = load.module.partition(".")[0]
             if load.path:
-                yield code.place(load)
+                path = self._layout.place(load.path)
+                yield FirstLoad(path=path, everywhere=load.everywhere)
             elif top in self._tops and load.module not in seen:
                 other = self._open(*self._tops[top])
                 more = other.order.import_module(load.module)
-                yield from self.follow(other, more, seen | {load.module})
+                yield from self.follow(more, seen | {load.module})
 
     def _open(self, package: Package, open_tree: OpenTree) -> _Code:
         if package.name not in self._codes:

@@ -93,10 +93,11 @@ class _Bringers:
     def _fillers(self, directory: str, *, only_theirs: bool) -> Iterable[str]:
         """The requirements that may put files into a directory.
 
-        Into a folder of this package's only a sibling does: one of this very version (mlx-metal in
-        mlx/lib) or, where the package itself has no such folder, one that is called alike
-        (PyQt6-Qt6 in PyQt6/Qt6; openvino-telemetry has nothing in openvino/libs). And into what a
-        repair tool made only whose name it has.
+        Into a folder of this package's only a sibling does: one that is called alike and of this
+        very version (PySide6-Addons), or where the package itself has no such folder one of both
+        (PyQt6-Qt6 in PyQt6/Qt6, mlx-metal in mlx/lib). openvino-telemetry has nothing in
+        openvino/libs, and shiboken6 nothing in PySide6/Qt/lib. And into what a repair tool made
+        only whose name it has.
         """
         inside, missing = self._inside(directory), self._missing
         grafted = _GRAFTED_FOLDER.search(directory)
@@ -115,8 +116,8 @@ class _Bringers:
         return theirs if theirs or only_theirs else missing
 
     def _is_sibling(self, requirement: str, directory: str) -> bool:
-        alike = are_of_one_name(requirement, self._name) and directory not in self._directories
-        return alike or requirement in self._pinned
+        alike, pinned = are_of_one_name(requirement, self._name), requirement in self._pinned
+        return (alike and pinned) or ((alike or pinned) and directory not in self._directories)
 
     @cached_property
     def _pinned(self) -> frozenset[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 _VALUES: Mapping[str, Mapping[str, str]] = {
     "sys.platform": {"linux": "linux", "macos": "darwin", "windows": "win32"},
@@ -14,17 +14,23 @@ _VALUES: Mapping[str, Mapping[str, str]] = {
 _DEEPEST = 20
 
 
-def decide(test: ast.expr, system: str, depth: int = 0) -> bool | None:
-    """Whether it is true there; None where it depends on anything else."""
+Asks = Callable[[ast.Call], bool | None]
+
+
+def decide(test: ast.expr, system: str, ask: Asks, depth: int = 0) -> bool | None:
+    """Whether it is true there; None where it depends on anything else.
+
+    ``ask`` says it of calls that have nothing to do with the system.
+    """
     found: bool | None = None
     if depth == _DEEPEST:
         pass
     elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        inner = decide(test.operand, system, depth + 1)
+        inner = decide(test.operand, system, ask, depth + 1)
         found = None if inner is None else not inner
     elif isinstance(test, ast.BoolOp):
         ends = isinstance(test.op, ast.Or)  # the value of one part that settles all
-        parts = [decide(each, system, depth + 1) for each in test.values]
+        parts = [decide(each, system, ask, depth + 1) for each in test.values]
         found = ends if ends in parts else None if None in parts else not ends
     elif isinstance(test, ast.Constant):
         found = bool(test.value)
@@ -32,6 +38,7 @@ def decide(test: ast.expr, system: str, depth: int = 0) -> bool | None:
         found = _compare(test.left, test.ops[0], test.comparators[0], system)
     elif isinstance(test, ast.Call) and isinstance(test.func, ast.Attribute):
         found = _starts(test, test.func, system)
+        found = ask(test) if found is None else found
     elif _spell(test).rpartition(".")[2] == "TYPE_CHECKING":
         found = False
     return found

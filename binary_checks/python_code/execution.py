@@ -22,6 +22,8 @@ _OPENS = frozenset(
     {"CDLL", "PyDLL", "WinDLL", "LoadLibrary", "dlopen", "load_library", "spec_from_file_location"}
 )
 _IMPORTS = frozenset({"importlib.import_module", "builtins.__import__"})
+_EXIST = frozenset({"os.path.exists", "os.path.isfile"})
+_PATH_EXISTS = frozenset({"exists", "is_file"})
 _CODE_FOR_LATER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -122,7 +124,7 @@ class Execution:
 
     def _choose(self, node: ast.If, source: SourceModule) -> bool:
         self._call_all([node.test], source)
-        decided = decide(node.test, self._modules.system)
+        decided = decide(node.test, self._modules.system, lambda call: self._exists(call, source))
         if decided is not None:
             return self._execute(node.body if decided else node.orelse, source)
         other = self._fork(node.orelse, source)
@@ -132,6 +134,19 @@ class Execution:
             return other is None and ended
         self.state.keep_common(other)
         return False
+
+    def _exists(self, call: ast.Call, source: SourceModule) -> bool | None:
+        """Whether code asks for a file that the package may have; None where for none."""
+        scope, function = source.scopes.get(call), call.func
+        if scope is None or not isinstance(function, ast.Attribute):
+            return None
+        named = source.folder.full_name(function, scope)
+        asked = call.args[0] if named in _EXIST and call.args else function.value
+        if named not in _EXIST and function.attr not in _PATH_EXISTS:
+            return None
+        texts = source.folder.fold(asked, scope)
+        found = [self._modules.file(text) for text in texts]
+        return True if any(found) else None
 
     def _fork(self, body: Sequence[ast.stmt], source: SourceModule) -> _State | None:
         """The state after these statements, which are only tried; None where they end all."""

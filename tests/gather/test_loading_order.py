@@ -27,14 +27,15 @@ def torch(folder: Path) -> Path:
     return build_wheel(folder, name="torch", version="2.0", members=members)
 
 
-def demo(folder: Path, init: str, *imports: str) -> Path:
+def demo(folder: Path, init: str, *imports: str, tag: str = "cp311-cp311") -> Path:
     native = build_elf(
         needed=("libc10.so",),
         exports=(ElfSymbol("PyInit__native"),),
         imports=tuple(map(ElfSymbol, imports)),
     )
     members = {"demo/__init__.py": init, NATIVE: native}
-    return build_wheel(folder, members=members, requires=("torch>=2",))
+    tags = (f"{tag}-manylinux_2_17_x86_64",)
+    return build_wheel(folder, members=members, tags=tags, requires=("torch>=2",))
 
 
 def problems(wheel: Path, *companions: Path) -> list[str]:
@@ -54,6 +55,11 @@ def test_a_library_of_what_the_package_imports_first_is_found(tmp_path: Path) ->
         linkage = facts.get(Linkage)
     found = {edge.needed: linkage.show(edge.resolved or "") for edge in linkage.edges}
     assert found["libc10.so"] == "wheel:torch:torch/lib/libc10.so"
+
+
+def test_wheels_of_different_pythons_lie_in_one_site_packages(tmp_path: Path) -> None:
+    wheel = demo(tmp_path / "dist", "import torch\n", tag="cp39-abi3")
+    assert not [line for line in problems(wheel, torch(tmp_path)) if "libc10" in line]
 
 
 @pytest.mark.parametrize("init", ["", "from demo import _native\nimport torch\n"])

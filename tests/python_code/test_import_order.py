@@ -118,6 +118,25 @@ def test_the_other_branch_counts_where_a_condition_does_not_hold() -> None:
     assert init("if sys.platform == 'darwin':\n    import a", system="macos") == ["a"]
 
 
+@pytest.mark.parametrize("asks", ["_PATH.exists()", "os.path.isfile(_PATH)"])
+def test_a_file_of_the_package_exists(asks: str) -> None:
+    code = """
+        import os, torch
+        from pathlib import Path
+        _PATH = Path(__file__).parent / "lib" / "{file}"
+        def load():
+            if not {asks}:
+                return
+            torch.ops.load_library(_PATH)
+        load()
+    """
+    loaded = init(code.format(file="libx.so", asks=asks))
+    assert loaded == ["os", "torch", "pathlib", LIBX]
+    assert LIBX not in init(code.format(file="libgone.so", asks=asks))
+    unknown = code.format(file="libx.so", asks="_asked.exists()")
+    assert LIBX not in init(unknown)
+
+
 def test_what_both_branches_load_is_loaded() -> None:
     code = "if unknown():\n    import a, torch\nelse:\n    import torch, b"
     assert init(code) == ["torch"]
