@@ -139,6 +139,16 @@ def spell_luck(edges: Sequence[Edge], linkage: Linkage, searched: str) -> str:
     )
 
 
+def spell_out_of_reach(edges: Sequence[Edge], linkage: Linkage, searched: str) -> str:
+    """Say that the loader does not find libraries that are there."""
+    them, are = ("it", "is") if len(edges) == 1 else ("them", "are")
+    return (
+        f"needs {name_needed(edges)} and does not find {them} ({searched}): "
+        f"{name_places(edges, linkage)} {are} in the package, but no search path leads there: this "
+        "file does not load"
+    )
+
+
 def spell_stray(edge: Edge, searched: str, linkage: Linkage, cause: str) -> Finding:
     """Say that an executable's library lies where it does not look.
 

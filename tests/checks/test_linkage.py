@@ -198,3 +198,48 @@ def test_glibc_is_foreign_to_musllinux() -> None:
     assert list(foreign_libc(library("demo/a.so", "libc.so.6"), target())) == []
     both = target(unjudged=("musllinux_1_2_x86_64",))
     assert len(list(foreign_libc(library("demo/a.so", "libc.so.6"), both))) == 1
+
+
+def test_the_loader_does_not_find_a_grafted_library_without_a_search_path() -> None:
+    grafted = library("demo.libs/libx-1a2b3c4d.so.1", name="libx-1a2b3c4d.so.1")
+    objects = (extension("libx-1a2b3c4d.so.1"), grafted)
+    package = wheel(objects=objects)
+    assert list(load_order_dependent(link(*objects), package)) == []
+    (problem,) = missing_library(link(*objects), package)
+    assert isinstance(problem, Problem)
+    assert problem.sentence == (
+        "needs libx-1a2b3c4d.so.1 and does not find it (it has no search path): "
+        "demo.libs/libx-1a2b3c4d.so.1 is in the package, but no search path leads there: this file "
+        "does not load"
+    )
+
+
+def test_one_that_another_module_finds_depends_on_load_order() -> None:
+    other = library(
+        "demo/_other.cpython-311-x86_64-linux-gnu.so",
+        "libx-1a2b3c4d.so.1",
+        runpath=("$ORIGIN/../demo.libs",),
+    )
+    grafted = library("demo.libs/libx-1a2b3c4d.so.1", name="libx-1a2b3c4d.so.1")
+    objects = (extension("libx-1a2b3c4d.so.1"), other, grafted)
+    assert list(missing_library(link(*objects), wheel(objects=objects))) == []
+    (problem,) = load_order_dependent(link(*objects), wheel(objects=objects))
+    assert isinstance(problem, Problem)
+    assert problem.path == EXTENSION
+
+
+def test_a_library_that_a_required_wheel_rather_has_is_not_inspected() -> None:
+    # torchvision's own libcudart.faf08d9a.so.13 goes by the name that torch's has.
+    fields: dict[str, Any] = {
+        "needed": "libcudart.so.13",
+        "elsewhere": ("demo.libs/libcudart.faf08d9a.so.13",),
+        "may_come_with": ("torch",),
+    }
+    subject = linkage("torch", **fields)
+    assert list(load_order_dependent(subject, NONE)) == []
+    (finding,) = missing_library(subject, NONE)
+    assert isinstance(finding, NotInspected)
+    assert "perhaps torch" in finding.sentence
+    own = linkage("torch", **{**fields, "elsewhere": ("demo/lib/libcudart.so.13",)})
+    assert list(missing_library(own, NONE)) == []
+    assert len(list(load_order_dependent(own, NONE))) == 1

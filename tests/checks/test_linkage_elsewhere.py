@@ -119,14 +119,26 @@ def test_without_delayed_needs_there_is_nothing_to_judge() -> None:
         judge(missing_delayed_library, win("KERNEL32.dll"))
 
 
-def test_a_module_that_does_not_find_a_bundled_dll_depends_on_load_order() -> None:
-    assert judge(load_order_dependent, win("a.dll"), dll("demo.libs/a.dll")) == [
+def test_a_module_does_not_find_a_bundled_dll_whose_folder_nothing_adds() -> None:
+    assert judge(missing_library, win("a.dll"), dll("demo.libs/a.dll")) == [
         Problem(
             path=WIN,
             sentence="needs a.dll and does not find it (searched demo/): demo.libs/a.dll is in the "
+            "package, but no search path leads there: this file does not load",
+            cause="no search path to demo.libs",
+        )
+    ]
+    assert judge(load_order_dependent, win("a.dll"), dll("demo.libs/a.dll")) == []
+
+
+def test_a_module_that_does_not_find_a_dll_of_the_package_depends_on_load_order() -> None:
+    assert judge(load_order_dependent, win("a.dll"), dll("demo/bin/a.dll")) == [
+        Problem(
+            path=WIN,
+            sentence="needs a.dll and does not find it (searched demo/): demo/bin/a.dll is in the "
             "package, but the search does not lead there; it loads only once something else has "
             "loaded it",
-            cause="no search path to demo.libs",
+            cause="no search path to demo/bin",
             consequence=True,
         )
     ]

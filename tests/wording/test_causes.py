@@ -152,9 +152,16 @@ def test_libraries_that_no_search_leads_to_are_one_line() -> None:
         MODULE, architecture="aarch64", needed=needs("@rpath/liba.dylib", "@rpath/libb.dylib")
     )
     libraries = [dylib(f"demo/.dylibs/lib{name}.dylib") for name in "ab"]
-    (fault,) = faults(module, *libraries, checks=(load_order_dependent,))
+    (fault,) = faults(module, *libraries, checks=(load_order_dependent, missing_library))
     assert fault.shown.group.sentence == (
         "needs @rpath/liba.dylib, @rpath/libb.dylib and does not find them (it has no search "
-        "path): demo/.dylibs/liba.dylib, demo/.dylibs/libb.dylib are in the package, but the "
-        "search does not lead there; it loads only once something else has loaded them"
+        "path): demo/.dylibs/liba.dylib, demo/.dylibs/libb.dylib are in the package, but no search "
+        "path leads there: this file does not load"
+    )
+    libraries = [dylib(f"demo/lib/lib{name}.dylib") for name in "ab"]
+    (fault,) = faults(module, *libraries, checks=(load_order_dependent, missing_library))
+    assert fault.shown.group.sentence == (
+        "needs @rpath/liba.dylib, @rpath/libb.dylib and does not find them (it has no search "
+        "path): demo/lib/liba.dylib, demo/lib/libb.dylib are in the package, but the search does "
+        "not lead there; it loads only once something else has loaded them"
     )

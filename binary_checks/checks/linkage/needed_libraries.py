@@ -38,6 +38,7 @@ from binary_checks.wording.search_texts import (
     spell_directories,
     spell_lack,
     spell_luck,
+    spell_out_of_reach,
     spell_search,
     spell_stray,
 )
@@ -61,9 +62,11 @@ _DRIVERS = (
 def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
     """A needed library is neither in the package nor promised by its tag.
 
-    Where the search leads into other distributions' folders, the required wheels must be given. An
-    executable lacks every library that no search path leads to, as nothing can have been loaded
-    before it.
+    Where a required distribution may have the library, by its name or by the folder that is
+    searched, its wheel must be given (``--binary-with``). An executable lacks every library that no
+    search path leads to, as nothing can have been loaded before it; so does every object, where
+    the library is one that a repair tool put into the package and nothing there finds it, as after
+    a dropped search path.
 
     A warning where users may never meet it, which the sentence says: no import reaches the object
     (a plugin that native code opens by a computed name, a program that nothing starts, a helper
@@ -91,12 +94,17 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
     lacking = [edge for edge in linkage.edges if not edge.delayed and _lacks(edge, linkage)]
     for cause, edges in _share_causes(lacking, linkage, package):
         searched = spell_search(edges[0], found, linkage.layout)
-        if edges[0].unknown or not edges[0].elsewhere:
+        if edges[0].unknown or not edges[0].elsewhere or _is_anothers(edges[0]):
             yield _soften(spell_lack(edges, linkage, searched, cause), linkage, edges)
-        else:
-            for edge in edges:
-                if is_executable(edge, found):
-                    yield soften(spell_stray(edge, searched, linkage, cause), linkage, edge)
+            continue
+        for edge in edges:
+            if is_executable(edge, found):
+                yield soften(spell_stray(edge, searched, linkage, cause), linkage, edge)
+    hidden = [e for e in lacking if _is_out_of_reach(e, linkage, package, found)]
+    for cause, edges in _share_causes(hidden, linkage, package):
+        searched = spell_search(edges[0], found, linkage.layout)
+        sentence = spell_out_of_reach(edges, linkage, searched)
+        yield soften(Problem(path=edges[0].path, sentence=sentence, cause=cause), linkage, edges[0])
 
 
 def _soften(finding: Finding, linkage: Linkage, edges: Iterable[Edge]) -> Finding:
@@ -131,6 +139,25 @@ def _lacks(edge: Edge, linkage: Linkage) -> bool:
         told_by_others = (is_python_dll, is_redistributable, is_debug_runtime)
         return not any(tells(edge.needed) for tells in told_by_others)
     return "/" not in edge.needed
+
+
+def _is_anothers(edge: Edge) -> bool:
+    """Whether a required wheel rather has it than the package, whose file has another name.
+
+    torchvision's libcudart.faf08d9a.so.13 goes by libcudart.so.13 too, which torch brings.
+    """
+    names = {path.rpartition("/")[2] for path in edge.elsewhere}
+    return bool(edge.may_come_with) and edge.needed.rpartition("/")[2] not in names
+
+
+def _is_out_of_reach(edge: Edge, linkage: Linkage, package: Package, found: Owners) -> bool:
+    """Whether the library was grafted into the package, and no object there finds it.
+
+    Nothing but the loader is meant to load such a library, and it does not.
+    """
+    meant = linkage.format != Format.PE or _is_module(edge.root or edge.path, package)
+    there = meant and _is_stray(edge, linkage, found)
+    return there and edge.elsewhere[0] in linkage.orphans
 
 
 @check
@@ -177,15 +204,18 @@ def load_order_dependent(linkage: Linkage, package: Package) -> Iterator[Finding
 
     Why: in another import order, or when the object is opened on its own, it is not found.
     Fix: give the object a search path to the library (``-Wl,-rpath,'$ORIGIN/...'``, on macOS
-    ``@loader_path/...``; on Windows ``os.add_dll_directory`` in the package's ``__init__``). If
-    the package's own code always loads the library first, accept it with that reason.
+    ``@loader_path/...``; on Windows ``os.add_dll_directory`` in the package's ``__init__``), or
+    have an ``__init__`` above it load the library first, by an import or with ctypes: what its code
+    always does is taken into account. What a required wheel loads is known once that is given.
     Level: users who import that module first cannot import it. Only a warning where all that leads
     to the object loads the library before it, or no import reaches it (see missing-library).
     """
     yield from find_unloaded(linkage, package)
     found = owners(package)
-    lucky = [e for e in linkage.edges if _is_by_order(e) or _is_stray(e, linkage, found)]
-    for cause, edges in _share_causes(lucky, linkage, package):
+    strays = (e for e in linkage.edges if _is_stray(e, linkage, found))
+    lucky = [e for e in strays if not _is_out_of_reach(e, linkage, package, found)]
+    lucky += filter(_is_by_order, linkage.edges)
+    for cause, edges in _share_causes(sorted(lucky, key=_place_of), linkage, package):
         edge = edges[0]
         sentence = spell_luck(edges, linkage, spell_search(edge, found, linkage.layout))
         if linkage.format == Format.PE and not _is_module(edge.root or edge.path, package):
@@ -200,6 +230,10 @@ def load_order_dependent(linkage: Linkage, package: Package) -> Iterator[Finding
             )
 
 
+def _place_of(edge: Edge) -> tuple[str, str, str]:
+    return edge.path, edge.architecture, edge.needed
+
+
 def _level_of(edge: Edge) -> Level:
     """A warning where whatever loads the object has loaded the library before, as usd-core's do."""
     return Level.WARNING if edge.resolved else Level.ERROR
@@ -208,7 +242,8 @@ def _level_of(edge: Edge) -> Level:
 def _is_stray(edge: Edge, linkage: Linkage, found: Owners) -> bool:
     """Whether no search leads to a library of the layout, unless something else has loaded it."""
     strayed = bool(edge.elsewhere) and not edge.delayed and _lacks(edge, linkage)
-    return strayed and not edge.unknown and not is_executable(edge, found)
+    here = strayed and not edge.unknown and not _is_anothers(edge)
+    return here and not is_executable(edge, found)
 
 
 def _is_module(path: str, package: Package) -> bool:
