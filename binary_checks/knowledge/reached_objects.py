@@ -14,15 +14,28 @@ _WINDOWING = re.compile(r"lib(?:X\w+|xcb|xkbcommon|SM|ICE)[-.\w]*\.so")
 libqxcb.so, which QtGui opens by a name computed at run time, is what users of servers and minimal
 images miss: "could not load the Qt platform plugin"."""
 
+_FRAMEWORKS = {
+    "torch": re.compile(r"(?:lib)?(?:torch(?:_\w+)?|c10(?:_\w+)?)\.(?:so|dll|dylib)"),
+    "tensorflow": re.compile(r"libtensorflow_(?:framework|cc)\.(?:so|\d|dylib)"),
+}
+"""Whose libraries only their own distribution has. A package that does not require it has a part
+for users who have it (torchao, open3d, cuda_core); where all of it needs it, its import says so."""
+_CUDA = re.compile(r"lib(?:cu\w+|nv\w+|nccl)\.so")
+"""What torch brings and has loaded beside its own libraries."""
+
 
 def soften(finding: Finding, linkage: Linkage | Package, edge: Edge | None = None) -> Finding:
     """The finding, a warning where its object is not reached; ``edge`` where a library is missing.
 
-    Of an object that is only tried, it warns where a library lacks that was never in the package.
+    Of an object that is only tried, it warns where a library lacks that was never in the package;
+    of any object, where it is that of a framework which is not required.
     A package in place of its linkage, where no loader of its system is known, softens nothing.
     """
     if isinstance(linkage, Package) or not isinstance(finding, Problem):
         return finding
+    if edge is not None and (framework := _find_framework(edge, linkage)):
+        sentence = f"{finding.sentence}; it is {framework}'s, which the package does not require"
+        return replace(finding, sentence=sentence, level=Level.WARNING)
     found = linkage.bystander(finding.path)
     if found is None:
         return finding
@@ -32,3 +45,14 @@ def soften(finding: Finding, linkage: Linkage | Package, edge: Edge | None = Non
         return finding
     sentence = f"{finding.sentence}; {found.reason}"
     return replace(finding, sentence=sentence, level=Level.WARNING)
+
+
+def _find_framework(edge: Edge, linkage: Linkage) -> str:
+    """The framework that a missing library is of, or that has loaded it when the object is."""
+    if edge.elsewhere:
+        return ""
+    beside = linkage.edges_of(edge.path, edge.architecture) if _CUDA.match(edge.needed) else ()
+    missing = [each.needed for each in beside if each.resolved is None]
+    names = [name.rpartition("/")[2] for name in (edge.needed, *missing)]
+    found = (each for each, its in _FRAMEWORKS.items() if any(map(its.match, names)))
+    return next(found, "")

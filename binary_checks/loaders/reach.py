@@ -19,6 +19,7 @@ from fnmatch import fnmatchcase
 from binary_checks.model import (
     Bystander,
     CodeNames,
+    Format,
     Kind,
     Linkage,
     ObjectFile,
@@ -35,6 +36,7 @@ _HELPERS = {
 }
 """What libraries export that are made for another program, and how they come into it: libarcher and
 libiomp5_db of Intel's OpenMP, tbb's libtbbmalloc_proxy."""
+_PLUGINS = frozenset({"plugin", "plugins", "qml"})
 UNREACHED = "no import of the package reaches it"
 
 
@@ -93,10 +95,10 @@ def _find_demanded(package: Package, code: CodeNames) -> set[str]:
     known = code.named | code.opened
     begun = {item.path for item in objects if is_extension(item) or item.path in known}
     begun |= set(_complete(objects, code))
-    outside = {item.path for item in objects if package.layout.inside(item.path) is None}
+    offered = {item.path for item in objects if package.layout.inside(item.path) is None}
     if not begun:
-        outside = {item.path for item in objects}
-    return begun | (outside - set(_find_optional(objects)))
+        offered = {item.path for item in objects}
+    return begun | (offered - set(_find_optional(objects)))
 
 
 def _complete(objects: Iterable[ObjectFile], code: CodeNames) -> Iterator[str]:
@@ -113,12 +115,17 @@ def _complete(objects: Iterable[ObjectFile], code: CodeNames) -> Iterator[str]:
 
 
 def _find_optional(objects: Collection[ObjectFile]) -> Iterator[str]:
-    """Helpers of other programs, and what an object of the package alone opens, and none needs."""
+    """What others or an object of the package may open, and none needs by its name.
+
+    Helpers of other programs, libraries among another's strings, and those in a folder for plugins
+    (pyqt5_qt5 has Qt without Python code, and plugins for parts of Qt that it has not).
+    """
     needed = {need.name.rpartition("/")[2] for item in objects for need in item.needed}
     strings = {name for item in objects if item.opened for name in item.opened.names}
     for item in objects:
         names = {item.file_name, item.name} - {""}
-        if _find_helper(item) or (names & strings and not names & needed):
+        plugin = not _PLUGINS.isdisjoint(item.directory.lower().split("/"))
+        if _find_helper(item) or (not names & needed and (plugin or names & strings)):
             yield item.path
 
 
@@ -137,7 +144,7 @@ def _find_opened(objects: dict[str, ObjectFile], demanded: set[str]) -> Iterator
 
 
 def _find_helper(item: ObjectFile) -> str:
-    if isinstance(item.exports, UnknownSymbols) or is_extension(item):
-        return ""
+    if item.format == Format.PE or isinstance(item.exports, UnknownSymbols) or is_extension(item):
+        return ""  # Windows preloads nothing
     found = item.exports.among(tuple(_HELPERS))
     return next((_HELPERS[name] for name in _HELPERS if name in found), "")

@@ -18,6 +18,8 @@ _GUIDES = re.compile(
     rb"""(?:\bLD|DYLD(?:_FALLBACK)?)_LIBRARY_PATH(?:["']?\]?|["'],[^\n]*\))\s*[=:]"""
 )
 """``env["LD_LIBRARY_PATH"] = ...``, ``{"LD_LIBRARY_PATH": ...}``, and a shell's assignment."""
+_LOCATES = re.compile(rb"__file__|__path__|__spec__|resources|find_spec|getfile|prefix")
+"""What code needs that computes the path of the package's own files: most opens the system's."""
 _TAGGED = re.compile(r"\.(?:cpython-\d|cp\d\d|abi3|pypy\d|graalpy\d)[\w-]*\.(?:so|pyd)$")
 _LIBRARY = re.compile(r"(?i)\.(?:so|dylib|dll|pyd|exe)(?:\.|$)")
 
@@ -44,14 +46,13 @@ class NameSearch:
                 for spelled in spell_stems(name):
                     self._stems.setdefault(spelled, set()).add(path)
         self._named: set[str] = set()
-        self._hinted: set[str] = (
-            set()
-        )  # by words that say something only where libraries are opened
+        # By words that say something only where libraries are opened.
+        self._hinted: set[str] = set()
         self._opens = False
         self._guided: set[str] = set()
 
     def see(self, content: bytes) -> bool:
-        """Search one source; whether it also opens libraries, by whatever name."""
+        """Search one source; whether it also opens libraries, and computes where its own lie."""
         words = {match.decode("ascii", "replace") for match in _QUOTED.findall(content)}
         found = {path for word in words for path in self._stems.get(word, ())}
         self._named |= {path for word in words for path in self._whole.get(word, ())}
@@ -60,7 +61,7 @@ class NameSearch:
             self._guided |= found
         opens = OPENING.is_in(content)
         self._opens |= opens
-        return opens
+        return opens and _LOCATES.search(content) is not None
 
     def conclude(self, opening: Iterable[SourceFile], paths: Iterable[str]) -> NamedFiles:
         """Follow those sources that open libraries, among all ``paths`` of the package."""

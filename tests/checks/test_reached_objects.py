@@ -60,6 +60,25 @@ def test_of_an_object_that_is_tried_only_a_foreign_library_may_lack() -> None:
     assert level(*load_order_dependent(idle(link(*objects)), package)) == [Level.WARNING]
 
 
+@pytest.mark.parametrize(
+    "needed", ["libtorch.so", "libc10_cuda.so", "libtensorflow_framework.so.2"]
+)
+def test_a_framework_that_is_not_required_is_there_for_those_who_use_that_part(needed: str) -> None:
+    """As in torchao and open3d; for all who need it the import says that it is not there."""
+    module = extension(needed)
+    (found,) = missing_library(link(module), wheel(objects=(module,)))
+    assert isinstance(found, Problem)
+    assert found.level is Level.WARNING
+    assert found.sentence.endswith("'s, which the package does not require")
+
+
+def test_what_torch_has_loaded_counts_with_it() -> None:
+    for needed, levels in ((("libcudart.so.13",), ["error"]), (("libtorch.so",), ["warning"])):
+        module = extension("libcudart.so.13", *needed[:1])
+        found = missing_library(link(module), wheel(objects=(module,)))
+        assert {each.value for each in level(*found)} == set(levels)
+
+
 def test_other_faults_of_such_an_object_warn_too() -> None:
     plugin = library(PLUGIN, imports=symbols("lost"))
     linkage, package = link(MODULE, plugin), wheel(objects=(MODULE, plugin))

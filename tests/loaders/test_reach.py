@@ -5,8 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from binary_checks.loaders.reach import UNREACHED, find_bystanders
-from binary_checks.model import CodeNames, ElfFile, Kind, ObjectFile, OpenedNames, Package
-from fixtures.linking import EXTENSION, library, link
+from binary_checks.model import (
+    CodeNames,
+    ElfFile,
+    Kind,
+    ObjectFile,
+    OpenedNames,
+    Package,
+    TargetSystem,
+)
+from fixtures.linking import EXTENSION, dll, library, link, target, windows
 from fixtures.values import elf_file, symbols, wheel
 
 
@@ -28,10 +36,15 @@ def partly(*objects: ObjectFile, **code: Any) -> set[str]:
     return {each.path for each in _find(*objects, **code) if not each.complete}
 
 
-def _find(*objects: ObjectFile, tried: tuple[str, ...] = (), **code: Any) -> Any:
+def _find(
+    *objects: ObjectFile,
+    tried: tuple[str, ...] = (),
+    on: TargetSystem | None = None,
+    **code: Any,
+) -> Any:
     package: Package = wheel(objects=objects)
     names = CodeNames(**{key: _freeze(value) for key, value in code.items()})
-    return find_bystanders(package, link(*objects), names, tried)
+    return find_bystanders(package, link(*objects, on=on or target()), names, tried)
 
 
 def _freeze(value: Any) -> Any:
@@ -61,7 +74,7 @@ def test_a_library_that_code_names_or_opens_is_reached() -> None:
 
 def test_of_a_package_without_code_that_loads_anything_all_is_reached() -> None:
     """Such as nvidia's and Intel's, whose libraries others open."""
-    assert idle(PLUGIN, library("demo/libother.so")) == {}
+    assert idle(library("nvidia/lib/libcublas.so.13"), library("nvidia/lib/libnvrtc.so.13")) == {}
 
 
 def test_where_the_code_could_not_be_read_nothing_is_excused() -> None:
@@ -101,6 +114,18 @@ def test_a_helper_for_other_programs_is_told_by_what_it_exports() -> None:
         proxy.path: "it replaces malloc where a user preloads it"
     }
     assert idle(library("demo/libtbb.so.12", "libproxy.so"), proxy) == {}
+
+
+def test_a_folder_for_plugins_in_a_package_of_libraries_is_not_reached() -> None:
+    """pyqt5_qt5 has no Python code, and Qt opens its plugins."""
+    core = library("Qt5/lib/libQt5Core.so.5")
+    plugin = library("Qt5/plugins/sqldrivers/libqsqlpsql.so", "libpq.so.5")
+    assert idle(core, plugin) == {plugin.path: UNREACHED}
+
+
+def test_windows_preloads_nothing() -> None:
+    crt = dll("demo/api-ms-win-crt-heap-l1-1-0.dll", exports=symbols("malloc"))
+    assert not list(_find(crt, on=windows()))
 
 
 def test_a_program_counts_that_users_or_code_start() -> None:

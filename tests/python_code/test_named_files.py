@@ -17,6 +17,7 @@ FILES = {
     "demo/bin/node": ("node",),
 }
 OPENING = "\nimport ctypes\nctypes.CDLL(find())\n"
+LOCATING = "from pathlib import Path\nhere = Path(__file__).parent\n"
 
 
 def search(*codes: str, path: str = "demo/__init__.py") -> NamedFiles:
@@ -91,3 +92,9 @@ def test_a_program_is_guided_whose_starter_sets_a_search_path(setting: str) -> N
     assert search(f'{setting}\nrun("node")').guided == {"demo/bin/node"}
     assert search(setting, 'run("node")').guided == set()
     assert search('"LD_LIBRARY_PATH is not set"\nrun("node")').guided == set()
+
+
+def test_code_that_opens_the_system_s_libraries_alone_is_not_followed() -> None:
+    search = NameSearch(FILES)
+    assert not search.see(b"import ctypes\nctypes.windll.LoadLibrary('kernel32.dll')")
+    assert search.see(LOCATING.encode() + b"import ctypes\nctypes.CDLL(here / name)")

@@ -72,7 +72,8 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
     (a plugin that native code opens by a computed name, a program that nothing starts, a helper
     that another program loads), the package's code starts it with LD_LIBRARY_PATH, or what imports
     or opens it goes on without it and the library was never in the package. Of such plugins those
-    that need the libraries of X stay errors: Qt's platforms/libqxcb.so is one.
+    that need the libraries of X stay errors: Qt's platforms/libqxcb.so is one. The libraries of
+    torch and tensorflow are a warning where the package does not require these.
 
     Other checks cover paths of the build machine (needed-name-with-slash,
     needed-outside-system), the libraries of NVIDIA's driver (driver-library-needed) and, on
