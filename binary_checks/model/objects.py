@@ -90,6 +90,14 @@ class OpenedNames:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class NumpyBuild:
+    """For which C API of NumPy an object was compiled, as what its headers compile in says."""
+
+    api: int  # 1: that of NumPy 1.x, which NumPy 2 refuses; 2: that of NumPy 2, which 1.x has too
+    oldest: str = ""  # the oldest NumPy that it runs with, "1.25"; "" where it does not say
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ObjectFile:
     """One object file of a package (one slice of a fat Mach-O), as its own headers describe it."""
 
@@ -113,6 +121,7 @@ class ObjectFile:
     goes on from the path, "has SectionAlignment 0x3, which is no power of 2"."""
     doubts: tuple[str, ...] = ()
     """Why nobody can say yet whether it does: what only later loaders may know."""
+    numpy: NumpyBuild | None = None  # None: it calls no ``import_array()`` of NumPy's headers
 
     @property
     def file_name(self) -> str:

@@ -27,6 +27,7 @@ too, which plans and reads files that are nothing but code for GPUs.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import Protocol, cast
 
@@ -34,6 +35,7 @@ from binary_checks.errors import MalformedError, TooLarge, Unavailable
 from binary_checks.model import Format, MalformedObject, ObjectFile, UnreadObject
 from binary_checks.model.protocols import NOTHING_SEEN, ByteSource, Observations, Plan
 from binary_checks.objects.limits import raised_by
+from binary_checks.objects.numpy_builds import NumpyScanner, add_build, is_loadable, is_searched
 from binary_checks.objects.recognition import Readable, expect, is_no_java, refuse
 
 __all__ = ["READERS", "Raised", "announce", "plan", "read_objects", "recognise"]
@@ -104,7 +106,10 @@ def announce(path: str, head: bytes) -> Format | None:
 def plan(head: bytes, size: int) -> Plan:
     """What to keep of a file that begins so, and what scans it; a longer head keeps less."""
     found = _find(head)
-    return _load(found).plan(head, size) if found else Plan()
+    planned = _load(found).plan(head, size) if found else Plan()
+    if not planned.scanners or not is_searched(size):  # what is kept whole is searched then
+        return planned
+    return replace(planned, scanners=(*planned.scanners, NumpyScanner()))
 
 
 def read_objects(
@@ -117,6 +122,8 @@ def read_objects(
     head = source.read(0, min(_HEAD, source.size))
     found = _find(head)
     objects = _read(found, path, source, observations) if found else ()
+    if any(map(is_loadable, objects)):
+        objects = add_build(objects, source, observations)
     expected = None if objects else expect(path, head)
     return (refuse(path, expected, head, source.size),) if expected else objects
 

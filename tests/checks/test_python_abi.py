@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.checks.python_abi import (
+from binary_checks.checks.python_abi.cpython_api import (
     free_threading_mismatch,
     missing_init_function,
     unstable_symbol,
