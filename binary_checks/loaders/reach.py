@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from fnmatch import fnmatchcase
 
+from binary_checks.knowledge.shipped_names import find_shippers
 from binary_checks.model import (
     Bystander,
     CodeNames,
@@ -27,6 +28,7 @@ from binary_checks.model import (
     UnknownSymbols,
 )
 from binary_checks.model.extensions import is_extension
+from binary_checks.model.requires_dist import find_names_in_extras
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
 _HELPERS = {
@@ -52,12 +54,16 @@ def find_bystanders(
     objects = {item.path: item for item in package.objects if item.kind in _LOADED}
     needs = _read_needs(linkage)
     demanded = _follow(_find_demanded(package, code), needs)
+    extra = dict(_find_needs_of_extras(package, linkage))
     reasons = dict(_find_opened(objects, demanded))
     attempted = _follow(reasons, needs)
     for path in sorted(objects):
         item = objects[path]
         if path in tried:
             yield Bystander(path=path, reason="the package goes on without it", complete=False)
+        elif path in extra:
+            reason = f"an extra of the package requires {extra[path]} for it"
+            yield Bystander(path=path, reason=reason, complete=False)
         elif path in code.guided and item.kind is Kind.EXECUTABLE:
             reason = "the package's own code starts it with a search path in its environment"
             yield Bystander(path=path, reason=reason)
@@ -68,6 +74,18 @@ def find_bystanders(
             yield Bystander(path=path, reason=reason, complete=False)
         else:
             yield Bystander(path=path, reason=_find_helper(item) or UNREACHED)
+
+
+def _find_needs_of_extras(package: Package, linkage: Linkage) -> Iterator[tuple[str, str]]:
+    """Objects that lack a library called like what an extra requires, and that requirement.
+
+    kivy's gstplayer needs gstreamer-1.0-0.dll, and Kivy[media] requires kivy-deps.gstreamer.
+    """
+    every = find_names_in_extras(package.claims.requirements)
+    names = sorted(name for name in every if not name.endswith("-dev"))  # for those who build it
+    for edge in linkage.edges if names else ():
+        if edge.resolved is None and not edge.elsewhere and not edge.may_come_with:
+            yield from ((edge.path, each) for each in find_shippers(edge.needed, names))
 
 
 def _read_needs(linkage: Linkage) -> dict[str, set[str]]:

@@ -54,6 +54,7 @@ class NameSearch:
     def see(self, content: bytes) -> bool:
         """Search one source; whether it also opens libraries, and computes where its own lie."""
         words = {match.decode("ascii", "replace") for match in _QUOTED.findall(content)}
+        words |= {word.rstrip(".") for word in words}  # "libdemo.%s"
         found = {path for word in words for path in self._stems.get(word, ())}
         self._named |= {path for word in words for path in self._whole.get(word, ())}
         self._hinted |= found

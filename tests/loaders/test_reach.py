@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from binary_checks.loaders.reach import UNREACHED, find_bystanders
 from binary_checks.model import (
+    Bystander,
+    Claims,
     CodeNames,
     ElfFile,
     Kind,
@@ -148,6 +151,21 @@ def test_a_program_that_code_starts_with_a_search_path_may_lack_one() -> None:
 
 def test_a_module_whose_import_may_fail_may_lack_what_was_never_in_the_package() -> None:
     assert idle(MODULE, tried=(MODULE.path,)) == {MODULE.path: "the package goes on without it"}
+
+
+def test_what_only_an_extra_requires_is_there_for_those_who_ask_for_it() -> None:
+    """As gstreamer is for kivy's gstplayer."""
+    module = extension("libgstreamer-1.0.so.0", "libglib-2.0.so.0")
+    requires = ("kivy-deps.gstreamer~=0.3; extra == 'media'",)
+    package = replace(wheel(objects=(module,)), claims=Claims(requirements=requires))
+    (found,) = find_bystanders(package, link(module), CodeNames())
+    assert found == Bystander(
+        path=module.path,
+        reason="an extra of the package requires kivy-deps-gstreamer for it",
+        complete=False,
+    )
+    always = replace(package, claims=Claims(requirements=("kivy-deps.gstreamer",)))
+    assert list(find_bystanders(always, link(module), CodeNames())) == []
 
 
 def test_what_no_loader_takes_is_no_matter_of_reach() -> None:

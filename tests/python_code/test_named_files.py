@@ -47,6 +47,7 @@ def test_a_file_is_named_by_its_whole_name(code: str, path: str) -> None:
     [
         ('"libdemo"', "demo/libdemo.so.1"),
         ('f"libdemo{suffix}"', "demo/libdemo.so.1"),
+        ('"libdemo.%s" % suffix', "demo/libdemo.so.1"),
         ('load("demo")', "demo/libdemo.so.1"),
         ('"other"', "demo/libother-1.2.dylib"),
         ('"_inject"', "demo/_inject.abi3.so"),
