@@ -37,6 +37,11 @@ def is_redistributable(name: str) -> bool:
     return re.fullmatch(_REDISTRIBUTABLE, name.lower()) is not None
 
 
+def is_beside_python(name: str) -> bool:
+    """Whether it is a DLL of the runtime that CPython has for its own process, and no other's."""
+    return name.lower() in {"vcruntime140.dll", "vcruntime140_1.dll"}
+
+
 def may_be_anybodys(name: str) -> bool:
     """Whether it may be a DLL of some project, and is none of Microsoft's runtime or system."""
     systems = ("api-ms-", "ext-ms-", "vcruntime140")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from binary_checks.checks.linkage.needed_libraries import missing_library
 from binary_checks.checks.windows import loading as windows
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
@@ -22,6 +23,8 @@ from binary_checks.model import (
     Rule,
     Wheel,
 )
+from fixtures.linking import dll, link
+from fixtures.linking import windows as on_windows
 from fixtures.values import elf_file, pe_file, symbols, wheel
 
 WINDOWS = Linkage(target="win_amd64, CPython 3.11", format=Format.PE)
@@ -265,3 +268,18 @@ def test_a_search_in_added_directories_finds_what_lies_there() -> None:
 def test_a_restricted_search_for_system_libraries_is_right() -> None:
     library = pe_file(needed=_needs("KERNEL32.dll"), dependent_load_flags=0x800)
     assert list(windows.restricted_library_search(library, _wheel(library))) == []
+
+
+def test_a_program_does_not_find_the_runtime_beside_python() -> None:
+    """prek.exe lies in Scripts, and python.exe with its DLLs in the folder above."""
+    program = dll("../../Scripts/prek.exe", "VCRUNTIME140.dll", kind=Kind.EXECUTABLE)
+    module = dll("demo/_a.pyd", "VCRUNTIME140.dll", exports=symbols("PyInit__a"))
+    linkage = link(program, module, on=on_windows())
+    package = _wheel(program, module)
+    (found,) = windows.unbundled_runtime(package, linkage)
+    assert isinstance(found, Problem)
+    assert found.path == program.path
+    assert found.sentence.startswith("needs VCRUNTIME140.dll, which a program does not find")
+    assert list(missing_library(linkage, package)) == []
+    alone = _wheel(module)
+    assert list(windows.unbundled_runtime(alone, link(module, on=on_windows()))) == []

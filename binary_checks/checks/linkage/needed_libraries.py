@@ -11,7 +11,11 @@ from binary_checks.knowledge.nvidia_names import is_driver_library
 from binary_checks.knowledge.python_dlls import is_python_dll
 from binary_checks.knowledge.reached_objects import soften
 from binary_checks.knowledge.unloaded_objects import find_unloaded
-from binary_checks.knowledge.visual_cpp import is_debug_runtime, is_redistributable
+from binary_checks.knowledge.visual_cpp import (
+    is_beside_python,
+    is_debug_runtime,
+    is_redistributable,
+)
 from binary_checks.model import (
     Edge,
     ElfFile,
@@ -137,7 +141,7 @@ def _lacks(edge: Edge, linkage: Linkage) -> bool:
     if linkage.format == Format.MACHO:
         return not edge.needed.startswith("/") or bool(edge.unknown or edge.partly)
     if linkage.format == Format.PE:
-        told_by_others = (is_python_dll, is_redistributable, is_debug_runtime)
+        told_by_others = (is_python_dll, is_redistributable, is_debug_runtime, is_beside_python)
         return not any(tells(edge.needed) for tells in told_by_others)
     return "/" not in edge.needed
 

@@ -16,6 +16,7 @@ from binary_checks.knowledge.reached_objects import soften
 from binary_checks.knowledge.shipped_names import may_have
 from binary_checks.knowledge.unloaded_objects import find_unread
 from binary_checks.knowledge.visual_cpp import (
+    is_beside_python,
     is_debug_runtime,
     is_redistributable,
     may_be_anybodys,
@@ -111,7 +112,8 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
     and 45 do not. A missing DLL is a fault even if most users have it: scipy, pyarrow and greenlet
     had it reported as a bug and fixed it. A project that leaves the runtime to its users and
     documents that, as torch and tensorflow do, accepts the problem with that reason. CPython ships
-    vcruntime140.dll and vcruntime140_1.dll, and none of the others.
+    vcruntime140.dll and vcruntime140_1.dll for its own process, and none of the others; a program
+    of the package does not find these either.
 
     Why: where no other program has installed the runtime (Windows Server, containers, a fresh
     machine) the import fails with "DLL load failed", and the message does not name the missing DLL.
@@ -144,6 +146,20 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
             lack = _spell_lack(name, effect)
             sentence = f"needs {name}{more}, {lack}"
             problem = Problem(path=paths[0], sentence=sentence, cause=of_library(name))
+            yield soften(problem, linkage)
+    yield from _judge_programs(linkage)
+
+
+def _judge_programs(linkage: Linkage) -> Iterator[Finding]:
+    """Find the DLLs beside python.exe that a program needs, whose process does not find them."""
+    for edge in linkage.edges:
+        if is_beside_python(edge.needed) and edge.resolved is None and not edge.elsewhere:
+            sentence = (
+                f"needs {edge.needed}, which a program does not find where Python has it: it does "
+                "not start where the Visual C++ redistributable is not installed; link it "
+                "statically (/MT)"
+            )
+            problem = Problem(path=edge.path, sentence=sentence, cause=of_library(edge.needed))
             yield soften(problem, linkage)
 
 
