@@ -147,6 +147,14 @@ def workflows(session: nox.Session) -> None:
 
 
 @nox.session
+def recipes(session: nox.Session) -> None:
+    """Run the README's recipes as they are written, with what they download."""
+    session.install("-e", ".[fast,test]", *group("workflows"))
+    arguments = ("tests/test_readme_recipes.py", "-m", "", "-rs", *session.posargs)
+    session.run("python", "-m", "pytest", *arguments)
+
+
+@nox.session
 def drift(session: nox.Session) -> None:
     """Hold our tables of systems against the newest auditwheel and abi3info."""
     session.install("-e", ".[fast,test]", *group("oracles"))
