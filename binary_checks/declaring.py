@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import inspect
 import sys
+import textwrap
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -69,6 +71,9 @@ _FACTS = (
     SecondOpinion,
     PythonModules,
 )
+
+_WITHOUT_DOCSTRINGS = 2
+"""As much of ``sys.flags.optimize`` as leaves them out: ``python -OO``, PYTHONOPTIMIZE=2."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -213,7 +218,18 @@ class Check(_Declared, Generic[_P]):
     @cached_property
     def documentation(self) -> Documentation:
         """The docstring's title, details and sections; a missing part is ""."""
-        return _take_apart(inspect.getdoc(self.function) or "")
+        return _take_apart(inspect.getdoc(self.function) or _read_docstring(self._plain))
+
+
+def _read_docstring(function: Any) -> str:
+    """The docstring from the source, where Python left it out (``python -OO``)."""
+    if sys.flags.optimize < _WITHOUT_DOCSTRINGS:
+        return ""
+    try:
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    except (OSError, SyntaxError, ValueError):  # there is no source beside the bytecode
+        return ""
+    return ast.get_docstring(definition) or "" if isinstance(definition, ast.FunctionDef) else ""
 
 
 def _alternatives(hint: Any) -> tuple[type, ...]:

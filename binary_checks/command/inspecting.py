@@ -23,13 +23,14 @@ from binary_checks.profile.reading import Profile, find_profile, load_profile
 from binary_checks.sources import expand
 from binary_checks.sources.misnamed import demand_package
 
+_PURPOSE = "Print the facts of packages without a verdict: a summary, or everything as JSON."
 _UNREADABLE, _TRY_AGAIN = 1, 6
 _ORDER = (MISUSED, _UNREADABLE, _TRY_AGAIN)
 """Of several packages the first of these statuses counts."""
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Print the facts of packages without a verdict: a summary, or everything as JSON."""
+    """Print the facts of packages; returns the exit status."""
     try:
         options = _inspect_options().parse_args(arguments)
         named = options.profile
@@ -128,7 +129,7 @@ def _print_summary(lines: Iterator[str]) -> None:
 
 
 def _inspect_options() -> argparse.ArgumentParser:
-    parser = SubcommandParser(prog="binary-checks inspect", description=run.__doc__)
+    parser = SubcommandParser(prog="binary-checks inspect", description=_PURPOSE)
     add = parser.add_argument
     add("packages", metavar="PACKAGE", nargs="+")
     add("--json", action="store_true", help="all facts, of several packages as an array")

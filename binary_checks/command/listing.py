@@ -34,12 +34,13 @@ from binary_checks.profile.reading import Profile, find_profile, load_profile, v
 from binary_checks.sources import expand
 from binary_checks.sources.misnamed import demand_package
 
+_PURPOSE = "List every check, and of each package named whether it applies, and if not, why."
 _UNREADABLE = 1
 _Row = tuple[str, str, str, str]
 
 
 def run(arguments: Sequence[str]) -> int:
-    """List every check; of each package named whether it applies, and if not, why."""
+    """List the checks; returns the exit status."""
     try:
         options = _read_options(arguments)
         profile, checks = _choose(options)
@@ -54,7 +55,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = SubcommandParser(prog="binary-checks --list", description=run.__doc__)
+    parser = SubcommandParser(prog="binary-checks --list", description=_PURPOSE)
     parser.add_argument("packages", metavar="PACKAGE", nargs="*")
     parser.add_argument("-m", dest="family", metavar="FAMILY", help="the checks of one family")
     parser.add_argument("--binary-profile", dest="profile", metavar="NAME_OR_TOML")

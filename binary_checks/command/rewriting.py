@@ -20,6 +20,8 @@ from binary_checks.reports.writing import (
     write_to,
 )
 
+_PURPOSE = "Make another report of a run from its result document, as the run itself wrote it."
+
 
 def run(arguments: Sequence[str]) -> int:
     """Write another report of a run from its result document."""
@@ -35,7 +37,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = SubcommandParser(prog="binary-checks report", description=__doc__)
+    parser = SubcommandParser(prog="binary-checks report", description=_PURPOSE)
     parser.add_argument("document", metavar="RESULT.json", help="written by --binary-report json")
     names = ", ".join(report.name for report in reports.REPORTS if not report.of_facts)
     parser.add_argument("--format", required=True, metavar="FORMAT", help=names)

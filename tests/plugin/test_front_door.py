@@ -196,3 +196,21 @@ def test_one_package_that_is_none_does_not_cancel_the_lists_of_the_others(
     first, second = err.splitlines()
     assert first == "binary-checks: gone.whl: no such file"
     assert second.startswith("binary-checks: bad-1.0-py3-none-any.whl: ")
+
+
+def test_python_without_docstrings_and_assertions_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PYTHONOPTIMIZE=2: the documentation of checks is their docstrings."""
+    faulty(tmp_path)
+    said = []
+    for level in ("", "2"):
+        monkeypatch.setenv("PYTHONOPTIMIZE", level)
+        report = ["--binary-report", "sarif:all.sarif"]
+        checked = command(tmp_path, "--binary-static", NAME, *report)
+        asked = command(tmp_path, "--explain", "absolute-search-path")
+        lines = [line for line in checked.stdout.splitlines() if line.startswith(f"{NAME}: ")]
+        said.append((checked.returncode, lines, asked.stdout, checked.stderr))
+        said[-1] += ((tmp_path / "all.sarif").read_text("utf-8"),)
+    assert said[0] == said[1]
+    assert "**Why:** " in said[0][2]

@@ -129,22 +129,29 @@ def test_a_report_that_is_none_is_refused_before_anything_runs(
     refused.stderr.fnmatch_lines([f"ERROR: --binary-report {argument}: *"])
 
 
+LOST = ("--binary-report", "sarif:/proc/gone/all.sarif")
+"""A report in a folder that nobody can make."""
+on_linux = pytest.mark.skipif(not Path("/proc").is_dir(), reason="only Linux has that folder")
+
+
+@on_linux
 @pytest.mark.parametrize(
     "options", [(), ("-n", "2"), ("-x",), ("--maxfail=3",)], ids=["", "-n", "-x", "--maxfail"]
 )
 def test_a_report_that_is_lost_ends_a_run_without_problems_with_6(
     pytester: pytest.Pytester, run: Run, options: tuple[str, ...]
 ) -> None:
-    ended = run(healthy(pytester.path), "--binary-report", "sarif:.", *ask_for("json"), *options)
+    ended = run(healthy(pytester.path), *LOST, *ask_for("json"), *options)
     assert ended.ret == TRY_AGAIN
     (line,) = result(pytester.path)["complaints"]
     assert line in ended.outlines
-    assert line.endswith("cannot be written: Is a directory")
+    assert line.endswith("cannot be written: No such file or directory")
     assert result(pytester.path)["exit_code"] == TRY_AGAIN
 
 
+@on_linux
 def test_a_report_that_is_lost_hides_no_problem(pytester: pytest.Pytester, run: Run) -> None:
-    ended = run(faulty(pytester.path), "--binary-report", "sarif:.", *ask_for("json"))
+    ended = run(faulty(pytester.path), *LOST, *ask_for("json"))
     assert ended.ret == pytest.ExitCode.TESTS_FAILED
 
 
@@ -229,7 +236,12 @@ def test_a_profile_turns_an_error_into_a_warning_for_some_paths(
             "binary-checks: report: a result document has no facts",
         ),
         (("out.json", "--format", "srif"), 4, "binary-checks: *'srif'; did you mean sarif?"),
-        (("out.json", "--format", "sarif", "--output", "."), 6, "*: cannot be written: *"),
+        (
+            ("out.json", "--format", "sarif", "--output", "."),
+            4,
+            "*: .: a folder; name a file in it",
+        ),
+        (("out.json", "--format", "sarif", "--output", "out.json/x"), 6, "*: cannot be written: *"),
     ],
 )
 def test_a_report_that_cannot_be_made_again_is_one_line(
