@@ -14,6 +14,7 @@ from binary_checks.errors import BinaryChecksError, ReadersDisagree
 from binary_checks.judging import Verdict
 from binary_checks.lines import MOST, cut, one_line
 from binary_checks.model import Problem
+from binary_checks.profile.known import is_follow_up
 from binary_checks.wording.problem_lines import finding_line, group_problems
 
 
@@ -70,7 +71,7 @@ def _describe(verdict: Verdict, advice: Iterable[str], most: int | None) -> Iter
         yield f"  and {hidden:,} more, in the report (--binary-sarif FILE)"
     if verdict.accepted:
         yield f"{len(verdict.accepted):,} accepted"
-    if most != 0:
+    if most != 0 and not all(map(is_follow_up, verdict.problems)):
         yield from advice
 
 

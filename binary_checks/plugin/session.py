@@ -90,6 +90,7 @@ def open_session(config: pytest.Config) -> Session:
         _demand_families(option.binary_require, every)
         if config.getini(DEAF_INI):  # else tests beside may have other markers
             _demand_markers(option.markexpr, every)
+            _demand_keyword(option.keyword, every, named)
         named, renamed = _rename(named, find_renamed(every))
         _demand_checks(frozenset[str]().union(*named.packages.values()), every, checks)
         sandbox = choose_sandbox(config, profile)
@@ -250,6 +251,16 @@ def _demand_markers(expression: str, checks: Iterable[Check[Any]]) -> None:
     for name in re.findall(r"[^\W\d]\w*", expression):
         if name not in (*families, "and", "or", "not", "True", "False", "None"):
             raise misused(f"-m {expression}: {name}: {no_such_family(name, families)}")
+
+
+def _demand_keyword(expression: str, checks: Iterable[Check[Any]], named: Named) -> None:
+    """Refuse ``-k`` with a single word that is in no name: it would select nothing."""
+    if not re.fullmatch(r"[\w-]+", expression):
+        return
+    known = {check.id for check in checks} | {check.family for check in checks}
+    names = (*known, UNREADABLE, *map(str, named.packages))
+    if not any(expression.lower() in name.lower() for name in names):
+        raise misused(f"-k {no_such_check(expression, known)}")
 
 
 def no_such_family(name: str, families: Sequence[str]) -> str:

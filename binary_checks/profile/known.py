@@ -96,6 +96,11 @@ def accept(
             yield Accepted(problem=problem, reason=waiver.reason, expires=expires)
 
 
+def is_follow_up(problem: Problem) -> bool:
+    """Whether it speaks of an entry, so that what mends a package does not mend it."""
+    return problem.cause.startswith(FOLLOW_UP)
+
+
 def find_stale(waivers: Iterable[KnownProblem], found: Collection[Problem]) -> Iterator[Problem]:
     """A problem for each entry that covers nothing, whether it has expired or not."""
     by_sentence: dict[str, list[Problem]] = {}

@@ -10,7 +10,7 @@ from typing import TextIO
 
 from binary_checks.lines import one_line
 from binary_checks.model import PackageResult, Problem, Run
-from binary_checks.profile.known import FOLLOW_UP, TABLE, KnownProblem
+from binary_checks.profile.known import TABLE, KnownProblem, is_follow_up
 
 name = "known"
 of_facts = False
@@ -64,7 +64,7 @@ def list_known(packages: Iterable[PackageResult], today: date) -> Iterator[Known
         glob = _match_package(package.file_name, names)
         for entry in package.entries:
             for problem in () if entry.reason else entry.problems:
-                if not problem.cause.startswith(FOLLOW_UP):
+                if not is_follow_up(problem):
                     yield _accept(entry.check, problem, glob, expires)
 
 

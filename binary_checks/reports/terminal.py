@@ -19,6 +19,7 @@ from binary_checks.model import (
     PackageResult,
     Run,
 )
+from binary_checks.profile.known import is_follow_up
 from binary_checks.reports.explanation import remedy
 from binary_checks.reports.family_table import gap
 from binary_checks.reports.faults import Fault, fault_line, fold
@@ -177,6 +178,8 @@ class RunText:
     def _advise(self, fault: Fault) -> Iterator[str]:
         """What to do about an error, said once of each check."""
         check = fault.shown.check
+        if is_follow_up(fault.shown.group.first):
+            return
         if fault.level is not Level.ERROR or check in self._advised or check not in self._checks:
             return
         self._advised.add(check)
@@ -185,7 +188,7 @@ class RunText:
 
     def _beside(self, package: PackageResult) -> Iterator[str]:
         """What broke although there are problems too, and what is accepted."""
-        lines = [*_accepted(package)]
+        lines = [*_accepted(package, "" if self._wraps else package.file_name)]
         if assess(package) is Fitness.UNFIT:
             broke = (e for e in package.entries if e.outcome in (Outcome.ERROR, Outcome.BROKEN))
             lines += dict.fromkeys(f"not judged wholly: {entry.reason}" for entry in broke)
@@ -255,10 +258,10 @@ def _reason(entry: Entry) -> str:
     return gap(entry.not_inspected) or entry.reason
 
 
-def _accepted(package: PackageResult) -> Iterator[str]:
+def _accepted(package: PackageResult, name: str) -> Iterator[str]:
     for entry in package.entries:
         for accepted in entry.accepted:
-            yield accepted_line(entry.check, package.file_name, accepted)
+            yield accepted_line(entry.check, name, accepted)
 
 
 def _fit_names(names: list[str], layout: PageLayout) -> dict[str, str]:
