@@ -30,7 +30,12 @@ from binary_checks.model import (
     UnresolvedSymbol,
 )
 from binary_checks.model.extensions import is_extension, module_of
-from binary_checks.wording.causes import of_newer_build, of_other_version, of_unlinked
+from binary_checks.wording.causes import (
+    of_newer_build,
+    of_newer_system,
+    of_other_version,
+    of_symbols,
+)
 from binary_checks.wording.phrases import name_first
 from binary_checks.wording.symbol_texts import (
     count_undefined,
@@ -71,7 +76,8 @@ def version_newer_than_tag(
         else "no tag allows that"
     )
     sentence = f"needs {describe_nodes(library, newer)}, newer than {tag} allows; {advice}"
-    yield soften(Problem(path=library.path, sentence=sentence), linkage)
+    cause = of_newer_system(f"{true.name}_{true.architecture}" if true else "")
+    yield soften(Problem(path=library.path, sentence=sentence, cause=cause), linkage)
 
 
 def _find_unpromised(target: TargetSystem) -> Iterator[NotInspected]:
@@ -153,7 +159,7 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
     for (path, _, _, root, asked, _), items in groups.items():
         if asked:
             sentence = spell_lacking(items, linkage.show)
-            problem = Problem(path=path, sentence=sentence, cause=of_other_version(asked))
+            problem = Problem(path=path, sentence=sentence, cause=of_symbols(items, linkage))
             yield soften(problem, linkage)
             continue
         expected = bool(items[0].elsewhere) and root not in imported
@@ -161,8 +167,8 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
         if expected:
             yield NotInspected(path=path, sentence=sentence)
             continue
-        cause = _find_cause(items[0], linkage)
-        yield soften(Problem(path=path, sentence=sentence, cause=cause), linkage)
+        problem = Problem(path=path, sentence=sentence, cause=of_symbols(items, linkage))
+        yield soften(problem, linkage)
     for hidden in linkage.unexplored:
         counted = count_undefined(hidden.count)
         yield NotInspected(
@@ -175,13 +181,6 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
             sentence=f"{total} symbols of system libraries of unknown exports were assumed "
             f"to exist ({names})"
         )
-
-
-def _find_cause(item: UnresolvedSymbol, linkage: Linkage) -> str:
-    """What the lack of a symbol comes from, "" where there is nobody to have it."""
-    if other := item.provider or item.other_abi:
-        return of_other_version(other)
-    return of_unlinked(linkage.show(item.elsewhere)) if item.elsewhere else ""
 
 
 @check

@@ -6,9 +6,9 @@ A cause says what has to be mended, not what goes wrong because of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from binary_checks.model import Edge, Layout, Linkage, Package
+from binary_checks.model import Edge, Format, Layout, Linkage, Package, UnresolvedSymbol
 from binary_checks.model.search_path import Directories, directories
 
 _GRAFTED = (".libs", ".dylibs")
@@ -62,11 +62,24 @@ def of_other_version(library: str) -> str:
     return f"version of {re.split('[/:]', library)[-1]}"
 
 
-def of_unlinked(library: str) -> str:
-    """A library that is there, and that objects use without needing it by name."""
-    return f"not linked with {library}"
+def of_newer_system(lowest: str) -> str:
+    """Code that is compiled on a newer Linux than is promised; ``lowest`` is its true tag."""
+    return f"code built for {lowest or 'no tag at all'}"
 
 
+def of_symbols(items: Sequence[UnresolvedSymbol], linkage: Linkage) -> str:
+    """Symbols of one object that are undefined, for one reason."""
+    first = items[0]
+    if linkage.format != Format.ELF and first.library:
+        return of_other_version(first.library)
+    if other := first.provider or first.other_abi:
+        return of_other_version(other)
+    if first.elsewhere:
+        return f"not linked with {linkage.show(first.elsewhere)}"
+    return f"undefined symbol {min(item.name for item in items)}"
+
+
+_UNDEFINED = r"undefined symbol: (?P<name>\w+)|Symbol not found: _?(?P<other>\w+)"
 _REFUSALS = (
     r"(?P<name>[^\s:]+): cannot open shared object file",  # glibc
     r"Error loading shared library (?P<name>[^\s:]+): No such file",  # musl
@@ -84,8 +97,20 @@ def of_refusal(message: str, linkage: Linkage | Package, package: Package) -> st
     """The same as a cause, with what the simulation knows of it, if there was one."""
     name = read_refusal(message)
     if not name:
-        return ""
+        return _find_symbol(message, linkage) if isinstance(linkage, Linkage) else ""
     for edge in linkage.edges if isinstance(linkage, Linkage) else ():
         if edge.needed.rpartition("/")[2] == name and edge.resolved is None:
             return of_need(edge, directories(package), linkage.layout)
     return of_library(name)
+
+
+def _find_symbol(message: str, linkage: Linkage) -> str:
+    """Why a symbol is undefined that a loader names, where the simulation has missed it too."""
+    match = re.search(_UNDEFINED, message)
+    name = match[match.lastgroup or 0] if match else ""
+    first = next((item for item in linkage.unresolved if item.name == name), None)
+    if first is None:
+        return ""
+    alike = (first.path, first.provider, first.elsewhere)
+    items = (i for i in linkage.unresolved if (i.path, i.provider, i.elsewhere) == alike)
+    return of_symbols(tuple(items), linkage)

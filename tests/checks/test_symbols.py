@@ -154,13 +154,13 @@ def undefined(*names: str, **fields: str) -> tuple[UnresolvedSymbol, ...]:
             undefined("a", "_Z" + "x" * 90, "c", "d", "e"),
             f"has 5 undefined symbols (a, _Z{'x' * 58}..., c and 2 more): "
             "nothing that the file loads defines them; link it with the library that does",
-            "",
+            f"undefined symbol _Z{'x' * 90}",
         ),
         (
             undefined("f", root="demo/b.so"),
             "has 1 undefined symbol (f): "
             "nothing that demo/b.so loads defines it; link it with the library that does",
-            "",
+            "undefined symbol f",
         ),
         (
             undefined("f", version="GLIBC_2.4", provider="system:libc.so.6"),

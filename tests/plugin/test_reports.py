@@ -13,6 +13,7 @@ import pytest
 
 from binary_checks.documents.result_writer import describe_results, write_results
 from binary_checks.model import Run as EndedRun
+from fixtures.build_wheel import build_wheel
 from fixtures.runs import PROFILE
 from tests.plugin.conftest import TRY_AGAIN, Run, faulty, healthy
 
@@ -206,6 +207,17 @@ def test_a_check_with_warnings_alone_passes_and_is_shown_as_warned(
     assert f"warning: unusual: {package.name}: demo/x: is unusual" in ended.outlines
     junit = (pytester.path / "all.xml").read_text("utf-8")
     assert f'<property name="warning" value="unusual: {package.name}: demo/x: is unusual"' in junit
+
+
+@pytest.mark.parametrize(("strict", "outcome"), [((), "warned"), (("--binary-strict",), "failed")])
+def test_litter_fails_a_strict_run_alone(
+    pytester: pytest.Pytester, run: Run, strict: tuple[str, ...], outcome: str
+) -> None:
+    litter = {"demo/__init__.py": "", "demo/__pycache__/a.cpython-311.pyc": b"x", ".gitignore": ""}
+    package = build_wheel(pytester.path, members=litter, tags=["py3-none-any"])
+    ended = run(package, "-k", "bytecode-in-wheel or version-control-litter", *strict)
+    assert {**ended.parseoutcomes(), "deselected": 0} == {outcome: 2, "deselected": 0}
+    assert ended.ret == (pytest.ExitCode.TESTS_FAILED if strict else pytest.ExitCode.OK)
 
 
 def test_a_strict_run_fails_for_a_warning(pytester: pytest.Pytester, run: Run, own: None) -> None:

@@ -10,12 +10,22 @@ from binary_checks.checks.linkage.needed_libraries import load_order_dependent, 
 from binary_checks.checks.linkage.search_paths import absolute_search_path
 from binary_checks.checks.macos.loading import minimum_os_above_tag, needed_outside_system
 from binary_checks.checks.symbols import symbol_newer_than_tag
-from binary_checks.model import Edge, Layout, Level, Linkage, MachOFile, Outcome, Problem, Wheel
+from binary_checks.model import (
+    Edge,
+    Layout,
+    Level,
+    Linkage,
+    MachOFile,
+    Outcome,
+    Problem,
+    UnresolvedSymbol,
+    Wheel,
+)
 from binary_checks.model.run_results import CheckResult
 from binary_checks.model.search_path import Directories
 from binary_checks.model.symbol_tables import Symbol, Symbols
 from binary_checks.reports.faults import Fault, fold
-from binary_checks.wording.causes import of_need, of_refusal
+from binary_checks.wording.causes import of_need, of_refusal, of_symbols
 from fixtures.linking import dylib, link, macos, needs, system_library
 from fixtures.values import macho_file, wheel
 
@@ -63,6 +73,21 @@ def test_a_loader_names_the_library_that_it_did_not_find(message: str, cause: st
 
 def test_another_message_has_no_cause() -> None:
     assert of_refusal("KeyError: 1", Linkage(target="x"), wheel()) == ""
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "ImportError: /x/demo/a.so: undefined symbol: second",
+        "dlopen(/x/demo/a.so, 2): Symbol not found: _second\n  Referenced from: /x/demo/a.so",
+    ],
+)
+def test_a_loader_names_one_of_the_symbols_that_are_undefined(message: str) -> None:
+    lost = [UnresolvedSymbol(path="demo/a.so", name=name) for name in ("first", "second")]
+    linkage = Linkage(target="x", unresolved=tuple(lost))
+    assert of_symbols(lost, linkage) == "undefined symbol first"
+    assert of_refusal(message, linkage, wheel()) == "undefined symbol first"
+    assert of_refusal(message, Linkage(target="x"), wheel()) == ""
 
 
 def faults(*objects: MachOFile, checks: tuple[Any, ...], on: Any = None) -> tuple[Fault, ...]:
