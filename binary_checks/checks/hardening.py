@@ -33,6 +33,7 @@ from binary_checks.model.extensions import parse_extension_name
 from binary_checks.wording.phrases import name_first
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
+_OF_WINDOWS = ("ucrtbase.dll", "api-ms-win-")  # since Windows 10, whatever lies beside a program
 _LARGEST_PAGE = {"aarch64": 0x10000, "ppc64le": 0x10000, "ppc64": 0x10000, "loongarch64": 0x4000}
 """Kernels of these architectures are built with pages of that many bytes, by some or by default."""
 _LARGEST_PAGE_OF_ANDROID = {"aarch64": 0x4000, "x86_64": 0x4000}
@@ -224,14 +225,14 @@ def wrong_architecture(package: Package, linkage: Linkage | Package) -> Iterator
 
     Every tag of a compressed set is a claim: a tag is wrong too if the wheel has no object for its
     architecture. Device code, debug information and linker input are exempt, and so is a wheel for
-    ``any`` platform; on Windows also .NET code, programs, and libraries for other processes, which
-    have the architecture in their name. An extension module in the format of another system, such
-    as an ELF object called ``x.cpython-314-darwin.so``, is wrong too.
+    ``any`` platform; on Windows also .NET code and programs, and there and on macOS libraries for
+    other processes, which have the architecture in their name. An extension module in the format
+    of another system, such as an ELF object called ``x.cpython-314-darwin.so``, is wrong too.
 
     Why: the wheel installs but cannot be imported.
     Fix: correct the tag, or look for the step of a cross build that picked up a host object.
     Level: users cannot import the package. Only a warning where no import reaches the object (see
-    missing-library).
+    missing-library), and for a copy of what Windows always takes from itself, such as ucrtbase.dll.
     """
     systems = package.claims.systems
     claims = {claim.name: architectures_of(claim) for claim in systems}
@@ -254,10 +255,11 @@ def wrong_architecture(package: Package, linkage: Linkage | Package) -> Iterator
     fitting = {item.path for item in judged if item.architecture in claimed}
     for item in judged:
         # Of a universal binary one slice that fits is enough: nothing loads the others.
-        if item.path not in fitting and not may_be_foreign(item):
-            names = ", ".join(claims)
-            sentence = f"is for {item.architecture}, the tags say {names}"
-            yield soften(Problem(path=item.path, sentence=sentence), linkage)
+        if item.path not in fitting and not may_be_foreign(item, claimed):
+            sentence = f"is for {item.architecture}, the tags say {', '.join(claims)}"
+            is_copy = item.file_name.lower().startswith(_OF_WINDOWS)
+            level = Level.WARNING if is_copy else Level.ERROR
+            yield soften(Problem(path=item.path, sentence=sentence, level=level), linkage)
     for platform, architectures in claims.items():
         if judged and not _any_for(architectures, judged) and _any_for(claimed, judged):
             yield Problem(sentence=f"claims {platform}, but has no object for that architecture")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
-from binary_checks.model import Format, Kind, ObjectFile, PeFile
+from binary_checks.model import ElfFile, Format, Kind, ObjectFile, PeFile
 from binary_checks.model.claims import SystemClaim
 from binary_checks.model.extensions import is_extension
 from binary_checks.model.objects import object_kinds
@@ -38,16 +39,19 @@ def formats_of(claim: SystemClaim) -> frozenset[Format]:
     return frozenset(every if known is None else {known})
 
 
-def may_be_foreign(item: ObjectFile) -> bool:
-    """Whether Windows takes it although its architecture is not the interpreter's.
+def may_be_foreign(item: ObjectFile, claimed: Collection[str]) -> bool:
+    """Whether a claimed system takes it although its architecture is none of the claimed ones.
 
-    .NET code alone has none of its own, and a program runs in a process of its own. A library that
-    is called by its architecture, and no extension module, is meant for such a process: debugpy's
-    win_amd64 wheel attaches to 32-bit processes with ``attach_x86.dll``.
+    .NET code alone has none of its own, and on Windows a program runs in a process of its own. A
+    library for Windows or macOS that is called by its architecture, and no extension module, is
+    meant for such a process: debugpy's win_amd64 wheel attaches to 32-bit processes with
+    ``attach_x86.dll``, viztracer's for arm64 to Intel's with ``attach_x86_64.dylib``. How ARM
+    passes numbers is nothing to a program that loads no library (ziglang's ``zig``).
     """
-    if not isinstance(item, PeFile):
-        return False
-    if item.managed or item.kind is Kind.EXECUTABLE:
+    if isinstance(item, ElfFile):
+        is_alone = not item.interpreter and not item.needed and item.kind is Kind.EXECUTABLE
+        return is_alone and item.architecture == "armel" and "armv7l" in claimed
+    if isinstance(item, PeFile) and (item.managed or item.kind is Kind.EXECUTABLE):
         return True
     words = _WORDS.get(item.architecture)
     if words is None or is_extension(item):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -148,6 +149,26 @@ def test_windows_takes_some_images_of_other_architectures(
 ) -> None:
     package = _wheel(platform, pe_file(path, **fields))
     assert judge(package) == []
+
+
+def test_a_library_for_intels_processes_may_be_in_a_wheel_for_apple_silicon() -> None:
+    named, other = (macho_file(path, architecture="x86_64") for path in ("a_x86_64.dylib", "a.so"))
+    assert judge(_wheel("macosx_11_0_arm64", named)) == []
+    assert len(judge(_wheel("macosx_11_0_arm64", other))) == 1
+
+
+def test_a_static_program_has_no_calling_convention_of_arm() -> None:
+    program = elf_file("demo/zig", architecture="armel", kind=Kind.EXECUTABLE)
+    assert judge(_wheel("manylinux_2_17_armv7l", program)) == []
+    assert len(judge(_wheel("manylinux_2_17_x86_64", program))) == 1
+    loading = replace(program, interpreter="/lib/ld-linux.so.3")
+    assert len(judge(_wheel("manylinux_2_17_armv7l", loading))) == 1
+
+
+def test_a_copy_of_what_windows_takes_from_itself_is_a_warning() -> None:
+    (problem,) = judge(_wheel("win_amd64", pe_file("demo/ucrtbase.dll", architecture="i686")))
+    assert isinstance(problem, Problem)
+    assert problem.level is Level.WARNING
 
 
 @pytest.mark.parametrize(

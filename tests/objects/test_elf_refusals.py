@@ -183,6 +183,16 @@ def test_a_chain_of_versions_that_goes_on_behind_its_count_is_malformed() -> Non
     assert "a Vernaux continues past its count" in found.reason
 
 
+def test_a_mark_of_the_linker_may_be_missing_in_the_hash_table() -> None:
+    def lost(*names: str) -> tuple[str, ...]:
+        exports = [ElfSymbol(name) for name in names]
+        content = build_elf(exports=exports, gnu_hash=False, sysv_hash=True)
+        return _refusals(put(content, within(4, 8, "I"), 0))
+
+    assert lost("_edata") == ()
+    assert lost("edata") == ("exports edata, which a lookup in its hash table does not find",)
+
+
 SYSV = build_elf(exports=EIGHT, gnu_hash=False, sysv_hash=True)
 HASH = 4
 
