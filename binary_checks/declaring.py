@@ -28,6 +28,7 @@ from binary_checks.model import (
     SecondOpinion,
     TargetSystem,
 )
+from binary_checks.model.description import RenderedDescription
 from binary_checks.model.python_modules import PythonModules
 from binary_checks.model.requests import Request
 
@@ -70,6 +71,7 @@ _FACTS = (
     Request,
     SecondOpinion,
     PythonModules,
+    RenderedDescription,
 )
 
 _WITHOUT_DOCSTRINGS = 2

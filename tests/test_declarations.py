@@ -21,6 +21,7 @@ from binary_checks.model import (
     SecondOpinion,
     TargetSystem,
 )
+from binary_checks.model.description import RenderedDescription
 from binary_checks.model.python_modules import PythonModules
 from binary_checks.model.requests import Request
 from binary_checks.reports.explanation import explain
@@ -64,6 +65,7 @@ GATHERED = (
     ProbeReport,
     SecondOpinion,
     PythonModules,
+    RenderedDescription,
 )
 
 

@@ -22,6 +22,7 @@ from binary_checks.model import (
     SecondOpinion,
     TargetSystem,
 )
+from binary_checks.model.description import RenderedDescription
 from binary_checks.model.places import Place
 from binary_checks.model.protocols import Source
 from binary_checks.model.python_modules import PythonModules
@@ -69,6 +70,14 @@ def _simulate(source: Source, package: Package, target: TargetSystem, shelf: She
     beside = [(item, shelf.open_tree(source, item)) for item in others]
     first = find_first_loads(package, roots, source.open, beside, target)
     return simulate(first_loads=first) if first else linkage
+
+
+@gathers(RenderedDescription)
+def render(package: Distribution, source: Source) -> RenderedDescription:
+    """Have the description rendered as PyPI does."""
+    from binary_checks.gather.description_rendering import render_description  # of few runs
+
+    return render_description(package, source.open)
 
 
 @gathers(PythonModules)

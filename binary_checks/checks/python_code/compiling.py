@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.module_files import ModuleFiles, is_for_tests, name_module
+from binary_checks.knowledge.module_files import ModuleFiles
 from binary_checks.knowledge.promised_pythons import find_promised
 from binary_checks.model import Distribution, Finding, Level, NotInspected, Problem
 from binary_checks.model.python_modules import BrokenSource, PythonModules
@@ -38,7 +38,7 @@ def invalid_syntax(package: Distribution, modules: PythonModules) -> Iterator[Fi
     host = modules.grammar[1]
     doubtful = []
     for each in modules.broken:
-        if each.newer_than is not None or (not each.reached_from and _is_test(package, each.path)):
+        if each.newer_than is not None:
             continue
         if host in promised or (promised and _NEVER.search(each.reason)):
             yield _report(each, f"does not compile: {each.reason}", Level.WARNING)
@@ -50,17 +50,12 @@ def invalid_syntax(package: Distribution, modules: PythonModules) -> Iterator[Fi
         sentence = f"does not compile{others} on Python 3.{host}, which parsed it, but the package"
         yield NotInspected(path=doubtful[0], sentence=f"{sentence} is for Python {least} and later")
     for unparsed in modules.unparsed:
-        if not _is_test(package, unparsed.path):
-            yield NotInspected(path=unparsed.path, sentence=unparsed.reason)
+        yield NotInspected(path=unparsed.path, sentence=unparsed.reason)
 
 
 def _demand_code(package: Distribution) -> None:
     if not ModuleFiles(package).sources:
         raise NotApplicable("no Python source in the package")
-
-
-def _is_test(package: Distribution, path: str) -> bool:
-    return is_for_tests(name_module(package.layout.inside(path) or "").split("."))
 
 
 def _report(broken: BrokenSource, what: str, otherwise: Level) -> Problem:

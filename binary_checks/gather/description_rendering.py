@@ -1,0 +1,72 @@
+"""Has readme-renderer, where it is installed, render a description in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from email.parser import HeaderParser
+from pathlib import Path
+from typing import Any
+
+from binary_checks.errors import BrokenDataError, GatherError, Unavailable
+from binary_checks.model import Distribution
+from binary_checks.model.description import RenderedDescription
+from binary_checks.model.protocols import Tree
+
+_LARGEST = 4 << 20  # bytes of METADATA
+_PATIENCE = 60  # seconds
+_CHILD = Path(__file__).with_name("readme_child.py")
+
+
+def render_description(package: Distribution, open_tree: Callable[[], Tree]) -> RenderedDescription:
+    """Render it as PyPI does. Raises PackageError, Unavailable or GatherError."""
+    text, kind = _read(package, open_tree), package.header("Description-Content-Type")
+    base = kind.partition(";")[0].strip().lower()
+    if base in {"text/plain", "text/markdown"} or not text:
+        # PyPI shows these as they are, and nothing in them can fail.
+        return RenderedDescription(content_type=kind, length=len(text), renders=True)
+    answer = _ask(text)
+    if "absent" in answer:
+        reason = f"readme-renderer is {answer['absent']}: install binary-checks[description]"
+        return RenderedDescription(content_type=kind, length=len(text), reason=reason)
+    return RenderedDescription(
+        content_type=kind,
+        length=len(text),
+        renders=bool(answer["renders"]),
+        faults=tuple(map(str, answer["faults"])),
+    )
+
+
+def _read(package: Distribution, open_tree: Callable[[], Tree]) -> str:
+    """The body of METADATA, or the header that older metadata has it in."""
+    with closing(open_tree()) as tree:
+        entry = tree.find(f"{package.dist_info}/METADATA")
+        if entry is None or entry.faults or entry.size > _LARGEST:
+            raise Unavailable("METADATA cannot be read")
+        try:
+            content = b"".join(tree.pieces(entry))
+        except BrokenDataError as error:
+            raise Unavailable(f"METADATA cannot be read: {error}") from None
+    message = HeaderParser().parsestr(content.decode("utf-8-sig", "replace"))
+    text = str(message.get_payload() or message.get("Description") or "").strip()
+    return "" if text == "UNKNOWN" else text
+
+
+def _ask(text: str) -> dict[str, Any]:
+    command = [sys.executable, "-I", str(_CHILD), json.dumps(sys.path)]
+    try:
+        ended = subprocess.run(
+            command, input=text.encode(), capture_output=True, timeout=_PATIENCE, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise Unavailable(f"its rendering takes longer than {_PATIENCE} s") from None
+    except OSError as error:
+        raise GatherError(f"readme-renderer cannot be started: {error.strerror}") from None
+    try:
+        answer = json.loads(ended.stdout)
+    except ValueError:
+        raise Unavailable("the process that renders it ended without an answer") from None
+    return dict(answer)

@@ -1,0 +1,108 @@
+"""Descriptions that PyPI refuses, and what it shows."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binary_checks import examine
+from binary_checks.checks.metadata.descriptions import (
+    description_not_rendered,
+    description_type_refused,
+)
+from binary_checks.gather import description_rendering
+from binary_checks.model import Level, NotInspected, Problem, Wheel
+from binary_checks.model.description import RenderedDescription
+from fixtures.build_wheel import build_wheel
+from fixtures.values import wheel
+
+METADATA = "demo-1.0.dist-info/METADATA"
+BROKEN = "Title\n==\n\n:nonsense:`x`\n\n.. unknown::\n"
+
+
+def of_type(content_type: str) -> Wheel:
+    return wheel(metadata=(("Name", "demo"), ("Description-Content-Type", content_type)))
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "text/html",
+        "markdown",
+        "text/markdown; variant=Pandoc",
+        "text/x-rst; charset=latin-1",
+    ],
+)
+def test_a_content_type_that_pypi_refuses(content_type: str) -> None:
+    (problem,) = description_type_refused(of_type(content_type))
+    assert isinstance(problem, Problem)
+    assert problem.path == METADATA
+    assert problem.sentence.startswith(f"the description's type is {content_type!r}: PyPI takes ")
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    ["", "text/x-rst", "text/markdown; charset=UTF-8; variant=GFM", "text/plain;charset=utf-8"],
+)
+def test_a_content_type_that_pypi_takes(content_type: str) -> None:
+    assert list(description_type_refused(of_type(content_type))) == []
+
+
+def render(folder: Path, text: str, content_type: str = "text/x-rst") -> list[Any]:
+    kind = f"Description-Content-Type: {content_type}\n" if content_type else ""
+    metadata = f"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n{kind}\n{text}"
+    with examine(build_wheel(folder, metadata=metadata)) as facts:
+        return [*description_not_rendered(facts.get(Wheel), facts.get(RenderedDescription))]
+
+
+def test_a_description_that_does_not_render(tmp_path: Path) -> None:
+    pytest.importorskip("readme_renderer")
+    (problem,) = render(tmp_path, BROKEN)
+    assert problem.level is Level.ERROR
+    assert problem.sentence.startswith("the description does not render: line ")
+
+
+def test_a_description_that_renders(tmp_path: Path) -> None:
+    pytest.importorskip("readme_renderer")
+    assert render(tmp_path, "Title\n=====\n\nText.\n") == []
+
+
+def test_markdown_and_plain_text_cannot_fail(tmp_path: Path) -> None:
+    assert render(tmp_path, BROKEN, "text/markdown") == []
+    assert render(tmp_path, BROKEN, "text/plain; charset=UTF-8") == []
+
+
+@pytest.mark.parametrize("text", ["", "UNKNOWN", "\n\n"])
+def test_a_missing_description_is_a_warning(tmp_path: Path, text: str) -> None:
+    (problem,) = render(tmp_path, text, "text/markdown")
+    assert (problem.sentence, problem.level) == ("there is no description", Level.WARNING)
+
+
+def test_without_the_library_it_is_not_inspected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(description_rendering.sys, "path", [])
+    (finding,) = render(tmp_path, BROKEN)
+    assert isinstance(finding, NotInspected)
+    assert "install binary-checks[description]" in finding.sentence
+
+
+def test_a_missing_content_type_is_a_warning(tmp_path: Path) -> None:
+    first, *_ = render(tmp_path, "Text.", "")
+    assert first.level is Level.WARNING
+    assert "no content type" in first.sentence
+
+
+def test_the_process_renders_as_pypi_does() -> None:
+    pytest.importorskip("readme_renderer")
+    child = Path(description_rendering.__file__).with_name("readme_child.py")
+    command = [sys.executable, "-I", str(child), json.dumps(sys.path)]
+    done = subprocess.run(command, input=BROKEN.encode(), capture_output=True, check=True)
+    answer = json.loads(done.stdout)
+    assert answer["renders"] is False
+    assert any("nonsense" in fault for fault in answer["faults"])
