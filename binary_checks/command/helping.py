@@ -32,7 +32,7 @@ Say whether built binary packages (wheels, conda packages) are fit to ship.
   --binary-with-requirements   download required wheels that are not given
   --binary-installed NAME      judge an installed package
   --binary-require FAMILY      fail if its checks cannot inspect the package
-  --binary-report FORMAT:FILE  write a report: json, sarif, junit, markdown, ...
+  --binary-report FORMAT:FILE  write a report: html, json, sarif, markdown, ...
   -m FAMILY, -k TEXT           only these checks    -n NUMBER  more processes
   -v                           show every check     -x         stop at a failure
   --help-pytest                every option         --version  this version

@@ -49,7 +49,7 @@ def _rewrite(options: argparse.Namespace) -> None:
     report = find_report(options.format)
     if report.of_facts:
         raise ProfileError(f"report: a result document has no {report.name}")
-    found = read_results(Path(options.document))
+    found = read_results(Path(options.document), options.document)
     if options.output is not None:
         path = Path(options.output)
         demand_no_folder("--output", options.output, path)

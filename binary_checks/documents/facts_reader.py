@@ -65,12 +65,14 @@ class Statement:
     edges: tuple[Edge, ...] = ()  # of its linkage, where they were asked for
 
 
-def restore(path: Path, *, edges: bool = False) -> Statement:
+def restore(path: Path, *, edges: bool = False, named: str = "") -> Statement:
     """Read a document that ``inspect`` wrote, with the edges of its linkage or without.
 
     A run simulates the loader anew and needs none.
-    Raises ProfileError, one line with the file's name, for whatever is not as it is written.
+    Raises ProfileError, one line with the file's name or as it was ``named``, for whatever is not
+    as it is written.
     """
+    named = named or path.name
     try:
         with path.open("rb") as file:
             found = os.fstat(file.fileno())
@@ -80,9 +82,9 @@ def restore(path: Path, *, edges: bool = False) -> Statement:
                 raise OddityError(f"{found.st_size} bytes; no more than {_LARGEST} are read")
             return _restore(_Rows(file), edges=edges)
     except OddityError as error:
-        raise ProfileError(f"{path.name}: {error}") from None
+        raise ProfileError(f"{named}: {error}") from None
     except OSError as error:
-        raise ProfileError(f"{path.name}: cannot be read: {error.strerror}") from None
+        raise ProfileError(f"{named}: cannot be read: {error.strerror}") from None
 
 
 class _Rows:

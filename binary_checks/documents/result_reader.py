@@ -16,18 +16,20 @@ _LARGEST = 1 << 28  # bytes of a document; 100,000 problems are some 12 MB
 _EXIT_CODES = range(7)
 
 
-def read_results(path: Path) -> Run:
+def read_results(path: Path, named: str = "") -> Run:
     """Read a document that ``--binary-report json:FILE`` wrote.
 
-    Raises ProfileError, one line with the file's name, for whatever is not as it is written.
+    Raises ProfileError, one line with the file's name or as it was ``named``, for whatever is not
+    as it is written.
     """
+    named = named or path.name
     try:
         return _decode(read_json(_read(path)))
     except OddityError as error:
-        raise ProfileError(f"{path.name}: {error}") from None
+        raise ProfileError(f"{named}: {error}") from None
     except (OSError, ValueError) as error:  # a name with a NUL
         reason = error.strerror if isinstance(error, OSError) else error
-        raise ProfileError(f"{path.name}: cannot be read: {reason}") from None
+        raise ProfileError(f"{named}: cannot be read: {reason}") from None
 
 
 def _read(path: Path) -> str:

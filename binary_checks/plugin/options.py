@@ -120,7 +120,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini(
         DEAF_INI, "run no code from a profile that was found rather than named", "bool", False
     )
-    add("--explain", metavar="CHECK", help="explain a check, then exit")
+    add("--explain", metavar="CHECK", help="explain a check, or list those of a family, then exit")
 
 
 def is_asked(config: pytest.Config) -> bool:

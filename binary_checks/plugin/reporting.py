@@ -24,7 +24,7 @@ from binary_checks.plugin.scribe import NOTED, SCRIBE, WARNED, Noted, Scribe
 from binary_checks.plugin.session import SESSION, Session, no_such_check, profile_and_checks
 from binary_checks.profile.fingerprint import identify_profile
 from binary_checks.profile.found import announce, say_left_out, say_renamed
-from binary_checks.reports.explanation import abridge, explain
+from binary_checks.reports.explanation import abridge, explain, explain_family
 from binary_checks.reports.family_table import summarise
 from binary_checks.reports.known_list import say_written
 from binary_checks.reports.writing import TRY_AGAIN, write_all
@@ -39,12 +39,16 @@ _ENDED = (
 
 
 def answer(config: pytest.Config) -> int:
-    """What ``--explain`` asks for. Raises pytest.UsageError for what is no check."""
+    """Explain a check or a family. Raises pytest.UsageError for what is neither."""
     name = config.option.explain
     checks = {check.id: check for check in profile_and_checks(config)[1]}
+    families = {check.family for check in checks.values()}
+    if name in families:
+        sys.stdout.write(explain_family(name, checks.values()))
+        return int(pytest.ExitCode.OK)
     present = find_renamed(checks.values()).get(name, name)
     if present not in checks:
-        raise misused(no_such_check(name, checks))
+        raise misused(no_such_check(name, {*checks, *families}))
     if present != name:
         sys.stdout.write(f"{name} is called {present} now\n\n")
     sys.stdout.write(explain(checks[present]))

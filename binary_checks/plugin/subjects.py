@@ -136,7 +136,7 @@ def find_sources(
         for name in dict.fromkeys(config.option.binary_facts):
             from binary_checks.documents.facts_reader import restore
 
-            found = _spread(restore(named.folder / name), found)
+            found = _spread(restore(named.folder / name, named=name), found)
     except (ProfileError, PackageError) as error:
         raise misused(str(error)) from None
     return found, lost

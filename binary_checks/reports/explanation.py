@@ -8,7 +8,7 @@ import typing
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from binary_checks.declaring import Check, Documentation
+from binary_checks.declaring import FAMILIES, Check, Documentation
 from binary_checks.model import CheckText
 from binary_checks.model.requests import Request
 
@@ -24,6 +24,14 @@ def explain(check: Check[Any]) -> str:
     if check.options:
         lines += ["Options:", "", *_options(check), ""]
     return "\n".join(lines)
+
+
+def explain_family(family: str, checks: Iterable[Check[Any]]) -> str:
+    """What the family is about, and the fault that each of its checks finds."""
+    subject = FAMILIES.get(family, "checks of the project's own")
+    ours = sorted((check for check in checks if check.family == family), key=lambda each: each.id)
+    lines = (f"- {check.id}: {check.documentation.title}" for check in ours)
+    return "\n".join((f"## {family}: {subject}", "", *lines, ""))
 
 
 def abridge(check: Check[Any]) -> CheckText:

@@ -68,7 +68,8 @@ def _say_library(_: str) -> str:
 
 
 def _say_document(name: str) -> str:
-    return f"not a package file; for a report from a result: binary-checks report {name} --format …"
+    example = f"binary-checks report {name} --format markdown"
+    return f"not a package file; for another report from a result: {example}"
 
 
 _KINDS: tuple[tuple[str, Callable[[str], str]], ...] = (

@@ -99,6 +99,32 @@ def test_a_mistyped_option_or_name_is_one_line(
     assert line.startswith(said)
 
 
+def test_a_family_is_explained_by_its_checks(tmp_path: Path) -> None:
+    result = command(tmp_path, "--explain", "linkage")
+    heading, _, *rows = result.stdout.splitlines()
+    assert heading == "## linkage: needed libraries and where loaders search for them"
+    assert "- libpython-linked: " in [row[:20] for row in rows]
+    mistyped = command(tmp_path, "--explain", "linkag")
+    assert complaints(mistyped) == ["no check is called 'linkag'; did you mean linkage?"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--binary-facts", "a/gone.json", NAME], "a/gone.json: cannot be read: "),
+        (["--binary-known", "a/gone.toml", NAME], "known problems a/gone.toml: "),
+        (["--binary-profile", "a/gone.toml", NAME], "profile a/gone.toml: "),
+        (["--binary-with", "a/gone.whl", NAME], "no such file or folder: a/gone.whl"),
+    ],
+)
+def test_a_file_that_is_not_there_is_named_as_it_was_written(
+    tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    healthy(tmp_path)
+    (line,) = complaints(command(tmp_path, "--binary-static", *arguments))
+    assert line.startswith(said)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Files that are no packages, beside one that is."""
@@ -126,8 +152,8 @@ MISNAMED = {
     "setup.exe": "not a package file; if it holds a distribution, convert it: "
     "wheel convert setup.exe",
     "_native.so": "a single object file; name the wheel or the conda package that contains it",
-    "a.json": "not a package file; for a report from a result: binary-checks report a.json "
-    "--format …",
+    "a.json": "not a package file; for another report from a result: "
+    "binary-checks report a.json --format markdown",
     "a.txt": "not a package file (wheels and conda packages are)",
 }
 
