@@ -283,3 +283,18 @@ def test_white_letters_can_be_read_on_every_tile_and_axe_cannot_tell() -> None:
         colours = re.findall(rf"--{tone}: (#[0-9a-f]{{6}});", style)
         assert len(colours) == 2  # light and dark
         assert all(1.05 / (brightness(colour) + 0.05) >= 4.5 for colour in colours), tone
+
+
+def test_a_package_that_fits_another_interpreter_is_fit_and_not_run() -> None:
+    runs = CheckText(id="r", family="runtime", title="", why="", fix="", runs_package=True)
+    unrun = entry(Outcome.NOT_INSPECTED, check="r", family="runtime", reason="for cp312")
+    page = read(entry(inspected=1), unrun, checks=(TEXT, runs))
+    assert "demo 1.0 is fit, not run" in page.text
+    assert "badge unrun" in page.having("class")
+
+
+def test_a_library_that_lies_where_nobody_looks_is_drawn_as_loaded_before(tmp_path: Path) -> None:
+    package = wheel(objects=(elf_file("demo/a.so"), elf_file("demo/lib/libb.so")))
+    page = read(entry(inspected=1), facts=keep(tmp_path, package, (need("demo/a.so", "libb.so"),)))
+    assert "curve loaded" in page.having("class")
+    assert "found by no search, only where it was loaded before" in page.text

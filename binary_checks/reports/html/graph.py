@@ -29,6 +29,8 @@ _DEEPEST, _SHALLOWEST = 9, 0
 _LABEL, _DETAIL = 27, 29  # characters that fit into a box
 _PROVIDED = ("system", "python", "wheel")
 
+_LOADED = {Rule.LOADED.value, Rule.LOADED_FIRST.value, Rule.MISSING.value}
+
 _Key = tuple[str, str]  # the tone of a box, and what it stands for
 _Needs = Mapping[_Key, set[tuple[_Key, str]]]
 
@@ -83,7 +85,7 @@ _LEGEND = {
     "missing": "missing: nothing provides it",
     "open": "not found here, and no check blames the package for it",
     "own": "found in the package (RPATH, RUNPATH, loader path, same folder)",
-    "loaded": "found only because it was loaded before",
+    "loaded": "found by no search, only where it was loaded before",
     "outside": "provided by the system, Python or another package",
 }
 
@@ -97,7 +99,8 @@ def draw_graph(
     """
     if not edges:
         return None
-    reader = _Reader(blames=blames)
+    own = {item.file_name.lower(): item.path for item in reversed(package.objects)}
+    reader = _Reader(blames=blames, own=own)
     ranked = sorted(edges, key=lambda edge: -_GRAVITY.get(reader.find_target(edge)[0], 0))
     groups = _bound(reader.connect(ranked[:MOST_EDGES]))
     drawn = sorted(_choose(groups), key=lambda key: (key[0] in _PROVIDED, key))
@@ -137,13 +140,16 @@ class _Reader:
     """Tells by an edge where it leads to."""
 
     blames: Callable[[str], bool]
+    own: Mapping[str, str]  # file name in lower case -> path
 
     def find_target(self, edge: Edge) -> _Key:
         """The box that a need leads to."""
         if edge.resolved is None:
             doubtful = edge.unknown or edge.weak or edge.may_come_with
-            faulty = not doubtful and self.blames(edge.needed)
-            return "missing" if faulty else "open", edge.needed
+            if not doubtful and self.blames(edge.needed):
+                return "missing", edge.needed
+            elsewhere = self.own.get(edge.needed.rpartition("/")[2].lower())
+            return ("open", edge.needed) if elsewhere is None else ("own", elsewhere)
         kind, colon, rest = edge.resolved.partition(":")
         if colon and kind in {"system", "python"}:
             return kind, ""
@@ -262,7 +268,7 @@ def _tone_of(target: _Key, rules: set[str]) -> str:
     """How a curve is drawn: by where it leads to and, in the package, how that is found."""
     if target[0] != "own":
         return "outside" if target[0] in _PROVIDED else target[0]
-    return "loaded" if rules <= {Rule.LOADED.value, Rule.LOADED_FIRST.value} else "own"
+    return "loaded" if rules <= _LOADED else "own"
 
 
 def _say(boxes: Sequence[Box], link: tuple[int, int], rules: set[str]) -> str:

@@ -17,7 +17,7 @@ from binary_checks.reports.faults import Fault, fold
 from binary_checks.reports.html.figures import shorten, spell_size
 from binary_checks.reports.html.graph import Graph, draw_graph
 from binary_checks.reports.html.treemap import Treemap, draw_treemap
-from binary_checks.reports.verdict_texts import Fitness, assess, spell_verdict
+from binary_checks.reports.verdict_texts import Fitness, assess, find_unrun, spell_verdict
 
 _BROKEN = (Outcome.ERROR, Outcome.BROKEN)
 _NAMED, _FILES = 4, 200  # files of a fault that are shown at once, and when it is unfolded
@@ -155,7 +155,7 @@ def mark_up(text: str) -> markupsafe.Markup:
 
 
 def _entitle(packages: tuple[ShownPackage, ...]) -> str:
-    fit = sum(package.tone == "fit" for package in packages)
+    fit = sum(package.tone in {"fit", "unrun"} for package in packages)
     if not packages:
         return "No package was judged"
     if len(packages) == 1:
@@ -173,6 +173,7 @@ def _show(
     checks = tuple(_show_checks(package, texts))
     graph, treemap, reason = _draw(package, run)
     fitness = assess(package)
+    unrun = fitness is Fitness.FIT and find_unrun(package, texts.values())
     gaps = tuple(_gaps(package))
     problems, warnings = (
         sum(check.count for check in checks if check.level == level.value)
@@ -182,8 +183,8 @@ def _show(
         anchor=f"package-{number}",
         file_name=one_line(package.file_name),
         name=one_line(f"{package.name} {package.version}".strip()),
-        verdict=fitness.value,
-        tone=_TONES[fitness],
+        verdict="fit, not run" if unrun else fitness.value,
+        tone="unrun" if unrun else _TONES[fitness],
         summary=_sum_up(package, fitness, texts),
         facts=tuple(_identify(package)),
         problems=problems,
