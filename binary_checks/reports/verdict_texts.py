@@ -14,6 +14,9 @@ from binary_checks.reports.faults import fold
 _BROKE = (Outcome.ERROR, Outcome.BROKEN)
 _JUDGED = (Outcome.FAILED, Outcome.ACCEPTED, Outcome.WARNED, Outcome.PASSED)
 _NOT_RUN = "not run"
+_ESSENTIAL = "missing-library"
+"""What says whether anything of the package loads: where it could not look at all, as at a wheel
+for iOS, nobody knows whether the package is fit."""
 _PATCH = re.compile(r"(\d+\.\d+)\.\d+\S*")
 
 
@@ -29,10 +32,22 @@ def assess(package: PackageResult) -> Fitness:
     """The verdict: without a problem it is only fit where everything asked for could be judged."""
     if package.verdict is Outcome.FAILED:
         return Fitness.UNFIT
-    lacking = package.stopped or _lacks_objects(package)
+    lacking = package.stopped or _lacks_objects(package) or bool(_explain_blindness(package))
     if lacking or package.verdict in (*_BROKE, Outcome.NOT_INSPECTED):
         return Fitness.NOT_JUDGED
     return Fitness.FIT
+
+
+def _explain_blindness(package: PackageResult) -> str:
+    """Why no loader was simulated for it; "" where one was, or none is needed."""
+    reasons = (
+        entry.reason
+        for entry in package.entries
+        if entry.check == _ESSENTIAL
+        and entry.outcome is Outcome.NOT_INSPECTED
+        and not entry.inspected
+    )
+    return next(reasons, "")
 
 
 def _lacks_objects(package: PackageResult) -> bool:
@@ -89,6 +104,8 @@ def explain_gap(package: PackageResult) -> str:
     if _lacks_objects(package) and package.verdict is not Outcome.NOT_INSPECTED:
         expected = f"expected at least {package.expected_objects}"
         return f"{count(package.objects or 0, 'object file')}, {expected}"
+    if reason := _explain_blindness(package):
+        return reason
     return _most_common(entry.reason for entry in package.entries) or "no check of it was selected"
 
 

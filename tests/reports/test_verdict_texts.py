@@ -106,3 +106,12 @@ def test_a_run_is_counted_by_its_verdicts() -> None:
         "4 packages: 2 fit, 1 unfit, 1 not judged"
     )
     assert count_verdicts([unfit]) == "1 package: 1 unfit"
+
+
+def test_a_package_for_a_system_whose_loader_is_unknown_is_not_judged() -> None:
+    about = {"check": "missing-library", "inspected": 0, "reason": "iOS's loader is not simulated"}
+    blind = package(entry(), entry(Outcome.NOT_INSPECTED, **about))
+    assert assess(blind) is Fitness.NOT_JUDGED
+    assert spell_verdict(blind, ())[0] == "not judged: iOS's loader is not simulated"
+    partly = entry(Outcome.NOT_INSPECTED, check="missing-library", inspected=1)
+    assert assess(package(entry(), partly)) is Fitness.FIT
