@@ -39,12 +39,18 @@ def soften(finding: Finding, linkage: Linkage | Package, edge: Edge | None = Non
     found = linkage.bystander(finding.path)
     if found is None:
         return finding
-    if edge is not None and (_GRAFTED.search(edge.needed) or _WINDOWING.match(edge.needed)):
+    if edge is not None and (_was_grafted(edge) or _WINDOWING.match(edge.needed)):
         return finding
     if not found.complete and (edge is None or edge.elsewhere):
         return finding
     sentence = f"{finding.sentence}; {found.reason}"
     return replace(finding, sentence=sentence, level=Level.WARNING)
+
+
+def _was_grafted(edge: Edge) -> bool:
+    """Whether the library was in the package: by its name or, as delocate keeps it, its place."""
+    folders = any(each.endswith((".libs", ".dylibs")) for each in edge.searched)
+    return folders or _GRAFTED.search(edge.needed) is not None
 
 
 def _find_framework(edge: Edge, linkage: Linkage) -> str:

@@ -75,6 +75,9 @@ class _Bringers:
         if known:
             return known
         grafted, of_own = is_grafted_name(edge.needed), self._is_of_own_family(edge)
+        mended = [each for each in edge.searched if self._is_own_graft(each)]
+        if mended and (grafted or any(map(self._is_lost, mended))):
+            return ()
         by_name = not (grafted or by_place or of_own or any(map(self._is_lost, edge.searched)))
         if by_name and (named := find_shippers(edge.needed, self._missing)):
             return named
@@ -149,6 +152,17 @@ class _Bringers:
         """Whether a library that is called alike lies where it was looked for: libQt6Core.so.6."""
         word = first_word(edge.needed)
         return bool(word) and any(word in self._words.get(each, ()) for each in edge.searched)
+
+    def _is_own_graft(self, directory: str) -> bool:
+        """Whether a repair tool made that folder for libraries that it puts into this package.
+
+        pennylane-lightning looks for its libgomp-870cb1d0.so.1 in scipy_openblas32/lib too.
+        """
+        found = _GRAFTED_FOLDER.search(directory)
+        inside = self._inside(directory) or ""
+        return found is not None and (
+            canonicalize_name(found["owner"]) == self._name or self._is_own(inside)
+        )
 
     def _is_lost(self, directory: str) -> bool:
         """Whether a folder of the package's own is not there, or is for a sibling to fill.

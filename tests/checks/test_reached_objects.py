@@ -50,6 +50,13 @@ def test_a_library_that_a_repair_tool_renamed_was_there_and_is_lost() -> None:
     assert lack("libmimerapi-1a2b3c4d.so").level is Level.ERROR
 
 
+def test_one_that_it_put_into_a_folder_of_the_package_was_there_too() -> None:
+    """delocate keeps the names: pillow_heif's @loader_path/.dylibs/libheif.1.dylib."""
+    objects = (MODULE, library(PLUGIN, "libmimerapi.so", runpath=("$ORIGIN/../.dylibs",)))
+    (found,) = missing_library(idle(link(*objects)), wheel(objects=objects))
+    assert level(found) == [Level.ERROR]
+
+
 def test_of_an_object_that_is_tried_only_a_foreign_library_may_lack() -> None:
     assert lack("libtbb.so.12", complete=False).level is Level.WARNING
     objects = (MODULE, library(PLUGIN, "libown.so"), library("demo/lib/libown.so"))

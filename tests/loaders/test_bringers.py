@@ -112,6 +112,18 @@ def test_a_requirement_of_the_name_is_not_asked_for_what_lay_in_a_folder_that_wa
     assert bring(needer, kept, requires=("absl-py",)) == ()
 
 
+def test_a_lost_folder_is_excused_by_no_other_folder_that_is_searched() -> None:
+    # pennylane-lightning looks in scipy_openblas32/lib too.
+    runpath = ("$ORIGIN/../scipy_openblas32/lib", "$ORIGIN/../demo.libs")
+    for needed in ("libgomp-870cb1d0.so.1", "libgomp.so.1"):
+        assert bring(extension(needed, runpath=runpath), requires=("scipy-openblas32",)) == ()
+    kept = library("demo.libs/libother.so")
+    theirs = extension("libscipy_openblas.so", runpath=runpath)
+    assert bring(theirs, kept, requires=("scipy-openblas32",)) == ("scipy-openblas32",)
+    grafted = extension("libgomp-870cb1d0.so.1", runpath=runpath)
+    assert bring(grafted, kept, requires=("scipy-openblas32",)) == ()
+
+
 def test_a_distribution_of_the_same_beginning_has_no_grafted_library() -> None:
     file = "qiskit_aer-1.0-cp311-cp311-win_amd64.whl"
     hashed = f"msvcp140-{'1a' * 16}.dll"
