@@ -284,3 +284,9 @@ def test_sentences_name_places_as_users_know_them() -> None:
         "in the package, but the search does not lead there; it loads only once something else "
         "has loaded it"
     )
+
+
+def test_a_namesake_of_another_architecture_lies_nowhere() -> None:
+    linkage = link(extension("liba.so"), library("other/liba.so", architecture="i686"))
+    (edge,) = (edge for edge in linkage.edges if edge.needed == "liba.so")
+    assert (edge.resolved, edge.elsewhere) == (None, ())

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from binary_checks.model.mangling import names_old_abi
+from binary_checks.model.mangling import function_of, is_other_abi, names_old_abi
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,48 @@ def test_everything_else_is_not(mangled: str) -> None:
 @given(st.text(alphabet="_ZNSTLIEXJFUDCABabcst0123456789.", max_size=60))
 def test_noise_is_taken_apart_to_its_end(noise: str) -> None:
     assert names_old_abi(f"_Z{noise}") in (True, False)
+
+
+STRING = "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+PAIRS = [  # as g++ 12 spells one function with _GLIBCXX_USE_CXX11_ABI=0 and =1
+    ("_Z2f2Ss", f"_Z2f2{STRING}"),
+    ("_ZN1a1fERKSs", f"_ZN1a1fERK{STRING}"),
+    ("_ZN1a1SC1ERKSs", f"_ZN1a1SC1ERK{STRING}"),
+    ("_ZN1a1gEi", "_ZN1a1gB5cxx11Ei"),
+    ("_ZNK1a1S1mEv", "_ZNK1a1S1mB5cxx11Ev"),
+    ("_ZN1a1hEiSt6vectorISsSaISsEE", f"_ZN1a1hEiSt6vectorI{STRING}SaIS6_EE"),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), PAIRS)
+def test_one_function_under_both_abis_is_recognised(old: str, new: str) -> None:
+    assert is_other_abi(old, new)
+    assert is_other_abi(new, old)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("_ZN1a1fERKSs", "_ZN1a1fERKSs"),
+        ("_ZN1a1gB5cxx11Ei", "_ZN1a1gB5cxx11Ei"),
+        ("_ZN1a1fERKSs", f"_ZN1a1gERK{STRING}"),
+        ("_ZN1a1fEi", f"_ZN1a1fERK{STRING}"),  # an overload
+        ("Ss", "cxx11"),
+    ],
+)
+def test_other_functions_are_not(one: str, other: str) -> None:
+    assert not is_other_abi(one, other)
+
+
+@pytest.mark.parametrize(
+    ("mangled", "function"),
+    [
+        ("_ZN1a1gB5cxx11Ei", "_ZN1a1g"),
+        ("_Z2f2Ss", "_Z2f2"),
+        ("_ZN1a1fIiEEvT_", ""),  # a template
+        ("_ZN", ""),
+        ("_Z", ""),
+    ],
+)
+def test_the_name_of_a_function_goes_without_its_parameters(mangled: str, function: str) -> None:
+    assert function_of(mangled) == function

@@ -1,0 +1,21 @@
+"""Of two levels the milder one counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from binary_checks.model import Level
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "milder"),
+    [
+        (Level.ERROR, Level.ERROR, Level.ERROR),
+        (Level.ERROR, Level.WARNING, Level.WARNING),
+        (Level.OFF, Level.WARNING, Level.OFF),
+    ],
+)
+def test_the_milder_of_two_levels_is_that_which_matters_less(
+    one: Level, other: Level, milder: Level
+) -> None:
+    assert one.milder(other) is other.milder(one) is milder
