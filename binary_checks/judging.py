@@ -363,3 +363,4 @@ def _texts(finding: Finding) -> Iterator[bool]:
         yield isinstance(finding.sentence, str) and bool(finding.sentence)
         if isinstance(finding, Problem):
             yield isinstance(finding.level, Level) and isinstance(finding.cause, str)
+            yield isinstance(finding.command, str)

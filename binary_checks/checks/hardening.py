@@ -64,7 +64,8 @@ def executable_stack(library: ElfFile, target: TargetSystem | Package) -> Iterat
     for_musl = isinstance(target, TargetSystem) and target.libc == "musl"
     loads = library.kind is Kind.EXECUTABLE or for_musl
     level = Level.WARNING if loads else Level.ERROR
-    yield Problem(path=library.path, sentence=sentence, level=level)
+    command = "patchelf --clear-execstack {path}"
+    yield Problem(path=library.path, sentence=sentence, level=level, command=command)
 
 
 @check(level=Level.WARNING)

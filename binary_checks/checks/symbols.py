@@ -36,6 +36,7 @@ from binary_checks.wording.causes import (
     of_other_version,
     of_symbols,
 )
+from binary_checks.wording.fix_commands import retag
 from binary_checks.wording.phrases import name_first
 from binary_checks.wording.symbol_texts import (
     count_undefined,
@@ -76,8 +77,14 @@ def version_newer_than_tag(
         else "no tag allows that"
     )
     sentence = f"needs {describe_nodes(library, newer)}, newer than {tag} allows; {advice}"
-    cause = of_newer_system(f"{true.name}_{true.architecture}" if true else "")
-    yield soften(Problem(path=library.path, sentence=sentence, cause=cause), linkage)
+    lowest = f"{true.name}_{true.architecture}" if true else ""
+    problem = Problem(
+        path=library.path,
+        sentence=sentence,
+        cause=of_newer_system(lowest),
+        command=retag(lowest) if lowest else "",
+    )
+    yield soften(problem, linkage)
 
 
 def _find_unpromised(target: TargetSystem) -> Iterator[NotInspected]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 
@@ -32,6 +32,8 @@ class Problem:
     level: Level = Level.ERROR
     cause: str = ""  # what went wrong, in the same words in every check, as "library libx.so.1"
     consequence: bool = False  # whether another check's problem of that cause says it better
+    # What mends it in a shell, {path} and {package} filled in by reports; it is no other problem.
+    command: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)

@@ -18,6 +18,21 @@ _OURS = re.compile(
     r"|failed to build|failed to read `--find-links`",
     re.IGNORECASE,
 )
+_CAUSES = {
+    name: re.compile(said, re.IGNORECASE)
+    for name, said in {
+        "the disk is full": r"no space left|disk quota",
+        "the disk cannot be written to": r"permission denied|read-only file system",
+        "the index is not trusted": r"SSLError|certificate",
+        "the index answers with an error": r"HTTP status (?:client|server) error|HTTP error",
+        "the index cannot be reached": r"error sending request|dns error|name resolution"
+        r"|connection (?:refused|reset|broken|aborted)|NewConnectionError|ConnectTimeout"
+        r"|ReadTimeout|timed out|ProxyError|failed to (?:fetch|download)",
+    }.items()
+}
+"""What broke, told from the package."""
+_UNNAMED = "installation broke"
+_CHAIN = re.compile(r"\s*(?:Caused by|cause): ")
 _NOT_GIVEN = re.compile(
     r"was not found in the provided package locations|there (?:is|are) no versions? of"
     r"|could not find a version that satisfies|no matching distribution|no solution found",
@@ -63,10 +78,20 @@ def blame(output: str, *, index: bool, log: str = "") -> str:
     if _NOT_BUILT.search(output) or _has_source(output, log):
         raise Unavailable(f"a requirement has no wheel for this interpreter, {_BUILDS}: {line}")
     if _OURS.search(output):
-        raise GatherError(f"installation broke: {line}")
+        raise GatherError(f"{_name_cause(output)}: {_shorten_chain(line)}")
     if (not index or _NO_INDEX.search(output)) and _NOT_GIVEN.search(output):
         raise Unavailable(f"a requirement is not among the wheels given: {line}")
     return line
+
+
+def _name_cause(output: str) -> str:
+    return next((name for name, said in _CAUSES.items() if said.search(output)), _UNNAMED)
+
+
+def _shorten_chain(line: str) -> str:
+    """The first and the last of a chain of causes, as uv tells them."""
+    first, *causes = _CHAIN.split(line.removeprefix("error: "))
+    return f"{first} ({causes[-1]})" if causes else first
 
 
 def _has_source(output: str, log: str) -> bool:

@@ -49,7 +49,8 @@ def _make_venv(python: Path, root: Path, timeout: float) -> Path:
     except OSError as error:
         raise GatherError(f"{python}: cannot be run: {error.strerror or error}") from error
     if ended.status != 0:
-        last = ended.stderr.strip().rpartition("\n")[2] or "no reason given"
+        silent = f"it ends with exit status {ended.status} and says nothing"
+        last = ended.stderr.strip().rpartition("\n")[2] or silent
         raise GatherError(f"{python}: cannot make a virtual environment: {last}")
     names = ("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")
     made = root.joinpath("venv", *names)

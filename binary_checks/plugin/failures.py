@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -39,6 +39,11 @@ class FailureText:
 
     text: str
     reprcrash: Crash
+
+    def abridge(self, beginning: str) -> FailureText:
+        """The same, whose line in the short summary does not begin so."""
+        message = self.reprcrash.message.removeprefix(one_line(beginning))
+        return replace(self, reprcrash=replace(self.reprcrash, message=message))
 
     def toterminal(self, writer: Any) -> None:
         """Write it as it is."""

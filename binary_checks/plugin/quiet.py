@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
@@ -38,8 +39,13 @@ class QuietReporter:
     def __init__(self, config: pytest.Config, state: Session, screen: Screen) -> None:
         self._config, self._state, self._screen = config, state, screen
         self._started = time.monotonic()
-        names = [each.file_name for each in state.examinations.values()]
-        self._text = RunText(map(abridge, state.checks), screen.layout, names)
+        examinations = state.examinations.values()
+        self._text = RunText(
+            map(abridge, state.checks),
+            screen.layout,
+            names=[each.file_name for each in examinations],
+            paths={each.node: _shorten(each.source.path) for each in examinations},
+        )
         self._told: set[str] = set()  # packages
         self._errors: list[str] = []  # of pytest and its workers
 
@@ -114,6 +120,12 @@ class QuietReporter:
             self._screen.print(told)
         for line in self._text.close(run, time.monotonic() - self._started):
             self._screen.print(line)
+
+
+def _shorten(path: Path) -> str:
+    """Count from the current folder what lies below it."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def start(config: pytest.Config) -> None:

@@ -15,7 +15,7 @@ from binary_checks.documents.encoding import encode
 from binary_checks.judging import Verdict
 from binary_checks.lines import MOST, MOST_OF_A_RUN, one_line
 from binary_checks.model import Entry, Outcome, PackageIdentity
-from binary_checks.plugin.failures import count_hidden, describe, plain_lines
+from binary_checks.plugin.failures import FailureText, count_hidden, describe, plain_lines
 from binary_checks.plugin.session import SESSION
 from binary_checks.reports.explanation import advice
 from binary_checks.reports.ledger import Ledger
@@ -108,6 +108,11 @@ class Scribe:
                 report.longrepr = self._spell(found, shown)
             self._left -= len(group_problems(found.problems)) - hidden
             self._hidden += hidden
+        failure: Any = report.longrepr  # its type names none of a plugin's
+        if found is not None and isinstance(failure, FailureText):
+            # JUnit's file has its line by now; pytest's short summary names check and package.
+            failure = failure.abridge(f"{found.check}: {found.package}: ")
+            report.longrepr = failure
 
     def _note_crash(self, report: pytest.TestReport) -> None:
         """Note of a check whose worker died that it came to no judgement."""

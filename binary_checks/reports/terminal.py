@@ -7,8 +7,10 @@ documents have all.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import TextIO
+from urllib.parse import unquote
 
 from binary_checks.lines import MOST, MOST_OF_A_RUN, cut, one_line
 from binary_checks.model import (
@@ -33,6 +35,7 @@ from binary_checks.reports.verdict_texts import (
     find_unrun,
     spell_verdict,
 )
+from binary_checks.wording.fix_commands import fill_in
 from binary_checks.wording.problem_lines import accepted_line
 
 name = "terminal"
@@ -40,10 +43,15 @@ of_facts = uses_facts = False
 
 _COLOURS = {Fitness.FIT: "green", Fitness.UNFIT: "red", Fitness.NOT_JUDGED: "yellow"}
 _VERDICT = 56  # columns of most verdicts
-_SCREEN = {Level.ERROR: 10, Level.WARNING: 5}  # faults of one package that a terminal shows
-_ALIKE = 3  # faults of one check among them
+_SCREEN = {Level.ERROR: 10, Level.WARNING: 3}  # faults of one package that a terminal shows
+_ALIKE = {Level.ERROR: 3, Level.WARNING: 1}  # faults of one check among them
 _WIDE = 100  # columns, from which on text stands beside ids and not below them
 _INDENT = 2
+_COMMAND = "run: "
+_AROUND = {
+    "before:": "wheel unpack {package} && cd {path}",
+    "after:": "cd .. && wheel pack {path}",
+}
 
 
 def write(run: Run, out: TextIO) -> None:
@@ -62,12 +70,19 @@ class RunText:
         checks: Iterable[CheckText],
         layout: PageLayout = PageLayout(),  # noqa: B008 - frozen
         names: Iterable[str] = (),
+        paths: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """``names`` are the file names of all packages: verdicts stand below each other."""
+        """``names`` are the file names of all packages: verdicts stand below each other.
+
+        ``paths`` say by node where they lie, for commands.
+        """
+        self._paths = paths
         self._checks = {check.id: check for check in checks}
         self._layout = layout
         self._names = _fit_names(list(dict.fromkeys(map(one_line, names))), layout)
         self._advised: set[str] = set()  # checks whose remedy has been given
+        self._commands: dict[tuple[str, str], list[str]] = {}  # given, by package and check
+        self._unpacked: set[str] = set()  # packages of which files are to be mended
         self._explained: set[str] = set()  # reasons for not judging a package that were given
         self._left = MOST_OF_A_RUN  # faults that may still be shown
         self._hidden = 0
@@ -86,12 +101,14 @@ class RunText:
         for before, fault in zip((None, *shown), shown, strict=False):
             self._first = self._first or fault.shown.check
             if self._wraps:
-                yield from self._block(fault, width, before.shown.check if before else "")
+                yield from self._block(package, fault, width, before.shown.check if before else "")
             else:
                 yield from self._lines(package, fault)
         if hidden := Counter(fault.shown.check for fault in faults if fault not in shown):
             self._hidden += hidden.total()
             yield f"  and {hidden.total():,} more ({', '.join(hidden)})"
+        if package.node in self._unpacked:
+            yield from self._repack(package)
         yield from self._beside(package)
 
     def _verdict(self, package: PackageResult) -> Iterator[str]:
@@ -126,10 +143,10 @@ class RunText:
     def _choose(self, faults: tuple[Fault, ...]) -> list[Fault]:
         """Those that are shown: so many of a check, of a screen, and of the run."""
         found = Counter[Level | tuple[Level, str]]()
-        most = _ALIKE if self._wraps else MOST
         shown = []
         for fault in faults:
             key = (fault.level, fault.shown.check)
+            most = _ALIKE[fault.level] if self._wraps else MOST
             room = found[fault.level] < _SCREEN[fault.level] or not self._wraps
             if room and found[key] < most and self._left > 0:
                 found.update((fault.level, key))
@@ -141,15 +158,17 @@ class RunText:
         """One line that is complete by itself."""
         check, line = fault.shown.check, cut(fault_line(package.file_name, fault))
         yield self._layout.paint(check, _colour(fault)).join(line.split(check, 1))
-        yield from (f"  {line}" for line in self._advise(fault))
+        yield from (f"  {line}" for line in self._advise(package, fault))
 
-    def _block(self, fault: Fault, width: int, before: str) -> Iterator[str]:
+    def _block(
+        self, package: PackageResult, fault: Fault, width: int, before: str
+    ) -> Iterator[str]:
         """The id of the check, where it is not that of the fault before; beside it the rest."""
         check, layout = fault.shown.check, self._layout
         width = width if layout.columns >= _WIDE else len(check)
         label = f"{'':{_INDENT}}{check * (check != before):{width}}  "
         margin = len(label) if layout.columns >= _WIDE else 2 * _INDENT
-        first, *others = self._body(fault, margin, len(label))
+        first, *others = self._body(package, fault, margin, len(label))
         if not layout.leaves_room(len(label)):
             if check != before:
                 yield label.rstrip().replace(check, layout.paint(check, _colour(fault)))
@@ -157,7 +176,7 @@ class RunText:
         yield f"{label.replace(check, layout.paint(check, _colour(fault)))}{first}"
         yield from (f"{'':{margin}}{line}" for line in others)
 
-    def _body(self, fault: Fault, margin: int, first: int) -> Iterator[str]:
+    def _body(self, package: PackageResult, fault: Fault, margin: int, first: int) -> Iterator[str]:
         """What stands beside the id of a check; the first line has a margin of its own."""
         layout, paths = self._layout, [one_line(path) for path in fault.shown.group.paths if path]
         first = first if layout.leaves_room(first) else margin
@@ -169,22 +188,52 @@ class RunText:
         yield from layout.wrap(text, margin if paths else first)
         if fault.also():
             yield from layout.wrap(f"also: {one_line(fault.also())}", margin, 6)
-        for line in self._advise(fault):
-            start, *others = layout.wrap(line, margin, 5)
+        for line in self._advise(package, fault):
+            command = line.startswith(_COMMAND)  # which is copied, and stays whole
+            start, *others = [line] if command else layout.wrap(line, margin, 5)
             label, colon, rest = start.partition(":")
             yield f"{layout.paint(f'{label}{colon}', 'cyan')}{rest}"
             yield from others
 
-    def _advise(self, fault: Fault) -> Iterator[str]:
-        """What to do about an error, said once of each check."""
+    def _advise(self, package: PackageResult, fault: Fault) -> Iterator[str]:
+        """What to do about an error: a command for this very file, or else in words, once."""
         check = fault.shown.check
-        if is_follow_up(fault.shown.group.first):
+        if fault.level is not Level.ERROR or is_follow_up(fault.shown.group.first):
             return
-        if fault.level is not Level.ERROR or check in self._advised or check not in self._checks:
+        if command := self._find_command(package, fault):
+            given = self._commands.setdefault((package.node, check), [])
+            if command not in given and len(given) < _ALIKE[Level.ERROR]:
+                given.append(command)
+                yield f"{_COMMAND}{command}"
+            return
+        if check in self._advised or check not in self._checks:
             return
         self._advised.add(check)
         if text := remedy(self._checks[check]):
             yield f"fix: {text}"
+
+    def _find_command(self, package: PackageResult, fault: Fault) -> str:
+        """What mends a fault of a wheel in a shell; of several files that of the first."""
+        group = fault.shown.group
+        if not package.file_name.endswith(".whl"):
+            return ""
+        path, wheel = group.first.path, self._find_path(package)
+        command = fill_in(group.first.command, path=path, package=wheel)
+        if not command or "{path}" not in group.first.command:
+            return command
+        self._unpacked.add(package.node)
+        more = len(group.paths) - 1
+        return f"{command}  # and {count(more, 'more file')}" if more else command
+
+    def _find_path(self, package: PackageResult) -> str:
+        return self._paths.get(package.node, unquote(package.uri))
+
+    def _repack(self, package: PackageResult) -> Iterator[str]:
+        """How a wheel is unpacked for the commands on its files, and packed again."""
+        names = {"path": "-".join(package.file_name.split("-")[:2])}
+        names["package"] = self._find_path(package)
+        for label, template in _AROUND.items():
+            yield f"  {self._layout.paint(label, 'cyan')} {fill_in(template, **names)}"
 
     def _beside(self, package: PackageResult) -> Iterator[str]:
         """What broke although there are problems too, and what is accepted."""
@@ -212,7 +261,7 @@ class RunText:
                 yield from (layout.paint(part, "red") for part in layout.wrap(line, 0, _INDENT))
         if self._hidden:
             again = "the same command with --binary-report json:result.json writes all"
-            yield from layout.wrap(f"{count(self._hidden, 'problem')} not shown; {again}", 0)
+            yield from layout.wrap(f"{self._hidden:,} not shown; {again}", 0)
         yield from self._count(packages, seconds)
         for line in run.remarks:
             yield from layout.wrap(one_line(line), 0, _INDENT)

@@ -19,6 +19,7 @@ from binary_checks.model import (
     Problem,
 )
 from binary_checks.model.search_path import path_elements, path_tag, shorten
+from binary_checks.wording.fix_commands import bundle, lead_to
 from binary_checks.wording.phrases import name_first
 
 _WHOLE_PATH = 300  # characters of a search path that a sentence shows
@@ -110,6 +111,7 @@ def spell_lack(edges: Sequence[Edge], linkage: Linkage, searched: str, cause: st
         sentence=f"needs {names}, which neither the package{others} {platform} provides "
         f"({searched}): where users lack {them}, this file does not load",
         cause=cause,
+        command=bundle(linkage.format),
     )
 
 
@@ -164,4 +166,13 @@ def spell_stray(edge: Edge, searched: str, linkage: Linkage, cause: str) -> Find
         sentence=f"needs {edge.needed} and does not start without it ({searched}); "
         f"{place} {lies}, but no search path leads there",
         cause=cause,
+        command=spell_way(edge, linkage),
     )
+
+
+def spell_way(edge: Edge, linkage: Linkage) -> str:
+    """What has an object find a library that lies in the package; "" for one elsewhere."""
+    place = edge.resolved or next(iter(edge.elsewhere), "")
+    if not place or ":" in place:
+        return ""
+    return lead_to(place.rpartition("/")[0], edge.path, edge.needed, linkage.format)

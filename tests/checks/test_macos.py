@@ -269,8 +269,11 @@ def test_needs_within_macos_and_the_package_are_quiet() -> None:
 
 
 def test_arm64_code_without_a_signature_is_told() -> None:
-    told = ["its arm64 code is not signed: macOS refuses to load it"]
-    assert list(macos.unsigned_arm64_code(macho_file(architecture="aarch64"), MACOS_WHEEL)) == told
+    library = macho_file(architecture="aarch64")
+    (problem,) = macos.unsigned_arm64_code(library, MACOS_WHEEL)
+    sentence = "its arm64 code is not signed: macOS refuses to load it"
+    assert problem == Problem(path=library.path, sentence=sentence)
+    assert problem.command == "codesign --force --sign - {path}"
 
 
 def test_code_for_ios_is_signed_in_its_app() -> None:
@@ -296,7 +299,8 @@ def test_a_signature_that_does_not_fit_is_told_for_every_architecture() -> None:
     fault = "the code signature's SHA-256 of 1 of 3 pages is wrong, first at byte 0x1000"
     for architecture, spelling in (("aarch64", "arm64"), ("x86_64", "x86_64")):
         library = macho_file(architecture=architecture, signed=True, signature_faults=(fault,))
-        assert list(macos.broken_code_signature(library)) == [f"{spelling}: {fault}"]
+        told = Problem(path=library.path, sentence=f"{spelling}: {fault}")
+        assert list(macos.broken_code_signature(library)) == [told]
     assert list(macos.broken_code_signature(macho_file(signed=True))) == []
 
 

@@ -151,10 +151,13 @@ def test_a_path_beyond_the_environment_leaves_it() -> None:
     subject = elf_file(
         f"{SITE}/demo/a.so", runpath=("$ORIGIN/../../../../lib", "$ORIGIN/../../../../../lib")
     )
-    assert list(search_path_leaves_prefix(subject)) == [
-        "looks for libraries in $ORIGIN/../../../../../lib (RUNPATH): "
-        "that is outside the environment, and differs from user to user"
-    ]
+    (problem,) = search_path_leaves_prefix(subject)
+    assert problem == Problem(
+        path=subject.path,
+        sentence="looks for libraries in $ORIGIN/../../../../../lib (RUNPATH): "
+        "that is outside the environment, and differs from user to user",
+    )
+    assert problem.command == "patchelf --set-rpath '$ORIGIN/../../../../lib' {path}"
 
 
 def test_a_path_within_the_environment_is_fine() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import shutil
 import sys
 import textwrap
@@ -50,8 +51,31 @@ def test_a_requirement_that_no_index_has_is_the_packages_fault(output: str) -> N
 
 @pytest.mark.parametrize("output", [UV_NO_NETWORK, PIP_NO_NETWORK])
 def test_an_index_that_is_not_reached_is_not_the_packages_fault(output: str) -> None:
-    with pytest.raises(GatherError, match="installation broke: "):
+    with pytest.raises(GatherError, match=r"^the index cannot be reached: "):
         blame(output, index=True)
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        (
+            "error: Failed to fetch: http://x/a/ cause: HTTP status server error (500) for url",
+            "the index answers with an error: Failed to fetch: http://x/a/ (HTTP status ",
+        ),
+        (
+            "error: Failed to fetch: http://x/a/ cause: client error cause: Connection refused",
+            "the index cannot be reached: Failed to fetch: http://x/a/ (Connection refused)",
+        ),
+        ("error: failed to copy a.so cause: No space left on device", "the disk is full: "),
+        ("ERROR: [Errno 28] No space left on device", "the disk is full: "),
+        ("error: failed to create b: Read-only file system", "the disk cannot be written to: "),
+        ("error: invalid peer certificate: Expired", "the index is not trusted: "),
+        ("error: failed to build x", "installation broke: failed to build x"),
+    ],
+)
+def test_what_broke_is_named(said: str, cause: str) -> None:
+    with pytest.raises(GatherError, match=f"^{re.escape(cause)}"):
+        blame(said, index=True)
 
 
 @pytest.mark.parametrize("output", [UV_GIVEN, PIP_NONE])

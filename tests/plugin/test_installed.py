@@ -102,7 +102,7 @@ def test_the_command_takes_it_too(
     command = (sys.executable, "-m", "binary_checks", "--binary-static", *python)
     result = pytester.run(*command, "--binary-installed", "demo")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(f"FAILED {FAULT}*")
+    result.stdout.fnmatch_lines(["installed:demo: unfit *", "absolute-search-path: installed:*"])
 
 
 def test_checks_of_wheels_do_not_apply(run: Run, wheel: Path, python: list[str]) -> None:

@@ -52,7 +52,7 @@ def test_the_short_summary_names_the_problem(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
     result = run(faulty(pytester.path), "--junitxml=report.xml", *workers)
-    result.stdout.fnmatch_lines(["FAILED *::absolute-search-path - absolute-search-path: demo-*"])
+    result.stdout.fnmatch_lines([f"FAILED *::absolute-search-path - {EXTENSION}: looks for *"])
     assert [line for line in result.outlines if line.startswith(LINE) and "/tmp/build" in line]
     report = ElementTree.parse(pytester.path / "report.xml")
     (message,) = (failure.get("message") for failure in report.iter("failure"))

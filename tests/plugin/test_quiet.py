@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from fixtures.build_elf import build_elf
-from tests.plugin.conftest import TRY_AGAIN, faulty, healthy
+from fixtures.build_elf import ElfSymbol, build_elf
+from tests.plugin.conftest import EXTENSION, TRY_AGAIN, faulty, healthy
 from tests.plugin.test_command import command
 
 pty = pytest.importorskip("pty", reason="no pseudo-terminals here")
 
 NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
+INIT = ElfSymbol("PyInit__native")
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 OWN = """
 from binary_checks import check
@@ -98,8 +100,8 @@ def test_a_problem_is_one_line_where_output_is_piped(tmp_path: Path) -> None:
     lines = command(tmp_path, "--binary-static", faulty(tmp_path)).stdout.splitlines()
     assert lines[0].startswith(f"{NAME}: unfit · 1 problem · ")
     assert lines[1].startswith(f"absolute-search-path: {NAME}: demo/_native.cpython-311-")
-    assert lines[2].startswith("  fix: ")
-    assert lines[3].endswith("    why: binary-checks --explain absolute-search-path")
+    assert lines[2] == f"  run: patchelf --remove-rpath {EXTENSION}"
+    assert lines[5].endswith("    why: binary-checks --explain absolute-search-path")
 
 
 def test_pytests_own_report_is_there_for_whoever_asks(tmp_path: Path) -> None:
@@ -196,7 +198,8 @@ def test_a_terminal_has_lines_that_fit(tmp_path: Path, columns: int) -> None:
     assert status == 1
     for line in shown.split("\n"):
         seen = line.rpartition("\r")[2]
-        assert len(seen) <= columns or len(seen.split()) == 1 or "binary-checks" in seen
+        command = re.match(r" *(run|before|after|why): ", seen) or "binary-checks" in seen
+        assert len(seen) <= columns or len(seen.split()) == 1 or command
     assert "looks for" in shown
     assert "/tmp/build/lib" in shown
     assert "absolute-search-path" in shown
@@ -252,3 +255,39 @@ def test_reports_are_written_where_nothing_can_be_printed(tmp_path: Path) -> Non
         )
     assert ended.returncode == pytest.ExitCode.INTERRUPTED
     assert (tmp_path / "out.json").stat().st_size > 0
+
+
+@pytest.mark.skipif(not shutil.which("patchelf"), reason="no patchelf here")
+def test_the_command_that_is_given_mends_the_file(tmp_path: Path) -> None:
+    pytest.importorskip("wheel", reason="no wheel here: it unpacks and packs")
+    path = faulty(tmp_path)
+    lines = command(tmp_path, "--binary-static", path.name).stdout.splitlines()
+    told = dict(line.strip().split(": ", 1) for line in lines if line.startswith("  "))
+    assert told["run"] == f"patchelf --remove-rpath {EXTENSION}"
+    script = " && ".join((told["before"], told["run"], told["after"]))
+    here = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    subprocess.run(script, shell=True, cwd=tmp_path, env={**os.environ, "PATH": here}, check=True)
+    assert command(tmp_path, "--binary-static", path.name).returncode == 0
+
+
+def test_a_command_is_given_once_and_names_the_package_as_it_lies(tmp_path: Path) -> None:
+    native = build_elf(exports=(INIT,), needed=("libone.so.1", "libtwo.so.1"))
+    path = healthy(tmp_path / "a b", members={"demo/__init__.py": "", EXTENSION: native})
+    shown = command(tmp_path, "--binary-static", path, "-k", "missing-library").stdout
+    assert shown.count("  run: auditwheel repair ") == 1
+    assert f"  run: auditwheel repair 'a b/{NAME}'\n" in shown
+
+
+def test_documentation_is_there_without_docstrings(tmp_path: Path) -> None:
+    path = faulty(tmp_path)
+    for words in (["--explain", "missing-library"], ["--list"], ["--binary-static", path.name]):
+        plain, bare = (command(tmp_path, *words, **each).stdout for each in _OPTIMIZED)
+        assert _without_seconds(plain) == _without_seconds(bare)
+        assert plain.strip()
+
+
+_OPTIMIZED: tuple[dict[str, str], ...] = ({"PYTHONOPTIMIZE": ""}, {"PYTHONOPTIMIZE": "2"})
+
+
+def _without_seconds(text: str) -> str:
+    return re.sub(r"[\d.]+ s\b", "", text)

@@ -45,6 +45,7 @@ from binary_checks.wording.search_texts import (
     spell_out_of_reach,
     spell_search,
     spell_stray,
+    spell_way,
 )
 
 _DRIVERS = (
@@ -229,7 +230,12 @@ def load_order_dependent(linkage: Linkage, package: Package) -> Iterator[Finding
             level = _level_of(edge)
             yield soften(
                 Problem(
-                    path=edge.path, sentence=sentence, level=level, cause=cause, consequence=True
+                    path=edge.path,
+                    sentence=sentence,
+                    level=level,
+                    cause=cause,
+                    consequence=True,
+                    command=spell_way(edge, linkage),
                 ),
                 linkage,
             )
@@ -281,8 +287,14 @@ def missing_search_directory(linkage: Linkage, package: Package) -> Iterator[Fin
                 f"looks for {name_needed(edges)} in {spell_directories(wrong, linkage.layout)}, "
                 f"which the package does not have; {what} {name_places(edges, linkage)}"
             )
-            path, level = edges[0].path, _level_of(edges[0])
-            yield soften(Problem(path=path, sentence=sentence, level=level, cause=cause), linkage)
+            problem = Problem(
+                path=edges[0].path,
+                sentence=sentence,
+                level=_level_of(edges[0]),
+                cause=cause,
+                command=spell_way(edges[0], linkage),
+            )
+            yield soften(problem, linkage)
 
 
 @check

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from posixpath import normpath
 
 from binary_checks.declaring import check
@@ -28,6 +28,7 @@ from binary_checks.model.search_path import (
     shorten,
 )
 from binary_checks.wording.causes import of_need
+from binary_checks.wording.fix_commands import drop_elements
 from binary_checks.wording.search_texts import spell_elements, spell_empty_elements
 
 _ANYBODYS = (
@@ -73,7 +74,7 @@ def absolute_search_path(
     if open_to_all:
         danger = "anyone who can write there runs code as the user"
         sentence = f"{spell_elements(library, open_to_all)}: {danger}"
-        yield _accuse(library, linkage, sentence)
+        yield _accuse(library, linkage, sentence, elements)
     if elements := [e for e in elements if e not in open_to_all]:
         sentence = "absolute paths lead users nowhere, or to other libraries"
         cause = _find_lack(library, linkage, package)
@@ -83,12 +84,19 @@ def absolute_search_path(
             level=Level.WARNING,
             cause=cause,
             consequence=bool(cause),
+            command=drop_elements(library, elements),
         )
 
 
-def _accuse(library: ElfFile | MachOFile, linkage: Linkage | Package, sentence: str) -> Finding:
+def _accuse(
+    library: ElfFile | MachOFile,
+    linkage: Linkage | Package,
+    sentence: str,
+    elements: Collection[str],
+) -> Finding:
     """An error, as somebody else's code gets in, but for a library that no import reaches."""
-    problem = Problem(path=library.path, sentence=sentence)
+    command = drop_elements(library, elements)
+    problem = Problem(path=library.path, sentence=sentence, command=command)
     return problem if library.kind is Kind.EXECUTABLE else soften(problem, linkage)
 
 
@@ -131,14 +139,15 @@ def empty_search_path(
     elements = path_elements(library)
     danger = "the current directory: anyone who can write there runs code as the user"
     if "" in elements and target.libc == "glibc":
-        yield _accuse(library, linkage, f"{spell_empty_elements(library)}, which means {danger}")
+        sentence = f"{spell_empty_elements(library)}, which means {danger}"
+        yield _accuse(library, linkage, sentence, [""])
     relative = [e for e in elements if e and e[0] not in "/@" and expand(e, library) is None]
     if relative and not _is_searched(library):
         named = spell_elements(library, relative)
         yield Note(sentence=f"{named}; nothing that it needs is looked for there")
     elif relative:
         sentence = f"{spell_elements(library, relative)}, relative to {danger}"
-        yield _accuse(library, linkage, sentence)
+        yield _accuse(library, linkage, sentence, relative)
 
 
 @check(level=Level.WARNING)
@@ -154,7 +163,11 @@ def search_path_leaves_prefix(library: ElfFile | MachOFile) -> Iterator[Finding]
     elements = [e for e, place in places.items() if place is not None and leaves_prefix(place)]
     if elements:
         meaning = "that is outside the environment, and differs from user to user"
-        yield f"{spell_elements(library, elements)}: {meaning}"
+        yield Problem(
+            path=library.path,
+            sentence=f"{spell_elements(library, elements)}: {meaning}",
+            command=drop_elements(library, elements),
+        )
 
 
 @check(enabled=False, level=Level.WARNING)

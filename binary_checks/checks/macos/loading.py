@@ -30,6 +30,7 @@ from binary_checks.model import (
 )
 from binary_checks.model.search_path import shorten
 from binary_checks.wording.causes import of_library, of_newer_build
+from binary_checks.wording.fix_commands import SIGN
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
 _SYSTEM = ("/usr/lib/", "/System/")
@@ -255,7 +256,8 @@ def unsigned_arm64_code(library: MachOFile, package: Package) -> Iterator[Findin
         raise NotApplicable("nothing says that it is for macOS")
     arm64 = plain_architecture(library.architecture) == "aarch64"
     if library.kind in _LOADED and arm64 and not library.signed:
-        yield "its arm64 code is not signed: macOS refuses to load it"
+        sentence = "its arm64 code is not signed: macOS refuses to load it"
+        yield Problem(path=library.path, sentence=sentence, command=SIGN)
 
 
 @check
@@ -271,4 +273,5 @@ def broken_code_signature(library: MachOFile) -> Iterator[Finding]:
     if library.kind not in _LOADED:
         return
     for fault in library.signature_faults:
-        yield f"{spell_processor(library.architecture)}: {fault}"
+        sentence = f"{spell_processor(library.architecture)}: {fault}"
+        yield Problem(path=library.path, sentence=sentence, command=SIGN)
