@@ -31,6 +31,7 @@ from binary_checks.model import (
 from binary_checks.model.description import RenderedDescription
 from binary_checks.model.python_modules import PythonModules
 from binary_checks.model.requests import Request
+from binary_checks.model.required_wheels import RequiredWheels
 
 _P = ParamSpec("_P")
 _Fact = typing.TypeVar("_Fact")
@@ -72,6 +73,7 @@ _FACTS = (
     SecondOpinion,
     PythonModules,
     RenderedDescription,
+    RequiredWheels,
 )
 
 _WITHOUT_DOCSTRINGS = 2

@@ -69,5 +69,16 @@ class GatherError(BinaryChecksError):
     """We, the network or the environment broke while gathering; not the package's fault."""
 
 
+class NoWheelError(GatherError):
+    """The index was reached, and has no wheel of a required distribution for the package's system.
+
+    ``lacking`` says which, for which Python on which system.
+    """
+
+    def __init__(self, reason: str, lacking: str) -> None:
+        super().__init__(reason)
+        self.lacking = lacking
+
+
 class BrokenDataError(Exception):
     """Compressed bytes do not inflate to what was declared; it becomes a fault of their member."""

@@ -24,6 +24,7 @@ from binary_checks.model import (
 from binary_checks.model.description import RenderedDescription
 from binary_checks.model.python_modules import PythonModules
 from binary_checks.model.requests import Request
+from binary_checks.model.required_wheels import RequiredWheels
 from binary_checks.reports.explanation import explain
 
 CHECKS = find_checks()
@@ -66,6 +67,7 @@ GATHERED = (
     SecondOpinion,
     PythonModules,
     RenderedDescription,
+    RequiredWheels,
 )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from binary_checks import objects, packages, trees
-from binary_checks.errors import GatherError, PackageError
+from binary_checks.errors import GatherError, NoWheelError, PackageError
 from binary_checks.model import Package, TargetSystem, Wheel
 from binary_checks.model.protocols import Source, Tree
 
@@ -42,6 +42,7 @@ class Shelf:
         self._folder = folder and folder.absolute()
         self._private: tempfile.TemporaryDirectory[str] | None = None
         self._opened: dict[Path, Package] = {}
+        self._required: dict[Path, tuple[Package, ...] | NoWheelError] = {}
         self._reader = objects.Raised(limit_factor)
 
     def others(self, than: Path) -> tuple[Package, ...]:
@@ -71,10 +72,21 @@ class Shelf:
         """What the wheel requires on its system, beside what was given. Raises GatherError."""
         if not self.fetches:
             return ()
+        if wheel.path not in self._required:
+            self._required[wheel.path] = self._fetch(wheel, target)
+        answer = self._required[wheel.path]
+        if isinstance(answer, NoWheelError):
+            raise answer.with_traceback(None)
+        return answer
+
+    def _fetch(self, wheel: Wheel, target: TargetSystem) -> tuple[Package, ...] | NoWheelError:
         from binary_checks.gather.required import fetch_required  # pip and processes, for few runs
 
         given = self.others(wheel.path)
-        return fetch_required(wheel, target, given, self._open_folder(), self._open)
+        try:
+            return fetch_required(wheel, target, given, self._open_folder(), self._open)
+        except NoWheelError as error:
+            return error
 
     def _open_folder(self) -> Path:
         if self._folder is None:

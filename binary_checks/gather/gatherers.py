@@ -7,7 +7,7 @@ from functools import partial
 
 from binary_checks import loaders, systems
 from binary_checks.declaring import gathers
-from binary_checks.errors import NotApplicable
+from binary_checks.errors import NotApplicable, NoWheelError
 from binary_checks.gather import own_code
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.settings import ReaderSettings, Settings
@@ -21,11 +21,13 @@ from binary_checks.model import (
     Package,
     SecondOpinion,
     TargetSystem,
+    Wheel,
 )
 from binary_checks.model.description import RenderedDescription
 from binary_checks.model.places import Place
 from binary_checks.model.protocols import Source
 from binary_checks.model.python_modules import PythonModules
+from binary_checks.model.required_wheels import RequiredWheels
 from binary_checks.profile.reading import Profile
 
 
@@ -70,6 +72,17 @@ def _simulate(source: Source, package: Package, target: TargetSystem, shelf: She
     beside = [(item, shelf.open_tree(source, item)) for item in others]
     first = find_first_loads(package, roots, source.open, beside, target)
     return simulate(first_loads=first) if first else linkage
+
+
+@gathers(RequiredWheels)
+def find_required_wheels(package: Wheel, target: TargetSystem, shelf: Shelf) -> RequiredWheels:
+    """Download what the wheel requires, where the user asked for that."""
+    if not shelf.fetches:
+        raise NotApplicable("only with --binary-with-requirements")
+    try:
+        return RequiredWheels(found=len(shelf.required(package, target)))
+    except NoWheelError as error:
+        return RequiredWheels(lacking=error.lacking)
 
 
 @gathers(RenderedDescription)

@@ -100,7 +100,9 @@ class _ModuleReader:
         try:
             table = tabulate(content)
         except FaultyError as error:
-            self._broken.append(BrokenSource(path=path, line=error.line, reason=error.reason))
+            self._broken.append(
+                BrokenSource(path=path, line=error.line, reason=error.reason, text=error.text)
+            )
             return
         except LeftAloneError as error:
             self._unparsed.append(UnparsedSource(path=path, reason=str(error)))

@@ -15,6 +15,7 @@ class BrokenSource:
     path: str  # of the member
     line: int  # 0: not known
     reason: str  # "invalid syntax"
+    text: str = ""  # the line, or its beginning
     newer_than: Minor | None = None
     """It compiles here, but not on this Python, which the package promises; None: not here."""
     reached_from: str = ""

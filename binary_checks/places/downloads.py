@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from binary_checks.errors import GatherError
+from binary_checks.errors import GatherError, NoWheelError
 from binary_checks.places.foreign_tags import ForeignPython
 from binary_checks.places.pip_command import (
     PIP,
@@ -59,17 +59,16 @@ def download(requirements: Iterable[str], python: ForeignPython, folder: Path) -
         return ""
     if _BROKE in ended.stderr:
         return ended.stderr.strip().rpartition("\n")[2]
-    raise GatherError(f"requirements: {_explain(ended, python)}")
+    raise _explain(ended, python)
 
 
-def _explain(ended: Ended, python: ForeignPython) -> str:
+def _explain(ended: Ended, python: ForeignPython) -> GatherError:
     errors = [line for line in ended.stderr.splitlines() if line.startswith("ERROR: ")]
     said = errors[0].removeprefix("ERROR: ") if errors else "pip failed without a message"
     if _NOT_REACHED.search(ended.stderr):
-        return f"the index was not reached: {said}"
+        return GatherError(f"requirements: the index was not reached: {said}")
     if asked := _ASKED.match(errors[0] if errors else ""):
-        return (
-            f"the index has no wheel of {asked[1]} for {python.abi} on {python.platforms[0]} or "
-            "newer; give one with --binary-with"
-        )
-    return said
+        lacking = f"wheel of {asked[1]} for {python.abi} on {python.platforms[0]} or newer"
+        advice = "give one with --binary-with"
+        return NoWheelError(f"requirements: the index has no {lacking}; {advice}", lacking)
+    return GatherError(f"requirements: {said}")

@@ -20,6 +20,7 @@ _LONGEST = 16 << 20  # bytes of a source
 _MOST_SIGNS = 700_000  # of a source: with each the parser may take a kilobyte (moto has 620,000)
 _SIGNS = b"\n,;:.()[]{}=+-*/%<>@&|^~"
 _FEW = 256 << 10  # bytes that cannot hold too many
+_LONGEST_LINE = 200  # characters kept of the line that does not compile
 _OLDEST = (3, 7)  # of which ``ast.parse`` knows the grammar well enough
 
 _HINTS = (
@@ -43,10 +44,11 @@ _CODE = re.compile(r"^[^\s#]", re.MULTILINE)
 class FaultyError(Exception):
     """A file does not compile."""
 
-    def __init__(self, line: int, reason: str) -> None:
+    def __init__(self, line: int, reason: str, text: str | None = None) -> None:
         super().__init__(reason)
         self.line = line
         self.reason = reason
+        self.text = (text or "").strip()[:_LONGEST_LINE]
 
 
 class SourceTable(NamedTuple):
@@ -77,7 +79,8 @@ def tabulate(content: bytes) -> SourceTable:
         line = content.count(b"\n", 0, error.start) + 1
         raise FaultyError(line, f"it is not valid {error.encoding}") from None
     except SyntaxError as error:
-        raise FaultyError(error.lineno or 0, error.msg or "invalid syntax") from None
+        reason = error.msg or "invalid syntax"
+        raise FaultyError(error.lineno or 0, reason, error.text) from None
     except ValueError as error:  # null bytes
         raise FaultyError(0, str(error)) from None
     except (RecursionError, MemoryError):
@@ -86,8 +89,8 @@ def tabulate(content: bytes) -> SourceTable:
 
 def find_newer(content: bytes, lowest: Minor) -> FaultyError | None:
     """What of a file that compiles here the grammar of an older Python does not have."""
-    hinted = any(lowest < since and hint.search(content) for since, hint in _HINTS)
-    if lowest < _OLDEST or not hinted:
+    lowest = max(lowest, _OLDEST)  # what that one lacks, older ones lack too
+    if not any(lowest < since and hint.search(content) for since, hint in _HINTS):
         return None
     try:
         with warnings.catch_warnings():

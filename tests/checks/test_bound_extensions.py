@@ -6,52 +6,76 @@ import pytest
 
 from binary_checks.checks.metadata.bound_extensions import version_bound_extension
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Level, Problem
-from fixtures.values import member, wheel
+from binary_checks.model import (
+    ElfFile,
+    Format,
+    Level,
+    MalformedObject,
+    Note,
+    NotInspected,
+    Problem,
+)
+from fixtures.values import elf_file, symbols, wheel
 
-ABI3 = "demo-1.0-cp38-abi3-manylinux_2_17_x86_64.whl"
+ABI3 = "demo-1.0-cp310-abi3-manylinux_2_17_x86_64.whl"
 BOUND = "demo/_native.cpython-311-x86_64-linux-gnu.so"
 
 
+def module(path: str) -> ElfFile:
+    return elf_file(path, exports=symbols("PyInit__native"))
+
+
 @pytest.mark.parametrize(
-    ("name", "path"),
+    ("name", "path", "level"),
     [
-        (ABI3, BOUND),
-        ("demo-1.0-cp38-abi3-win_amd64.whl", "demo/_native.cp311-win_amd64.pyd"),
-        ("demo-1.0-py3-none-manylinux_2_17_x86_64.whl", BOUND),
+        (ABI3, BOUND, Level.ERROR),
+        ("demo-1.0-cp310-abi3-win_amd64.whl", "demo/_native.cp311-win_amd64.pyd", Level.ERROR),
+        ("demo-1.0-py3-none-manylinux_2_17_x86_64.whl", BOUND, Level.ERROR),
+        ("demo-1.0-py311-none-manylinux_2_17_x86_64.whl", BOUND, Level.WARNING),
     ],
 )
-def test_a_module_that_one_python_imports(name: str, path: str) -> None:
-    (problem,) = version_bound_extension(wheel(name, members=[member(path)]))
+def test_a_module_that_one_python_imports(name: str, path: str, level: Level) -> None:
+    (problem,) = version_bound_extension(wheel(name, objects=[module(path)]))
     assert isinstance(problem, Problem)
-    assert (problem.path, problem.level) == (path, Level.ERROR)
+    assert (problem.path, problem.level) == (path, level)
     assert problem.sentence.startswith("is imported by Python 3.11 alone, and ")
     assert problem.sentence.endswith("promises others")
 
 
-def test_a_module_for_several_pythons_is_a_warning() -> None:
-    other = BOUND.replace("311", "312")
-    found = [*version_bound_extension(wheel(ABI3, members=[member(BOUND), member(other)]))]
-    assert [problem.level for problem in found if isinstance(problem, Problem)] == [
-        Level.WARNING,
-        Level.WARNING,
-    ]
+def test_a_module_that_leaves_promised_pythons_out_is_a_warning() -> None:
+    objects = [module(BOUND), module(BOUND.replace("311", "312"))]
+    found = [*version_bound_extension(wheel(ABI3, objects=objects))]
+    assert [each.level for each in found if isinstance(each, Problem)] == [Level.WARNING] * 2
+
+
+def test_a_module_for_each_python_from_the_oldest_on_is_noted() -> None:
+    objects = [module(BOUND.replace("311", each)) for each in ("310", "311", "312")]
+    (note,) = version_bound_extension(wheel(ABI3, objects=objects))
+    assert isinstance(note, Note)
+    assert note.sentence == "is there for Python 3.10, 3.11, 3.12; later ones lack it"
 
 
 @pytest.mark.parametrize(
-    "paths",
+    "objects",
     [
-        ["demo/_native.abi3.so"],
-        ["demo/_native.so"],
-        ["demo/_native.pyd"],
-        [BOUND, "demo/_native.abi3.so"],
-        ["demo/libdemo.so.1"],
+        [module("demo/_native.abi3.so")],
+        [module("demo/_native.so")],
+        [module("demo/_native.pyd")],
+        [module(BOUND), module("demo/_native.abi3.so")],
+        [elf_file(BOUND)],
+        [elf_file("demo/libdemo.so.1")],
     ],
 )
-def test_a_module_that_every_python_imports(paths: list[str]) -> None:
-    assert list(version_bound_extension(wheel(ABI3, members=map(member, paths)))) == []
+def test_a_module_that_every_python_imports(objects: list[ElfFile]) -> None:
+    assert list(version_bound_extension(wheel(ABI3, objects=objects))) == []
+
+
+def test_what_cannot_be_read_is_not_inspected() -> None:
+    broken = MalformedObject(path=BOUND, format=Format.ELF, offset=0, reason="it is empty")
+    (finding,) = version_bound_extension(wheel(ABI3, malformed=(broken,)))
+    assert isinstance(finding, NotInspected)
 
 
 def test_a_wheel_for_one_python_may_be_bound_to_it() -> None:
     with pytest.raises(NotApplicable):
-        list(version_bound_extension(wheel(members=[member(BOUND)])))
+        list(version_bound_extension(wheel(objects=[module(BOUND)])))

@@ -123,9 +123,22 @@ def test_what_a_later_python_may_parse_is_not_inspected(judge: Judge) -> None:
     (finding,) = judge(invalid_syntax, members, metadata=requiring(">=3.39"))
     assert isinstance(finding, NotInspected)
     assert "and 1 more files do not, on Python 3." in finding.sentence
-    assert finding.sentence.endswith("but the package is for Python 3.39 and later")
+    assert finding.sentence.endswith("and may on another that the package promises")
     print_statement = {"demo/__init__.py": "print 1\n"}  # which no later one parses
     assert told(judge(invalid_syntax, print_statement, metadata=requiring(">=3.39")))
+
+
+def test_a_file_that_may_be_kept_for_later_pythons_is_not_inspected(judge: Judge) -> None:
+    later = "type X = int | $\n"  # of a grammar that no Python has yet
+    gated = {
+        "demo/__init__.py": "try:\n    from . import _types\nexcept SyntaxError: ...\n",
+        "demo/_types.py": later,
+    }
+    (finding,) = judge(invalid_syntax, gated)
+    assert isinstance(finding, NotInspected)
+    always = {"demo/__init__.py": "from . import _types\n", "demo/_types.py": later}
+    ((path, _, level),) = told(judge(invalid_syntax, always))
+    assert (path, level) == ("demo/_types.py", Level.ERROR)
 
 
 def test_code_for_python_2_alone_is_not_inspected(judge: Judge) -> None:
@@ -152,6 +165,7 @@ def test_a_wheel_without_python_has_nothing_to_compile(judge: Judge) -> None:
     [
         (">=3.7", "if (a := 1): pass\n"),
         (">=3.7", "def f(a, /): pass\n"),
+        (">=3.6", "match 1:\n    case 1: pass\n"),
         (">=3.8", "with (open('a') as f, open('b') as g): pass\n"),
         (">=3.9", "match 1:\n    case 1: pass\n"),
         (">=3.10", "try: pass\nexcept* ValueError: pass\n"),

@@ -8,9 +8,11 @@ from binary_checks.checks.metadata.requirement_texts import (
     invalid_requirement,
     python_is_excluded,
     requirement_by_url,
+    requirement_without_wheel,
     undeclared_extra,
 )
 from binary_checks.model import Level, NotInspected, Problem, Wheel
+from binary_checks.model.required_wheels import RequiredWheels
 from fixtures.values import wheel
 
 METADATA = "demo-1.0.dist-info/METADATA"
@@ -121,3 +123,15 @@ def test_tags_that_requires_python_leaves_a_python_to(wanted: str, tags: str) ->
 def test_a_requires_python_without_end_is_not_followed() -> None:
     (finding,) = python_is_excluded(with_headers(("Requires-Python", ">=3," * 9999)))
     assert isinstance(finding, NotInspected)
+
+
+def test_a_requirement_of_which_the_index_has_no_wheel() -> None:
+    lacking = RequiredWheels(lacking="wheel of torch>=2 for cp311 on win_amd64 or newer")
+    assert list(requirement_without_wheel(wheel(), lacking)) == [
+        Problem(
+            path=METADATA,
+            sentence="requires what cannot be installed: the index has no wheel of torch>=2 for "
+            "cp311 on win_amd64 or newer",
+        )
+    ]
+    assert list(requirement_without_wheel(wheel(), RequiredWheels(found=3))) == []

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from binary_checks import objects, packages
-from binary_checks.errors import GatherError
+from binary_checks.checks.metadata.requirement_texts import requirement_without_wheel
+from binary_checks.errors import GatherError, NotApplicable
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.facts import Facts
 from binary_checks.gather.settings import Settings
-from binary_checks.model import Linkage, Package
+from binary_checks.model import Finding, Linkage, Package, Problem, Wheel
+from binary_checks.model.required_wheels import RequiredWheels
 from binary_checks.sources.file import FileSource
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel
@@ -126,6 +128,28 @@ def test_an_index_without_a_wheel_that_fits_is_one_line(index: Path, tmp_path: P
         "requirements: the index has no wheel of x-runtime>=1 for cp311 on "
         "manylinux_2_17_x86_64 or newer; give one with --binary-with"
     )
+
+
+def test_an_index_without_a_wheel_for_the_tags_platform_is_a_problem(
+    index: Path, tmp_path: Path
+) -> None:
+    runtime(index, tags=WINDOWS)
+    wheel = judged(tmp_path / "dist", "x-runtime>=1")
+
+    def judge(shelf: Shelf) -> list[Finding]:
+        facts = Facts(FileSource(path=wheel), Settings(python=Path("python")), shelf)
+        return [*requirement_without_wheel(facts.get(Wheel), facts.get(RequiredWheels))]
+
+    (problem,) = judge(Shelf((), fetches=True, folder=tmp_path / "kept"))
+    assert problem == Problem(
+        path="demo-1.0.dist-info/METADATA",
+        sentence="requires what cannot be installed: the index has no wheel of x-runtime>=1 "
+        "for cp311 on manylinux_2_17_x86_64 or newer",
+    )
+    runtime(index)
+    assert judge(Shelf((), fetches=True, folder=tmp_path / "kept")) == []
+    with pytest.raises(NotApplicable, match="only with --binary-with-requirements"):
+        judge(Shelf(()))
 
 
 def test_an_index_that_is_not_reached_is_one_line(

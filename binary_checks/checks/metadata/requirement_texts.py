@@ -14,6 +14,7 @@ from binary_checks.knowledge.promised_pythons import (
     read_specifier,
 )
 from binary_checks.model import Finding, Level, NotInspected, Problem, Wheel
+from binary_checks.model.required_wheels import RequiredWheels
 from binary_checks.model.requires_dist import read_requirement
 from binary_checks.wording.phrases import name_first
 
@@ -109,6 +110,27 @@ def python_is_excluded(package: Wheel) -> Iterator[Finding]:
             sentence=f"Requires-Python {_shorten(wanted)!r} excludes every Python of "
             f"{name_first([each.name for each in excluded], 3)}: {end}",
             level=Level.ERROR if whole else Level.WARNING,
+        )
+
+
+@check
+def requirement_without_wheel(package: Wheel, required: RequiredWheels) -> Iterator[Finding]:
+    """The index has no wheel of a required distribution for the wheel's own Python and platform.
+
+    It is looked for only with ``--binary-with-requirements``, on the index that pip's settings
+    name, and so is all that a found one requires in turn. What is lacking for one marker, Python or
+    platform need not be for another: the oldest that the tags promise counts.
+
+    Why: ``pip install`` ends with "no matching distribution", or builds the distribution from
+    source, for which users need a compiler.
+    Fix: publish that wheel first; require a version that has one, or exclude the platform with a
+    marker (``; sys_platform != "win32"``).
+    Level: most users cannot install the package there.
+    """
+    if required.lacking:
+        yield Problem(
+            path=f"{package.dist_info}/METADATA",
+            sentence=f"requires what cannot be installed: the index has no {required.lacking}",
         )
 
 

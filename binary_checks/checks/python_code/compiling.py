@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
@@ -17,6 +17,11 @@ _NEVER = re.compile(
     r"unindent does not match|unknown encoding"
 )
 """What no later grammar changes."""
+_MAY_BE_NEWER = re.compile(
+    r"^type\s+\w|^(?:async\s+)?def\s+\w+\s*\[|^class\s+\w+\s*\[|\b[rR]?[fFtT][rR]?['\"]"
+    r"|^except\b|^lazy\s|^(?:match|case)\b"
+)
+"""What a line looks like whose grammar came with Python 3.10 to 3.15."""
 
 
 @check
@@ -40,17 +45,29 @@ def invalid_syntax(package: Distribution, modules: PythonModules) -> Iterator[Fi
     for each in modules.broken:
         if each.newer_than is not None:
             continue
-        if host in promised or (promised and _NEVER.search(each.reason)):
+        if _is_certain(each, host, promised):
             yield _report(each, f"does not compile: {each.reason}", Level.WARNING)
         else:
             doubtful.append(each.path)
     if doubtful:
-        least = f"3.{min(promised)}" if promised else "2"
         others = f", and {len(doubtful) - 1} more files do not," if doubtful[1:] else ""
-        sentence = f"does not compile{others} on Python 3.{host}, which parsed it, but the package"
-        yield NotInspected(path=doubtful[0], sentence=f"{sentence} is for Python {least} and later")
+        sentence = (
+            f"does not compile{others} on Python 3.{host}, which parsed it, and may on another"
+        )
+        yield NotInspected(path=doubtful[0], sentence=f"{sentence} that the package promises")
     for unparsed in modules.unparsed:
         yield NotInspected(path=unparsed.path, sentence=unparsed.reason)
+
+
+def _is_certain(broken: BrokenSource, host: int, promised: Collection[int]) -> bool:
+    """Whether the file does not compile on a Python that is promised and gets to import it.
+
+    What only a branch imports may be kept for later Pythons (``_typing_312.py`` of whenever).
+    """
+    if not promised or _NEVER.search(broken.reason):
+        return bool(promised)
+    later = max(promised) > host and _MAY_BE_NEWER.search(broken.text) is not None
+    return host in promised and (bool(broken.reached_from) or not later)
 
 
 def _demand_code(package: Distribution) -> None:
