@@ -14,9 +14,11 @@ import pytest
 
 from binary_checks.command import main
 from binary_checks.plugin.sharing import FEW
+from fixtures.build_elf import build_elf
 from fixtures.build_wheel import Entry, build_wheel
 from fixtures.samples import read_macho_sample
 from tests.plugin.conftest import EXTENSION, faulty, healthy
+from tests.test_lines import assert_harmless
 
 
 def command(
@@ -196,6 +198,19 @@ def test_inspect_of_several_packages_as_json_is_an_array(
     assert json.loads(capsys.readouterr().out) == []
     assert main(["inspect", "--json", str(tmp_path / "*" / "*.whl")]) == 0
     assert len(json.loads(capsys.readouterr().out)) == 2
+
+
+def test_names_in_a_package_drive_neither_terminal_nor_build_service(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evil = "demo/\x1b[31m\n::error::\u202e##vso[task.complete]x.so"
+    path = healthy(tmp_path, extra_entries=[Entry(evil, build_elf(needed=("\x1b[2J::error::x",)))])
+    assert main(["inspect", str(path)]) == 0
+    assert main(["--list", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "##" in out
+    for line in out.split("\n"):
+        assert_harmless(line)
 
 
 def test_inspect_says_the_lowest_tag_what_is_needed_and_what_is_bundled(

@@ -135,6 +135,18 @@ def test_it_says_what_is_needed_and_from_where() -> None:
     assert under("missing", lines) == ["libgone.so, needed by demo/a.so"]
 
 
+def test_of_many_missing_libraries_the_first_are_listed() -> None:
+    module = elf_file("demo/a.so")
+    about = {"path": module.path, "architecture": "x86_64"}
+    edges = tuple(Edge(needed=f"lib{number:03}.so", **about) for number in range(100))
+    found = under(
+        "missing", write_summary(wheel(objects=(module,)), Linkage(target="", edges=edges))
+    )
+    assert found[0] == "lib000.so, needed by demo/a.so"
+    assert found[-1] == "and 88 more"
+    assert len(found) == 13
+
+
 def test_the_api_sets_of_windows_are_counted() -> None:
     module = pe_file()
     about = {"path": module.path, "architecture": "x86_64"}

@@ -24,7 +24,7 @@ from binary_checks.reports.summary.gpu_tables import list_architectures, write_g
 
 _WIDTH = 14  # of the words before a line's text
 _FEW = 3
-_MOST = 12  # bundled libraries that are listed
+_MOST = 12  # libraries of one kind that are listed
 _MUSL_HINT = " or later: musl's symbols have no versions that would say more"
 _API_SET = re.compile(r"(?P<family>(?:api|ext)-ms-[a-z]+-[a-z]+)-.*", re.IGNORECASE)
 
@@ -117,7 +117,9 @@ def _write_needs(package: Package, linkage: Linkage | None) -> Iterator[str]:
     for origin, heading in _HEADINGS.items():
         few = origin in (Origin.SYSTEM, Origin.PYTHON)
         texts = by_origin.get(origin, [])
-        yield from _under(heading, [", ".join(_fold(texts))] if few and texts else texts)
+        left = [f"and {len(texts) - _MOST:,} more"] if len(texts) > _MOST else []
+        lines = [", ".join(_fold(texts))] if few and texts else [*texts[:_MOST], *left]
+        yield from _under(heading, lines)
 
 
 def _fold(names: Iterable[str]) -> Iterator[str]:
