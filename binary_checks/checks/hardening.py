@@ -61,6 +61,13 @@ def executable_stack(library: ElfFile, target: TargetSystem | Package) -> Iterat
     sentence = "asks for an executable stack (PT_GNU_STACK with PF_X)"
     if not library.stack_header:
         sentence = f"has no PT_GNU_STACK, which on {library.architecture} means an executable stack"
+    if isinstance(target, Package) and all(
+        claim.system != ANY_SYSTEM for claim in target.claims.systems
+    ):
+        # Toolchains for MIPS always ask for one; of Android's loader it is not known either.
+        why = "whether its system's loader takes that is not known"
+        yield NotInspected(path=library.path, sentence=f"{sentence}: {why}")
+        return
     for_musl = isinstance(target, TargetSystem) and target.libc == "musl"
     loads = library.kind is Kind.EXECUTABLE or for_musl
     level = Level.WARNING if loads else Level.ERROR

@@ -13,7 +13,7 @@ failure is handled there (tbb's libtbbbind); it counts only for libraries of the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 
 from binary_checks.knowledge.shipped_names import find_shippers
@@ -54,6 +54,7 @@ def find_bystanders(
     objects = {item.path: item for item in package.objects if item.kind in _LOADED}
     needs = _read_needs(linkage)
     demanded = _follow(_find_demanded(package, code), needs)
+    guided = _find_guided(objects, code)
     extra = dict(_find_needs_of_extras(package, linkage))
     reasons = dict(_find_opened(objects, demanded))
     attempted = _follow(reasons, needs)
@@ -64,8 +65,10 @@ def find_bystanders(
         elif path in extra:
             reason = f"an extra of the package requires {extra[path]} for it"
             yield Bystander(path=path, reason=reason, complete=False)
-        elif path in code.guided and item.kind is Kind.EXECUTABLE:
+        elif path in guided:
             reason = "the package's own code starts it with a search path in its environment"
+            if item.kind is not Kind.EXECUTABLE:
+                reason = "the package's own code has a program open it, with a search path"
             yield Bystander(path=path, reason=reason)
         elif path in demanded:
             continue
@@ -74,6 +77,17 @@ def find_bystanders(
             yield Bystander(path=path, reason=reason, complete=False)
         else:
             yield Bystander(path=path, reason=_find_helper(item) or UNREACHED)
+
+
+def _find_guided(objects: Mapping[str, ObjectFile], code: CodeNames) -> frozenset[str]:
+    """Programs that code starts with a search path, and what it names without opening it.
+
+    ai_edge_litert names libLiteRtCompilerPlugin_Qualcomm.so to apply_plugin_main, which opens it.
+    """
+    known = {path: objects[path] for path in code.named & objects.keys()}
+    programs = {path for path, item in known.items() if item.kind is Kind.EXECUTABLE}
+    started = programs & code.guided
+    return frozenset(started | (known.keys() - programs - code.opened if started else set()))
 
 
 def _find_needs_of_extras(package: Package, linkage: Linkage) -> Iterator[tuple[str, str]]:

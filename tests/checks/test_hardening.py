@@ -94,6 +94,15 @@ def test_an_executable_stack_is_a_warning_where_it_loads(kind: Kind, target: Tar
     assert problem.level is Level.WARNING
 
 
+def test_where_the_loader_is_not_known_an_executable_stack_is_not_judged() -> None:
+    """auditwheel's testsimple for linux_mips64 has one, as all code for MIPS had."""
+    library = elf_file(executable_stack=True)
+    (found,) = hardening.executable_stack(library, wheel("demo-1.0-cp313-cp313-linux_mips64.whl"))
+    assert isinstance(found, NotInspected)
+    (found,) = hardening.executable_stack(library, wheel("demo-1.0-py3-none-any.whl"))
+    assert isinstance(found, Problem)
+
+
 @pytest.mark.parametrize("kind", [Kind.DEVICE, Kind.RELOCATABLE, Kind.DEBUG])
 def test_what_is_never_loaded_has_no_stack(kind: Kind) -> None:
     library = elf_file(executable_stack=True, kind=kind)

@@ -149,6 +149,15 @@ def test_a_program_that_code_starts_with_a_search_path_may_lack_one() -> None:
     }
 
 
+def test_so_may_a_plugin_that_code_names_to_such_a_program() -> None:
+    tool = program("demo/bin/tool")
+    both = [tool.path, PLUGIN.path]
+    assert PLUGIN.path in idle(MODULE, tool, PLUGIN, named=both, guided=[tool.path])
+    opened = idle(MODULE, tool, PLUGIN, named=both, guided=[tool.path], opened=[PLUGIN.path])
+    assert set(opened) == {tool.path}
+    assert idle(MODULE, tool, PLUGIN, named=both) == {}
+
+
 def test_a_module_whose_import_may_fail_may_lack_what_was_never_in_the_package() -> None:
     assert idle(MODULE, tried=(MODULE.path,)) == {MODULE.path: "the package goes on without it"}
 
