@@ -6,6 +6,7 @@ import binascii
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache, partial
 from itertools import pairwise
 
 from binary_checks.declaring import check
@@ -20,7 +21,7 @@ from binary_checks.model import (
     Wheel,
 )
 from binary_checks.model.objects import format_of_name
-from binary_checks.model.search_path import Directories, directories
+from binary_checks.model.search_path import directories
 from binary_checks.wording.causes import of_lost_file
 
 _UNSIGNED = ("RECORD", "RECORD.jws", "RECORD.p7s")
@@ -202,7 +203,7 @@ def _judge_rows(package: Wheel, record: tuple[RecordRow, ...]) -> Iterator[Findi
     rows = {row.path: row for row in record if row.path[-1:] != "/"}
     unsigned = {f"{package.dist_info}/{name}" for name in _UNSIGNED}
     lost = sorted(rows.keys() - members.keys())
-    known, place = directories(package) if lost else Directories(()), package.layout.place
+    known, place = cache(partial(directories, package)), package.layout.place
     for name in lost:
         is_library = format_of_name(name) is not None
         cause = of_lost_file(place(name), known, package.layout) if is_library else ""

@@ -6,7 +6,8 @@ A cause says what has to be mended, not what goes wrong because of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from binary_checks.model import Edge, Format, Layout, Linkage, Package, UnresolvedSymbol
 from binary_checks.model.search_path import Directories, directories
@@ -32,8 +33,12 @@ def of_unreached_folder(folder: str) -> str:
     return f"no search path to {folder or '.'}"
 
 
-def of_need(edge: Edge, known: Directories, layout: Layout) -> str:
-    """Why a needed library is not found, or only by luck; ``known`` are the package's folders."""
+Known = Callable[[], Directories]
+"""Finds the folders that a package has, which of few packages are asked for."""
+
+
+def of_need(edge: Edge, known: Known, layout: Layout) -> str:
+    """Why a needed library is not found, or only by luck."""
     there = edge.resolved or next(iter(edge.elsewhere), "")
     if there:
         place = _IN_FRAMEWORK.sub("", layout.shorten_label(there))
@@ -41,15 +46,17 @@ def of_need(edge: Edge, known: Directories, layout: Layout) -> str:
     return _find_lost(edge.searched, known, layout) or of_library(edge.needed)
 
 
-def of_lost_file(path: str, known: Directories, layout: Layout) -> str:
+def of_lost_file(path: str, known: Known, layout: Layout) -> str:
     """Why a file is not there that RECORD lists; its place counts from the prefix."""
     folder, _, name = path.rpartition("/")
     return _find_lost((folder,), known, layout) or of_library(name)
 
 
-def _find_lost(folders: Iterable[str], known: Directories, layout: Layout) -> str:
-    lost = (each for each in folders if each.endswith(_GRAFTED) and each not in known)
-    return next((of_lost_folder(layout.shorten(each)) for each in lost), "")
+def _find_lost(folders: Iterable[str], known: Known, layout: Layout) -> str:
+    grafted = (each for each in folders if each.endswith(_GRAFTED))
+    return next(
+        (of_lost_folder(layout.shorten(each)) for each in grafted if each not in known()), ""
+    )
 
 
 def of_newer_build(minimum_os: str) -> str:
@@ -100,7 +107,7 @@ def of_refusal(message: str, linkage: Linkage | Package, package: Package) -> st
         return _find_symbol(message, linkage) if isinstance(linkage, Linkage) else ""
     for edge in linkage.edges if isinstance(linkage, Linkage) else ():
         if edge.needed.rpartition("/")[2] == name and edge.resolved is None:
-            return of_need(edge, directories(package), linkage.layout)
+            return of_need(edge, partial(directories, package), linkage.layout)
     return of_library(name)
 
 

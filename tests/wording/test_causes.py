@@ -56,7 +56,7 @@ def edge(**fields: Any) -> Edge:
 )
 def test_a_need_that_is_not_met_has_a_cause(fields: dict[str, Any], cause: str) -> None:
     known = Directories(["kept.libs/liby.so"])
-    assert of_need(edge(**fields), known, Layout()) == cause
+    assert of_need(edge(**fields), lambda: known, Layout()) == cause
 
 
 @pytest.mark.parametrize(

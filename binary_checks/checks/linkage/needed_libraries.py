@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache, partial
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
@@ -123,8 +124,7 @@ def _share_causes(
     edges: Iterable[Edge], linkage: Linkage, package: Package
 ) -> Iterator[tuple[str, list[Edge]]]:
     """The needs of each object by their cause; those whose answer is open each by themselves."""
-    edges = tuple(edges)
-    known = directories(package) if edges else Directories(())
+    known = cache(partial(directories, package))
     shared: dict[tuple[str, ...], list[Edge]] = {}
     for edge in edges:
         cause = of_need(edge, known, linkage.layout)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from functools import partial
 from posixpath import normpath
 
 from binary_checks.declaring import check
@@ -20,7 +21,6 @@ from binary_checks.model import (
     TargetSystem,
 )
 from binary_checks.model.search_path import (
-    Directories,
     directories,
     expand,
     leaves_prefix,
@@ -105,8 +105,8 @@ def _find_lack(library: ElfFile | MachOFile, linkage: Linkage | Package, package
     if isinstance(linkage, Package):
         return ""  # of no system whose loader is known
     edges = linkage.edges_of(library.path, library.architecture)
-    lacking = [edge for edge in edges if edge.resolved is None and not edge.weak]
-    known = directories(package) if lacking else Directories(())
+    lacking = (edge for edge in edges if edge.resolved is None and not edge.weak)
+    known = partial(directories, package)
     return next((of_need(edge, known, linkage.layout) for edge in lacking), "")
 
 
