@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from binary_checks import reports
 from binary_checks.command import MISUSED, SubcommandParser, complain
+from binary_checks.documents.facts_reader import restore
 from binary_checks.documents.result_reader import read_results
 from binary_checks.errors import GatherError, ProfileError
+from binary_checks.model import Run
 from binary_checks.reports.writing import (
     TRY_AGAIN,
     Destination,
@@ -41,15 +44,36 @@ def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("document", metavar="RESULT.json", help="written by --binary-report json")
     names = ", ".join(report.name for report in reports.REPORTS if not report.of_facts)
     parser.add_argument("--format", required=True, metavar="FORMAT", help=names)
+    parser.add_argument(
+        "--facts",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="facts of a package, for a format that draws them: html (repeatable)",
+    )
     parser.add_argument("--output", metavar="FILE", help="where to write it, instead of stdout")
     return parser.parse_args(arguments)
+
+
+def _find_facts(paths: Iterable[Path], run: Run) -> Iterator[tuple[str, Path]]:
+    """Of which package each document is, by node. Raises ProfileError for one that is of none."""
+    for path in paths:
+        stated = restore(path)
+        hashes = {stated.sha256, stated.record_sha256} - {""}
+        nodes = [each.node for each in run.packages if {each.sha256, each.record_sha256} & hashes]
+        if not nodes:
+            raise ProfileError(f"report: --facts {path}: of no package of the result document")
+        yield from ((node, path) for node in nodes)
 
 
 def _rewrite(options: argparse.Namespace) -> None:
     report = find_report(options.format)
     if report.of_facts:
         raise ProfileError(f"report: a result document has no {report.name}")
+    if options.facts and not report.uses_facts:
+        raise ProfileError(f"report: --facts: {report.name} shows no facts")
     found = read_results(Path(options.document), options.document)
+    found = replace(found, facts=dict(_find_facts(map(Path, options.facts), found)))
     if options.output is not None:
         path = Path(options.output)
         demand_no_folder("--output", options.output, path)

@@ -333,7 +333,8 @@ def _explain(run: Run) -> str:
     if not run.facts:
         return (
             "This page was made from a result document, which has no facts of packages: "
-            "--binary-report html:FILE draws who needs whom, and what takes the bytes."
+            "--binary-report html:FILE draws who needs whom and what takes the bytes, and so does "
+            "the command `report` with --facts FILE."
         )
     return "The package was not read, so there are no facts to draw."
 
