@@ -45,7 +45,7 @@ TAGS = {
     *("html", "head", "meta", "title", "style", "body", "header", "main", "nav", "section"),
     *("footer", "article", "details", "summary", "div", "span", "p", "h1", "h2", "h3", "h4", "b"),
     *("bdi", "code", "a", "ul", "li", "dl", "dt", "dd", "table", "thead", "tbody", "tr", "th"),
-    *("td", "svg", "g", "path", "rect", "text"),
+    *("td", "svg", "g", "path", "rect", "text", "pre"),
 }
 
 
@@ -298,3 +298,11 @@ def test_a_library_that_lies_where_nobody_looks_is_drawn_as_loaded_before(tmp_pa
     page = read(entry(inspected=1), facts=keep(tmp_path, package, (need("demo/a.so", "libb.so"),)))
     assert "curve loaded" in page.having("class")
     assert "found by no search, only where it was loaded before" in page.text
+
+
+def test_a_command_that_mends_a_problem_has_the_file_in_it() -> None:
+    mended = Problem(path="demo/a b.so", sentence="is wrong", command="patchelf --x {path}")
+    page = read(entry(Outcome.FAILED, problems=(mended,)))
+    assert "patchelf --x 'demo/a b.so'" in page.text
+    evil = Problem(path=EVIL, sentence="is wrong", command="patchelf --x {path}")
+    assert "patchelf" not in read(entry(Outcome.FAILED, problems=(evil,))).text

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 import markupsafe
 
 from binary_checks.documents.facts_reader import restore
 from binary_checks.errors import ProfileError
 from binary_checks.lines import MOST, MOST_OF_A_RUN, one_line
-from binary_checks.model import CheckText, Level, Outcome, PackageResult, Run
+from binary_checks.model import CheckText, Level, Outcome, PackageResult, Problem, Run
 from binary_checks.reports.faults import Fault, fold
 from binary_checks.reports.html.figures import shorten, spell_size
 from binary_checks.reports.html.graph import Graph, draw_graph
 from binary_checks.reports.html.treemap import Treemap, draw_treemap
 from binary_checks.reports.verdict_texts import Fitness, assess, find_unrun, spell_verdict
+from binary_checks.wording.fix_commands import fill_in
 
 _BROKEN = (Outcome.ERROR, Outcome.BROKEN)
 _NAMED, _FILES = 4, 200  # files of a fault that are shown at once, and when it is unfolded
@@ -37,6 +39,7 @@ class ShownFault:
     others: tuple[str, ...]  # files that are shown when it is unfolded
     more: int  # files that are not named
     also: str  # other checks that found it too
+    commands: tuple[str, ...]  # what mends the files that are named, in a shell
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,6 +99,7 @@ class ShownPackage:
     problems: int
     warnings: int
     checks: tuple[ShownCheck, ...]
+    unpacks: bool  # whether commands are for files of the unpacked wheel
     accepted: tuple[tuple[str, str, str], ...]  # check, what, why
     gaps: tuple[Gap, ...]
     other_gaps: tuple[Gap, ...]  # that are shown when it is unfolded
@@ -190,6 +194,7 @@ def _show(
         problems=problems,
         warnings=warnings,
         checks=checks,
+        unpacks=any("{path}" in p.command for e in package.entries for p in e.problems),
         accepted=tuple(_accepted(package))[:MOST_OF_A_RUN],
         gaps=gaps[:_AT_ONCE],
         other_gaps=gaps[_AT_ONCE:MOST],
@@ -230,13 +235,13 @@ def _show_checks(package: PackageResult, texts: Mapping[str, CheckText]) -> Iter
             title=text.title if text else "",
             why=text.why if text else "",
             fix=text.fix if text else "",
-            faults=tuple(map(_show_fault, faults[:_AT_ONCE])),
-            others=tuple(map(_show_fault, faults[_AT_ONCE:MOST])),
+            faults=tuple(_show_fault(fault, package) for fault in faults[:_AT_ONCE]),
+            others=tuple(_show_fault(fault, package) for fault in faults[_AT_ONCE:MOST]),
             more=len(faults[MOST:]),
         )
 
 
-def _show_fault(fault: Fault) -> ShownFault:
+def _show_fault(fault: Fault, package: PackageResult) -> ShownFault:
     group = fault.shown.group
     paths = [path for path in group.paths if path]
     files = [shorten(one_line(path), 300) for path in paths[:_FILES]]
@@ -247,7 +252,14 @@ def _show_fault(fault: Fault) -> ShownFault:
         others=tuple(files[named:]),
         more=len(paths[_FILES:]),
         also=one_line(fault.also()),
+        commands=tuple(_find_commands(group.problems[:named], unquote(package.uri))),
     )
+
+
+def _find_commands(problems: Iterable[Problem], package: str) -> Iterator[str]:
+    """Each once, with the file in it."""
+    found = (fill_in(each.command, path=each.path, package=package) for each in problems)
+    yield from (command for command in dict.fromkeys(found) if command)
 
 
 def _accepted(package: PackageResult) -> Iterator[tuple[str, str, str]]:
