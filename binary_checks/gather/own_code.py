@@ -63,22 +63,24 @@ def _search(package: Package, tree: Tree, candidates: Mapping[str, tuple[str, ..
 def find_tried(package: Package, source: Source, linkage: Linkage) -> frozenset[str]:
     """Extension modules that lack a library, and that the package imports only if they load."""
     lacking = {edge.path for edge in linkage.edges if _is_foreign(edge)}
-    suspects = {item.path: item for item in package.objects if item.path in lacking}
+    shorten = package.layout.shorten
     names = {
-        path: parse_extension_name(path) for path, item in suspects.items() if is_extension(item)
+        item.path: parse_extension_name(shorten(item.path))
+        for item in package.objects
+        if item.path in lacking and is_extension(item)
     }
-    stems = {path: name.stem for path, name in names.items() if name is not None}
-    if not stems:
+    modules = {path: name.module for path, name in names.items() if name is not None}
+    if not modules:
         return frozenset()
-    search = TriedImports(frozenset(stems.values()))
+    search = TriedImports(frozenset(modules.values()))
     try:
         with closing(source.open()) as tree:
-            for _, content in _read_sources(package, tree):
-                search.see(content)
+            for path, content in _read_sources(package, tree):
+                search.see(path, content)
     except (BinaryChecksError, OSError):
         return frozenset()
     tried = search.conclude()
-    return frozenset(path for path, stem in stems.items() if stem in tried)
+    return frozenset(path for path, module in modules.items() if module in tried)
 
 
 def _is_foreign(edge: Edge) -> bool:

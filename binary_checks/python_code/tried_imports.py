@@ -17,56 +17,67 @@ _MOST_COST = 8 << 20  # bytes of all of them
 class TriedImports:
     """Looks through sources for the import statements that name some modules."""
 
-    def __init__(self, stems: frozenset[str]) -> None:
-        self._stems = stems
-        words = b"|".join(re.escape(stem.encode()) for stem in sorted(stems))
-        self._mentioned = re.compile(rb"\b(" + words + rb")\b")
+    def __init__(self, modules: frozenset[str]) -> None:
+        """``modules`` by their full names, ``demo.core._fast``."""
+        self._modules = modules
+        stems = sorted({module.rpartition(".")[2] for module in modules})
+        words = b"|".join(re.escape(stem.encode()) for stem in stems)
+        self._mentioned = re.compile(rb"\b(?:" + words + rb")\b")
         self._tried: set[str] = set()
         self._demanded: set[str] = set()
         self._budget = ParsingBudget(_MOST_COST)
 
-    def see(self, content: bytes) -> None:
-        """Look at one source."""
-        named = {name.decode() for name in set(self._mentioned.findall(content))}
-        if not named or b"import" not in content:
+    def see(self, path: str, content: bytes) -> None:
+        """Look at one source; its path counts from site-packages."""
+        if b"import" not in content:
+            return
+        stems = {name.decode() for name in set(self._mentioned.findall(content))}
+        named = {each for each in self._modules if each.rpartition(".")[2] in stems}
+        if not named:
             return
         try:
             self._budget.pay(len(content))
             if len(content) > _LONGEST:
                 raise LeftAloneError
-            imports = list(_list_imports(parse(content), guarded=False))
+            imports = list(_list_imports(parse(content), path.split("/")[:-1]))
         except LeftAloneError:
             self._demanded |= named
             return
         for name, guarded in imports:
-            for word in named & {*name.split(".")}:
-                (self._tried if guarded else self._demanded).add(word)
+            found = {each for each in named if f"{name}.".startswith(f"{each}.")}
+            (self._tried if guarded else self._demanded).update(found)
 
     def conclude(self) -> frozenset[str]:
         """Those of the modules that no statement imports without catching its failure."""
         return frozenset(self._tried - self._demanded)
 
 
-def _list_imports(node: ast.AST, *, guarded: bool) -> Iterator[tuple[str, bool]]:
-    """Every name that is imported, and whether code goes on where that fails.
+def _list_imports(tree: ast.AST, package: list[str]) -> Iterator[tuple[str, bool]]:
+    """Every name that is imported, in full, and whether code goes on where that fails.
 
     ``importlib.import_module("demo._fast")`` imports what its text says.
     """
-    waiting: list[tuple[ast.AST, bool]] = [(node, guarded)]
+    waiting: list[tuple[ast.AST, bool]] = [(tree, False)]
     while waiting:
         item, guarded = waiting.pop()
         if isinstance(item, ast.Import):
             yield from ((alias.name, guarded) for alias in item.names)
         elif isinstance(item, ast.ImportFrom):
-            yield from ((f"{item.module or ''}.{alias.name}", guarded) for alias in item.names)
+            above = package[: len(package) - item.level + 1] if item.level else []
+            parts = [*above, *filter(None, [item.module])]
+            yield from ((".".join([*parts, alias.name]), guarded) for alias in item.names)
+            yield ".".join(parts), guarded
         elif isinstance(item, ast.Call) and _is_import(item.func):
             texts = (each.value for each in item.args if isinstance(each, ast.Constant))
-            yield from ((text, guarded) for text in texts if isinstance(text, str))
+            for text in texts:
+                if isinstance(text, str):
+                    relative = text.startswith(".")
+                    yield ".".join([*package, text[1:]]) if relative else text, guarded
         inner = isinstance(item, ast.Try) and any(map(_goes_on, item.handlers))
         for field, part in ast.iter_fields(item):
             within = guarded or (inner and field == "body")
-            parts = part if isinstance(part, list) else [part]
-            waiting += [(each, within) for each in parts if isinstance(each, ast.AST)]
+            nodes = part if isinstance(part, list) else [part]
+            waiting += [(each, within) for each in nodes if isinstance(each, ast.AST)]
 
 
 def _is_import(function: ast.expr) -> bool:

@@ -10,9 +10,9 @@ from binary_checks.python_code.tried_imports import TriedImports
 
 
 def tried(*codes: str) -> frozenset[str]:
-    search = TriedImports(frozenset({"_fast", "tbbpool"}))
+    search = TriedImports(frozenset({"demo._fast", "demo.np.tbbpool"}))
     for code in codes:
-        search.see(dedent(code).encode())
+        search.see("demo/__init__.py", dedent(code).encode())
     return search.conclude()
 
 
@@ -27,8 +27,8 @@ def tried(*codes: str) -> frozenset[str]:
 )
 @pytest.mark.parametrize("caught", ["ImportError", "(OSError, ImportError)", "Exception"])
 def test_an_import_is_tried_whose_failure_is_caught(statement: str, caught: str) -> None:
-    assert tried(f"try:\n    {statement}\nexcept {caught}:\n    fast = None") == {"_fast"}
-    assert tried(f"try:\n    {statement}\nexcept:\n    pass") == {"_fast"}
+    assert tried(f"try:\n    {statement}\nexcept {caught}:\n    fast = None") == {"demo._fast"}
+    assert tried(f"try:\n    {statement}\nexcept:\n    pass") == {"demo._fast"}
 
 
 @pytest.mark.parametrize(
@@ -51,4 +51,12 @@ def test_all_others_are_demanded(code: str) -> None:
 def test_one_import_that_is_not_tried_is_enough() -> None:
     trying = "try:\n    from . import _fast\nexcept ImportError:\n    pass"
     assert tried(trying, "from . import _fast") == set()
-    assert tried(trying, "from . import tbbpool") == {"_fast"}
+    assert tried(trying, "from . import tbbpool") == {"demo._fast"}
+
+
+def test_a_module_of_the_same_name_elsewhere_is_another() -> None:
+    """cupy tries cupy_backends.cuda.libs.cutensor, and has a cupyx.cutensor too."""
+    trying = "try:\n    from demo.np import tbbpool\nexcept ImportError:\n    pass"
+    assert tried(trying, "from other import tbbpool") == {"demo.np.tbbpool"}
+    assert tried(trying, "from .np import tbbpool") == set()
+    assert tried(trying, "importlib.import_module('.np.tbbpool', __name__)") == set()
