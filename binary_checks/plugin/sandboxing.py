@@ -8,8 +8,9 @@ import pytest
 
 from binary_checks import withheld
 from binary_checks.errors import Unavailable
-from binary_checks.plugin.failures import misused
+from binary_checks.lines import cut, one_line
 from binary_checks.profile.reading import Profile
+from binary_checks.reports.writing import TRY_AGAIN
 
 if TYPE_CHECKING:
     from binary_checks.places import Sandbox
@@ -29,7 +30,7 @@ def _is_ours(config: pytest.Config) -> bool:
 def choose_sandbox(config: pytest.Config, profile: Profile) -> Sandbox | None:
     """Choose what packages run in, before anything of one runs; None where nothing does.
 
-    Raises pytest.UsageError with one line where one is required and none holds.
+    Ends the run with one line where one is required and none holds.
     """
     if config.option.binary_static:
         return None
@@ -44,4 +45,5 @@ def choose_sandbox(config: pytest.Config, profile: Profile) -> Sandbox | None:
             withheld.start_anew()
         return sandbox
     except Unavailable as error:
-        raise misused(f"--binary-sandbox require: {error}") from None
+        told = cut(one_line(f"--binary-sandbox require: {error}"))
+        pytest.exit(told, returncode=TRY_AGAIN)  # the package has no part in it

@@ -49,8 +49,8 @@ _WIDE = 100  # columns, from which on text stands beside ids and not below them
 _INDENT = 2
 _COMMAND = "run: "
 _AROUND = {
-    "before:": "wheel unpack {package} && cd {path}",
-    "after:": "cd .. && wheel pack {path}",
+    "unpack:": "wheel unpack {package} && cd {path}",
+    "repack:": "cd .. && wheel pack {path}",
 }
 
 

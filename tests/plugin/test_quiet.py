@@ -198,7 +198,7 @@ def test_a_terminal_has_lines_that_fit(tmp_path: Path, columns: int) -> None:
     assert status == 1
     for line in shown.split("\n"):
         seen = line.rpartition("\r")[2]
-        command = re.match(r" *(run|before|after|why): ", seen) or "binary-checks" in seen
+        command = re.match(r" *(run|unpack|repack|why): ", seen) or "binary-checks" in seen
         assert len(seen) <= columns or len(seen.split()) == 1 or command
     assert "looks for" in shown
     assert "/tmp/build/lib" in shown
@@ -264,7 +264,7 @@ def test_the_command_that_is_given_mends_the_file(tmp_path: Path) -> None:
     lines = command(tmp_path, "--binary-static", path.name).stdout.splitlines()
     told = dict(line.strip().split(": ", 1) for line in lines if line.startswith("  "))
     assert told["run"] == f"patchelf --remove-rpath {EXTENSION}"
-    script = " && ".join((told["before"], told["run"], told["after"]))
+    script = " && ".join((told["unpack"], told["run"], told["repack"]))
     here = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     subprocess.run(script, shell=True, cwd=tmp_path, env={**os.environ, "PATH": here}, check=True)
     assert command(tmp_path, "--binary-static", path.name).returncode == 0

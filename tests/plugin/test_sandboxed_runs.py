@@ -10,6 +10,7 @@ import pytest
 
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, demand_sandbox, forbid_namespaces
+from tests.plugin.conftest import TRY_AGAIN
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="namespaces and /proc are Linux's")
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="Windows has neither /proc nor exec")
@@ -94,7 +95,7 @@ def test_one_that_is_required_and_does_not_hold_ends_the_run(
         *(*forbid_namespaces(), "env", f"PATH={pytester.path}"),
         *(sys.executable, "-m", "binary_checks", str(spy), "--binary-sandbox", "require"),
     )
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert result.ret == TRY_AGAIN
     reason = (
         "no bubblewrap: bwrap is not on PATH; install bubblewrap; no user namespaces: "
         "cannot make namespaces: No space left on device "
