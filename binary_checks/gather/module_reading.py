@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -26,9 +27,9 @@ from binary_checks.python_code.parsing import LeftAloneError, parse
 
 _MOST_BYTES = 256 << 20  # of all sources of a package; torch 2.15 has 53 MB
 _MOST_FOLLOWED = 4 << 20  # bytes of the sources whose imports are followed
-_DEEPEST = 4  # star imports of what star-imports
+_MOST_STARS = 300  # modules that are read once more, since others take all names of them
 _LONGEST_LIST = 1 << 20  # bytes of top_level.txt
-_REFERENCE = re.compile(r"\s*([\w.]{1,500})")
+_REFERENCE = re.compile(r"\s*([\w.]{1,250})")
 
 
 def read_modules(package: Distribution, open_tree: Callable[[], Tree]) -> PythonModules:
@@ -49,6 +50,7 @@ class _ModuleReader:
         self._broken: list[BrokenSource] = []
         self._unparsed: list[UnparsedSource] = []
         self._names: list[ModuleNames] = []
+        self._starred: dict[str, ModuleNames | None] = {}
 
     def read(self) -> PythonModules:
         """Read them all."""
@@ -117,26 +119,38 @@ class _ModuleReader:
                 )
             )
 
-    def _follow_stars(self, names: ModuleNames, depth: int = _DEEPEST) -> ModuleNames:
+    def _follow_stars(self, names: ModuleNames) -> ModuleNames:
         """The names with those that it takes from other modules of the package."""
-        module = name_module(self._package.layout.inside(names.path) or "")
-        is_package = names.path.endswith("/__init__.py")
-        bound, left = set(names.bound), list[str]()
-        for star in names.stars:
-            target = self._files.sources.get(resolve(star, module, is_package=is_package), "")
-            entry = self._find(self._members[target]) if target and depth else None
+        bound, opaque, left = set(names.bound), names.opaque, list[str]()
+        seen, waiting = {names.path}, deque([names])
+        while waiting:
+            current = waiting.popleft()
+            for star in current.stars:
+                target = self._find_star(current.path, star)
+                taken = self._read_star(target) if target else None
+                if taken is None:
+                    left.append(star)
+                elif taken.path not in seen and len(seen) < _MOST_STARS:
+                    seen.add(taken.path)
+                    bound |= taken.bound
+                    opaque = opaque or taken.opaque
+                    waiting.append(taken)
+        return replace(names, bound=frozenset(bound), opaque=opaque, stars=tuple(left))
+
+    def _find_star(self, path: str, star: str) -> str:
+        module = name_module(self._package.layout.inside(path) or "")
+        full = resolve(star, module, is_package=path.endswith("/__init__.py"))
+        return self._files.sources.get(full, "")
+
+    def _read_star(self, path: str) -> ModuleNames | None:
+        if path not in self._starred and len(self._starred) < _MOST_STARS:
+            entry = self._find(self._members[path])
             try:
                 content = b"".join(self._tree.pieces(entry)) if entry else b""
-                taken = self._follow_stars(read_names(target, tabulate(content)), depth - 1)
+                self._starred[path] = read_names(path, tabulate(content)) if entry else None
             except (FaultyError, LeftAloneError, BrokenDataError):
-                entry = None
-            if entry is None:
-                left.append(star)
-            else:
-                bound |= taken.bound
-                left += taken.stars
-                names = replace(names, opaque=names.opaque or taken.opaque)
-        return replace(names, bound=frozenset(bound), stars=tuple(left))
+                self._starred[path] = None
+        return self._starred.get(path)
 
     def _list_wanted(self) -> Iterator[str]:
         """The files of the modules that entry points name, and of all packages around them."""
@@ -161,9 +175,9 @@ class _ModuleReader:
         budget = _MOST_FOLLOWED
         seen: set[str] = set()
         for root in roots:
-            left = [root]
+            left = deque([root])
             while left:
-                name = left.pop(0)
+                name = left.popleft()
                 for module in _list_around(name):
                     path = self._files.sources.get(module)
                     if module in seen or path is None:

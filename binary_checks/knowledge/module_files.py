@@ -10,6 +10,7 @@ from binary_checks.model.packages import Package
 
 _TESTS = frozenset({"test", "tests", "testing", "conftest", "testdata", "test_data"})
 """Folders and files whose code users do not import."""
+_DEEPEST = 100  # folders, within which modules lie
 
 
 class ModuleFiles:
@@ -51,7 +52,8 @@ class ModuleFiles:
     @cached_property
     def _paths(self) -> tuple[str, ...]:
         inside = (self._package.layout.inside(member.path) for member in self._package.members)
-        return tuple(path for path in inside if path and not path.endswith("/"))
+        paths = (path for path in inside if path and not path.endswith("/"))
+        return tuple(path for path in paths if path.count("/") < _DEEPEST)
 
     def has(self, name: str) -> bool:
         """Whether there is such a module, as a file or as a folder."""
@@ -74,7 +76,7 @@ class ModuleFiles:
 
 def name_module(path: str) -> str:
     """The full name of the module that a Python file is, "" where no import finds it."""
-    if not path.endswith(".py"):
+    if not path.endswith(".py") or path.count("/") >= _DEEPEST:
         return ""
     parts = path.removesuffix(".py").split("/")
     if not all(map(str.isidentifier, parts)):

@@ -26,14 +26,14 @@ _OLDEST = (3, 7)  # of which ``ast.parse`` knows the grammar well enough
 _HINTS = (
     ((3, 8), re.compile(rb":=|=\s*\}|/\s*[,):]")),
     ((3, 9), re.compile(rb"\bwith\s*\(")),
-    ((3, 10), re.compile(rb"^\s*match\b[^=\n]*:", re.MULTILINE)),
+    ((3, 10), re.compile(rb"^[ \t]*match\b[^=\n]*:", re.MULTILINE)),
     ((3, 11), re.compile(rb"\bexcept\s*\*")),
 )
 """What stands in every source that needs that Python; of each ``ast.parse`` tells. It knows
 nothing of ``a[*b]`` (3.11), of decorators that are any expression (3.9) and of ``return *a, b``
 (3.8)."""
 
-_STAR = re.compile(r"^[ \t]*from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]*\(?[ \t]*\*", re.MULTILINE)
+_STAR = re.compile(r"^[ \t]*from[ \t]*(\S+)[ \t]+import[ \t]*\*", re.MULTILINE)
 _OPAQUE = re.compile(
     r"globals\(\)|locals\(\)|vars\(\)|sys\.modules|\bexec\(|\bsetattr\(|__dict__|__path__"
 )

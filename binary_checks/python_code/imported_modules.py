@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
+LONGEST_NAME = 250  # characters of a module's full name that is followed
 _CATCHING = frozenset(
     {"ImportError", "ModuleNotFoundError", "SyntaxError", "Exception", "BaseException"}
 )
@@ -18,13 +19,13 @@ def list_always_imported(tree: ast.Module, module: str, *, is_package: bool) -> 
     """
     for node in _list_always_run(tree.body):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            yield from (alias.name for alias in node.names if len(alias.name) <= LONGEST_NAME)
         elif isinstance(node, ast.ImportFrom):
             named = "." * node.level + (node.module or "")
             base = resolve(named, module, is_package=is_package)
-            if base:
+            if 0 < len(base) <= LONGEST_NAME:
                 yield base
-                yield from (f"{base}.{alias.name}" for alias in node.names)
+                yield from (f"{base}.{alias.name[:LONGEST_NAME]}" for alias in node.names)
 
 
 def _list_always_run(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:

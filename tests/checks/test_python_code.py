@@ -366,3 +366,22 @@ def test_a_shared_package_that_is_taken(judge: Judge) -> None:
 )
 def test_a_shared_package_stays_shared(judge: Judge, members: dict[str, str]) -> None:
     assert judge(shared_namespace_taken, members) == []
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {f"demo/m{n}.py": f"from demo.m{n + 1} import *\n" * 9 for n in range(900)},
+        {"demo/__init__.py": "from demo import *\nfrom .a import *\n", "demo/a.py": ""},
+        {"demo/__init__.py": f"from{' ' * 300_000}os import path\n"},
+        {"demo/__init__.py": f"{' ' * 50}\n" * 30_000},
+        {"demo/__init__.py": f"from {'a.' * 50_000}a import {'b,' * 50_000}b\ndef f(:\n"},
+        {"a/" * 20_000 + "b.py": ""},
+    ],
+    ids=["stars", "circle", "spaces", "blank lines", "long names", "deep folders"],
+)
+def test_hostile_code_takes_no_time_without_end(judge: Judge, members: dict[str, str]) -> None:
+    points = "[console_scripts]\n" + "".join(f"t{n} = demo.m{n}:x\n" for n in range(300))
+    metadata = requiring(">=3.7")
+    for check in (invalid_syntax, syntax_newer_than_promised, missing_entry_point):
+        judge(check, {"x.py": "", **members}, entry_points=points, metadata=metadata)

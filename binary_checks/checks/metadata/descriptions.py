@@ -13,6 +13,7 @@ _TYPES = frozenset({"text/plain", "text/x-rst", "text/markdown"})
 _VARIANTS = frozenset({"GFM", "CommonMark"})
 _PARAMETER = re.compile(r"""\s*([\w-]+)\s*=\s*"?([^"\s]*)"?\s*""")
 _LONGEST = 100  # characters of a type in a sentence
+_LONGEST_READ = 1000  # characters of one that are read
 
 
 @check
@@ -26,7 +27,7 @@ def description_type_refused(package: Wheel) -> Iterator[Finding]:
     Fix: set ``readme`` in pyproject.toml to a file that ends in ``.md``, ``.rst`` or ``.txt``.
     Level: nobody gets a release that was not uploaded.
     """
-    stated = package.header("Description-Content-Type")
+    stated = package.header("Description-Content-Type")[:_LONGEST_READ]
     base, _, rest = stated.partition(";")
     fault = ""
     if stated and base.strip().lower() not in _TYPES:
