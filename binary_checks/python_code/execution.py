@@ -86,6 +86,7 @@ class Execution:
             self._active.discard(source.tree)
 
     def _load(self, path: str, *, everywhere: bool) -> None:
+        self._modules.pay(len(self.state.loads))
         if any(load.path == path for load in self.state.loads):
             return
         before = tuple(self.state.loads)
@@ -118,6 +119,7 @@ class Execution:
         elif not isinstance(node, _CODE_FOR_LATER):
             self._call_all([node], source)
             if isinstance(node, ast.Return):
+                self._modules.pay(len(self.state.loads) + len(self.state.modules))
                 self._returns.append(self.state.copy())
             return isinstance(node, (ast.Return, ast.Raise))
         return False
@@ -150,6 +152,7 @@ class Execution:
 
     def _fork(self, body: Sequence[ast.stmt], source: SourceModule) -> _State | None:
         """The state after these statements, which are only tried; None where they end all."""
+        self._modules.pay(len(self.state.loads) + len(self.state.modules))
         kept, self.state = self.state, self.state.copy()
         ended = self._execute(body, source)
         other, self.state = self.state, kept

@@ -8,6 +8,8 @@ from binary_checks.python_code.execution import Execution, Load
 from binary_checks.python_code.own_modules import OwnModules
 from binary_checks.python_code.parsing import LeftAloneError
 
+_MOST_RUNS = 24  # of modules that may load one object
+
 
 class ImportOrder:
     """The modules of one package, and what importing each of them loads."""
@@ -30,7 +32,8 @@ class ImportOrder:
         direct = self._run(name or self._modules.nearest(path))
         found = [direct.before.get(path, tuple(direct.state.loads))]
         if path not in direct.before or (name and stem.startswith("_")):
-            runs = (self._run(module) for module in self._modules.mentioning(stem))
+            mentioning = self._modules.mentioning(stem)[:_MOST_RUNS]
+            runs = (self._run(module) for module in mentioning)
             loading = [run.before[path] for run in runs if path in run.before]
             if loading:
                 found = loading

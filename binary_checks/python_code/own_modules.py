@@ -14,7 +14,7 @@ from binary_checks.python_code.scopes import PythonScope
 from binary_checks.python_code.windows_paths import Places
 
 _MOST_COST = 25_000_000  # of all files together, as for what adds directories on Windows
-_STATEMENT = 16  # what it costs to execute one
+_STATEMENT = 128  # what it costs to execute one
 
 
 @dataclass(slots=True)
@@ -100,9 +100,9 @@ class OwnModules:
             name, path, tree, folder, {each.node: each.scope for each in names.calls}
         )
 
-    def pay(self) -> None:
-        """Pay for a statement."""
-        self._budget.pay(_STATEMENT)
+    def pay(self, loads: int = 0) -> None:
+        """Pay for a statement, or for going over so many loads."""
+        self._budget.pay(_STATEMENT + loads)
 
     def file(self, text: str) -> str | None:
         """The package's own file at a place that code computes."""

@@ -178,6 +178,16 @@ def test_a_distribution_may_bring_the_runtime() -> None:
     assert list(windows.unbundled_runtime(package, WINDOWS)) == []
 
 
+def test_torch_and_nvidia_have_no_runtime_to_bring() -> None:
+    library = pe_file("demo/a.pyd", needed=_needs("MSVCP140.dll", "torch_cpu.dll"))
+    unmet = Edge(
+        path="demo/a.pyd", architecture="x86_64", needed="torch_cpu.dll", may_come_with=("torch",)
+    )
+    asking = Linkage(target="win_amd64", format=Format.PE, edges=(unmet,), requirements=("torch",))
+    (finding,) = windows.unbundled_runtime(_wheel(library), asking)
+    assert isinstance(finding, Problem)
+
+
 def test_a_distribution_that_looks_like_no_needed_library_is_not_waited_for() -> None:
     library = pe_file("demo/_heif.pyd", needed=_needs("MSVCP140.dll", "heif.dll"))
     unmet = Edge(path="demo/_heif.pyd", architecture="x86_64", needed="heif.dll")

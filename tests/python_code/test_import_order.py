@@ -217,3 +217,15 @@ def test_the_module_itself_tells_what_importing_it_loads() -> None:
     order = ImportOrder(OwnModules({"demo/__init__.py": code}, MODULES, MODULES.values(), "linux"))
     assert order.import_module("demo") == (TORCH, Load(path=BASE), Load(path=NATIVE))
     assert order.import_module("demo._native") == (TORCH, Load(path=BASE), Load(path=NATIVE))
+
+
+def test_code_that_would_take_for_ever_is_given_up() -> None:
+    calls = "    if x():\n        f{next}()\n    else:\n        f{next}()"
+    doubling = "\n".join(f"def f{i}():\n{calls.format(next=i + 1)}" for i in range(38))
+    assert init(f"import torch\n{doubling}\ndef f38():\n    import a\nf0()") == ["torch"]
+
+
+def test_modules_that_all_import_each_other_are_given_up() -> None:
+    others = "\n".join(f"from . import m{number}" for number in range(100))
+    files = {f"m{number}": f"from . import _native\n{others}" for number in range(150)}
+    assert init("", **files) == []
