@@ -24,6 +24,7 @@ _CHILD = Path(__file__).with_name("readme_child.py")
 def render_description(package: Distribution, open_tree: Callable[[], Tree]) -> RenderedDescription:
     """Render it as PyPI does. Raises PackageError, Unavailable or GatherError."""
     text, kind = _read(package, open_tree), package.header("Description-Content-Type")
+    kind = "" if kind == "UNKNOWN" else kind
     base = kind.partition(";")[0].strip().lower()
     if base in {"text/plain", "text/markdown"} or not text:
         # PyPI shows these as they are, and nothing in them can fail.

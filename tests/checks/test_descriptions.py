@@ -47,7 +47,13 @@ def test_a_content_type_that_pypi_refuses(content_type: str) -> None:
 
 @pytest.mark.parametrize(
     "content_type",
-    ["", "text/x-rst", "text/markdown; charset=UTF-8; variant=GFM", "text/plain;charset=utf-8"],
+    [
+        "",
+        "UNKNOWN",
+        "text/x-rst",
+        "text/markdown; charset=UTF-8; variant=GFM",
+        "text/plain;charset=utf-8",
+    ],
 )
 def test_a_content_type_that_pypi_takes(content_type: str) -> None:
     assert list(description_type_refused(of_type(content_type))) == []

@@ -30,6 +30,8 @@ def description_type_refused(package: Wheel) -> Iterator[Finding]:
     stated = package.header("Description-Content-Type")[:_LONGEST_READ]
     base, _, rest = stated.partition(";")
     fault = ""
+    if stated == "UNKNOWN":
+        return  # how setuptools spelled that there is none, until 2017 (numpy 1.13.3)
     if stated and base.strip().lower() not in _TYPES:
         fault = "PyPI takes text/plain, text/x-rst and text/markdown"
     for part in filter(str.strip, rest.split(";")):
