@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from binary_checks.lines import MOST, MOST_OF_A_RUN, cut, one_line
-from binary_checks.model import Entry, NotInspected, Outcome, PackageIdentity, Run
+from binary_checks.lines import LONGEST, MOST, MOST_OF_A_RUN, cut, one_line
+from binary_checks.model import Entry, Note, NotInspected, Outcome, PackageIdentity, Run
 from binary_checks.wording.problem_lines import accepted_line, finding_line, problem_lines
 
 _HEADINGS = (
@@ -14,6 +15,8 @@ _HEADINGS = (
     *("not applicable", "not inspected"),
 )
 
+_NAMES = re.compile(r"\S*[\d./_@]\S*")
+"""What notes of one kind differ in: paths, names of files, versions, numbers."""
 _WORDS = {Outcome.BROKEN: Outcome.ERROR.value}  # to users both are errors
 _WITHOUT_VERDICT = (Outcome.NOT_APPLICABLE, Outcome.NOT_INSPECTED, Outcome.ERROR, Outcome.BROKEN)
 _Told = dict[tuple[str, str], list[tuple[PackageIdentity, Entry]]]
@@ -109,13 +112,26 @@ def _bounded(word: str, run: Run) -> Iterator[str]:
         if word == "accepted":
             found = [accepted_line(entry.check, package.file_name, each) for each in entry.accepted]
         if word == "note":
-            found = [finding_line(word, package.file_name, each) for each in entry.notes]
+            found = list(_fold_notes(package.file_name, entry.notes))
         hidden += len(found[MOST:])
         lines.update(found[:MOST])
     hidden += len(lines) - len(lines := {*sorted(lines)[:MOST_OF_A_RUN]})
     yield from map(cut, sorted(lines))
     if hidden:
         yield f"{word}: and {hidden:,} more, in the report (--binary-sarif FILE)"
+
+
+def _fold_notes(package_file_name: str, notes: Iterable[Note]) -> Iterator[str]:
+    """The first of each kind, and how many more there are: they differ in names and numbers alone.
+
+    One wheel has 298 that say of another library each where it may be opened from.
+    """
+    kinds: dict[str, list[Note]] = {}
+    for note in notes:
+        kinds.setdefault(_NAMES.sub("", note.sentence), []).append(note)
+    for first, *others in kinds.values():
+        more = f" (and {len(others):,} more of this kind)" if others else ""
+        yield f"{cut(finding_line('note', package_file_name, first), LONGEST - len(more))}{more}"
 
 
 def gap(not_inspected: tuple[NotInspected, ...]) -> str:
