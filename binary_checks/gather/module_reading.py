@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 
@@ -47,6 +47,8 @@ class _ModuleReader:
         self._files = ModuleFiles(package)
         self._members = {member.path: member for member in package.members}
         self._lowest = _find_lowest(package)
+        self._referred = frozenset(self._list_referred_files())
+        self._shared = frozenset(self._list_outer_packages())
         self._broken: list[BrokenSource] = []
         self._unparsed: list[UnparsedSource] = []
         self._names: list[ModuleNames] = []
@@ -54,9 +56,8 @@ class _ModuleReader:
 
     def read(self) -> PythonModules:
         """Read them all."""
-        wanted = set(self._list_wanted())
         for path, content in self._read_all():
-            self._judge(path, content, wanted)
+            self._judge(path, content)
         if self._broken:
             reached = dict(self._follow())
             self._broken = [
@@ -98,7 +99,7 @@ class _ModuleReader:
         entry = None if member.faults else self._tree.find(member.archive_name)
         return None if entry is None or entry.faults else entry
 
-    def _judge(self, path: str, content: bytes, wanted: Iterable[str]) -> None:
+    def _judge(self, path: str, content: bytes) -> None:
         try:
             table = tabulate(content)
         except FaultyError as error:
@@ -109,8 +110,10 @@ class _ModuleReader:
         except LeftAloneError as error:
             self._unparsed.append(UnparsedSource(path=path, reason=str(error)))
             return
-        if path in wanted:
+        if path in self._referred:
             self._names.append(self._follow_stars(read_names(path, table)))
+        elif path in self._shared:
+            self._names.append(read_names(path, table))
         newer = find_newer(content, self._lowest) if self._lowest else None
         if newer is not None:
             self._broken.append(
@@ -152,13 +155,14 @@ class _ModuleReader:
                 self._starred[path] = None
         return self._starred.get(path)
 
-    def _list_wanted(self) -> Iterator[str]:
+    def _list_referred_files(self) -> Iterator[str]:
         """The files of the modules that entry points name, and of all packages around them."""
-        names = set(self._list_referred())
-        for name in names:
-            parts = name.split(".")
-            for count in range(1, len(parts) + 1):
-                yield self._files.sources.get(".".join(parts[:count]), "")
+        for name in set(self._list_referred()):
+            for module in _list_around(name):
+                yield self._files.sources.get(module, "")
+
+    def _list_outer_packages(self) -> Iterator[str]:
+        """The files of the packages that other distributions may fill too."""
         for name, path in self._files.sources.items():
             if name.count(".") < 2 and path.endswith("/__init__.py"):
                 yield path
