@@ -95,7 +95,8 @@ def text_relocations(library: ElfFile) -> Iterator[Finding]:
         yield Note(sentence="has DT_TEXTREL set, but no relocation in its code: nothing is changed")
     else:
         number = library.code_relocations or "some"
-        yield f"has {number} relocations in its code or constants (DT_TEXTREL)"
+        noun = "relocation" if number == 1 else "relocations"
+        yield f"has {number} {noun} in its code or constants (DT_TEXTREL)"
 
 
 @check(level=Level.WARNING)

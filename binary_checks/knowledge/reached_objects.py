@@ -48,9 +48,13 @@ def soften(finding: Finding, linkage: Linkage | Package, edge: Edge | None = Non
 
 
 def _was_grafted(edge: Edge) -> bool:
-    """Whether the library was in the package: by its name or, as delocate keeps it, its place."""
-    folders = any(each.endswith((".libs", ".dylibs")) for each in edge.searched)
-    return folders or _GRAFTED.search(edge.needed) is not None
+    """Whether the library was in the package: by its name or, as delocate keeps it, its place.
+
+    auditwheel and delvewheel give what they put into .libs names with a hash: hdf5.dll, which
+    netcdf4's plugins need, was never in the netcdf4.libs that is searched for all of them.
+    """
+    kept = any(each.endswith(".dylibs") for each in edge.searched)
+    return kept or _GRAFTED.search(edge.needed) is not None
 
 
 def _find_framework(edge: Edge, linkage: Linkage) -> str:

@@ -52,6 +52,8 @@ def test_text_relocations_that_are_only_announced_are_noted() -> None:
     assert note.sentence.startswith("has DT_TEXTREL set, but no relocation in its code")
     (unknown,) = hardening.text_relocations(elf_file(text_relocations=True))
     assert unknown == "has some relocations in its code or constants (DT_TEXTREL)"
+    (one,) = hardening.text_relocations(elf_file(text_relocations=True, code_relocations=1))
+    assert one == "has 1 relocation in its code or constants (DT_TEXTREL)"
 
 
 @pytest.mark.parametrize(("check", "fields", "sentence"), FAULTS)

@@ -10,12 +10,14 @@ from binary_checks.checks.hardening import isa_level_over_baseline
 from binary_checks.checks.linkage.needed_libraries import load_order_dependent, missing_library
 from binary_checks.checks.symbols import undefined_symbol
 from binary_checks.checks.windows.loading import unbundled_runtime
+from binary_checks.loaders import simulate
 from binary_checks.model import Bystander, Finding, Level, Linkage, ObjectFile, Problem
 from fixtures.linking import dll, extension, library, link, windows
 from fixtures.values import elf_file, symbols, wheel
 
 MODULE = extension()
 PLUGIN = "demo/plugins/libplugin.so"
+GRAFTED = f"hdf5-{'1a' * 16}.dll"
 REASON = "no import of the package reaches it"
 
 
@@ -55,6 +57,17 @@ def test_one_that_it_put_into_a_folder_of_the_package_was_there_too() -> None:
     objects = (MODULE, library(PLUGIN, "libmimerapi.so", runpath=("$ORIGIN/../.dylibs",)))
     (found,) = missing_library(idle(link(*objects)), wheel(objects=objects))
     assert level(found) == [Level.ERROR]
+
+
+@pytest.mark.parametrize(("needed", "expected"), [("hdf5.dll", "warning"), (GRAFTED, "error")])
+def test_where_names_get_a_hash_the_place_alone_says_nothing(needed: str, expected: str) -> None:
+    """All DLLs search netcdf4.libs, also its plugins, which HDF5 opens, for what never was in it."""
+    plugin = dll("demo/plugins/__nch5blosc.dll", needed)
+    package = wheel(objects=(dll("demo/_a.pyd"), plugin), dll_directories=("demo.libs",))
+    linkage = idle(simulate(package, windows()), plugin.path)
+    (found,) = missing_library(linkage, package)
+    assert linkage.edges[0].searched == ("demo/plugins", "demo.libs")
+    assert level(found) == [Level(expected)]
 
 
 def test_of_an_object_that_is_tried_only_a_foreign_library_may_lack() -> None:
