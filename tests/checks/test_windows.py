@@ -10,6 +10,7 @@ import pytest
 from binary_checks.checks.linkage.needed_libraries import missing_library
 from binary_checks.checks.windows import loading as windows
 from binary_checks.errors import NotApplicable
+from binary_checks.loaders import simulate
 from binary_checks.model import (
     Dependency,
     Edge,
@@ -143,6 +144,46 @@ def test_a_bundled_runtime_is_there_wherever_the_wheel_has_it() -> None:
         pe_file("demo/.libs/msvcp140.dll", needed=_needs("CONCRT140.dll", delayed=True)),
     )
     assert list(windows.unbundled_runtime(package, WINDOWS)) == []
+
+
+def test_a_copy_of_the_runtime_where_nothing_searches_helps_no_import() -> None:
+    """libigl has one in bin at the root of site-packages, and its modules in igl."""
+    core, more = dll("demo/_core.pyd", "MSVCP140.dll"), dll("demo/more/_more.pyd", "MSVCP140.dll")
+    package = _wheel(core, more, dll("tools/msvcp140.dll"))
+    assert list(windows.unbundled_runtime(package, simulate(package, on_windows()))) == [
+        Problem(
+            path="demo/_core.pyd",
+            sentence="needs msvcp140.dll (so does 1 more), and the search does not lead to "
+            "tools/msvcp140.dll: the import fails where the Visual C++ redistributable is not "
+            "installed; bundle it where it is found (delvewheel repair)",
+            cause="library msvcp140.dll",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("copy", "fields"),
+    [
+        ("demo/msvcp140.dll", {}),
+        ("tools/msvcp140.dll", {"dll_directories": ("tools",)}),
+        ("tools/msvcp140.dll", {"preloaded": ("tools/msvcp140.dll",)}),
+        ("tools/msvcp140.dll", {"loading_code": ("demo/__init__.py",)}),
+    ],
+)
+def test_a_copy_that_a_module_or_the_packages_code_leads_to_is_enough(
+    copy: str, fields: dict[str, Any]
+) -> None:
+    core, more = dll("demo/_core.pyd", "MSVCP140.dll"), dll("demo/more/_more.pyd", "MSVCP140.dll")
+    package = _wheel(core, more, dll(copy), **fields)
+    assert list(windows.unbundled_runtime(package, simulate(package, on_windows()))) == []
+
+
+def test_what_a_program_finds_beside_it_helps_no_module() -> None:
+    program = dll("demo/bin/tool.exe", "MSVCP140.dll", kind=Kind.EXECUTABLE)
+    package = _wheel(dll("demo/_a.pyd", "MSVCP140.dll"), program, dll("demo/bin/msvcp140.dll"))
+    (found,) = windows.unbundled_runtime(package, simulate(package, on_windows()))
+    assert isinstance(found, Problem)
+    assert found.path == "demo/_a.pyd"
 
 
 def test_a_distribution_may_bring_the_runtime() -> None:

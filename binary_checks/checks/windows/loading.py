@@ -24,6 +24,7 @@ from binary_checks.knowledge.visual_cpp import (
     toolset_of,
 )
 from binary_checks.model import (
+    Edge,
     Finding,
     Format,
     Kind,
@@ -113,7 +114,8 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
     had it reported as a bug and fixed it. A project that leaves the runtime to its users and
     documents that, as torch and tensorflow do, accepts the problem with that reason. CPython ships
     vcruntime140.dll and vcruntime140_1.dll for its own process, and none of the others; a program
-    of the package does not find these either.
+    of the package does not find these either. A copy in the package counts only where a search
+    leads to it.
 
     Why: where no other program has installed the runtime (Windows Server, containers, a fresh
     machine) the import fails with "DLL load failed", and the message does not name the missing DLL.
@@ -131,23 +133,64 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
     present.update(e.needed.lower() for e in linkage.edges if e.resolved is not None or e.elsewhere)
     foreign = _find_foreign(linkage, present)
     programs = {item.path for item in libraries if item.kind is Kind.EXECUTABLE}
+    yield from _judge_copies(package, linkage, programs)
     for name, users in _needs_of_runtime(libraries).items():
         if name in present:
             continue
         # What Python loads comes first.
         paths = sorted(users, key=lambda path: (_is_idle(path, linkage), path in programs))
-        verb = "does" if len(paths) == 2 else "do"
-        more = f" (so {verb} {len(paths) - 1} more)" if len(paths) > 1 else ""
+        need = _spell_need(name, paths)
         if foreign:
-            need = f"needs {name}{more}, which the wheel with {foreign} may ship"
-            yield NotInspected(path=paths[0], sentence=f"{need}: give that with --binary-with")
+            sentence = f"{need}, which the wheel with {foreign} may ship: give that"
+            yield NotInspected(path=paths[0], sentence=f"{sentence} with --binary-with")
         else:
-            effect = "it does not start" if programs.issuperset(paths) else "the import fails"
-            lack = _spell_lack(name, effect)
-            sentence = f"needs {name}{more}, {lack}"
+            starts = programs.issuperset(paths)
+            effect = "it does not start" if starts else _spell_effect(paths[0], linkage)
+            sentence = f"{need}, {_spell_lack(name, effect)}"
             problem = Problem(path=paths[0], sentence=sentence, cause=of_library(name))
             yield soften(problem, linkage)
     yield from _judge_programs(linkage)
+
+
+def _judge_copies(
+    package: Package, linkage: Linkage, programs: Collection[str]
+) -> Iterator[Finding]:
+    """Find the needs of a DLL of which the package has a copy, where no search leads to that.
+
+    libigl has bin/msvcp140.dll beside igl in site-packages. What one module finds, others of the
+    same process may find loaded; what a program finds helps no other process.
+    """
+    own = {item.path for item in package.objects}
+    found: set[str] = set()
+    lost: dict[str, dict[str, Edge]] = {}
+    for edge in linkage.edges:
+        if edge.delayed or edge.root in programs or not is_redistributable(edge.needed):
+            continue
+        if edge.resolved is not None or edge.unknown or not own.intersection(edge.elsewhere):
+            found.add(edge.needed.lower())
+        else:
+            lost.setdefault(edge.needed.lower(), {}).setdefault(edge.path, edge)
+    for name, edges in lost.items():
+        if name not in found:
+            paths = sorted(edges, key=lambda path: (_is_idle(path, linkage), path.count("/")))
+            copy = linkage.show(edges[paths[0]].elsewhere[0])
+            sentence = (
+                f"{_spell_need(name, paths)}, and the search does not lead to {copy}: "
+                f"{_spell_effect(paths[0], linkage)} where the Visual C++ redistributable is not "
+                "installed; bundle it where it is found (delvewheel repair)"
+            )
+            problem = Problem(path=paths[0], sentence=sentence, cause=of_library(name))
+            yield soften(problem, linkage)
+
+
+def _spell_need(name: str, paths: Collection[str]) -> str:
+    verb = "does" if len(paths) == 2 else "do"
+    return f"needs {name}" + (f" (so {verb} {len(paths) - 1} more)" if len(paths) > 1 else "")
+
+
+def _spell_effect(path: str, linkage: Linkage) -> str:
+    """What follows for the object, the first of those that need the DLL."""
+    return "this file does not load" if linkage.bystander(path) else "the import fails"
 
 
 def _judge_programs(linkage: Linkage) -> Iterator[Finding]:
