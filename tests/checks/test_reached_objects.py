@@ -61,7 +61,7 @@ def test_one_that_it_put_into_a_folder_of_the_package_was_there_too() -> None:
 
 @pytest.mark.parametrize(("needed", "expected"), [("hdf5.dll", "warning"), (GRAFTED, "error")])
 def test_where_names_get_a_hash_the_place_alone_says_nothing(needed: str, expected: str) -> None:
-    """All DLLs search netcdf4.libs, also its plugins, which HDF5 opens, for what never was in it."""
+    """netcdf4.libs is searched for its plugins too, for DLLs that never were in it."""
     plugin = dll("demo/plugins/__nch5blosc.dll", needed)
     package = wheel(objects=(dll("demo/_a.pyd"), plugin), dll_directories=("demo.libs",))
     linkage = idle(simulate(package, windows()), plugin.path)
