@@ -149,6 +149,18 @@ def test_a_library_found_only_as_loaded_depends_on_load_order() -> None:
     assert finding.level is Level.WARNING  # demo/b.so always loads it before
 
 
+def test_a_library_that_nothing_loads_before_is_told_apart_from_one_that_something_does() -> None:
+    objects = (
+        extension("liba.so", "libmid.so", runpath=("$ORIGIN/lib",)),
+        library("demo/lib/libmid.so", "liba.so", "libb.so"),
+        library("demo/lib/liba.so"),
+        library("demo/lib/libb.so"),
+    )
+    found = list(load_order_dependent(link(*objects), wheel(objects=objects)))
+    told = [(each.sentence[:13], each.level) for each in found if isinstance(each, Problem)]
+    assert told == [("needs liba.so", Level.WARNING), ("needs libb.so", Level.ERROR)]
+
+
 def test_a_library_that_a_search_finds_too_does_not_depend_on_load_order() -> None:
     subject = linkage(resolved="demo/x", rule=Rule.LOADED, shadowed="demo/y")
     assert list(load_order_dependent(subject, NONE)) == []

@@ -218,6 +218,18 @@ def test_a_command_whose_function_is_not_there(judge: Judge, value: str, lacking
     ]
 
 
+def test_a_function_of_a_folder_without_code_is_not_there(judge: Judge) -> None:
+    points = "[console_scripts]\ntool = demo.sub:main\n"
+    members = {"demo/__init__.py": "", "demo/sub/deeper.py": "main = print\n"}
+    assert told(judge(missing_entry_point, members, entry_points=points)) == [
+        (
+            POINTS,
+            "the command tool = demo.sub:main: demo.sub is a folder without code, and has no main",
+            Level.ERROR,
+        )
+    ]
+
+
 def test_a_command_without_a_function(judge: Judge) -> None:
     points = "[console_scripts]\ntool = demo\n[gui_scripts]\ngui = demo:run it\n"
     found = told(judge(missing_entry_point, {"demo/__init__.py": ""}, entry_points=points))
@@ -323,6 +335,12 @@ def test_a_promised_module_that_is_not_there(judge: Judge) -> None:
     assert judge(missing_top_level_module, {"demo/data.txt": "", **listing}) == []
     wrong = {"demo-1.0.dist-info/top_level.txt": "name\n"}  # essentia 2.1b6
     assert judge(missing_top_level_module, {"demo/__init__.py": "", **wrong}) == []
+
+
+@pytest.mark.parametrize("name", ["engine", "no-module"])
+def test_a_promised_module_may_have_another_name_than_the_package(judge: Judge, name: str) -> None:
+    listing = {"demo-1.0.dist-info/top_level.txt": f"{name}\n"}
+    assert judge(missing_top_level_module, {"engine.py": "", **listing}) == []
 
 
 def test_a_source_folder_that_is_installed(judge: Judge) -> None:

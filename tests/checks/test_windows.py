@@ -210,6 +210,11 @@ def test_a_distribution_may_bring_the_runtime() -> None:
             "give that with --binary-with",
         )
     ]
+    for met in ({"resolved": "demo/Qt6Core.dll"}, {"delayed": True}):  # nothing to wait for
+        found = replace(required, edges=(replace(unmet, **met),))
+        assert [type(each) for each in windows.unbundled_runtime(_wheel(library), found)] == [
+            Problem
+        ]
     by_its_code = replace(brought, resolved=None, elsewhere=("PyQt6/Qt6/bin/msvcp140.dll",))
     for edge in (brought, by_its_code):
         given = Linkage(target="win_amd64", format=Format.PE, edges=(edge,))

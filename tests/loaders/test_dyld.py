@@ -59,6 +59,14 @@ def test_run_paths_of_the_whole_load_chain_stand_for_rpath() -> None:
     }
 
 
+@pytest.mark.parametrize("path", ["/usr/lib", "/usr/lib/"])
+def test_an_absolute_run_path_leads_to_the_systems_libraries(path: str) -> None:
+    linkage = load(module("@rpath/libc++.1.dylib", rpaths=(path,)))
+    assert resolutions(linkage) == {
+        "@rpath/libc++.1.dylib": ("system:/usr/lib/libc++.1.dylib", "system")
+    }
+
+
 def test_a_run_path_of_one_image_serves_nobody_beside_it() -> None:
     linkage = load(
         module("@loader_path/liba.dylib", "@loader_path/libc.dylib"),

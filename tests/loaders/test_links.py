@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from binary_checks.loaders import simulate
-from binary_checks.model import Linkage, Member
+from binary_checks.loaders.file_layout import relocate
+from binary_checks.model import Layout, Linkage, Member
 from fixtures.linking import EXTENSION, extension, library, resolutions, target
 from fixtures.values import wheel
 
@@ -49,3 +50,14 @@ def test_a_link_to_a_folder_is_followed() -> None:
 )
 def test_a_link_that_leads_to_no_library_finds_none(links: dict[str, str]) -> None:
     assert resolutions(linked(links), EXTENSION)["liba.so.1"] == (None, "missing")
+
+
+def test_a_link_and_what_it_leads_to_move_with_their_package() -> None:
+    file = Member(path="x/lib/liba.so", archive_name="liba.so")
+    link = Member(path="x/lib/liba.so.1", archive_name="liba.so.1", target="x/lib/liba.so")
+    package = wheel(members=(file, link), layout=Layout(site_packages="x"))
+    moved = relocate(package, Layout(site_packages="y/z"))
+    assert [(each.path, each.target) for each in moved.members if "lib/" in each.path] == [
+        ("y/z/lib/liba.so", ""),
+        ("y/z/lib/liba.so.1", "y/z/lib/liba.so"),
+    ]

@@ -154,6 +154,14 @@ def test_a_library_of_the_system_whose_versions_are_not_known_lacks_none() -> No
     assert linkage.missing_versions == ()
 
 
+def test_a_version_that_no_release_of_the_system_has_is_told_once_for_all_its_symbols() -> None:
+    needed = NeededVersion(library="libc.so.6", version="FORK_1.0")
+    imports = needs("malloc", "FORK_1.0", "libc.so.6")
+    linkage = link(extension("libc.so.6", imports=imports, symbol_versions=(needed,)))
+    assert [item.version for item in linkage.missing_versions] == ["FORK_1.0"]
+    assert linkage.unresolved == ()
+
+
 def test_a_version_that_is_not_insisted_on_may_be_missing() -> None:
     weak = NeededVersion(library="libc.so.6", version="GLIBC_9", weak=True)
     assert link(extension("libc.so.6", symbol_versions=(weak,))).missing_versions == ()

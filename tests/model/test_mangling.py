@@ -23,6 +23,7 @@ from binary_checks.model.mangling import function_of, is_other_abi, names_old_ab
         "_ZN1aC1ERKSs",
         "_ZN1aD2ESs",
         "_ZZN1a1fEvENKUlvE0_clESs",
+        "_ZZN1a1fEvENKUlvE12_clESs",  # 12 counts lambdas, and is no length
         "_ZThn16_N1a1fESs",
         "_ZTv0_n24_N1a1fESs",
         "_ZN1a1fERA10_KcSs",

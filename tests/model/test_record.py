@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 
 from binary_checks.model import RecordRow, hash_record
@@ -33,6 +35,13 @@ BUILT = hash_record(ABOUT, (*OWN, RecordRow(path=f"{ABOUT}/RECORD")))
 )
 def test_what_installers_add_does_not_count(added: RecordRow) -> None:
     assert hash_record(ABOUT, (added, *OWN)) == BUILT
+
+
+def test_the_hash_is_that_of_sorted_lines_of_path_and_hash_and_size() -> None:
+    sized = RecordRow(path="b.py", hash="sha256=x", size=12)
+    unsized = RecordRow(path="a.py", hash="", size=None)
+    lines = hashlib.sha256(b"a.py,,\nb.py,sha256=x,12").hexdigest()
+    assert hash_record(ABOUT, (sized, unsized)) == lines
 
 
 def test_what_a_scheme_puts_elsewhere_counts_where_it_lands() -> None:

@@ -123,13 +123,17 @@ def _soften(finding: Finding, linkage: Linkage, edges: Iterable[Edge]) -> Findin
 def _share_causes(
     edges: Iterable[Edge], linkage: Linkage, package: Package
 ) -> Iterator[tuple[str, list[Edge]]]:
-    """The needs of each object by their cause; those whose answer is open each by themselves."""
+    """The needs of each object by their cause; those whose answer is open each by themselves.
+
+    One that something loads before is never told with one that nothing does: they differ in level.
+    """
     known = cache(partial(directories, package))
     shared: dict[tuple[str, ...], list[Edge]] = {}
     for edge in edges:
         cause = of_need(edge, known, linkage.layout)
         alone = edge.unknown or edge.may_come_with or edge.partly
-        key = (cause, edge.path, edge.architecture, edge.root, edge.needed if alone else "")
+        met = "loaded before" if edge.resolved else ""
+        key = (cause, edge.path, edge.architecture, edge.root, met, edge.needed if alone else "")
         shared.setdefault(key, []).append(edge)
     for (cause, *_), needs in shared.items():
         yield cause, needs
