@@ -112,28 +112,30 @@ def _judge_name(name: str, parts: list[str]) -> Iterator[Problem]:
 def uninstallable_member(package: Wheel) -> Iterator[Finding]:
     """A member has a path that no installer can install.
 
-    A file where other members need a folder; a file in ``*.data`` outside ``purelib``, ``platlib``,
-    ``headers``, ``scripts`` and ``data``; or a name longer than file systems allow.
+    A file where other members need a folder; a file or the entry of a folder in ``*.data`` outside
+    ``purelib``, ``platlib``, ``headers``, ``scripts`` and ``data``; or a name longer than file
+    systems allow.
 
     Why: pip and uv abort, and leave nothing or half of the package behind.
     Fix: look for the build step that adds the file.
     Level: users cannot install the package.
     """
-    files = {m.archive_name for m in package.members if m.archive_name[-1:] != "/"}
+    names = {member.archive_name for member in package.members}
     # With the lowest character for a slash, what lies below a name comes right behind it.
-    ordered = sorted(m.archive_name.replace("/", "\0") for m in package.members)
+    ordered = sorted(name.replace("/", "\0") for name in names)
     for name, following in pairwise(ordered):
-        if following.startswith(f"{name}\0") and (path := name.replace("\0", "/")) in files:
+        if following.startswith(f"{name}\0") and not name.endswith("\0"):
+            path = name.replace("\0", "/")
             yield Problem(path=path, sentence="is a file, and other members are below it")
     data = package.dist_info.removesuffix(".dist-info") + ".data"
-    for name in sorted(files):
+    for name in sorted(names):
         if (longest := max(map(len, name.split("/")))) > _LONGEST_NAME:
             sentence = f"has a name of {longest:,} characters; file systems allow 255"
             yield Problem(path=name, sentence=sentence)
         elif (size := len(name.encode("utf-8", "surrogatepass"))) > _LONGEST_PATH:
             sentence = f"has a path of {size:,} bytes; no system allows over {_LONGEST_PATH:,}"
             yield Problem(path=name, sentence=sentence)
-        if name.startswith(f"{data}/"):
+        if name.startswith(f"{data}/") and name != f"{data}/":
             part, slash, _ = name.removeprefix(f"{data}/").partition("/")
             if not slash or part not in _SCHEMES:
                 yield Problem(path=name, sentence=f"is in a part of {data} that no installer knows")

@@ -223,6 +223,8 @@ def test_a_record_that_signs_itself_is_a_warning() -> None:
         (("demo/a", "demo/a-b", "demo/a/b"), "demo/a", "is a file, and other members are below it"),
         (("demo-1.0.data/evil/x.py",), "demo-1.0.data/evil/x.py", "is in a part of demo-1.0"),
         (("demo-1.0.data/x.py",), "demo-1.0.data/x.py", "is in a part of demo-1.0.data"),
+        # uv 0.13 ends with "Unknown wheel data type: other"; pip leaves folders out.
+        (("demo-1.0.data/other/",), "demo-1.0.data/other/", "is in a part of demo-1.0.data"),
         (("demo/" + 256 * "a",), "demo/" + 256 * "a", "has a name of 256 characters"),
         ((2_047 * "a/" + "ab",), 2_047 * "a/" + "ab", "has a path of 4,096 bytes"),
     ],
@@ -242,5 +244,7 @@ def test_what_installers_can_place_is_quiet() -> None:
         "demo/a-b",
         "demo-1.0.data/scripts/x",
         "demo/a/",
+        "demo-1.0.data/",
+        "demo-1.0.data/data/",
     )
     assert list(uninstallable_member(wheel(members=map(member, names)))) == []

@@ -276,6 +276,20 @@ def test_frameworks_fall_back_to_the_systems() -> None:
     assert resolutions(linkage) == {needed: (f"system:{place}", "fallback")}
 
 
+def test_python_has_what_a_module_asks_of_the_program_and_a_library_what_it_asks_of_itself() -> (
+    None
+):
+    lib = dylib(
+        "demo/liba.dylib", exports=symbols("f"), imports=asks("@rpath/liba.dylib", "f", "g")
+    )
+    asked = asks("@executable", "PyLong_FromLong", "PyGone")
+    linkage = load(module("@loader_path/liba.dylib", imports=asked), lib)
+    assert [(item.path, item.name) for item in linkage.unresolved] == [
+        (MODULE, "PyGone"),
+        ("demo/liba.dylib", "g"),
+    ]
+
+
 def test_libraries_that_reexport_each_other_are_asked_once_each() -> None:
     linkage = load(
         module("@loader_path/liba.dylib", imports=asks("@loader_path/liba.dylib", "gone")),
