@@ -207,26 +207,16 @@ def test_no_oldest_python_is_promised_by_py3_alone(judge: Judge) -> None:
         ("demo:absent", "demo binds no absent"),
         ("demo.core:Tool.run", "demo.core binds no Tool"),
         ("demo.core:loop", "demo.core binds no loop"),
+        ("demo.sub:main", "demo.sub is a folder without code, and has no main"),
     ],
 )
 def test_a_command_whose_function_is_not_there(judge: Judge, value: str, lacking: str) -> None:
     members = {"demo/__init__.py": "", "demo/core.py": "def f():\n    loop = 1\n"}
+    members["demo/sub/deeper.py"] = "main = print\n"
     points = f"[console_scripts]\ntool = {value}\n[other.group]\nplug = {value} [extra]\n"
     assert told(judge(missing_entry_point, members, entry_points=points)) == [
         (POINTS, f"the command tool = {value}: {lacking}", Level.ERROR),
         (POINTS, f"the entry point 'other.group' plug = {value}: {lacking}", Level.WARNING),
-    ]
-
-
-def test_a_function_of_a_folder_without_code_is_not_there(judge: Judge) -> None:
-    points = "[console_scripts]\ntool = demo.sub:main\n"
-    members = {"demo/__init__.py": "", "demo/sub/deeper.py": "main = print\n"}
-    assert told(judge(missing_entry_point, members, entry_points=points)) == [
-        (
-            POINTS,
-            "the command tool = demo.sub:main: demo.sub is a folder without code, and has no main",
-            Level.ERROR,
-        )
     ]
 
 
