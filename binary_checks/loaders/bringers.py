@@ -106,6 +106,8 @@ class _Bringers:
         grafted = _GRAFTED_FOLDER.search(directory)
         if leaves_prefix(directory):
             return ()
+        if inside is None and not self._package.layout.climbs:
+            return missing  # in a conda environment all packages fill one ``lib``
         if grafted:
             owner = canonicalize_name(grafted["owner"])
             return [each for each in missing if each == owner]
