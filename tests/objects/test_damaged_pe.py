@@ -77,12 +77,14 @@ def _unread(content: bytes | bytearray) -> str:
 def test_an_image_cut_at_any_length_is_malformed_or_reads_the_same(name: str) -> None:
     whole = WHOLE[name]
     expected, signature = _all_of(_read(whole)), _signature(whole)
+    # Names of more than eight characters, as .debug_info, lie at the end, where no loader looks.
+    unnamed = {"debug_bytes": expected["debug_bytes"]}
     for length in range(2, len(whole)):
         found = _read(whole[:length])
         if length < signature + 4:
             assert isinstance(found, MalformedObject)  # a DOS program, under the name of a DLL
         else:
-            assert isinstance(found, MalformedObject) or _all_of(found) == expected
+            assert isinstance(found, MalformedObject) or _all_of(found) | unnamed == expected
     assert isinstance(_read(whole[: len(whole) * 9 // 10 - 0x200]), MalformedObject)
 
 
