@@ -163,7 +163,7 @@ def test_other_documents_are_a_usage_error(run: Run, wheel: Path, facts: Path, t
     result = run(wheel, "--binary-facts", facts)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     (line,) = (line for line in result.errlines if line)
-    assert line.startswith("ERROR: facts.json: ")
+    assert line.startswith(f"ERROR: {facts}: ")
 
 
 def test_without_symbols_checks_that_need_them_did_not_look(

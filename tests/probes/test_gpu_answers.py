@@ -26,7 +26,7 @@ from binary_checks.places import running as run
 from binary_checks.places.processes import Ended
 from binary_checks.profile.reading import load_profile, validate
 from binary_checks.sources.installed import Installation
-from binary_checks.wording.problem_lines import finding_line
+from binary_checks.wording.problem_lines import finding_line, problem_lines
 from fixtures.build_wheel import build_wheel
 from fixtures.gpu.answers import SOUND, StandIn, change
 from fixtures.installation import install_by_hand
@@ -109,7 +109,8 @@ def tell(
             if isinstance(verdict, str):
                 lines.append(verdict)
             else:
-                lines.extend(verdict.lines())
+                found = (*verdict.problems, *verdict.warnings)
+                lines.extend(problem_lines(verdict.check, verdict.package, found))
                 gaps: tuple[NotInspected, ...] = verdict.not_inspected
                 lines.extend(finding_line(verdict.check, verdict.package, gap) for gap in gaps)
         return lines
