@@ -57,6 +57,8 @@ def _search(package: Package, tree: Tree, candidates: Mapping[str, tuple[str, ..
         opened=frozenset(map(layout.place, found.opened)),
         patterns=tuple(map(layout.place, found.patterns)),
         guided=frozenset(map(layout.place, found.guided)),
+        tried=frozenset(map(layout.place, found.tried)),
+        late=tuple(map(layout.place, found.late)),
     )
 
 

@@ -40,6 +40,7 @@ _HELPERS = {
 libiomp5_db of Intel's OpenMP, tbb's libtbbmalloc_proxy."""
 _PLUGINS = frozenset({"plugin", "plugins", "qml"})
 UNREACHED = "no import of the package reaches it"
+GOES_ON = "the package goes on without it"
 
 
 def find_bystanders(
@@ -52,8 +53,9 @@ def find_bystanders(
     if code.unread:
         return
     objects = {item.path: item for item in package.objects if item.kind in _LOADED}
-    needs = _read_needs(linkage)
-    demanded = _follow(_find_demanded(package, code), needs)
+    replaced = dict(_find_replaced(objects, linkage, code))
+    needs = {path: found - replaced.keys() for path, found in _read_needs(linkage).items()}
+    demanded = _follow(_find_demanded(package, code, replaced.keys()), needs)
     guided = _find_guided(objects, code)
     extra = dict(_find_needs_of_extras(package, linkage))
     reasons = dict(_find_opened(objects, demanded))
@@ -61,7 +63,7 @@ def find_bystanders(
     for path in sorted(objects):
         item = objects[path]
         if path in tried:
-            yield Bystander(path=path, reason="the package goes on without it", complete=False)
+            yield Bystander(path=path, reason=GOES_ON, complete=False)
         elif path in extra:
             reason = f"an extra of the package requires {extra[path]} for it"
             yield Bystander(path=path, reason=reason, complete=False)
@@ -72,6 +74,11 @@ def find_bystanders(
             yield Bystander(path=path, reason=reason)
         elif path in demanded:
             continue
+        elif path in replaced:
+            reason = f"the package goes on without it, as it opens {linkage.show(replaced[path])}"
+            yield Bystander(path=path, reason=reason, complete=False)
+        elif any(fnmatchcase(path, pattern) for pattern in code.late):
+            yield Bystander(path=path, reason=GOES_ON, complete=False)
         elif path in attempted:
             reason = reasons.get(path, "only libraries that are opened by name need it")
             yield Bystander(path=path, reason=reason, complete=False)
@@ -121,10 +128,34 @@ def _follow(beginning: Iterable[str], needs: dict[str, set[str]]) -> set[str]:
     return set(found)
 
 
-def _find_demanded(package: Package, code: CodeNames) -> set[str]:
-    """The objects from which all begins that must work."""
+def _find_replaced(
+    objects: Mapping[str, ObjectFile], linkage: Linkage, code: CodeNames
+) -> Iterator[tuple[str, str]]:
+    """What code tries to open as it does another file of that name, which lacks nothing.
+
+    tables tries libblosc2.dll in tables.libs, and the one beside it, whose DLLs have other names
+    since delvewheel repaired that copy. Windows takes what is loaded for all who need the name.
+    """
+    if linkage.format != Format.PE:
+        return
+    needs = _read_needs(linkage)
+    lacking = {edge.path for edge in linkage.edges if edge.resolved is None and not edge.delayed}
+    whole = {path for path in code.tried if lacking.isdisjoint(_follow((path,), needs))}
+    named = {
+        (item.file_name.lower(), item.architecture): path
+        for path, item in objects.items()
+        if path in whole
+    }
+    for path in sorted((code.tried & objects.keys()) - whole):
+        other = named.get((objects[path].file_name.lower(), objects[path].architecture))
+        if other is not None:
+            yield path, other
+
+
+def _find_demanded(package: Package, code: CodeNames, spared: Collection[str] = ()) -> set[str]:
+    """The objects from which all begins that must work; ``spared`` code only tries."""
     objects = [item for item in package.objects if item.kind in _LOADED]
-    known = code.named | code.opened
+    known = (code.named | code.opened).difference(spared)
     begun = {item.path for item in objects if is_extension(item) or item.path in known}
     begun |= set(_complete(objects, code))
     offered = {item.path for item in objects if package.layout.inside(item.path) is None}
@@ -141,7 +172,8 @@ def _complete(objects: Iterable[ObjectFile], code: CodeNames) -> Iterator[str]:
     """
     spelled = {path.rpartition("/")[0] for path in code.named | code.opened}
     for item in objects:
-        for folder, _, name in (pattern.rpartition("/") for pattern in code.patterns):
+        patterns = set(code.patterns).difference(code.late)
+        for folder, _, name in (pattern.rpartition("/") for pattern in patterns):
             if item.directory == folder not in spelled and fnmatchcase(item.file_name, name):
                 yield item.path
 

@@ -16,6 +16,10 @@ class CodeNames:
     """Those that it gives to ctypes, ``load_library`` or ``spec_from_file_location``."""
     patterns: tuple[str, ...] = ()
     """What it opens by a name that only running it completes: ``demo/libdemo_*.so``."""
+    tried: frozenset[str] = frozenset()
+    """Of those opened, where the code around each opening catches its failure and goes on."""
+    late: tuple[str, ...] = ()
+    """Of the patterns, those of openings that are tried so, in functions that no import calls."""
     guided: frozenset[str] = frozenset()
     """Programs named where it sets LD_LIBRARY_PATH or DYLD_LIBRARY_PATH."""
     unread: str = ""  # why not all of its code was read; "" where it was

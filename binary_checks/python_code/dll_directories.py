@@ -13,6 +13,7 @@ from binary_checks.python_code.folding import Folder
 from binary_checks.python_code.mentions import DllLoading, SourceFile
 from binary_checks.python_code.parsing import LeftAloneError, ParsingBudget, parse
 from binary_checks.python_code.possible_texts import SOMETHING, UNKNOWN, Texts
+from binary_checks.python_code.spared_calls import find_spared_calls
 from binary_checks.python_code.windows_paths import Places, relative
 
 _LONGEST = 192 << 10  # bytes of a source that is parsed: that takes up to 1000 times as many
@@ -30,6 +31,8 @@ _MAY_OPEN = "load_library"  # torch.ops has such a function, and so have many th
 class _Found(NamedTuple):
     added: Texts
     opened: Texts
+    firm: Texts  # of those opened, what it does not go on without
+    early: Texts  # and what else an import may open
 
 
 def find_loading(sources: Iterable[SourceFile], paths: Iterable[str]) -> DllLoading:
@@ -47,13 +50,20 @@ def find_loading(sources: Iterable[SourceFile], paths: Iterable[str]) -> DllLoad
     opened = {places.file(text) for each in followed for text in each.opened if UNKNOWN not in text}
     directories = {path for path in added if path is not None}
     deciding = (path for path, each in found.items() if _decides(each, directories))
-    preloaded = (path for path in opened if path is not None)
-    patterns = {text for each in followed for text in each.opened if UNKNOWN in text}
+    preloaded = {path for path in opened if path is not None}
+    patterns = _spell_patterns(text for each in followed for text in each.opened)
+    tried, late = set[str](), set[str]()
+    if len(followed) == len(found):  # one that is not followed may open anything
+        firm = (text for each in followed for text in each.firm if UNKNOWN not in text)
+        tried = set(preloaded) - {path for path in map(places.file, firm) if path is not None}
+        late = patterns - _spell_patterns(text for each in followed for text in each.early)
     return DllLoading(
         tuple(sorted(directories)),
         tuple(sorted(deciding)),
         tuple(sorted(preloaded)),
-        tuple(sorted(filter(None, map(_spell_pattern, patterns)))),
+        tuple(sorted(patterns)),
+        tuple(sorted(tried)),
+        tuple(sorted(late)),
     )
 
 
@@ -72,17 +82,25 @@ def _follow(source: SourceFile, places: Places, budget: ParsingBudget) -> _Found
     """What a file adds and opens; None where it is left alone."""
     try:
         budget.pay(source.size)
-        names = BoundNames(parse(_read(source)), budget)
+        tree = parse(_read(source))
+        names, spared = BoundNames(tree, budget), find_spared_calls(tree, budget)
         folder = Folder(source.path, names, places, budget)
-        added, opened = set[str](), set[str]()
-        for name, texts in _list_loads(names, folder):
-            if name == _MAY_OPEN:
-                opened |= {text for text in texts if UNKNOWN not in text}
-            else:
-                (added if name in _ADDS else opened).update(texts)
+        added, opened, firm, early = set[str](), set[str](), set[str](), set[str]()
+        for name, texts, call in _list_loads(names, folder):
+            if name in _ADDS:
+                added |= texts
+                continue
+            meant = {text for text in texts if name != _MAY_OPEN or UNKNOWN not in text}
+            opened |= meant
+            firm |= meant if call not in spared.tried else set()
+            early |= meant if call not in spared.late else set()
     except (LeftAloneError, BrokenDataError, PackageError):
         return None
-    return _Found(frozenset(added), frozenset(opened))
+    return _Found(*map(frozenset, (added, opened, firm, early)))
+
+
+def _spell_patterns(texts: Iterable[str]) -> set[str]:
+    return set(filter(None, (_spell_pattern(text) for text in texts if UNKNOWN in text)))
 
 
 def _spell_pattern(text: str) -> str:
@@ -100,22 +118,22 @@ def _read(source: SourceFile) -> bytes:
     return b"\n".join(line for line in content.splitlines() if line.startswith(b"import"))
 
 
-def _list_loads(names: BoundNames, folder: Folder) -> Iterator[tuple[str, Texts]]:
+def _list_loads(names: BoundNames, folder: Folder) -> Iterator[tuple[str, Texts, ast.Call | None]]:
     """Each call that loads something, and its argument; what is not called may get anything."""
     for node, scope in names.calls:
         name = folder.full_name(node.func, scope).rpartition(".")[2]
         given = (*node.args, *(each.value for each in node.keywords))
         if name in {*_ADDS, *_OPENS, _MAY_OPEN} and given:
-            yield name, folder.fold(given[0], scope)
+            yield name, folder.fold(given[0], scope), node
         elif name in _IMPORTS and len(given) > 1:
-            yield _MAY_OPEN, folder.fold(given[1], scope)
+            yield _MAY_OPEN, folder.fold(given[1], scope), node
         elif name == "getattr":
             names_of = (each.value for each in given if isinstance(each, ast.Constant))
-            yield from ((each, SOMETHING) for each in names_of if each in _ADDS | _OPENS)
+            yield from ((each, SOMETHING, None) for each in names_of if each in _ADDS | _OPENS)
     for each in names.named:
         name = each.attr if isinstance(each, ast.Attribute) else each.id
         if name in _ADDS | _OPENS and each not in names.used:
-            yield name, SOMETHING
+            yield name, SOMETHING, None
 
 
 def _decides(found: _Found | None, directories: set[str]) -> bool:

@@ -76,6 +76,8 @@ class DllLoading(NamedTuple):
     loading_code: tuple[str, ...] = ()
     preloaded: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()  # of what it opens by names that only running it completes
+    tried: tuple[str, ...] = ()  # of those preloaded, what it goes on without
+    late: tuple[str, ...] = ()  # of the patterns, what it opens after the import, and tries only
 
     def placed(self, place: Callable[[str], str]) -> DllLoading:
         """The same with other paths: all of them count from site-packages, where code stands."""

@@ -18,6 +18,9 @@ _GUIDES = re.compile(
     rb"""(?:\bLD|DYLD(?:_FALLBACK)?)_LIBRARY_PATH(?:["']?\]?|["'],[^\n]*\))\s*[=:]"""
 )
 """``env["LD_LIBRARY_PATH"] = ...``, ``{"LD_LIBRARY_PATH": ...}``, and a shell's assignment."""
+_TESTS = re.compile(rb"""\b(?:exists|isfile)\((?:[\w.]*join\()?[^()\n]*\)""")
+"""netCDF4 asks whether plugins/__nczhdf5filters.dll exists, and opens none of the plugins. What
+code opens after such a test it spells out again, or keeps in a variable before."""
 _LOCATES = re.compile(rb"__file__|__path__|__spec__|resources|find_spec|getfile|prefix")
 """What code needs that computes the path of the package's own files: most opens the system's."""
 _TAGGED = re.compile(r"\.(?:cpython-\d|cp\d\d|abi3|pypy\d|graalpy\d)[\w-]*\.(?:so|pyd)$")
@@ -31,6 +34,8 @@ class NamedFiles(NamedTuple):
     opened: frozenset[str]
     patterns: tuple[str, ...]
     guided: frozenset[str]
+    tried: frozenset[str]
+    late: tuple[str, ...]
 
 
 class NameSearch:
@@ -53,7 +58,8 @@ class NameSearch:
 
     def see(self, content: bytes) -> bool:
         """Search one source; whether it also opens libraries, and computes where its own lie."""
-        words = {match.decode("ascii", "replace") for match in _QUOTED.findall(content)}
+        spelled = _TESTS.sub(b"", content)
+        words = {match.decode("ascii", "replace") for match in _QUOTED.findall(spelled)}
         words |= {word.rstrip(".") for word in words}  # "libdemo.%s"
         found = {path for word in words for path in self._stems.get(word, ())}
         self._named |= {path for word in words for path in self._whole.get(word, ())}
@@ -72,6 +78,8 @@ class NameSearch:
             opened=frozenset(loading.preloaded),
             patterns=loading.patterns,
             guided=frozenset(self._guided),
+            tried=frozenset(loading.tried),
+            late=loading.late,
         )
 
 

@@ -74,6 +74,8 @@ class PythonLibrary:
             return self.change(f".{name}", texts)
         if name == "joinpath":
             return combine(self._budget, ntpath.join, texts, *given)
+        if name == "with_suffix" and given:
+            return combine(self._budget, _change_suffix, texts, given[0])
         if name == "glob" and given:
             return self._match(combine(self._budget, ntpath.join, texts, given[0]))
         return SOMETHING if texts - {""} else NOTHING
@@ -82,3 +84,7 @@ class PythonLibrary:
         known = {each for each in patterns if UNKNOWN not in each}
         found = unite(self._budget, (patterns - known, *map(self._places.match, known)))
         return Several(found)
+
+
+def _change_suffix(path: str, suffix: str) -> str:
+    return ntpath.splitext(path)[0] + suffix

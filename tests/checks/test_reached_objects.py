@@ -116,3 +116,18 @@ def test_a_runtime_that_an_import_needs_too_is_an_error() -> None:
     (found,) = unbundled_runtime(wheel(objects=(module, tool)), both)
     assert isinstance(found, Problem)
     assert (found.path, found.level) == (module.path, Level.ERROR)
+
+
+def test_the_import_does_not_fail_for_what_the_package_goes_on_without() -> None:
+    """debugpy injects attach_amd64.dll into other processes, and lets its own go on without it."""
+    attach = dll("demo/attach_amd64.dll", "MSVCP140.dll")
+    package = wheel(objects=(dll("demo/_a.pyd"), attach))
+    linkage = idle(simulate(package, windows()), attach.path, complete=False)
+    (found,) = unbundled_runtime(package, linkage)
+    assert isinstance(found, Problem)
+    assert found.level is Level.WARNING
+    assert "ships: this file does not load where the Visual C++" in found.sentence
+    (needed,) = unbundled_runtime(package, simulate(package, windows()))
+    assert isinstance(needed, Problem)
+    assert needed.level is Level.ERROR
+    assert "ships: the import fails where the Visual C++" in needed.sentence

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from binary_checks.loaders.reach import UNREACHED, find_bystanders
+from binary_checks.loaders.reach import GOES_ON, UNREACHED, find_bystanders
 from binary_checks.model import (
     Bystander,
     Claims,
@@ -43,11 +44,14 @@ def _find(
     *objects: ObjectFile,
     tried: tuple[str, ...] = (),
     on: TargetSystem | None = None,
+    tried_openings: Collection[str] = (),
     **code: Any,
-) -> Any:
+) -> list[Bystander]:
     package: Package = wheel(objects=objects)
-    names = CodeNames(**{key: _freeze(value) for key, value in code.items()})
-    return find_bystanders(package, link(*objects, on=on or target()), names, tried)
+    names = CodeNames(
+        **{key: _freeze(value) for key, value in code.items()}, tried=frozenset(tried_openings)
+    )
+    return list(find_bystanders(package, link(*objects, on=on or target()), names, tried))
 
 
 def _freeze(value: Any) -> Any:
@@ -179,3 +183,31 @@ def test_what_only_an_extra_requires_is_there_for_those_who_ask_for_it() -> None
 
 def test_what_no_loader_takes_is_no_matter_of_reach() -> None:
     assert idle(MODULE, elf_file("demo/x.o", kind=Kind.RELOCATABLE)) == {}
+
+
+def test_what_code_tries_is_not_needed_where_another_file_of_its_name_loads() -> None:
+    """tables: hdf5extension.pyd needs libblosc2.dll, which is loaded from tables.libs by then."""
+    module = dll("demo/_a.pyd", "libb.dll", exports=symbols("PyInit__a"))
+    broken, copy = dll("demo/libb.dll", "lz4.dll"), dll("demo.libs/libb.dll")
+    both: dict[str, Any] = {"named": [broken.path], "opened": [broken.path, copy.path]}
+    on = windows()
+    (found,) = _find(module, broken, copy, on=on, tried_openings=[broken.path, copy.path], **both)
+    reason = "the package goes on without it, as it opens demo.libs/libb.dll"
+    assert found == Bystander(path=broken.path, reason=reason, complete=False)
+    for tried in ([], [copy.path], [broken.path]):
+        assert _find(module, broken, copy, on=on, tried_openings=tried, **both) == []
+    lacking = replace(copy, needed=broken.needed)
+    paths = [broken.path, copy.path]
+    assert _find(module, broken, lacking, on=on, tried_openings=paths, **both) == []
+
+
+def test_what_code_tries_after_the_import_by_a_name_that_it_completes_is_optional() -> None:
+    """debugpy's attach_amd64.dll; a name that is spelled out, or needed, is another matter."""
+    attach = library("demo/attach_amd64.so", "libodbc.so.2")
+    patterns = ("demo/attach_*.so",)
+    assert idle(MODULE, attach, patterns=patterns) == {}
+    assert idle(MODULE, attach, patterns=patterns, late=patterns) == {attach.path: GOES_ON}
+    assert partly(MODULE, attach, patterns=patterns, late=patterns) == {attach.path}
+    assert idle(MODULE, attach, patterns=patterns, late=patterns, named=[attach.path]) == {}
+    needer = extension("attach_amd64.so", runpath=("$ORIGIN",))
+    assert idle(needer, attach, patterns=patterns, late=patterns) == {}

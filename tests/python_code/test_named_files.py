@@ -43,6 +43,21 @@ def test_a_file_is_named_by_its_whole_name(code: str, path: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "code",
+    [
+        'os.path.exists(os.path.join(plugins, "libdemo.so.1"))',
+        "exists('libdemo.so.1')",
+        'isfile(join(plugins, "libdemo.so.1"))',
+    ],
+)
+def test_a_question_whether_it_exists_names_no_file(code: str) -> None:
+    """netCDF4 asks so for a plugin, and tells HDF5 where its plugins are."""
+    assert search(code, OPENING).named == set()
+    opening = f'if {code}: ctypes.CDLL(os.path.join(plugins, "libdemo.so.1"))'
+    assert search(opening).named == {"demo/libdemo.so.1"}
+
+
+@pytest.mark.parametrize(
     ("code", "path"),
     [
         ('"libdemo"', "demo/libdemo.so.1"),

@@ -138,7 +138,7 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
         if name in present:
             continue
         # What Python loads comes first.
-        paths = sorted(users, key=lambda path: (_is_idle(path, linkage), path in programs))
+        paths = sorted(users, key=lambda path: (_rank(path, linkage), path in programs))
         need = _spell_need(name, paths)
         if foreign:
             sentence = f"{need}, which the wheel with {foreign} may ship: give that"
@@ -148,7 +148,7 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
             effect = "it does not start" if starts else _spell_effect(paths[0], linkage)
             sentence = f"{need}, {_spell_lack(name, effect)}"
             problem = Problem(path=paths[0], sentence=sentence, cause=of_library(name))
-            yield soften(problem, linkage)
+            yield soften(problem, linkage, _find_edge(paths[0], name, linkage))
     yield from _judge_programs(linkage)
 
 
@@ -172,7 +172,7 @@ def _judge_copies(
             lost.setdefault(edge.needed.lower(), {}).setdefault(edge.path, edge)
     for name, edges in lost.items():
         if name not in found:
-            paths = sorted(edges, key=lambda path: (_is_idle(path, linkage), path.count("/")))
+            paths = sorted(edges, key=lambda path: (_rank(path, linkage), path.count("/")))
             copy = linkage.show(edges[paths[0]].elsewhere[0])
             sentence = (
                 f"{_spell_need(name, paths)}, and the search does not lead to {copy}: "
@@ -181,6 +181,11 @@ def _judge_copies(
             )
             problem = Problem(path=paths[0], sentence=sentence, cause=of_library(name))
             yield soften(problem, linkage)
+
+
+def _find_edge(path: str, name: str, linkage: Linkage) -> Edge | None:
+    needs = (edge for edge in linkage.edges if edge.path == path)
+    return next((edge for edge in needs if edge.needed.lower() == name), None)
 
 
 def _spell_need(name: str, paths: Collection[str]) -> str:
@@ -206,9 +211,10 @@ def _judge_programs(linkage: Linkage) -> Iterator[Finding]:
             yield soften(problem, linkage)
 
 
-def _is_idle(path: str, linkage: Linkage) -> bool:
+def _rank(path: str, linkage: Linkage) -> int:
+    """First what the package cannot do without, last what nothing reaches."""
     found = linkage.bystander(path)
-    return found is not None and found.complete
+    return 0 if found is None else 1 + found.complete
 
 
 def _needs_of_runtime(libraries: Iterable[PeFile]) -> Mapping[str, list[str]]:

@@ -1,0 +1,92 @@
+"""Which calls may fail, as the code around them goes on, and which of those no import makes."""
+
+from __future__ import annotations
+
+import ast
+from textwrap import dedent
+
+import pytest
+
+from binary_checks.python_code.parsing import LeftAloneError, ParsingBudget
+from binary_checks.python_code.spared_calls import SparedCalls, find_spared_calls
+
+LATE = """
+    def find():
+        try:
+            return CDLL(path)
+        except OSError:
+            return None
+"""
+
+
+def find(code: str, budget: int = 10_000) -> SparedCalls:
+    return find_spared_calls(ast.parse(dedent(code)), ParsingBudget(budget))
+
+
+def tried(code: str) -> set[str]:
+    return {ast.unparse(call) for call in find(code).tried}
+
+
+def late(code: str) -> set[str]:
+    return {ast.unparse(call) for call in find(code).late}
+
+
+@pytest.mark.parametrize(
+    "handler",
+    ["except OSError: pass", "except: lib = None", "except (ValueError, Exception) as e: log(e)"],
+)
+def test_what_code_goes_on_after_is_tried(handler: str) -> None:
+    assert tried(f"try: CDLL(path)\n{handler}") == {"CDLL(path)"}
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        "except ImportError: pass",  # ctypes raises OSError
+        "except OSError: raise",
+        "except OSError as e: raise ImportError('install it') from e",
+        "except OSError: sys.exit(1)",
+        "except OSError: CDLL('libdemo.so.1')",
+        "except OSError: cdll.LoadLibrary(other)",
+        "finally: clean_up",
+    ],
+)
+def test_what_fails_all_the_same_or_asks_for_another_is_not(handler: str) -> None:
+    assert tried(f"try: CDLL(path)\n{handler}") == set()
+
+
+def test_what_follows_a_try_is_not_guarded_by_it() -> None:
+    code = "try: a = 1\nexcept OSError: pass\nelse: CDLL(path)\nCDLL(other)"
+    assert tried(code) == set()
+
+
+def test_a_function_defined_in_a_try_is_not_called_there() -> None:
+    assert tried("try:\n  def load(): CDLL(path)\nexcept OSError: pass") == set()
+
+
+def test_a_call_in_a_function_that_no_import_calls_comes_late() -> None:
+    assert late(LATE) == {"CDLL(path)"}
+
+
+def test_one_that_the_file_calls_itself_does_not() -> None:
+    assert late(LATE + "\n    find()") == set()
+    assert late("try: CDLL(path)\nexcept OSError: pass") == set()
+
+
+def test_one_of_several_attempts_may_be_the_last() -> None:
+    code = """
+        def find():
+            for path in paths:
+                try:
+                    return CDLL(path)
+                except OSError:
+                    pass
+            raise RuntimeError
+    """
+    assert late(code) == set()
+    assert tried(code) == {"CDLL(path)"}
+
+
+def test_a_file_that_would_cost_too_much_is_left_alone() -> None:
+    with pytest.raises(LeftAloneError):
+        find(LATE, budget=20)
