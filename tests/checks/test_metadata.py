@@ -17,6 +17,7 @@ from binary_checks.checks.metadata.wheel_claims import (
     unexpected_version,
 )
 from binary_checks.model import (
+    CodeNames,
     Dependency,
     ElfFile,
     Format,
@@ -28,7 +29,7 @@ from binary_checks.model import (
     Problem,
     UnreadObject,
 )
-from fixtures.values import elf_file, member, symbols, wheel
+from fixtures.values import elf_file, macho_file, member, symbols, wheel
 
 UNREAD = UnreadObject(path="demo/_native.pyd", format=Format.PE, reason="PE is not read yet")
 ANY = "demo-1.0-py3-none-any.whl"
@@ -148,7 +149,7 @@ def test_a_tag_line_of_another_form_is_one_line(line: str) -> None:
 
 def test_an_extension_in_an_any_wheel_is_a_problem() -> None:
     package = wheel(ANY, objects=[extension("demo/_native.abi3.so")])
-    assert list(native_code_in_any_wheel(package)) == [
+    assert list(native_code_in_any_wheel(package, CodeNames())) == [
         Problem(
             path="demo/_native.abi3.so",
             sentence="an extension module, ELF for x86_64 in a wheel for any platform",
@@ -159,19 +160,42 @@ def test_an_extension_in_an_any_wheel_is_a_problem() -> None:
 def test_a_library_that_an_any_wheel_needs_itself_is_a_problem() -> None:
     tool = elf_file("demo/tool", kind=Kind.EXECUTABLE, needed=(Dependency(name="liba.so.1"),))
     package = wheel(ANY, objects=[tool, elf_file("demo/liba.so.1", name="liba.so.1")])
-    assert [finding.path for finding in native_code_in_any_wheel(package)] == ["demo/liba.so.1"]  # type: ignore[union-attr]
+    assert [finding.path for finding in native_code_in_any_wheel(package, CodeNames())] == [
+        "demo/liba.so.1"
+    ]  # type: ignore[union-attr]
+
+
+def test_libraries_that_an_any_wheel_has_for_one_system_are_a_warning() -> None:
+    """arcade's FFmpeg for macOS, which pyglet opens."""
+    needs = (Dependency(name="@loader_path/libavutil.56.dylib"),)
+    util = macho_file("demo/lib/libavutil.56.dylib", bundle=False)
+    codec = macho_file("demo/lib/libavcodec.58.dylib", bundle=False, needed=needs)
+    package = wheel(ANY, objects=[codec, util])
+    what = "Mach-O for x86_64 in a wheel for any platform"
+    sentence = f"a library that only others of the package need, {what}"
+    assert list(native_code_in_any_wheel(package, CodeNames())) == [
+        Problem(path=util.path, sentence=sentence, level=Level.WARNING)
+    ]
+    error = Problem(path=util.path, sentence=f"a library that the package needs, {what}")
+    opening = (
+        CodeNames(opened=frozenset({codec.path})),
+        CodeNames(patterns=("demo/lib/libavc*.dylib",)),
+        CodeNames(unread="its own code has more than 96 MiB"),
+    )
+    for code in opening:
+        assert list(native_code_in_any_wheel(package, code)) == [error]
 
 
 def test_executables_and_helpers_in_an_any_wheel_are_quiet() -> None:
     tool = elf_file("demo/tool", kind=Kind.EXECUTABLE, needed=(Dependency(name="libc.so.6"),))
     package = wheel(ANY, objects=[tool, elf_file("demo/inject.so")])
-    assert list(native_code_in_any_wheel(package)) == []
-    assert list(native_code_in_any_wheel(wheel(objects=[extension()]))) == []
+    assert list(native_code_in_any_wheel(package, CodeNames())) == []
+    assert list(native_code_in_any_wheel(wheel(objects=[extension()]), CodeNames())) == []
 
 
 def test_an_object_that_was_not_read_is_not_inspected() -> None:
     package = wheel(ANY, unread=(UNREAD,))
-    assert list(native_code_in_any_wheel(package)) == [
+    assert list(native_code_in_any_wheel(package, CodeNames())) == [
         NotInspected(path="demo/_native.pyd", sentence="PE not read: PE is not read yet")
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
+from fnmatch import fnmatchcase
 
 from packaging.tags import Tag, parse_tag
 from packaging.utils import canonicalize_name
@@ -12,12 +13,15 @@ from packaging.version import Version
 from binary_checks.declaring import check
 from binary_checks.knowledge.unloaded_objects import could_not_look
 from binary_checks.model import (
+    CodeNames,
     Finding,
     Kind,
     Level,
     MalformedObject,
     Note,
     NotInspected,
+    ObjectFile,
+    Package,
     Problem,
     UnreadObject,
     Wheel,
@@ -155,10 +159,12 @@ def _join(tags: Iterable[str]) -> str:
 
 
 @check
-def native_code_in_any_wheel(package: Wheel) -> Iterator[Finding]:
-    """A wheel for any platform contains an extension module, or a library that it needs.
+def native_code_in_any_wheel(package: Wheel, code: CodeNames) -> Iterator[Finding]:
+    """A wheel for any platform contains an extension module, or a library that others need.
 
-    Executables and helpers that Python never loads are legitimate there.
+    Executables and helpers that Python never loads are legitimate there. Libraries that only
+    each other need, and that the package's own code does not open, are there for a system that
+    lacks them (arcade has FFmpeg for macOS): a warning.
 
     Why: the wheel is installed on systems where its native code cannot run.
     Fix: build it with a platform tag; build backends do so once the extension is declared.
@@ -166,14 +172,42 @@ def native_code_in_any_wheel(package: Wheel) -> Iterator[Finding]:
     """
     if "any" not in package.platforms:
         return
-    needed = {need.name.rpartition("/")[2] for item in package.objects for need in item.needed}
+    needed = {name for item in package.objects for name in _list_needs(item)}
+    loaded = needed if code.unread else _find_loaded(package, code)
     for item in package.objects:
         what = f"{item.format} for {item.architecture} in a wheel for any platform"
         if is_extension(item):
             yield Problem(path=item.path, sentence=f"an extension module, {what}")
-        elif item.kind is Kind.SHARED and {item.name, item.file_name} & needed:
+        elif item.kind is Kind.SHARED and {item.name, item.file_name} & loaded:
             yield Problem(path=item.path, sentence=f"a library that the package needs, {what}")
+        elif item.kind is Kind.SHARED and {item.name, item.file_name} & needed:
+            sentence = f"a library that only others of the package need, {what}"
+            yield Problem(path=item.path, sentence=sentence, level=Level.WARNING)
     yield from map(_not_inspected, _unread(package))
+
+
+def _list_needs(item: ObjectFile) -> set[str]:
+    return {need.name.rpartition("/")[2] for need in item.needed}
+
+
+def _find_loaded(package: Package, code: CodeNames) -> set[str]:
+    """The names of what is needed by extension modules, by programs and by what code opens."""
+    patterns = set(code.patterns)
+    opened = code.named | code.opened
+    waiting = [
+        item
+        for item in package.objects
+        if is_extension(item)
+        or item.kind is Kind.EXECUTABLE
+        or item.path in opened
+        or any(fnmatchcase(item.path, pattern) for pattern in patterns)
+    ]
+    names: set[str] = set()
+    for item in waiting:
+        found = _list_needs(item) - names
+        names |= found
+        waiting += [other for other in package.objects if {other.name, other.file_name} & found]
+    return names
 
 
 @check(level=Level.WARNING)
