@@ -60,6 +60,7 @@ def find_bystanders(
     extra = dict(_find_needs_of_extras(package, linkage))
     reasons = dict(_find_opened(objects, demanded))
     attempted = _follow(reasons, needs)
+    late = set(_complete(objects.values(), code, code.late))
     for path in sorted(objects):
         item = objects[path]
         if path in tried:
@@ -77,7 +78,7 @@ def find_bystanders(
         elif path in replaced:
             reason = f"the package goes on without it, as it opens {linkage.show(replaced[path])}"
             yield Bystander(path=path, reason=reason, complete=False)
-        elif any(fnmatchcase(path, pattern) for pattern in code.late):
+        elif path in late:
             yield Bystander(path=path, reason=GOES_ON, complete=False)
         elif path in attempted:
             reason = reasons.get(path, "only libraries that are opened by name need it")
@@ -157,14 +158,16 @@ def _find_demanded(package: Package, code: CodeNames, spared: Collection[str] = 
     objects = [item for item in package.objects if item.kind in _LOADED]
     known = (code.named | code.opened).difference(spared)
     begun = {item.path for item in objects if is_extension(item) or item.path in known}
-    begun |= set(_complete(objects, code))
+    begun |= set(_complete(objects, code, set(code.patterns).difference(code.late)))
     offered = {item.path for item in objects if package.layout.inside(item.path) is None}
     if not begun:
         offered = {item.path for item in objects}
     return begun | (offered - set(_find_optional(objects)))
 
 
-def _complete(objects: Iterable[ObjectFile], code: CodeNames) -> Iterator[str]:
+def _complete(
+    objects: Iterable[ObjectFile], code: CodeNames, patterns: Collection[str]
+) -> Iterator[str]:
     """What code may open by a name that it computes, in folders where it spells out none.
 
     Where it spells one out, that is what always works, and the others are for some machines:
@@ -172,7 +175,6 @@ def _complete(objects: Iterable[ObjectFile], code: CodeNames) -> Iterator[str]:
     """
     spelled = {path.rpartition("/")[0] for path in code.named | code.opened}
     for item in objects:
-        patterns = set(code.patterns).difference(code.late)
         for folder, _, name in (pattern.rpartition("/") for pattern in patterns):
             if item.directory == folder not in spelled and fnmatchcase(item.file_name, name):
                 yield item.path

@@ -211,3 +211,7 @@ def test_what_code_tries_after_the_import_by_a_name_that_it_completes_is_optiona
     assert idle(MODULE, attach, patterns=patterns, late=patterns, named=[attach.path]) == {}
     needer = extension("attach_amd64.so", runpath=("$ORIGIN",))
     assert idle(needer, attach, patterns=patterns, late=patterns) == {}
+    spelled = library("demo/libdemo.so")
+    assert idle(
+        MODULE, attach, spelled, patterns=patterns, late=patterns, named=[spelled.path]
+    ) == {attach.path: UNREACHED}
