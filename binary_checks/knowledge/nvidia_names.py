@@ -41,7 +41,7 @@ _CUDA = (
     r"[.-].*\bso\b.*|"
     r"(?:cudart|cublas|cublaslt|cufft|cufftw|curand|cusolver|cusolvermg|cusparse|cudnn|nvrtc|"
     r"nvjitlink|nvjpeg|nvblas|npp\w+|cupti|nvtoolsext|nccl|nvinfer)\w*[_-]\d[\w.]*\.dll|"
-    r"(?:torch_cuda\w*|c10_cuda)\.dll"
+    r"(?:torch_cuda\w*|c10_cuda|cutensor(?:mg)?)\.dll"
 )
 _BEGINNINGS = ("cu", "nv", "npp", "nccl", "torch_cuda", "c10_cuda")
 """Those of all of them, behind ``lib``."""

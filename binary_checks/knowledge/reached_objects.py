@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 from binary_checks.model import Edge, Finding, Level, Linkage, Package, Problem
+from binary_checks.model.extensions import is_extension
 
 _GRAFTED = re.compile(r"-(?:[0-9a-f]{8}|[0-9a-f]{32})(?=[.-])")
 """The hash in names that repair tools give: such a library was in the package, and is lost."""
@@ -45,6 +46,17 @@ def soften(finding: Finding, linkage: Linkage | Package, edge: Edge | None = Non
         return finding
     sentence = f"{finding.sentence}; {found.reason}"
     return replace(finding, sentence=sentence, level=Level.WARNING)
+
+
+def is_for_others(path: str, package: Package) -> bool:
+    """Whether a library lies in the environment's ``lib`` and the package has no modules itself.
+
+    The modules of other packages need it, with all that it needs: those of scikit-learn-intelex
+    name libonedal.so.4, libonedal_parameters.so.4 and libstdc++.so.6, and search that folder.
+    """
+    layout, directory = package.layout, path.rpartition("/")[0]
+    outside = bool(layout.site_packages) and directory == layout.libraries
+    return outside and layout.climbs and not any(map(is_extension, package.objects))
 
 
 def _was_grafted(edge: Edge) -> bool:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from binary_checks.knowledge.nvidia_names import is_cuda_library
+from binary_checks.knowledge.visual_cpp import is_beside_python, is_redistributable
 
 _GRAFTED = re.compile(r"[-.](?:[0-9a-f]{8}(?:[-.].*)?\.so(?:\.|$)|[0-9a-f]{32}\.dll$)")
 """The marks on grafted files: auditwheel's, libgfortran-040039e1.so.5.0.0; delvewheel's."""
@@ -23,9 +24,10 @@ _NAMES = (
     (r"pyqt6-qt6", r"Qt6"),
     (r"pyside2", r"Qt5|pyside2"),
     (r"pyqt5-qt5", r"Qt5"),
+    (r"h5py", r"hdf5(?:_hl)?\.dll"),
 )
 _NOTHING_ELSE = frozenset(
-    {"torch", "pyarrow", "pyqt5-sip", "pyqt6-sip"}
+    {"torch", "pyarrow", "h5py", "pyqt5-sip", "pyqt6-sip"}
     | {"numpy", "scipy", "pandas", "packaging", "pillow", "protobuf", "requests", "setuptools"}
     | {"typing-extensions"}
 )
@@ -36,6 +38,14 @@ _OF_DRIVERS = frozenset(
     | {"libopencl.so.1", "libze_loader.so.1", "libvulkan.so.1"}
 )
 """What comes with a graphics driver, whatever a wheel requires."""
+_OF_SYSTEMS = re.compile(
+    r"lib(?:EGL|GLX?|GLU|GLES\w*|GLdispatch|OpenGL|X(?:[a-z]\w*|11)(?:-xcb)?|xcb|xkbcommon|SM|ICE|"
+    r"wayland|drm|gbm|vdpau|va|udev|usb|dbus|systemd|idn2?|asound|pulse|fontconfig|cups|nss3|"
+    r"nssutil3|nspr4|smime3|glib|gobject|gio|gtk|gdk|pango\w*|atk|atspi)(?:-[-\w.]*?)?\.so\b.*"
+)
+"""What distributions of Linux have, and some users lack: "libEGL.so.1: cannot open shared object
+file" is the first thing that servers say of PySide6."""
+_QT = re.compile(r"(?:lib)?Qt[56]?(?P<part>(?:3D|[A-Z])\w*)")
 _IN_PREFIX = re.compile(
     r"(?:mkl|tbb|tcmlib|umf|daal|impi|intel|onemkl|dpcpp|onedal|oneccl)(?:-.*)?"
 )
@@ -57,13 +67,17 @@ def find_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, ...]:
         return ()
     if known := find_known_shippers(needed, requirements):
         return known
-    word = first_word(name)
+    word, stem = first_word(name), find_stem(name)
     if word == _DRIVERS_OWN:
         return ()
-    for spell in (str, _without_number):
-        named = [each for each in requirements if _is_called_after(each, spell(word))]
+    if whole := [each for each in requirements if stem and each == stem]:
+        return tuple(whole)
+    if not word and re.fullmatch(r"[a-z]\d", stem):
+        word = stem  # libz3 of z3-solver: two letters tell of nothing, a number beside one does
+    for spelled in dict.fromkeys((word, _without_number(word), f"lib{word}" if word else "")):
+        named = [each for each in requirements if _is_called_after(each, spelled)]
         if len(named) > 1:
-            named = [each for each in named if each == spell(word)]
+            named = [each for each in named if each == spelled]
         if len(named) == 1:
             return tuple(named)
     return ()
@@ -100,7 +114,7 @@ def fills_prefix(requirement: str) -> bool:
 
 def may_have(requirement: str, needed: str) -> bool:
     """Whether nothing speaks against its having a library of that name."""
-    if needed.lower() in _OF_DRIVERS:
+    if needed.lower() in _OF_DRIVERS or _OF_SYSTEMS.fullmatch(needed.rpartition("/")[2]):
         return False
     if _OF_NVIDIA.fullmatch(requirement):
         return first_word(needed.rpartition("/")[2]).startswith(("cu", "nv", "npp", "nccl"))
@@ -112,6 +126,30 @@ def first_word(name: str) -> str:
     match = _FIRST_WORD.match(name.rpartition("/")[2])
     word = match[1].lower() if match else ""
     return word if len(word) >= _SHORTEST else ""
+
+
+def find_stem(name: str) -> str:
+    """A library's name as a distribution of that name spells it: openvino of libopenvino.so.2."""
+    plain = name.rpartition("/")[2].removeprefix("lib")
+    return re.sub(r"[-_.]+", "-", re.split(r"\.(?:so|dylib|dll)\b|\.\d", plain)[0]).lower()
+
+
+def find_qt_sibling(distribution: str, needed: str) -> str:
+    """The wheel with Qt itself that a wheel with a part of it is installed beside; "" for others.
+
+    PyQt6-WebEngine-Qt6 requires nothing: PyQt6-WebEngine requires it, and PyQt6 in its turn
+    pyqt6-qt6, which has libQt6Core.so.6 in the same folder and, on Windows, Microsoft's runtime.
+    """
+    match = re.fullmatch(
+        r"pyqt(?:webengine|(?P<of>[56])-(?P<part>.+))-qt(?P<qt>[56])", distribution
+    )
+    if not match:
+        return ""
+    part = (match["part"] or "webengine").replace("-", "")
+    library = _QT.match(needed.rpartition("/")[2])
+    theirs = library is not None and not library["part"].lower().startswith(part)
+    runtime = is_redistributable(needed) or is_beside_python(needed)
+    return f"pyqt{match['qt']}-qt{match['qt']}" if theirs or runtime else ""
 
 
 def are_of_one_name(one: str, other: str) -> bool:
@@ -127,8 +165,9 @@ def _has(requirement: str, name: str) -> bool:
 
 
 def _is_called_after(requirement: str, word: str) -> bool:
-    return len(word) >= _SHORTEST and word in requirement.split("-")
+    return bool(word) and word in requirement.split("-")
 
 
 def _without_number(word: str) -> str:
-    return word.rstrip("0123456789")
+    bare = word.rstrip("0123456789")
+    return bare if len(bare) >= _SHORTEST else ""

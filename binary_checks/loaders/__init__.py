@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from binary_checks.loaders.bringers import find_bringers
+from binary_checks.loaders.bringers import find_bringers, find_bringers_of_symbols
 from binary_checks.loaders.file_layout import FileLayout, relocate
 from binary_checks.loaders.first_loads import FirstLoads
 from binary_checks.loaders.image import Image, load
@@ -52,6 +52,8 @@ def simulate(
     layout, loadings = simulation.layout, simulation.loadings
     images = [image for each in loadings for image in (*each.roots, *each.orphans)]
     edges = _merge(images, layout, own=True)
+    lookups = simulation.lookups
+    unresolved, hidden = find_bringers_of_symbols(package, lookups.unresolved, missing, target)
     closures = ((i.root.path, tuple(map(layout.label_of, i.objects))) for i in images)
     return Linkage(
         target=target.name,
@@ -63,10 +65,10 @@ def simulate(
         roots=_each_once(image.root.path for each in loadings for image in each.roots),
         orphans=_each_once(path for each in loadings for path in each.unreached),
         closures=tuple(dict.fromkeys(closures)),
-        unresolved=simulation.lookups.unresolved,
+        unresolved=unresolved,
         missing_versions=simulation.missing_versions,
-        unexplored=simulation.lookups.unexplored,
-        granted=simulation.lookups.granted,
+        unexplored=(*lookups.unexplored, *hidden),
+        granted=lookups.granted,
         own_python_symbols=find_own_python_symbols(images, layout),
         requirements_given=not missing,
         requirements=missing,

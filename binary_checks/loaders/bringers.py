@@ -5,24 +5,33 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from packaging.utils import canonicalize_name
 
+from binary_checks.knowledge.reached_objects import is_for_others
 from binary_checks.knowledge.shipped_names import (
     are_of_one_name,
     fills_prefix,
     find_known_shippers,
+    find_qt_sibling,
     find_shippers,
+    find_stem,
     first_word,
     is_grafted_name,
     may_have,
 )
-from binary_checks.model import Edge, Package, TargetSystem
+from binary_checks.model import Edge, Package, TargetSystem, UnexploredSymbols, UnresolvedSymbol
+from binary_checks.model.extensions import is_extension
+from binary_checks.model.mangling import namespace_of
 from binary_checks.model.requires_dist import applicable
 from binary_checks.model.search_path import Directories, directories, leaves_prefix
 
 _GRAFTED_FOLDER = re.compile(r"(?:\A|/)(?P<owner>[^/]*)\.(?:libs|dylibs)(?:/|\Z)")
+_CXX = "libstdc++.so.6"
+_NOBODYS = frozenset({"bin", "lib", "lib64"})
+"""Folders of site-packages that are called as no importable package is. open3d, which requires dash
+and flask, looks for libEGL.so.1 in site-packages/lib."""
 _BY_ITS_PLACE_ALONE = ("@loader_path/", "@executable_path/")  # not by what is loaded already
 
 
@@ -34,7 +43,11 @@ def find_bringers(
     target: TargetSystem,
 ) -> tuple[Edge, ...]:
     """The edges, those that lead nowhere with the names of the ``missing`` that may have it."""
-    if not missing or all(map(_is_settled, edges)):
+    if all(map(_is_settled, edges)):
+        return edges
+    if not requirements:
+        return tuple(map(partial(_add_qt_sibling, canonicalize_name(package.name)), edges))
+    if not missing:
         return edges
     bringers = _Bringers(package, requirements, missing, target, edges)
     return tuple(
@@ -45,6 +58,47 @@ def find_bringers(
 
 def _is_settled(edge: Edge) -> bool:
     return edge.resolved is not None
+
+
+def _add_qt_sibling(name: str, edge: Edge) -> Edge:
+    sibling = "" if _is_settled(edge) else find_qt_sibling(name, edge.needed)
+    return replace(edge, may_come_with=(sibling,)) if sibling else edge
+
+
+def find_bringers_of_symbols(
+    package: Package,
+    unresolved: tuple[UnresolvedSymbol, ...],
+    missing: Iterable[str],
+    target: TargetSystem,
+) -> tuple[tuple[UnresolvedSymbol, ...], tuple[UnexploredSymbols, ...]]:
+    """The symbols, without those that whatever loads the object has loaded, and these by object.
+
+    daal's libonedal.so.4, for the modules of scikit-learn-intelex, names neither libtbb.so.12 of
+    tbb, which daal requires, nor libstdc++.so.6; its modules need all three. A module of the
+    package itself has to name what it needs.
+    """
+    required = frozenset(missing)
+    modules = {item.path for item in package.objects if is_extension(item)} if unresolved else ()
+    theirs: dict[tuple[str, str], set[str]] = {}
+    for item in unresolved:
+        known = item.elsewhere or item.provider or item.other_abi or item.root in modules
+        space = "" if known else namespace_of(item.name)
+        if space in required:
+            reason = f"{space} is required, and may define what is in its namespace"
+            theirs.setdefault((item.path, reason), set()).add(item.name)
+        elif not known and is_for_others(item.path, package) and _is_of_cxx(item.name, target):
+            reason = f"{_CXX} defines them, and the file does not name it"
+            theirs.setdefault((item.path, reason), set()).add(item.name)
+    gone = {(path, name) for (path, _), names in theirs.items() for name in names}
+    return tuple(item for item in unresolved if (item.path, item.name) not in gone), tuple(
+        UnexploredSymbols(path=path, count=len(names), reason=reason)
+        for (path, reason), names in theirs.items()
+    )
+
+
+def _is_of_cxx(name: str, target: TargetSystem) -> bool:
+    found = target.library_data.get(_CXX)
+    return found is not None and name in found.symbols
 
 
 class _Bringers:
@@ -78,11 +132,14 @@ class _Bringers:
         mended = [each for each in edge.searched if self._is_own_graft(each)]
         if mended and (grafted or any(map(self._is_lost, mended))):
             return ()
-        by_name = not (grafted or by_place or of_own or any(map(self._is_lost, edge.searched)))
+        # openvino_tokenizers, with a library of its own name, requires openvino: libopenvino.so.2.
+        whole = of_own and find_stem(edge.needed) in self._missing
+        by_name = not (grafted or by_place or any(map(self._is_lost, edge.searched)))
+        by_name = by_name and (whole or not of_own)
         if by_name and (named := find_shippers(edge.needed, self._missing)):
             return named
         found: dict[str, None] = {}
-        for directory in edge.searched:
+        for directory in dict.fromkeys((*edge.searched, *self._prefix_of(edge))):
             found.update(dict.fromkeys(self._fillers(directory, only_theirs=grafted)))
         if by_name:
             # What needs libcasadi.so.3.7 of casadi may have libipopt.so.3 of it too.
@@ -117,8 +174,20 @@ class _Bringers:
                 siblings += filter(fills_prefix, missing)
             return () if only_theirs else siblings
         top = canonicalize_name(inside.partition("/")[0])
+        if top in _NOBODYS:
+            return [each for each in missing if are_of_one_name(each, self._name)]
         theirs = [each for each in missing if each == top or are_of_one_name(each, top)]
         return theirs if theirs or only_theirs else missing
+
+    def _prefix_of(self, edge: Edge) -> Iterable[str]:
+        """The environment's ``lib``, if the object lies there: what loads it searches it too.
+
+        libsycl.so of intel-sycl-rt has no search path, and libimf.so of intel-cmplr-lib-rt beside
+        it.
+        """
+        directory = edge.path.rpartition("/")[0]
+        outside = self._package.layout.site_packages and self._inside(directory) is None
+        return (directory,) if outside and not edge.searched else ()
 
     def _is_sibling(self, requirement: str, directory: str) -> bool:
         alike, pinned = are_of_one_name(requirement, self._name), requirement in self._pinned

@@ -21,6 +21,7 @@ _SKIPPED = re.compile(
 )
 _NUMBER = re.compile(r"\d+", re.ASCII)
 _AFTER_LAMBDA = re.compile(r"\d*_", re.ASCII)
+_NESTED = re.compile(r"N[rVK]*[RO]?(\d{1,3})", re.ASCII)
 _OPENING = re.compile("[NIJXFZ]|Ul|D[Tt]|L_Z")
 """What an ``E`` closes; a literal's ``L`` is one too, but only among arguments."""
 _ARGUMENTS = frozenset({"I", "J", "X"})
@@ -39,6 +40,13 @@ def names_old_abi(mangled: str) -> bool:
             return True
         position = _step(mangled, position, open_)
     return False
+
+
+def namespace_of(mangled: str) -> str:
+    """The outermost C++ namespace or class of a nested name, ``tbb``; "" where there is none."""
+    start = _SPECIAL.match(mangled)
+    found = _NESTED.match(mangled, start.end()) if start else None
+    return mangled[found.end() : found.end() + int(found[1])] if found else ""
 
 
 def _step(mangled: str, position: int, open_: list[str]) -> int:

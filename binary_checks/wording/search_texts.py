@@ -91,9 +91,11 @@ def spell_lack(edges: Sequence[Edge], linkage: Linkage, searched: str, cause: st
     if edge.may_come_with:
         few = len(edge.may_come_with) <= _MOST_GUESSES
         whose = f", perhaps {' or '.join(edge.may_come_with)}," if few else ""
+        required = set(linkage.requirements).issuperset(edge.may_come_with)
+        what = "a required wheel" if required else "another wheel"
         return NotInspected(
             path=edge.path,
-            sentence=f"needs {edge.needed}, which a required wheel{whose} may ship ({searched}); "
+            sentence=f"needs {edge.needed}, which {what}{whose} may ship ({searched}); "
             "give it with --binary-with",
         )
     platform = linkage.target.partition(",")[0]

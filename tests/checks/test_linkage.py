@@ -13,9 +13,19 @@ from binary_checks.checks.linkage.needed_libraries import (
     missing_search_directory,
     needed_name_with_slash,
 )
-from binary_checks.model import Edge, ElfFile, Kind, Level, Linkage, NotInspected, Problem, Rule
+from binary_checks.model import (
+    Edge,
+    ElfFile,
+    Kind,
+    Layout,
+    Level,
+    Linkage,
+    NotInspected,
+    Problem,
+    Rule,
+)
 from fixtures.linking import EXTENSION, extension, library, link, target
-from fixtures.values import wheel
+from fixtures.values import symbols, wheel
 
 MUSL = target(libc="musl", name="musllinux_1_2_x86_64, CPython 3.11")
 
@@ -139,6 +149,27 @@ def test_a_library_that_no_path_finds_depends_on_load_order() -> None:
             consequence=True,
         )
     ]
+
+
+def test_a_wheel_that_is_not_required_is_called_another() -> None:
+    (finding,) = missing_library(linkage(may_come_with=("pyqt5-qt5",)), NONE)
+    assert isinstance(finding, NotInspected)
+    assert "which another wheel, perhaps pyqt5-qt5, may ship" in finding.sentence
+
+
+def test_libraries_for_other_packages_depend_on_load_order_with_a_warning() -> None:
+    # Modules of scikit-learn-intelex load both libraries of daal, and search that folder.
+    subject = linkage(path="lib/a.so", elsewhere=("lib/libx.so.1",))
+    layout = Layout(site_packages="lib/python3.11/site-packages")
+    daal = wheel(objects=(library("lib/a.so"),), layout=layout)
+    (finding,) = load_order_dependent(subject, daal)
+    assert isinstance(finding, Problem)
+    assert finding.level is Level.WARNING
+    module = extension(exports=symbols("PyInit__native"))
+    with_module = wheel(objects=(library("lib/a.so"), module), layout=layout)
+    (finding,) = load_order_dependent(subject, with_module)
+    assert isinstance(finding, Problem)
+    assert finding.level is not Level.WARNING
 
 
 def test_a_library_found_only_as_loaded_depends_on_load_order() -> None:

@@ -339,3 +339,8 @@ def test_a_program_does_not_find_the_runtime_beside_python() -> None:
     assert list(missing_library(linkage, package)) == []
     alone = _wheel(module)
     assert list(windows.unbundled_runtime(alone, link(module, on=on_windows()))) == []
+    # PyQtWebEngine_Qt5's QtWebEngineProcess.exe lies in the folder that PyQt5-Qt5 fills.
+    edges = tuple(replace(edge, may_come_with=("pyqt5-qt5",)) for edge in linkage.edges)
+    (gap,) = windows.unbundled_runtime(package, replace(linkage, edges=edges))
+    assert isinstance(gap, NotInspected)
+    assert "needs VCRUNTIME140.dll, which pyqt5-qt5 may ship" in gap.sentence

@@ -4,9 +4,19 @@ import pytest
 
 from binary_checks.knowledge.shipped_names import find_shippers
 from binary_checks.loaders import simulate
-from binary_checks.model import Edge, Layout, ObjectFile
-from fixtures.linking import EXTENSION, dll, dylib, extension, library, macos, target, windows
-from fixtures.values import member, wheel
+from binary_checks.model import Edge, Layout, Linkage, ObjectFile
+from fixtures.linking import (
+    EXTENSION,
+    dll,
+    dylib,
+    extension,
+    library,
+    macos,
+    system_library,
+    target,
+    windows,
+)
+from fixtures.values import member, symbols, wheel
 
 INIT = member("demo/__init__.py")
 FILE = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
@@ -199,6 +209,11 @@ def test_all_that_torch_has_is_known_by_name() -> None:
         ("libcufft.so.12", ("numpy", "cuda-pathfinder"), ("cuda-pathfinder",)),
         ("libcuda_x.so.1", ("nvidia-cuda-runtime",), ()),
         ("libqt.so", ("a-qt", "b-qt"), ()),
+        ("@rpath/libz3.dylib", ("z3-solver", "numpy"), ("z3-solver",)),
+        ("libz.so.1", ("z-solver",), ()),
+        ("hdf5.dll", ("h5py",), ("h5py",)),
+        ("libhdf5.so.200", ("h5py",), ()),
+        ("cuTENSOR.dll", ("cuda-pathfinder",), ("cuda-pathfinder",)),
         ("_ops.so", ("nvidia-cudnn-cu13",), ()),
         ("libcudnn-1a2b3c4d.so.9", ("nvidia-cudnn-cu13",), ()),
     ],
@@ -207,6 +222,99 @@ def test_a_library_is_called_after_the_distribution_that_has_it(
     needed: str, requirements: tuple[str, ...], found: tuple[str, ...]
 ) -> None:
     assert find_shippers(needed, requirements) == found
+
+
+SYSTEMS = ("libEGL.so.1", "libX11-xcb.so.1", "libxkbcommon.so.0", "libudev.so.1", "libidn2.so.0")
+
+
+@pytest.mark.parametrize("needed", SYSTEMS)
+def test_a_library_that_systems_have_is_no_sibling_s(needed: str) -> None:
+    # PyQt6 requires pyqt6-qt6, which fills PyQt6/Qt6/lib; a server has no libEGL.so.1.
+    needer = extension(needed, "libx.so.1", runpath=("$ORIGIN/lib",))
+    assert bring(needer, requires=("demo-addons==1.0",), needed="libx.so.1") == ("demo-addons",)
+    assert bring(needer, requires=("demo-addons==1.0",), needed=needed) == ()
+
+
+def test_a_distribution_may_have_the_library_of_a_system_that_it_is_called_after() -> None:
+    assert bring(extension("libusb-1.0.so.0"), requires=("libusb-package",)) == ("libusb-package",)
+    assert bring(extension("libusb-1.0.so.0"), requires=("casadi",)) == ()
+
+
+def test_a_folder_of_site_packages_that_is_called_lib_is_no_distributions() -> None:
+    # open3d looks there too, and requires dash and flask.
+    needer = extension("libx.so.1", runpath=("$ORIGIN/../lib",))
+    assert bring(needer, requires=("dash", "flask")) == ()
+    assert bring(needer, requires=("dash", "demo-lib")) == ("demo-lib",)
+
+
+def test_what_has_exactly_the_name_of_a_requirement_is_its_library() -> None:
+    # openvino_tokenizers requires openvino~=2026.4.1.dev, and imports it first.
+    file = "demo_tokens-1.0-py3-none-manylinux_2_17_x86_64.whl"
+    for needed, bringers in (("libdemo.so.2641", ("demo",)), ("libdemo_more.so", ())):
+        kept = library("demo/lib/libdemo_tokens.so", needed, runpath=("$ORIGIN",))
+        assert bring(kept, requires=("demo~=1.0",), file=file) == bringers
+
+
+def test_what_lies_in_the_environments_lib_may_need_what_a_sibling_puts_there() -> None:
+    # libsycl.so of intel-sycl-rt has no search path; intel-cmplr-lib-rt has libimf.so beside it.
+    layout = Layout(site_packages="lib/python3.11/site-packages")
+    file = "intel_sycl_rt-1.0-py3-none-manylinux_2_17_x86_64.whl"
+    requires = ("intel-cmplr-lib-rt==1.0", "numpy")
+    needer = library("lib/libsycl.so", "libimf.so")
+    found = bring(needer, requires=requires, file=file, layout=layout)
+    assert found == ("intel-cmplr-lib-rt",)
+    inside = library("lib/python3.11/site-packages/demo/libsycl.so", "libimf.so")
+    assert bring(inside, requires=requires, file=file, layout=layout) == ()
+
+
+@pytest.mark.parametrize(
+    ("file", "needed", "bringers"),
+    [
+        ("PyQtWebEngine_Qt5-5.15.2-py3-none-win_amd64.whl", "Qt5Core.dll", ("pyqt5-qt5",)),
+        ("PyQtWebEngine_Qt5-5.15.2-py3-none-win_amd64.whl", "MSVCP140.dll", ("pyqt5-qt5",)),
+        ("PyQtWebEngine_Qt5-5.15.2-py3-none-win_amd64.whl", "Qt5WebEngineCore.dll", ()),
+        ("PyQtWebEngine_Qt5-5.15.2-py3-none-win_amd64.whl", "zlib.dll", ()),
+        ("pyqt6_3d_qt6-6.11.0-py3-none-win_amd64.whl", "Qt6Gui.dll", ("pyqt6-qt6",)),
+        ("pyqt6_3d_qt6-6.11.0-py3-none-win_amd64.whl", "Qt63DCore.dll", ()),
+        ("pyqt6_qt6-6.11.0-py3-none-win_amd64.whl", "Qt6Core.dll", ()),
+        ("demo-1.0-py3-none-win_amd64.whl", "Qt6Core.dll", ()),
+    ],
+)
+def test_a_part_of_qt_is_installed_beside_qt_itself(
+    file: str, needed: str, bringers: tuple[str, ...]
+) -> None:
+    assert bring(dll("Qt/bin/a.dll", needed), requires=(), file=file) == bringers
+
+
+def simulate_for_others(path: str, *imports: str, requires: tuple[str, ...]) -> Linkage:
+    """A library that names no other, and that no module of its package needs."""
+    item = library(path, imports=symbols(*imports))
+    layout = Layout(site_packages="lib/python3.11/site-packages")
+    package = wheel(FILE, objects=(item,), layout=layout)
+    cxx = {"libstdc++.so.6": system_library("libstdc++.so.6", _ZSt4cout="")}
+    system = target(library_data={**target().library_data, **cxx})
+    return simulate(package, system, requirements=requires)
+
+
+def test_symbols_in_the_namespace_of_a_requirement_may_be_its() -> None:
+    # daal's libonedal.so.4 uses tbb::detail without naming libtbb.so.12.
+    names = ("_ZN3tbb6detail2r15spawnEv", "_ZN4mine3runEv")
+    linkage = simulate_for_others("lib/libonedal.so.4", *names, requires=("tbb==2023.*",))
+    assert [item.name for item in linkage.unresolved] == ["_ZN4mine3runEv"]
+    assert [(item.path, item.count) for item in linkage.unexplored] == [("lib/libonedal.so.4", 1)]
+    without = simulate_for_others("lib/libonedal.so.4", *names, requires=("numpy",))
+    assert len(without.unresolved) == 2
+
+
+def test_a_library_for_other_packages_may_use_the_standard_library_that_these_load() -> None:
+    linkage = simulate_for_others("lib/libonedal.so.4", "_ZSt4cout", "_ZSt9undefined", requires=())
+    assert [item.name for item in linkage.unresolved] == ["_ZSt9undefined"]
+    assert linkage.unexplored[0].reason == (
+        "libstdc++.so.6 defines them, and the file does not name it"
+    )
+    inside = "lib/python3.11/site-packages/demo/libdemo.so"
+    own = simulate_for_others(inside, "_ZSt4cout", requires=())
+    assert [item.name for item in own.unresolved] == ["_ZSt4cout"]
 
 
 def test_what_is_found_needs_nobody() -> None:

@@ -10,7 +10,7 @@ from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.nvidia_names import is_driver_library
 from binary_checks.knowledge.python_dlls import is_python_dll
-from binary_checks.knowledge.reached_objects import soften
+from binary_checks.knowledge.reached_objects import is_for_others, soften
 from binary_checks.knowledge.unloaded_objects import find_unloaded
 from binary_checks.knowledge.visual_cpp import (
     is_beside_python,
@@ -231,7 +231,7 @@ def load_order_dependent(linkage: Linkage, package: Package) -> Iterator[Finding
         if linkage.format == Format.PE and not _is_module(edge.root or edge.path, package):
             yield Note(path=edge.path, sentence=sentence)
         else:
-            level = _level_of(edge)
+            level = Level.WARNING if _is_for_others(edge, package) else _level_of(edge)
             yield soften(
                 Problem(
                     path=edge.path,
@@ -252,6 +252,12 @@ def _place_of(edge: Edge) -> tuple[str, str, str]:
 def _level_of(edge: Edge) -> Level:
     """A warning where whatever loads the object has loaded the library before, as usd-core's do."""
     return Level.WARNING if edge.resolved else Level.ERROR
+
+
+def _is_for_others(edge: Edge, package: Package) -> bool:
+    """Whether both libraries are for other packages, whose modules need both, as daal's are."""
+    places = edge.elsewhere or (edge.resolved or "",)
+    return all(is_for_others(path, package) for path in (edge.path, *places))
 
 
 def _is_stray(edge: Edge, linkage: Linkage, found: Owners) -> bool:

@@ -201,7 +201,12 @@ def _spell_effect(path: str, linkage: Linkage) -> str:
 def _judge_programs(linkage: Linkage) -> Iterator[Finding]:
     """Find the DLLs beside python.exe that a program needs, whose process does not find them."""
     for edge in linkage.edges:
-        if is_beside_python(edge.needed) and edge.resolved is None and not edge.elsewhere:
+        if not is_beside_python(edge.needed) or edge.resolved is not None or edge.elsewhere:
+            continue
+        if edge.may_come_with:
+            need = f"needs {edge.needed}, which {' or '.join(edge.may_come_with)} may ship"
+            yield NotInspected(path=edge.path, sentence=f"{need}: give that with --binary-with")
+        else:
             sentence = (
                 f"needs {edge.needed}, which a program does not find where Python has it: it does "
                 "not start where the Visual C++ redistributable is not installed; link it "
