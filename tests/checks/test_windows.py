@@ -12,6 +12,7 @@ from binary_checks.checks.windows import loading as windows
 from binary_checks.errors import NotApplicable
 from binary_checks.loaders import simulate
 from binary_checks.model import (
+    Bystander,
     Dependency,
     Edge,
     Format,
@@ -130,6 +131,16 @@ def test_a_program_without_its_runtime_does_not_start_and_a_module_beside_it_say
     assert isinstance(both, Problem)
     assert both.path == "demo/b.pyd"
     assert "ships: the import fails where the Visual C++" in both.sentence
+
+
+def test_what_a_missing_runtime_does_is_told_of_the_object_that_something_reaches() -> None:
+    reached, plugin = "demo/b.pyd", "demo/a.dll"
+    package = _wheel(*(pe_file(path, needed=_needs("MSVCP140.dll")) for path in (plugin, reached)))
+    linkage = replace(WINDOWS, bystanders=(Bystander(path=plugin, reason="nothing opens it"),))
+    (finding,) = windows.unbundled_runtime(package, linkage)
+    assert isinstance(finding, Problem)
+    assert finding.path == reached
+    assert "the import fails" in finding.sentence
 
 
 @pytest.mark.parametrize("name", ["VCRUNTIME140.dll", "msvcp60.dll", "mfc42u.dll", "msvcrt.dll"])

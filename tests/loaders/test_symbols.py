@@ -214,3 +214,18 @@ def test_a_name_that_the_system_never_had_is_undefined_even_beside_a_missing_lib
     assert [(item.name, item.provider) for item in linkage.unresolved] == [
         ("memcp?", "system:libc.so.6")
     ]
+
+
+def test_a_symbol_that_only_one_of_two_processes_has_is_undefined_in_the_other() -> None:
+    """Who comes second in a process gets the libf.so that is loaded there."""
+    suffix = "cpython-311-x86_64-linux-gnu.so"
+    linkage = link(
+        library(f"demo/_a.{suffix}", "libf.so", "libx.so", rpath=("$ORIGIN/a", "$ORIGIN/lib")),
+        library(f"demo/_b.{suffix}", "libf.so", "libx.so", rpath=("$ORIGIN/b", "$ORIGIN/lib")),
+        library("demo/a/libf.so", name="libf.so", exports=symbols("f")),
+        library("demo/b/libf.so", name="libf.so"),
+        library("demo/lib/libx.so", "libf.so", name="libx.so", imports=needs("f")),
+    )
+    assert [(item.path, item.name, item.root) for item in linkage.unresolved] == [
+        ("demo/lib/libx.so", "f", f"demo/_b.{suffix}")
+    ]
