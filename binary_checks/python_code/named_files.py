@@ -58,9 +58,9 @@ class NameSearch:
 
     def see(self, content: bytes) -> bool:
         """Search one source; whether it also opens libraries, and computes where its own lie."""
-        spelled = _TESTS.sub(b"", content)
-        words = {match.decode("ascii", "replace") for match in _QUOTED.findall(spelled)}
-        words |= {word.rstrip(".") for word in words}  # "libdemo.%s"
+        words = _list_words(content)
+        if not self._stems.keys().isdisjoint(words):
+            words = _list_words(_TESTS.sub(b"", content))
         found = {path for word in words for path in self._stems.get(word, ())}
         self._named |= {path for word in words for path in self._whole.get(word, ())}
         self._hinted |= found
@@ -81,6 +81,11 @@ class NameSearch:
             tried=frozenset(loading.tried),
             late=loading.late,
         )
+
+
+def _list_words(content: bytes) -> set[str]:
+    words = {match.decode("ascii", "replace") for match in _QUOTED.findall(content)}
+    return words | {word.rstrip(".") for word in words}  # "libdemo.%s"
 
 
 def spell_stems(name: str) -> Iterator[str]:

@@ -48,7 +48,9 @@ def find_spared_calls(tree: ast.Module, budget: ParsingBudget) -> SparedCalls:
             around = _Around(functions=(*around.functions, name))
         elif isinstance(node, _LOOPS):
             around = around._replace(looped=True)
-        guards = isinstance(node, ast.Try) and any(map(_goes_on, node.handlers))
+        guards = isinstance(node, ast.Try) and any(
+            _goes_on(handler, budget) for handler in node.handlers
+        )
         for field, part in ast.iter_fields(node):
             within = around._replace(tried=True) if guards and field == "body" else around
             parts = part if isinstance(part, list) else [part]
@@ -61,13 +63,17 @@ def find_spared_calls(tree: ast.Module, budget: ParsingBudget) -> SparedCalls:
     )
 
 
-def _goes_on(handler: ast.ExceptHandler) -> bool:
+def _goes_on(handler: ast.ExceptHandler, budget: ParsingBudget) -> bool:
     """Whether a handler takes a failed load, and neither raises nor calls for another library."""
     kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
     names = {_name_of(kind) for kind in kinds if kind is not None}
     if handler.type is not None and _CAUGHT.isdisjoint(names):
         return False
-    return not any(map(_tries_again, ast.walk(handler)))
+    for node in ast.walk(handler):
+        budget.pay(_STEP)  # again for each handler around it
+        if _tries_again(node):
+            return False
+    return True
 
 
 def _tries_again(node: ast.AST) -> bool:

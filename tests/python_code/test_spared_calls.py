@@ -90,3 +90,10 @@ def test_one_of_several_attempts_may_be_the_last() -> None:
 def test_a_file_that_would_cost_too_much_is_left_alone() -> None:
     with pytest.raises(LeftAloneError):
         find(LATE, budget=20)
+
+
+def test_handlers_in_handlers_are_paid_for_each_time() -> None:
+    levels = [f"{' ' * n}try: a\n{' ' * n}except OSError:" for n in range(60)]
+    code = "\n".join([*levels, " " * 60 + "[" + "a," * 2_000 + "]"])
+    with pytest.raises(LeftAloneError):
+        find(code, budget=200_000)
