@@ -216,6 +216,12 @@ def test_a_record_that_signs_itself_is_a_warning() -> None:
     ]
 
 
+def test_backslashes_of_record_that_stand_for_slashes_are_one_warning() -> None:
+    row = record_row(member("demo/__init__.py"))
+    found = list(record_is_wrong(with_rows(replace(row, path="demo\\__init__.py"))))
+    assert [each.level for each in found if isinstance(each, Problem)] == [Level.WARNING]
+
+
 @pytest.mark.parametrize(
     ("names", "path", "fault"),
     [

@@ -35,6 +35,12 @@ def test_python_windows_and_its_api_sets_bring_libraries() -> None:
     }
 
 
+def test_the_dll_of_another_python_is_not_there() -> None:
+    assert resolutions(load(module("python39.dll"))) == {"python39.dll": (None, "missing")}
+    unknown = load(module("python39.dll"), on=windows(interpreter=None))
+    assert resolutions(unknown) == {"python39.dll": ("python:python39.dll", "python")}
+
+
 def test_an_api_set_that_no_list_has_is_not_known() -> None:
     (edge,) = load(module("api-ms-win-new-thing-l9-1-0.dll")).edges
     assert (edge.resolved, edge.unknown) == (None, "no list of Windows's API sets has it")
