@@ -157,9 +157,10 @@ def test_a_wheel_that_is_not_required_is_called_another() -> None:
     assert "which another wheel, perhaps pyqt5-qt5, may ship" in finding.sentence
 
 
-def test_libraries_for_other_packages_depend_on_load_order_with_a_warning() -> None:
+@pytest.mark.parametrize("place", ["lib/libx.so.1", "wheel:tbb:lib/libx.so.1"])
+def test_libraries_for_other_packages_depend_on_load_order_with_a_warning(place: str) -> None:
     # Modules of scikit-learn-intelex load both libraries of daal, and search that folder.
-    subject = linkage(path="lib/a.so", elsewhere=("lib/libx.so.1",))
+    subject = linkage(path="lib/a.so", elsewhere=(place,))
     layout = Layout(site_packages="lib/python3.11/site-packages")
     daal = wheel(objects=(library("lib/a.so"),), layout=layout)
     (finding,) = load_order_dependent(subject, daal)

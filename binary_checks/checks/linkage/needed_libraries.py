@@ -257,7 +257,8 @@ def _level_of(edge: Edge) -> Level:
 def _is_for_others(edge: Edge, package: Package) -> bool:
     """Whether both libraries are for other packages, whose modules need both, as daal's are."""
     places = edge.elsewhere or (edge.resolved or "",)
-    return all(is_for_others(path, package) for path in (edge.path, *places))
+    paths = (edge.path, *(place.rpartition(":")[2] for place in places))
+    return all(is_for_others(path, package) for path in paths)
 
 
 def _is_stray(edge: Edge, linkage: Linkage, found: Owners) -> bool:
