@@ -48,11 +48,15 @@ def find_bystanders(
 ) -> Iterator[Bystander]:
     """Find the objects that a package can do without, in the order of their paths.
 
-    ``tried`` are its extension modules whose import it survives.
+    ``tried`` are its extension modules whose import it survives. Where that is each one that it
+    has, it can do without none: a platform tag would promise nothing then (MarkupSafe, simplejson).
     """
     if code.unread:
         return
     objects = {item.path: item for item in package.objects if item.kind in _LOADED}
+    tried = frozenset(tried)
+    if all(path in tried for path, item in objects.items() if is_extension(item)):
+        tried = frozenset()
     replaced = dict(_find_replaced(objects, linkage, code))
     needs = {path: found - replaced.keys() for path, found in _read_needs(linkage).items()}
     demanded = _follow(_find_demanded(package, code, replaced.keys()), needs)

@@ -22,13 +22,14 @@ ctypes.CDLL(pathlib.Path(__file__).parent / "libdemo.so")
 
 
 def build(folder: Path, code: str, *needed: str) -> Path:
-    """A wheel with an extension module and two libraries that need libodbc.so.2."""
+    """A wheel with two extension modules and two libraries that need libodbc.so.2."""
     return build_wheel(
         folder,
         members={
             "demo/__init__.py": code,
             "demo/tests/__init__.py": '"libplugin.so"',
             MODULE: build_elf(exports=INIT, needed=needed),
+            "demo/_core.abi3.so": build_elf(exports=(ElfSymbol("PyInit__core"),)),
             "demo/libdemo.so": build_elf(needed=("libodbc.so.2",)),
             "demo/plugins/libplugin.so": build_elf(needed=("libodbc.so.2",)),
         },
