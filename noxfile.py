@@ -21,6 +21,7 @@ ROOT = Path(__file__).parent
 PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14"]
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 NOTHING_SELECTED = 5  # pytest's exit status
+_BOTH_CORES = ("-n", "2", "--dist", "worksteal")  # or one idles while the other ends slow tests
 SHIPPED_WHEEL = "fixtures/samples/wheels/demo-1.0-cp38-abi3-manylinux_2_17_x86_64.whl"
 
 
@@ -36,7 +37,7 @@ def tests(session: nox.Session) -> None:
     session.install("-e", ".[fast,test]")
     session.run("coverage", "erase")
     try:
-        session.run("coverage", "run", "-m", "pytest", "-n", "2", *session.posargs)
+        session.run("coverage", "run", "-m", "pytest", *_BOTH_CORES, *session.posargs)
     finally:
         session.run("coverage", "combine", "--quiet")
         session.run("coverage", "report")
