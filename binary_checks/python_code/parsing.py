@@ -43,11 +43,12 @@ class ParsingBudget:
 def parse(content: bytes) -> ast.Module:
     """Parse a file; what the parser would warn of concerns nobody here."""
     try:
+        text = decode(content)
         if sys.version_info < (3, 11):
             _refuse_long_statements(content)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(decode(content))
+            return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise LeftAloneError from None
 
