@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 
 from binary_checks.errors import BrokenDataError, PackageError
-from binary_checks.gather.own_code import find_entry
+from binary_checks.gather.own_code import find_entry, read_whole
 from binary_checks.model import FirstLoad, Layout, Member, Package, TargetSystem
 from binary_checks.model.extensions import is_extension, parse_extension_name
 from binary_checks.model.protocols import Tree
@@ -137,10 +137,5 @@ def _choose(package: Package) -> dict[str, Member]:
 
 
 def _read_all(package: Package, tree: Tree, chosen: Mapping[str, Member]) -> dict[str, bytes]:
-    entries = {path: find_entry(tree, item, package.layout) for path, item in chosen.items()}
-    paths = {id(entry): path for path, entry in entries.items() if entry is not None}
-    found: dict[str, bytes] = {}
-    known = [entry for entry in entries.values() if entry is not None]
-    for entry, pieces in tree.contents(known):
-        found[paths[id(entry)]] = b"".join(pieces)
-    return found
+    found = ((path, find_entry(tree, item, package.layout)) for path, item in chosen.items())
+    return dict(read_whole(tree, [(path, entry) for path, entry in found if entry is not None]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing
 from functools import partial
 
@@ -92,20 +92,26 @@ def _is_foreign(edge: Edge) -> bool:
 def _read_sources(package: Package, tree: Tree) -> Iterator[tuple[str, bytes]]:
     """The package's code: Python, and the scripts beside its programs. Raises TooLarge."""
     objects = {item.path for item in package.objects}
-    found: dict[int, str] = {}
-    entries: list[TreeEntry] = []
+    entries: list[tuple[str, TreeEntry]] = []  # two members may have one path
     for member in package.members:
         if member.path in objects or member.is_directory or member.target:
             continue
         path = package.layout.shorten(member.path)
         entry = find_entry(tree, member, package.layout) if _is_code(member, path) else None
         if entry is not None:
-            found[id(entry)] = path
-            entries.append(entry)
-    if sum(entry.size for entry in entries) > _MOST:
+            entries.append((path, entry))
+    if sum(entry.size for _, entry in entries) > _MOST:
         raise TooLarge(f"its own code has more than {_MOST >> 20} MiB")
-    for entry, pieces in tree.contents(entries):
-        yield found[id(entry)], b"".join(pieces)
+    yield from read_whole(tree, entries)
+
+
+def read_whole(
+    tree: Tree, entries: Collection[tuple[str, TreeEntry]]
+) -> Iterator[tuple[str, bytes]]:
+    """The contents of entries by names of the caller's, in the order that costs the tree least."""
+    names = {id(entry): name for name, entry in entries}
+    for entry, pieces in tree.contents([entry for _, entry in entries]):
+        yield names[id(entry)], b"".join(pieces)
 
 
 def find_entry(tree: Tree, member: Member, layout: Layout) -> TreeEntry | None:
