@@ -69,6 +69,10 @@ class GatherError(BinaryChecksError):
     """We, the network or the environment broke while gathering; not the package's fault."""
 
 
+class RemoteChanged(GatherError):
+    """A file on a server is another one than when its first bytes were read."""
+
+
 class NoWheelError(GatherError):
     """The index was reached, and has no wheel of a required distribution for the package's system.
 

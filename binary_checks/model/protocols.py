@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from binary_checks.model.objects import Format, MalformedObject, ObjectFile, UnreadObject
 from binary_checks.model.packages import Member, Package
+from binary_checks.model.provenance import Provenance
 
 ReadObject: TypeAlias = ObjectFile | MalformedObject | UnreadObject
 Progress: TypeAlias = Callable[[int, int], None]
@@ -218,6 +219,48 @@ class PackageKind(Protocol):
 
 Neighbours: TypeAlias = Callable[[str], Package | None]
 """Reads what is installed beside a package, by its name; None where there is none."""
+
+
+class RemoteFile(Protocol):
+    """A file on a server that sends parts of it."""
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Ask once for exactly those bytes, from any thread.
+
+        Raises RemoteChanged where the file is no longer the one that was opened, GatherError
+        where the network or the server broke.
+        """
+
+    def close(self) -> None:
+        """Let go of the connections."""
+
+
+class Remote(Protocol):
+    """A package file that is published, before it is downloaded."""
+
+    @property
+    def file_name(self) -> str:
+        """The file's name, by which its kind is known."""
+
+    @property
+    def provenance(self) -> Provenance:
+        """What is said of it there."""
+
+    def open(self) -> RemoteFile:
+        """Open it to be read by ranges.
+
+        Raises Unavailable where the server sends none, GatherError where it breaks.
+        """
+
+    def core_metadata(self) -> bytes | None:
+        """The METADATA that the index serves beside it (PEP 658); None where it serves none.
+
+        Raises GatherError where it cannot be had, or is not what its hash says.
+        """
 
 
 class Source(Protocol):

@@ -5,14 +5,17 @@ A module a form: ``recognises(path, head)`` and ``open_tree(path)``.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Protocol
 
-from binary_checks.errors import PackageError
+from binary_checks.errors import PackageError, Unavailable
 from binary_checks.model.protocols import Tree
 from binary_checks.trees import conda, folder, tar_tree
-from binary_checks.trees.file_bytes import open_bytes
+from binary_checks.trees.file_bytes import PackageBytes, open_bytes
+from binary_checks.trees.tar_tree import TarTree
 from binary_checks.trees.zip import tree as zip_tree
+from binary_checks.trees.zip.tree import ZipTree
 
 _HEAD = 512  # bytes, with which a tar archive begins
 
@@ -40,6 +43,19 @@ def open_tree(path: Path) -> Tree:
         if form.recognises(path, head):
             return form.open_tree(path)
     raise PackageError(f"{path.name}: neither a folder nor a known kind of archive")
+
+
+def open_part(file: PackageBytes, files: ExitStack) -> ZipTree | TarTree:
+    """Open what can be read of a package without all of its bytes; ``files`` are closed with it.
+
+    Of a zip archive that is every member, of a ``.conda`` what is said of the package. Raises
+    Unavailable for a form without a directory, PackageError for what is not what its name says.
+    """
+    if conda.recognises(file.path, b""):
+        return conda.open_description(file, files)
+    if zip_tree.recognises(file.path, b""):
+        return ZipTree(file, files)
+    raise Unavailable(f"{file.path.name}: its form has no directory: all of it must be read")
 
 
 def _read_head(path: Path) -> bytes:

@@ -15,16 +15,17 @@ from pathlib import Path
 
 from binary_checks.errors import BrokenDataError, PackageError
 from binary_checks.trees.decompression import find_zstandard
-from binary_checks.trees.file_bytes import FileBytes, open_bytes
+from binary_checks.trees.file_bytes import PackageBytes, open_bytes
 from binary_checks.trees.tar_tree import Part, TarTree
 from binary_checks.trees.zip.directory import Archive, ZipEntry, read_archive
-from binary_checks.trees.zip.inflate import expand_again
+from binary_checks.trees.zip.inflate import expand_again, span_of, span_of_head
 from binary_checks.trees.zip.local_header import find_overlaps, locate
 
 _SUFFIX = ".conda"
 _FORMAT = "metadata.json"
 _PREFIXES = ("info-", "pkg-")
 _PACKED = ".tar.zst"
+_FEW = 8  # a sound container has three members
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -50,6 +51,19 @@ def open_tree(path: Path) -> TarTree:
     return TarTree(file, files, parts, tuple(_judge(file, archive, entries)))
 
 
+def open_description(file: PackageBytes, files: ExitStack) -> TarTree:
+    """What is said of the package, without what is installed: a small part of the file.
+
+    Raises PackageError where either archive is missing.
+    """
+    archive = read_archive(file)
+    entries = {prefix: _find(file.path, archive, prefix) for prefix in _PREFIXES}
+    said = entries[_PREFIXES[0]]
+    file.expect([span_of(said), *(span_of_head(entry, 0) for entry in archive.entries[:_FEW])])
+    part = Part(said.name, partial(_unpack, file, said), find_zstandard)
+    return TarTree(file, files, [part], tuple(_judge(file, archive, entries)))
+
+
 def _find(path: Path, archive: Archive, prefix: str) -> ZipEntry:
     found = [e for e in archive.entries if e.name.startswith(prefix) and e.name.endswith(_PACKED)]
     if len(found) != 1:
@@ -58,7 +72,7 @@ def _find(path: Path, archive: Archive, prefix: str) -> ZipEntry:
     return found[0]
 
 
-def _unpack(file: FileBytes, entry: ZipEntry) -> Iterator[bytes]:
+def _unpack(file: PackageBytes, entry: ZipEntry) -> Iterator[bytes]:
     """The archive's bytes; that they are the right ones shows once all of them were there."""
     crc = 0
     for piece in expand_again(file, entry):
@@ -68,7 +82,7 @@ def _unpack(file: FileBytes, entry: ZipEntry) -> Iterator[bytes]:
         raise BrokenDataError(f"its CRC-32 is {crc:08x} and the archive says {entry.crc:08x}")
 
 
-def _judge(file: FileBytes, archive: Archive, parts: dict[str, ZipEntry]) -> Iterator[str]:
+def _judge(file: PackageBytes, archive: Archive, parts: dict[str, ZipEntry]) -> Iterator[str]:
     """Say what is wrong with the container; what its parts hold is not looked at here."""
     yield from archive.faults
     for name, count in Counter(entry.name for entry in archive.entries).items():

@@ -7,11 +7,36 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol, TypeAlias
 
 from binary_checks.errors import PackageError
+
+Spans: TypeAlias = Iterable[tuple[int, int]]
+"""Places in a file: (start, end) in bytes."""
+
+
+class PackageBytes(Protocol):
+    """The bytes of a package file, here or on a server, asked for by place from any thread."""
+
+    @property
+    def path(self) -> Path:
+        """The file, or of one on a server its name: messages begin with the last component."""
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return length bytes from offset, fewer where the file ends before.
+
+        Raises PackageError or GatherError when they cannot be had.
+        """
+
+    def expect(self, spans: Spans) -> None:
+        """Hear which bytes will be asked for next, so that few requests fetch them."""
 
 
 class FileBytes:
@@ -36,6 +61,9 @@ class FileBytes:
                 return os.read(self._descriptor, length)
         except OSError as error:
             raise PackageError(f"{self.path.name}: cannot be read: {error.strerror}") from None
+
+    def expect(self, spans: Spans) -> None:
+        """Do nothing: a disk answers at once."""
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from binary_checks.errors import BrokenDataError, PackageError
 from binary_checks.model.packages import Member
 from binary_checks.model.protocols import ObjectReader, Progress, TreeEntry, Visited, Wanted
 from binary_checks.trees.decompression import Start, expand, find_zstandard, start_bzip2
-from binary_checks.trees.file_bytes import FileBytes, open_bytes
+from binary_checks.trees.file_bytes import PackageBytes, open_bytes
 from binary_checks.trees.kept import Kept
 from binary_checks.trees.members import HEAD, WHOLE, MemberReader, Streamed
 from binary_checks.trees.tar import TarEntry, TarStream
@@ -60,7 +60,7 @@ def _find_bzip2() -> Start:
     return start_bzip2
 
 
-def read_blocks(file: FileBytes, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+def read_blocks(file: PackageBytes, start: int = 0, end: int | None = None) -> Iterator[bytes]:
     """The bytes of a part of the file."""
     end = file.size if end is None else end
     for offset in range(start, end, _BLOCK):
@@ -81,7 +81,11 @@ class TarTree:
     """The members of one or more compressed tar archives, in their order."""
 
     def __init__(
-        self, file: FileBytes, files: ExitStack, parts: Sequence[Part], faults: tuple[str, ...] = ()
+        self,
+        file: PackageBytes,
+        files: ExitStack,
+        parts: Sequence[Part],
+        faults: tuple[str, ...] = (),
     ) -> None:
         self.path = file.path
         self.size = file.size

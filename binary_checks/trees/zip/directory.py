@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from binary_checks.errors import PackageError
-from binary_checks.trees.file_bytes import FileBytes
+from binary_checks.trees.file_bytes import PackageBytes
 from binary_checks.trees.members import MAXIMUM_ENTRIES, MAXIMUM_SIZE
 from binary_checks.trees.zip.header_faults import (
     NEWEST_VERSION,
@@ -69,7 +69,7 @@ class _End(NamedTuple):
     place: int  # of the first record behind the directory
 
 
-def read_archive(file: FileBytes) -> Archive:
+def read_archive(file: PackageBytes) -> Archive:
     """Read the central directory; PackageError where it cannot be followed."""
     end, faults = _find_end(file)
     start = end.place - end.size
@@ -95,7 +95,7 @@ def read_archive(file: FileBytes) -> Archive:
     return Archive(entries, faults, start, boundaries)
 
 
-def _find_end(file: FileBytes) -> tuple[_End, tuple[str, ...]]:
+def _find_end(file: PackageBytes) -> tuple[_End, tuple[str, ...]]:
     """Find the end-of-central-directory record: the last one that its comment fits behind."""
     base = max(0, file.size - _END.size - 0xFFFF)
     tail = file.read(base, file.size - base)
@@ -128,7 +128,7 @@ def _agree(end: _End, common: tuple[int, int, int]) -> bool:
     return all(it in {that, most} for it, that, most in zip(common, wide, full, strict=True))
 
 
-def _find_end64(file: FileBytes, place: int) -> _End | None:
+def _find_end64(file: PackageBytes, place: int) -> _End | None:
     """Read the ZIP64 record when its locator stands before the common one."""
     locator = file.read(max(0, place - _LOCATOR64.size), _LOCATOR64.size)
     if len(locator) < _LOCATOR64.size or not locator.startswith(b"PK\6\7"):
@@ -142,7 +142,7 @@ def _find_end64(file: FileBytes, place: int) -> _End | None:
     return _End(count, size, offset, place)
 
 
-def _read_entries(file: FileBytes, end: _End, start: int, shift: int) -> Iterator[ZipEntry]:
+def _read_entries(file: PackageBytes, end: _End, start: int, shift: int) -> Iterator[ZipEntry]:
     directory = file.read(start, end.size)
     at = 0
     for number in range(end.entries):

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from binary_checks.errors import BrokenDataError
-from binary_checks.trees.file_bytes import FileBytes
+from binary_checks.trees.file_bytes import PackageBytes
 from binary_checks.trees.members import HEAD, Streamed
 from binary_checks.trees.zip.directory import ZipEntry
 from binary_checks.trees.zip.local_header import DEFLATED, GUESS, STORED, find_data, locate
@@ -21,6 +21,8 @@ with contextlib.suppress(ImportError):  # the extra "fast", more than twice as q
 
 _PIECE = 256 << 10  # bytes of output at a time: they stay in the processor's cache
 _INPUT = 64 << 10  # bytes of the file at a time
+_TABLES = 448  # bytes; a dynamic block's own take up to 300 before the first byte comes out
+_DESCRIPTOR = 24  # bytes; the longest data descriptor
 
 
 class _Sums(Protocol):
@@ -28,7 +30,7 @@ class _Sums(Protocol):
     def hexdigest(self) -> str: ...
 
 
-def read_small(file: FileBytes, entry: ZipEntry, limit: int = -1) -> tuple[bytes, Streamed]:
+def read_small(file: PackageBytes, entry: ZipEntry, limit: int = -1) -> tuple[bytes, Streamed]:
     """Read a member of at most WHOLE bytes, header and data in one go; where it has to end."""
     length = GUESS + len(entry.raw_name) + entry.compressed_size
     ahead = file.read(entry.offset, length)
@@ -61,7 +63,7 @@ def _expand_small(packed: bytes, entry: ZipEntry) -> Iterable[bytes]:
 
 
 def read_stream(
-    file: FileBytes, entry: ZipEntry, consume: Callable[[bytes], object], limit: int = -1
+    file: PackageBytes, entry: ZipEntry, consume: Callable[[bytes], object], limit: int = -1
 ) -> Streamed:
     """Inflate a member piece by piece into ``consume``, with its CRC-32 and SHA-256."""
     start, faults = locate(file, entry, limit=limit)
@@ -79,18 +81,30 @@ def read_stream(
     return _conclude(entry, crc, sums, known)
 
 
-def expand_again(file: FileBytes, entry: ZipEntry) -> Iterator[bytes]:
+def expand_again(file: PackageBytes, entry: ZipEntry) -> Iterator[bytes]:
     """Inflate a member that was read before, for its bytes alone."""
     start, _ = locate(file, entry)
     if start is not None:
         yield from _expand(_slice(file, start, entry.compressed_size), entry, _PIECE)
 
 
-def read_head(file: FileBytes, entry: ZipEntry, length: int) -> bytes:
+def span_of(entry: ZipEntry) -> tuple[int, int]:
+    """Where a member lies, its headers and what may follow its data included."""
+    length = GUESS + len(entry.raw_name) + entry.compressed_size + _DESCRIPTOR
+    return entry.offset, entry.offset + length
+
+
+def span_of_head(entry: ZipEntry, length: int) -> tuple[int, int]:
+    """Where the bytes lie that `read_head` asks for."""
+    fetched = min(entry.compressed_size, length + _TABLES)
+    return entry.offset, entry.offset + GUESS + len(entry.raw_name) + fetched
+
+
+def read_head(file: PackageBytes, entry: ZipEntry, length: int) -> bytes:
     """Inflate only the first bytes of a member; b"" where they cannot be read."""
-    # A dynamic block's own tables take up to 300 bytes before the first byte comes out.
-    fetched = min(entry.compressed_size, length + 448)
-    ahead = file.read(entry.offset, GUESS + len(entry.raw_name) + fetched)
+    fetched = min(entry.compressed_size, length + _TABLES)
+    begins, ends = span_of_head(entry, length)
+    ahead = file.read(begins, ends - begins)
     begin = find_data(ahead)
     if begin is None or entry.method not in {STORED, DEFLATED}:
         return b""
@@ -110,7 +124,7 @@ def read_head(file: FileBytes, entry: ZipEntry, length: int) -> bytes:
         return b""
 
 
-def _slice(file: FileBytes, start: int, length: int) -> Iterator[bytes]:
+def _slice(file: PackageBytes, start: int, length: int) -> Iterator[bytes]:
     for offset in range(start, start + length, _INPUT):
         yield file.read(offset, min(_INPUT, start + length - offset))
 

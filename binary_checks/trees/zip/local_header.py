@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 
-from binary_checks.trees.file_bytes import FileBytes
+from binary_checks.trees.file_bytes import PackageBytes
 from binary_checks.trees.zip.directory import Archive, ZipEntry, decode_name, find_zip64
 from binary_checks.trees.zip.header_faults import (
     DESCRIPTOR,
@@ -35,7 +35,7 @@ def find_data(ahead: bytes) -> int | None:
 
 
 def locate(
-    file: FileBytes, entry: ZipEntry, ahead: bytes | None = None, *, limit: int = -1
+    file: PackageBytes, entry: ZipEntry, ahead: bytes | None = None, *, limit: int = -1
 ) -> tuple[int | None, tuple[str, ...]]:
     """Find the offset of a member's compressed bytes, None where they must not be read.
 
@@ -89,7 +89,7 @@ def _judge_local(entry: ZipEntry, version: int, flags: int, extra: bytes) -> Ite
         yield "its local header and the central directory disagree on a data descriptor"
 
 
-def _judge_end(file: FileBytes, entry: ZipEntry, end: int, limit: int) -> Iterator[str]:
+def _judge_end(file: PackageBytes, entry: ZipEntry, end: int, limit: int) -> Iterator[str]:
     """The next member has to begin where one ends, with no bytes between that nobody names."""
     if end > limit:
         yield f"its bytes reach {end - limit} into what follows it"

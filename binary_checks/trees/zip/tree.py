@@ -9,10 +9,17 @@ from pathlib import Path
 
 from binary_checks.model.protocols import ObjectReader, Progress, TreeEntry, Visited, Wanted
 from binary_checks.trees.batches import visit_all
-from binary_checks.trees.file_bytes import FileBytes, open_bytes
+from binary_checks.trees.file_bytes import PackageBytes, open_bytes
 from binary_checks.trees.members import WHOLE, MemberReader
 from binary_checks.trees.zip.directory import Archive, ZipEntry, read_archive
-from binary_checks.trees.zip.inflate import expand_again, read_head, read_small, read_stream
+from binary_checks.trees.zip.inflate import (
+    expand_again,
+    read_head,
+    read_small,
+    read_stream,
+    span_of,
+    span_of_head,
+)
 from binary_checks.trees.zip.local_header import find_overlaps
 
 _SUFFIXES = (".whl", ".zip")  # by which a file is taken for one, whatever its first bytes
@@ -26,16 +33,17 @@ def recognises(path: Path, head: bytes) -> bool:
 
 def open_tree(path: Path) -> ZipTree:
     """Open the file; its directory is read when it is asked for."""
-    return ZipTree(path)
+    files = ExitStack()
+    return ZipTree(files.enter_context(open_bytes(path)), files)
 
 
 class ZipTree:
     """The members of a zip archive, inflated in any order on several threads."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._files = ExitStack()
-        self._file: FileBytes = self._files.enter_context(open_bytes(path))
+    def __init__(self, file: PackageBytes, files: ExitStack) -> None:
+        self.path = file.path
+        self._file = file
+        self._files = files
 
     @cached_property
     def _archive(self) -> Archive:
@@ -70,7 +78,13 @@ class ZipTree:
 
     def heads(self, entries: Iterable[TreeEntry]) -> Iterator[bytes]:
         """The first bytes of those members."""
-        return (read_head(self._file, _own(entry), _HEAD) for entry in entries)
+        return self.beginnings(entries, _HEAD)
+
+    def beginnings(self, entries: Iterable[TreeEntry], length: int) -> Iterator[bytes]:
+        """As many of the first bytes of those members; b"" of one that cannot be read."""
+        own = [*map(_own, entries)]
+        self._file.expect(span_of_head(entry, length) for entry in own)
+        return (read_head(self._file, entry, length) for entry in own)
 
     def visit(
         self, reader: ObjectReader, wanted: Wanted, progress: Progress | None = None
@@ -82,6 +96,7 @@ class ZipTree:
         if wanted.only is not None:
             only = {id(entry) for entry in wanted.only}
             chosen = [index for index in chosen if id(entries[index]) in only]
+            self._file.expect(span_of(entries[index]) for index in chosen)
 
         def visit(number: int) -> Visited:
             index = chosen[number]
