@@ -27,7 +27,9 @@ Say whether built binary packages (wheels, conda packages) are fit to ship.
   --binary-strict              count every warning as an error
   --binary-profile FILE        what the project expects; without it the table
                                tool.binary_checks of the nearest pyproject.toml
-  --binary-python PATH         interpreter for the checks that run the package
+  --binary-place PLACE         where packages run: venv, existing:PYTHON,
+                               prefix:PATH or image:NAME
+  --binary-python PATH         interpreter that a venv is made from
   --binary-with PATH           a required wheel, or a folder of such
   --binary-with-requirements   download required wheels that are not given
   --binary-installed NAME      judge an installed package

@@ -26,6 +26,7 @@ from binary_checks.gather.companions import Shelf
 from binary_checks.gather.facts import Facts, find_gatherer
 from binary_checks.gather.settings import Settings
 from binary_checks.lines import one_line
+from binary_checks.model.place_names import PlaceName, read_place
 from binary_checks.model.protocols import Source
 from binary_checks.profile.reading import Profile, load_profile, validate
 from binary_checks.sources.file import FileSource
@@ -67,6 +68,7 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
     checks: Iterable[Check[Any]] = (),
     run: bool = False,
     python: str | os.PathLike[str] | None = None,
+    place: str | PlaceName = "venv",
     downloads: bool = False,
     downloads_folder: str | os.PathLike[str] | None = None,
 ) -> Iterator[Examination]:
@@ -79,7 +81,9 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
     checks: of your own, beside ours and the profile's.
     run: install and run the package, with your rights where there is no sandbox. Without it no
     code of the package runs.
-    python: for which ``installed:NAME`` is installed, or the package is; without it this one.
+    python: that the package is installed for, or ``installed:NAME`` is; without it this one.
+    place: where it runs, as ``--binary-place`` names it: ``venv``, a fresh environment of python;
+    ``existing:PYTHON`` or ``prefix:PATH``, one that it is installed in; ``image:NAME``.
 
     Raises ProfileError for a profile that cannot be followed and for a package that is not there.
     That a package cannot be read shows when it is judged, or when a fact of it is asked for.
@@ -92,9 +96,11 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
         folder=folder,
         limit_factor=chosen.limit_factor,
     )
+    name = read_place(place) if isinstance(place, str) else place
     settings = Settings(
         profile=chosen,
-        python=Path(python or sys.executable),
+        python=_choose_python(name, python),
+        place=name,
         sandbox=_box(chosen, run=run),
         gatherers=gatherers,
     )
@@ -107,6 +113,19 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
             checks=tuple(each for each in every if run or not each.runs_package),
             facts=facts,
         )
+
+
+def _choose_python(name: PlaceName, python: str | os.PathLike[str] | None) -> Path:
+    """The interpreter of the place. Raises ProfileError where two are named."""
+    if python is not None and name.kind != "venv":
+        raise ProfileError(f"{name.label}: this place makes no venv of {python}; give one of both")
+    if not name.is_there:
+        return Path(python or sys.executable)
+    if name.kind == "existing":
+        return Path(name.argument)
+    from binary_checks import places  # for few runs
+
+    return places.find_python(Path(name.argument)) or Path(name.argument, "bin", "python")
 
 
 Gatherers = Mapping[type, Gatherer[..., Any]]

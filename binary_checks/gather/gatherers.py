@@ -117,6 +117,7 @@ def choose_place(package: Package, settings: Settings, shelf: Shelf) -> Place:
     return places.choose_place(
         package,
         places.PlaceSettings(
+            name=settings.place,
             python=settings.python,
             timeout=settings.profile.timeout,
             sandbox=settings.sandbox or places.Sandbox(),

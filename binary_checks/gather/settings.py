@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from binary_checks.declaring import Gatherer
+from binary_checks.model.place_names import PlaceName
 from binary_checks.model.protocols import ObjectReader, Progress
 from binary_checks.profile.reading import Profile
 
@@ -20,7 +21,8 @@ class Settings:
     """What holds for all packages of a run."""
 
     profile: Profile = field(default_factory=Profile)
-    python: Path  # the interpreter that runtime checks run in
+    python: Path  # the interpreter that runtime checks run in, or a place is made from
+    place: PlaceName = field(default_factory=PlaceName)  # where they run
     sandbox: Sandbox | None = None  # what keeps them from the rest; None: nothing
     beside: tuple[Path, ...] = ()  # wheels, or folders of wheels, that stand for Requires-Dist
     builds: bool = False  # whether an installer may build sdists, and follow requirements by URL

@@ -4,16 +4,18 @@ from binary_checks.model import Package
 from binary_checks.model.places import Place
 from binary_checks.places.existing import InstalledPlace, list_folders
 from binary_checks.places.host_place import HostPlace, NoPlace, PlaceSettings
+from binary_checks.places.prefixes import PrefixPlace, find_python
 from binary_checks.places.sandbox import Sandbox, choose_sandbox
 from binary_checks.places.venv import FreshPlace
 
-PLACES: tuple[type[HostPlace], ...] = (FreshPlace, InstalledPlace)
-"""Each says which kinds of package it serves; the first that serves one has it."""
+PLACES: tuple[type[HostPlace], ...] = (FreshPlace, InstalledPlace, PrefixPlace)
+"""Each says how it is named and which kinds of package it serves; the first that fits has one."""
 
 
 def choose_place(package: Package, settings: PlaceSettings) -> Place:
-    """Give the place for a package; one that nothing here installs has one that says so."""
-    serving = (place for place in PLACES if isinstance(package, place.serves))
+    """Give the named place for a package; one that it cannot hold has one that says so."""
+    named = (place for place in PLACES if settings.name.kind in place.spelled)
+    serving = (place for place in named if isinstance(package, place.serves))
     return next(serving, NoPlace)(settings)
 
 
@@ -24,5 +26,6 @@ __all__ = [
     "Sandbox",
     "choose_place",
     "choose_sandbox",
+    "find_python",
     "list_folders",
 ]

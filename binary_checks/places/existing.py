@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 from urllib.parse import unquote
 
 from binary_checks.errors import GatherError, Unavailable
@@ -74,15 +75,18 @@ def _paths(folders: object) -> Iterable[Path]:
 class InstalledPlace(HostPlace):
     """The environment of an interpreter in which the package lies; closing it removes nothing."""
 
-    serves = (InstalledPackage,)
+    serves: ClassVar[tuple[type[Package], ...]] = (InstalledPackage,)
+    spelled: ClassVar[tuple[str, ...]] = ("venv", "existing", "prefix")
 
     def _install(self, package: Package) -> None:
         """Look whether what is required lies beside the package: nothing is installed."""
-        target = self._identify(self.settings.python)
+        self._settle(self._identify(self.settings.python), package.path.parent)
+
+    def _settle(self, target: TargetPython, site: Path) -> None:
+        """Take the packages of a folder as they lie there."""
         self.beside = tuple(
             find_beside(self.requires, target, timeout=self.timeout, sandbox=self.sandbox)
         )
-        site = package.path.parent
         # Not every package lies where the interpreter would install one: Debian has two places.
         self._target = replace(target, paths={**target.paths, "platlib": str(site)})
         self.visible = (site, *filter(_is_apart, find_sources(site)))

@@ -13,6 +13,7 @@ from typing import ClassVar, TypeVar
 
 from binary_checks.errors import BinaryChecksError, Unavailable
 from binary_checks.model import InstallReport, Package
+from binary_checks.model.place_names import PlaceName
 from binary_checks.model.places import Conditions, ProbeAnswer, TargetPython
 from binary_checks.places.interpreter import identify
 from binary_checks.places.left_behind import hash_file
@@ -24,7 +25,8 @@ from binary_checks.places.sandbox import Sandbox
 class PlaceSettings:
     """What the user says of every place."""
 
-    python: Path  # the interpreter that one is made from
+    name: PlaceName = field(default_factory=PlaceName)
+    python: Path  # the interpreter that one is made from, or the one that is there
     timeout: float  # seconds for each probe, and each step of an installation
     sandbox: Sandbox = field(default_factory=Sandbox)
     given: tuple[Path, ...] = ()  # wheels, or folders of wheels, that stand for requirements
@@ -39,6 +41,7 @@ class HostPlace:
     """What the places of this host have in common; see `binary_checks.model.places.Place`."""
 
     serves: ClassVar[tuple[type[Package], ...]] = ()  # the kinds that it is for
+    spelled: ClassVar[tuple[str, ...]] = ()  # the kinds of `PlaceName` that it is
 
     def __init__(self, settings: PlaceSettings, requires: tuple[str, ...] = ()) -> None:
         self.settings, self.timeout, self.sandbox = settings, settings.timeout, settings.sandbox
@@ -184,5 +187,8 @@ class NoPlace(HostPlace):
     """Where packages go that no place serves: whatever is to run one says so."""
 
     def _install(self, package: Package) -> InstallReport:
-        kind = type(package).__name__
-        raise Unavailable(f"a {kind} is only read: binary_checks cannot install and run it")
+        kind, name = type(package).__name__, self.settings.name
+        why = "binary_checks cannot install and run it"
+        if name.kind != "venv":
+            why = f"{name.label} is no place for one"
+        raise Unavailable(f"a {kind} is only read: {why}")

@@ -25,6 +25,7 @@ class FreshPlace(HostPlace):
     """A fresh environment of an interpreter, made for one wheel and what it requires."""
 
     serves = (Wheel,)
+    spelled = ("venv",)
 
     def _install(self, package: Package) -> InstallReport:
         """Make the environment and install the wheel with its requirements."""

@@ -15,6 +15,7 @@ _ASKING = (
     "installed",
     "facts",
     "python",
+    "place",
     "with",
     "requirements_folder",
     "require",
@@ -44,7 +45,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="write the problems of this run as such a file, or add to it those that are new",
     )
     add("--binary-static", action="store_true", help="inspect only: install and run nothing")
-    add("--binary-python", metavar="PATH", help="interpreter for the runtime checks")
+    add(
+        "--binary-place",
+        metavar="PLACE",
+        action="append",
+        default=[],
+        help="where packages run: venv (a fresh environment; the default), existing:PYTHON or "
+        "prefix:PATH (one that they are installed in), image:NAME (a clean root file system; "
+        "oldest and newest choose one by the package's tag) (repeatable)",
+    )
+    add(
+        "--binary-python",
+        metavar="PATH",
+        help="interpreter that a venv is made from; with --binary-installed the same as "
+        "--binary-place existing:PATH",
+    )
     add(
         "--binary-allow-builds",
         action="store_true",
@@ -73,7 +88,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="NAME",
         action="append",
         default=[],
-        help="judge a package installed for --binary-python, and run it there (repeatable)",
+        help="judge a package that is installed in the place, and run it there (repeatable)",
     )
     add(
         "--binary-facts",

@@ -63,7 +63,8 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     settings = session.settings
     sandbox = settings.sandbox.describe() if settings.sandbox else "not sandboxed"
     static = config.option.binary_static
-    run = "static checks only" if static else f"{settings.python}, {sandbox}"
+    where = settings.place.label if settings.place.argument else settings.python
+    run = "static checks only" if static else f"{where}, {sandbox}"
     first = f"binary_checks: {__version__}, profile {session.profile.source}, {run}"
     return [one_line(first), *list_surprises(config, session)]
 

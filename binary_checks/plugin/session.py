@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,6 +27,7 @@ from binary_checks.model.protocols import Source
 from binary_checks.plugin.failures import misused
 from binary_checks.plugin.kept_facts import KeptFacts
 from binary_checks.plugin.options import DEAF_INI
+from binary_checks.plugin.placing import read_placing
 from binary_checks.plugin.sandboxing import choose_sandbox
 from binary_checks.plugin.screen import progress_line
 from binary_checks.plugin.subjects import Named, find_sources, read_arguments
@@ -74,7 +74,7 @@ def open_session(config: pytest.Config) -> Session:
     Raises pytest.UsageError with one line.
     """
     option, named = config.option, read_arguments(config)
-    python = _demand_python(config)
+    placing = read_placing(config, installed=bool(named.installed))
     profile, sandbox = Profile(), None
     checks: tuple[Check[Any], ...] = ()
     gatherers: Mapping[type, Gatherer[..., Any]] = {}
@@ -96,7 +96,8 @@ def open_session(config: pytest.Config) -> Session:
         sandbox = choose_sandbox(config, profile)
     settings = Settings(
         profile=profile,
-        python=python,
+        python=placing.python,
+        place=placing.names[0],
         sandbox=sandbox,
         builds=option.binary_allow_builds,
         gatherers=gatherers,
@@ -106,7 +107,7 @@ def open_session(config: pytest.Config) -> Session:
     def gather(source: Source) -> Facts:
         return Facts(source, settings, shelf, progress_line(config, source.label))
 
-    sources, misnamed = find_sources(config, named, python, sandbox)
+    sources, misnamed = find_sources(config, named, placing, sandbox)
     examinations = tuple(_examine(sources, named, checks, gather))
     return Session(
         examinations={_count_from_root(config, each.node): each for each in examinations},
@@ -200,14 +201,6 @@ def _identify(examination: Examination) -> PackageIdentity:
         uri=uri,
         size=path.stat().st_size if path.is_file() else 0,
     )
-
-
-def _demand_python(config: pytest.Config) -> Path:
-    name = config.option.binary_python
-    python = _existing(config.invocation_params.dir, name or sys.executable)
-    if python.is_dir() or not os.access(python, os.X_OK):
-        raise misused(f"--binary-python {name}: no program to run")
-    return python
 
 
 def _stock_shelf(config: pytest.Config, limit_factor: int) -> Shelf:

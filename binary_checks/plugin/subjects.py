@@ -20,6 +20,7 @@ from binary_checks.sources.misnamed import explain
 if TYPE_CHECKING:
     from binary_checks.documents.facts_reader import Statement
     from binary_checks.places import Sandbox
+    from binary_checks.plugin.placing import Placing
 
 Asked = dict[Path, frozenset[str]]
 """Which checks were asked for of each package; none is all."""
@@ -33,6 +34,7 @@ class Named:
     sources: tuple[sources.NamedSource, ...]  # each once, in the order in which they are judged
     packages: Asked  # by the paths of the sources
     others: tuple[str, ...]
+    installed: tuple[str, ...] = ()  # those that lie installed, as they were named
     misnamed: tuple[str, ...] = ()  # a line for each argument of the command that is no package
 
 
@@ -64,6 +66,7 @@ def read_arguments(config: pytest.Config) -> Named:
         sources=tuple(found.values()),
         packages=asked,
         others=() if alone else tuple(others),
+        installed=tuple(installed),
         misnamed=tuple(_explain(folder, each) for each in others) if alone else (),
     )
 
@@ -113,14 +116,14 @@ def _is_text(name: str) -> bool:
 
 
 def find_sources(
-    config: pytest.Config, named: Named, python: Path, sandbox: Sandbox | None
+    config: pytest.Config, named: Named, placing: Placing, sandbox: Sandbox | None
 ) -> tuple[list[Source], list[str]]:
     """Every package named, with the facts that were given of it; a line for each that is not there.
 
     Raises pytest.UsageError where none is there, and for facts of nothing here.
     """
     static = config.option.binary_static
-    surroundings = sources.Surroundings(python=python, sandbox=sandbox, static=static)
+    surroundings = sources.Surroundings(python=placing.python, sandbox=sandbox, static=static)
     lost = list(named.misnamed)
     found = []
     for each in named.sources:
@@ -129,7 +132,7 @@ def find_sources(
         except (ProfileError, PackageError, OSError) as error:
             lost.append(_say(each, error))
         except BinaryChecksError as error:
-            raise misused(f"--binary-python: {error}") from None
+            raise misused(f"{placing.option}: {error}") from None
     if lost and not found:
         raise misused(*lost)
     try:

@@ -11,6 +11,7 @@ class BoxPlace(HostPlace):
     """Where the members of a box lie as files."""
 
     serves = (Boxed,)
+    spelled = ("venv",)
 
     def _install(self, package: Package) -> InstallReport:
         assert isinstance(package, Boxed)

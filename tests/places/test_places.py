@@ -55,6 +55,7 @@ class Image:
     """A place none of whose files is on this host."""
 
     serves = (Wheel,)
+    spelled = ("venv",)
     beside = ()
 
     def __init__(self, settings: PlaceSettings) -> None:

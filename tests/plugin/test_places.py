@@ -1,0 +1,76 @@
+"""Where packages run: an option means one thing, and two that contradict each other are refused."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from binary_checks import examine
+from binary_checks.errors import ProfileError
+from fixtures.build_wheel import build_wheel
+from fixtures.environments import PURE
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (
+            ["--binary-place", "podman:x"],
+            "--binary-place podman:x: no such place; there are "
+            "venv|existing:PYTHON|prefix:PATH|image:NAME",
+        ),
+        (
+            ["--binary-place", "existing"],
+            "--binary-place existing: a place of this kind is spelled existing:PYTHON",
+        ),
+        (
+            ["--binary-place", "venv:python3"],
+            "--binary-place venv:python3: a place of this kind is spelled venv",
+        ),
+        (["--binary-place", "prefix:gone"], "--binary-place prefix:gone: no such folder"),
+        (["--binary-place", "existing:gone"], "no such file or folder: gone"),
+        (
+            ["--binary-place", "existing:python", "--binary-python", "python"],
+            "--binary-python python: --binary-place existing:python makes no venv from it; "
+            "give one of the two",
+        ),
+        (
+            ["--binary-place", "existing:python", "--binary-place", "prefix:."],
+            "--binary-place prefix:.: existing:python is given already; one run has one",
+        ),
+        (
+            ["--binary-place", "image:oldest", "--binary-static"],
+            "--binary-place image:oldest: with --binary-static nothing runs anywhere",
+        ),
+        (
+            ["--binary-place", "venv", "--binary-installed", "demo"],
+            "--binary-place venv: what is installed runs where it lies: "
+            "name that by existing:PYTHON or prefix:PATH",
+        ),
+    ],
+)
+def test_places_that_mean_nothing_or_two_things_are_refused(
+    pytester: pytest.Pytester, options: list[str], line: str
+) -> None:
+    Path("python").symlink_to(sys.executable)
+    build_wheel(Path(), members={"demo.py": ""}, tags=PURE)
+    result = pytester.runpytest_inprocess("demo-1.0-py3-none-any.whl", *options)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {line.replace('[', '[[]')}"])
+
+
+def test_a_place_of_the_api_is_spelled_as_the_option_is(tmp_path: Path) -> None:
+    wheel = build_wheel(tmp_path, members={"demo.py": ""}, tags=PURE)
+    with examine(wheel, place=f"existing:{sys.executable}") as examination:
+        settings = examination.facts.settings
+    assert (settings.place.label, settings.python) == (
+        f"existing:{sys.executable}",
+        Path(sys.executable),
+    )
+    with (
+        pytest.raises(ProfileError, match="makes no venv of python3"),
+        examine(wheel, place="prefix:/usr", python="python3"),
+    ):
+        pass
