@@ -162,6 +162,12 @@ class Tree(Protocol):
     def entries(self) -> Sequence[TreeEntry]:
         """Every member, in the order of the tree."""
 
+    def each_entry(self) -> Iterator[TreeEntry]:
+        """The same as they come: of what must be read from its start, no more than is asked for.
+
+        Raises PackageError where it cannot be followed any further.
+        """
+
     def find(self, name: str) -> TreeEntry | None:
         """The last member of that name; a folder has any, maybe one with faults."""
 

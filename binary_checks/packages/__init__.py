@@ -10,12 +10,12 @@ from pathlib import Path
 from binary_checks.errors import PackageError
 from binary_checks.model.packages import Package
 from binary_checks.model.protocols import ObjectReader, PackageKind, Preview, Progress, Tree
-from binary_checks.packages import conda, installed, wheel
+from binary_checks.packages import conda, cpp_archive, installed, wheel
 from binary_checks.trees import open_tree
 
 __all__ = ["KINDS", "Preview", "Progress", "kind_of", "open_package", "preview", "recognises"]
 
-KINDS: tuple[PackageKind, ...] = (wheel, conda, installed)
+KINDS: tuple[PackageKind, ...] = (wheel, cpp_archive, conda, installed)
 
 
 def recognises(path: Path) -> bool:

@@ -49,7 +49,7 @@ def _explain_folder(written: str, path: Path) -> str:
 
 
 def _say_unknown(_: str) -> str:
-    return "not a package file (wheels and conda packages are)"
+    return "not a package file (wheels, conda packages and archives of C++ libraries are)"
 
 
 def _say_archive(name: str) -> str:

@@ -1,9 +1,10 @@
-"""Compressed streams in, their bytes out in bounded pieces: bzip2 and Zstandard."""
+"""Compressed streams in, their bytes out in bounded pieces: gzip, bzip2, xz and Zstandard."""
 
 from __future__ import annotations
 
 from bz2 import BZ2Decompressor
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final, Protocol
 
@@ -14,6 +15,8 @@ _FRAMES = 100_000  # streams in one file; pbzip2 writes one for every 900,000 by
 _HARMLESS = 1 << 30  # bytes
 _RATIO = 1000  # of what is larger; real packages stay below 30
 _WINDOW: Final = 27  # 128 MiB, the most that `zstd --ultra` and conda's tools use
+_MEMORY: Final = (1 << _WINDOW) + (1 << 20)  # bytes, of xz; `xz -9` needs half of that
+_GZIP: Final = 31  # zlib's number for its own window and gzip's headers
 _INPUT = 1024  # bytes of Zstandard; a block of four bytes may stand for 128 KiB
 _LACKING = "Zstandard cannot be read here: install binary-checks[conda]"
 
@@ -34,9 +37,25 @@ Start = Callable[[], _Decompressor]
 """Gets ready for the next stream of a file."""
 
 
-def start_bzip2() -> _Decompressor:
-    """Get ready for a bzip2 stream."""
-    return BZ2Decompressor()
+def find_bzip2() -> Start:
+    """The standard library's decompressor of bzip2."""
+    return BZ2Decompressor
+
+
+def find_gzip() -> Start:
+    """The standard library's decompressor of gzip, or that of ``isal``, twice as quick."""
+    library: Any = import_module("zlib")
+    with suppress(ImportError):
+        library = import_module("isal.isal_zlib")
+    return lambda: _Guarded(_Inflating(library.decompressobj(_GZIP)), library.error)
+
+
+def find_xz() -> Start:
+    """The standard library's decompressor of xz."""
+    library: Any = import_module("lzma")
+    return lambda: _Guarded(
+        library.LZMADecompressor(format=library.FORMAT_XZ, memlimit=_MEMORY), library.LZMAError
+    )
 
 
 def find_zstandard() -> Start:
@@ -65,6 +84,32 @@ def _find_package() -> Start:
     )
 
 
+class _Inflating:
+    """The object of ``zlib``, which gives back what it has no room for, as one that keeps it."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._full = False  # whether it stopped for want of room, with more to come
+
+    @property
+    def eof(self) -> bool:
+        return bool(self._stream.eof)
+
+    @property
+    def needs_input(self) -> bool:
+        return not (self._full or self._stream.unconsumed_tail)
+
+    @property
+    def unused_data(self) -> bytes:
+        return bytes(self._stream.unused_data)
+
+    def decompress(self, data: bytes, max_length: int, /) -> bytes:
+        waiting = bytes(self._stream.unconsumed_tail) + data
+        piece = bytes(self._stream.decompress(waiting, max_length))
+        self._full = len(piece) >= max_length
+        return piece
+
+
 class _Guarded:
     """A decompressor that fails with the error which bz2 fails with."""
 
@@ -88,7 +133,8 @@ class _Guarded:
             return bytes(self._stream.decompress(data, max_length))
         except self._error as error:
             # Of the library's many words only these are about what is asked of the reader.
-            large = "too much memory" in str(error) or "too large" in str(error)
+            said = str(error)
+            large = any(each in said for each in ("too much memory", "too large", "usage limit"))
             raise OSError("it needs more than 128 MiB of memory" if large else "") from None
 
 

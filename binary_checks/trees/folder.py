@@ -78,6 +78,10 @@ class FolderTree:
                 )
         return [self.find(name) for name in sorted(names)]
 
+    def each_entry(self) -> Iterator[FileEntry]:
+        """The same."""
+        return iter(self.entries())
+
     def find(self, name: str) -> FileEntry:
         """That file; its faults say why it cannot be read."""
         path = None if "\0" in name else self._follow(name)

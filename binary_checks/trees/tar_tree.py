@@ -17,14 +17,33 @@ from typing import NamedTuple, TypeAlias
 from binary_checks.errors import BrokenDataError, PackageError
 from binary_checks.model.packages import Member
 from binary_checks.model.protocols import ObjectReader, Progress, TreeEntry, Visited, Wanted
-from binary_checks.trees.decompression import Start, expand, find_zstandard, start_bzip2
+from binary_checks.trees.decompression import (
+    Start,
+    expand,
+    find_bzip2,
+    find_gzip,
+    find_xz,
+    find_zstandard,
+)
 from binary_checks.trees.file_bytes import PackageBytes, open_bytes
 from binary_checks.trees.kept import Kept
 from binary_checks.trees.members import HEAD, WHOLE, MemberReader, Streamed
 from binary_checks.trees.tar import TarEntry, TarStream
 
-_BZIP2, _ZSTANDARD = b"BZh", b"\x28\xb5\x2f\xfd"
-_SUFFIXES = {".tar.bz2": _BZIP2, ".tar.zst": _ZSTANDARD}  # of files, whatever their first bytes
+_COMPRESSIONS: dict[bytes, Callable[[], Start]] = {
+    b"BZh": find_bzip2,
+    b"\x28\xb5\x2f\xfd": find_zstandard,
+    b"\xfd7zXZ\0": find_xz,
+    b"\x1f\x8b": find_gzip,
+}
+"""What each begins with, and how it is read."""
+_SUFFIXES = {
+    **dict.fromkeys((".tar.bz2", ".tbz2"), find_bzip2),
+    **dict.fromkeys((".tar.zst", ".tzst"), find_zstandard),
+    **dict.fromkeys((".tar.xz", ".txz"), find_xz),
+    **dict.fromkeys((".tar.gz", ".tgz"), find_gzip),
+}  # of files, whatever their first bytes
+_LONGEST_MAGIC = max(map(len, _COMPRESSIONS))
 _BLOCK = 64 << 10  # bytes of the file at a time
 _BEGINNING = 64 << 10  # bytes of the first piece of a member, from which its reader plans
 _FIRST = 64  # bytes, by which formats are recognised
@@ -43,21 +62,23 @@ class Part(NamedTuple):
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether it begins as bzip2 or Zstandard, or is named as a tar in one of them."""
-    return head.startswith((_BZIP2, _ZSTANDARD)) or path.name.endswith(tuple(_SUFFIXES))
+    """Whether it begins as what compresses a tar archive, or is named as such an archive."""
+    return head.startswith(tuple(_COMPRESSIONS)) or path.name.endswith(tuple(_SUFFIXES))
 
 
 def open_tree(path: Path) -> TarTree:
     """Open the file; its members are read when they are asked for."""
     files = ExitStack()
     file = files.enter_context(open_bytes(path))
-    begins = file.read(0, 4) or next(h for s, h in _SUFFIXES.items() if path.name.endswith(s))
-    start = _find_bzip2 if begins.startswith(_BZIP2) else find_zstandard
+    start = _find_compression(file.read(0, _LONGEST_MAGIC), path.name)
     return TarTree(file, files, [Part("", lambda: read_blocks(file), start)])
 
 
-def _find_bzip2() -> Start:
-    return start_bzip2
+def _find_compression(head: bytes, name: str) -> Callable[[], Start]:
+    """By the first bytes, or else by the name: then it says that its data are broken."""
+    found = (find for magic, find in _COMPRESSIONS.items() if head.startswith(magic))
+    named = (find for suffix, find in _SUFFIXES.items() if name.endswith(suffix))
+    return next(found, None) or next(named)
 
 
 def read_blocks(file: PackageBytes, start: int = 0, end: int | None = None) -> Iterator[bytes]:
@@ -107,6 +128,12 @@ class TarTree:
     def entries(self) -> tuple[TarEntry, ...]:
         """Every member, in the order of the archives."""
         return self._learn().entries
+
+    def each_entry(self) -> Iterator[TarEntry]:
+        """Every member as it comes; of the file no more is read than is asked for."""
+        if self._known is not None:
+            return iter(self._known.entries)
+        return (entry for entry, _ in self._stream())
 
     def find(self, name: str) -> TarEntry | None:
         """The last member of that name."""

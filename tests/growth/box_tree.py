@@ -58,6 +58,9 @@ class BoxTree:
     def entries(self) -> Sequence[BoxEntry]:
         return self._entries
 
+    def each_entry(self) -> Iterator[BoxEntry]:
+        return iter(self._entries)
+
     def find(self, name: str) -> BoxEntry | None:
         return next((each for each in self._entries if each.name == name), None)
 

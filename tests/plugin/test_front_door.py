@@ -154,7 +154,7 @@ MISNAMED = {
     "_native.so": "a single object file; name the wheel or the conda package that contains it",
     "a.json": "not a package file; for another report from a result: "
     "binary-checks report a.json --format markdown",
-    "a.txt": "not a package file (wheels and conda packages are)",
+    "a.txt": "not a package file (wheels, conda packages and archives of C++ libraries are)",
 }
 
 

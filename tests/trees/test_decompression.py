@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import bz2
+import gzip
+import lzma
 import random
 import sys
 from collections.abc import Callable, Iterator
@@ -12,7 +14,14 @@ import pytest
 
 from binary_checks.errors import BrokenDataError, GatherError
 from binary_checks.trees import decompression
-from binary_checks.trees.decompression import Start, expand, find_zstandard, start_bzip2
+from binary_checks.trees.decompression import (
+    Start,
+    expand,
+    find_bzip2,
+    find_gzip,
+    find_xz,
+    find_zstandard,
+)
 
 DATA = random.Random(1).randbytes(1000) * 3000
 
@@ -22,10 +31,18 @@ class Format(NamedTuple):
     start: Start
 
 
-@pytest.fixture(params=["bzip2", "zstandard"])
+STANDARD = {
+    "bzip2": (bz2.compress, find_bzip2),
+    "gzip": (gzip.compress, find_gzip),
+    "xz": (lzma.compress, find_xz),
+}
+
+
+@pytest.fixture(params=[*STANDARD, "zstandard"])
 def form(request: pytest.FixtureRequest) -> Format:
-    if request.param == "bzip2":
-        return Format(bz2.compress, start_bzip2)
+    if request.param in STANDARD:
+        compress, find = STANDARD[request.param]
+        return Format(compress, find())
     library = pytest.importorskip("zstandard")
     compressor = library.ZstdCompressor(write_checksum=True)
     return Format(compressor.compress, find_zstandard())
@@ -66,7 +83,7 @@ def test_bytes_that_were_changed_are_broken(form: Format) -> None:
 
 
 def test_what_follows_the_data_is_no_part_of_them(form: Format) -> None:
-    assert refusal(form, form.compress(DATA) + b"junk") == "bytes follow its compressed data"
+    assert refusal(form, form.compress(DATA) + b"junk" * 9) == "bytes follow its compressed data"
 
 
 def test_another_kind_of_file_is_broken(form: Format) -> None:

@@ -72,6 +72,10 @@ class ZipTree:
         """Every member, in the order of the central directory."""
         return self._archive.entries
 
+    def each_entry(self) -> Iterator[ZipEntry]:
+        """The same."""
+        return iter(self._archive.entries)
+
     def find(self, name: str) -> ZipEntry | None:
         """The last member of that name."""
         return self._by_name.get(name)

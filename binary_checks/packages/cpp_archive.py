@@ -1,0 +1,279 @@
+"""Reads archives of C++ libraries: libtorch's, and others that unpack to a prefix.
+
+There is no standard for them. One is recognised by what lies in it: native libraries in ``lib``
+(DLLs in ``bin``), and beside them headers, or files for CMake or pkg-config; all of that at the top
+of the archive or in one folder there.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from binary_checks.errors import GatherError, PackageError
+from binary_checks.model.claims import Claims, SystemClaim
+from binary_checks.model.cpp_archive import CmakePackage, CppArchive
+from binary_checks.model.layout import Layout
+from binary_checks.model.objects import (
+    Format,
+    MachOFile,
+    MalformedObject,
+    ObjectFile,
+    PeFile,
+    UnreadObject,
+    object_kinds,
+)
+from binary_checks.model.protocols import (
+    ObjectReader,
+    Preview,
+    Progress,
+    Tree,
+    TreeEntry,
+    Visited,
+    Wanted,
+)
+from binary_checks.packages.cpp_archive_name import SUFFIXES, FileName, parse_name, promises
+from binary_checks.packages.distributions import pick
+from binary_checks.trees.members import find_formats
+
+_CONDA = ".tar.bz2"  # as conda's packages are named, too
+_WHOLE = (".zip", _CONDA)  # all names of which are looked at
+_LIBRARY = re.compile(
+    r"(?:libs?(?:32|64)?/(?:.+/)?[^/]+\.(?:so(?:\.\d+)*|dylib|a|lib|dll)|bin/[^/]+\.dll)"
+)
+_BUILD_VERSION, _BUILD_HASH = "build-version", "build-hash"
+_FOR_BUILDING = re.compile(
+    r"include/.+|(?:lib(?:32|64)?|share|cmake)/(?:.+/)?[^/]+\.(?:cmake|pc)|build-version"
+)
+_OF_OTHERS = re.compile(r"PKG-INFO|pyproject\.toml|setup\.py|info/index\.json|[^/]+\.dist-info/.*")
+"""What lies at the top of an sdist, of a conda package, of a wheel."""
+_LONGEST_TEXT = 4096  # bytes of build-version
+_LONGEST_TARGET = 4096  # bytes of a symbolic link in a zip archive
+_CONFIG = re.compile(r"(?:^|/)(?:([^/]+)Config|([^/]+)-config)\.cmake\Z")
+_SYSTEM_OF = {Format.ELF: "linux", Format.MACHO: "macos", Format.PE: "windows"}
+_VISUAL_CPP = (
+    *("vcruntime140.dll", "vcruntime140_1.dll", "msvcp140.dll", "msvcp140_1.dll"),
+    *("msvcp140_2.dll", "msvcp140_atomic_wait.dll", "msvcp140_codecvt_ids.dll", "concrt140.dll"),
+    *("vcomp140.dll",),
+)
+"""What users who compile against it for Windows have, and redistribute."""
+
+
+class _Evidence:
+    """Which folder at the top of an archive is a prefix, by the names of its members so far."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, set[str]] = {}  # by folder, "" for the archive's own top
+        self.refuted = False  # it is another kind of package
+
+    def see(self, name: str) -> None:
+        """Take the next name."""
+        name = name.removeprefix("./")
+        top, _, rest = name.partition("/")
+        for folder, path in (("", name), (top, rest)):
+            if _LIBRARY.fullmatch(path):
+                self._found.setdefault(folder, set()).add("library")
+            elif _FOR_BUILDING.fullmatch(path):
+                self._found.setdefault(folder, set()).add("building")
+            elif _OF_OTHERS.fullmatch(path):
+                self.refuted = True
+
+    @property
+    def prefix(self) -> str | None:
+        """The folder, None as long as none has all that a prefix has."""
+        return next((top for top, found in self._found.items() if len(found) > 1), None)
+
+
+def recognises(label: str, look: Callable[[], Tree]) -> bool:
+    """Whether it is an archive by its name, and a prefix by what lies in it."""
+    if not label.endswith(SUFFIXES):
+        return False
+    try:
+        return _find_prefix(look().each_entry, whole=label.endswith(_WHOLE)) is not None
+    except GatherError:  # nothing here can decompress it: whoever reads it says so
+        return True
+    except PackageError:
+        return promises(label) and not label.endswith(_CONDA)
+
+
+def _find_prefix(each_entry: Callable[[], Iterable[TreeEntry]], *, whole: bool) -> str | None:
+    """The folder in the archive; of a stream no more is read than that takes, or all of it."""
+    evidence = _Evidence()
+    for entry in each_entry():
+        evidence.see(entry.name)
+        if evidence.refuted:
+            return None
+        if not whole and evidence.prefix is not None:
+            break
+    return evidence.prefix
+
+
+def preview(tree: Tree, reader: ObjectReader) -> Preview:
+    """Look at the first bytes of its members; of one that must be unpacked for that, none."""
+    if tree.label.endswith(".zip"):
+        return Preview(kind=CppArchive, formats=find_formats(tree, tree.entries(), reader))
+    return Preview(kind=CppArchive, formats=frozenset(map(Format, object_kinds())))
+
+
+def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> CppArchive:
+    """Read an archive from start to end; PackageError where it is another kind of package."""
+    links = _find_links(tree)
+    visited = tree.visit(reader, Wanted(kept=_Kept(links)), progress)
+    evidence = _Evidence()
+    for each in visited:
+        evidence.see(each.member.archive_name)
+    if evidence.refuted:
+        raise PackageError(f"{tree.label}: not an archive of C++ libraries alone")
+    top = evidence.prefix or ""
+    visited = [_move(_follow(each, links), top) for each in visited]
+    named = parse_name(tree.label)
+    texts = {each.member.path: _read_text(each) for each in visited if each.content is not None}
+    found = [item for each in visited for item in each.objects]
+    objects = pick(found, ObjectFile)
+    paths = [each.member.path for each in visited]
+    return CppArchive(
+        path=tree.path,
+        name=named.name,
+        version=named.version or texts.get(_BUILD_VERSION, ""),
+        size=tree.size,
+        layout=Layout(climbs=False),
+        claims=_read_claims(named, objects),
+        members=tuple(each.member for each in visited),
+        objects=objects,
+        malformed=pick(found, MalformedObject),
+        unread=pick(found, UnreadObject),
+        archive_faults=tree.faults,
+        dll_directories=tuple(_find_dll_directories(objects)),
+        top=top,
+        stated=named.stated,
+        build_version=texts.get(_BUILD_VERSION, ""),
+        build_hash=texts.get(_BUILD_HASH, ""),
+        cmake_packages=tuple(_find_cmake_packages(paths)),
+    )
+
+
+class _Kept(Mapping[str, int]):
+    """Which contents are kept, by names that are known only as they stream by."""
+
+    def __init__(self, links: frozenset[str]) -> None:
+        self._links = links
+
+    def __getitem__(self, name: str) -> int:
+        if name in self._links:
+            return _LONGEST_TARGET
+        last = name.rpartition("/")[2]
+        if last in {_BUILD_VERSION, _BUILD_HASH} and name.count("/") < 3:
+            return _LONGEST_TEXT
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+def _find_links(tree: Tree) -> frozenset[str]:
+    """The names of symbolic links in a zip archive: what they lead to is their content."""
+    if not tree.label.endswith(".zip"):
+        return frozenset()
+    return frozenset(each.name for each in tree.entries() if each.mode & 0o170000 == 0o120000)
+
+
+def _follow(each: Visited, links: frozenset[str]) -> Visited:
+    member = each.member
+    if member.archive_name not in links or not each.content:
+        return each
+    written = each.content.decode("utf-8", "backslashreplace")
+    target = posixpath.normpath(posixpath.join(posixpath.dirname(member.archive_name), written))
+    faults = member.faults
+    if target.startswith(("/", "../")) or target == "..":
+        faults = (*faults, f"it links to {target}, outside of the package")
+    return each._replace(member=replace(member, target=target, faults=faults), content=None)
+
+
+def _read_text(each: Visited) -> str:
+    """Its first line."""
+    text = (each.content or b"").decode("utf-8", "backslashreplace").strip()
+    return text.partition("\n")[0].strip()
+
+
+def _move(each: Visited, top: str) -> Visited:
+    """Have its paths count from the prefix; what lies beside that begins with ``../``."""
+
+    def place(path: str) -> str:
+        path = path.removeprefix("./")
+        if not top or path.startswith(("/", "../")):
+            return path
+        inside, beginning = path.startswith(f"{top}/"), f"{top}/"
+        return path.removeprefix(beginning) if inside else f"../{path}"
+
+    member = each.member
+    return each._replace(
+        member=replace(
+            member, path=place(member.path), target=member.target and place(member.target)
+        ),
+        objects=tuple(replace(item, path=place(item.path)) for item in each.objects),
+    )
+
+
+def _read_claims(named: FileName, objects: Sequence[ObjectFile]) -> Claims:
+    """What the name says, and where it says nothing what most of the objects are."""
+    stated = named.stated
+    system = stated.system or _most(_SYSTEM_OF.get(item.format, "") for item in objects)
+    if not system:
+        return Claims(variant=named.variant)
+    own = [item for item in objects if _SYSTEM_OF.get(item.format) == system]
+    architectures = stated.architectures or _find_architectures(own)
+    claim = SystemClaim(
+        name="_".join((system, *architectures)),
+        system=system,
+        libc=_find_libc(own) if system == "linux" else "",
+        minimum=_find_minimum(own),
+        architectures=architectures,
+    )
+    provided = _VISUAL_CPP if system == "windows" else ()
+    return Claims(systems=(claim,), provided=provided, variant=named.variant)
+
+
+def _most(values: Iterable[str]) -> str:
+    counted = Counter(value for value in values if value)
+    return counted.most_common(1)[0][0] if counted else ""
+
+
+def _find_architectures(objects: Sequence[ObjectFile]) -> tuple[str, ...]:
+    """That of most objects; of universal ones all of theirs."""
+    slices = Counter(item.path for item in objects)
+    if slices and min(slices.values()) > 1:
+        return tuple(sorted({item.architecture for item in objects}, reverse=True))
+    found = _most(item.architecture for item in objects)
+    return (found,) if found else ()
+
+
+def _find_libc(objects: Iterable[ObjectFile]) -> str:
+    """Of which C library most of its objects are."""
+    needed = (need.name for item in objects for need in item.needed)
+    counted = Counter("musl" if "musl" in name else "glibc" for name in needed if "libc." in name)
+    return counted.most_common(1)[0][0] if counted else "glibc"
+
+
+def _find_minimum(objects: Iterable[ObjectFile]) -> tuple[int, int] | None:
+    """The newest macOS that one of its objects asks for: no name says more."""
+    asked = (item.minimum_os.split(".") for item in objects if isinstance(item, MachOFile))
+    found = [(int(each[0]), int(each[1])) for each in asked if len(each) > 1]
+    return max(found, default=None)
+
+
+def _find_dll_directories(objects: Iterable[ObjectFile]) -> Iterator[str]:
+    """Where its DLLs lie: who uses them has Windows search there, or copies them all."""
+    folders = (item.directory for item in objects if isinstance(item, PeFile))
+    yield from dict.fromkeys(folder for folder in folders if folder)
+
+
+def _find_cmake_packages(paths: Iterable[str]) -> Iterator[CmakePackage]:
+    for path in sorted(paths):
+        if match := _CONFIG.search(path):
+            yield CmakePackage(name=match[1] or match[2], path=path)
