@@ -12,18 +12,17 @@ from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.host_libraries import judge_refusal
 from binary_checks.knowledge.loaded_libraries import compare_report
 from binary_checks.model import (
+    Distribution,
     Ending,
     ExtensionReport,
     Finding,
     ImportReport,
-    InstalledPackage,
     InstallReport,
     Level,
     Linkage,
     NotInspected,
     Package,
     Problem,
-    Wheel,
 )
 from binary_checks.model.requires_dist import find_names_in_extras
 from binary_checks.wording.step_texts import (
@@ -52,7 +51,7 @@ def installation_fails(report: InstallReport) -> Iterator[str]:
 
 
 @check(level=Level.WARNING)
-def unrecorded_files(report: InstallReport) -> Iterator[Finding]:
+def unrecorded_files(report: InstallReport, package: Distribution) -> Iterator[Finding]:
     """Installation leaves files that the wheel's RECORD does not name.
 
     Why: nothing vouches for their contents, and some installers leave them behind when the package
@@ -63,6 +62,7 @@ def unrecorded_files(report: InstallReport) -> Iterator[Finding]:
 
     Level: the package works; the files are only left behind when it is removed.
     """
+    del package  # of a wheel: conda links what a package lists, and nothing else
     if report.error:
         yield NotInspected(sentence=f"it could not be installed: {report.error}")
     for path in report.unrecorded:
@@ -71,7 +71,7 @@ def unrecorded_files(report: InstallReport) -> Iterator[Finding]:
 
 @check
 def installed_files_differ(report: InstallReport) -> Iterator[Finding]:
-    """An installed file differs from the one in the wheel, or is missing.
+    """An installed file differs from the one in the package, or is missing.
 
     Why: users do not run the files that were built: two archive entries install to one path, or a
     requirement ships a file of the same name.
@@ -83,14 +83,14 @@ def installed_files_differ(report: InstallReport) -> Iterator[Finding]:
     if report.error:
         yield NotInspected(sentence=f"it could not be installed: {report.error}")
     for path in report.altered:
-        yield Problem(path=path, sentence="the installed file differs from the one in the wheel")
+        yield Problem(path=path, sentence="the installed file differs from the one in the package")
     for path in report.missing:
-        yield Problem(path=path, sentence="in the wheel, but not installed")
+        yield Problem(path=path, sentence="in the package, but not installed")
 
 
 @check
 def import_fails(
-    report: ImportReport, package: Wheel | InstalledPackage, linkage: Linkage | Package
+    report: ImportReport, package: Package, linkage: Linkage | Package
 ) -> Iterator[Finding]:
     """Importing a package by its top-level name fails.
 
@@ -100,12 +100,14 @@ def import_fails(
 
     Why: users hit it in their first line.
 
-    Fix: see the exception. A module that is not found is a missing entry in ``Requires-Dist``; a
-    crash is most often a library that was built for another system.
+    Fix: see the exception. A module that is not found is a missing entry in ``Requires-Dist``, or
+    among the ``run`` requirements of a conda recipe; a crash is most often a library that was built
+    for another system.
 
     Level: users cannot import the package.
     """
-    extras = find_names_in_extras(package.requires_dist)
+    required = package.requires_dist if isinstance(package, Distribution) else ()
+    extras = find_names_in_extras(required)
     for step in report.steps:
         if step.outcome is Ending.OK or step.finished:
             continue
@@ -168,7 +170,7 @@ def loader_complains(report: ImportReport) -> Iterator[Finding]:
 
 
 @check
-def shadowed_import(report: ImportReport, package: Wheel | InstalledPackage) -> Iterator[Finding]:
+def shadowed_import(report: ImportReport, package: Package) -> Iterator[Finding]:
     """The imported file is not the installed one.
 
     Why: no other result of the import then says anything about this package, and users do not run
@@ -186,7 +188,7 @@ def shadowed_import(report: ImportReport, package: Wheel | InstalledPackage) -> 
 
 
 @check(level=Level.WARNING)
-def version_disagrees(report: ImportReport, package: Wheel | InstalledPackage) -> Iterator[Finding]:
+def version_disagrees(report: ImportReport, package: Package) -> Iterator[Finding]:
     """The ``__version__`` of the module named like the project differs from the project's version.
 
     A module version without a local label (``+cpu``) matches any label.
@@ -202,9 +204,10 @@ def version_disagrees(report: ImportReport, package: Wheel | InstalledPackage) -
     unfinished = tuple(find_unfinished(own))
     if not unfinished and not any(step.version for step in own):
         raise NotApplicable("no imported module named like the project has a __version__")
+    where = "METADATA" if isinstance(package, Distribution) else "the package"
     for step in own:
         if step.version and not _is_same_release(step.version, package.version):
-            yield f"{step.name}.__version__ is {step.version!r}, METADATA says {package.version!r}"
+            yield f"{step.name}.__version__ is {step.version!r}, {where} says {package.version!r}"
     yield from unfinished
 
 
@@ -284,7 +287,7 @@ def extension_fails_to_load(
 
 @check
 def loaded_libraries_differ(
-    report: ExtensionReport, linkage: Linkage, wheel: Wheel
+    report: ExtensionReport, linkage: Linkage, package: Package
 ) -> Iterator[Finding]:
     """A process loads different libraries than the simulated loader predicts.
 
@@ -301,4 +304,4 @@ def loaded_libraries_differ(
     Level: the package loads somebody else's libraries, or no static verdict about it can be relied
     on.
     """
-    yield from compare_report(report, linkage, {item.path for item in wheel.objects})
+    yield from compare_report(report, linkage, {item.path for item in package.objects})

@@ -122,6 +122,7 @@ def choose_place(package: Package, settings: Settings, shelf: Shelf) -> Place:
             timeout=settings.profile.timeout,
             sandbox=settings.sandbox or places.Sandbox(),
             given=shelf.given,
+            channels=settings.channels,
             builds=settings.builds,
         ),
     )

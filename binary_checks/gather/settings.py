@@ -25,6 +25,7 @@ class Settings:
     place: PlaceName = field(default_factory=PlaceName)  # where they run
     sandbox: Sandbox | None = None  # what keeps them from the rest; None: nothing
     beside: tuple[Path, ...] = ()  # wheels, or folders of wheels, that stand for Requires-Dist
+    channels: tuple[str, ...] = ()  # of conda, where what its packages require comes from
     builds: bool = False  # whether an installer may build sdists, and follow requirements by URL
     gatherers: Mapping[type, Gatherer[..., Any]] = field(default_factory=dict)  # a project's own
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+from binary_checks.model.conda_packages import CondaPackage, CondaPath
 from binary_checks.model.layout import Layout
 from binary_checks.model.objects import (
     ElfFile,
@@ -22,7 +23,7 @@ from binary_checks.model.objects import (
     UnreadObject,
     object_kinds,
 )
-from binary_checks.model.packages import Member, Package
+from binary_checks.model.packages import Member
 from binary_checks.model.protocols import (
     ObjectReader,
     Preview,
@@ -45,11 +46,6 @@ _LONGEST_SHOWN = 100  # characters of what a package says in a sentence
 
 _WINDOWS_DIRECTORIES = ("Library/mingw-w64/bin", "Library/usr/bin", "Library/bin", "Scripts", "bin")
 """Where conda's own python.exe has Windows look for DLLs, beside its own folder."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CondaPackage(Package):
-    """A conda package."""
 
 
 def recognises(label: str, look: Callable[[], Tree]) -> bool:
@@ -99,6 +95,16 @@ def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> 
         ),
         loading_code=tuple(map(layout.place, loading.loading_code)),
         preloaded=tuple(map(layout.place, loading.preloaded)),
+        build=index.build,
+        subdir=index.subdir,
+        noarch=index.noarch,
+        depends=index.depends,
+        constrains=index.constrains,
+        rows=tuple(
+            CondaPath(path=path, placeholder=row.placeholder, mode=row.mode)
+            for path, row in (rows or {}).items()
+            if row.placeholder
+        ),
     )
 
 
@@ -147,6 +153,7 @@ class _Row(NamedTuple):
     sha256: str = ""
     size: int | None = None
     placeholder: str = ""
+    mode: str = "text"
 
 
 _Rows = Mapping[str, _Row]
@@ -178,9 +185,11 @@ def _read_paths(text: Visited | None) -> tuple[_Rows | None, tuple[str, ...]]:
 
 def _read_row(stated: Mapping[str, Any]) -> _Row:
     size = stated.get("size_in_bytes")
-    texts = {key: stated.get(key) for key in ("path_type", "sha256", "prefix_placeholder")}
-    kind, digest, placeholder = (v if isinstance(v, str) else "" for v in texts.values())
-    return _Row(kind, digest.lower(), size if isinstance(size, int) else None, placeholder)
+    names = ("path_type", "sha256", "prefix_placeholder", "file_mode")
+    texts = (stated.get(key) for key in names)
+    kind, digest, placeholder, mode = (each if isinstance(each, str) else "" for each in texts)
+    size = size if isinstance(size, int) else None
+    return _Row(kind, digest.lower(), size, placeholder, mode or "text")
 
 
 def _compare_member(member: Member, rows: _Rows | None) -> Member:

@@ -85,7 +85,7 @@ class Index(NamedTuple):
     version: str
     build: str
     subdir: str
-    noarch: bool
+    noarch: str  # "python", "generic"; "" for a package of one platform
     depends: tuple[str, ...]
     constrains: tuple[str, ...]
 
@@ -105,11 +105,19 @@ class Index(NamedTuple):
                 raise ValueError("it is not an object")
             name, version, build = (_text(stated, key) for key in ("name", "version", "build"))
             subdir = _text(stated, "subdir", _old_subdir(stated))
-            noarch = subdir == "noarch" or bool(stated.get("noarch"))
+            noarch = _read_noarch(stated, subdir)
             lists = (_texts(stated, key) for key in ("depends", "constrains"))
             return cls(name, version, build, subdir, noarch, *lists)
         except ValueError as error:
             raise PackageError(f"{label}: {INDEX} cannot be read: {error}") from None
+
+
+def _read_noarch(stated: Mapping[str, Any], subdir: str) -> str:
+    """Of what is said there only Python's packages are put elsewhere than they lie."""
+    said = stated.get("noarch")
+    if said == "python" or (said is True and stated.get("noarch_python")):
+        return "python"
+    return "generic" if said or subdir == "noarch" else ""
 
 
 def _old_subdir(stated: Mapping[str, Any]) -> str:

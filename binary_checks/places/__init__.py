@@ -2,13 +2,14 @@
 
 from binary_checks.model import Package
 from binary_checks.model.places import Place
+from binary_checks.places.conda_prefix import CondaPlace
 from binary_checks.places.existing import InstalledPlace, list_folders
 from binary_checks.places.host_place import HostPlace, NoPlace, PlaceSettings
 from binary_checks.places.prefixes import PrefixPlace, find_python
 from binary_checks.places.sandbox import Sandbox, choose_sandbox
 from binary_checks.places.venv import FreshPlace
 
-PLACES: tuple[type[HostPlace], ...] = (FreshPlace, InstalledPlace, PrefixPlace)
+PLACES: tuple[type[HostPlace], ...] = (FreshPlace, CondaPlace, InstalledPlace, PrefixPlace)
 """Each says how it is named and which kinds of package it serves; the first that fits has one."""
 
 

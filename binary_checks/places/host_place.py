@@ -30,6 +30,7 @@ class PlaceSettings:
     timeout: float  # seconds for each probe, and each step of an installation
     sandbox: Sandbox = field(default_factory=Sandbox)
     given: tuple[Path, ...] = ()  # wheels, or folders of wheels, that stand for requirements
+    channels: tuple[str, ...] = ()  # of conda: names, addresses, ``file:`` for folders
     index: bool = True  # whether the rest comes from where the user's installer is set to
     builds: bool = False  # whether sdists are built, and requirements by URL followed
 
@@ -68,6 +69,11 @@ class HostPlace:
     def site_packages(self) -> Path:
         """Where packages lie."""
         return self.target.site_packages
+
+    @property
+    def interpreter(self) -> tuple[Path, ...] | None:
+        """What probes see of the interpreter, where it must not be asked; see `HostFiles`."""
+        return None
 
     @property
     def folder(self) -> Path:
@@ -126,7 +132,11 @@ class HostPlace:
             timeout=self.timeout if timeout is None else timeout,
             sandbox=self.sandbox,
             conditions=self._put_decoys(conditions),
-            files=HostFiles(visible=self.visible, writable=tuple(map(Path, shared.values()))),
+            files=HostFiles(
+                visible=self.visible,
+                writable=tuple(map(Path, shared.values())),
+                interpreter=self.interpreter,
+            ),
         )
 
     def _share_bytecode(self) -> dict[str, str]:

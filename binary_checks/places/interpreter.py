@@ -19,8 +19,14 @@ from binary_checks.places.sandbox import Sandbox
 _ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
-def identify(python: Path, *, timeout: float, sandbox: Sandbox | None = None) -> TargetPython:
-    """Ask an interpreter who it is.
+def identify(
+    python: Path,
+    *,
+    timeout: float,
+    sandbox: Sandbox | None = None,
+    interpreter: tuple[Path, ...] | None = None,
+) -> TargetPython:
+    """Ask an interpreter who it is; ``interpreter`` says what of it the sandbox shows.
 
     Raises GatherError when it does not answer: then it is no Python that probes can run in.
     """
@@ -32,7 +38,7 @@ def identify(python: Path, *, timeout: float, sandbox: Sandbox | None = None) ->
         {"packaging": str(folder)},
         timeout=timeout,
         sandbox=sandbox,
-        files=HostFiles(visible=(folder,)),
+        files=HostFiles(visible=(folder,), interpreter=interpreter),
     )
     if result.outcome is not Ending.OK or not result.answer:
         last = result.stderr.strip().rpartition("\n")[2]

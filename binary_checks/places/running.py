@@ -32,6 +32,8 @@ class HostFiles:
 
     visible: tuple[Path, ...] = ()  # what it reads
     writable: tuple[Path, ...] = ()  # folders that it shares with other probes
+    interpreter: tuple[Path, ...] | None = None
+    """What the interpreter itself needs; None: it is asked, outside of the sandbox."""
 
 
 def run_probe(  # noqa: PLR0913 - what is run, and under what
@@ -107,9 +109,12 @@ def _make_limits(
 ) -> Limits:
     """Say what a confined probe sees, with the folders that its environment leads the loader to."""
     led = conditions.variables.get("LD_LIBRARY_PATH", "").split(":")
+    own = files.interpreter
+    if own is None:
+        own = find_visible(python) if sandbox.holds else ()
     return Limits(
         visible=(
-            *(find_visible(python) if sandbox.holds else ()),
+            *own,
             *(*files.visible, *map(Path, filter(None, led))),
         ),
         writable=files.writable,

@@ -71,7 +71,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="PATH",
         action="append",
         default=[],
-        help="a wheel, or a folder of wheels, that the packages require (repeatable)",
+        help="a package, or a folder of packages, that those judged require (repeatable)",
+    )
+    add(
+        "--binary-channel",
+        metavar="CHANNEL",
+        action="append",
+        default=[],
+        help="a conda channel (name, URL or folder) for what conda packages require (repeatable)",
     )
     add(
         "--binary-with-requirements",

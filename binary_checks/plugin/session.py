@@ -99,6 +99,7 @@ def open_session(config: pytest.Config) -> Session:
         python=placing.python,
         place=placing.names[0],
         sandbox=sandbox,
+        channels=tuple(_read_channels(config)),
         builds=option.binary_allow_builds,
         gatherers=gatherers,
     )
@@ -201,6 +202,17 @@ def _identify(examination: Examination) -> PackageIdentity:
         uri=uri,
         size=path.stat().st_size if path.is_file() else 0,
     )
+
+
+def _read_channels(config: pytest.Config) -> Iterator[str]:
+    """Channels by name or address; folders by the addresses that they have."""
+    folder = config.invocation_params.dir
+    for name in config.option.binary_channel:
+        path = Path(os.path.normpath(folder / name))
+        if "://" not in name and (path.is_dir() or not re.fullmatch(r"\w[\w.-]*(/[\w.-]+)*", name)):
+            yield _existing(folder, name).as_uri()
+        else:
+            yield name
 
 
 def _stock_shelf(config: pytest.Config, limit_factor: int) -> Shelf:

@@ -10,6 +10,7 @@ from binary_checks.checks.runtime import (
     unrecorded_files,
 )
 from binary_checks.model import InstallReport, NotInspected, Problem
+from fixtures.values import wheel
 
 PYTHON = "CPython 3.11.7"
 REFUSED = NotInspected(sentence="it could not be installed: no version of absent")
@@ -31,24 +32,24 @@ def test_installation_fails_is_quiet_on_an_installed_package() -> None:
 def test_unrecorded_files_fires_for_each_file() -> None:
     sentence = "installed, but RECORD does not name it"
     expected = [Problem(path="demo/extra", sentence=sentence)]
-    assert list(unrecorded_files(installed(unrecorded=("demo/extra",)))) == expected
+    assert list(unrecorded_files(installed(unrecorded=("demo/extra",)), wheel())) == expected
 
 
 def test_files_are_not_inspected_where_nothing_was_installed() -> None:
     report = installed(error="no version of absent")
-    assert list(unrecorded_files(report)) == [REFUSED]
+    assert list(unrecorded_files(report, wheel())) == [REFUSED]
     assert list(installed_files_differ(report)) == [REFUSED]
 
 
 def test_unrecorded_files_is_quiet_when_record_names_all() -> None:
-    assert list(unrecorded_files(installed())) == []
+    assert list(unrecorded_files(installed(), wheel())) == []
 
 
 def test_installed_files_differ_fires_for_altered_and_missing_files() -> None:
     report = installed(altered=("a.py",), missing=("b.py",))
     assert list(installed_files_differ(report)) == [
-        Problem(path="a.py", sentence="the installed file differs from the one in the wheel"),
-        Problem(path="b.py", sentence="in the wheel, but not installed"),
+        Problem(path="a.py", sentence="the installed file differs from the one in the package"),
+        Problem(path="b.py", sentence="in the package, but not installed"),
     ]
 
 

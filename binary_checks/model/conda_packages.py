@@ -1,0 +1,33 @@
+"""What a conda package says of itself in ``info/``, as far as it is judged or installed by that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from binary_checks.model.packages import Package
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CondaPath:
+    """One row of ``info/paths.json`` whose file is rewritten at installation."""
+
+    path: str  # as the archive spells it
+    placeholder: str  # the prefix that the build put there, for the installer to replace
+    mode: str = "text"  # "text", or "binary": padded with NUL
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CondaPackage(Package):
+    """A conda package; what ``index.json`` says beside name, version and claims."""
+
+    build: str = ""  # the build string: "cuda126_py311h0123abc_0"
+    subdir: str = ""  # "linux-64"
+    noarch: str = ""  # "python", "generic", or "" for a package of one platform
+    depends: tuple[str, ...] = ()  # match specifications, as they are written
+    constrains: tuple[str, ...] = ()
+    rows: tuple[CondaPath, ...] = ()
+
+    @property
+    def noarch_python(self) -> bool:
+        """Whether its site-packages is put where each Python has its own."""
+        return self.noarch == "python"

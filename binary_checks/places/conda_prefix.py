@@ -1,0 +1,214 @@
+"""Makes a fresh conda prefix with a package and what it requires, and removes it at the end."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from binary_checks.errors import GatherError, NotApplicable, Unavailable
+from binary_checks.model import InstallReport, Package
+from binary_checks.model.conda_packages import CondaPackage
+from binary_checks.model.places import Conditions, ProbeAnswer, TargetPython
+from binary_checks.places.channels import ChannelAnswer, ask_channels
+from binary_checks.places.host_place import HostPlace
+from binary_checks.places.interpreter import identify
+from binary_checks.places.left_behind import hash_file
+from binary_checks.places.prefixes import find_python
+from binary_checks.places.visible import find_visible, is_below
+
+_ADVICE = "name a channel with --binary-channel, or give packages with --binary-with"
+_VIRTUAL = re.compile(r"\b__[a-z]\w*[^,]*")
+
+
+class CondaPlace(HostPlace):
+    """A fresh prefix, made for one conda package and what it requires."""
+
+    spelled = ("venv",)
+    serves = (CondaPackage,)
+
+    @property
+    def prefix(self) -> Path:
+        """The folder that packages are linked into."""
+        return self.folder.resolve() / "prefix"
+
+    def _install(self, package: Package) -> InstallReport:
+        """Solve, link, and ask the prefix's own Python who it is, where there is one."""
+        assert isinstance(package, CondaPackage)
+        refuse_faults(package)
+        answer = self._ask(package)
+        if answer.unsolved:
+            return self._explain(package, answer)
+        if not answer.refused:
+            self._find_python()
+        found = () if answer.refused else tuple(find_changed(package, self.prefix))
+        return InstallReport(
+            python=self._target.name if self._target else "no Python",
+            installer=f"py-rattler {answer.version}",
+            error=self._shorten(answer.refused, package),
+            altered=tuple(path for path, there in found if there),
+            missing=tuple(path for path, there in found if not there),
+        )
+
+    def _ask(self, package: CondaPackage) -> ChannelAnswer:
+        settings, path = self.settings, package.path.resolve()
+        given = tuple(each.resolve() for each in settings.given)
+        if lost := next((each for each in given if not each.exists()), None):
+            raise Unavailable(f"{lost.name}: given alongside the package, but missing")
+        task = {
+            "task": "install",
+            "package": str(path),
+            "given": list(map(str, given)),
+            "channels": settings.channels if settings.index else (),
+            "requires": self.requires,
+            "prefix": str(self.prefix),
+        }
+        return ask_channels(
+            task,
+            self.folder.resolve(),
+            timeout=self.timeout,
+            sandbox=self.sandbox,
+            visible=(path, *given),
+        )
+
+    def _explain(self, package: CondaPackage, answer: ChannelAnswer) -> InstallReport:
+        """Say that the package is to blame, unless it is this host, or what was given."""
+        said = self._shorten(answer.unsolved, package)
+        if said.startswith("it is for "):
+            raise Unavailable(said)
+        if lacking := _VIRTUAL.search(said):
+            override = "CONDA_OVERRIDE_CUDA and its like state another host"
+            raise Unavailable(f"this host does not have {lacking[0].strip()} ({override})")
+        if not self.settings.channels:
+            raise Unavailable(f"{said}; {_ADVICE}")
+        return InstallReport(
+            python="no Python", installer=f"py-rattler {answer.version}", error=said
+        )
+
+    def _find_python(self) -> None:
+        """Ask the Python of the prefix who it is: a stranger's, never outside of the sandbox."""
+        python = find_python(self.prefix)
+        self.visible = (self.prefix,)
+        if python is None:
+            return
+        real = python.resolve()
+        if not real.is_relative_to(self.prefix):  # a stub that stands for the user's interpreter
+            own = find_visible(self.settings.python.resolve())
+            self.visible += own if is_below(real, own) else ()
+        self._target = self._identify(python)
+
+    def _identify(self, python: Path) -> TargetPython:
+        return identify(
+            python, timeout=self.timeout, sandbox=self.sandbox, interpreter=self.visible
+        )
+
+    @property
+    def interpreter(self) -> tuple[Path, ...]:
+        """What is seen of it: all of the prefix."""
+        return self.visible
+
+    @property
+    def target(self) -> TargetPython:
+        """What the prefix's Python says of itself."""
+        if self._target is None:
+            if self._outcome:
+                raise NotApplicable("neither the package nor what it requires has a Python")
+            raise GatherError("a conda prefix has no Python before its package is installed")
+        return self._target
+
+    def run(
+        self,
+        script: str | Path,
+        request: Mapping[str, object],
+        *,
+        timeout: float | None = None,
+        conditions: Conditions | None = None,
+    ) -> ProbeAnswer:
+        """Run a probe with the variables of an activated prefix; no package's script is run."""
+        _ = self.target  # without a Python there is nothing to run it in
+        conditions = conditions or Conditions()
+        path = os.pathsep.join((str(self.prefix / "bin"), "/usr/local/bin", "/usr/bin", "/bin"))
+        own = {"CONDA_PREFIX": str(self.prefix)}
+        own |= {} if os.name == "nt" else {"PATH": path}
+        conditions = replace(conditions, variables={**own, **conditions.variables})
+        return super().run(script, request, timeout=timeout, conditions=conditions)
+
+    def scrub(self, text: str) -> str:
+        """Write paths as conda packages have them: relative to site-packages, or the prefix."""
+        if self._folder is not None and self._target is not None:
+            for folder in (self.site_packages, self.prefix):
+                for spelling in {str(folder), str(folder.resolve())}:
+                    text = text.replace(spelling + os.sep, "").replace(spelling, ".")
+        if self._target is None:
+            return text
+        return super().scrub(text)
+
+    def shown(self, path: str) -> str:
+        """Count a path from site-packages, as all that a process reports: ``../../../lib/x.so``."""
+        for folder in {str(self.prefix), str(self.prefix.resolve())}:
+            if self._target is not None and path.startswith(f"{folder}{os.sep}"):
+                path = os.path.relpath(path, Path(folder, self.site_packages.relative_to(folder)))
+        return super().shown(path)
+
+    def _shorten(self, text: str, package: CondaPackage) -> str:
+        """Leave no temporary path, and file names alone of the package."""
+        for folder in (package.path.resolve().parent, self.folder.resolve()):
+            text = text.replace(f"{folder.as_uri()}/", "").replace(f"{folder}{os.sep}", "")
+        return text
+
+
+def refuse_faults(package: CondaPackage) -> None:
+    """Raise Unavailable for a package that has faults: what tools make of it, nobody can say."""
+    faults = (fault for member in package.members for fault in member.faults)
+    first = next(iter((*package.archive_faults, *faults)), None)
+    if first is not None:
+        raise Unavailable(f"a damaged package is not installed: {first}")
+
+
+def find_changed(package: CondaPackage, prefix: Path) -> Iterator[tuple[str, bool]]:
+    """The files of the package that the prefix has not, or not as they are; and whether they are.
+
+    Those in which a placeholder was replaced are others in every prefix. Of two packages' files of
+    one path py-rattler puts one aside: ours may be the one that is left.
+    """
+    beside = {path.relative_to(prefix).as_posix() for path in _list_clobbered(prefix)}
+    aside = {name.split("/", 2)[2]: prefix / name for name in beside}
+    rewritten = {row.path for row in package.rows if row.placeholder}
+    for member in package.members:
+        name = member.archive_name
+        if member.is_directory or name.startswith("info/") or name in rewritten:
+            continue
+        path = prefix / place_in(package, name, prefix)
+        if not os.path.lexists(path):
+            yield name, False
+        elif not member.target and member.sha256:
+            files = (path, *filter(None, [aside.get(name)]))
+            if any(hash_file(file) != member.sha256 for file in files):
+                yield name, True
+
+
+def _list_clobbered(prefix: Path) -> Iterator[Path]:
+    """The files that lost their place to another package's."""
+    yield from (path for path in prefix.glob("__clobbers__/*/**/*") if not path.is_dir())
+
+
+def place_in(package: CondaPackage, name: str, prefix: Path) -> str:
+    """Where a file of the package is linked to: of one for every Python, where this one's lies."""
+    folder, _, rest = name.partition("/")
+    if not package.noarch_python or folder not in {"site-packages", "python-scripts"}:
+        return name
+    if folder == "python-scripts":
+        return f"{_find_folder(prefix, ('bin', 'Scripts'))}/{rest}"
+    sites = (path.relative_to(prefix).as_posix() for path in _list_sites(prefix))
+    return f"{next(iter(sites), folder)}/{rest}"
+
+
+def _find_folder(prefix: Path, names: Iterable[str]) -> str:
+    return next((name for name in names if (prefix / name).is_dir()), "")
+
+
+def _list_sites(prefix: Path) -> Iterator[Path]:
+    yield from sorted(prefix.glob("lib/python3.*/site-packages"))
+    yield from sorted(prefix.glob("Lib/site-packages"))

@@ -1,0 +1,319 @@
+"""Asks channels, solves and links with py-rattler, in a process of its own.
+
+py-rattler ends the process at some damaged packages (a panic in a thread of its own), and its tasks
+cannot be interrupted: here it is stopped at the time limit like any other process. It links what
+``paths.json`` names, without asking whether that leaves the prefix: so every package is looked at
+before anything is linked. Scripts of packages (post-link, pre-link) never run.
+
+Executed by its path: REQUEST ANSWER, two files of JSON. The request says the ``task``: ``find``
+(one package of the channels, downloaded) or ``install`` (a package from its file, into a prefix).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import hashlib
+import json
+import os
+import re
+import sys
+from pathlib import Path, PurePosixPath
+
+TYPE_CHECKING = False  # not typing's, as in every script of ours
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+SUFFIXES = (".conda", ".tar.bz2")
+RETRIES = 3
+BLOCK = 1 << 20
+
+
+class Refused(Exception):
+    """The package itself is to blame."""
+
+
+class Unsolved(Exception):
+    """No set of packages fits what is required."""
+
+
+class Broke(Exception):
+    """A channel, or what came from it, is to blame."""
+
+
+class GivenPackages:
+    """The packages at hand, as py-rattler asks a channel for its records."""
+
+    def __init__(self, records: Iterable[Any]) -> None:
+        self._records = tuple(records)
+
+    async def fetch_package_records(self, platform: Any, name: Any) -> list[Any]:
+        """Every package of that name and platform."""
+        return [
+            record
+            for record in self._records
+            if record.subdir == str(platform) and record.name.normalized == name.normalized
+        ]
+
+    def package_names(self, platform: Any) -> list[str]:
+        """The names there are."""
+        return [each.name.source for each in self._records if each.subdir == str(platform)]
+
+
+async def install(request: dict[str, Any]) -> dict[str, Any]:
+    """Solve for the package and link it, with what it requires, into the prefix."""
+    import rattler
+    from rattler import exceptions
+
+    own = await read_record(request["package"], Refused)
+    paths = [path for given in request["given"] for path in list_packages(Path(given))]
+    others = [await read_record(path, Broke) for path in paths]
+    own_name = own.name.normalized
+    others = [each for each in others if each.name.normalized != own_name]
+    if own.subdir not in (request["platform"], "noarch"):
+        raise Unsolved("it is for %s, and this host is %s" % (own.subdir, request["platform"]))
+    gateway = rattler.Gateway(cache_dir=Path(request["cache"], "repodata"), client=make_client())
+    specs = ["%s ==%s %s" % (own.name.source, own.version, own.build), *request["requires"]]
+    records = await solve(request, gateway, GivenPackages([own, *others]), specs)
+    folder = Path(request["cache"], "fetched")
+    described = [describe(record) for record in records]
+    for record in records:
+        path = await fetch(record, folder)
+        refuse_escapes(record, path, Refused if record.name.normalized == own_name else Broke)
+        record.url = path.as_uri()
+    try:
+        await rattler.install(
+            records,
+            request["prefix"],
+            cache_dir=Path(request["cache"], "packages"),
+            execute_link_scripts=False,
+            show_progress=False,
+        )
+    except exceptions.InstallerError as error:
+        said = one_line(error)
+        blame = Refused if own.file_name in said else Broke
+        raise blame(said) from None
+    return {"records": described}
+
+
+async def find(request: dict[str, Any]) -> dict[str, Any]:
+    """Find the newest package that fits, and put it into the folder."""
+    import rattler
+    from rattler import exceptions
+
+    gateway = rattler.Gateway(cache_dir=Path(request["cache"], "repodata"), client=make_client())
+    try:
+        spec = rattler.MatchSpec(request["spec"])
+    except exceptions.InvalidMatchSpecError as error:
+        raise Unsolved("%s: %s" % (request["spec"], one_line(error))) from None
+    try:
+        answers = await gateway.query(
+            open_channels(request), [request["platform"], "noarch"], [spec], recursive=False
+        )
+    except (OSError, exceptions.GatewayError) as error:
+        raise Broke(one_line(error)) from None
+    found = [record for records in answers for record in records if spec.matches(record)]
+    if not found:
+        raise Unsolved("no package there fits %s for %s" % (request["spec"], request["platform"]))
+    newest = max(found, key=age)
+    path = await fetch(newest, Path(request["cache"], "fetched"))
+    return {"records": [{**describe(newest), "path": str(path)}]}
+
+
+def age(record: Any) -> tuple[Any, ...]:
+    """What says which of two packages is the newer one, as solvers order them."""
+    stamp = record.timestamp
+    return record.version, record.build_number, stamp.timestamp() if stamp else 0.0
+
+
+async def read_record(path: str | Path, blame: type[Exception]) -> Any:
+    """The record of a package file, as a channel would have it."""
+    import rattler
+
+    try:
+        return await rattler.RepoDataRecord.from_package_archive(path)
+    except Exception as error:  # of whatever class: the file is to blame
+        raise blame("%s: %s" % (Path(path).name, one_line(error))) from None
+
+
+def list_packages(given: Path) -> Iterator[Path]:
+    """A package file, or those of a folder."""
+    if given.is_dir():
+        yield from (path for path in sorted(given.iterdir()) if path.name.endswith(SUFFIXES))
+    elif given.name.endswith(SUFFIXES):
+        yield given
+
+
+async def solve(
+    request: dict[str, Any], gateway: Any, given: GivenPackages, specs: list[str]
+) -> list[Any]:
+    """Choose the packages; those at hand come before the channels'."""
+    import rattler
+    from rattler import exceptions
+
+    overrides = rattler.VirtualPackageOverrides.from_env()
+    virtual = [each.into_generic() for each in rattler.VirtualPackage.detect(overrides)]
+    try:
+        found: list[Any] = await rattler.solve(
+            [given, *open_channels(request)],
+            specs,
+            gateway=gateway,
+            platforms=[request["platform"], "noarch"],
+            virtual_packages=virtual,
+            timeout=datetime.timedelta(seconds=request["timeout"]),
+        )
+    except exceptions.SolverError as error:
+        raise Unsolved(one_line(error)) from None
+    except (OSError, exceptions.GatewayError) as error:
+        raise Broke(one_line(error)) from None
+    except Exception as error:  # a requirement that no solver reads, by its many names
+        raise Refused(one_line(error)) from None
+    return found
+
+
+def open_channels(request: dict[str, Any]) -> list[Any]:
+    """The channels by their names, addresses or folders."""
+    import rattler
+
+    found = []
+    for name in request["channels"]:
+        try:
+            found.append(rattler.Channel(name))
+        except Exception as error:  # of classes that differ with what is wrong
+            raise Broke("%s: not a channel: %s" % (name, one_line(error))) from None
+    return found
+
+
+def make_client() -> Any:
+    """What asks servers: with the user's credentials, and a few tries for transient faults."""
+    import rattler
+
+    return rattler.Client.default_client(max_retries=RETRIES)
+
+
+async def fetch(record: Any, folder: Path) -> Path:
+    """Have the package at hand, and hold it against the hash that its channel states."""
+    path = local_path(record.url)
+    if path is None:
+        path = await download(record, folder)
+    compare(record, path)
+    return path
+
+
+async def download(record: Any, folder: Path) -> Path:
+    """Download the package, unless it is there by its hash."""
+    from rattler import package_streaming
+
+    stated = (record.sha256 or record.md5 or b"").hex()
+    kept = folder / (stated or hashlib.sha256(record.url.encode()).hexdigest())
+    path = kept / re.sub(r"[^\w.+!-]", "_", record.file_name)
+    if path.is_file():
+        return path
+    kept.mkdir(parents=True, exist_ok=True)
+    partial = kept / ("%d.part" % os.getpid())
+    try:
+        await package_streaming.download_to_path(make_client(), record.url, partial)
+    except Exception as error:  # of the network, the disk or the server
+        raise Broke("%s: %s" % (record.file_name, one_line(error))) from None
+    os.replace(partial, path)
+    return path
+
+
+def compare(record: Any, path: Path) -> None:
+    """Raise where the file is not the one that the channel describes."""
+    for name in ("sha256", "md5"):
+        stated = getattr(record, name)
+        if stated:
+            found = hash_file(path, name)
+            if found != stated.hex():
+                path.unlink() if path.parent.name == stated.hex() else None
+                raise Broke(
+                    "%s: the channel states %s %s, the file has %s"
+                    % (record.file_name, name, stated.hex(), found)
+                )
+            return
+
+
+def hash_file(path: Path, name: str) -> str:
+    """Its digest, hexadecimal."""
+    digest = hashlib.new(name)
+    try:
+        with path.open("rb") as file:
+            for block in iter(lambda: file.read(BLOCK), b""):
+                digest.update(block)
+    except OSError as error:
+        raise Broke("%s: cannot be read: %s" % (path.name, error.strerror)) from None
+    return digest.hexdigest()
+
+
+def refuse_escapes(record: Any, path: Path, blame: type[Exception]) -> None:
+    """Raise for a package that would be linked to anywhere but the prefix."""
+    import rattler
+
+    try:
+        listed = rattler.PathsJson.from_package_archive(path).paths
+        names = [each.relative_path for each in listed]
+    except Exception as error:  # of whatever class: the file is to blame
+        raise blame("%s: %s" % (record.file_name, one_line(error))) from None
+    for name in (*names, record.python_site_packages_path or "lib"):
+        text = str(name).replace("\\", "/")
+        if text.startswith("/") or ".." in PurePosixPath(text).parts or re.match("[A-Za-z]:", text):
+            raise blame("%s: %s leaves the prefix" % (record.file_name, text[:200]))
+
+
+def local_path(url: str) -> Path | None:
+    """The file that it is the address of, None for one elsewhere."""
+    if not url.startswith("file:"):
+        return None
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    return Path(url2pathname(urlsplit(url).path))
+
+
+def describe(record: Any) -> dict[str, Any]:
+    """What is said of a package."""
+    return {
+        "name": record.name.source,
+        "version": str(record.version),
+        "build": str(record.build),
+        "subdir": record.subdir,
+        "channel": record.channel or "",
+        "url": record.url,
+        "sha256": (record.sha256 or b"").hex(),
+        "depends": list(record.depends),
+    }
+
+
+def one_line(error: BaseException) -> str:
+    """What it says, in one line; the causes that py-rattler repeats once."""
+    lines = dict.fromkeys(line.strip() for line in str(error).splitlines() if line.strip())
+    return " ".join(lines) or type(error).__name__
+
+
+def main() -> None:
+    """Do what is asked, and say how it ended."""
+    request = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    sys.path.extend(request["path"])
+    answer: dict[str, Any] = {}
+    try:
+        import rattler
+
+        answer = {"version": rattler.__version__}
+        request["platform"] = request["platform"] or str(rattler.Subdir.current())
+        task = {"find": find, "install": install}[request["task"]]
+        answer.update(asyncio.run(task(request)))
+    except ImportError as error:
+        answer["lacking"] = str(error)
+    except Refused as error:
+        answer["refused"] = str(error)
+    except Unsolved as error:
+        answer["unsolved"] = str(error)
+    except Broke as error:
+        answer["broke"] = str(error)
+    Path(sys.argv[2]).write_text(json.dumps(answer), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,300 @@
+"""A conda package runs in a fresh prefix with what it requires, or it is said whose fault it is."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binary_checks import objects
+from binary_checks.errors import GatherError, NotApplicable, Unavailable
+from binary_checks.model import Ending, InstallReport
+from binary_checks.model.conda_packages import CondaPackage
+from binary_checks.packages import open_package
+from binary_checks.places import PlaceSettings, choose_place
+from binary_checks.places.conda_prefix import CondaPlace
+from binary_checks.places.sandbox import Sandbox
+from binary_checks.probes.import_name.reader import import_each
+from fixtures.build_conda import TarMember, build_conda
+from fixtures.environments import demand_sandbox
+
+pytest.importorskip("rattler", reason="no py-rattler, which solves and links")
+pytest.importorskip("zstandard", reason="no zstandard, which reads .conda before Python 3.14")
+if sys.platform != "linux":
+    pytest.skip("the stub of Python is a link of Linux", allow_module_level=True)
+
+from fixtures.conda.channel import (
+    PYTHON,
+    SITE,
+    build_python,
+    change_repodata,
+    host_subdir,
+    index,
+)
+
+MODULE = {f"{SITE}/demo/__init__.py": "value = 1\n"}
+
+
+@pytest.fixture(scope="module")
+def channel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("channel")
+    build_python(folder, subdir=host_subdir())
+    build_conda(folder / host_subdir(), name="other", subdir=host_subdir(), depends=[])
+    return index(folder)
+
+
+def read(path: Path) -> CondaPackage:
+    package = open_package(path, objects)
+    assert isinstance(package, CondaPackage)
+    return package
+
+
+def build(folder: Path, **changes: Any) -> CondaPackage:
+    usual = {"members": MODULE, "depends": [PYTHON], "subdir": host_subdir()}
+    return read(build_conda(folder, **{**usual, **changes}))
+
+
+def open_place(
+    package: CondaPackage, *channels: Path, sandbox: Sandbox | None = None, given: Any = ()
+) -> CondaPlace:
+    settings = PlaceSettings(
+        python=Path(sys.executable),
+        timeout=120,
+        sandbox=sandbox or Sandbox(),
+        channels=tuple(each.as_uri() for each in channels),
+        given=given,
+    )
+    place = choose_place(package, settings)
+    assert isinstance(place, CondaPlace)
+    return place
+
+
+def install(package: CondaPackage, *channels: Path, **settings: Any) -> InstallReport:
+    with open_place(package, *channels, **settings) as place:
+        report = place.install(package)
+    assert report is not None
+    return report
+
+
+@pytest.mark.parametrize("mode", ["off", "auto"])
+def test_a_package_is_imported_by_the_python_of_its_own_prefix(
+    tmp_path: Path, channel: Path, mode: str
+) -> None:
+    package = build(tmp_path)
+    with open_place(package, channel, sandbox=demand_sandbox(mode)) as place:
+        report = place.install(package)
+        (step,) = import_each(place, ("demo",)).steps
+        prefix = place.prefix
+        assert place.target.prefix == str(prefix)
+    assert report is not None
+    assert (report.error, report.altered, report.missing) == ("", (), ())
+    assert report.installer.startswith("py-rattler ")
+    assert (step.outcome, step.origin) == (Ending.OK, "demo/__init__.py")
+    assert not prefix.parent.exists()
+
+
+@pytest.mark.slow
+def test_no_script_of_a_package_runs(tmp_path: Path, channel: Path) -> None:
+    trace = tmp_path / "trace"
+    scripts = {f"bin/.demo-{when}.sh": f"touch {trace}\n" for when in ("post-link", "pre-link")}
+    report = install(build(tmp_path, members={**MODULE, **scripts}), channel)
+    assert report.error == ""
+    assert not trace.exists()
+
+
+@pytest.mark.slow
+def test_pth_files_run_in_the_sandbox_alone(tmp_path: Path, channel: Path) -> None:
+    trace = tmp_path / "trace"
+    code = f"import pathlib; pathlib.Path({str(trace)!r}).touch()\n"
+    package = build(tmp_path, members={**MODULE, f"{SITE}/demo.pth": code})
+    with open_place(package, channel, sandbox=demand_sandbox("auto")) as place:
+        place.install(package)
+        import_each(place, ("demo",))
+    assert not trace.exists()
+
+
+@pytest.mark.slow
+def test_a_package_for_every_python_lies_where_this_one_looks(
+    tmp_path: Path, channel: Path
+) -> None:
+    link = {"noarch": {"type": "python", "entry_points": ["demo = demo:main"]}}
+    link["package_metadata_version"] = 1  # type: ignore[assignment]
+    package = build(
+        tmp_path,
+        subdir="noarch",
+        build="pyh0_0",
+        members={"site-packages/demo/__init__.py": "", "python-scripts/run": "#!python\n"},
+        depends=["python"],
+        index_changes={"noarch": "python"},
+        info_members=[TarMember("info/link.json", json.dumps(link).encode())],
+    )
+    with open_place(package, channel) as place:
+        report = place.install(package)
+        (step,) = import_each(place, ("demo",)).steps
+        assert (place.prefix / "bin/demo").is_file()
+    assert report is not None
+    assert (report.missing, step.outcome) == ((), Ending.OK)
+
+
+def test_a_placeholder_is_replaced_and_no_difference(tmp_path: Path, channel: Path) -> None:
+    long = "/opt/" + "placehold_" * 24
+    package = build(
+        tmp_path,
+        members={**MODULE, "bin/run": f"#!{long}/bin/python\n"},
+        placeholders={"bin/run": ("text", long)},
+    )
+    with open_place(package, channel) as place:
+        report = place.install(package)
+        assert (place.prefix / "bin/run").read_text() == f"#!{place.prefix}/bin/python\n"
+    assert report is not None
+    assert report.altered == ()
+
+
+@pytest.mark.slow
+def test_a_placeholder_too_short_for_a_prefix_is_the_packages_fault(
+    tmp_path: Path, channel: Path
+) -> None:
+    package = build(
+        tmp_path,
+        members={**MODULE, "lib/x.bin": b"\0/opt/short/lib\0"},
+        placeholders={"lib/x.bin": ("binary", "/opt/short")},
+    )
+    report = install(package, channel)
+    assert "longer than the placeholder prefix" in report.error
+    assert str(tmp_path) not in report.error
+
+
+@pytest.mark.slow
+def test_a_file_that_another_package_has_too_is_a_difference(tmp_path: Path, channel: Path) -> None:
+    other = build_conda(
+        tmp_path / "beside",
+        name="other",
+        subdir=host_subdir(),
+        members={f"{SITE}/demo/__init__.py": "value = 2\n"},
+        depends=[],
+    )
+    report = install(build(tmp_path, depends=[PYTHON, "other"]), channel, given=(other,))
+    assert (*report.altered, *report.missing) == (f"{SITE}/demo/__init__.py",)
+
+
+def test_without_a_channel_it_is_said_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match=r"python.*name a channel with --binary-channel"):
+        install(build(tmp_path))
+
+
+@pytest.mark.slow
+def test_what_it_requires_may_be_given_as_a_folder_of_packages(tmp_path: Path) -> None:
+    python = build_python(tmp_path / "given", subdir=host_subdir())
+    assert install(build(tmp_path), given=(python.parent,)).error == ""
+
+
+def test_a_requirement_that_no_channel_has_is_the_packages_fault(
+    tmp_path: Path, channel: Path
+) -> None:
+    report = install(build(tmp_path, depends=[PYTHON, "absent >=2"]), channel)
+    assert "absent >=2" in report.error
+    assert "\n" not in report.error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("needs", ["__cuda >=99", "__glibc >=9.9"])
+def test_a_virtual_package_that_this_host_lacks_is_nobodys_fault(
+    tmp_path: Path, channel: Path, needs: str
+) -> None:
+    with pytest.raises(Unavailable, match=rf"this host does not have {needs}"):
+        install(build(tmp_path, depends=[PYTHON, needs]), channel)
+
+
+@pytest.mark.slow
+def test_a_virtual_package_may_be_stated(
+    tmp_path: Path, channel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONDA_OVERRIDE_CUDA", "99.1")
+    assert install(build(tmp_path, depends=[PYTHON, "__cuda >=99"]), channel).error == ""
+
+
+@pytest.mark.slow
+def test_a_package_for_another_system_is_not_installed(tmp_path: Path, channel: Path) -> None:
+    with pytest.raises(Unavailable, match=f"it is for win-64, and this host is {host_subdir()}"):
+        install(build(tmp_path, subdir="win-64"), channel)
+
+
+@pytest.mark.slow
+def test_where_there_is_no_python_nothing_is_imported(tmp_path: Path, channel: Path) -> None:
+    package = build(tmp_path, members={"lib/x.txt": "x"}, depends=["other"])
+    with open_place(package, channel) as place:
+        report = place.install(package)
+        with pytest.raises(NotApplicable, match="has a Python"):
+            _ = place.target
+    assert report is not None
+    assert report.error == ""
+
+
+def test_a_damaged_package_is_not_installed(tmp_path: Path, channel: Path) -> None:
+    package = build(tmp_path, path_changes={"../../../out": {"sha256": "0" * 64}})
+    with pytest.raises(Unavailable, match=r"a damaged package is not installed: \.\./"):
+        install(package, channel)
+
+
+@pytest.mark.slow
+def test_a_dependency_that_leaves_the_prefix_is_not_linked(tmp_path: Path, channel: Path) -> None:
+    out = tmp_path / "victim"
+    out.write_text("placeholder here", encoding="utf-8")
+    escape = "../" * 40 + str(out).lstrip("/")
+    row = {
+        "sha256": hashlib.sha256(b"").hexdigest(),
+        "file_mode": "text",
+        "prefix_placeholder": "placeholder",
+    }
+    evil = build_conda(
+        tmp_path / "given",
+        name="evil",
+        subdir=host_subdir(),
+        depends=[],
+        path_changes={escape: row},
+    )
+    with pytest.raises(GatherError, match="leaves the prefix"):
+        install(build(tmp_path, depends=[PYTHON, "evil"]), channel, given=(evil,))
+    assert out.read_text(encoding="utf-8") == "placeholder here"
+
+
+DAMAGED = {
+    "html": (b"<!DOCTYPE html><html>Not found</html>", "JSON|repodata|expected"),
+    "cut": (b'{"packages.conda": {"python-3', "EOF|JSON|repodata"),
+    "empty": (b"", "EOF|JSON|repodata"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_a_channel_of_garbage_is_not_the_packages_fault(
+    tmp_path: Path, channel: Path, kind: str
+) -> None:
+    content, reason = DAMAGED[kind]
+    (tmp_path / "bad" / host_subdir()).mkdir(parents=True)
+    (tmp_path / "bad" / host_subdir() / "repodata.json").write_bytes(content)
+    with pytest.raises(GatherError, match=reason) as caught:
+        install(build(tmp_path), tmp_path / "bad")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.slow
+def test_a_channel_that_lies_about_a_hash_is_not_the_packages_fault(tmp_path: Path) -> None:
+    python = build_python(tmp_path / "bad", subdir=host_subdir())
+    index(tmp_path / "bad")
+    change_repodata(tmp_path / "bad", host_subdir(), python.name, sha256="0" * 64)
+    with pytest.raises(GatherError, match=rf"{python.name}: the channel states sha256 0000"):
+        install(build(tmp_path), tmp_path / "bad")
+
+
+@pytest.mark.slow
+def test_a_package_that_the_channel_lost_is_not_the_packages_fault(tmp_path: Path) -> None:
+    python = build_python(tmp_path / "bad", subdir=host_subdir())
+    index(tmp_path / "bad")
+    python.unlink()
+    with pytest.raises(GatherError, match=f"{python.name}: cannot be read: No such file"):
+        install(build(tmp_path), tmp_path / "bad")
