@@ -13,7 +13,7 @@ from binary_checks.gather import gatherers
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.settings import ReaderSettings, Settings
 from binary_checks.model import InstallReport, Package, ProbeReport
-from binary_checks.model.protocols import Progress, Source
+from binary_checks.model.protocols import ObjectReader, Progress, Source
 from binary_checks.model.requests import Request
 from binary_checks.profile.reading import Profile
 
@@ -37,6 +37,7 @@ class Facts:
             Source: source,
             Shelf: shelf,
             ReaderSettings: ReaderSettings(reader=reader, progress=progress),
+            ObjectReader: reader,
         }
         self._remembered: dict[type, Any] = {}
         self._underway: list[type] = []

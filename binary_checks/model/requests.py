@@ -62,5 +62,35 @@ class SnippetRequest(Request):
     requires: tuple[Code, ...] = ()  # requirements that the package has not itself
 
 
-REQUESTS: tuple[type[Request], ...] = (CudaRequest, GpuRequest, SnippetRequest)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TranslationUnit:
+    """A C++ program of one purpose that a consumer of a C++ archive compiles, links and runs."""
+
+    source: Code  # its text; "" for one taken away
+    package: str = ""  # of CMake; "": the table's
+    components: tuple[str, ...] = ()  # of that package
+    libraries: tuple[Code, ...] = ()  # for target_link_libraries; (): the table's
+    defines: tuple[str, ...] = ()  # "NAME" or "NAME=value"
+    systems: tuple[str, ...] = ("*",)  # globs on "linux-x86_64"
+    variants: tuple[str, ...] = ("*",)  # globs on what the archive is built for: "cpu", "cu126"
+    prints: str | None = None  # what it is to write to standard output
+    refuses: tuple[str, ...] = ()  # mangled names, as globs, that the other C++ ABI does not find
+    gpu: bool = False  # whether it is run only where a GPU can be used
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConsumerRequest(Request):
+    """What is built against a C++ archive, beside one neutral example for each CMake package."""
+
+    table: ClassVar[str] = "consumer"
+    package: str = ""  # of CMake, for every unit; "": the archive's, where it has one alone
+    components: tuple[str, ...] = ()
+    libraries: tuple[Code, ...] = ()  # such as "${TORCH_LIBRARIES}"; (): all imported libraries
+    standard: int = 0  # of C++: 17; 0: the compiler's own
+    programs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By globs on the variant, what must be on PATH beside a compiler: "cu*" needs nvcc."""
+    units: Mapping[str, TranslationUnit] = field(default_factory=dict)  # by name
+
+
+REQUESTS: tuple[type[Request], ...] = (CudaRequest, GpuRequest, SnippetRequest, ConsumerRequest)
 """Those of our own probes."""

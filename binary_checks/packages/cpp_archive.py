@@ -206,7 +206,7 @@ def _move(each: Visited, top: str) -> Visited:
 
     def place(path: str) -> str:
         path = path.removeprefix("./")
-        if not top or path.startswith(("/", "../")):
+        if not top or path.startswith("/"):
             return path
         inside, beginning = path.startswith(f"{top}/"), f"{top}/"
         return path.removeprefix(beginning) if inside else f"../{path}"

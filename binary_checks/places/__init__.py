@@ -7,9 +7,16 @@ from binary_checks.places.existing import InstalledPlace, list_folders
 from binary_checks.places.host_place import HostPlace, NoPlace, PlaceSettings
 from binary_checks.places.prefixes import PrefixPlace, find_python
 from binary_checks.places.sandbox import Sandbox, choose_sandbox
+from binary_checks.places.unpacked import UnpackedPlace
 from binary_checks.places.venv import FreshPlace
 
-PLACES: tuple[type[HostPlace], ...] = (FreshPlace, CondaPlace, InstalledPlace, PrefixPlace)
+PLACES: tuple[type[HostPlace], ...] = (
+    FreshPlace,
+    CondaPlace,
+    InstalledPlace,
+    PrefixPlace,
+    UnpackedPlace,
+)
 """Each says how it is named and which kinds of package it serves; the first that fits has one."""
 
 

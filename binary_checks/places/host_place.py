@@ -49,6 +49,7 @@ class HostPlace:
         self.requires = requires  # what is to be there that the package has not itself
         self.beside: tuple[str, ...] = ()
         self.visible: tuple[Path, ...] = ()  # what probes read outside of the interpreter's prefix
+        self.writable: tuple[Path, ...] = ()  # folders of this host that they write to
         self._target: TargetPython | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._outcome: list[InstallReport | BinaryChecksError | None] = []
@@ -134,7 +135,7 @@ class HostPlace:
             conditions=self._put_decoys(conditions),
             files=HostFiles(
                 visible=self.visible,
-                writable=tuple(map(Path, shared.values())),
+                writable=(*self.writable, *map(Path, shared.values())),
                 interpreter=self.interpreter,
             ),
         )

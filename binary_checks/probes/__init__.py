@@ -20,6 +20,7 @@ PROBES = (
     ".run_snippet.reader",
     ".ask_module.reader",
     ".gpu_torch.reader",
+    ".consume_cpp.reader",
 )
 """The modules with a gatherer; what lies beside them is asked by these, and by places."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
 from binary_checks.declaring import Check, Gatherer
@@ -62,8 +62,26 @@ def _read(kind: type[Request], table: Mapping[str, Any], where: str) -> Request:
     where = f"{where}: probes.{kind.table}"
     keys = _keys(kind)
     reject_unknown(table, keys, where, "key")
-    values = {name: convert(value, keys[name], f"{where}.{name}") for name, value in table.items()}
+    values = {name: _convert(value, keys[name], f"{where}.{name}") for name, value in table.items()}
     return kind(**values)
+
+
+def _convert(value: Any, hint: Any, where: str) -> Any:
+    """Convert a value; of a mapping to tables with keys of their own, each of them."""
+    row = next((each for each in typing.get_args(hint) if is_dataclass(each)), None)
+    if row is None or not isinstance(row, type):
+        return convert(value, hint, where)
+    tables: Mapping[str, Any] = convert(value, Mapping[str, dict[str, Any]], where)
+    return {name: _read_row(row, table, f"{where}.{name}") for name, table in tables.items()}
+
+
+def _read_row(row: type[Any], table: Mapping[str, Any], where: str) -> Any:
+    keys = _keys(row)
+    reject_unknown(table, keys, where, "key")
+    for each in fields(row):
+        if each.default is MISSING and each.default_factory is MISSING and each.name not in table:
+            raise ProfileError(f"{where}: it has no {each.name!r}")
+    return row(**{name: convert(table[name], keys[name], f"{where}.{name}") for name in table})
 
 
 def list_code(table: str, known: Mapping[str, type[Request]]) -> frozenset[str] | None:
@@ -74,12 +92,13 @@ def list_code(table: str, known: Mapping[str, type[Request]]) -> frozenset[str] 
     return frozenset(name for name, hint in keys.items() if Code in _flatten(hint))
 
 
-def _keys(kind: type[Request]) -> dict[str, Any]:
+def _keys(kind: type[Any]) -> dict[str, Any]:
     hints = typing.get_type_hints(kind)
     return {each.name: hints[each.name] for each in fields(kind)}
 
 
 def _flatten(hint: Any) -> Iterator[Any]:
     yield hint
-    for each in typing.get_args(hint):
+    own = _keys(hint).values() if isinstance(hint, type) and is_dataclass(hint) else ()
+    for each in (*typing.get_args(hint), *own):
         yield from _flatten(each)

@@ -159,7 +159,7 @@ def _visit(members: MemberReader, entry: FileEntry, file: FileBytes, wanted: Wan
     if wanted.hashed and entry.size <= WHOLE:
         content = file.read(0, entry.size)
         return members.take_whole(entry, content, Streamed(sha256(content).hexdigest()))
-    return members.take_source(entry, _FileSource(file), partial(_stream, file))
+    return members.take_source(entry, FileByteSource(file), partial(_stream, file))
 
 
 def _stream(file: FileBytes, consume: Callable[[bytes], object]) -> Streamed:
@@ -177,7 +177,7 @@ def _read_blocks(file: FileBytes) -> Iterator[bytes]:
         offset += len(block)
 
 
-class _FileSource:
+class FileByteSource:
     """An open file as readers of objects want it."""
 
     def __init__(self, file: FileBytes) -> None:

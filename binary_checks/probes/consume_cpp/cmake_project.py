@@ -1,0 +1,228 @@
+"""A CMake project with one program: written for a unit, and read again once it is configured."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from binary_checks.errors import PackageError
+from binary_checks.model.consumer import ImportedTarget
+from binary_checks.trees.file_bytes import open_bytes
+
+BUILD, SOURCE, PROGRAM = "build", "main.cpp", "consumer"
+_TARGETS = "targets.txt"
+_QUERIES = ("codemodel-v2", "cmakeFiles-v1")
+_LONGEST = 32 << 20  # bytes of a file that CMake writes about the project
+_MOST_TARGETS = 10_000
+# What find_package makes is listed with the files that it stands for. Those are asked by property
+# alone: a generator expression of a file that is absent would end the configuration.
+_PROJECT = """\
+cmake_minimum_required(VERSION 3.21)
+project(consumer LANGUAGES CXX)
+find_package({package} REQUIRED{components})
+get_property(found DIRECTORY PROPERTY IMPORTED_TARGETS)
+set(imported "")
+set(report "${{{package}_DIR}}\\n")
+foreach(target IN LISTS found)
+  get_target_property(kind ${{target}} TYPE)
+  get_target_property(file ${{target}} IMPORTED_LOCATION_RELEASE)
+  if(NOT file)
+    get_target_property(file ${{target}} IMPORTED_LOCATION)
+  endif()
+  if(NOT file)
+    get_target_property(known ${{target}} IMPORTED_CONFIGURATIONS)
+    if(known)
+      list(GET known 0 first)
+      get_target_property(file ${{target}} IMPORTED_LOCATION_${{first}})
+    endif()
+  endif()
+  string(APPEND report "${{target}}\\t${{kind}}\\t${{file}}\\n")
+  if(kind MATCHES "^(SHARED|STATIC|UNKNOWN|INTERFACE)_LIBRARY$")
+    list(APPEND imported ${{target}})
+  endif()
+endforeach()
+file(WRITE "${{CMAKE_BINARY_DIR}}/targets.txt" "${{report}}")
+add_executable(consumer main.cpp)
+target_compile_definitions(consumer PRIVATE {defines})
+target_link_libraries(consumer PRIVATE {libraries})
+"""
+_STANDARD = """\
+set_target_properties(consumer PROPERTIES CXX_STANDARD {} CXX_STANDARD_REQUIRED ON)
+"""
+# Else a linker that is set to --as-needed, as Ubuntu's is, leaves out what nothing is used of.
+_ALL = """\
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+  target_link_options(consumer PRIVATE "LINKER:--no-as-needed")
+endif()
+"""
+_EXAMPLE = """\
+#include <cstdio>
+int main() {
+  std::puts(CONSUMER_VERSION);
+  return 0;
+}
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Project:
+    """What stands in the two files of a project."""
+
+    package: str
+    source: str = _EXAMPLE
+    components: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()  # (): all that are imported
+    defines: tuple[str, ...] = ()
+    standard: int = 0
+
+    def write(self, folder: Path) -> None:
+        """Write it below the folder, with the questions that CMake is to answer about it."""
+        query = folder / BUILD / ".cmake" / "api" / "v1" / "query"
+        query.mkdir(parents=True)
+        for name in _QUERIES:
+            (query / name).touch()
+        (folder / "CMakeLists.txt").write_text(self._spell(), encoding="utf-8")
+        (folder / SOURCE).write_text(self.source, encoding="utf-8")
+
+    def _spell(self) -> str:
+        components = f" COMPONENTS {' '.join(self.components)}" if self.components else ""
+        version = f'"CONSUMER_VERSION=\\"${{{self.package}_VERSION}}\\""'
+        text = _PROJECT.format(
+            package=self.package,
+            components=components,
+            defines=" ".join((version, *(f'"{each}"' for each in self.defines))),
+            libraries=" ".join(self.libraries) or "${imported}",
+        )
+        standard = _STANDARD.format(self.standard) if self.standard else ""
+        return text + standard + (_ALL if not self.libraries else "")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Configured:
+    """What CMake made of a project."""
+
+    directory: str = ""  # that the package was found in; "" where a module of CMake's found it
+    targets: tuple[ImportedTarget, ...] = ()
+    reads: tuple[str, ...] = ()  # the files that it read, absolute
+    compile_flags: tuple[str, ...] = ()
+    link_flags: tuple[str, ...] = ()
+
+
+def read_configured(folder: Path, prefix: Path) -> Configured:
+    """Read what CMake wrote about the project. Raises PackageError where that cannot be."""
+    build = folder / BUILD
+    directory, *rows = _read(build / _TARGETS).splitlines() or [""]
+    index = max((build / ".cmake/api/v1/reply").glob("index-*.json"), default=None)
+    if index is None:
+        raise PackageError("CMake gives no answer about the project (its file API)")
+    replies = _load(index).get("reply")
+    answer = replies if isinstance(replies, dict) else {}
+    files = _follow(index.parent, answer.get("cmakeFiles-v1"))
+    target = _find_target(index.parent, _follow(index.parent, answer.get("codemodel-v2")))
+    return Configured(
+        directory=directory,
+        targets=tuple(_read_targets(rows, prefix)),
+        reads=tuple(str(each.get("path", "")) for each in _rows(files.get("inputs"))),
+        compile_flags=tuple(_read_compile_flags(target)),
+        link_flags=tuple(_read_link_flags(target)),
+    )
+
+
+def _read(path: Path) -> str:
+    with open_bytes(path) as file:
+        if file.size > _LONGEST:
+            raise PackageError(f"CMake writes more than {_LONGEST} bytes into {path.name}")
+        return file.read(0, file.size).decode("utf-8", "replace")
+
+
+def _load(path: Path) -> Mapping[str, Any]:
+    try:
+        found = json.loads(_read(path))
+    except (ValueError, RecursionError):
+        raise PackageError(f"{path.name}, which CMake writes, is no JSON") from None
+    return found if isinstance(found, dict) else {}
+
+
+def _follow(folder: Path, reference: object) -> Mapping[str, Any]:
+    """The reply that a reference names, which lies in the same folder."""
+    name = reference.get("jsonFile") if isinstance(reference, dict) else None
+    return _load(folder / Path(name).name) if isinstance(name, str) and name else {}
+
+
+def _rows(value: object) -> Iterator[Mapping[str, Any]]:
+    return (each for each in (value if isinstance(value, list) else ()) if isinstance(each, dict))
+
+
+def _read_targets(rows: Sequence[str], prefix: Path) -> Iterator[ImportedTarget]:
+    for row in rows[:_MOST_TARGETS]:
+        name, _, rest = row.partition("\t")
+        kind, _, file = rest.partition("\t")
+        known = "" if file.endswith("-NOTFOUND") else file
+        # What is no path is a name for the linker.
+        absent = known.startswith("/") and not Path(known).exists()
+        shown = known.removeprefix(f"{prefix}/")
+        yield ImportedTarget(name=name, kind=kind, file=shown, is_absent=absent)
+
+
+def _find_target(folder: Path, model: Mapping[str, Any]) -> Mapping[str, Any]:
+    for configuration in _rows(model.get("configurations")):
+        for target in _rows(configuration.get("targets")):
+            if target.get("name") == PROGRAM:
+                return _follow(folder, target)
+    return {}
+
+
+def _read_compile_flags(target: Mapping[str, Any]) -> Iterator[str]:
+    for group in _rows(target.get("compileGroups")):
+        for each in _rows(group.get("compileCommandFragments")):
+            yield from _split(each.get("fragment"))
+        for each in _rows(group.get("defines")):
+            yield f"-D{each.get('define')}"
+        for each in _rows(group.get("includes")):
+            option = "-isystem" if each.get("isSystem") else "-I"
+            yield from (option, str(each.get("path")))
+
+
+def _read_link_flags(target: Mapping[str, Any]) -> Iterator[str]:
+    link = target.get("link")
+    for each in _rows(link.get("commandFragments") if isinstance(link, dict) else None):
+        yield from _split(each.get("fragment"))
+
+
+def _split(fragment: object) -> list[str]:
+    try:
+        return shlex.split(fragment) if isinstance(fragment, str) else []
+    except ValueError:
+        return []
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AbiFlag:
+    """The macro by which libstdc++ has one of its two ABIs."""
+
+    value: str  # "0", "1"
+    name: str = field(default="_GLIBCXX_USE_CXX11_ABI")
+
+    @property
+    def other(self) -> AbiFlag:
+        """That of the other ABI."""
+        return AbiFlag(value="0" if self.value == "1" else "1")
+
+    def spell(self) -> str:
+        """As a compiler takes it."""
+        return f"-D{self.name}={self.value}"
+
+
+def find_abi(flags: Sequence[str], default: str) -> AbiFlag | None:
+    """The ABI that these flags choose, the last of them, or else the compiler's own.
+
+    None for a compiler without libstdc++.
+    """
+    found = [m[1] for m in map(re.compile(r"-D_GLIBCXX_USE_CXX11_ABI=([01])$").match, flags) if m]
+    value = found[-1] if found and default else default
+    return AbiFlag(value=value) if value else None

@@ -1,0 +1,360 @@
+"""Builds C++ programs against an unpacked archive, links and runs them, one for each purpose."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path
+
+from binary_checks.declaring import gathers
+from binary_checks.errors import NotApplicable, PackageError, Unavailable
+from binary_checks.model import ElfFile, Ending, Format, ObjectFile
+from binary_checks.model.consumer import (
+    BuildStep,
+    ConsumerReport,
+    ConsumerUnit,
+    OtherAbi,
+    ProgramBuild,
+    Stage,
+)
+from binary_checks.model.cpp_archive import CppArchive
+from binary_checks.model.places import Conditions, Place
+from binary_checks.model.protocols import ObjectReader
+from binary_checks.model.requests import ConsumerRequest, TranslationUnit
+from binary_checks.places.unpacked import UnpackedPlace, demand_builds
+from binary_checks.probes.consume_cpp.cmake_project import (
+    BUILD,
+    PROGRAM,
+    SOURCE,
+    Configured,
+    Project,
+    find_abi,
+    read_configured,
+)
+from binary_checks.probes.consume_cpp.first_errors import find_first_error, find_undefined
+from binary_checks.probes.consume_cpp.pkg_config import list_modules, start_modules
+from binary_checks.probes.consume_cpp.tools import Tools, choose_tools, demand_programs
+from binary_checks.probes.gpu_torch.reader import demand_gpu
+from binary_checks.probes.run_commands.reader import Command, CommandEnd, run_jobs
+from binary_checks.probes.run_snippet.reader import name_system
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
+_OBJECT = f"CMakeFiles/{PROGRAM}.dir/{SOURCE}.o"
+_ALONE, _OTHER = "alone", "other_abi"
+_WAYS = ("CMake", "the compiler alone")
+EXAMPLE = "example"
+"""The neutral unit: it links every library that the package exports, and prints the version."""
+
+
+@gathers(ConsumerReport)
+def build_consumers(
+    place: Place, package: CppArchive, request: ConsumerRequest, objects: ObjectReader
+) -> ConsumerReport:
+    """Build, link and run every unit that is for this archive.
+
+    Raises Unavailable where there is nothing to build with, and NotApplicable where the archive has
+    nothing that a consumer finds and the profile names nothing either.
+    """
+    system = name_system(place.target)
+    wanted, elsewhere = _choose(package, request, system)
+    modules = list_modules(package)
+    if not wanted and not modules:
+        raise NotApplicable("it has no CMake package and no pkg-config module")
+    _demand_native(package, system)
+    own = demand_builds(place)
+    programs = _demand_programs(package, request)
+    tools = choose_tools(own, os.environ, programs)  # before anything is unpacked for nothing
+    own.demand(package)
+    bench = _Bench(place=own, tools=tools, request=request, reader=objects)
+    units = [*bench.build_all(wanted), *start_modules(own, tools, modules, bench.finish)]
+    return ConsumerReport(
+        python=place.target.name, tools=tools.shown, units=tuple(units), elsewhere=elsewhere
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Wanted:
+    """One unit that is to be built."""
+
+    name: str
+    package: str
+    unit: TranslationUnit | None  # None: the neutral example
+
+
+def _choose(
+    package: CppArchive, request: ConsumerRequest, system: str
+) -> tuple[list[_Wanted], tuple[tuple[str, str], ...]]:
+    """The units that are for the archive; and the others, with what they are for."""
+    names = [each.name for each in package.cmake_packages if _NAME.fullmatch(each.name)]
+    first = request.package or next(iter(names), "")
+    shown = [request.package] if request.package else names
+    wanted = [_Wanted(name=f"{EXAMPLE} {each}", package=each, unit=None) for each in shown]
+    elsewhere = []
+    variant = package.claims.variant
+    for name, unit in request.units.items():
+        if not unit.source:
+            continue
+        if not any(fnmatchcase(system, glob) for glob in unit.systems):
+            elsewhere.append((name, " and ".join(unit.systems)))
+        elif variant and not any(fnmatchcase(variant, glob) for glob in unit.variants):
+            elsewhere.append((name, f"builds for {' and '.join(unit.variants)}"))
+        else:
+            wanted.append(_Wanted(name=name, package=unit.package or first, unit=unit))
+    return wanted, tuple(elsewhere)
+
+
+def _demand_native(package: CppArchive, system: str) -> None:
+    """Raise Unavailable for libraries that no program of this host can be linked with."""
+    name, _, architecture = system.partition("-")
+    formats = {"linux": Format.ELF, "macos": Format.MACHO, "windows": Format.PE}
+    objects = [each for each in package.objects if each.format in formats.values()]
+    native = [each for each in objects if each.format == formats.get(name)]
+    if objects and not any(each.architecture == architecture for each in native):
+        theirs = objects[0]
+        raise Unavailable(
+            f"its libraries are {theirs.format} for {theirs.architecture}, "
+            f"and programs are built for {system} here"
+        )
+
+
+def _demand_programs(package: CppArchive, request: ConsumerRequest) -> tuple[Path, ...]:
+    """Find what the profile says that this variant needs beside a compiler."""
+    variant = package.claims.variant
+    names = [
+        name
+        for glob, programs in request.programs.items()
+        if fnmatchcase(variant, glob)
+        for name in programs
+    ]
+    return demand_programs(names, os.environ)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Bench:
+    """Where units are built, one after the other."""
+
+    place: UnpackedPlace
+    tools: Tools
+    request: ConsumerRequest
+    reader: ObjectReader
+
+    def build_all(self, wanted: Sequence[_Wanted]) -> Iterator[ConsumerUnit]:
+        """Build each; of a package that hangs CMake no other unit is tried."""
+        hung: dict[str, str] = {}
+        for number, each in enumerate(wanted):
+            if each.package in hung:
+                yield ConsumerUnit(
+                    name=each.name,
+                    package=each.package,
+                    untried=f"find_package({each.package}) hung for {hung[each.package]} before",
+                )
+                continue
+            unit = self._build(each, self.place.work / f"unit{number}")
+            if unit.configured is not None and unit.configured.outcome is Ending.HUNG:
+                hung[each.package] = unit.configured.detail
+            yield unit
+
+    def _build(self, wanted: _Wanted, folder: Path) -> ConsumerUnit:
+        unit = ConsumerUnit(name=wanted.name, package=wanted.package)
+        if not wanted.package:
+            return replace(unit, untried="the archive has no CMake package, and none is named")
+        _make_project(wanted, self.request).write(folder)
+        command = self.tools.configure(folder, BUILD, self.place.prefix)
+        ((end,),) = run_jobs(self.place, [[command]], self.tools.conditions)
+        configured = self.finish(Stage.CONFIGURE, end)
+        if end.outcome is not Ending.OK:
+            return replace(unit, configured=configured)
+        try:
+            known = read_configured(folder, self.place.prefix)
+        except PackageError as error:
+            broken = replace(configured, outcome=Ending.EXITED, message=str(error))
+            return replace(unit, configured=broken)
+        unit = replace(
+            unit, configured=configured, targets=known.targets, reads=tuple(self._own(known.reads))
+        )
+        if known.directory and not self._is_own(known.directory):
+            found = f"find_package finds it in {self.place.scrub(known.directory)}, not here"
+            strayed = replace(configured, outcome=Ending.EXITED, message=found)
+            return replace(unit, configured=strayed)
+        return self._build_configured(unit, wanted.unit, folder, known)
+
+    def _is_own(self, path: str) -> bool:
+        return Path(os.path.realpath(path)).is_relative_to(self.place.prefix.resolve())
+
+    def _own(self, paths: Sequence[str]) -> Iterator[str]:
+        """Those below the prefix, relative to it."""
+        beginning = f"{self.place.prefix}{os.sep}"
+        return (path.removeprefix(beginning) for path in paths if path.startswith(beginning))
+
+    def _build_configured(
+        self, unit: ConsumerUnit, asked: TranslationUnit | None, folder: Path, known: Configured
+    ) -> ConsumerUnit:
+        """Build with CMake and, at the same time, by the flags that it has told alone."""
+        conditions, not_run = self._find_conditions(asked)
+        jobs = _Jobs(tools=self.tools, folder=folder, known=known, runs=not not_run)
+        other = jobs.compile_other_abi(asked) if asked and asked.refuses else None
+        commands = [jobs.build_with_cmake(), jobs.build_alone(), *([other] if other else [])]
+        with_cmake, alone, *rest = run_jobs(self.place, commands, conditions)
+        builds = (
+            self._read_cmake(with_cmake, folder),
+            self._read_build(_WAYS[1], alone, folder / _ALONE / PROGRAM),
+        )
+        return replace(
+            unit,
+            builds=builds,
+            not_run=not_run,
+            expected=asked.prints if asked else None,
+            other_abi=self._read_other(asked, jobs, rest),
+        )
+
+    def _find_conditions(self, asked: TranslationUnit | None) -> tuple[Conditions, str]:
+        """Under what it is run; or why it is only linked."""
+        if asked is None or not asked.gpu:
+            return self.tools.conditions, ""
+        try:
+            conditions, _ = self._gpu
+        except Unavailable as error:
+            return self.tools.conditions, str(error)
+        variables = {**conditions.variables, **self.tools.conditions.variables}
+        return replace(conditions, variables=variables), ""
+
+    @cached_property
+    def _gpu(self) -> tuple[Conditions, object]:
+        return demand_gpu(self.place)
+
+    def _read_cmake(self, ends: Sequence[CommandEnd], folder: Path) -> ProgramBuild:
+        """CMake's one command compiles and links: the object file says how far it came."""
+        build = folder / BUILD
+        compiled = (build / _OBJECT).is_file()
+        first = Stage.LINK if compiled else Stage.COMPILE
+        stages = (first, Stage.RUN)
+        return self._describe(_WAYS[0], ends, stages, build / PROGRAM)
+
+    def _read_build(self, way: str, ends: Sequence[CommandEnd], program: Path) -> ProgramBuild:
+        return self._describe(way, ends, (Stage.COMPILE, Stage.LINK, Stage.RUN), program)
+
+    def _describe(
+        self, way: str, ends: Sequence[CommandEnd], stages: Sequence[Stage], program: Path
+    ) -> ProgramBuild:
+        last = self.finish(stages[len(ends) - 1], ends[-1])
+        built = last.stage is Stage.RUN or (last.stage is Stage.LINK and last.outcome is Ending.OK)
+        found = self._read_program(program) if built else None
+        return ProgramBuild(
+            way=way,
+            last=last,
+            program=found,
+            search_path=tuple(self._name_places(found)) if isinstance(found, ElfFile) else (),
+        )
+
+    def _read_program(self, program: Path) -> ObjectFile | None:
+        try:
+            read = self.place.read_program(str(program.relative_to(self.place.work)), self.reader)
+        except PackageError:  # it took itself away as it ran
+            return None
+        return next((each for each in read if isinstance(each, ObjectFile)), None)
+
+    def _name_places(self, program: ElfFile) -> Iterator[str]:
+        """Its search path, with names for the folders that are of this run alone."""
+        folders = {str(self.place.prefix): "$PREFIX", str(self.place.work): "$BUILD"}
+        for entry in (*program.rpath, *program.runpath):
+            named = next((f for f in folders if entry == f or entry.startswith(f"{f}/")), "")
+            yield f"{folders[named]}{entry.removeprefix(named)}" if named else entry
+
+    def _read_other(
+        self, asked: TranslationUnit | None, jobs: _Jobs, rest: Sequence[Sequence[CommandEnd]]
+    ) -> OtherAbi | None:
+        if asked is None or not asked.refuses:
+            return None
+        if not rest:
+            lack = f"{self.tools.shown.compiler} does not build with libstdc++"
+            last = BuildStep(stage=Stage.COMPILE)
+            return OtherAbi(flag="", last=last, refuses=asked.refuses, untried=lack)
+        (ends,) = rest
+        stages = (Stage.COMPILE, Stage.LINK)
+        last = self.finish(stages[len(ends) - 1], ends[-1])
+        return OtherAbi(flag=jobs.other_abi, last=last, refuses=asked.refuses)
+
+    def finish(self, stage: Stage, end: CommandEnd) -> BuildStep:
+        """Say how a command ended, with no path of this run in it."""
+        ended = end.outcome is Ending.OK
+        output = self.place.scrub(end.output)
+        return BuildStep(
+            stage=stage,
+            outcome=end.outcome,
+            detail=end.detail,
+            message="" if ended else find_first_error(output),
+            printed=self.place.scrub(end.stdout).strip() if stage is Stage.RUN else "",
+            undefined=find_undefined(output) if stage is not Stage.RUN else (),
+        )
+
+
+def _make_project(wanted: _Wanted, request: ConsumerRequest) -> Project:
+    unit = wanted.unit
+    project = Project(package=wanted.package, standard=request.standard)
+    if unit is None:
+        return replace(project, components=request.components)
+    return replace(
+        project,
+        source=unit.source,
+        components=unit.components or request.components,
+        libraries=unit.libraries or request.libraries,
+        defines=unit.defines,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Jobs:
+    """The commands by which one configured unit is built in each way."""
+
+    tools: Tools
+    folder: Path
+    known: Configured
+    runs: bool  # whether the programs are run, too
+
+    def build_with_cmake(self) -> list[Command]:
+        """Compile and link it by CMake."""
+        return [
+            self.tools.build(self.folder, BUILD),
+            *self._run(self.folder / BUILD / PROGRAM),
+        ]
+
+    def build_alone(self) -> list[Command]:
+        """Compile and link it with nothing but the flags that CMake has told."""
+        return [*self._compile(_ALONE), *self._run(self.folder / _ALONE / PROGRAM)]
+
+    @property
+    def other_abi(self) -> str:
+        """The flag for the other ABI; "" where the compiler has but one."""
+        abi = find_abi(self.known.compile_flags, self.tools.abi)
+        return abi.other.spell() if abi else ""
+
+    def compile_other_abi(self, asked: TranslationUnit) -> list[Command] | None:
+        """Compile it for the other ABI, and try to link that."""
+        del asked
+        if not (flag := self.other_abi):
+            return None
+        return self._compile(_OTHER, (flag,), ("-Wl,--no-demangle",))
+
+    def _compile(
+        self, name: str, flags: tuple[str, ...] = (), links: tuple[str, ...] = ()
+    ) -> list[Command]:
+        folder = self.folder / name
+        folder.mkdir()
+        compiler, source = str(self.tools.compiler), str(self.folder / SOURCE)
+        known = self.known
+        return [
+            Command(
+                argv=(compiler, *known.compile_flags, *flags, "-c", source, "-o", "main.o"),
+                folder=folder,
+            ),
+            Command(
+                argv=(compiler, "main.o", "-o", PROGRAM, *known.link_flags, *links), folder=folder
+            ),
+        ]
+
+    def _run(self, program: Path) -> list[Command]:
+        return [Command(argv=(str(program),), folder=program.parent)] if self.runs else []

@@ -1,0 +1,197 @@
+"""Chooses the build tools of the host: the first of each that works where programs are built."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from binary_checks.errors import GatherError, Unavailable
+from binary_checks.model import Ending
+from binary_checks.model.consumer import BuildTools
+from binary_checks.model.places import Conditions
+from binary_checks.places.toolchains import find_named, find_programs
+from binary_checks.places.unpacked import UnpackedPlace
+from binary_checks.probes.consume_cpp.first_errors import find_first_error
+from binary_checks.probes.run_commands.reader import Command, CommandEnd, run_jobs
+
+_COMPILERS = ("c++", "g++", "clang++")
+_OLDEST = (3, 21)  # of CMake, which lists imported targets
+_SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
+_EMPTY = "int main() { return 0; }\n"
+_MACROS = "#include <string>\n"
+_ABI = re.compile(r"^#define _GLIBCXX_USE_CXX11_ABI ([01])$", re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tools:
+    """The programs that everything is built with."""
+
+    cmake: Path
+    generator: str
+    maker: Path  # ninja or make
+    compiler: Path
+    abi: str  # "1" or "0": the ABI of libstdc++ that the compiler has by itself; "" for another
+    shown: BuildTools
+    conditions: Conditions
+
+    def configure(self, folder: Path, build: str, prefix: Path) -> Command:
+        """The command that configures the project in a folder."""
+        return Command(
+            argv=(
+                *(str(self.cmake), "-G", self.generator, "-S", ".", "-B", build),
+                f"-DCMAKE_MAKE_PROGRAM={self.maker}",
+                f"-DCMAKE_CXX_COMPILER={self.compiler}",
+                f"-DCMAKE_PREFIX_PATH={prefix}",
+                # As users build it, but for the optimiser: it costs half of the time.
+                *("-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-DNDEBUG"),
+                *("-DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF", "-Wno-dev"),
+            ),
+            folder=folder,
+        )
+
+    def build(self, folder: Path, build: str) -> Command:
+        """The command that builds it."""
+        return Command(argv=(str(self.cmake), "--build", build, "--parallel", "1"), folder=folder)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Candidates:
+    """The programs of the host that may do."""
+
+    cmakes: tuple[Path, ...]
+    makers: tuple[tuple[str, Path], ...]  # (generator, program)
+    compilers: tuple[Path, ...]
+
+    def demand_all(self) -> None:
+        """Raise Unavailable, naming everything that is missing."""
+        lacks = []
+        if not self.compilers:
+            lacks.append(f"no C++ compiler ({', '.join(_COMPILERS)}); install g++ or clang++")
+        if not self.cmakes:
+            lacks.append("no cmake; install it (pip install cmake)")
+        if not self.makers:
+            lacks.append("neither ninja nor make; install one (pip install ninja)")
+        if lacks:
+            raise Unavailable(f"on PATH there is {', '.join(lacks)}")
+
+
+def find_candidates(environ: Mapping[str, str]) -> _Candidates:
+    """Find them; CXX comes first where it names a program."""
+    ninjas = find_programs(("ninja", "ninja-build"), environ)
+    makes = find_programs(("make", "gmake"), environ)
+    compilers = (*find_named("CXX", environ), *find_programs(_COMPILERS, environ))
+    return _Candidates(
+        cmakes=find_programs(("cmake", "cmake3"), environ),
+        makers=(*(("Ninja", p) for p in ninjas), *(("Unix Makefiles", p) for p in makes)),
+        compilers=tuple(dict.fromkeys(compilers)),
+    )
+
+
+def demand_programs(names: Sequence[str], environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """Find each of these programs. Raises Unavailable for one that is not there."""
+    found = {name: find_programs((name,), environ)[:1] for name in names}
+    if lacking := [name for name, paths in found.items() if not paths]:
+        raise Unavailable(f"on PATH there is no {lacking[0]}, which this variant needs")
+    return tuple(path for paths in found.values() for path in paths)
+
+
+def choose_tools(
+    place: UnpackedPlace, environ: Mapping[str, str], more: tuple[Path, ...] = ()
+) -> Tools:
+    """Choose the first of each that works; ``more`` are programs that are to be seen, too.
+
+    Raises GatherError where none does: that is the host's fault, and no package's.
+    """
+    found = find_candidates(environ)
+    found.demand_all()
+    programs = (*found.cmakes, *(path for _, path in found.makers), *found.compilers, *more)
+    place.show(programs)
+    folders = dict.fromkeys(str(path.parent) for path in (*more, *programs))
+    # A script of PyPI's finds its own Python by its first line, and CMake its programs on PATH.
+    conditions = Conditions(variables={"PATH": os.pathsep.join((*folders, _SYSTEM_PATH))})
+    trial = _Trial(place, conditions)
+    cmake, said = trial.choose([(path, ("--version",)) for path in found.cmakes])
+    version = _demand_new_enough(cmake, said)
+    maker, _ = trial.choose([(path, ("--version",)) for _, path in found.makers])
+    generator = next(name for name, path in found.makers if path == maker)
+    compiler, abi = trial.choose_compiler(found.compilers)
+    _, spoken = trial.choose([(compiler, ("--version",))])
+    return Tools(
+        cmake=cmake,
+        generator=generator,
+        maker=maker,
+        compiler=compiler,
+        abi=abi,
+        shown=BuildTools(
+            cmake=f"CMake {version}",
+            generator=generator,
+            compiler=spoken.strip().partition("\n")[0],
+        ),
+        conditions=conditions,
+    )
+
+
+def _demand_new_enough(cmake: Path, said: str) -> str:
+    found = re.search(r"(\d+)\.(\d+)[\w.-]*", said)
+    if not found:
+        raise GatherError(f"{cmake}: does not say which CMake it is")
+    if (int(found[1]), int(found[2])) < _OLDEST:
+        oldest = ".".join(map(str, _OLDEST))
+        raise Unavailable(
+            f"cmake on PATH is {found[0]}, and {oldest} or later is needed (pip install cmake)"
+        )
+    return found[0]
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """Tries programs where they will run."""
+
+    place: UnpackedPlace
+    conditions: Conditions
+
+    def choose(self, candidates: Sequence[tuple[Path, tuple[str, ...]]]) -> tuple[Path, str]:
+        """The first that ends well, and what it says."""
+        reasons = []
+        for path, arguments in candidates:
+            (end,) = self._run([Command(argv=(str(path), *arguments), folder=self.place.work)])
+            if end.outcome is Ending.OK:
+                return path, end.stdout
+            reasons.append(f"{path} {_spell_end(end)}")
+        raise GatherError(f"it does not run here: {'; '.join(reasons)}")
+
+    def choose_compiler(self, candidates: Sequence[Path]) -> tuple[Path, str]:
+        """The first that builds an empty program which runs, and its ABI of libstdc++."""
+        reasons = []
+        folder = self.place.work / "trial"
+        for path in candidates:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            (folder / "empty.cpp").write_text(_EMPTY, encoding="ascii")
+            (folder / "macros.cpp").write_text(_MACROS, encoding="ascii")
+            ends = self._run(
+                [
+                    Command(argv=(str(path), "empty.cpp", "-o", "empty"), folder=folder),
+                    Command(argv=(str(folder / "empty"),), folder=folder),
+                    Command(argv=(str(path), "-E", "-dM", "macros.cpp"), folder=folder),
+                ]
+            )
+            if all(end.outcome is Ending.OK for end in ends):
+                found = _ABI.search(ends[-1].stdout)
+                return path, found[1] if found else ""
+            reasons.append(f"{path} {_spell_end(ends[-1])}")
+        raise GatherError(f"no C++ compiler builds an empty program here: {'; '.join(reasons)}")
+
+    def _run(self, commands: Sequence[Command]) -> tuple[CommandEnd, ...]:
+        (ends,) = run_jobs(self.place, [commands], self.conditions)
+        return ends
+
+
+def _spell_end(end: CommandEnd) -> str:
+    how = {Ending.HUNG: "does not end within", Ending.CRASHED: "crashes with"}
+    reason = find_first_error(end.output)
+    return f"{how.get(end.outcome, 'ends with')} {end.detail}{reason and f' ({reason})'}"

@@ -1,0 +1,90 @@
+"""Has commands run in a place, one after the other or at the same time, and says how they ended."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from binary_checks.errors import GatherError
+from binary_checks.model import Ending
+from binary_checks.model.places import Conditions, Place, ProbeAnswer
+from binary_checks.probes.import_name.reader import describe_end
+
+PARALLEL = 2  # commands at a time
+_GRACE = 15.0  # seconds beyond the limits of all commands
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Command:
+    """A program of the place and its arguments."""
+
+    argv: tuple[str, ...]
+    folder: Path
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CommandEnd:
+    """How a command ended."""
+
+    outcome: Ending = Ending.OK
+    detail: str = ""  # signal name, seconds of the limit, exit status; one line
+    stdout: str = ""
+    stderr: str = ""
+
+    @property
+    def output(self) -> str:
+        """All that it wrote: some compilers and build tools report to standard output."""
+        return f"{self.stderr}\n{self.stdout}"
+
+
+def run_jobs(
+    place: Place, jobs: Sequence[Sequence[Command]], conditions: Conditions
+) -> tuple[tuple[CommandEnd, ...], ...]:
+    """Run every job, two at a time: of its commands, the first that fails is the last.
+
+    Each command has the place's time limit. Raises GatherError where none could be started.
+    """
+    asked = {
+        "jobs": [[{"argv": each.argv, "folder": str(each.folder)} for each in job] for job in jobs],
+        "seconds": place.timeout,
+        "parallel": PARALLEL,
+    }
+    longest = place.timeout * max(sum(map(len, jobs)), 1) + _GRACE
+    result = place.run("run_commands", asked, timeout=longest, conditions=conditions)
+    rows = result.answer.get("jobs")
+    if not isinstance(rows, list) or len(rows) != len(jobs):
+        last = result.stderr.strip().rpartition("\n")[2] or result.detail or "exit status 0"
+        raise GatherError(f"no command could be run: {last}")
+    return tuple(
+        _read_job(row if isinstance(row, list) else [], job, result, place)
+        for row, job in zip(rows, jobs, strict=True)
+    )
+
+
+def _read_job(
+    rows: list[Any], job: Sequence[Command], result: ProbeAnswer, place: Place
+) -> tuple[CommandEnd, ...]:
+    """Of a job that did not come to its end, the probe's own end is that of its next command."""
+    found = [_read_end(row, place.timeout) for row in rows[: len(job)] if isinstance(row, dict)]
+    done = len(found) == len(job) or (found and found[-1].outcome is not Ending.OK)
+    if not done:
+        outcome = Ending.EXITED if result.outcome is Ending.OK else result.outcome
+        found.append(CommandEnd(outcome=outcome, detail=describe_end(result, place)))
+    return tuple(found)
+
+
+def _read_end(row: Mapping[str, Any], seconds: float) -> CommandEnd:
+    status, outcome, detail = row.get("status"), Ending.OK, ""
+    if not isinstance(status, int):
+        outcome, detail = Ending.HUNG, f"{seconds:g} s"
+    elif status < 0:
+        known = {item.value: item.name for item in signal.Signals}
+        outcome, detail = Ending.CRASHED, known.get(-status, f"signal {-status}")
+    elif status:
+        refusal = str(row.get("refusal", ""))
+        outcome, detail = Ending.EXITED, refusal or f"exit status {status}"
+    stdout, stderr = (str(row.get(name, "")) for name in ("stdout", "stderr"))
+    return CommandEnd(outcome=outcome, detail=detail, stdout=stdout, stderr=stderr)

@@ -1,0 +1,122 @@
+"""Runs commands, each with what it starts for a limited time, and says how they ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+
+TYPE_CHECKING = False  # not typing's: no probe imports what only a type checker reads
+if TYPE_CHECKING:
+    from typing import Any
+
+KEPT = 65536  # bytes of each output: its head and its tail, half each
+GRACE = 5.0  # seconds for a pipe to run dry that somebody who escaped still holds
+
+
+class Drain(threading.Thread):
+    """Reads a pipe until it ends and remembers how it began and how it ended."""
+
+    def __init__(self, pipe: Any) -> None:
+        super().__init__(daemon=True)
+        self.pipe, self.head, self.tail = pipe, b"", b""
+        self.start()
+
+    def run(self) -> None:
+        """Read, whatever comes."""
+        while True:
+            chunk = os.read(self.pipe.fileno(), KEPT)
+            if not chunk:
+                return
+            room = KEPT // 2 - len(self.head)
+            self.head += chunk[:room]
+            self.tail = (self.tail + chunk[room:])[-KEPT // 2 :]
+
+    def text(self) -> str:
+        """Give what it read."""
+        self.join(GRACE)
+        return (self.head + self.tail).decode("utf-8", "replace")
+
+
+def load_process() -> dict[str, Any]:
+    """Execute ``process.py``, which lies in the folder above."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
+    functions: dict[str, Any] = {"__name__": "process"}
+    with open(path, encoding="utf-8") as file:
+        exec(compile(file.read(), path, "exec"), functions)
+    return functions
+
+
+def run_all(asked: dict[str, Any], record: Any) -> None:
+    """Run the jobs, so many at a time; each is commands of which the first that fails is the last.
+
+    What is known is told after each command: a program that kills all it can reach takes this
+    process with it, and nothing of what came before.
+    """
+    ends: list[list[dict[str, Any]]] = [[] for _ in asked["jobs"]]
+    waiting, lock = list(enumerate(asked["jobs"])), threading.Lock()
+    record({"jobs": ends})
+
+    def work() -> None:
+        while True:
+            with lock:
+                if not waiting:
+                    return
+                number, commands = waiting.pop(0)
+            for command in commands:
+                end = run(command, asked["seconds"])
+                with lock:
+                    ends[number].append(end)
+                    record({"jobs": ends})
+                if end["status"] != 0:
+                    break
+
+    workers = [threading.Thread(target=work) for _ in range(asked["parallel"])]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    record.finish({"jobs": ends})
+
+
+def run(command: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """Run one command; a status of None says that it was killed at its time limit."""
+    try:
+        process = subprocess.Popen(
+            command["argv"],
+            cwd=command["folder"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        refusal = "cannot be run: %s" % (error.strerror or error)
+        return {"status": 127, "stdout": "", "stderr": "", "refusal": refusal}
+    drains = Drain(process.stdout), Drain(process.stderr)
+    status = None
+    try:
+        status = process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        pass
+    kill(process)
+    stdout, stderr = (drain.text() for drain in drains)
+    return {"status": status, "stdout": stdout, "stderr": stderr, "refusal": ""}
+
+
+def kill(process: Any) -> None:
+    """Kill what is left of it and of its children."""
+    if hasattr(os, "killpg"):
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except OSError:
+            pass
+    process.kill()
+    process.wait()
+
+
+if __name__ == "__main__":
+    functions = load_process()
+    recorder = functions["open_recorder"]()
+    run_all(recorder.request, recorder)
