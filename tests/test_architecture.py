@@ -52,7 +52,13 @@ SHARED_BY_READERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "signature": (("macho", "pe"), ()),
 }
 """By file: which readers share its thought, and what stands in it in this order."""
-KINDS = {"wheel", "installed", "conda", "cpp_archive"}  # each has a module in several rooms
+KINDS = {
+    "wheel",
+    "installed",
+    "conda",
+    "cpp_archive",
+    "folder",
+}  # each has a module in several rooms
 MEANINGLESS = {"utils", "util", "helpers", "helper", "manager", "common", "misc", "data", "info"}
 SCRIPTS = sorted(
     [*(PACKAGE / "probes").glob("*/script.py"), PACKAGE / "probes" / "process.py"]

@@ -19,6 +19,7 @@ from binary_checks.model import (
     Problem,
     RecordRow,
     Wheel,
+    WheelLike,
 )
 from binary_checks.model.objects import format_of_name
 from binary_checks.model.search_path import directories
@@ -155,7 +156,7 @@ def symlink_in_wheel(package: Wheel) -> Iterator[Finding]:
 
 
 @check
-def record_is_wrong(package: Wheel) -> Iterator[Finding]:
+def record_is_wrong(package: WheelLike) -> Iterator[Finding]:
     """RECORD is missing, or does not agree with the files in the archive.
 
     Why: verification, uninstallation and package indexes rely on it; a file that does not match
@@ -187,7 +188,7 @@ def record_is_wrong(package: Wheel) -> Iterator[Finding]:
         yield Problem(path=path, sentence=f"{len(spelled)} {sentence}", level=Level.WARNING)
 
 
-def _mend_separators(package: Wheel) -> tuple[tuple[RecordRow, ...], int]:
+def _mend_separators(package: WheelLike) -> tuple[tuple[RecordRow, ...], int]:
     """The rows with slashes where backslashes only stand for them, and how many such there are."""
     rows = package.record or ()
     odd = [row for row in rows if "\\" in row.path]
@@ -199,7 +200,7 @@ def _mend_separators(package: Wheel) -> tuple[tuple[RecordRow, ...], int]:
     return tuple(mended.get(row, row) for row in rows), len(mended)
 
 
-def _judge_rows(package: Wheel, record: tuple[RecordRow, ...]) -> Iterator[Finding]:
+def _judge_rows(package: WheelLike, record: tuple[RecordRow, ...]) -> Iterator[Finding]:
     # Rows and members that stand for directories are tolerated by installers and indices.
     members = {m.archive_name: m for m in package.members if m.archive_name[-1:] != "/"}
     rows = {row.path: row for row in record if row.path[-1:] != "/"}

@@ -19,7 +19,7 @@ from binary_checks.model import (
     Package,
     PeFile,
     Problem,
-    Wheel,
+    WheelLike,
 )
 
 _VERSION_CONTROL = frozenset(
@@ -39,7 +39,7 @@ _SOURCE_FILES = (
 
 
 @check(level=Level.WARNING)
-def bytecode_in_wheel(package: Wheel) -> Iterator[Finding]:
+def bytecode_in_wheel(package: WheelLike) -> Iterator[Finding]:
     """A wheel contains compiled Python files.
 
     Why: they work with one interpreter only and contain paths of the build machine; installers
@@ -69,7 +69,7 @@ def version_control_litter(package: Package) -> Iterator[Finding]:
 
 
 @check(level=Level.WARNING)
-def stray_top_level_folder(package: Wheel) -> Iterator[Finding]:
+def stray_top_level_folder(package: WheelLike) -> Iterator[Finding]:
     """A wheel installs a top-level folder, module or file of the project's source tree.
 
     These are ``tests``, ``docs``, ``examples``, ``scripts``, ``build``, ``data``, ``bin``, ``lib``,
@@ -95,7 +95,7 @@ def stray_top_level_folder(package: Wheel) -> Iterator[Finding]:
         )
 
 
-def _is_of_source_tree(root: str, package: Wheel, *, is_folder: bool) -> bool:
+def _is_of_source_tree(root: str, package: WheelLike, *, is_folder: bool) -> bool:
     if is_folder or root.endswith(".py"):
         name = root if is_folder else root.removesuffix(".py")
         return name in _SOURCE_TREE and name != package.name

@@ -10,8 +10,11 @@ from typing import NamedTuple
 
 from binary_checks import objects, packages, trees
 from binary_checks.errors import GatherError, NoWheelError, PackageError
-from binary_checks.model import Package, TargetSystem, Wheel
+from binary_checks.model import Package, TargetSystem, UnpackedWheel, Wheel, WheelLike
 from binary_checks.model.protocols import Source, Tree
+
+_ENDINGS = (".whl", ".conda", ".tar.bz2")
+"""How packages are called that a folder is searched for."""
 
 
 class Company(NamedTuple):
@@ -37,7 +40,7 @@ class Shelf:
         limit_factor: int = 1,
     ) -> None:
         self.given = tuple(paths)  # folders as folders: an installer takes from them what it wants
-        self.paths = tuple(_wheels_in(self.given))
+        self.paths = tuple(_packages_in(self.given))
         self.fetches = fetches
         self._folder = folder and folder.absolute()
         self._private: tempfile.TemporaryDirectory[str] | None = None
@@ -58,7 +61,7 @@ class Shelf:
             around = find_around(package, neighbours, target, others)
             # What is not there is lacking: nobody is to give it besides.
             return Company((*others, *around), ())
-        if isinstance(package, Wheel):
+        if isinstance(package, Wheel | UnpackedWheel):
             others = (*others, *self.required(package, target))
         return Company(others, package.claims.requirements)
 
@@ -68,7 +71,7 @@ class Shelf:
             return partial(trees.open_tree, other.path)
         return source.open  # what is installed beside it lies in the same folder
 
-    def required(self, wheel: Wheel, target: TargetSystem) -> tuple[Package, ...]:
+    def required(self, wheel: WheelLike, target: TargetSystem) -> tuple[Package, ...]:
         """What the wheel requires on its system, beside what was given. Raises GatherError."""
         if not self.fetches:
             return ()
@@ -79,7 +82,7 @@ class Shelf:
             raise answer.with_traceback(None)
         return answer
 
-    def _fetch(self, wheel: Wheel, target: TargetSystem) -> tuple[Package, ...] | NoWheelError:
+    def _fetch(self, wheel: WheelLike, target: TargetSystem) -> tuple[Package, ...] | NoWheelError:
         from binary_checks.gather.required import fetch_required  # pip and processes, for few runs
 
         given = self.others(wheel.path)
@@ -110,6 +113,11 @@ class Shelf:
         return self._opened[path]
 
 
-def _wheels_in(paths: Iterable[Path]) -> Iterable[Path]:
+def _packages_in(paths: Iterable[Path]) -> Iterable[Path]:
+    """Each package file; those in a folder, or the folder itself if it is a package."""
     for path in paths:
-        yield from sorted(path.glob("*.whl")) if path.is_dir() else (path,)
+        within = sorted(each for each in path.glob("*") if each.name.endswith(_ENDINGS))
+        if within or (path.is_dir() and not packages.recognises(path, folders=True)):
+            yield from within
+        else:
+            yield path

@@ -17,7 +17,7 @@ from packaging.version import Version
 
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.loaders.required_packages import find_required, fits
-from binary_checks.model import Interpreter, Package, TargetSystem, Wheel
+from binary_checks.model import Interpreter, Package, TargetSystem, Wheel, WheelLike
 from binary_checks.model.requires_dist import demand_names, read_requirement
 from binary_checks.places.downloads import download
 from binary_checks.places.foreign_tags import ForeignPython, describe_python
@@ -29,7 +29,7 @@ Open = Callable[[Path], Package]
 
 
 def fetch_required(
-    wheel: Wheel, target: TargetSystem, given: Iterable[Package], folder: Path, open_one: Open
+    wheel: WheelLike, target: TargetSystem, given: Iterable[Package], folder: Path, open_one: Open
 ) -> tuple[Package, ...]:
     """Download what the wheel requires on the target beside what was given, and read it.
 
@@ -120,7 +120,7 @@ def _name_interpreter(python: ForeignPython) -> Interpreter:
 
 
 def _follow(
-    wheel: Wheel, target: TargetSystem, given: Mapping[str, Package], index: _Index
+    wheel: WheelLike, target: TargetSystem, given: Mapping[str, Package], index: _Index
 ) -> dict[Path, Package]:
     """Get what is lacking, look into it for what that requires, and begin again."""
     got: dict[str, tuple[Path, Package]] = {}

@@ -32,6 +32,8 @@ _CXX = "libstdc++.so.6"
 _NOBODYS = frozenset({"bin", "lib", "lib64"})
 """Folders of site-packages that are called as no importable package is. open3d, which requires dash
 and flask, looks for libEGL.so.1 in site-packages/lib."""
+_NOT_HERE = "not here, and no system promises it: name the package, or the folder, that also has it"
+_HOSTS = "the program that loads the file may define them"
 _BY_ITS_PLACE_ALONE = ("@loader_path/", "@executable_path/")  # not by what is loaded already
 
 
@@ -45,6 +47,8 @@ def find_bringers(
     """The edges, those that lead nowhere with the names of the ``missing`` that may have it."""
     if all(map(_is_settled, edges)):
         return edges
+    if package.claims.partial:
+        return tuple(map(_leave_open, edges))
     if not requirements:
         return tuple(map(partial(_add_qt_sibling, canonicalize_name(package.name)), edges))
     if not missing:
@@ -58,6 +62,11 @@ def find_bringers(
 
 def _is_settled(edge: Edge) -> bool:
     return edge.resolved is not None
+
+
+def _leave_open(edge: Edge) -> Edge:
+    """Of a single file, or a folder of a build, nobody says what else users get with it."""
+    return edge if _is_settled(edge) or edge.elsewhere else replace(edge, unknown=_NOT_HERE)
 
 
 def _add_qt_sibling(name: str, edge: Edge) -> Edge:
@@ -82,6 +91,9 @@ def find_bringers_of_symbols(
     theirs: dict[tuple[str, str], set[str]] = {}
     for item in unresolved:
         known = item.elsewhere or item.provider or item.other_abi or item.root in modules
+        if package.claims.partial and not known:
+            theirs.setdefault((item.path, _HOSTS), set()).add(item.name)
+            continue
         space = "" if known else namespace_of(item.name)
         if space in required:
             reason = f"{space} is required, and may define what is in its namespace"

@@ -52,7 +52,9 @@ from binary_checks.model.packages import (
     Member,
     Package,
     RecordRow,
+    UnpackedWheel,
     Wheel,
+    WheelLike,
 )
 from binary_checks.model.probes import (
     Ending,
@@ -165,7 +167,9 @@ __all__ = [
     "UnknownSymbols",
     "UnreadObject",
     "UnresolvedSymbol",
+    "UnpackedWheel",
     "Wheel",
+    "WheelLike",
     "hash_record",
     "is_installers",
     "sum_up",

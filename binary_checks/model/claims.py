@@ -51,4 +51,7 @@ class Claims:
     spelling what PEP 508 can say of it, at least the name."""
     provided: tuple[str, ...] = ()
     """Libraries that those packages are known to bring: sonames, install names, DLL names."""
+    partial: bool = False
+    """Whether it is a part of what users get, as a single file or a folder of a build is: whatever
+    is not in it may come with the rest."""
     variant: str = ""  # "cpu", "cu126": what it is built for, where one version has several builds

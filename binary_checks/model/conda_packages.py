@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from binary_checks.model.packages import Package
 
@@ -19,6 +20,8 @@ class CondaPath:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CondaPackage(Package):
     """A conda package; what ``index.json`` says beside name, version and claims."""
+
+    noun: ClassVar[str] = "a conda package"
 
     build: str = ""  # the build string: "cuda126_py311h0123abc_0"
     subdir: str = ""  # "linux-64"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from binary_checks.model.packages import Package
 
@@ -33,6 +34,8 @@ class CppArchive(Package):
 
     Its paths count from the folder in which ``lib`` and ``include`` lie.
     """
+
+    noun: ClassVar[str] = "an archive of C++ libraries"
 
     top: str = ""  # that folder in the archive; "" where it is the archive's own top
     stated: StatedBuild = field(default_factory=StatedBuild)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeAlias, TypeVar
 
 from packaging.tags import Tag
 
@@ -47,6 +47,8 @@ class Member:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Package:
     """A built package, read once from start to end."""
+
+    noun: ClassVar[str] = "a package"  # how sentences call its kind
 
     path: Path
     name: str = ""
@@ -135,7 +137,34 @@ class Distribution(Package):
 class Wheel(Distribution):
     """A wheel (PEP 427); its tags are those of the file name."""
 
+    noun: ClassVar[str] = "a wheel"
+
     build: str = ""  # build tag of the file name
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnpackedWheel(Distribution):
+    """A folder with the contents of a wheel, as ``wheel unpack`` makes one; its path is the folder.
+
+    Its tags are those of WHEEL, as there is no file name.
+    """
+
+    noun: ClassVar[str] = "an unpacked wheel"
+
+    @property
+    def file_name(self) -> str:
+        """The folder's name, with a slash."""
+        return f"{self.path.name}/"
+
+    @property
+    def wheel_names(self) -> tuple[str, ...]:
+        """The wheel that it may have been, or become, with each of the tags that WHEEL has."""
+        stem = self.dist_info.removesuffix(".dist-info")
+        return tuple(f"{stem}-{tag}.whl" for tag in self.tags)
+
+
+WheelLike: TypeAlias = Wheel | UnpackedWheel
+"""What a wheel is without the name of its file."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -146,6 +175,8 @@ class InstalledPackage(Distribution):
     to it; their faults say where the file is another. An ``archive_name`` is the place in
     site-packages, or that in the environment.
     """
+
+    noun: ClassVar[str] = "an installed package"
 
     @property
     def file_name(self) -> str:

@@ -10,23 +10,42 @@ from pathlib import Path
 from binary_checks.errors import PackageError
 from binary_checks.model.packages import Package
 from binary_checks.model.protocols import ObjectReader, PackageKind, Preview, Progress, Tree
-from binary_checks.packages import conda, cpp_archive, installed, wheel
+from binary_checks.packages import (
+    conda,
+    cpp_archive,
+    folder,
+    installed,
+    single_object,
+    unpacked_wheel,
+    wheel,
+)
 from binary_checks.trees import open_tree
 
 __all__ = ["KINDS", "Preview", "Progress", "kind_of", "open_package", "preview", "recognises"]
 
-KINDS: tuple[PackageKind, ...] = (wheel, cpp_archive, conda, installed)
+KINDS: tuple[PackageKind, ...] = (
+    wheel,
+    cpp_archive,
+    conda,
+    installed,
+    single_object,
+    unpacked_wheel,
+    folder,
+)
 
 
-def recognises(path: Path) -> bool:
-    """Whether a file is a package of a kind that is known here, by its name if that says so."""
+def recognises(path: Path, *, folders: bool = False) -> bool:
+    """Whether a file is a package of a kind that is known here, by its name if that says so.
+
+    With ``folders`` it is a folder, which may be one by what is in it: its label ends with "/".
+    """
     with ExitStack() as stack:
 
         @cache
         def look() -> Tree:
             return stack.enter_context(closing(open_tree(path)))
 
-        return _find_kind(path.name, look) is not None
+        return _find_kind(f"{path.name}/" if folders else path.name, look) is not None
 
 
 def kind_of(tree: Tree) -> PackageKind:

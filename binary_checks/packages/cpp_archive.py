@@ -40,7 +40,7 @@ from binary_checks.packages.distributions import pick
 from binary_checks.trees.members import find_formats
 
 _CONDA = ".tar.bz2"  # as conda's packages are named, too
-_WHOLE = (".zip", _CONDA)  # all names of which are looked at
+_WHOLE = (".zip", _CONDA, "/")  # all names of which are looked at
 _LIBRARY = re.compile(
     r"(?:libs?(?:32|64)?/(?:.+/)?[^/]+\.(?:so(?:\.\d+)*|dylib|a|lib|dll)|bin/[^/]+\.dll)"
 )
@@ -48,8 +48,10 @@ _BUILD_VERSION, _BUILD_HASH = "build-version", "build-hash"
 _FOR_BUILDING = re.compile(
     r"include/.+|(?:lib(?:32|64)?|share|cmake)/(?:.+/)?[^/]+\.(?:cmake|pc)|build-version"
 )
-_OF_OTHERS = re.compile(r"PKG-INFO|pyproject\.toml|setup\.py|info/index\.json|[^/]+\.dist-info/.*")
-"""What lies at the top of an sdist, of a conda package, of a wheel."""
+_OF_OTHERS = re.compile(
+    r"PKG-INFO|pyproject\.toml|setup\.py|info/index\.json|[^/]+\.dist-info/.*|pyvenv\.cfg|conda-meta/.*"
+)
+"""What lies at the top of an sdist, a conda package, a wheel, an environment."""
 _LONGEST_TEXT = 4096  # bytes of build-version
 _LONGEST_TARGET = 4096  # bytes of a symbolic link in a zip archive
 _CONFIG = re.compile(r"(?:^|/)(?:([^/]+)Config|([^/]+)-config)\.cmake\Z")
@@ -88,8 +90,8 @@ class _Evidence:
 
 
 def recognises(label: str, look: Callable[[], Tree]) -> bool:
-    """Whether it is an archive by its name, and a prefix by what lies in it."""
-    if not label.endswith(SUFFIXES):
+    """Whether it is an archive by its name, or a folder, and a prefix by what lies in it."""
+    if not label.endswith((*SUFFIXES, "/")):
         return False
     try:
         return _find_prefix(look().each_entry, whole=label.endswith(_WHOLE)) is not None
@@ -113,7 +115,7 @@ def _find_prefix(each_entry: Callable[[], Iterable[TreeEntry]], *, whole: bool) 
 
 def preview(tree: Tree, reader: ObjectReader) -> Preview:
     """Look at the first bytes of its members; of one that must be unpacked for that, none."""
-    if tree.label.endswith(".zip"):
+    if tree.label.endswith((".zip", "/")):
         return Preview(kind=CppArchive, formats=find_formats(tree, tree.entries(), reader))
     return Preview(kind=CppArchive, formats=frozenset(map(Format, object_kinds())))
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from packaging.tags import Tag, parse_tag
 from packaging.utils import canonicalize_name
 
 from binary_checks.errors import PackageError
@@ -25,6 +24,7 @@ from binary_checks.model.protocols import (
 from binary_checks.model.record import decode_hash, hash_record, is_installers
 from binary_checks.packages import wheel_texts
 from binary_checks.packages.distributions import DIST_INFO, Landing, Reading, assemble, read_members
+from binary_checks.packages.unpacked_wheel import read_tags
 from binary_checks.packages.wheel_layout import lay_out
 from binary_checks.python_code.mentions import DllLoading
 from binary_checks.trees.members import find_formats
@@ -66,7 +66,7 @@ def _read(
     tree: Tree, reader: ObjectReader, progress: Progress | None, *, hashed: bool
 ) -> InstalledPackage:
     own, texts = _list_own(tree), _read_texts(tree)
-    landing = Landing(_lay_out(tree, texts), _read_tags(texts.wheel))
+    landing = Landing(_lay_out(tree, texts), read_tags(texts.wheel))
     wanted = Wanted(place=landing.layout.place, only=own.entries, hashed=hashed)
     reading = read_members(tree, reader, wanted, landing, progress)
     return _assemble(tree, own, texts, reading, hashed=hashed)
@@ -123,13 +123,19 @@ def _refuse_editable(tree: Tree) -> None:
     content = read_text(tree, "direct_url.json", 1 << 20)
     try:
         origin = json.loads(content or b"{}")
-        editable = origin.get("dir_info", {}).get("editable")
+        editable, url = origin.get("dir_info", {}).get("editable"), origin.get("url")
     except (ValueError, AttributeError, RecursionError):
-        editable = False
+        editable, url = False, ""
     if editable:
-        raise PackageError(
-            f"{tree.label}: an editable install, whose files lie elsewhere: install it"
-        )
+        raise PackageError(f"{tree.label}: {say_editable(str(url))}")
+
+
+def say_editable(where: str) -> str:
+    """What an editable install is, and what to do instead of judging it."""
+    return (
+        f"an editable install of {where or 'a project elsewhere'}: its files lie there; "
+        "build a wheel of it and name that, or name the folder with its objects"
+    )
 
 
 def _read_texts(tree: Tree) -> wheel_texts.Texts:
@@ -142,7 +148,7 @@ def _lay_out(tree: Tree, texts: wheel_texts.Texts) -> Layout:
 
     So the facts of both are the same, and those stated of the wheel hold for its installed copy.
     """
-    return lay_out(tree.label.removeprefix(LABEL), _read_tags(texts.wheel))
+    return lay_out(tree.label.removeprefix(LABEL), read_tags(texts.wheel))
 
 
 def _describe(entry: TreeEntry, layout: Layout) -> Member:
@@ -174,7 +180,7 @@ def _assemble(
         size=sum(each.member.size for each in visited),
         archive_faults=(*faults, *own.record.faults),
         layout=_lay_out(tree, texts),
-        tags=_read_tags(texts.wheel),
+        tags=read_tags(texts.wheel),
         dist_info=tree.path.name,
     )
 
@@ -195,12 +201,3 @@ def _find_changes(row: RecordRow, stated: str, size: int, digest: str) -> list[s
     if stated and digest != stated:
         return ["it is not what RECORD says: it was changed after the installation"]
     return []
-
-
-def _read_tags(wheel: wheel_texts.Headers) -> tuple[Tag, ...]:
-    """The tags that WHEEL names; what is no tag is left out, and then there may be none."""
-    tags: set[Tag] = set()
-    for key, value in wheel:
-        if key.lower() == "tag" and value.count("-") == 2:
-            tags |= parse_tag(value)
-    return tuple(sorted(tags, key=str))

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
 
 from packaging.tags import Tag
 from packaging.utils import parse_wheel_filename
 
 from binary_checks.errors import PackageError
-from binary_checks.model.packages import Wheel
+from binary_checks.model.packages import Distribution, Wheel
 from binary_checks.model.protocols import ObjectReader, Preview, Progress, Tree, Visited, Wanted
 from binary_checks.packages.distributions import DIST_INFO, Landing, assemble, read_members
 from binary_checks.packages.wheel_layout import lay_out, placing
 from binary_checks.packages.wheel_texts import LONGEST, Texts, read_texts
 from binary_checks.trees.members import find_formats
+
+_Wheel = TypeVar("_Wheel", bound=Distribution)
 
 
 def recognises(label: str, look: Callable[[], Tree]) -> bool:
@@ -33,8 +36,29 @@ def preview(tree: Tree, reader: ObjectReader) -> Preview:
 def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> Wheel:
     """Read a wheel from start to end; PackageError where it is none."""
     name, version, build, tags = parse_file_name(tree.label)
-    dist_info = find_dist_info(tree)
-    layout = lay_out(name, tags)
+    title = Title(name, version, tags, find_dist_info(tree))
+    return read_contents(Wheel, tree, reader, progress, title, build=build)
+
+
+class Title(NamedTuple):
+    """What must be known of a wheel before it is read."""
+
+    name: str
+    version: str
+    tags: tuple[Tag, ...]
+    dist_info: str  # the name of its metadata folder
+
+
+def read_contents(
+    kind: type[_Wheel],
+    tree: Tree,
+    reader: ObjectReader,
+    progress: Progress | None,
+    title: Title,
+    **own: Any,
+) -> _Wheel:
+    """Read every member into the wheel of that class; ``own`` are fields that only it has."""
+    dist_info, layout, tags = title.dist_info, lay_out(title.name, title.tags), title.tags
     kept = {f"{dist_info}/{text}": most for text, most in LONGEST.items()}
     wanted = Wanted(place=placing(dist_info, layout), kept=kept)
     reading = read_members(tree, reader, wanted, Landing(layout, tags), progress)
@@ -42,18 +66,18 @@ def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> 
     faults = {f"{dist_info}/{text}": found for text, found in texts.faults.items() if found}
     visited = [_add_faults(each, faults) for each in reading.visited]
     return assemble(
-        Wheel,
+        kind,
         reading._replace(visited=visited),
         texts,
         path=tree.path,
-        name=name,
-        version=version,
+        name=title.name,
+        version=title.version,
         size=tree.size,
         layout=layout,
         archive_faults=tree.faults,
         tags=tags,
-        build=build,
         dist_info=dist_info,
+        **own,
     )
 
 

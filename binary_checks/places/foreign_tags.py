@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from packaging.specifiers import SpecifierSet
 
 from binary_checks.errors import Unavailable
-from binary_checks.model import TargetSystem, Wheel
+from binary_checks.model import TargetSystem, WheelLike
 
 _CPYTHON = re.compile(r"cp(?P<major>\d)(?P<minor>\d+)")
 _OLDER_NAMES = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
@@ -49,7 +49,7 @@ class ForeignPython:
         )
 
 
-def describe_python(wheel: Wheel, target: TargetSystem) -> ForeignPython:
+def describe_python(wheel: WheelLike, target: TargetSystem) -> ForeignPython:
     """The oldest Python that a wheel and its Requires-Python speak of, on the target.
 
     A wheel for every Python gets one of the version that runs now. For each platform the wheels
@@ -63,7 +63,7 @@ def describe_python(wheel: Wheel, target: TargetSystem) -> ForeignPython:
     )
 
 
-def _find_python(wheel: Wheel) -> tuple[tuple[int, int], bool]:
+def _find_python(wheel: WheelLike) -> tuple[tuple[int, int], bool]:
     exact: list[tuple[tuple[int, int], bool, bool]] = []
     for tag in wheel.tags:
         if match := _CPYTHON.fullmatch(tag.interpreter):
@@ -78,7 +78,7 @@ def _find_python(wheel: Wheel) -> tuple[tuple[int, int], bool]:
     raise Unavailable("its requirements are wheels for no CPython: give them with --binary-with")
 
 
-def _find_allowed(wheel: Wheel, lowest: tuple[int, int]) -> tuple[int, int]:
+def _find_allowed(wheel: WheelLike, lowest: tuple[int, int]) -> tuple[int, int]:
     """The first version from the lowest on that Requires-Python allows, else the lowest."""
     later = ((lowest[0], minor) for minor in range(lowest[1], _NEWEST_PYTHON))
     try:

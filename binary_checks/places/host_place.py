@@ -198,8 +198,8 @@ class NoPlace(HostPlace):
     """Where packages go that no place serves: whatever is to run one says so."""
 
     def _install(self, package: Package) -> InstallReport:
-        kind, name = type(package).__name__, self.settings.name
-        why = "binary_checks cannot install and run it"
+        name = self.settings.name
+        why = "nothing installs or runs it"
         if name.kind != "venv":
             why = f"{name.label} is no place for one"
-        raise Unavailable(f"a {kind} is only read: {why}")
+        raise Unavailable(f"{package.noun} is only inspected: {why}")

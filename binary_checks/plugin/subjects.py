@@ -46,6 +46,7 @@ def read_arguments(config: pytest.Config) -> Named:
     folder = config.invocation_params.dir
     installed = list(dict.fromkeys((*_options(config), *filter(_is_installed, config.args))))
     named = config.args_source is pytest.Config.ArgsSource.ARGS
+    alone = named and config.getini(DEAF_INI)
     left = [each for each in config.args if not _is_installed(each)] if named else config.args
     found: dict[Path, sources.NamedSource] = {}
     asked: Asked = {}
@@ -53,14 +54,13 @@ def read_arguments(config: pytest.Config) -> Named:
     for argument in (*(left if named or not installed else ()), *installed):
         pattern, colons, check = argument.partition("::")
         for name in sources.expand(pattern, folder):
-            source = sources.parse(name, folder)
+            source = sources.parse(name, folder, folders=alone)
             _demand_nameable(folder, f"{name}{colons}{check}", source)
             if source is None:
                 others.append(f"{name}{colons}{check}")
             else:
                 found[source.path] = source
                 _ask(asked, source.path, check)
-    alone = named and config.getini(DEAF_INI)
     return Named(
         folder=folder,
         sources=tuple(found.values()),

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from binary_checks.model.protocols import Source
 from binary_checks.sources import file, installed
+from binary_checks.sources import folder as folder_source
 from binary_checks.sources.surroundings import Surroundings
 
 __all__ = ["SOURCES", "NamedSource", "Surroundings", "expand", "parse"]
@@ -28,16 +29,19 @@ class _Module(Protocol):
     def parse(self, argument: str, folder: Path) -> NamedSource | None: ...
 
 
-SOURCES: tuple[_Module, ...] = (installed, file)
+SOURCES: tuple[_Module, ...] = (installed, folder_source, file)
 
 
-def parse(argument: str, folder: Path) -> NamedSource | None:
+def parse(argument: str, folder: Path, *, folders: bool = False) -> NamedSource | None:
     """What the user names so in that folder, None where it is no package.
+
+    With ``folders`` a folder may be one by its path alone.
 
     Nothing runs for that, and a file is opened only where its name alone does not tell.
     """
     found = (module.parse(argument, folder) for module in SOURCES)
-    return next((named for named in found if named is not None), None)
+    named = next((each for each in found if each is not None), None)
+    return folder_source.find(argument, folder) if named is None and folders else named
 
 
 def expand(name: str, folder: Path) -> list[str]:

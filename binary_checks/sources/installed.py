@@ -144,6 +144,9 @@ def find_installation(name: str, folders: Iterable[Path], prefix: Path) -> Insta
             raise PackageError(f"{wanted}: installed more than once in one folder: {names}")
         if found:
             return Installation(dist_info=found[0], prefix=prefix)
+        if link := next((path for path in near if path.suffix == ".egg-link"), None):
+            where = link.read_text(encoding="utf-8", errors="replace").partition("\n")[0].strip()
+            raise PackageError(f"{wanted}: {installed.say_editable(where)}")
         if near:
             raise PackageError(f"{wanted}: installed without a RECORD ({near[0].name})")
     return None

@@ -10,13 +10,14 @@ from pathlib import Path
 from binary_checks.errors import ProfileError
 from binary_checks.packages import recognises
 
+_EMPTY = "a folder without packages or object files"
 _PACKAGES = ("*.whl", "*.conda", "*.tar.bz2", "*/*.whl", "*/*.conda")
 
 
 def explain(written: str, path: Path) -> str:
     """What is at that path, which the user wrote so. Raises OSError for one that no system has."""
     if path.is_dir():
-        return f"{written}: {_explain_folder(written, path)}"
+        return f"{written}: {explain_folder(written, path) or _EMPTY}"
     if not path.exists():
         missing = "no file matches" if has_magic(written) else "no such file"
         return f"{written}: {missing}"
@@ -39,17 +40,18 @@ def demand_package(written: str) -> None:
         raise ProfileError(f"{written}: not a path") from None
 
 
-def _explain_folder(written: str, path: Path) -> str:
+def explain_folder(written: str, path: Path) -> str:
+    """What to name instead of a folder with packages or a project in it; "" for any other."""
     pattern = next((each for each in _PACKAGES if any(path.glob(each))), "")
     if pattern:
         return f"a folder; name its packages: {written.rstrip('/')}/{pattern}"
     if (path / "pyproject.toml").is_file() or (path / "setup.py").is_file():
         return "a folder with a project; build a wheel from it, and name that"
-    return "a folder without packages"
+    return ""
 
 
 def _say_unknown(_: str) -> str:
-    return "not a package file (wheels, conda packages and archives of C++ libraries are)"
+    return "neither a package file nor an object file"
 
 
 def _say_archive(name: str) -> str:
@@ -63,10 +65,6 @@ def _say_convertible(name: str) -> str:
     return f"not a package file; if it holds a distribution, convert it: wheel convert {name}"
 
 
-def _say_library(_: str) -> str:
-    return "a single object file; name the wheel or the conda package that contains it"
-
-
 def _say_document(name: str) -> str:
     example = f"binary-checks report {name} --format markdown"
     return f"not a package file; for another report from a result: {example}"
@@ -75,7 +73,6 @@ def _say_document(name: str) -> str:
 _KINDS: tuple[tuple[str, Callable[[str], str]], ...] = (
     *((ending, _say_archive) for ending in (".tar.gz", ".tgz", ".tar.xz", ".zip")),
     *((ending, _say_convertible) for ending in (".egg", ".exe")),
-    *((ending, _say_library) for ending in (".so", ".pyd", ".dll", ".dylib")),
     (".json", _say_document),
 )
 """How names end that are often taken for a package's, or are parts of one."""

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from binary_checks.errors import PackageError, Unavailable
 from binary_checks.model.protocols import Tree
-from binary_checks.trees import conda, folder, tar_tree
+from binary_checks.trees import conda, folder, loose_file, tar_tree
 from binary_checks.trees.file_bytes import PackageBytes, open_bytes
 from binary_checks.trees.tar_tree import TarTree
 from binary_checks.trees.zip import tree as zip_tree
@@ -27,7 +27,7 @@ class _Form(Protocol):
     def open_tree(self, path: Path) -> Tree: ...
 
 
-TREES: tuple[_Form, ...] = (conda, zip_tree, tar_tree, folder)
+TREES: tuple[_Form, ...] = (conda, zip_tree, tar_tree, loose_file, folder)
 
 
 def open_tree(path: Path) -> Tree:

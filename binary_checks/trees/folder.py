@@ -1,10 +1,11 @@
-"""Files on disk as a tree: a folder, or what a list names in it and around it."""
+"""Files on disk as a tree: a folder, one file of it, or what a list names in it and around it."""
 
 from __future__ import annotations
 
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -30,6 +31,7 @@ class FileEntry(NamedTuple):
     size: int = 0
     mode: int = 0o644  # st_mode
     faults: tuple[str, ...] = ()
+    target: str = ""  # of a link in the folder, the name that it leads to
 
     @property
     def compressed_size(self) -> int:
@@ -45,11 +47,14 @@ def recognises(path: Path, head: bytes) -> bool:
 
 def open_tree(path: Path) -> FolderTree:
     """Take all files of the folder."""
-    return FolderTree(path, root=path, within=path)
+    return WholeFolder(path, root=path, within=path, label=f"{path.name}/")
 
 
 class FolderTree:
-    """Files whose names count from a root; those that lie outside are refused."""
+    """Files whose names count from a root; those that lie outside are refused.
+
+    Links are followed: whoever lists a link means the file.
+    """
 
     def __init__(
         self, path: Path, *, root: Path, within: Path, label: str = "", listed_by: str = "its list"
@@ -68,10 +73,12 @@ class FolderTree:
         return sum(entry.size for entry in self.entries())
 
     def entries(self) -> Sequence[FileEntry]:
-        """Every file in the folder, in the order of their names. Raises PackageError."""
+        """Every file and link in the folder, in the order of their names. Raises PackageError."""
         names: list[str] = []
-        for folder, _, files in os.walk(self._root):
+        for folder, folders, files in os.walk(self._root, onerror=self._refuse):
+            links = [name for name in folders if Path(folder, name).is_symlink()]
             names += (Path(folder, name).relative_to(self._root).as_posix() for name in files)
+            names += (Path(folder, name).relative_to(self._root).as_posix() for name in links)
             if len(names) > MAXIMUM_ENTRIES:
                 raise PackageError(
                     f"{self.label}: more than {MAXIMUM_ENTRIES} files in it are not read"
@@ -81,6 +88,11 @@ class FolderTree:
     def each_entry(self) -> Iterator[FileEntry]:
         """The same."""
         return iter(self.entries())
+
+    def _refuse(self, error: OSError) -> None:
+        path = Path(error.filename or self._root)
+        where = path.relative_to(self._root).as_posix() if path != self._root else "it"
+        raise PackageError(f"{self.label}: {where} cannot be listed: {error.strerror}") from None
 
     def find(self, name: str) -> FileEntry:
         """That file; its faults say why it cannot be read."""
@@ -126,8 +138,8 @@ class FolderTree:
 
         def visit(index: int) -> Visited:
             entry = entries[index]
-            if entry.faults:
-                return members.refuse(entry)
+            if entry.faults or entry.target:
+                return _describe_link(members.refuse(entry), entry.target)
             try:
                 with open_bytes(entry.path) as file:
                     return _visit(members, entry, file, wanted)
@@ -147,6 +159,36 @@ class FolderTree:
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+class WholeFolder(FolderTree):
+    """All files of a folder. A link to another place in it stays a link, as in an archive.
+
+    One to a file elsewhere stands for that file (Bazel's outputs are such links); one to a folder
+    elsewhere is not followed.
+    """
+
+    def find(self, name: str) -> FileEntry:
+        """That file or link."""
+        path = self._root / name
+        if "\0" in name or not path.is_symlink():
+            return super().find(name)
+        root, real = Path(os.path.realpath(self._root)), Path(os.path.realpath(path))
+        target = real.relative_to(root).as_posix() if real.is_relative_to(root) else ""
+        if target or real.is_dir():
+            mode = stat.S_IFLNK | 0o777
+            return FileEntry(name, name, mode=mode, target=target or str(real))
+        return super().find(name)
+
+
+def _describe_link(visited: Visited, target: str) -> Visited:
+    """A link among the members; one that leads to a folder elsewhere says so."""
+    if not target:
+        return visited
+    faults = visited.member.faults
+    if target.startswith("/"):
+        faults = (*faults, f"it links to {target}, outside of the folder")
+    return visited._replace(member=replace(visited.member, target=target, faults=faults))
 
 
 def _own(entry: TreeEntry) -> FileEntry:

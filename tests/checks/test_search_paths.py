@@ -151,7 +151,7 @@ def test_a_path_beyond_the_environment_leaves_it() -> None:
     subject = elf_file(
         f"{SITE}/demo/a.so", runpath=("$ORIGIN/../../../../lib", "$ORIGIN/../../../../../lib")
     )
-    (problem,) = search_path_leaves_prefix(subject)
+    (problem,) = search_path_leaves_prefix(subject, wheel())
     assert problem == Problem(
         path=subject.path,
         sentence="looks for libraries in $ORIGIN/../../../../../lib (RUNPATH): "
@@ -162,7 +162,7 @@ def test_a_path_beyond_the_environment_leaves_it() -> None:
 
 def test_a_path_within_the_environment_is_fine() -> None:
     subject = elf_file(f"{SITE}/demo/a.so", runpath=("$ORIGIN/../../../../lib",))
-    assert list(search_path_leaves_prefix(subject)) == []
+    assert list(search_path_leaves_prefix(subject, wheel())) == []
 
 
 def test_a_directory_that_is_not_there_does_not_count_where_the_library_is_found() -> None:
@@ -218,7 +218,7 @@ def test_a_relative_run_path_counts_where_something_is_looked_for_in_it() -> Non
 
 def test_a_run_path_beyond_the_environment_leaves_it() -> None:
     beyond = macho_file(f"{SITE}/demo/a.so", rpaths=("@loader_path/../../../../../lib",))
-    assert len(list(search_path_leaves_prefix(beyond))) == 1
+    assert len(list(search_path_leaves_prefix(beyond, wheel()))) == 1
     within = macho_file("demo/a.so", rpaths=("@loader_path/../.dylibs", "@executable_path/../lib"))
-    assert list(search_path_leaves_prefix(within)) == []
+    assert list(search_path_leaves_prefix(within, wheel())) == []
     assert len(list(dead_search_directory(wheel(objects=[within])))) == 1

@@ -169,3 +169,13 @@ def test_the_build_is_known(tmp_path: Path) -> None:
 
 def test_a_preview_of_a_zip_names_the_formats_in_it(tmp_path: Path) -> None:
     assert preview(build_cpp_archive(tmp_path, LIBRARY), FakeReader()).formats == {Format.ELF}
+
+
+def test_a_folder_is_one_too_and_an_environment_is_none(tmp_path: Path) -> None:
+    for name in ("lib/libdemo.so", "include/demo.h"):
+        path = tmp_path / "demo" / name
+        path.parent.mkdir(parents=True)
+        path.write_bytes(ELF)
+    assert isinstance(read(tmp_path / "demo"), CppArchive)
+    (tmp_path / "demo/pyvenv.cfg").touch()
+    assert not isinstance(read(tmp_path / "demo"), CppArchive)

@@ -191,10 +191,15 @@ def test_two_of_one_name_in_one_folder_are_refused(installation: Installation, n
         find_installation("demo", [site], installation.prefix)
 
 
-@pytest.mark.parametrize("name", ["demo-1.0.egg-info", "demo.egg-link"])
-def test_an_egg_has_no_record(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).touch()
-    with pytest.raises(PackageError, match=f"without a RECORD .{name}"):
+def test_an_egg_has_no_record(tmp_path: Path) -> None:
+    (tmp_path / "demo-1.0.egg-info").touch()
+    with pytest.raises(PackageError, match=r"without a RECORD .demo-1\.0\.egg-info"):
+        find_installation("demo", [tmp_path], tmp_path)
+
+
+def test_a_link_to_an_egg_is_an_editable_install(tmp_path: Path) -> None:
+    (tmp_path / "demo.egg-link").write_text("/src/demo\n.")
+    with pytest.raises(PackageError, match="demo: an editable install of /src/demo: "):
         find_installation("demo", [tmp_path], tmp_path)
 
 

@@ -156,7 +156,7 @@ def test_a_kind_that_nothing_installs_is_not_inspected_where_it_would_run() -> N
     package = Package(path=Path("libtorch.zip"), name="libtorch")
     place = places.choose_place(package, PlaceSettings(python=PYTHON, timeout=1))
     for run in (import_names, load_extensions):
-        with pytest.raises(Unavailable, match="a Package is only read: binary_checks cannot"):
+        with pytest.raises(Unavailable, match="a package is only inspected: nothing installs"):
             run(place, package)
     with pytest.raises(NotApplicable, match="names no module"):  # nobody wants it to run
         ask_without_gpu(place, package, CudaRequest())

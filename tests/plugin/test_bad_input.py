@@ -68,7 +68,7 @@ def test_a_folder_that_is_called_like_a_package_is_a_usage_error(
     (pytester.path / NAME).mkdir()
     result = run(NAME)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert f"ERROR: {NAME}: a folder without packages" in result.errlines
+    assert f"ERROR: {NAME}: a folder without packages or object files" in result.errlines
 
 
 def test_a_missing_package_is_a_usage_error_and_no_more(

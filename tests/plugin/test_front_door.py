@@ -129,7 +129,7 @@ def test_a_file_that_is_not_there_is_named_as_it_was_written(
 def folder(tmp_path: Path) -> Path:
     """Files that are no packages, beside one that is."""
     healthy(tmp_path / "dist")
-    for name in ("demo-1.0.tar.gz", "demo.egg", "setup.exe", "_native.so", "a.json", "a.txt"):
+    for name in ("demo-1.0.tar.gz", "demo.egg", "setup.exe", "a.json", "a.txt"):
         (tmp_path / name).write_text("anything")
     (tmp_path / "empty").mkdir()
     (tmp_path / "project").mkdir()
@@ -141,7 +141,7 @@ MISNAMED = {
     "gone.whl": "no such file",
     "./gone/../bad.whl": "no such file",
     "gone/*.whl": "no file matches",
-    "empty": "a folder without packages",
+    "empty": "a folder without packages or object files",
     "dist/": "a folder; name its packages: dist/*.whl",
     ".": "a folder; name its packages: ./*/*.whl",
     "project": "a folder with a project; build a wheel from it, and name that",
@@ -151,10 +151,9 @@ MISNAMED = {
     "wheel convert demo.egg",
     "setup.exe": "not a package file; if it holds a distribution, convert it: "
     "wheel convert setup.exe",
-    "_native.so": "a single object file; name the wheel or the conda package that contains it",
     "a.json": "not a package file; for another report from a result: "
     "binary-checks report a.json --format markdown",
-    "a.txt": "not a package file (wheels, conda packages and archives of C++ libraries are)",
+    "a.txt": "neither a package file nor an object file",
 }
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from posixpath import normpath
 
 from binary_checks.declaring import check
+from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.reached_objects import soften
 from binary_checks.model import (
     ElfFile,
@@ -151,7 +152,7 @@ def empty_search_path(
 
 
 @check(level=Level.WARNING)
-def search_path_leaves_prefix(library: ElfFile | MachOFile) -> Iterator[Finding]:
+def search_path_leaves_prefix(library: ElfFile | MachOFile, package: Package) -> Iterator[Finding]:
     """A search path leaves the environment that the package is installed in.
 
     Why: the contents of that directory depend on where the user keeps environments.
@@ -159,6 +160,8 @@ def search_path_leaves_prefix(library: ElfFile | MachOFile) -> Iterator[Finding]
     Level: the package works where its libraries are found first, and the directory mostly does not
     exist.
     """
+    if package.claims.partial:
+        raise NotApplicable("nothing says where in an environment this will lie")
     places = {element: expand(element, library) for element in path_elements(library)}
     elements = [e for e, place in places.items() if place is not None and leaves_prefix(place)]
     if elements:

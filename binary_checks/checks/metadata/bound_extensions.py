@@ -17,7 +17,7 @@ from binary_checks.model import (
     Note,
     Problem,
     UnreadObject,
-    Wheel,
+    WheelLike,
 )
 from binary_checks.model.extensions import ExtensionName, is_extension, parse_extension_name
 from binary_checks.wording.phrases import name_first
@@ -31,7 +31,7 @@ class _File(NamedTuple):
 
 
 @check
-def version_bound_extension(package: Wheel) -> Iterator[Finding]:
+def version_bound_extension(package: WheelLike) -> Iterator[Finding]:
     """An extension module of an abi3 wheel has a suffix that one Python alone imports.
 
     A file called ``_native.cpython-311-x86_64-linux-gnu.so`` or ``_native.cp311-win_amd64.pyd`` is
@@ -72,14 +72,14 @@ def version_bound_extension(package: Wheel) -> Iterator[Finding]:
             yield could_not_look(item)
 
 
-def _covers(package: Wheel, versions: Sequence[tuple[int, int]]) -> bool:
+def _covers(package: WheelLike, versions: Sequence[tuple[int, int]]) -> bool:
     """Whether the versions leave none out from the oldest promised one on."""
     minors = [minor for _, minor in versions]
     oldest = min(find_promised(package), default=minors[0])
     return minors == list(range(oldest, oldest + len(minors)))
 
 
-def _group_by_module(package: Wheel) -> Mapping[tuple[str, str], list[_File]]:
+def _group_by_module(package: WheelLike) -> Mapping[tuple[str, str], list[_File]]:
     """The files of each extension module, by its folder and the beginning of its name."""
     found: dict[tuple[str, str], list[_File]] = defaultdict(list)
     for item in package.objects:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from binary_checks.declaring import check
-from binary_checks.model import Finding, Level, NotInspected, Problem, Wheel
+from binary_checks.model import Finding, Level, NotInspected, Problem, WheelLike
 from binary_checks.model.description import RenderedDescription
 
 _TYPES = frozenset({"text/plain", "text/x-rst", "text/markdown"})
@@ -17,7 +17,7 @@ _LONGEST_READ = 1000  # characters of one that are read
 
 
 @check
-def description_type_refused(package: Wheel) -> Iterator[Finding]:
+def description_type_refused(package: WheelLike) -> Iterator[Finding]:
     """The content type of the description is none that PyPI takes.
 
     It takes ``text/plain``, ``text/x-rst`` and ``text/markdown``, in UTF-8, Markdown as ``GFM`` or
@@ -47,7 +47,9 @@ def description_type_refused(package: Wheel) -> Iterator[Finding]:
 
 
 @check(enabled=False)
-def description_not_rendered(package: Wheel, description: RenderedDescription) -> Iterator[Finding]:
+def description_not_rendered(
+    package: WheelLike, description: RenderedDescription
+) -> Iterator[Finding]:
     """The description does not render, or is missing: what ``twine check --strict`` refuses.
 
     It is rendered by readme-renderer, as on PyPI (``pip install binary-checks[description]``);

@@ -13,7 +13,7 @@ from binary_checks.knowledge.promised_pythons import (
     allows_any,
     read_specifier,
 )
-from binary_checks.model import Finding, Level, NotInspected, Problem, Wheel
+from binary_checks.model import Finding, Level, NotInspected, Problem, WheelLike
 from binary_checks.model.required_wheels import RequiredWheels
 from binary_checks.model.requires_dist import read_requirement
 from binary_checks.wording.phrases import name_first
@@ -23,7 +23,7 @@ _EXTRA = re.compile(r"""\bextra\s*[=!]=\s*["']([^"']{1,200})["']""")
 
 
 @check
-def invalid_requirement(package: Wheel) -> Iterator[Finding]:
+def invalid_requirement(package: WheelLike) -> Iterator[Finding]:
     """A Requires-Dist or Requires-Python is not valid.
 
     Name, versions and marker must follow the specification of dependency specifiers: ``>=1.0.*``
@@ -44,7 +44,7 @@ def invalid_requirement(package: Wheel) -> Iterator[Finding]:
 
 
 @check(level=Level.WARNING)
-def requirement_by_url(package: Wheel) -> Iterator[Finding]:
+def requirement_by_url(package: WheelLike) -> Iterator[Finding]:
     """A requirement names an address instead of a version.
 
     A warning: an index of one's own may accept it.
@@ -64,7 +64,7 @@ def requirement_by_url(package: Wheel) -> Iterator[Finding]:
 
 
 @check(level=Level.WARNING)
-def undeclared_extra(package: Wheel) -> Iterator[Finding]:
+def undeclared_extra(package: WheelLike) -> Iterator[Finding]:
     """A requirement belongs to an extra that no Provides-Extra names.
 
     Why: pip installs only extras that are declared: whoever asks for this one gets none of its
@@ -84,7 +84,7 @@ def undeclared_extra(package: Wheel) -> Iterator[Finding]:
 
 
 @check
-def python_is_excluded(package: Wheel) -> Iterator[Finding]:
+def python_is_excluded(package: WheelLike) -> Iterator[Finding]:
     """Requires-Python excludes the Pythons of the wheel's own tags.
 
     A warning where only some of the tags are excluded. That ``cp39-abi3`` may require 3.10, and
@@ -114,7 +114,7 @@ def python_is_excluded(package: Wheel) -> Iterator[Finding]:
 
 
 @check
-def requirement_without_wheel(package: Wheel, required: RequiredWheels) -> Iterator[Finding]:
+def requirement_without_wheel(package: WheelLike, required: RequiredWheels) -> Iterator[Finding]:
     """The index has no wheel of a required distribution for the wheel's own Python and platform.
 
     It is looked for only with ``--binary-with-requirements``, on the index that pip's settings

@@ -25,6 +25,7 @@ from binary_checks.model import (
     Problem,
     UnreadObject,
     Wheel,
+    WheelLike,
 )
 from binary_checks.model.extensions import (
     ExtensionName,
@@ -44,7 +45,7 @@ _UNREAD_BY_INSTALLERS = ("Root-Is-Purelib", "Tag")
 
 
 @check
-def metadata_is_incomplete(package: Wheel) -> Iterator[Finding]:
+def metadata_is_incomplete(package: WheelLike) -> Iterator[Finding]:
     """METADATA or WHEEL is missing, or lacks a required field.
 
     Why: installers refuse such a wheel, or install a package that no tool can list or remove.
@@ -69,7 +70,7 @@ def metadata_is_incomplete(package: Wheel) -> Iterator[Finding]:
 
 
 @check
-def name_and_version_disagree(package: Wheel) -> Iterator[Finding]:
+def name_and_version_disagree(package: WheelLike) -> Iterator[Finding]:
     """The file name, .dist-info folder and METADATA name different projects or versions.
 
     Why: an installer refuses the wheel, or is asked for one version and records another.
@@ -84,7 +85,9 @@ def name_and_version_disagree(package: Wheel) -> Iterator[Finding]:
         yield from _compare(package, "METADATA", f"{package.dist_info}/METADATA", *stated)
 
 
-def _compare(package: Wheel, what: str, path: str, name: str, version: str) -> Iterator[Problem]:
+def _compare(
+    package: WheelLike, what: str, path: str, name: str, version: str
+) -> Iterator[Problem]:
     if canonicalize_name(name) != canonicalize_name(package.name):
         yield Problem(path=path, sentence=f"{what} names {name!r}, the file name {package.name!r}")
     if not _same_version(version, package.version):
@@ -159,7 +162,7 @@ def _join(tags: Iterable[str]) -> str:
 
 
 @check
-def native_code_in_any_wheel(package: Wheel, code: CodeNames) -> Iterator[Finding]:
+def native_code_in_any_wheel(package: WheelLike, code: CodeNames) -> Iterator[Finding]:
     """A wheel for any platform contains an extension module, or a library that others need.
 
     Executables and helpers that Python never loads are legitimate there. Libraries that only
@@ -211,7 +214,7 @@ def _find_loaded(package: Package, code: CodeNames) -> set[str]:
 
 
 @check(level=Level.WARNING)
-def platform_wheel_without_native_code(package: Wheel) -> Iterator[Finding]:
+def platform_wheel_without_native_code(package: WheelLike) -> Iterator[Finding]:
     """A wheel for a platform and one Python ABI contains no native code.
 
     A wheel for any Python (``py3-none-...``) may have a reason, as its metadata may differ by
@@ -234,7 +237,7 @@ def platform_wheel_without_native_code(package: Wheel) -> Iterator[Finding]:
 
 
 @check(level=Level.WARNING)
-def extension_in_purelib(package: Wheel) -> Iterator[Finding]:
+def extension_in_purelib(package: WheelLike) -> Iterator[Finding]:
     """An extension module is installed into purelib.
 
     Why: where purelib and platlib differ (some Linux systems), it lands in the directory that all
@@ -254,7 +257,7 @@ def extension_in_purelib(package: Wheel) -> Iterator[Finding]:
             yield _not_inspected(unread)
 
 
-def _is_pure(package: Wheel, archive_name: str) -> bool:
+def _is_pure(package: WheelLike, archive_name: str) -> bool:
     data = package.dist_info.removesuffix(".dist-info") + ".data/"
     if archive_name.startswith(data):
         return archive_name.startswith(f"{data}purelib/")
@@ -262,7 +265,7 @@ def _is_pure(package: Wheel, archive_name: str) -> bool:
 
 
 @check
-def foreign_extension_suffix(package: Wheel) -> Iterator[Finding]:
+def foreign_extension_suffix(package: WheelLike) -> Iterator[Finding]:
     """An extension module has a suffix that no interpreter of the wheel's tags imports.
 
     Why: the module cannot be imported: it is left over from another build, or was built for the
@@ -289,7 +292,7 @@ def foreign_extension_suffix(package: Wheel) -> Iterator[Finding]:
             yield _not_inspected(unread)
 
 
-def _find_importable(package: Wheel) -> frozenset[str]:
+def _find_importable(package: WheelLike) -> frozenset[str]:
     """The paths, without their suffix, of the modules that every interpreter of the tags has."""
     found = frozenset[str]()
     for number, tag in enumerate(package.tags):
@@ -301,7 +304,7 @@ def _find_importable(package: Wheel) -> frozenset[str]:
 
 
 def _judge_suffix(
-    package: Wheel, path: str, name: ExtensionName, importable: Collection[str]
+    package: WheelLike, path: str, name: ExtensionName, importable: Collection[str]
 ) -> Iterator[Problem]:
     if not any(importable_by(name, tag) for tag in package.tags):
         sentence = f"no interpreter of {_spell(package.tags)} imports files ending in {name.suffix}"
@@ -317,7 +320,7 @@ def _spell(tags: Iterable[Tag]) -> str:
     return f"{_join(interpreters)} on {_join({tag.platform for tag in tags})}"
 
 
-def _unread(package: Wheel) -> Iterator[MalformedObject | UnreadObject]:
+def _unread(package: WheelLike) -> Iterator[MalformedObject | UnreadObject]:
     yield from package.malformed
     yield from package.unread
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from binary_checks.declaring import check
-from binary_checks.model import Finding, Level, Problem, Wheel
+from binary_checks.model import Finding, Level, Problem, WheelLike
 
 _VERSION = re.compile(r"(\d{1,9})(?:\.\d{1,9})*")
 _LONGEST = 100  # characters of a value in a sentence
@@ -14,7 +14,7 @@ _SUPPORTED = 1  # the major version of the wheel format that installers know
 
 
 @check
-def unsupported_wheel_version(package: Wheel) -> Iterator[Finding]:
+def unsupported_wheel_version(package: WheelLike) -> Iterator[Finding]:
     """The Wheel-Version is none, or is one that installers do not support.
 
     Why: pip and uv refuse a wheel of another major version than 1.
@@ -31,7 +31,7 @@ def unsupported_wheel_version(package: Wheel) -> Iterator[Finding]:
 
 
 @check(level=Level.WARNING)
-def root_is_purelib_is_wrong(package: Wheel) -> Iterator[Finding]:
+def root_is_purelib_is_wrong(package: WheelLike) -> Iterator[Finding]:
     """Root-Is-Purelib is neither true nor false, or false for a wheel without any native code.
 
     For extension modules in purelib there is ``extension-in-purelib``.
@@ -54,12 +54,12 @@ def root_is_purelib_is_wrong(package: Wheel) -> Iterator[Finding]:
         )
 
 
-def _is_native(package: Wheel) -> bool:
+def _is_native(package: WheelLike) -> bool:
     return bool(package.objects or package.malformed or package.unread)
 
 
 @check
-def foreign_data_folder(package: Wheel) -> Iterator[Finding]:
+def foreign_data_folder(package: WheelLike) -> Iterator[Finding]:
     """A ``.data`` folder has another name or version than the wheel.
 
     Why: pip installs from every top-level folder whose name ends in ``.data``; uv, and others that
@@ -77,5 +77,5 @@ def foreign_data_folder(package: Wheel) -> Iterator[Finding]:
             yield Problem(path=root, sentence=sentence)
 
 
-def _names(package: Wheel) -> Iterator[str]:
+def _names(package: WheelLike) -> Iterator[str]:
     return (member.archive_name for member in package.members if "/" in member.archive_name)

@@ -32,7 +32,8 @@ _API_SET = re.compile(r"(?P<family>(?:api|ext)-ms-[a-z]+-[a-z]+)-.*", re.IGNOREC
 def write_summary(package: Package, linkage: Linkage | None = None) -> Iterator[str]:
     """The account in lines, without their ends; without a linkage, without what is needed."""
     kinds = Counter(f"{item.format} {item.kind.value}" for item in package.objects)
-    yield f"{package.file_name}: {package.name} {package.version}, {package.size:,} bytes"
+    title = f"{package.name} {package.version}".rstrip()
+    yield f"{package.file_name}: {title}, {package.size:,} bytes"
     yield from (f"  {count:>6} {kind}" for kind, count in sorted(kinds.items()))
     yield from _under("claims", _say_claims(package))
     yield from _under("Pythons", _say_pythons(package))

@@ -1,0 +1,54 @@
+"""Reads one object file that was named by itself: a developer's ``.so``, ``.pyd`` or ``.dylib``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import ClassVar
+
+from binary_checks.errors import PackageError
+from binary_checks.model.layout import Layout
+from binary_checks.model.objects import format_of_name
+from binary_checks.model.packages import Package
+from binary_checks.model.protocols import ObjectReader, Preview, Progress, Tree, Wanted
+from binary_checks.packages.loose_objects import assemble
+from binary_checks.trees.loose_file import LooseFile
+from binary_checks.trees.members import find_formats
+
+_PROGRAMS = ("", ".exe", ".node")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SingleObject(Package):
+    """One object file, or a universal one with its slices, without the package that it is for."""
+
+    noun: ClassVar[str] = "a single object file"
+
+
+def recognises(label: str, look: Callable[[], Tree]) -> bool:
+    """Whether it is called like a library, or like a program and is one."""
+    if format_of_name(label) is not None:
+        return True
+    return PurePath(label).suffix in _PROGRAMS and isinstance(look(), LooseFile)
+
+
+def preview(tree: Tree, reader: ObjectReader) -> Preview:
+    """Look at its first bytes."""
+    return Preview(kind=SingleObject, formats=find_formats(tree, tree.entries(), reader))
+
+
+def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> SingleObject:
+    """Read the file. Raises PackageError where that fails, or it is no object."""
+    visited = tree.visit(reader, Wanted(), progress)
+    package = assemble(
+        SingleObject,
+        visited,
+        Layout(climbs=False),
+        path=tree.path,
+        name=tree.label.partition(".")[0],
+        size=tree.size,
+    )
+    if not (package.objects or package.malformed or package.unread):
+        raise PackageError(f"{tree.label}: no object file of a kind that is read here")
+    return package

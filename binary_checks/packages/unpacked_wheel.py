@@ -1,0 +1,59 @@
+"""Reads a folder with what a wheel contains, as ``wheel unpack`` leaves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from packaging.tags import Tag, parse_tag
+from packaging.utils import canonicalize_name
+
+from binary_checks.errors import PackageError
+from binary_checks.model.packages import UnpackedWheel
+from binary_checks.model.protocols import ObjectReader, Preview, Progress, Tree
+from binary_checks.packages import wheel_texts
+from binary_checks.packages.distributions import DIST_INFO
+from binary_checks.packages.wheel import Title, find_dist_info, read_contents
+from binary_checks.packages.wheel_texts import Headers
+from binary_checks.trees.members import find_formats
+
+
+def recognises(label: str, look: Callable[[], Tree]) -> bool:
+    """Whether it is a folder with one metadata folder, which has a WHEEL: not a site-packages."""
+    if not label.endswith("/"):
+        return False
+    tree = look()
+    names = {entry.name for entry in tree.entries()}
+    roots = {name.partition("/")[0] for name in names if "/" in name}
+    found = [root for root in roots if root.endswith(DIST_INFO)]
+    return len(found) == 1 and f"{found[0]}/WHEEL" in names
+
+
+def preview(tree: Tree, reader: ObjectReader) -> Preview:
+    """Look at the first bytes of its files."""
+    return Preview(kind=UnpackedWheel, formats=find_formats(tree, tree.entries(), reader))
+
+
+def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> UnpackedWheel:
+    """Read every file in the folder; PackageError where it is no unpacked wheel."""
+    dist_info = find_dist_info(tree)
+    name, _, version = dist_info.removesuffix(DIST_INFO).partition("-")
+    tags = read_tags(_read_wheel_headers(tree, dist_info))
+    title = Title(str(canonicalize_name(name)), version, tags, dist_info)
+    return read_contents(UnpackedWheel, tree, reader, progress, title)
+
+
+def _read_wheel_headers(tree: Tree, dist_info: str) -> Headers:
+    """What WHEEL says, before all else is read: where files belong depends on its tags."""
+    entry = tree.find(f"{dist_info}/WHEEL")
+    if entry is None or entry.faults or entry.size > wheel_texts.LONGEST["WHEEL"]:
+        raise PackageError(f"{tree.label}: {dist_info}/WHEEL cannot be read")
+    return wheel_texts.read_headers(b"".join(tree.pieces(entry)))[0]
+
+
+def read_tags(wheel: Headers) -> tuple[Tag, ...]:
+    """The tags that WHEEL names; what is no tag is left out, and then there may be none."""
+    tags: set[Tag] = set()
+    for key, value in wheel:
+        if key.lower() == "tag" and value.count("-") == 2:
+            tags |= parse_tag(value)
+    return tuple(sorted(tags, key=str))

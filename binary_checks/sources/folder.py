@@ -1,0 +1,78 @@
+"""A folder that is a package: an unpacked wheel, an environment, what a build has made."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from binary_checks import packages, trees
+from binary_checks.errors import ProfileError
+from binary_checks.model.packages import Package
+from binary_checks.model.protocols import Tree
+from binary_checks.sources.misnamed import explain, explain_folder
+from binary_checks.sources.opened import OpenedSource
+from binary_checks.sources.surroundings import Surroundings
+
+LABEL = "folder:"
+
+
+def parse(argument: str, folder: Path) -> FolderSource | None:
+    """A folder behind ``folder:``; pytest takes any other for tests to collect."""
+    if not argument.startswith(LABEL):
+        return None
+    written = argument.removeprefix(LABEL)
+    return FolderSource(path=Path(os.path.normpath(folder / written)), written=argument)
+
+
+def find(argument: str, folder: Path) -> FolderSource | None:
+    """A folder named by its path alone, if a package lies unpacked in it."""
+    path = Path(os.path.normpath(folder / argument))
+    if not path.is_dir() or explain_folder(argument, path):
+        return None
+    recognised = packages.recognises(path, folders=True)
+    return FolderSource(path=path, written=argument) if recognised else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FolderSource(OpenedSource):
+    """One folder, with all that is in it."""
+
+    path: Path
+    written: str = ""  # how the user named it
+
+    @property
+    def label(self) -> str:
+        """The folder's name, with a slash."""
+        return f"{self.path.name}/"
+
+    def resolve(self, surroundings: Surroundings) -> FolderSource:
+        """The same, if it is there. Raises ProfileError."""
+        del surroundings
+        if not self.path.is_dir():
+            lost = "not a folder" if self.path.exists() else "no such folder"
+            raise ProfileError(f"{self.written}: {lost}")
+        if not packages.recognises(self.path, folders=True):
+            raise ProfileError(explain(self.written, self.path))
+        return self
+
+    def identity(self) -> str:
+        """``sha256 …`` of a list of all its files, a name and a hash each. Raises PackageError."""
+        digest = hashlib.sha256()
+        with closing(self.open()) as tree:
+            for entry, pieces in tree.contents([e for e in tree.entries() if not e.faults]):
+                content = hashlib.sha256()
+                for piece in pieces:
+                    content.update(piece)
+                digest.update(f"{content.hexdigest()}  {entry.name}\n".encode(errors="replace"))
+        return f"sha256 {digest.hexdigest()}"
+
+    def open(self) -> Tree:
+        """The files in it."""
+        return trees.open_tree(self.path)
+
+    def restate(self, package: Package) -> Package:
+        """All of it is stated: the files are the same to the last bit."""
+        return replace(package, path=self.path)
