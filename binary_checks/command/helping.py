@@ -32,7 +32,6 @@ Say whether built binary packages (wheels, conda packages) are fit to ship.
   --binary-python PATH         interpreter that a venv is made from
   --binary-with PATH           a required wheel, or a folder of such
   --binary-with-requirements   download required wheels that are not given
-  --binary-installed NAME      judge an installed package
   --binary-require FAMILY      fail if its checks cannot inspect the package
   --binary-report FORMAT:FILE  write a report: html, json, sarif, markdown, ...
   -m FAMILY, -k TEXT           only these checks    -n NUMBER  more processes
@@ -53,6 +52,7 @@ _OURS = (
         "--binary-crosscheck",
         "--binary-facts",
         "--binary-github",
+        "--binary-installed",
         "--binary-sandbox",
     ),
     *("--binary-requirements-folder", "--binary-sarif"),
