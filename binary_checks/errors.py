@@ -69,6 +69,10 @@ class GatherError(BinaryChecksError):
     """We, the network or the environment broke while gathering; not the package's fault."""
 
 
+class NotThere(GatherError):
+    """A server, or a ``file:`` URL, was asked, and has nothing of that name."""
+
+
 class RemoteChanged(GatherError):
     """A file on a server is another one than when its first bytes were read."""
 

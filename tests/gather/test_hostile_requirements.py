@@ -169,7 +169,8 @@ def test_a_page_of_the_index_that_leads_elsewhere_builds_nothing(
     places = lay_out(tmp_path, index, mark)
     repository = f"{scheme}{places['repository']}"
     names = ("evil-1.0-py3-none-any.whl", "evil-1.0.tar.gz", "#egg=evil-1.0")
-    index.links["evil"] = [f"{repository}/{name}" for name in names]
+    for name in names:
+        index.link(f"{repository}/{name}", "evil")
     with pytest.raises(GatherError, match=r"^requirements: "):
         simulate(tmp_path, "evil")
     assert not mark.exists()

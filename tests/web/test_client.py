@@ -1,0 +1,398 @@
+"""The HTTP client is patient with what may pass, brief with what does not, and tells no secrets."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from binary_checks.errors import (
+    BinaryChecksError,
+    GatherError,
+    MalformedError,
+    NotThere,
+    ProfileError,
+    RemoteChanged,
+    Unavailable,
+)
+from binary_checks.web import transport
+from binary_checks.web.client import Client
+from binary_checks.web.web_settings import WebSettings, read_web_settings
+from fixtures.package_index import Conduct, PackageIndex, serve_index
+
+CONTENT = bytes(range(256)) * 4096  # 1 MiB
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[PackageIndex]:
+    with serve_index() as index:
+        (tmp_path / "x.whl").write_bytes(CONTENT)
+        index.folders["dl"] = tmp_path
+        yield index
+
+
+@pytest.fixture
+def pauses() -> list[float]:
+    return []
+
+
+@pytest.fixture
+def client(pauses: list[float]) -> Iterator[Client]:
+    client = Client(WebSettings(timeout=5, retries=3), sleep=pauses.append)
+    yield client
+    client.close()
+
+
+def refused(client: Client, url: str) -> str:
+    with pytest.raises(GatherError) as caught:
+        client.get(url)
+    return str(caught.value)
+
+
+def test_a_server_that_is_busy_is_asked_again(
+    index: PackageIndex, client: Client, pauses: list[float]
+) -> None:
+    index.conduct["/dl/x.whl"].failures = [503, 429, 500]
+    assert client.get(f"{index.url}/dl/x.whl").content == CONTENT
+    assert pauses == [0.25, 0.5, 1.0]
+
+
+def test_it_is_asked_no_more_often_than_the_settings_say(
+    index: PackageIndex, client: Client
+) -> None:
+    index.conduct["/dl/x.whl"].failures = [503] * 9
+    assert refused(client, f"{index.url}/dl/x.whl") == (
+        f"{index.url}/dl/x.whl: answers 503 (asked 4 times)"
+    )
+    assert len(index.asked) == 4
+
+
+@pytest.mark.parametrize("status", [400, 403, 418, 501])
+def test_what_does_not_pass_is_asked_once(index: PackageIndex, client: Client, status: int) -> None:
+    index.conduct["/dl/x.whl"].failures = [status]
+    assert refused(client, f"{index.url}/dl/x.whl").endswith(f"answers {status}")
+    assert len(index.asked) == 1
+
+
+def test_a_server_says_how_long_to_wait(
+    index: PackageIndex, client: Client, pauses: list[float]
+) -> None:
+    index.conduct["/dl/x.whl"] = Conduct(failures=[429], retry_after="7")
+    client.get(f"{index.url}/dl/x.whl")
+    assert pauses == [7.0]
+
+
+def test_nobody_waits_for_an_hour(index: PackageIndex, client: Client, pauses: list[float]) -> None:
+    index.conduct["/dl/x.whl"] = Conduct(failures=[429], retry_after="3600")
+    assert refused(client, f"{index.url}/dl/x.whl").endswith("and asks to wait 3,600 s")
+    assert pauses == []
+
+
+def test_nothing_there_is_an_answer_of_its_own(index: PackageIndex, client: Client) -> None:
+    with pytest.raises(NotThere, match=r"/dl/gone\.whl: not there \(answers 404\)"):
+        client.get(f"{index.url}/dl/gone.whl")
+
+
+def test_nobody_who_listens_is_one_line(client: Client) -> None:
+    assert refused(client, "http://127.0.0.1:9/x") == (
+        "http://127.0.0.1:9/x: Connection refused (asked 4 times)"
+    )
+
+
+def test_a_host_that_no_name_server_knows_is_named(client: Client) -> None:
+    said = refused(client, "http://no-such-host.invalid/x")
+    assert "the name no-such-host.invalid cannot be resolved" in said
+
+
+def test_a_cut_page_is_asked_for_again(index: PackageIndex, client: Client) -> None:
+    index.conduct["/dl/x.whl"] = Conduct(cut_after=5000, cuts=2)
+    assert client.get(f"{index.url}/dl/x.whl").content == CONTENT
+    assert len(index.asked) == 3
+
+
+def test_a_redirect_is_followed_and_the_end_of_it_known(
+    index: PackageIndex, client: Client
+) -> None:
+    index.conduct["/a"].redirect = "/dl/x.whl"
+    assert client.get(f"{index.url}/a").url == f"{index.url}/dl/x.whl"
+
+
+def test_redirects_end(index: PackageIndex, client: Client) -> None:
+    index.conduct["/a"].redirect = "/b"
+    index.conduct["/b"].redirect = "/a"
+    assert refused(client, f"{index.url}/a").endswith("redirects more than 10 times")
+
+
+@pytest.mark.parametrize(
+    ("location", "said"),
+    [
+        ("file:///etc/passwd", "redirects to a file: URL"),
+        ("http://[broken/", "redirects to what is no URL"),
+        ("http://h:99999/", "redirects to what is no URL"),
+        ("/" + "a" * 9000, "redirects to a URL of 9"),
+        ("data:text/html,x", "redirects to a data: URL"),
+    ],
+)
+def test_a_redirect_leads_to_web_servers_alone(
+    index: PackageIndex, client: Client, location: str, said: str
+) -> None:
+    index.conduct["/a"].redirect = location
+    assert said in refused(client, f"{index.url}/a")
+
+
+def test_credentials_are_shown_to_their_own_host_alone(index: PackageIndex, client: Client) -> None:
+    index.conduct["/a"].redirect = "/b"
+    index.conduct["/b"].redirect = f"{index.other_host}/dl/x.whl"
+    client.get(index.url.replace("//", "//me:s%40cret@") + "/a")
+    shown = ["authorization" in each.headers for each in index.requests]
+    assert shown == [True, True, False]
+
+
+def test_credentials_in_a_redirect_count_for_nothing(index: PackageIndex, client: Client) -> None:
+    index.conduct["/a"].redirect = index.other_host.replace("//", "//me:secret@") + "/dl/x.whl"
+    client.get(f"{index.url}/a")
+    assert not any("authorization" in each.headers for each in index.requests)
+
+
+def test_what_was_shown_once_is_shown_again_to_the_same_server(
+    index: PackageIndex, client: Client
+) -> None:
+    index.conduct["/dl/x.whl"].credentials = ("me", "secret")
+    client.get(index.url.replace("//", "//me:secret@") + "/dl/x.whl")
+    assert client.get(f"{index.url}/dl/x.whl").content == CONTENT
+
+
+def test_credentials_stand_in_no_message(index: PackageIndex, client: Client) -> None:
+    index.conduct["/dl/x.whl"].credentials = ("me", "right")
+    url = index.url.replace("//", "//me:wrong-secret@") + "/dl/x.whl?signature=hidden"
+    said = refused(client, url)
+    assert said == f"{index.url}/dl/x.whl: asks for credentials (answers 401)"
+
+
+def test_credentials_come_out_of_the_users_netrc(index: PackageIndex, tmp_path: Path) -> None:
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login me password secret\n")
+    index.conduct["/dl/x.whl"].credentials = ("me", "secret")
+    settings = read_web_settings({}, {"HOME": str(tmp_path)})
+    assert Client(settings).get(f"{index.url}/dl/x.whl").content == CONTENT
+
+
+def test_a_netrc_that_cannot_be_read_is_named(index: PackageIndex, tmp_path: Path) -> None:
+    (tmp_path / "n").write_text("nonsense secret\n")
+    settings = read_web_settings({}, {"NETRC": str(tmp_path / "n")})
+    with pytest.raises(GatherError, match=r"n: cannot be read \(line 1\)$"):
+        Client(settings).get(f"{index.url}/dl/x.whl")
+
+
+def test_pages_may_be_compressed(index: PackageIndex, client: Client) -> None:
+    index.conduct["/dl/x.whl"].encoding = "gzip"
+    assert client.get(f"{index.url}/dl/x.whl").content == CONTENT
+
+
+def test_a_bomb_is_not_inflated(index: PackageIndex, client: Client) -> None:
+    index.conduct["/bomb"] = Conduct(body=bytes(50 << 20), encoding="gzip")
+    with pytest.raises(GatherError, match="inflates to more than 1,000,000 bytes"):
+        client.get(f"{index.url}/bomb", limit=1_000_000)
+    assert index.sent < 1 << 20
+
+
+def test_a_body_without_an_end_is_cut_short(index: PackageIndex, client: Client) -> None:
+    index.conduct["/endless"].endless = True
+    with pytest.raises(GatherError, match="more than 1,000,000 bytes"):
+        client.get(f"{index.url}/endless", limit=1_000_000)
+
+
+def test_a_server_that_sends_a_header_a_letter_at_a_time_is_left(
+    index: PackageIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import socket
+    import threading
+
+    monkeypatch.setattr(transport, "_PATIENCE", 0.2)
+    over = threading.Event()
+
+    def drip(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        connection.recv(1000)
+        with connection:
+            for _ in range(200):
+                if over.wait(0.02):
+                    return
+                try:
+                    connection.sendall(b"H")
+                except OSError:
+                    return
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=drip, args=(server,))
+        thread.start()
+        with pytest.raises(GatherError):
+            Client(WebSettings(retries=0)).get(f"http://127.0.0.1:{server.getsockname()[1]}/")
+        over.set()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://h/x", "http:///x", "http://h:0/x", "nonsense", "http://[::1/x", "http://h:x/"]
+)
+def test_no_other_url_is_asked_for(client: Client, url: str) -> None:
+    with pytest.raises(BinaryChecksError, match=r"not a URL|neither http, https nor file"):
+        client.get(url)
+
+
+def test_a_file_url_is_read_like_the_others(client: Client, tmp_path: Path) -> None:
+    (tmp_path / "a b.html").write_text("<html>")
+    answer = client.get((tmp_path / "a b.html").as_uri())
+    assert (answer.content, answer.content_type) == (b"<html>", "text/html")
+    with pytest.raises(NotThere):
+        client.get((tmp_path / "gone").as_uri())
+    with pytest.raises(GatherError, match="of another host"):
+        client.get("file://elsewhere/x")
+
+
+def test_parts_of_a_file_are_read_with_a_request_each(index: PackageIndex, client: Client) -> None:
+    with client.open_remote(f"{index.url}/dl/x.whl") as file:
+        assert (file.size, file.ranges, file.requests) == (len(CONTENT), True, 1)
+        assert file.read(0, 10) == CONTENT[:10]
+        assert file.read(len(CONTENT) - 10, 10) == CONTENT[-10:]  # came with the first
+        assert (file.requests, file.transferred, index.sent) == (2, 262_154, 262_154)
+        with pytest.raises(MalformedError):
+            file.read(len(CONTENT) - 1, 2)
+
+
+def test_a_server_without_ranges_is_not_listened_to(index: PackageIndex, client: Client) -> None:
+    index.conduct["/dl/x.whl"].ranges = False
+    with client.open_remote(f"{index.url}/dl/x.whl") as file:
+        assert (file.size, file.ranges) == (len(CONTENT), False)
+        with pytest.raises(Unavailable, match="sends no parts of files"):
+            file.read(0, 1)
+
+
+def test_a_server_that_cannot_count_from_the_end_is_asked_otherwise(
+    index: PackageIndex, client: Client
+) -> None:
+    index.conduct["/dl/x.whl"].suffixes = False
+    with client.open_remote(f"{index.url}/dl/x.whl") as file:
+        assert file.read(1000, 5) == CONTENT[1000:1005]
+
+
+@pytest.mark.parametrize(
+    "conduct",
+    [
+        Conduct(changes=True),
+        Conduct(etag="", last_modified="Sat, 21 Nov 2026 00:00:00 GMT"),
+        Conduct(etag='W/"1"'),
+        Conduct(etag=""),
+    ],
+    ids=["new etag", "date", "weak", "neither"],
+)
+def test_a_file_that_changed_is_told_apart(
+    index: PackageIndex, client: Client, conduct: Conduct, tmp_path: Path
+) -> None:
+    index.conduct["/dl/x.whl"] = conduct
+    with client.open_remote(f"{index.url}/dl/x.whl") as file:
+        if not conduct.changes:
+            assert file.read(0, 1) == CONTENT[:1]
+            (tmp_path / "x.whl").write_bytes(CONTENT + b"more")
+            conduct.last_modified = conduct.last_modified.replace("21", "22")
+            conduct.etag = conduct.etag.replace("1", "2") if conduct.etag else conduct.etag
+        with pytest.raises(RemoteChanged, match=r"x\.whl: the file changed while it was read"):
+            file.read(0, 10)
+
+
+def test_an_address_that_expired_is_asked_for_again(index: PackageIndex, client: Client) -> None:
+    index.conduct["/stable"].redirect = "/dl/x.whl"
+    with client.open_remote(f"{index.url}/stable") as file:
+        index.conduct["/dl/x.whl"].failures = [403]
+        assert file.read(0, 4) == CONTENT[:4]
+
+
+def test_a_login_page_is_no_file(index: PackageIndex, client: Client, tmp_path: Path) -> None:
+    index.conduct["/dl/x.whl"].html = True
+    url = f"{index.url}/dl/x.whl"
+    with pytest.raises(GatherError, match=r"x\.whl: a web page \(HTML\) instead of the file"):
+        client.open_remote(url)
+    with pytest.raises(GatherError, match=r"x\.whl: a web page \(HTML\)"):
+        client.download(url, tmp_path / "y")
+
+
+def test_a_download_goes_on_after_every_cut(
+    index: PackageIndex, client: Client, tmp_path: Path
+) -> None:
+    index.conduct["/dl/x.whl"].cut_after = 300_000
+    seen: list[tuple[int, int]] = []
+    client.download(f"{index.url}/dl/x.whl", tmp_path / "y", progress=lambda *row: seen.append(row))
+    assert (tmp_path / "y").read_bytes() == CONTENT
+    assert index.sent == len(CONTENT)
+    assert seen[-1] == (len(CONTENT), len(CONTENT))
+
+
+def test_a_download_goes_on_in_another_process(
+    index: PackageIndex, client: Client, tmp_path: Path
+) -> None:
+    url = f"{index.url}/dl/x.whl"
+    index.conduct["/dl/x.whl"].cut_after = 300_000
+    with pytest.raises(GatherError, match="the connection was cut"):
+        Client(WebSettings(retries=0)).download(url, tmp_path / "y")
+    assert 0 < (tmp_path / "y").stat().st_size < len(CONTENT)
+    del index.conduct["/dl/x.whl"]
+    before = index.sent
+    client.download(url, tmp_path / "y")
+    assert (tmp_path / "y").read_bytes() == CONTENT
+    assert index.sent - before < len(CONTENT)
+
+
+def test_what_is_there_of_another_state_is_not_added_to(
+    index: PackageIndex, client: Client, tmp_path: Path
+) -> None:
+    url = f"{index.url}/dl/x.whl"
+    index.conduct["/dl/x.whl"].cut_after = 300_000
+    with pytest.raises(GatherError):
+        Client(WebSettings(retries=0)).download(url, tmp_path / "y")
+    del index.conduct["/dl/x.whl"]
+    (tmp_path / "x.whl").write_bytes(CONTENT[::-1])
+    client.download(url, tmp_path / "y")
+    assert (tmp_path / "y").read_bytes() == CONTENT[::-1]
+
+
+def test_a_file_of_another_size_than_the_index_says_is_not_fetched(
+    index: PackageIndex, client: Client, tmp_path: Path
+) -> None:
+    with pytest.raises(GatherError, match=r"1,048,576 bytes, but 5 by the index"):
+        client.download(f"{index.url}/dl/x.whl", tmp_path / "y", size=5)
+
+
+def test_proxies_and_those_who_need_none(index: PackageIndex) -> None:
+    environ = {"http_proxy": "http://127.0.0.1:9", "NO_PROXY": "example.org, 127.0.0.1"}
+    assert Client(read_web_settings({}, environ)).get(f"{index.url}/dl/x.whl").content == CONTENT
+    del environ["NO_PROXY"]
+    with pytest.raises(GatherError):
+        Client(read_web_settings({"retries": "0"}, environ)).get(f"{index.url}/dl/x.whl")
+
+
+def test_a_proxy_is_asked_for_the_others(index: PackageIndex) -> None:
+    index.conduct["*"] = Conduct(body=b"through the proxy")
+    environ = {"http_proxy": index.url.replace("//", "//me:secret@")}
+    settings = read_web_settings({}, environ)
+    assert Client(settings).get("http://example.invalid/x").content == b"through the proxy"
+    assert index.asked == ["http://example.invalid/x"]
+    assert "proxy-authorization" in index.requests[0].headers
+
+
+def test_pips_own_settings_win() -> None:
+    pip = {"cert": "/ca.pem", "timeout": "3", "retries": "99", "trusted-host": "a b:8080"}
+    settings = read_web_settings(pip, {"SSL_CERT_FILE": "/other.pem"})
+    assert (settings.certificates, settings.timeout, settings.retries) == ("/ca.pem", 3.0, 10)
+    assert settings.trusted_hosts == ("a", "b:8080")
+
+
+def test_authorities_that_are_not_there_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ProfileError, match=r"gone\.pem: cannot be read: No such file"):
+        Client(WebSettings(certificates=str(tmp_path / "gone.pem"))).get("https://127.0.0.1:9/")
+
+
+def test_without_urllib3_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "urllib3", None)
+    with pytest.raises(ProfileError, match=r"pip install 'binary-checks\[published\]'"):
+        Client().get("http://127.0.0.1:9/")
