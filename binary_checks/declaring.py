@@ -28,6 +28,7 @@ from binary_checks.model import (
     SecondOpinion,
     TargetSystem,
 )
+from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.model.description import RenderedDescription
 from binary_checks.model.python_modules import PythonModules
 from binary_checks.model.requests import Request
@@ -41,6 +42,7 @@ Pattern = typing.NewType("Pattern", str)
 _OWN = "binary_checks.checks"
 FAMILIES = {
     "metadata": "what the package declares: names, tags, versions",
+    "configuration": "what name, variables and bytes say of the build, held against each other",
     "archive": "the archive itself, and its RECORD",
     "contents": "files that do not belong in the package",
     "linkage": "needed libraries and where loaders search for them",
@@ -74,6 +76,7 @@ _FACTS = (
     PythonModules,
     RenderedDescription,
     RequiredWheels,
+    BinaryConfiguration,
 )
 
 _WITHOUT_DOCSTRINGS = 2

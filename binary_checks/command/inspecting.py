@@ -19,6 +19,7 @@ from binary_checks.errors import (
 from binary_checks.gather.examination import Examination, examine
 from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
 from binary_checks.model import Linkage, Package
+from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.profile.reading import Profile, find_profile, load_profile
 from binary_checks.sources import expand
 from binary_checks.sources.misnamed import demand_package
@@ -80,6 +81,7 @@ def _inspect(
             companions=options.beside,
             downloads=options.fetches,
             downloads_folder=options.kept,
+            configuration=options.configuration,
         ) as facts:
             _print(facts, options, separator)
     except ProfileError as error:
@@ -98,17 +100,20 @@ def _inspect(
 def _print(facts: Examination, options: argparse.Namespace, separator: _Separator) -> None:
     """Gather all before anything is printed of it: a document is whole, or is not there."""
     package, linkage = facts.get(Package), _get_linkage(facts)
+    configuration = facts.get(BinaryConfiguration)
     if options.json:
         from binary_checks.documents.facts_writer import write_facts
 
         sha256 = facts.source.identity().removeprefix("sha256 ")
         separator.next()
-        sys.stdout.writelines(write_facts(package, sha256, linkage, symbols=options.symbols))
+        sys.stdout.writelines(
+            write_facts(package, sha256, linkage, configuration, symbols=options.symbols)
+        )
     else:
         from binary_checks.reports.summary import write_summary
 
         separator.next()
-        _print_summary(write_summary(package, linkage))
+        _print_summary(write_summary(package, linkage, configuration))
 
 
 def _get_linkage(facts: Examination) -> Linkage | None:
@@ -153,6 +158,14 @@ def _inspect_options() -> argparse.ArgumentParser:
         dest="kept",
         metavar="PATH",
         help="keep the downloaded wheels there",
+    )
+    add(
+        "--binary-configuration",
+        dest="configuration",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="what the packages are said to be, as python=3.11 (repeatable); no variable is read",
     )
     add(
         "--binary-profile",

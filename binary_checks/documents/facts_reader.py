@@ -6,7 +6,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from sys import intern
 from typing import IO, Any
@@ -36,6 +36,7 @@ from binary_checks.model import (
     UnreadObject,
     hash_record,
 )
+from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.model.objects import object_kinds
 from binary_checks.model.packages import package_kinds
 
@@ -47,7 +48,7 @@ LEFT_OUT = frozenset({"objects", "malformed", "unread", "members", "path", "reco
 
 _LARGEST = 1 << 30  # bytes of a document
 _LONGEST = 256 << 20  # bytes of one row: all symbols of one library
-_HEADS = ("schema", "written_by", "symbols", "package")
+_HEADS = ("schema", "written_by", "symbols", "configuration", "package")
 _TABLES = ("object_files", "malformed_objects", "unread_objects", "members", "record", "linkage")
 _WITHOUT_SYMBOLS = (StaticArchive, DeviceFile)
 _DIGEST = re.compile("[0-9a-f]{64}")
@@ -64,6 +65,7 @@ class Statement:
     record_sha256: str  # of a package that has a RECORD, else ""
     package: Package  # its path is the file's name alone
     edges: tuple[Edge, ...] = ()  # of its linkage, where they were asked for
+    configuration: BinaryConfiguration | None = None  # as it was then; a run derives it anew
 
 
 def restore(path: Path, *, edges: bool = False, named: str = "") -> Statement:
@@ -141,7 +143,20 @@ def _restore(rows: _Rows, *, edges: bool) -> Statement:
     for name in _TABLES:
         if tables[name] is None and name != "record":
             raise OddityError(f"no table {name!r}")
-    return _assemble(heads["package"], tables)
+    return replace(
+        _assemble(heads["package"], tables),
+        configuration=_restore_configuration(heads["configuration"]),
+    )
+
+
+def _restore_configuration(row: Any) -> BinaryConfiguration | None:
+    if row is None:
+        return None
+    try:
+        found: BinaryConfiguration = record_decoder(BinaryConfiguration)(row)
+    except OddityError as error:
+        raise OddityError(f"configuration: {error}") from None
+    return found
 
 
 def _read_heads(rows: _Rows) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from binary_checks.model import (
     Symbol,
     UnreadObject,
 )
+from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.model.linkage import Rule
 from binary_checks.model.objects import object_kinds
 from binary_checks.model.packages import package_kinds
@@ -46,6 +47,7 @@ def describe_facts() -> dict[str, Any]:
         "schema": {"const": SCHEMA},
         "written_by": _TEXT,
         "symbols": {"type": "boolean"},
+        "configuration": {"anyOf": [describe_fields(BinaryConfiguration, found), {"type": "null"}]},
         "package": {"oneOf": packages},
         "object_files": _list({"oneOf": objects}),
         **tables,

@@ -16,10 +16,16 @@ from binary_checks.model import (
     SymbolTable,
     hash_record,
 )
+from binary_checks.model.binary_configuration import BinaryConfiguration
 
 
 def write_facts(
-    package: Package, sha256: str, linkage: Linkage | None, *, symbols: bool
+    package: Package,
+    sha256: str,
+    linkage: Linkage | None,
+    configuration: BinaryConfiguration | None = None,
+    *,
+    symbols: bool,
 ) -> Iterator[str]:
     """The document in pieces: one object file at a time, whatever the package's size.
 
@@ -29,6 +35,8 @@ def write_facts(
     yield f'"schema": {dump(SCHEMA)},\n'
     yield f'"written_by": {dump(WRITER)},\n'
     yield f'"symbols": {dump(symbols)},\n'
+    stated = None if configuration is None else encode_fields(configuration)
+    yield f'"configuration": {dump(stated)},\n'
     yield f'"package": {dump(_package(package, sha256))},\n'
     rows = (_object(item, symbols=symbols) for item in package.objects)
     yield from _table("object_files", rows)

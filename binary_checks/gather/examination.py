@@ -25,7 +25,9 @@ from binary_checks.errors import ProfileError
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.facts import Facts, find_gatherer
 from binary_checks.gather.settings import Settings
+from binary_checks.knowledge.stated_values import read_given
 from binary_checks.lines import one_line
+from binary_checks.model.binary_configuration import StatedConfiguration
 from binary_checks.model.place_names import PlaceName, read_place
 from binary_checks.model.protocols import Source
 from binary_checks.profile.reading import Profile, load_profile, validate
@@ -71,6 +73,7 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
     place: str | PlaceName = "venv",
     downloads: bool = False,
     downloads_folder: str | os.PathLike[str] | None = None,
+    configuration: Iterable[str] = (),
 ) -> Iterator[Examination]:
     """Open a package to ask for its facts, and to judge it; what was gathered goes at the end.
 
@@ -84,6 +87,8 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
     python: that the package is installed for, or ``installed:NAME`` is; without it this one.
     place: where it runs, as ``--binary-place`` names it: ``venv``, a fresh environment of python;
     ``existing:PYTHON`` or ``prefix:PATH``, one that it is installed in; ``image:NAME``.
+    configuration: what the package is said to be, as ``python=3.11`` or ``cuda=12.6``; variables of
+    CI systems are never read here.
 
     Raises ProfileError for a profile that cannot be followed and for a package that is not there.
     That a package cannot be read shows when it is judged, or when a fact of it is asked for.
@@ -103,6 +108,7 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
         place=name,
         sandbox=_box(chosen, run=run),
         gatherers=gatherers,
+        stated=StatedConfiguration(claims=tuple(read_given(configuration))),
     )
     source = _find(package, settings, run=run)
     with closing(shelf), closing(Facts(source, settings, shelf)) as facts:

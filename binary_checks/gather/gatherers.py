@@ -11,6 +11,7 @@ from binary_checks.errors import NotApplicable, NoWheelError
 from binary_checks.gather import own_code
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.settings import ReaderSettings, Settings
+from binary_checks.knowledge.configurations import configure
 from binary_checks.knowledge.loadings import find_roots_in_doubt
 from binary_checks.loaders.reach import find_bystanders
 from binary_checks.model import (
@@ -23,6 +24,7 @@ from binary_checks.model import (
     TargetSystem,
     Wheel,
 )
+from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.model.description import RenderedDescription
 from binary_checks.model.places import Place
 from binary_checks.model.protocols import Source
@@ -41,6 +43,12 @@ def read_package(source: Source, reading: ReaderSettings) -> Package:
 def name_target(package: Package, profile: Profile) -> TargetSystem:
     """Name the system that the package promises to run on, with what the profile adds to it."""
     return systems.target_for(package.claims, profile.system_libraries, profile.dll_directories)
+
+
+@gathers(BinaryConfiguration)
+def find_configuration(package: Package, settings: Settings) -> BinaryConfiguration:
+    """Say which of the many builds of its project the package is, by all who say it."""
+    return configure(package, settings.stated)
 
 
 @gathers(CodeNames)

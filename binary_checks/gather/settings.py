@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from binary_checks.declaring import Gatherer
+from binary_checks.model.binary_configuration import StatedConfiguration
 from binary_checks.model.place_names import PlaceName
 from binary_checks.model.protocols import ObjectReader, Progress
 from binary_checks.profile.reading import Profile
@@ -28,6 +29,8 @@ class Settings:
     channels: tuple[str, ...] = ()  # of conda, where what its packages require comes from
     builds: bool = False  # whether an installer may build sdists, and follow requirements by URL
     gatherers: Mapping[type, Gatherer[..., Any]] = field(default_factory=dict)  # a project's own
+    stated: StatedConfiguration = field(default_factory=StatedConfiguration)
+    """What the user and the CI system say that the packages are."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,6 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.model.findings import Level, Note, NotInspected, Problem
 
 
@@ -80,6 +81,7 @@ class PackageIdentity:
     record_sha256: str = ""  # of an installed package, in its place
     objects: int | None = None  # object files in it
     expected_objects: int = 0  # how many the profile calls for
+    configuration: BinaryConfiguration | None = None  # once it was read, for reports
     ran_on: str = ""  # the interpreter that it was installed for and ran on: "CPython 3.11.7"
 
     @property

@@ -19,6 +19,7 @@ from binary_checks.documents.facts_writer import write_facts
 from binary_checks.errors import BinaryChecksError
 from binary_checks.gather.facts import Facts
 from binary_checks.model import Linkage, Package
+from binary_checks.model.binary_configuration import BinaryConfiguration
 
 _INPUT = "binary_checks_kept_facts"  # the key under which a worker of xdist's is given the folder
 
@@ -50,11 +51,14 @@ class KeptFacts:
         path = self._place(node)
         try:
             package = facts.get(Package)
-            linkage = None
+            configuration, linkage = facts.get(BinaryConfiguration), None
             with contextlib.suppress(BinaryChecksError):
                 linkage = facts.get(Linkage)
             with path.open("w", encoding="utf-8", newline="\n") as file:
-                file.writelines(write_facts(package, sha256, linkage, symbols=self._symbols))
+                symbols = self._symbols
+                file.writelines(
+                    write_facts(package, sha256, linkage, configuration, symbols=symbols)
+                )
         except (BinaryChecksError, OSError):
             path.unlink(missing_ok=True)
 

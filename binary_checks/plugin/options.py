@@ -44,6 +44,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FILE",
         help="write the problems of this run as such a file, or add to it those that are new",
     )
+    add(
+        "--binary-configuration",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="what the packages are said to be, as python=3.11,cuda=12.6; or whether variables "
+        "like DESIRED_CUDA say so too: under CI (auto), always (variables), never (off) "
+        "(repeatable)",
+    )
     add("--binary-static", action="store_true", help="inspect only: install and run nothing")
     add(
         "--binary-place",

@@ -15,8 +15,10 @@ from binary_checks import __version__
 from binary_checks.declaring import find_renamed
 from binary_checks.errors import BinaryChecksError, CheckError, GatherError
 from binary_checks.gather.examination import Examination
+from binary_checks.gather.facts import Facts
 from binary_checks.lines import one_line
 from binary_checks.model import Outcome, Package, PackageIdentity, Run
+from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.plugin.failures import ProblemsAccepted, misused
 from binary_checks.plugin.items import PackageItem
 from binary_checks.plugin.options import DEAF_INI
@@ -77,6 +79,7 @@ def list_surprises(config: pytest.Config, session: Session) -> Iterator[str]:
         lines += announce(profile)
     lines += say_renamed(f"profile {profile.source}", profile.renamed)
     lines += say_renamed("arguments", session.renamed)
+    lines += session.configuration.describe()
     yield from map(one_line, lines)
 
 
@@ -126,9 +129,18 @@ def _identify_anew(item: PackageItem) -> PackageIdentity | None:
         package = facts.get(Package)  # which was read: it has counts
         news |= {"name": package.name, "version": package.version, "size": package.size}
         news |= {"objects": found, "expected_objects": expected}
+        if item.state.destinations:
+            news |= _configure(facts)
     identity = replace(known, **news)
     ledger.identify(identity)
     return identity if identity != known else None
+
+
+def _configure(facts: Facts) -> dict[str, BinaryConfiguration]:
+    try:
+        return {"configuration": facts.get(BinaryConfiguration)}
+    except BinaryChecksError:  # facts that were written without symbols do not tell it
+        return {}
 
 
 def _hash(item: PackageItem) -> dict[str, str]:

@@ -24,6 +24,11 @@ from binary_checks.judging import UNREADABLE
 from binary_checks.lines import cut, one_line
 from binary_checks.model import PackageIdentity, Run, SecondOpinion
 from binary_checks.model.protocols import Source
+from binary_checks.plugin.configuring import (
+    NOTHING_STATED,
+    ReadConfiguration,
+    read_configuration,
+)
 from binary_checks.plugin.failures import misused
 from binary_checks.plugin.kept_facts import KeptFacts
 from binary_checks.plugin.options import DEAF_INI
@@ -53,6 +58,7 @@ class Session:
     run: Run | None = None  # once it has ended
     renamed: Mapping[str, str] = field(default_factory=dict)  # former ids named -> present ids
     complaints: list[str] = field(default_factory=list)  # those of its that are shown
+    configuration: ReadConfiguration = NOTHING_STATED  # what is said of the packages, and by whom
     misnamed: tuple[str, ...] = ()  # a line for each argument that is no package: exit code 4
 
     @property
@@ -94,6 +100,7 @@ def open_session(config: pytest.Config) -> Session:
         named, renamed = _rename(named, find_renamed(every))
         _demand_checks(frozenset[str]().union(*named.packages.values()), every, checks)
         sandbox = choose_sandbox(config, profile)
+    configuration = read_configuration(config, [path.name for path in named.packages])
     settings = Settings(
         profile=profile,
         python=placing.python,
@@ -102,6 +109,7 @@ def open_session(config: pytest.Config) -> Session:
         channels=tuple(_read_channels(config)),
         builds=option.binary_allow_builds,
         gatherers=gatherers,
+        stated=configuration.stated,
     )
     shelf = _stock_shelf(config, profile.limit_factor)
 
@@ -122,6 +130,7 @@ def open_session(config: pytest.Config) -> Session:
         destinations=tuple(_read_destinations(config, [each.file_name for each in examinations])),
         renamed=renamed,
         misnamed=tuple(cut(one_line(line)) for line in misnamed),
+        configuration=configuration,
     )
 
 

@@ -23,6 +23,11 @@ IMPORTS = "from binary_checks import check\nfrom binary_checks.model import Whee
         (["--binary-python", "gone"], "no such file or folder: gone"),
         (["--binary-python", "."], "--binary-python .: no program to run"),
         (["--binary-require", "colour"], "--binary-require colour: no such family; there are arch"),
+        (["--binary-configuration", "python=x"], "--binary-configuration python=x: not understood"),
+        (
+            ["--binary-configuration", "python"],
+            "--binary-configuration python: not auto,",
+        ),
         (["--binary-profile", ""], "profile '': neither a shipped profile nor a .toml file"),
         (["--binary-profile", "gone.toml"], "profile gone.toml: No such file"),
     ],

@@ -19,8 +19,10 @@ from binary_checks.knowledge.inventory import (
 )
 from binary_checks.knowledge.lowest_tags import LowestTag, find_lowest_tags
 from binary_checks.model import Distribution, Linkage, Package
+from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.model.extensions import is_extension
 from binary_checks.reports.summary.gpu_tables import list_architectures, write_gpu_code
+from binary_checks.wording.configuration_texts import describe_configuration
 
 _WIDTH = 14  # of the words before a line's text
 _FEW = 3
@@ -29,12 +31,17 @@ _MUSL_HINT = " or later: musl's symbols have no versions that would say more"
 _API_SET = re.compile(r"(?P<family>(?:api|ext)-ms-[a-z]+-[a-z]+)-.*", re.IGNORECASE)
 
 
-def write_summary(package: Package, linkage: Linkage | None = None) -> Iterator[str]:
+def write_summary(
+    package: Package,
+    linkage: Linkage | None = None,
+    configuration: BinaryConfiguration | None = None,
+) -> Iterator[str]:
     """The account in lines, without their ends; without a linkage, without what is needed."""
     kinds = Counter(f"{item.format} {item.kind.value}" for item in package.objects)
     title = f"{package.name} {package.version}".rstrip()
     yield f"{package.file_name}: {title}, {package.size:,} bytes"
     yield from (f"  {count:>6} {kind}" for kind, count in sorted(kinds.items()))
+    yield from _under("configuration", _say_configuration(configuration))
     yield from _under("claims", _say_claims(package))
     yield from _under("Pythons", _say_pythons(package))
     if package.objects:
@@ -55,6 +62,11 @@ def _under(heading: str, texts: Iterable[str]) -> Iterator[str]:
     for text in texts:
         yield f"  {heading:<{_WIDTH}}{text}"
         heading = ""
+
+
+def _say_configuration(configuration: BinaryConfiguration | None) -> Iterator[str]:
+    if configuration is not None:
+        yield describe_configuration(configuration)
 
 
 def _say_claims(package: Package) -> Iterator[str]:

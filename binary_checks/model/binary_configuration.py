@@ -1,0 +1,133 @@
+"""The binary configuration of a package: what kind it is, for which Python, accelerator, system."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from enum import Enum
+
+
+class ClaimSource(str, Enum):
+    """Who says something of a package, the most trustworthy first."""
+
+    BYTES = "bytes"  # its objects, or what kind of package it is by its content
+    NAME = "name"  # the file's name, tags, version and build string included
+    GIVEN = "given"  # the user, with --binary-configuration
+    VARIABLE = "variable"  # an environment variable of the CI system
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConfigurationClaim:
+    """One value that one source states."""
+
+    value: str  # as this module's `BinaryConfiguration` spells it
+    source: ClaimSource
+    evidence: str  # "DESIRED_CUDA=cu126", "torch/lib/x.so needs libcudart.so.12"
+    by_absence: bool = False  # nothing was found that says otherwise: the weakest of all
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Aspect:
+    """One field of a configuration: the value chosen, and every claim that was made of it.
+
+    The value is that of the most trustworthy source (`ClaimSource`, claims by absence last), made
+    as precise as any other source that agrees with it; several are joined by ", ".
+    """
+
+    value: str = ""  # "" where nothing says it
+    claims: tuple[ConfigurationClaim, ...] = ()
+
+
+_UNKNOWN = Aspect()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BinaryConfiguration:
+    """Which of the many builds of one project a package is."""
+
+    kind: Aspect = _UNKNOWN  # "wheel", "conda", "libtorch", "installed", ...
+    python: Aspect = _UNKNOWN
+    """ "3.11", "3.13t", "2.7mu", "3.9+" for it and later ones, "pypy 3.10"."""
+    accelerator: Aspect = _UNKNOWN  # "cpu", "cuda 12.6", "cuda 12", "rocm 6.2", "xpu"
+    system: Aspect = _UNKNOWN  # "linux", "macos", "windows"
+    architecture: Aspect = _UNKNOWN  # "x86_64", "aarch64", ... for every system
+    cxx_abi: Aspect = _UNKNOWN  # "cxx11" or "pre-cxx11": the std::string of libstdc++
+    libtorch_variant: Aspect = _UNKNOWN  # "shared-with-deps", "static-without-deps", "shared"
+    channel: Aspect = _UNKNOWN  # "stable", "nightly" or "test"
+    version: Aspect = _UNKNOWN  # without its local label
+    date: Aspect = _UNKNOWN  # of a nightly: "2026-01-01"
+
+    def aspects(self) -> Iterator[tuple[str, Aspect]]:
+        """Every field by its name, in the order of declaration."""
+        return ((each.name, getattr(self, each.name)) for each in fields(self))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StatedClaim:
+    """What somebody outside of a package states of it."""
+
+    aspect: str  # the name of a field of `BinaryConfiguration`
+    claim: ConfigurationClaim
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StatedConfiguration:
+    """What the user and the CI system state of the packages of a run."""
+
+    claims: tuple[StatedClaim, ...] = ()
+    file_names: tuple[str, ...] = ()  # of all packages of the run, in its order
+
+
+ASPECTS = tuple(each.name for each in fields(BinaryConfiguration))
+
+
+def find_disputes(
+    name: str, claims: Iterable[ConfigurationClaim]
+) -> Iterator[tuple[ConfigurationClaim, ConfigurationClaim]]:
+    """Pairs of claims whose sources disagree: none of what one says fits any of the other's.
+
+    The bytes of a package for several architectures claim each; so does a name with several tags.
+    Variables are sources of their own, each.
+    """
+    groups: dict[tuple[ClaimSource, str], list[ConfigurationClaim]] = {}
+    for claim in claims:
+        alone = claim.evidence if claim.source is ClaimSource.VARIABLE else ""
+        groups.setdefault((claim.source, alone), []).append(claim)
+    listed = list(groups.values())
+    for index, ones in enumerate(listed):
+        for others in listed[index + 1 :]:
+            if not any(agree(name, one.value, other.value) for one in ones for other in others):
+                yield ones[0], others[0]
+
+
+def agree(name: str, one: str, other: str) -> bool:
+    """Whether two values of that aspect may be of the same package: "cuda 12" and "cuda 12.6"."""
+    if one == other:
+        return True
+    if name == "python":
+        return _fits(one, other) or _fits(other, one)
+    if name in ("accelerator", "libtorch_variant"):
+        return _extends(one, other) or _extends(other, one)
+    if name == "channel":  # a release is tried out under its own version
+        return {one, other} == {"stable", "test"}
+    return name == "kind" and not {one, other} <= {"wheel", "conda", "libtorch"}
+
+
+def _fits(one: str, lowest: str) -> bool:
+    """Whether the first is one of "3.9+", or the more precise spelling of "2.7"."""
+    if one.removesuffix("m").removesuffix("mu") == lowest and one.startswith("2."):
+        return True
+    if not lowest.endswith("+") or " " in one:
+        return False
+    numbers = one.rstrip("+tmu"), lowest.rstrip("+")
+    (major, minor), (oldest, least) = (_split(each) for each in numbers)
+    return major == oldest and minor >= least
+
+
+def _split(version: str) -> tuple[int, int]:
+    major, _, minor = version.partition(".")
+    return int(major), int(minor or 0)
+
+
+def _extends(one: str, other: str) -> bool:
+    return one.startswith((f"{other} ", f"{other}.", f"{other}-"))

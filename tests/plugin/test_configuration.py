@@ -1,0 +1,63 @@
+"""What variables of CI systems say of a package counts under CI, and where it is asked for."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import binary_checks.plugin.collection  # noqa: F401 - else pytester forgets it, and loads it anew
+from binary_checks.plugin.configuring import ReadConfiguration, read_configuration
+from tests.plugin.conftest import Run, healthy
+
+NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
+CI = ("CI", "GITHUB_ACTIONS", "GITLAB_CI", "CIRCLECI", "TF_BUILD", "JENKINS_URL", "BUILDKITE")
+
+
+@pytest.fixture(autouse=True)
+def no_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in CI:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("DESIRED_PYTHON", "3.10")
+
+
+def read(*asked: str) -> ReadConfiguration:
+    config: Any = SimpleNamespace(option=SimpleNamespace(binary_configuration=[*asked]))
+    return read_configuration(config, [NAME])
+
+
+def test_outside_of_ci_no_variable_is_read() -> None:
+    assert list(read().describe()) == []
+    assert read().stated.claims == ()
+
+
+def test_under_ci_they_are_read_and_the_run_fails(
+    monkeypatch: pytest.MonkeyPatch, pytester: pytest.Pytester, run: Run
+) -> None:
+    healthy(pytester.path)
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setenv("DESIRED_CUDA", "banana")
+    result = run(f"{NAME}::configuration-contradiction")
+    result.assert_outcomes(failed=1)
+    output = result.stdout.str()
+    assert "configuration: read from the environment: DESIRED_PYTHON=3.10 (" in output
+    assert "configuration: not understood, and left out: DESIRED_CUDA=banana" in output
+    assert "DESIRED_PYTHON=3.10 says 3.10" in output
+
+
+def test_ci_that_says_no_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "false")
+    assert read().variables == ()
+
+
+def test_variables_may_be_asked_for_and_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read("variables").variables == ("DESIRED_PYTHON=3.10",)
+    monkeypatch.setenv("CI", "true")
+    assert read("auto").variables == ("DESIRED_PYTHON=3.10",)
+    assert read("off").variables == ()
+
+
+def test_what_is_given_counts_without_them() -> None:
+    (claim,) = read("python=3.12").stated.claims
+    assert (claim.aspect, claim.claim.value) == ("python", "3.12")
