@@ -30,6 +30,7 @@ from binary_checks.model import (
 )
 from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.model.description import RenderedDescription
+from binary_checks.model.published import Survey
 from binary_checks.model.python_modules import PythonModules
 from binary_checks.model.requests import Request
 from binary_checks.model.required_wheels import RequiredWheels
@@ -41,6 +42,7 @@ Pattern = typing.NewType("Pattern", str)
 
 _OWN = "binary_checks.checks"
 FAMILIES = {
+    "published": "a file that is published, before it is downloaded",
     "metadata": "what the package declares: names, tags, versions",
     "configuration": "what name, variables and bytes say of the build, held against each other",
     "archive": "the archive itself, and its RECORD",
@@ -77,6 +79,7 @@ _FACTS = (
     RenderedDescription,
     RequiredWheels,
     BinaryConfiguration,
+    Survey,
 )
 
 _WITHOUT_DOCSTRINGS = 2

@@ -39,6 +39,8 @@ from binary_checks.model import (
     UnreadObject,
 )
 from binary_checks.model.objects import object_kinds
+from binary_checks.model.protocols import Source
+from binary_checks.model.published import Release, Survey
 from binary_checks.model.run_results import CheckResult
 from binary_checks.packages import Preview
 from binary_checks.profile.known import accept, find_expired, find_stale
@@ -92,12 +94,19 @@ def prepare(check: Check[Any], facts: Facts) -> Case:
     return Case(
         check=check,
         package_file_name=facts.path.name,
-        package=facts.get(Package),
+        package=_find_shown(check, subjects, facts),
         names=facts.wheel_names,
         subjects=subjects,
         evidence=evidence,
         unread=unread,
     )
+
+
+def _find_shown(check: Check[Any], subjects: tuple[Any, ...], facts: Facts) -> Package:
+    """The package by which paths are shown; it is not read for a check that needs none of it."""
+    if not _surveys(check):
+        return facts.get(Package)
+    return next((each.shown for each in subjects), Package(path=facts.path))
 
 
 def _subjects(check: Check[Any], package: Package) -> tuple[ObjectFile, ...]:
@@ -168,8 +177,26 @@ def judge(examination: Examination, *, today: date | None = None) -> Iterator[Ve
 
 def applicable_checks(examination: Examination) -> tuple[Check[Any], ...]:
     """Of the checks asked for those that fit its kind and its formats. Raises PackageError."""
-    preview = examination.source.preview(objects)
-    return tuple(check for check in examination.checks if _fits(check, preview))
+    source = examination.source
+    chosen = [check for check in examination.checks if _may_survey(check, source)]
+    # All that needs no download comes first: what it finds is known in a second.
+    chosen.sort(key=lambda check: not _surveys(check))
+    if all(_surveys(check) for check in chosen):
+        return tuple(chosen)
+    preview = source.preview(objects)
+    return tuple(check for check in chosen if _surveys(check) or _fits(check, preview))
+
+
+def _surveys(check: Check[Any], kind: type[Survey] = Survey) -> bool:
+    """Whether it judges what is known without reading the package as a whole."""
+    return all(issubclass(subject, kind) for subject in check.subjects)
+
+
+def _may_survey(check: Check[Any], source: Source) -> bool:
+    """Whether such a check has something to judge there; any other kind of check may have."""
+    if not _surveys(check):
+        return not source.parts()
+    return bool(source.parts() if _surveys(check, Release) else source.remote())
 
 
 def _fits(check: Check[Any], preview: Preview) -> bool:

@@ -22,6 +22,7 @@ from binary_checks.model import (
     TargetSystem,
 )
 from binary_checks.model.description import RenderedDescription
+from binary_checks.model.published import Survey
 from binary_checks.model.python_modules import PythonModules
 from binary_checks.model.requests import Request
 from binary_checks.model.required_wheels import RequiredWheels
@@ -68,6 +69,7 @@ GATHERED = (
     PythonModules,
     RenderedDescription,
     RequiredWheels,
+    Survey,
 )
 
 

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.claimed_systems import (
-    architectures_of,
-    formats_of,
-    may_be_foreign,
-)
+from binary_checks.knowledge.claimed_systems import compare_architectures
 from binary_checks.knowledge.reached_objects import soften
 from binary_checks.knowledge.unloaded_objects import find_unloaded, find_unread
 from binary_checks.model import (
     ANY_SYSTEM,
     ElfFile,
     Finding,
-    Format,
     Kind,
     Level,
     Linkage,
     Note,
     NotInspected,
-    ObjectFile,
     Package,
     Problem,
     TargetSystem,
 )
-from binary_checks.model.extensions import parse_extension_name
 from binary_checks.wording.phrases import name_first
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
@@ -243,51 +236,21 @@ def wrong_architecture(package: Package, linkage: Linkage | Package) -> Iterator
     Level: users cannot import the package. Only a warning where no import reaches the object (see
     missing-library), and for a copy of what Windows always takes from itself, such as ucrtbase.dll.
     """
-    systems = package.claims.systems
-    claims = {claim.name: architectures_of(claim) for claim in systems}
-    if not claims or any(claim.system == ANY_SYSTEM for claim in systems):
+    found = compare_architectures(package.claims.systems, package.objects)
+    if found is None:
         raise NotApplicable("no platform tag that names an architecture")
-    # A wheel for macOS that has DLLs too, as sounddevice's does, has them for other systems.
-    formats = frozenset[Format]().union(*map(formats_of, systems))
-    judged = tuple(i for i in package.objects if i.kind in _LOADED and i.format in formats)
-    foreign = [i for i in package.objects if i.kind in _LOADED and _is_foreign(i, formats)]
-    yield from find_unread(package, found=bool(judged or foreign), absent="no loadable object")
-    for item in foreign:
-        sentence = f"is an object of format {item.format}, which {', '.join(claims)} cannot load"
-        yield Problem(path=item.path, sentence=sentence)
-    unknown = [platform for platform, architectures in claims.items() if not architectures]
-    for platform in unknown:
+    yield from find_unread(package, found=found.judged > 0, absent="no loadable object")
+    for platform in found.unknown:
         yield NotInspected(sentence=f"the architecture of {platform} is unknown to this check")
-    if unknown:
-        return
-    claimed = frozenset[str]().union(*claims.values())
-    fitting = {item.path for item in judged if item.architecture in claimed}
-    for item in judged:
-        # Of a universal binary one slice that fits is enough: nothing loads the others.
-        if item.path not in fitting and not may_be_foreign(item, claimed):
-            sentence = f"is for {item.architecture}, the tags say {', '.join(claims)}"
-            is_copy = item.file_name.lower().startswith(_OF_WINDOWS)
-            level = Level.WARNING if is_copy else Level.ERROR
-            yield soften(Problem(path=item.path, sentence=sentence, level=level), linkage)
-    for platform, architectures in claims.items():
-        if judged and not _any_for(architectures, judged) and _any_for(claimed, judged):
-            yield Problem(sentence=f"claims {platform}, but has no object for that architecture")
-
-
-def _is_foreign(item: ObjectFile, formats: Collection[Format]) -> bool:
-    """Whether an interpreter there asks for a module of that name, and gets another's object."""
-    name = parse_extension_name(item.path)
-    if name is None or not name.tagged or item.format in formats:
-        return False
-    if name.suffix.endswith(".pyd"):
-        return Format.PE in formats
-    if name.platform:
-        return (Format.MACHO if name.platform == "darwin" else Format.ELF) in formats
-    return Format.PE not in formats
-
-
-def _any_for(architectures: Collection[str], objects: Collection[ObjectFile]) -> bool:
-    return any(item.architecture in architectures for item in objects)
+    for misfit in found.misfits:
+        if misfit.item is None or misfit.of_other_format:
+            path = "" if misfit.item is None else misfit.item.path
+            yield Problem(path=path, sentence=misfit.sentence)
+            continue
+        is_copy = misfit.item.file_name.lower().startswith(_OF_WINDOWS)
+        level = Level.WARNING if is_copy else Level.ERROR
+        problem = Problem(path=misfit.item.path, sentence=misfit.sentence, level=level)
+        yield soften(problem, linkage)
 
 
 @check

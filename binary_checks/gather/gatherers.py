@@ -28,6 +28,7 @@ from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.model.description import RenderedDescription
 from binary_checks.model.places import Place
 from binary_checks.model.protocols import Source
+from binary_checks.model.published import Publication, PublishedFile
 from binary_checks.model.python_modules import PythonModules
 from binary_checks.model.required_wheels import RequiredWheels
 from binary_checks.profile.reading import Profile
@@ -37,6 +38,22 @@ from binary_checks.profile.reading import Profile
 def read_package(source: Source, reading: ReaderSettings) -> Package:
     """Read the package. Raises PackageError."""
     return source.read(reading.reader, reading.progress)
+
+
+@gathers(Publication)
+def hear_publication(source: Source) -> Publication:
+    """Ask what is said of a published file. Raises NotApplicable for one that is here."""
+    from binary_checks.gather import remote_reading  # of few runs
+
+    return remote_reading.read_publication(remote_reading.demand_remote(source))
+
+
+@gathers(PublishedFile)
+def read_ranges(source: Source, reading: ReaderSettings) -> PublishedFile:
+    """Read a few ranges of a published file. Raises NotApplicable for one that is here."""
+    from binary_checks.gather import remote_reading
+
+    return remote_reading.read_published(remote_reading.demand_remote(source), reading.reader)
 
 
 @gathers(TargetSystem)

@@ -268,6 +268,12 @@ class Remote(Protocol):
         Raises GatherError where it cannot be had, or is not what its hash says.
         """
 
+    def siblings(self) -> tuple[str, ...]:
+        """The names of all files that the index has of the same project and version.
+
+        () where no index was asked. Raises GatherError.
+        """
+
 
 class Source(Protocol):
     """Where one package that the user named comes from."""
@@ -300,3 +306,9 @@ class Source(Protocol):
 
     def neighbours(self, reader: ObjectReader) -> Neighbours | None:
         """How to find what is installed beside it; None where nothing is."""
+
+    def remote(self) -> Remote | None:
+        """The file where it is published; None of one that is here."""
+
+    def parts(self) -> tuple[Source, ...]:
+        """The packages that are judged together under this name; none of a single one."""

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from binary_checks.errors import PackageError
+from binary_checks.errors import PackageError, Unavailable
 from binary_checks.model.packages import Package
 from binary_checks.model.protocols import ObjectReader, PackageKind, Preview, Progress, Tree
 from binary_checks.packages import (
     conda,
+    conda_outline,
     cpp_archive,
     folder,
     installed,
@@ -19,9 +21,20 @@ from binary_checks.packages import (
     unpacked_wheel,
     wheel,
 )
+from binary_checks.packages.outlines import ReadHead
 from binary_checks.trees import open_tree
 
-__all__ = ["KINDS", "Preview", "Progress", "kind_of", "open_package", "preview", "recognises"]
+__all__ = [
+    "KINDS",
+    "OUTLINES",
+    "Preview",
+    "Progress",
+    "kind_of",
+    "open_package",
+    "outline_of",
+    "preview",
+    "recognises",
+]
 
 KINDS: tuple[PackageKind, ...] = (
     wheel,
@@ -32,6 +45,23 @@ KINDS: tuple[PackageKind, ...] = (
     unpacked_wheel,
     folder,
 )
+
+OUTLINES: tuple[tuple[str, Callable[[Any, ObjectReader, ReadHead], Package]], ...] = (
+    (".whl", wheel.outline),
+    (".conda", conda_outline.outline),
+)
+"""How file names end, and what reads a part of such a package: whatever ``open_part`` opens."""
+
+
+def outline_of(tree: Tree, reader: ObjectReader, look: ReadHead) -> Package:
+    """Read as much of a package as can be had without all of its bytes.
+
+    Raises PackageError for what is none, Unavailable for a kind of which nothing is read so.
+    """
+    for suffix, outline in OUTLINES:
+        if tree.label.endswith(suffix):
+            return outline(tree, reader, look)
+    raise Unavailable(f"{tree.label}: of its kind nothing is read before the download")
 
 
 def recognises(path: Path, *, folders: bool = False) -> bool:

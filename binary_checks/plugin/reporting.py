@@ -122,9 +122,10 @@ def _identify_anew(item: PackageItem) -> PackageIdentity | None:
     ledger, facts = item.state.ledger, item.package.examination.facts
     known = ledger.package(item.package_node)
     news: dict[str, Any] = {"ran_on": facts.ran_on or known.ran_on}
-    if item.state.destinations and not known.is_hashed:
-        news |= _hash(item)
     found, expected = facts.object_counts()
+    here = found is not None or item.package.examination.source.remote() is None
+    if item.state.destinations and not known.is_hashed and here:
+        news |= _hash(item)
     if found is not None and known.objects is None:
         package = facts.get(Package)  # which was read: it has counts
         news |= {"name": package.name, "version": package.version, "size": package.size}
@@ -176,6 +177,9 @@ def forget(item: PackageItem, nextitem: pytest.Item | None) -> None:
 
 
 def _keep(state: Session, examination: Examination) -> None:
+    facts, source = examination.facts, examination.source
+    if facts.object_counts()[0] is None and (source.remote() or source.parts()):
+        return  # it was not downloaded, and is not for this
     if state.keeper is not None and state.keeper.lacks(examination.node):
         sha256 = state.ledger.package(examination.node).sha256
         state.keeper.keep(examination.node, examination.facts, sha256)

@@ -7,7 +7,15 @@ from contextlib import closing
 
 from binary_checks import packages
 from binary_checks.model.packages import Package
-from binary_checks.model.protocols import Neighbours, ObjectReader, Preview, Progress, Tree
+from binary_checks.model.protocols import (
+    Neighbours,
+    ObjectReader,
+    Preview,
+    Progress,
+    Remote,
+    Source,
+    Tree,
+)
 
 
 class OpenedSource(ABC):
@@ -31,3 +39,11 @@ class OpenedSource(ABC):
         """How to find what is installed beside it; None where nothing is."""
         del reader
         return None
+
+    def remote(self) -> Remote | None:
+        """The file where it is published; None of one that is here."""
+        return None
+
+    def parts(self) -> tuple[Source, ...]:
+        """None: it is a single package."""
+        return ()

@@ -14,6 +14,7 @@ from binary_checks.model.protocols import (
     Preview,
     Progress,
     ReadObject,
+    Remote,
     Source,
     Tree,
 )
@@ -85,3 +86,11 @@ class StatedSource:
     def neighbours(self, reader: ObjectReader) -> Neighbours | None:
         """How to find what is installed beside it."""
         return self.source.neighbours(reader)
+
+    def remote(self) -> Remote | None:
+        """The file where it is published."""
+        return self.source.remote()
+
+    def parts(self) -> tuple[Source, ...]:
+        """The packages that are judged together."""
+        return self.source.parts()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -13,30 +14,13 @@ from binary_checks.trees import open_part
 from binary_checks.trees.ranged_bytes import RangedBytes
 from fixtures.build_wheel import build_wheel
 from fixtures.fake_reader import FakeReader
+from fixtures.remote_files import RangedFile
 
 KIB = 1 << 10
 
 
-class Server:
-    """Holds the bytes of one file, and what was asked of it."""
-
-    def __init__(self, content: bytes) -> None:
-        self.content = content
-        self.size = len(content)
-        self.asked: list[tuple[int, int]] = []
-
-    def read(self, offset: int, length: int) -> bytes:
-        assert offset >= 0
-        assert 0 < length <= self.size - offset
-        self.asked.append((offset, length))
-        return self.content[offset : offset + length]
-
-    def close(self) -> None:
-        pass
-
-
-def serve(size: int) -> Server:
-    return Server(bytes(range(256)) * (size // 256))
+def serve(size: int) -> RangedFile:
+    return RangedFile(bytes(range(256)) * (size // 256))
 
 
 def test_the_end_comes_first_and_in_one_request() -> None:
@@ -83,7 +67,7 @@ def test_a_server_that_sends_another_number_of_bytes_is_at_fault() -> None:
 
 
 def test_more_than_is_worth_it_is_not_fetched() -> None:
-    server = Server(bytes(80 << 20))
+    server = RangedFile(bytes(80 << 20))
     ranged = RangedBytes("x.whl", server)
     with pytest.raises(Unavailable, match=r"x\.whl: 7\d+ bytes would have to be read of it"):
         ranged.read(0, 70 << 20)
@@ -91,10 +75,10 @@ def test_more_than_is_worth_it_is_not_fetched() -> None:
 
 
 def test_of_an_archive_its_directory_and_a_few_members_are_fetched(tmp_path: Path) -> None:
-    noise = bytes((31 * i * i + 7 * i) % 251 for i in range(600 * KIB))
+    noise = random.Random(1).randbytes(600 * KIB)
     members = {f"demo/data{number}.bin": noise for number in range(4)}
     path = build_wheel(tmp_path, members=members, compression="stored")
-    server = Server(path.read_bytes())
+    server = RangedFile(path.read_bytes())
     with ExitStack() as files:
         ranged = RangedBytes(path.name, server)
         tree = open_part(ranged, files)
@@ -118,7 +102,7 @@ def test_a_page_or_half_an_archive_is_refused_as_a_file_would_be(
     path = build_wheel(tmp_path, members={"demo/x.bin": bytes(range(256)) * 400}, truncate=keeps)
     with ExitStack() as files:
         content = path.read_bytes() or b"<!DOCTYPE html><title>Not found</title>"
-        tree = open_part(RangedBytes(path.name, Server(content)), files)
+        tree = open_part(RangedBytes(path.name, RangedFile(content)), files)
         with pytest.raises(PackageError, match=r"demo.*: (truncated|not a zip archive)"):
             tree.entries()
 
@@ -126,4 +110,4 @@ def test_a_page_or_half_an_archive_is_refused_as_a_file_would_be(
 def test_an_archive_without_a_directory_is_not_inspected() -> None:
     reason = r"demo-1\.0-0\.tar\.bz2: its form has no directory"
     with ExitStack() as files, pytest.raises(Unavailable, match=reason):
-        open_part(RangedBytes("demo-1.0-0.tar.bz2", Server(b"BZh91AY")), files)
+        open_part(RangedBytes("demo-1.0-0.tar.bz2", RangedFile(b"BZh91AY")), files)

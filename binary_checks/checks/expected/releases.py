@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import date, datetime, timedelta, timezone
-
-from packaging.version import Version
+from datetime import datetime, timezone
 
 from binary_checks.declaring import Pattern, check
 from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.stated_versions import development_number, judge_age, read_date
 from binary_checks.model import Finding, NotInspected, Problem, Wheel
 
 _ANY_TAG = Pattern("")
@@ -29,30 +28,14 @@ def stale_nightly(package: Wheel, *, days: int = 3) -> Iterator[Finding]:
     host.
     Level: users and tests get an old build under a new date.
     """
-    number = _development_number(package.version)
+    number = development_number(package.version)
     if number is None:
         raise NotApplicable(f"{package.version} is not a nightly: it has no .dev")
-    built, today = _read_date(number), datetime.now(timezone.utc).date()
+    built, today = read_date(number), datetime.now(timezone.utc).date()
     if built is None:
         yield Problem(sentence=f"its version is {package.version}: .dev{number} is not a date")
-    elif (age := (today - built).days) > days:
-        yield Problem(sentence=f"it was built {built}, {age} days ago; {days} are allowed")
-    elif built > today + timedelta(days=1):
-        yield Problem(sentence=f"it was built {built}, which is {-age} days from now")
-
-
-def _development_number(version: str) -> int | None:
-    try:
-        return Version(version).dev
-    except ValueError:  # none, or one of thousands of digits
-        return None
-
-
-def _read_date(number: int) -> date | None:
-    try:
-        return datetime.strptime(f"{number:08}", "%Y%m%d").date()
-    except ValueError:
-        return None
+    elif sentence := judge_age(built, today, days, "built"):
+        yield Problem(sentence=sentence)
 
 
 @check(enabled=False)

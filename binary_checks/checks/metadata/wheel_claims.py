@@ -8,9 +8,9 @@ from fnmatch import fnmatchcase
 
 from packaging.tags import Tag, parse_tag
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
 from binary_checks.declaring import check
+from binary_checks.knowledge.stated_versions import same_version
 from binary_checks.knowledge.unloaded_objects import could_not_look
 from binary_checks.model import (
     CodeNames,
@@ -90,18 +90,11 @@ def _compare(
 ) -> Iterator[Problem]:
     if canonicalize_name(name) != canonicalize_name(package.name):
         yield Problem(path=path, sentence=f"{what} names {name!r}, the file name {package.name!r}")
-    if not _same_version(version, package.version):
+    if not same_version(version, package.version):
         yield Problem(
             path=path,
             sentence=f"{what} names version {version!r}, the file name {package.version!r}",
         )
-
-
-def _same_version(one: str, other: str) -> bool:
-    try:
-        return Version(one.replace("_", "-")) == Version(other)
-    except ValueError:  # none, or one of thousands of digits
-        return one == other
 
 
 @check(enabled=False)
@@ -116,7 +109,7 @@ def unexpected_version(package: Wheel, *, expected: str = "") -> Iterator[Findin
     """
     if not expected:
         yield NotInspected(sentence="no version to compare with: the option expected is not set")
-    elif not _same_version(package.version, expected):
+    elif not same_version(package.version, expected):
         yield Problem(sentence=f"its version is {package.version}, not {expected} as expected")
 
 

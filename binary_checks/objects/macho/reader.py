@@ -44,7 +44,7 @@ from binary_checks.objects.opened_names import NameScanner
 
 __all__ = ["plan", "read"]
 
-_KINDS = {
+KINDS = {
     MH_OBJECT: Kind.RELOCATABLE,
     MH_EXECUTE: Kind.EXECUTABLE,
     MH_DYLIB: Kind.SHARED,
@@ -80,7 +80,7 @@ def _read_slices(
 
 def _read_slice(path: str, source: Slice, observations: Observations) -> MachOFile:
     header = read_header(source)
-    kind = _KINDS.get(header.type, Kind.OTHER)
+    kind = KINDS.get(header.type, Kind.OTHER)
     commands = read_commands(source, header)
     facts: dict[str, Any] = {
         "path": path,

@@ -1,0 +1,40 @@
+"""Versions as packages state them: when two are the same, and of which day a nightly is."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+
+from packaging.version import Version
+
+
+def same_version(one: str, other: str) -> bool:
+    """Whether installers take the two for one; of what is no version, whether they are equal."""
+    try:
+        return Version(one.replace("_", "-")) == Version(other)
+    except ValueError:  # none, or one of thousands of digits
+        return one == other
+
+
+def development_number(version: str) -> int | None:
+    """The number behind ``.dev``; None where there is none."""
+    try:
+        return Version(version).dev
+    except ValueError:
+        return None
+
+
+def read_date(number: int) -> date | None:
+    """The day that a number such as 20260131 stands for."""
+    try:
+        return datetime.strptime(f"{number:08}", "%Y%m%d").date()
+    except ValueError:
+        return None
+
+
+def judge_age(built: date, today: date, days: int, what: str) -> str:
+    """What is wrong with the age of something of that day; "" where it is right."""
+    if (age := (today - built).days) > days:
+        return f"it was {what} {built}, {age} days ago; {days} are allowed"
+    if built > today + timedelta(days=1):
+        return f"it was {what} {built}, which is {-age} days from now"
+    return ""

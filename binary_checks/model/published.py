@@ -1,0 +1,85 @@
+"""What is known of a published file before it is downloaded, and of several files together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from packaging.tags import Tag
+
+from binary_checks.model.packages import Package, Wheel
+from binary_checks.model.provenance import Provenance
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Survey:
+    """The base of facts that are gathered without reading a package as a whole.
+
+    A check whose first parameter is one runs before all others, and downloads nothing.
+    """
+
+    @property
+    def shown(self) -> Package:
+        """The package by whose layout the paths of findings are shortened."""
+        return Package(path=Path())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Publication(Survey):
+    """What is said of a file where it is published, and by its name."""
+
+    file_name: str
+    name: str = ""  # by the file name, normalised; "" where that says none
+    version: str = ""
+    tags: tuple[Tag, ...] = ()  # of a wheel
+    provenance: Provenance
+    metadata: tuple[tuple[str, str], ...] | None = None
+    """The headers of the METADATA that the index serves beside the file (PEP 658)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PublishedFile(Survey):
+    """What ranges of a published file show: directory, texts, and how its libraries begin."""
+
+    package: Package
+    """Its members without hashes but those of its texts, and its objects by their first bytes;
+    what these do not tell has its usual value. Of a conda package what ``info/`` says."""
+    requests: int = 0  # that it took
+    transferred: int = 0  # bytes
+    began_anew: bool = False  # the file changed meanwhile, and was read from its start again
+
+    @property
+    def shown(self) -> Package:
+        """The package itself."""
+        return self.package
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PublishedWheel(PublishedFile):
+    """A published wheel."""
+
+    package: Wheel
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleasePart:
+    """One package of a release, as far as it says what holds for all of them."""
+
+    file_name: str
+    name: str = ""  # normalised
+    version: str = ""
+    requires: tuple[str, ...] = ()  # its Requires-Dist, or what its kind has in its place
+    commits: tuple[tuple[str, str], ...] = ()  # (path of the file that says it, commit)
+    gap: str = ""  # why it could not be read; "" where it was
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Release(Survey):
+    """All packages that were named in one run."""
+
+    parts: tuple[ReleasePart, ...] = ()  # by file name
+    listed: tuple[str, ...] | None = None
+    """The file names that the indexes have of the same projects and versions, those of the parts
+    included; None where no index was asked."""
+    expected: tuple[str, ...] | None = None  # globs on file names; None: no set is expected
+    expected_by: str = field(default="", compare=False)  # the file that lists them

@@ -1,0 +1,101 @@
+"""What the first bytes of an object file tell of it: format, kind and architecture.
+
+That is for files of which no more is at hand. What they do not tell has its usual value, as if it
+were right: whoever asks for more has to read the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from binary_checks.errors import MalformedError, Unavailable
+from binary_checks.model import (
+    ElfFile,
+    Format,
+    Kind,
+    MachOFile,
+    MalformedObject,
+    ObjectFile,
+    PeFile,
+    UnreadObject,
+)
+from binary_checks.model.protocols import ReadObject
+from binary_checks.objects import recognise
+from binary_checks.objects.ranges import Head
+from binary_checks.objects.recognition import expect, refuse
+
+ENOUGH = 1 << 10  # bytes: a DOS program stands before the headers of PE
+_CLR = 14  # the number of the directory that .NET code has
+
+
+class _Beginning(Head):
+    """The first bytes of a file, of which not all are here."""
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Those bytes. Raises Unavailable for others."""
+        try:
+            return super().read(offset, length)
+        except MalformedError:
+            raise Unavailable("its headers are not all among its first bytes") from None
+
+
+def read_outline(path: str, head: bytes, size: int) -> tuple[ReadObject, ...]:
+    """What a file of that size is that begins so; a fat one has an object for each slice."""
+    found = recognise(head)
+    read = {Format.ELF: _read_elf, Format.PE: _read_pe, Format.MACHO: _read_macho}.get(
+        found or Format("")
+    )
+    if found is None or read is None:
+        expected = None if found else expect(path, head)
+        return (refuse(path, expected, head, size),) if expected else ()
+    try:
+        return tuple(read(path, _Beginning(head, size)))
+    except MalformedError as error:
+        return (MalformedObject(path=path, format=found, offset=error.offset, reason=error.reason),)
+    except Unavailable as error:
+        return (UnreadObject(path=path, format=found, reason=str(error)),)
+
+
+def _read_elf(path: str, source: Head) -> Iterator[ObjectFile]:
+    from binary_checks.objects.elf import header as elf
+    from binary_checks.objects.elf.kinds import kind_of_unloaded
+
+    header = elf.read_header(source)
+    loaded = Kind.EXECUTABLE if header.type == elf.ET_EXEC else Kind.SHARED
+    kind = kind_of_unloaded(header) or loaded
+    yield ElfFile(path=path, size=source.size, kind=kind, architecture=elf.architecture_of(header))
+
+
+def _read_pe(path: str, source: Head) -> Iterator[ObjectFile]:
+    """ARM64EC calls itself x86_64 here: that it is hybrid stands in its load configuration."""
+    from binary_checks.objects.pe import header as pe
+
+    signature = pe.find_signature(source)
+    if not signature:
+        return
+    header = pe.read_header(source, signature)
+    is_library = header.characteristics & pe.IMAGE_FILE_DLL
+    yield PeFile(
+        path=path,
+        size=source.size,
+        kind=Kind.SHARED if is_library else Kind.EXECUTABLE,
+        architecture=pe.architecture_of(header, hybrid=False),
+        managed=bool(header.directories[_CLR][1]),
+    )
+
+
+def _read_macho(path: str, source: Head) -> Iterator[ObjectFile]:
+    """Of a fat file the slices' own headers lie further on: for what each is, the file tells."""
+    from binary_checks.objects.macho import header as macho
+    from binary_checks.objects.macho.reader import KINDS
+
+    layout = macho.FAT.get(source.read(0, 4))
+    if layout is None:
+        header = macho.read_header(macho.Slice(source, 0, source.size))
+        name = macho.architecture_of(header.cpu_type, header.cpu_subtype)
+        kind = KINDS.get(header.type, Kind.OTHER)
+        yield MachOFile(path=path, size=source.size, kind=kind, architecture=name)
+        return
+    count = int.from_bytes(source.read(4, 4), "big")
+    for row in layout.iter_unpack(source.read(8, count * layout.size)):
+        yield MachOFile(path=path, size=row[3], architecture=macho.architecture_of(*row[:2]))
