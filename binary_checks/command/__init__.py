@@ -18,6 +18,7 @@ from binary_checks.lines import cut, one_line
 
 _ALL_HELP = "--help-pytest"
 SUBCOMMANDS = {
+    "images": "binary_checks.command.imaging",
     "inspect": "binary_checks.command.inspecting",
     "report": "binary_checks.command.rewriting",
 }

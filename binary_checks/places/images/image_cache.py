@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -155,6 +154,8 @@ def lock(cache: Path, key: str, *, timeout: float) -> Iterator[None]:
 
 
 def _try_lock(descriptor: int) -> bool:
+    import fcntl  # Windows has none, and no images
+
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

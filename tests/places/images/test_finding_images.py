@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,52 +12,13 @@ from binary_checks.errors import BinaryChecksError, GatherError
 from binary_checks.model.root_filesystem import RootFilesystem
 from binary_checks.places.images import ImageSettings, find_image
 from binary_checks.places.images.image_cache import list_cached, remove_cached, verify_cached
-from fixtures.root_streams import Entry, elf_head, file, stream
+from fixtures.root_streams import BuildStandIn, elf_head, file
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="roots are Linux's")
 BANNER = b"GNU C Library (Debian GLIBC 2.31-13) stable release version 2.31.\n"
 LOADER = file("lib64/ld-linux-x86-64.so.2", elf_head(bits=64, machine=62))
 LIBC = file("lib64/libc.so.6", BANNER)
 PACKAGE = file("var/cache/apt/archives/libc6_2.31-13_amd64.deb", b"libc6 2.31-13")
-
-Build = Callable[..., None]
-
-
-@pytest.fixture
-def mmdebstrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
-    """Let a stand-in for mmdebstrap write a stream and count its calls."""
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    keyring = tmp_path / "keyring.gpg"
-    keyring.touch()
-    monkeypatch.setattr("platform.machine", lambda: "x86_64")
-    monkeypatch.setattr(
-        "binary_checks.places.images.debian_roots.shutil.which", lambda name: str(programs / name)
-    )
-    monkeypatch.setattr(
-        "binary_checks.places.images.debian_roots.make_command",
-        lambda entry: ("sh", str(programs / "mmdebstrap"), entry.suite),
-    )
-    monkeypatch.setattr("binary_checks.places.images.debian_roots._make_user", dict)
-
-    def stand_in(*entries: Entry, says: str = "", status: int = 0, before: str = "") -> None:
-        (programs / "stream").write_bytes(stream(entries).getvalue())
-        (programs / "mmdebstrap").write_text(
-            f"echo $1 >> {programs}/calls\n{before}\ncat {programs}/stream\n"
-            f"echo '{says}' >&2\nexit {status}\n",
-            encoding="utf-8",
-        )
-
-    return stand_in
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> ImageSettings:
-    path = tmp_path / "own.toml"
-    path.write_text(
-        f'[images.ours]\nbase = "bullseye"\nkeyring = "{tmp_path}/keyring.gpg"\n', encoding="utf-8"
-    )
-    return ImageSettings(file=path, cache=tmp_path / "cache", timeout=20)
 
 
 def find(settings: ImageSettings, name: str = "ours") -> RootFilesystem:
@@ -82,7 +42,7 @@ def left_in_cache(settings: ImageSettings) -> list[str]:
 
 
 def test_an_image_is_built_once_and_says_what_it_is(
-    mmdebstrap: Build, settings: ImageSettings, tmp_path: Path
+    mmdebstrap: BuildStandIn, settings: ImageSettings, tmp_path: Path
 ) -> None:
     mmdebstrap(LOADER, LIBC, PACKAGE)
     first, second = find(settings), find(settings)
@@ -95,7 +55,7 @@ def test_an_image_is_built_once_and_says_what_it_is(
 
 
 def test_a_root_that_was_written_to_is_built_anew(
-    mmdebstrap: Build, settings: ImageSettings, tmp_path: Path
+    mmdebstrap: BuildStandIn, settings: ImageSettings, tmp_path: Path
 ) -> None:
     mmdebstrap(LOADER, LIBC)
     found = find(settings)
@@ -105,7 +65,7 @@ def test_a_root_that_was_written_to_is_built_anew(
 
 
 def test_a_root_half_deleted_is_built_anew(
-    mmdebstrap: Build, settings: ImageSettings, tmp_path: Path
+    mmdebstrap: BuildStandIn, settings: ImageSettings, tmp_path: Path
 ) -> None:
     mmdebstrap(LOADER, LIBC)
     shutil.rmtree(find(settings).path / "lib64")
@@ -131,7 +91,7 @@ def test_an_image_that_must_not_be_built_says_how_it_is(settings: ImageSettings)
     ],
 )
 def test_a_build_that_fails_says_why_and_leaves_nothing(
-    mmdebstrap: Build, settings: ImageSettings, says: str, expected: str
+    mmdebstrap: BuildStandIn, settings: ImageSettings, says: str, expected: str
 ) -> None:
     mmdebstrap(says=says.replace("'", ""), status=25)
     said = refusal(settings)
@@ -141,7 +101,7 @@ def test_a_build_that_fails_says_why_and_leaves_nothing(
 
 
 def test_a_build_that_ends_well_and_writes_half_a_stream_is_no_root(
-    mmdebstrap: Build, settings: ImageSettings, tmp_path: Path
+    mmdebstrap: BuildStandIn, settings: ImageSettings, tmp_path: Path
 ) -> None:
     mmdebstrap(LOADER, LIBC)
     path = tmp_path / "programs" / "stream"
@@ -150,7 +110,9 @@ def test_a_build_that_ends_well_and_writes_half_a_stream_is_no_root(
     assert left_in_cache(settings) == []
 
 
-def test_a_build_that_does_not_end_is_stopped(mmdebstrap: Build, settings: ImageSettings) -> None:
+def test_a_build_that_does_not_end_is_stopped(
+    mmdebstrap: BuildStandIn, settings: ImageSettings
+) -> None:
     mmdebstrap(LOADER, before="sleep 60")
     hasty = ImageSettings(file=settings.file, cache=settings.cache, timeout=0.3)
     assert refusal(hasty) == "Unavailable: image:ours: it was not built within 0.3 s"
@@ -158,7 +120,7 @@ def test_a_build_that_does_not_end_is_stopped(mmdebstrap: Build, settings: Image
 
 
 def test_what_is_missing_to_build_is_named_with_its_package(
-    mmdebstrap: Build, settings: ImageSettings, monkeypatch: pytest.MonkeyPatch
+    mmdebstrap: BuildStandIn, settings: ImageSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("binary_checks.places.images.debian_roots.shutil.which", lambda _name: None)
     assert refusal(settings) == (
@@ -168,7 +130,7 @@ def test_what_is_missing_to_build_is_named_with_its_package(
 
 
 def test_keys_that_are_missing_are_named_with_their_package(
-    mmdebstrap: Build, settings: ImageSettings, tmp_path: Path
+    mmdebstrap: BuildStandIn, settings: ImageSettings, tmp_path: Path
 ) -> None:
     (tmp_path / "keyring.gpg").unlink()
     assert "install debian-archive-keyring" in refusal(settings)
@@ -182,7 +144,7 @@ def pin(settings: ImageSettings, tmp_path: Path, line: str) -> ImageSettings:
 
 
 def test_a_root_that_is_pinned_is_taken_from_the_cache_and_is_built_again_the_same(
-    mmdebstrap: Build, settings: ImageSettings, tmp_path: Path
+    mmdebstrap: BuildStandIn, settings: ImageSettings, tmp_path: Path
 ) -> None:
     mmdebstrap(LOADER, LIBC, PACKAGE)
     digest = find(settings).digest
@@ -196,7 +158,7 @@ def test_a_root_that_is_pinned_is_taken_from_the_cache_and_is_built_again_the_sa
 
 
 def test_packages_that_moved_are_named_and_the_cached_root_stays_valid(
-    mmdebstrap: Build, settings: ImageSettings, tmp_path: Path
+    mmdebstrap: BuildStandIn, settings: ImageSettings, tmp_path: Path
 ) -> None:
     mmdebstrap(LOADER, LIBC, PACKAGE)
     found = find(settings)
@@ -214,7 +176,7 @@ def test_packages_that_moved_are_named_and_the_cached_root_stays_valid(
 
 
 def test_a_root_in_the_cache_of_another_digest_than_is_pinned_is_not_taken(
-    mmdebstrap: Build, settings: ImageSettings, tmp_path: Path
+    mmdebstrap: BuildStandIn, settings: ImageSettings, tmp_path: Path
 ) -> None:
     mmdebstrap(LOADER, LIBC)
     find(settings)
@@ -223,7 +185,7 @@ def test_a_root_in_the_cache_of_another_digest_than_is_pinned_is_not_taken(
 
 
 def test_a_root_is_verified_byte_by_byte_on_demand(
-    mmdebstrap: Build, settings: ImageSettings
+    mmdebstrap: BuildStandIn, settings: ImageSettings
 ) -> None:
     mmdebstrap(LOADER, LIBC)
     root = find(settings).path
