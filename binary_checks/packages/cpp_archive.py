@@ -94,7 +94,8 @@ def recognises(label: str, look: Callable[[], Tree]) -> bool:
     if not label.endswith((*SUFFIXES, "/")):
         return False
     try:
-        return _find_prefix(look().each_entry, whole=label.endswith(_WHOLE)) is not None
+        top = _find_prefix(look().each_entry, whole=label.endswith(_WHOLE))
+        return top is not None and not (top and label.endswith("/"))  # a folder is the prefix
     except GatherError:  # nothing here can decompress it: whoever reads it says so
         return True
     except PackageError:

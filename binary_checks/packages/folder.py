@@ -24,6 +24,7 @@ from binary_checks.model.protocols import (
 )
 from binary_checks.packages.distributions import Landing, read_members
 from binary_checks.packages.loose_objects import assemble
+from binary_checks.trees.loose_file import begins_object
 from binary_checks.trees.members import find_formats
 
 _SITE_PACKAGES = re.compile(r"(?:lib(?:64)?/(?:python|pypy)\d\.\d+t?|Lib)/site-packages(?=/)")
@@ -44,10 +45,12 @@ class ObjectFolder(Package):
 
 
 def recognises(label: str, look: Callable[[], Tree]) -> bool:
-    """Whether it is a folder with a file that is called like a library."""
-    return label.endswith("/") and any(
-        format_of_name(entry.name) is not None for entry in look().entries()
-    )
+    """Whether it is a folder with a file that is called like a library, or else is a program."""
+    if not label.endswith("/"):
+        return False
+    tree, entries = look(), look().entries()
+    called = any(format_of_name(entry.name) is not None for entry in entries)
+    return called or any(map(begins_object, tree.heads(e for e in entries if not e.faults)))
 
 
 def preview(tree: Tree, reader: ObjectReader) -> Preview:

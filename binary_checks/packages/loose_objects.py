@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -20,6 +21,8 @@ from binary_checks.model.packages import Package
 from binary_checks.model.protocols import Visited
 from binary_checks.packages.distributions import pick
 
+_PYTHON = re.compile(r"(?:lib)?python3\.?(?P<minor>\d{1,3})(?:_d)?\.(?:dll|so(?:\.1\.0)?|dylib)")
+"""The library of one Python, which a module names that is called like one for every Python."""
 _MUSL = ("ld-musl-", "libc.musl-")
 _TAGS = {"linux": "linux_{}", "macos": "macosx_{}", "windows": "win_{}"}
 _SPELLED = {
@@ -51,8 +54,15 @@ def assemble(
 
 
 def read_claims(objects: Sequence[ObjectFile]) -> Claims:
-    """Where objects say that they run: no version of a system, no requirement is promised."""
-    systems = {each.name: each for each in map(_read_system, objects) if each is not None}
+    """Where objects say that they run; no requirement is promised.
+
+    Of a system's versions those of macOS alone stand in the objects: together they need the newest.
+    """
+    systems: dict[str, SystemClaim] = {}
+    for claim in filter(None, map(_read_system, objects)):
+        known = systems.get(claim.name)
+        if known is None or (claim.minimum or (0, 0)) > (known.minimum or (0, 0)):
+            systems[claim.name] = claim
     return Claims(
         systems=tuple(systems[name] for name in sorted(systems)),
         pythons=tuple(dict.fromkeys(_read_pythons(objects))),
@@ -72,8 +82,14 @@ def _read_system(item: ObjectFile) -> SystemClaim | None:
         name=f"{libc}{spelled}" if libc == "musl" else spelled,
         system=system,
         libc=libc,
+        minimum=_read_version(item.minimum_os) if isinstance(item, MachOFile) else None,
         architectures=(item.architecture,),
     )
+
+
+def _read_version(text: str) -> tuple[int, int] | None:
+    numbers = [int(part) for part in text.split(".")[:2] if part.isdigit()]
+    return (numbers[0], numbers[1]) if len(numbers) == 2 else None
 
 
 def _find_libc(item: ElfFile) -> str:
@@ -85,7 +101,13 @@ def _read_pythons(objects: Iterable[ObjectFile]) -> Iterator[PythonClaim]:
     """The Pythons that the extension modules are called for."""
     for item in objects:
         name = parse_extension_name(item.path) if is_extension(item) else None
-        if name is not None:
+        if name is None:
+            continue
+        linked = filter(None, (_PYTHON.fullmatch(each.name.lower()) for each in item.needed))
+        number = next((match["minor"] for match in linked), "")
+        if number and not name.tagged:
+            yield _claim_version((3, int(number)), free_threaded=False)
+        else:
             yield _claim_python(name)
 
 
@@ -95,13 +117,14 @@ def _claim_python(name: ExtensionName) -> PythonClaim:
         return PythonClaim(
             name=name.stable or "any", implementation=implementation, abi=name.stable
         )
-    digits = "{}{}".format(*name.version)
-    threaded = "t" * name.free_threaded
-    abi = f"cp{digits}{threaded}" if name.implementation == "cpython" else ""
+    if name.implementation == "cpython":
+        return _claim_version(name.version, free_threaded=name.free_threaded)
+    spelled = "{}{}{}".format(name.implementation, *name.version)
+    return PythonClaim(name=spelled, implementation=name.implementation, version=name.version)
+
+
+def _claim_version(version: tuple[int, int], *, free_threaded: bool) -> PythonClaim:
+    abi = "cp{}{}{}".format(*version, "t" * free_threaded)
     return PythonClaim(
-        name=abi or f"{name.implementation}{digits}",
-        implementation=name.implementation,
-        version=name.version,
-        abi=abi,
-        free_threaded=name.free_threaded,
+        name=abi, implementation="cpython", version=version, abi=abi, free_threaded=free_threaded
     )

@@ -19,9 +19,12 @@ _BEGINNINGS = (
 
 def recognises(path: Path, head: bytes) -> bool:
     """Whether it begins as an object file does, or is called like one."""
-    return path.is_file() and (
-        head.startswith(_BEGINNINGS) or format_of_name(path.name) is not None
-    )
+    return path.is_file() and (begins_object(head) or format_of_name(path.name) is not None)
+
+
+def begins_object(head: bytes) -> bool:
+    """Whether a file that begins so may be an object file."""
+    return head.startswith(_BEGINNINGS)
 
 
 def open_tree(path: Path) -> LooseFile:

@@ -11,7 +11,16 @@ from binary_checks.checks.linkage.needed_libraries import load_order_dependent, 
 from binary_checks.checks.symbols import undefined_symbol
 from binary_checks.checks.windows.loading import unbundled_runtime
 from binary_checks.loaders import simulate
-from binary_checks.model import Bystander, Finding, Level, Linkage, ObjectFile, Problem
+from binary_checks.model import (
+    Bystander,
+    Finding,
+    Level,
+    Linkage,
+    NotInspected,
+    ObjectFile,
+    Problem,
+)
+from binary_checks.model.claims import Claims
 from fixtures.linking import dll, extension, library, link, windows
 from fixtures.values import elf_file, symbols, wheel
 
@@ -116,6 +125,8 @@ def test_a_runtime_that_an_import_needs_too_is_an_error() -> None:
     (found,) = unbundled_runtime(wheel(objects=(module, tool)), both)
     assert isinstance(found, Problem)
     assert (found.path, found.level) == (module.path, Level.ERROR)
+    (found,) = unbundled_runtime(wheel(objects=(module, tool), claims=Claims(partial=True)), both)
+    assert isinstance(found, NotInspected)
 
 
 def test_the_import_does_not_fail_for_what_the_package_goes_on_without() -> None:

@@ -10,12 +10,13 @@ import pytest
 
 from binary_checks import objects, packages, trees
 from binary_checks.errors import PackageError
-from binary_checks.model import Package, UnpackedWheel
+from binary_checks.model import MachOFile, Package, UnpackedWheel
 from binary_checks.packages.folder import ObjectFolder
 from binary_checks.packages.single_object import SingleObject
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.build_wheel import build_wheel
 
+SAMPLES = Path(__file__).parents[2] / "fixtures/samples"
 EXTENSION = "_native.cpython-311-x86_64-linux-gnu.so"
 INIT = (ElfSymbol("PyInit__native"),)
 
@@ -139,3 +140,24 @@ def test_a_site_packages_of_several_is_no_unpacked_wheel(tmp_path: Path) -> None
         write(tmp_path / "site" / name / "WHEEL", b"Wheel-Version: 1.0\n")
     write(tmp_path / "site/a.so", build_elf())
     assert isinstance(read(tmp_path / "site"), ObjectFolder)
+
+
+def test_a_module_for_any_python_says_by_what_it_needs_for_which(tmp_path: Path) -> None:
+    sample = SAMPLES / "pe/extension.cp311-win_amd64.pyd"
+    found = read(write(tmp_path / "demo.pyd", sample.read_bytes()))
+    assert [(c.name, c.architectures) for c in found.claims.systems] == [("win_amd64", ("x86_64",))]
+    assert [(python.abi, python.version) for python in found.claims.pythons] == [("cp311", (3, 11))]
+
+
+def test_objects_of_macos_say_for_which_version_they_are(tmp_path: Path) -> None:
+    found = read(write(tmp_path / "a.dylib", (SAMPLES / "macho/plain.dylib").read_bytes()))
+    assert isinstance(found.objects[0], MachOFile)
+    stated = found.objects[0].minimum_os
+    (system,) = found.claims.systems
+    assert system.minimum is not None
+    assert "{}.{}".format(*system.minimum) == stated
+
+
+def test_a_folder_of_programs_alone_is_one(tmp_path: Path) -> None:
+    write(tmp_path / "bin/tool", build_elf(interpreter="/lib64/ld-linux-x86-64.so.2"))
+    assert packages.recognises(tmp_path / "bin", folders=True)

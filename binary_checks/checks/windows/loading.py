@@ -129,6 +129,10 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
     yield from find_unread(package, found=bool(libraries), absent=absent, formats=(Format.PE,))
     if any(re.match(_BRINGS_RUNTIME, requirement) for requirement in package.claims.requirements):
         return
+    if package.claims.partial:
+        sentence = "whether the Visual C++ runtime ships with it is not known: name the package"
+        yield NotInspected(sentence=sentence)
+        return
     present = {item.file_name.lower() for item in package.objects}
     present.update(e.needed.lower() for e in linkage.edges if e.resolved is not None or e.elsewhere)
     foreign = _find_foreign(linkage, present)
