@@ -61,6 +61,8 @@ def version_control_litter(package: Package) -> Iterator[Finding]:
     Fix: list the files that belong in the package, instead of packing a whole folder.
     Level: nothing reads these files once they are installed.
     """
+    if package.claims.partial:
+        raise NotApplicable(f"{package.noun} is not what users get")
     for member in _files(package):
         parts = member.path.split("/")
         if not _VERSION_CONTROL.isdisjoint(parts):

@@ -143,7 +143,8 @@ def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> 
         version=named.version or texts.get(_BUILD_VERSION, ""),
         size=tree.size,
         layout=Layout(climbs=False),
-        claims=_read_claims(named, objects),
+        # What has been installed into a prefix may count on the system that it was built for.
+        claims=replace(_read_claims(named, objects), partial=tree.label.endswith("/")),
         members=tuple(each.member for each in visited),
         objects=objects,
         malformed=pick(found, MalformedObject),

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable
+from contextlib import closing
 from glob import has_magic
+from itertools import islice
 from pathlib import Path
 
-from binary_checks.errors import ProfileError
+from binary_checks.errors import BinaryChecksError, ProfileError
 from binary_checks.packages import recognises
+from binary_checks.trees import open_tree
 
 _EMPTY = "a folder without packages or object files"
+_ARCHIVES = (".tar.gz", ".tgz", ".tar.xz", ".tar.zst", ".zip")
+_MOST_NAMES = 5_000  # PKG-INFO is among the first of an sdist, or nearly so
 _PACKAGES = ("*.whl", "*.conda", "*.tar.bz2", "*/*.whl", "*/*.conda")
 
 
@@ -24,6 +30,8 @@ def explain(written: str, path: Path) -> str:
     if not path.is_file():
         return f"{written}: not a regular file"
     name = path.name.lower()
+    if name.endswith(_ARCHIVES):
+        return f"{written}: {_explain_archive(shlex.quote(written), path)}"
     known = next((say for ending, say in _KINDS if name.endswith(ending)), _say_unknown)
     return f"{written}: {known(shlex.quote(written))}"
 
@@ -54,11 +62,19 @@ def _say_unknown(_: str) -> str:
     return "neither a package file nor an object file"
 
 
-def _say_archive(name: str) -> str:
-    return (
-        "not a package file; if it is a source distribution, build a wheel from it: "
-        f"pip wheel --no-deps {name}"
-    )
+def _explain_archive(name: str, path: Path) -> str:
+    """Tell a source distribution, which somebody must build, from any other archive."""
+    try:
+        with closing(open_tree(path)) as tree:
+            names = [entry.name for entry in islice(tree.each_entry(), _MOST_NAMES)]
+    except BinaryChecksError as error:
+        return f"an archive that cannot be read: {str(error).removeprefix(f'{path.name}: ')}"
+    if any(re.fullmatch(r"(?:\./)?[^/]+/PKG-INFO", each) for each in names):
+        return (
+            "a source distribution: nothing in it is built; build a wheel from it, which runs its "
+            f"code, and name that: pip wheel --no-deps {name}"
+        )
+    return "an archive, but no package that is known here: no wheel, conda package or C++ libraries"
 
 
 def _say_convertible(name: str) -> str:
@@ -71,7 +87,6 @@ def _say_document(name: str) -> str:
 
 
 _KINDS: tuple[tuple[str, Callable[[str], str]], ...] = (
-    *((ending, _say_archive) for ending in (".tar.gz", ".tgz", ".tar.xz", ".zip")),
     *((ending, _say_convertible) for ending in (".egg", ".exe")),
     (".json", _say_document),
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -129,7 +131,11 @@ def test_a_file_that_is_not_there_is_named_as_it_was_written(
 def folder(tmp_path: Path) -> Path:
     """Files that are no packages, beside one that is."""
     healthy(tmp_path / "dist")
-    for name in ("demo-1.0.tar.gz", "demo.egg", "setup.exe", "a.json", "a.txt"):
+    with tarfile.open(tmp_path / "demo-1.0.tar.gz", "w:gz") as sdist:
+        sdist.addfile(tarfile.TarInfo("demo-1.0/PKG-INFO"))
+    with zipfile.ZipFile(tmp_path / "texts.zip", "w") as archive:
+        archive.writestr("a.txt", "a text")
+    for name in ("demo.tgz", "demo.egg", "setup.exe", "a.json", "a.txt"):
         (tmp_path / name).write_text("anything")
     (tmp_path / "empty").mkdir()
     (tmp_path / "project").mkdir()
@@ -145,8 +151,11 @@ MISNAMED = {
     "dist/": "a folder; name its packages: dist/*.whl",
     ".": "a folder; name its packages: ./*/*.whl",
     "project": "a folder with a project; build a wheel from it, and name that",
-    "demo-1.0.tar.gz": "not a package file; if it is a source distribution, build a wheel from it: "
-    "pip wheel --no-deps demo-1.0.tar.gz",
+    "demo-1.0.tar.gz": "a source distribution: nothing in it is built; build a wheel from it, "
+    "which runs its code, and name that: pip wheel --no-deps demo-1.0.tar.gz",
+    "demo.tgz": "an archive that cannot be read: truncated: its compressed data end too early",
+    "texts.zip": "an archive, but no package that is known here: no wheel, conda package or C++ "
+    "libraries",
     "demo.egg": "not a package file; if it holds a distribution, convert it: "
     "wheel convert demo.egg",
     "setup.exe": "not a package file; if it holds a distribution, convert it: "

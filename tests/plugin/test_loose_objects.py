@@ -97,3 +97,18 @@ def test_a_folder_of_wheels_is_none_of_these(tmp_path: Path) -> None:
     (tmp_path / "dist").mkdir()
     build_wheel(tmp_path / "dist", members={"demo/__init__.py": ""})
     assert "a folder; name its packages: dist/*.whl" in command(tmp_path, "dist").stderr
+
+
+def test_the_interpreter_of_an_environment_may_need_its_own_library(tmp_path: Path) -> None:
+    library, program = "libpython3.11.so.1.0", tmp_path / "env/bin/python3.11"
+    program.parent.mkdir(parents=True)
+    program.write_bytes(
+        build_elf(interpreter="/lib64/ld-linux-x86-64.so.2", needed=(library, "libc.so.6"))
+    )
+    module = tmp_path / f"env/lib/python3.11/site-packages/demo/{EXTENSION}"
+    module.parent.mkdir(parents=True)
+    module.write_bytes(build_elf(exports=INIT, needed=(library, "libc.so.6")))
+    result = command(tmp_path, "env", "-k", "libpython-linked")
+    problems = [line for line in result.stdout.splitlines() if line.startswith("libpython-linked")]
+    assert len(problems) == 1
+    assert EXTENSION in problems[0]

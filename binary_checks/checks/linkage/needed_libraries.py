@@ -22,6 +22,7 @@ from binary_checks.model import (
     ElfFile,
     Finding,
     Format,
+    Kind,
     Level,
     Linkage,
     Note,
@@ -337,8 +338,11 @@ def libpython_linked(linkage: Linkage, package: Package) -> Iterator[Finding]:
     if linkage.format == Format.PE:
         raise NotApplicable("on Windows every extension module needs Python's DLL")
     yield from find_unloaded(linkage, package)
+    # The interpreter itself lies in an environment, and needs its own library.
+    programs = {item.path for item in package.objects if item.kind is Kind.EXECUTABLE}
+    spared = programs if package.claims.partial else frozenset[str]()
     for edge in linkage.edges:
-        if edge.rule is Rule.PYTHON:
+        if edge.rule is Rule.PYTHON and edge.path not in spared:
             sentence = (
                 f"needs {edge.needed}: a Python that was built without it cannot load the file"
             )
