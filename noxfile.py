@@ -188,6 +188,14 @@ def wine(session: nox.Session) -> None:
 
 
 @nox.session
+def images(session: nox.Session) -> None:
+    """Build root file systems, and run packages in them; what is missing for that is skipped."""
+    session.install("-e", ".[fast,test,uv]", *group("samples"))
+    tests = ("tests/places/images", "-m", "slow", "-rs")
+    session.run("python", "-m", "pytest", *(session.posargs or tests))
+
+
+@nox.session
 def gpu(session: nox.Session) -> None:
     """Run the tests that need a GPU."""
     marked(session, "gpu")

@@ -108,10 +108,16 @@ def _find_entry(name: str, settings: ImageSettings) -> ImageEntry:
 
 def _build(entry: ImageEntry, root: Path, settings: ImageSettings) -> tuple[ImagePackage, ...]:
     from binary_checks.places.images.debian_roots import build_root
+    from binary_checks.places.images.oci_images import pull_root
     from binary_checks.places.images.root_tree import digest_tree
 
-    settings.say(f"building image:{entry.name} of {entry.suite} for {entry.architecture}")
-    packages = build_root(entry, root, timeout=settings.timeout)
+    packages: tuple[ImagePackage, ...] = ()
+    if entry.oci:
+        settings.say(f"exporting image:{entry.name} of {entry.oci}")
+        pull_root(entry, root, timeout=settings.timeout)
+    else:
+        settings.say(f"building image:{entry.name} of {entry.suite} for {entry.architecture}")
+        packages = build_root(entry, root, timeout=settings.timeout)
     if entry.pinned and (moved := list(_find_moved(entry.pinned, packages))):
         raise Unavailable(
             f"it cannot be built as it is pinned, for packages have moved: "
