@@ -10,6 +10,7 @@ from packaging.version import Version
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.host_libraries import judge_refusal
+from binary_checks.knowledge.load_faults import find_newer, judge_faults
 from binary_checks.knowledge.loaded_libraries import compare_report
 from binary_checks.model import (
     Distribution,
@@ -20,6 +21,7 @@ from binary_checks.model import (
     InstallReport,
     Level,
     Linkage,
+    LoadReport,
     NotInspected,
     Package,
     Problem,
@@ -283,6 +285,43 @@ def extension_fails_to_load(
         yield NotInspected(
             path=path, sentence="not loaded, because too many others crashed or hung"
         )
+
+
+@check
+def object_does_not_load(
+    report: LoadReport, linkage: Linkage | Package, package: Package
+) -> Iterator[Finding]:
+    """The loader of a clean system does not take an object of the package.
+
+    With ``--binary-place image:NAME`` the image's own loader loads every object with all that it
+    needs, and looks up every symbol and version (``LD_TRACE_LOADED_OBJECTS``, as ``ldd -r`` does);
+    nothing of the package runs for that, and no Python is needed. Symbols of the interpreter, and
+    what the package's own code loads first, are not asked for.
+
+    Why: on systems like that one an import fails, although it works where the package was built.
+
+    Fix: build on the oldest system that the tag promises, and repair the wheel there.
+
+    Level: users of such systems cannot use the package. Only a warning where no import reaches the
+    object (see missing-library).
+    """
+    yield from judge_faults(report, linkage, package)
+
+
+@check
+def image_newer_than_tag(report: LoadReport, package: Package) -> Iterator[Finding]:
+    """The image that a package was loaded on is newer than the oldest system that it promises.
+
+    It is never a problem: what is older than the image was not inspected.
+
+    Why: what works there may still fail for users of the oldest system that the tag promises.
+
+    Fix: name an image with the tag's own C library, or rely on the checks of symbols, which know
+    what each policy allows.
+
+    Level: the package has no fault; nobody has looked.
+    """
+    yield from find_newer(package.claims, report)
 
 
 @check

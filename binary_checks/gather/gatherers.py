@@ -143,6 +143,7 @@ def choose_place(package: Package, settings: Settings, shelf: Shelf) -> Place:
         package,
         places.PlaceSettings(
             name=settings.place,
+            claims=package.claims,
             python=settings.python,
             timeout=settings.profile.timeout,
             sandbox=settings.sandbox or places.Sandbox(),
@@ -158,5 +159,5 @@ def install(place: Place, package: Package) -> InstallReport:
     """Install the package, and say what that left behind."""
     report = place.install(package)
     if report is None:
-        raise NotApplicable("the package was installed before")
+        raise NotApplicable("no installer put the package there in this run")
     return report

@@ -30,6 +30,7 @@ from binary_checks.model.linkage import (
     UnexploredSymbols,
     UnresolvedSymbol,
 )
+from binary_checks.model.load_reports import LoadFault, LoadFaultKind, LoadReport
 from binary_checks.model.objects import (
     Dependency,
     DeviceFile,
@@ -126,6 +127,9 @@ __all__ = [
     "Level",
     "LibraryVersions",
     "Linkage",
+    "LoadFault",
+    "LoadFaultKind",
+    "LoadReport",
     "MachOFile",
     "MalformedObject",
     "Measurement",

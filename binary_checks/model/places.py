@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +13,7 @@ from packaging.tags import Tag
 
 from binary_checks.model.packages import Package
 from binary_checks.model.probes import Ending, InstallReport
+from binary_checks.model.root_filesystem import RootFilesystem
 
 _MEMORY = 16 * 1024**3  # bytes of private memory: torch imports in 1, numba in 1; a leak has no end
 
@@ -31,12 +32,14 @@ class TargetPython:
     extension_suffixes: tuple[str, ...] = ()  # in the order in which it looks
     paths: Mapping[str, str]  # sysconfig.get_paths()
     prefix: str = ""
+    system: str = ""  # that it is of, where that is not this host's: "image bullseye (glibc 2.31)"
     tags: frozenset[Tag] = frozenset()  # the wheel tags that it takes
 
     @property
     def name(self) -> str:
         """How reports name it: "CPython 3.13.0 free-threaded"."""
-        return f"{self.implementation} {self.version}{' free-threaded' * self.free_threaded}"
+        python = f"{self.implementation} {self.version}{' free-threaded' * self.free_threaded}"
+        return f"{self.system}, {python}" if self.system else python
 
     @property
     def markers(self) -> dict[str, str]:
@@ -76,6 +79,16 @@ class ProbeAnswer:
     stderr: str = ""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoaderAnswer:
+    """What the loader of a place wrote when it was to load one object."""
+
+    path: str  # of the object, in the prefix
+    printed: str = ""
+    complaints: str = ""  # on stderr
+    lack: str = ""  # why it has no answer
+
+
 class Place(Protocol):
     """Where a package runs. Nothing in it is reached by a path of the host: the place is asked.
 
@@ -94,7 +107,7 @@ class Place(Protocol):
         """What was asked for and taken as it is installed: "numpy 2.4.6"."""
 
     def install(self, package: Package) -> InstallReport | None:
-        """Put the package there, once; None where it lay there before.
+        """Put the package there, once; None where no installer did, as where it lay there before.
 
         A package that the installer refuses gives a report that says so. Raises Unavailable when
         it does not fit the place or something that it requires is not to be had, GatherError when
@@ -119,6 +132,23 @@ class Place(Protocol):
 
         The request says, too, where packages lie (``site_packages``).
         """
+
+    @property
+    def system(self) -> RootFilesystem | None:
+        """The clean system that it is; None where packages run on this host's.
+
+        Raises Unavailable where that system cannot be had.
+        """
+
+    def resolve(self, package: Package, paths: Sequence[str]) -> tuple[LoaderAnswer, ...]:
+        """Have its own loader load objects of the package, one after the other; none of them runs.
+
+        Paths are in the package's prefix, and so are those of the answers. Raises NotApplicable
+        where packages run on this host's system, Unavailable where the package cannot be put there.
+        """
+
+    def driver_variables(self, environ: Mapping[str, str]) -> Mapping[str, str]:
+        """The variables that lead loaders there to the drivers of this host's GPUs."""
 
     def digest(self, path: str) -> str:
         """The SHA-256 of a file, absolute or in site-packages; "" when it cannot be read."""

@@ -5,6 +5,7 @@ from binary_checks.model.places import Place
 from binary_checks.places.conda_prefix import CondaPlace
 from binary_checks.places.existing import InstalledPlace, list_folders
 from binary_checks.places.host_place import HostPlace, NoPlace, PlaceSettings
+from binary_checks.places.image_place import ImagePlace
 from binary_checks.places.prefixes import PrefixPlace, find_python
 from binary_checks.places.sandbox import Sandbox, choose_sandbox
 from binary_checks.places.unpacked import UnpackedPlace
@@ -16,6 +17,7 @@ PLACES: tuple[type[HostPlace], ...] = (
     InstalledPlace,
     PrefixPlace,
     UnpackedPlace,
+    ImagePlace,
 )
 """Each says how it is named and which kinds of package it serves; the first that fits has one."""
 

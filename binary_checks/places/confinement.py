@@ -19,6 +19,8 @@ from binary_checks.places.visible import SYSTEM, is_below
 _GPU_DEVICES = ("nvidia*", "nvidia-caps", "dri", "kfd", "dxg")
 _SHARED = Path("/dev/shm")  # noqa: S108 - POSIX's place for shared memory: OpenMP needs it
 _TEMPORARY = Path("/tmp")  # noqa: S108
+_REPLACED = frozenset({"proc", "dev", "sys", "tmp", "run", "mnt"})
+"""Folders of a root that a running system has something of its own in."""
 MEMORY = (_TEMPORARY, _SHARED)
 """The folders that lie in memory, wherever the private one is."""
 
@@ -28,7 +30,9 @@ class Limits:
     """What a confined command sees, reaches and may take."""
 
     program: tuple[str, ...] = ("bwrap",)  # or what reads the same words
+    root: Path | None = None  # of another system than the host's
     visible: tuple[Path, ...] = ()  # folders, files and links that are to be read
+    bound: tuple[tuple[Path, str], ...] = ()  # such that are to be read under another path
     writable: tuple[Path, ...] = ()  # folders that are shared with the host
     private: Path = field(default=_TEMPORARY)  # an empty folder, in memory
     folders: tuple[Path, ...] = ()  # made in it
@@ -46,32 +50,46 @@ def confine(argv: Sequence[str], limits: Limits) -> tuple[str, ...]:
     return (
         *(*limits.program, "--die-with-parent", "--cap-drop", "ALL"),
         *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", *shared),
-        *_mount_system(limits),
+        *("--proc", "/proc", "--dev", "/dev"),
+        *(_mount_host(limits) if limits.root is None else _mount_root(limits.root)),
+        *_mount_devices(limits),
         *_mount_own(limits),
         *("--remount-ro", "/", "--", *argv),
     )
 
 
-def _mount_system(limits: Limits) -> Iterator[str]:
-    yield from ("--proc", "/proc", "--dev", "/dev")
+def _mount_host(limits: Limits) -> Iterator[str]:
     for folder in SYSTEM:
         if folder.is_symlink():
             yield from ("--symlink", str(folder.readlink()), str(folder))
         elif folder.is_dir():
             yield from ("--ro-bind", str(folder), str(folder))
-    for path in _find_settings(Path("/proc")) if os.geteuid() == 0 else ():
-        yield from ("--ro-bind-try", str(path), str(path))
     for path in _find_secret(Path("/etc")) if os.geteuid() == 0 else ():
         if path.is_dir():
             yield from ("--tmpfs", str(path), "--remount-ro", str(path))
         else:
             yield from ("--ro-bind", os.devnull, str(path))
-    for device in find_devices() if limits.gpu else ():
-        yield from ("--dev-bind", str(device), str(device))
     if limits.network:
         # Often a link to where the host's resolver writes.
         resolver = str(Path("/etc/resolv.conf").resolve())
         yield from ("--ro-bind-try", resolver, resolver)
+
+
+def _mount_root(root: Path) -> Iterator[str]:
+    """Mount what lies in another root; nothing can be made in one that is only read."""
+    for entry in sorted(root.iterdir()):
+        if entry.is_symlink():
+            yield from ("--symlink", str(entry.readlink()), f"/{entry.name}")
+        elif entry.name not in _REPLACED:
+            yield from ("--ro-bind", str(entry), f"/{entry.name}")
+    yield from ("--ro-bind", "/sys", "/sys")  # processors are counted there
+
+
+def _mount_devices(limits: Limits) -> Iterator[str]:
+    for path in _find_settings(Path("/proc")) if os.geteuid() == 0 else ():
+        yield from ("--ro-bind-try", str(path), str(path))
+    for device in find_devices() if limits.gpu else ():
+        yield from ("--dev-bind", str(device), str(device))
 
 
 def _mount_own(limits: Limits) -> Iterator[str]:
@@ -81,7 +99,9 @@ def _mount_own(limits: Limits) -> Iterator[str]:
     yield from ("--remount-ro", "/dev")
     for folder in limits.folders:
         yield from ("--dir", str(folder))
-    seen = list(SYSTEM)
+    seen = list(SYSTEM) if limits.root is None else []
+    for source, target in limits.bound:
+        yield from ("--ro-bind", str(source.resolve()), target)
     for path in sorted({*limits.visible}, key=lambda each: len(each.parts)):
         if is_below(path, seen):
             continue

@@ -63,6 +63,11 @@ def describe_python(wheel: WheelLike, target: TargetSystem) -> ForeignPython:
     )
 
 
+def find_python_version(wheel: WheelLike) -> tuple[int, int]:
+    """The oldest CPython that the wheel and its Requires-Python speak of. Raises Unavailable."""
+    return _find_python(wheel)[0]
+
+
 def _find_python(wheel: WheelLike) -> tuple[tuple[int, int], bool]:
     exact: list[tuple[tuple[int, int], bool, bool]] = []
     for tag in wheel.tags:

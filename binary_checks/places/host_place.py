@@ -5,20 +5,24 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, TypeVar
 
-from binary_checks.errors import BinaryChecksError, Unavailable
+from binary_checks.errors import BinaryChecksError, NotApplicable, Unavailable
 from binary_checks.model import InstallReport, Package
+from binary_checks.model.claims import Claims
 from binary_checks.model.place_names import PlaceName
-from binary_checks.model.places import Conditions, ProbeAnswer, TargetPython
+from binary_checks.model.places import Conditions, LoaderAnswer, ProbeAnswer, TargetPython
+from binary_checks.model.root_filesystem import RootFilesystem
 from binary_checks.places.interpreter import identify
 from binary_checks.places.left_behind import hash_file
 from binary_checks.places.running import HostFiles, run_probe
 from binary_checks.places.sandbox import Sandbox
+
+_DRIVER = "libcuda.so.1"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,6 +30,7 @@ class PlaceSettings:
     """What the user says of every place."""
 
     name: PlaceName = field(default_factory=PlaceName)
+    claims: Claims = field(default_factory=Claims)  # of the package that it is for
     python: Path  # the interpreter that one is made from, or the one that is there
     timeout: float  # seconds for each probe, and each step of an installation
     sandbox: Sandbox = field(default_factory=Sandbox)
@@ -158,6 +163,21 @@ class HostPlace:
         variables = {**conditions.variables, "LD_LIBRARY_PATH": ":".join(filter(None, paths))}
         return replace(conditions, variables=variables)
 
+    @property
+    def system(self) -> RootFilesystem | None:
+        """None: packages run on this host's system."""
+        return None
+
+    def resolve(self, package: Package, paths: Sequence[str]) -> tuple[LoaderAnswer, ...]:
+        """Raise NotApplicable: this host's system is not a clean one."""
+        del package, paths
+        raise NotApplicable("only in an image: --binary-place image:NAME")
+
+    def driver_variables(self, environ: Mapping[str, str]) -> Mapping[str, str]:
+        """Some have the driver where only ``LD_LIBRARY_PATH`` finds it; other folders stay out."""
+        folders = find_drivers(environ) if os.name == "posix" else ()
+        return {"LD_LIBRARY_PATH": ":".join(map(str, folders))} if folders else {}
+
     def digest(self, path: str) -> str:
         """The SHA-256 of a file here."""
         return hash_file(self.site_packages / path)
@@ -192,6 +212,12 @@ class HostPlace:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def find_drivers(environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """Find the folders of ``LD_LIBRARY_PATH`` that have NVIDIA's driver."""
+    folders = map(Path, filter(None, environ.get("LD_LIBRARY_PATH", "").split(":")))
+    return tuple(folder for folder in folders if (folder / _DRIVER).exists())
 
 
 class NoPlace(HostPlace):

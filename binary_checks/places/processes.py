@@ -58,18 +58,19 @@ class Watch:
 class _Drain(threading.Thread):
     """Reads a pipe until it ends and remembers how it began and how it ended."""
 
-    def __init__(self, pipe: IO[bytes]) -> None:
+    def __init__(self, pipe: IO[bytes], kept: int) -> None:
         super().__init__(daemon=True)
         self._pipe, self._head, self._tail = pipe, bytearray(), bytearray()
+        self._half = kept // 2
         self.start()
 
     def run(self) -> None:
         with self._pipe, contextlib.suppress(OSError, ValueError):
             while chunk := os.read(self._pipe.fileno(), 65536):
-                room = _KEPT // 2 - len(self._head)
+                room = self._half - len(self._head)
                 self._head += chunk[:room]
                 self._tail += chunk[room:]
-                del self._tail[: -_KEPT // 2]
+                del self._tail[: -self._half]
 
     def text(self) -> str:
         """What it read; an escaped child that holds the pipe is not waited for."""
@@ -86,12 +87,14 @@ def run_process(  # noqa: PLR0913 - what the process is given, and under what
     calls: bool = False,
     talk: Conversation | None = None,
     watch: Watch | None = None,
+    kept: int = _KEPT,
 ) -> Ended:
     """Run the command in a session of its own and kill what is left of it at the end.
 
     At the time limit a POSIX process is sent SIGABRT first, at which faulthandler shows its stacks;
     with ``calls`` a debugger is asked for the native one before. With ``talk`` standard input and
-    output are the conversation's; with ``watch`` all of them together have a budget.
+    output are the conversation's; with ``watch`` all of them together have a budget. Of what it
+    writes ``kept`` bytes are.
     Raises OSError when the command cannot be started.
     """
     cookie = uuid.uuid4().hex
@@ -115,8 +118,8 @@ def run_process(  # noqa: PLR0913 - what the process is given, and under what
     job = open_job(process)
     assert process.stdout is not None
     assert process.stderr is not None
-    stdout = None if talk else _Drain(process.stdout)
-    stderr = _Drain(process.stderr)
+    stdout = None if talk else _Drain(process.stdout, kept)
+    stderr = _Drain(process.stderr, kept)
     if talk is not None:
         assert process.stdin is not None
         talk.begin(process.stdin, process.stdout)

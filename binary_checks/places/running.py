@@ -20,7 +20,7 @@ from binary_checks.places.processes import Ended, name_crash, run_process
 from binary_checks.places.sandbox import Sandbox
 from binary_checks.places.visible import find_visible
 
-_OPTIONS = ("-I", "-B", "-X", "faulthandler")
+OPTIONS = ("-I", "-B", "-X", "faulthandler")
 _FATAL = re.compile(r"^Fatal Python error: .*", re.MULTILINE)
 _HEADINGS = ("Fatal Python error: ", "Windows fatal exception: ", "Timeout (")
 _FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+) in (?P<name>.+)$', re.MULTILINE)
@@ -68,7 +68,7 @@ def run_probe(  # noqa: PLR0913 - what is run, and under what
         variables = {**make_environment(home), **conditions.variables}
         alone = () if conditions.site else ("-S",)
         program, *more = _name_program(script, folder)
-        command = (str(python), *alone, *_OPTIONS, *map(str, (program, *more)))
+        command = (str(python), *alone, *OPTIONS, *map(str, (program, *more)))
         apart = (program,) if more else ()
         files = replace(files, visible=(folder, *apart, *files.visible))
         limits = _make_limits(python, sandbox, conditions, home.parent, files)
@@ -81,12 +81,12 @@ def run_probe(  # noqa: PLR0913 - what is run, and under what
                 env=variables,
                 timeout=timeout,
                 calls=conditions.calls,
-                talk=Conversation({**request, **_limit(conditions, sandbox.budget, timeout)}),
+                talk=Conversation({**request, **limit(conditions, sandbox.budget, timeout)}),
                 watch=watch,
             )
         except OSError as error:
             raise GatherError(f"{python}: cannot be run: {error.strerror or error}") from error
-    return _judge_end(replace(ended, status=sandbox.read_status(ended.status)), timeout)
+    return judge_end(replace(ended, status=sandbox.read_status(ended.status)), timeout)
 
 
 def _name_program(script: str | Path, probes: Path) -> tuple[Path, ...]:
@@ -95,7 +95,7 @@ def _name_program(script: str | Path, probes: Path) -> tuple[Path, ...]:
     return script.absolute(), probes / "process.py"
 
 
-def _limit(conditions: Conditions, budget: Budget, timeout: float) -> dict[str, object]:
+def limit(conditions: Conditions, budget: Budget, timeout: float) -> dict[str, object]:
     """Say what the probe is to take on itself."""
     limits = {"CORE": 0, "FSIZE": budget.disk, "DATA": conditions.memory, **bound_forks(budget)}
     return {
@@ -142,7 +142,8 @@ def make_environment(home: Path) -> dict[str, str]:
     }
 
 
-def _judge_end(ended: Ended, timeout: float) -> ProbeAnswer:
+def judge_end(ended: Ended, timeout: float) -> ProbeAnswer:
+    """Say how a probe ended, of which a conversation was heard."""
     outcome, detail = Ending.OK, ""
     aborted = _FATAL.search(ended.stderr) is not None
     if ended.exceeded:

@@ -81,6 +81,10 @@ class Image:
         self.asked.append(script)
         return ProbeAnswer(answer=ANSWERS[script])
 
+    def driver_variables(self, environ: Mapping[str, str]) -> Mapping[str, str]:
+        assert "PATH" in environ
+        return {"LD_LIBRARY_PATH": "/image/driver"}
+
     def digest(self, path: str) -> str:
         return f"digest of {path}"
 

@@ -197,12 +197,13 @@ def test_of_the_users_environment_only_what_leads_to_devices_is_kept(tmp_path: P
         "CUDA_HOME": "/usr/local/cuda",
         "LD_LIBRARY_PATH": f"/usr/local/cuda/lib64:{tmp_path}:",
     }
-    kept = choose_variables(environ)
+    place = FreshPlace(PlaceSettings(python=PYTHON, timeout=60))
+    kept = choose_variables(environ, place)
     assert kept["CUDA_VISIBLE_DEVICES"] == "1"
     assert "CUDA_HOME" not in kept
     if LINUX:
         assert kept["LD_LIBRARY_PATH"] == str(tmp_path)
-    assert choose_variables({"LD_LIBRARY_PATH": "/usr/local/cuda/lib64"}) == {}
+    assert choose_variables({"LD_LIBRARY_PATH": "/usr/local/cuda/lib64"}, place) == {}
 
 
 @compiled

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from binary_checks.model import Ending, GpuDevice, GpuHost
@@ -15,7 +13,6 @@ ABSENT = "no NVIDIA driver on this host"
 HIDDEN = {"CUDA_VISIBLE_DEVICES": ""}
 """With nothing of the user's environment beside, the most that can be hidden without rights."""
 _PASSED_ON = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CC")
-_NAMES = ("libcuda.so.1",)
 _TIMEOUT = 60.0  # seconds for the driver's own start: ten on hosts with many devices
 
 
@@ -26,17 +23,10 @@ def describe_host(place: Place, conditions: Conditions) -> GpuHost:
     return read_host(result, conditions.variables)
 
 
-def choose_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Choose what work on a GPU needs of the user's environment: which devices, and the driver.
-
-    Some hosts have the driver where only ``LD_LIBRARY_PATH`` finds it; other folders stay out.
-    """
+def choose_variables(environ: Mapping[str, str], place: Place) -> dict[str, str]:
+    """Choose what work on a GPU needs of the user's environment: which devices, and the driver."""
     chosen = {name: environ[name] for name in _PASSED_ON if name in environ}
-    folders = [folder for folder in environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
-    drivers = [folder for folder in folders if any(Path(folder, name).exists() for name in _NAMES)]
-    if drivers and os.name == "posix":
-        chosen["LD_LIBRARY_PATH"] = ":".join(drivers)
-    return chosen
+    return {**chosen, **place.driver_variables(environ)}
 
 
 def read_host(result: ProbeAnswer, variables: Mapping[str, str]) -> GpuHost:

@@ -29,7 +29,7 @@ def demand_gpu(place: Place) -> tuple[Conditions, GpuHost]:
 
     Raises Unavailable, with the reason, where none can be used.
     """
-    variables = choose_variables(os.environ)
+    variables = choose_variables(os.environ, place)
     host = describe_host(place, Conditions(variables=variables, gpu=True))
     if host.problem:
         raise Unavailable(host.problem)

@@ -1,0 +1,173 @@
+"""What the words of a clean system's loader say of a package: what is its own fault, what not.
+
+The loader is asked for each object alone. What Python, or the package's own code, has loaded before
+is not there for it, and what only that lacks is no fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.python_symbols import find_python_symbols
+from binary_checks.knowledge.reached_objects import soften
+from binary_checks.model import (
+    Edge,
+    Finding,
+    Linkage,
+    LoadFault,
+    LoadFaultKind,
+    LoadReport,
+    NotInspected,
+    ObjectFile,
+    Package,
+    Problem,
+    Rule,
+)
+from binary_checks.model.claims import Claims
+from binary_checks.model.extensions import is_extension
+from binary_checks.model.search_path import directories
+from binary_checks.wording.causes import of_library, of_need, of_other_version, of_symbols
+from binary_checks.wording.phrases import name_first
+
+_BEFORE = frozenset({Rule.LOADED, Rule.LOADED_FIRST})
+_SHOWN = 3  # names of symbols in a sentence
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Tried:
+    """What was tried, and what is known of the package."""
+
+    report: LoadReport
+    linkage: Linkage | Package
+    package: Package
+
+    def edge(self, fault: LoadFault) -> Edge | None:
+        """The simulation's answer for a needed library."""
+        if not isinstance(self.linkage, Linkage):
+            return None
+        edges = self.linkage.edges_of(fault.path, self.report.architecture)
+        named = (edge for edge in edges if edge.needed.rpartition("/")[2] == fault.name)
+        return next(named, None)
+
+    def object(self, path: str) -> ObjectFile | None:
+        """The package's object at that path."""
+        return next((item for item in self.package.objects if item.path == path), None)
+
+
+def judge_faults(
+    report: LoadReport, linkage: Linkage | Package, package: Package
+) -> Iterator[Finding]:
+    """Judge each fault, those of symbols of one object together, and say what was not tried."""
+    tried = _Tried(report=report, linkage=linkage, package=package)
+    for fault in report.faults:
+        if fault.kind is LoadFaultKind.LIBRARY:
+            yield from _judge_library(fault, tried)
+        elif fault.kind is LoadFaultKind.VERSION:
+            lacks = f"{fault.provider} there does not define {fault.version}"
+            yield _fail(fault, f"{lacks}, which it needs", of_other_version(fault.provider), tried)
+        elif fault.kind is LoadFaultKind.REFUSED:
+            yield _fail(fault, fault.detail, "", tried)
+    yield from _judge_symbols(tried)
+    for path, why in report.untried:
+        yield NotInspected(path=path, sentence=f"not loaded on {report.system}: {why}")
+
+
+def _fail(
+    fault: LoadFault, why: str, cause: str, tried: _Tried, edge: Edge | None = None
+) -> Finding:
+    problem = Problem(
+        path=fault.path,
+        sentence=f"does not load on {tried.report.system}: {why}",
+        cause=cause,
+        consequence=bool(cause),
+    )
+    return soften(problem, tried.linkage, edge)
+
+
+def _judge_library(fault: LoadFault, tried: _Tried) -> Iterator[Finding]:
+    edge = tried.edge(fault)
+    name, resolved = fault.name, edge.resolved if edge else None
+    if edge and (edge.rule in _BEFORE or edge.weak or (resolved or "").startswith("python:")):
+        return
+    if (resolved or "").startswith("system:") or name in tried.report.lacks:
+        why = f"it lacks {name}, which the platform tag promises"
+        yield NotInspected(path=fault.path, sentence=f"not loaded on {tried.report.system}: {why}")
+        return
+    cause = of_library(name)
+    if edge and isinstance(tried.linkage, Linkage):
+        cause = of_need(edge, partial(directories, tried.package), tried.linkage.layout)
+    yield _fail(fault, f"{name} is not found there", cause, tried, edge)
+
+
+def _judge_symbols(tried: _Tried) -> Iterator[Finding]:
+    versions = {
+        (fault.path, fault.version)
+        for fault in tried.report.faults
+        if fault.kind is LoadFaultKind.VERSION
+    }
+    lame = {fault.root for fault in tried.report.faults if fault.kind is LoadFaultKind.LIBRARY}
+    groups: dict[tuple[str, str], list[LoadFault]] = {}
+    for fault in tried.report.faults:
+        told = (fault.path, fault.version) in versions or fault.root in lame
+        if fault.kind is LoadFaultKind.SYMBOL and not told:
+            groups.setdefault((fault.path, fault.root), []).append(fault)
+    for faults in groups.values():
+        yield from _judge_group(faults, tried)
+
+
+def _judge_group(faults: list[LoadFault], tried: _Tried) -> Iterator[Finding]:
+    """Judge what one object lacks, which was loaded through another one or by itself."""
+    path, root = faults[0].path, faults[0].root
+    library = tried.object(path)
+    names = frozenset(fault.name for fault in faults)
+    if library is not None:
+        names -= find_python_symbols(library, names).anywhere
+        names -= _find_defined(names, tried) if not _is_imported(root, tried) else frozenset()
+    if not names:
+        return
+    count = f"{len(names):,} symbols" if len(names) > 1 else "a symbol"
+    shown = name_first(sorted(names), _SHOWN)
+    why = f"nothing that it loads there defines {count} ({shown})"
+    yield _fail(faults[0], why, _find_cause(path, names, tried), tried)
+
+
+def _is_imported(root: str, tried: _Tried) -> bool:
+    library = tried.object(root)
+    return library is not None and is_extension(library)
+
+
+def _find_defined(names: frozenset[str], tried: _Tried) -> frozenset[str]:
+    """Those that another object of the package defines, which may well be loaded before."""
+    found = (item.exports.among(names) for item in tried.package.objects)
+    return frozenset[str]().union(*found)
+
+
+def _find_cause(path: str, names: Iterable[str], tried: _Tried) -> str:
+    if not isinstance(tried.linkage, Linkage):
+        return ""
+    wanted = frozenset(names)
+    items = [i for i in tried.linkage.unresolved if i.path == path and i.name in wanted]
+    return of_symbols(items, tried.linkage) if items else ""
+
+
+def find_newer(claims: Claims, report: LoadReport) -> Iterator[Finding]:
+    """Say which of the promised systems are older than the one that was tried, and were not.
+
+    Raises NotApplicable where none promises a version of that C library.
+    """
+    libc, _, text = report.libc.partition(" ")
+    version = tuple(int(part) for part in text.split(".") if part.isdecimal())
+    promised = [
+        claim
+        for claim in claims.systems
+        if claim.libc == libc and claim.minimum and report.architecture in claim.architectures
+    ]
+    if not promised:
+        raise NotApplicable(f"the package promises no version of {libc or 'a C library'}")
+    oldest = min(promised, key=lambda claim: claim.minimum or ())
+    if (oldest.minimum or ()) < version:
+        name = oldest.name.removesuffix(f"_{report.architecture}")
+        yield NotInspected(sentence=f"{name} on {report.libc}: not inspected below {text}")

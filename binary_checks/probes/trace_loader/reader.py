@@ -1,0 +1,148 @@
+"""Has a clean system's loader load every object of a package, and reads what it says of each.
+
+glibc's says what ``ldd -r`` shows, musl's what ``ldd`` does there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from binary_checks.declaring import gathers
+from binary_checks.errors import NotApplicable
+from binary_checks.model import (
+    ElfFile,
+    Kind,
+    Linkage,
+    LoadFault,
+    LoadFaultKind,
+    LoadReport,
+    Package,
+)
+from binary_checks.model.places import LoaderAnswer, Place
+
+_MISSING = re.compile(r"^\t(?P<name>\S+) => not found$", re.MULTILINE)
+_VERSION = re.compile(
+    r"^.*?: (?P<provider>\S+): version `(?P<version>[^']+)' not found "
+    r"\(required by (?P<path>[^\n]+)\)$",
+    re.MULTILINE,
+)
+_SYMBOL = re.compile(
+    r"^(?:undefined )?symbol:? (?P<name>[^\s,]+)"
+    r"(?:, version (?P<version>\S+?))?(?: not defined in file (?P<provider>\S+)[^\t\n]*)?"
+    r"\t\((?P<path>[^\n]+)\)$",
+    re.MULTILINE,
+)
+_REFUSED = re.compile(
+    r"^[^\n]*?: error while loading shared libraries: (?P<path>[^\n:]+): (?P<detail>[^\n]+)$",
+    re.MULTILINE,
+)
+_ABSENT = "cannot open shared object file"
+_MUSL_MISSING = re.compile(
+    r"^Error loading shared library (?P<name>[^\s:]+): (?P<detail>[^\n]*?)"
+    r"(?: \(needed by (?P<path>[^\n]+)\))?$",
+    re.MULTILINE,
+)
+_MUSL_SYMBOL = re.compile(
+    r"^Error relocating (?P<path>[^\n]+): (?P<name>[^\s:]+): symbol not found$", re.MULTILINE
+)
+_LOADED = (Kind.SHARED, Kind.EXECUTABLE)
+
+
+@gathers(LoadReport)
+def trace_loading(place: Place, package: Package, linkage: Linkage | Package) -> LoadReport:
+    """Have every object loaded that is loaded by itself, with all that it needs.
+
+    Raises NotApplicable where packages run on this host's system, or none has an object for that
+    one, Unavailable where it cannot be had or the package cannot be put there.
+    """
+    image = place.system
+    if image is None:
+        raise NotApplicable("only in an image: --binary-place image:NAME")
+    objects = {
+        item.path: item
+        for item in package.objects_of(ElfFile)
+        if item.kind in _LOADED and item.architecture == image.architecture
+    }
+    if not objects:
+        raise NotApplicable(f"no object in the package is for Linux on {image.architecture}")
+    paths = tuple(choose_roots(objects, linkage))
+    answers = place.resolve(package, paths)
+    faults = [fault for answer in answers for fault in read_answer(answer)]
+    return LoadReport(
+        python="",
+        image=image.name,
+        libc=image.libc,
+        architecture=image.architecture,
+        lacks=image.lacks,
+        reservation=image.reservation,
+        loaded=paths,
+        faults=tuple(_attribute(faults, objects)),
+        untried=tuple((answer.path, answer.lack) for answer in answers if answer.lack),
+    )
+
+
+def choose_roots(objects: Iterable[str], linkage: Linkage | Package) -> Iterator[str]:
+    """Choose what is loaded by itself: the other objects come with it, and into its scope."""
+    if not isinstance(linkage, Linkage):
+        yield from sorted(objects)
+        return
+    roots = set(linkage.roots)
+    carried = {name for root, names in linkage.closures if root in roots for name in names}
+    yield from sorted(path for path in objects if path in roots or path not in carried)
+
+
+def read_answer(answer: LoaderAnswer) -> Iterator[LoadFault]:
+    """Read what a loader said of one object, and of all that it loaded with it."""
+    if answer.lack:
+        return
+    root, said = answer.path, answer.complaints
+    for match in _MISSING.finditer(answer.printed):
+        yield LoadFault(kind=LoadFaultKind.LIBRARY, path="", root=root, name=match["name"])
+    for match in _MUSL_MISSING.finditer(said):
+        path = match["path"] or ""
+        yield LoadFault(kind=LoadFaultKind.LIBRARY, path=path, root=root, name=match["name"])
+    for match in _VERSION.finditer(said):
+        yield LoadFault(
+            kind=LoadFaultKind.VERSION,
+            path=match["path"],
+            root=root,
+            version=match["version"],
+            provider=match["provider"].rpartition("/")[2],
+        )
+    for match in (*_SYMBOL.finditer(said), *_MUSL_SYMBOL.finditer(said)):
+        found = match.groupdict()
+        yield LoadFault(
+            kind=LoadFaultKind.SYMBOL,
+            path=match["path"],
+            root=root,
+            name=match["name"],
+            version=found.get("version") or "",
+            provider=found.get("provider") or "",
+        )
+    for match in _REFUSED.finditer(said):
+        if _ABSENT not in match["detail"]:
+            detail = " ".join(match["detail"].split())
+            yield LoadFault(
+                kind=LoadFaultKind.REFUSED, path=match["path"], root=root, detail=detail
+            )
+
+
+def _attribute(faults: Iterable[LoadFault], objects: dict[str, ElfFile]) -> Iterator[LoadFault]:
+    """Name the object that needs a missing library, and each fault of an object once."""
+    seen = set()
+    for fault in faults:
+        named = fault
+        if not fault.path:
+            needy = [path for path, item in objects.items() if _needs(item, fault.name)]
+            own = fault.root in needy or not needy
+            named = replace(fault, path=fault.root if own else min(needy))
+        key = (named.kind, named.path, named.name, named.version, named.detail)
+        if key not in seen:
+            seen.add(key)
+            yield named
+
+
+def _needs(library: ElfFile, name: str) -> bool:
+    return any(each.name == name for each in library.needed)

@@ -1,0 +1,146 @@
+"""What a clean system's loader says is a problem where users meet it, else it is nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from binary_checks.checks.runtime import image_newer_than_tag, object_does_not_load
+from binary_checks.errors import NotApplicable
+from binary_checks.model import (
+    Edge,
+    Level,
+    Linkage,
+    LoadFault,
+    LoadFaultKind,
+    LoadReport,
+    NotInspected,
+    Problem,
+    Rule,
+)
+from binary_checks.model.linkage import Bystander
+from fixtures.values import elf_file, symbols, wheel
+
+OBJECT = "lib/python3.11/site-packages/demo/_native.cpython-311-x86_64-linux-gnu.so"
+SYSTEM = "image bullseye (glibc 2.31)"
+LIBRARY, VERSION, SYMBOL = LoadFaultKind.LIBRARY, LoadFaultKind.VERSION, LoadFaultKind.SYMBOL
+
+
+def fault(kind: LoadFaultKind, **fields: Any) -> LoadFault:
+    return LoadFault(**{"kind": kind, "path": OBJECT, "root": OBJECT, **fields})
+
+
+def report(*faults: LoadFault, **fields: Any) -> LoadReport:
+    known = {"image": "bullseye", "libc": "glibc 2.31", "architecture": "x86_64"}
+    return LoadReport(**{"python": "", **known, "loaded": (OBJECT,), "faults": faults, **fields})
+
+
+def linkage(*edges: Edge, **fields: Any) -> Linkage:
+    return Linkage(target="manylinux_2_17_x86_64", edges=edges, **fields)
+
+
+def judge(found: LoadReport, known: Linkage | None = None, **fields: Any) -> list[Any]:
+    native = elf_file(OBJECT, exports=symbols("PyInit__native"), **fields)
+    package = wheel(objects=(native, elf_file("demo/other.so", exports=symbols("of_other"))))
+    return list(object_does_not_load(found, known or linkage(), package))
+
+
+def test_a_package_that_loads_has_no_problem() -> None:
+    assert judge(report()) == []
+
+
+def test_a_version_that_its_libc_lacks_is_named_once_with_the_system() -> None:
+    lacking = fault(VERSION, version="GLIBC_2.36", provider="libc.so.6")
+    unbound = fault(SYMBOL, name="arc4random", version="GLIBC_2.36")
+    (problem,) = judge(report(lacking, unbound))
+    assert problem.sentence == (
+        f"does not load on {SYSTEM}: libc.so.6 there does not define GLIBC_2.36, which it needs"
+    )
+    assert (problem.path, problem.level) == (OBJECT, Level.ERROR)
+
+
+def test_a_library_that_is_nowhere_is_missing() -> None:
+    edge = Edge(path=OBJECT, architecture="x86_64", needed="libxcb.so.1")
+    (problem,) = judge(report(fault(LIBRARY, name="libxcb.so.1")), linkage(edge))
+    assert problem.sentence == f"does not load on {SYSTEM}: libxcb.so.1 is not found there"
+    assert problem.cause == "library libxcb.so.1"
+
+
+def test_what_no_import_reaches_only_warns() -> None:
+    edge = Edge(path=OBJECT, architecture="x86_64", needed="libxcb.so.1")
+    beside = Bystander(path=OBJECT, reason="no import of the package reaches it")
+    known = linkage(edge, bystanders=(beside,))
+    (problem,) = judge(report(fault(LIBRARY, name="libabsent.so.1")), known)
+    assert problem.level is Level.WARNING
+
+
+@pytest.mark.parametrize(
+    ("resolved", "lacks"), [("system:libGL.so.1", ()), (None, ("libGL.so.1",))]
+)
+def test_a_library_that_the_tag_promises_and_the_image_lacks_is_not_inspected(
+    resolved: str | None, lacks: tuple[str, ...]
+) -> None:
+    edge = Edge(path=OBJECT, architecture="x86_64", needed="libGL.so.1", resolved=resolved)
+    found = report(fault(LIBRARY, name="libGL.so.1"), lacks=lacks)
+    why = "it lacks libGL.so.1, which the platform tag promises"
+    assert judge(found, linkage(edge)) == [
+        NotInspected(path=OBJECT, sentence=f"not loaded on {SYSTEM}: {why}")
+    ]
+
+
+@pytest.mark.parametrize(
+    "edge",
+    [
+        {"resolved": "demo/libown.so.1", "rule": Rule.LOADED_FIRST},
+        {"resolved": "demo/libown.so.1", "rule": Rule.LOADED},
+        {"resolved": "python:libown.so.1", "rule": Rule.PYTHON},
+    ],
+)
+def test_what_the_package_or_python_loads_first_is_not_missing(edge: dict[str, Any]) -> None:
+    found = report(fault(LIBRARY, name="libown.so.1"))
+    known = Edge(path=OBJECT, architecture="x86_64", needed="libown.so.1", **edge)
+    assert judge(found, linkage(known)) == []
+
+
+def test_symbols_of_the_interpreter_are_exempt_and_others_are_not() -> None:
+    missing = ("PyLong_FromLong", "b_gone", "a_gone")
+    faults = [fault(SYMBOL, name=name) for name in missing]
+    (problem,) = judge(report(*faults), imports=symbols(*missing))
+    assert problem.sentence == (
+        f"does not load on {SYSTEM}: nothing that it loads there defines 2 symbols (a_gone, b_gone)"
+    )
+
+
+def test_a_library_may_find_symbols_in_what_is_loaded_before_it() -> None:
+    found = report(fault(SYMBOL, path="demo/plugin.so", root="demo/plugin.so", name="of_other"))
+    plugin = elf_file("demo/plugin.so", imports=symbols("of_other"))
+    package = wheel(objects=(plugin, elf_file("demo/other.so", exports=symbols("of_other"))))
+    assert list(object_does_not_load(found, linkage(), package)) == []
+
+
+def test_a_refusal_is_told_in_the_loaders_words_and_silence_is_not_inspected() -> None:
+    refused = fault(LoadFaultKind.REFUSED, detail="ELF load command alignment not page-aligned")
+    problem, gap = judge(report(refused, untried=(("demo/b.so", "hung 60 s"),)))
+    assert isinstance(problem, Problem)
+    assert problem.sentence.endswith("ELF load command alignment not page-aligned")
+    assert gap == NotInspected(path="demo/b.so", sentence=f"not loaded on {SYSTEM}: hung 60 s")
+
+
+def tagged(platform: str) -> Any:
+    return wheel(f"demo-1.0-cp311-cp311-{platform}.whl")
+
+
+def test_an_image_newer_than_the_tag_says_what_was_not_inspected() -> None:
+    (gap,) = image_newer_than_tag(report(), tagged("manylinux_2_28_x86_64"))
+    assert gap == NotInspected(sentence="manylinux_2_28 on glibc 2.31: not inspected below 2.31")
+
+
+def test_an_image_as_old_as_the_tag_proves_it() -> None:
+    assert list(image_newer_than_tag(report(), tagged("manylinux_2_31_x86_64"))) == []
+
+
+@pytest.mark.parametrize("platform", ["linux_x86_64", "musllinux_1_2_x86_64"])
+def test_a_tag_that_promises_no_glibc_has_none_to_be_proved(platform: str) -> None:
+    with pytest.raises(NotApplicable, match="promises no version of glibc"):
+        list(image_newer_than_tag(report(), tagged(platform)))

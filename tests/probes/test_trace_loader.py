@@ -1,0 +1,86 @@
+"""The words of glibc's and musl's loaders become facts: which object lacks what."""
+
+from __future__ import annotations
+
+import pytest
+
+from binary_checks.errors import NotApplicable
+from binary_checks.model import Linkage, LoadFault, LoadFaultKind
+from binary_checks.model.places import LoaderAnswer
+from binary_checks.places import PlaceSettings
+from binary_checks.places.venv import FreshPlace
+from binary_checks.probes.trace_loader.reader import choose_roots, read_answer, trace_loading
+from fixtures.environments import PYTHON
+from fixtures.values import elf_file, wheel
+
+LIBRARY, VERSION, SYMBOL, REFUSED = LoadFaultKind
+PRINTED = """\
+\tlinux-vdso.so.1 (0x00007fa4015c4000)
+\tlibX11.so.6 => not found
+\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007fa4013e3000)
+\t/lib64/ld-linux-x86-64.so.2 (0x00007fa4015c6000)
+"""
+COMPLAINTS = """\
+demo/a.so: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.36' not found (required by demo/a.so)
+undefined symbol: undefd_thing\t(demo/b.so)
+undefined symbol: arc4random, version GLIBC_2.36\t(demo/a.so)
+symbol close, version LIBX_2 not defined in file libx.so.1 with link time reference\t(demo/a.so)
+"""
+
+
+def read(printed: str = "", complaints: str = "", lack: str = "") -> list[LoadFault]:
+    answer = LoaderAnswer(path="demo/a.so", printed=printed, complaints=complaints, lack=lack)
+    return list(read_answer(answer))
+
+
+def test_all_that_glibc_misses_is_read_in_one_go() -> None:
+    library, version, *symbols = read(PRINTED, COMPLAINTS)
+    assert (library.kind, library.root, library.name) == (LIBRARY, "demo/a.so", "libX11.so.6")
+    assert (version.kind, version.path) == (VERSION, "demo/a.so")
+    assert (version.provider, version.version) == ("libc.so.6", "GLIBC_2.36")
+    assert {(s.kind, s.path, s.name, s.version, s.provider) for s in symbols} == {
+        (SYMBOL, "demo/b.so", "undefd_thing", "", ""),
+        (SYMBOL, "demo/a.so", "arc4random", "GLIBC_2.36", ""),
+        (SYMBOL, "demo/a.so", "close", "LIBX_2", "libx.so.1"),
+    }
+
+
+def test_all_that_musl_misses_is_read_in_one_go() -> None:
+    said = (
+        "Error loading shared library libz.so.1: No such file or directory (needed by demo/a.so)\n"
+        "Error relocating demo/a.so: inflate: symbol not found\n"
+    )
+    library, symbol = read(complaints=said)
+    assert (library.kind, library.path, library.name) == (LIBRARY, "demo/a.so", "libz.so.1")
+    assert (symbol.kind, symbol.path, symbol.name) == (SYMBOL, "demo/a.so", "inflate")
+
+
+def test_a_refusal_keeps_the_loaders_words() -> None:
+    said = "demo/a.so: error while loading shared libraries: demo/b.so: invalid ELF header\n"
+    (refused,) = read(complaints=said)
+    assert (refused.kind, refused.path, refused.detail) == (
+        REFUSED,
+        "demo/b.so",
+        "invalid ELF header",
+    )
+
+
+def test_nothing_is_read_where_there_is_no_answer() -> None:
+    assert read(complaints=COMPLAINTS, lack="hung 60 s") == []
+
+
+def test_what_comes_with_another_object_is_loaded_with_that() -> None:
+    closures = (("demo/a.so", ("demo/libown.so",)),)
+    known = Linkage(target="", roots=("demo/a.so",), closures=closures)
+    objects = ("demo/a.so", "demo/libown.so", "demo/plugin.so")
+    assert list(choose_roots(objects, known)) == ["demo/a.so", "demo/plugin.so"]
+    assert list(choose_roots(objects, wheel())) == sorted(objects)
+
+
+def test_on_this_hosts_own_system_no_loader_is_asked() -> None:
+    place = FreshPlace(PlaceSettings(python=PYTHON, timeout=60))
+    package = wheel(objects=(elf_file(),))
+    with pytest.raises(NotApplicable, match="only in an image: --binary-place image:NAME"):
+        trace_loading(place, package, package)
+    with pytest.raises(NotApplicable, match="only in an image"):
+        place.resolve(package, ())
