@@ -103,13 +103,13 @@ class FolderTree:
         try:
             found = path.stat()
         except OSError as error:
-            gone = f"{self._listed_by} names it, and it is not there: {error.strerror}"
-            return FileEntry(name, name, faults=(gone,))
+            return FileEntry(name, name, faults=(self._say(f"it is not there: {error.strerror}"),))
         if not stat.S_ISREG(found.st_mode):
-            return FileEntry(
-                name, name, faults=(f"{self._listed_by} names it, and it is not a regular file",)
-            )
+            return FileEntry(name, name, faults=(self._say("it is not a regular file"),))
         return FileEntry(name, self._name(path), path, found.st_size, found.st_mode)
+
+    def _say(self, what: str) -> str:
+        return f"{self._listed_by} names it, and {what}"
 
     def _follow(self, name: str) -> Path | None:
         path = Path(os.path.normpath(self._root / name))
@@ -179,6 +179,9 @@ class WholeFolder(FolderTree):
             mode = stat.S_IFLNK | 0o777
             return FileEntry(name, name, mode=mode, target=target or str(real))
         return super().find(name)
+
+    def _say(self, what: str) -> str:
+        return what
 
 
 def _describe_link(visited: Visited, target: str) -> Visited:

@@ -38,3 +38,6 @@ class LooseFile(FolderTree):
     def entries(self) -> Sequence[FileEntry]:
         """That file."""
         return [self.find(self.path.name)]
+
+    def _say(self, what: str) -> str:
+        return what

@@ -163,3 +163,19 @@ def test_a_file_of_no_known_form_is_one_line(tmp_path: Path) -> None:
         with pytest.raises(PackageError, match=said) as caught:
             open_tree(tmp_path / name)
         assert str(caught.value).startswith(f"{name}: ")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="neither FIFOs nor links for all")
+def test_a_whole_folder_says_what_is_no_file_and_follows_no_circle(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "circle").symlink_to("circle")
+    (tmp_path / "lost").symlink_to("nowhere")
+    (tmp_path / "up").symlink_to("..")
+    (tmp_path / "here").symlink_to(".")
+    with closing(open_tree(tmp_path)) as tree:
+        visited = {each.member.path: each.member for each in tree.visit(FakeReader(), Wanted())}
+    assert visited["fifo"].faults == ("it is not a regular file",)
+    assert visited["circle"].target == "circle"
+    assert visited["lost"].target == "nowhere"
+    assert visited["up"].faults == (f"it links to {tmp_path.parent}, outside of the folder",)
+    assert visited["here"].target == "."
