@@ -61,6 +61,7 @@ FAMILIES = {
     "expected": "expectations of the profile: releases, libraries, search paths, snippets",
     "gpu": "work on a GPU; requires one",
     "runtime": "installation, import and load in a clean environment",
+    "consumer": "C++ programs that are built against the package, linked and run",
     "crosscheck": "the same object files, read by other libraries",
 }
 """The families of our own checks, which pytest knows as markers."""
@@ -82,8 +83,7 @@ _FACTS = (
     Survey,
 )
 
-_WITHOUT_DOCSTRINGS = 2
-"""As much of ``sys.flags.optimize`` as leaves them out: ``python -OO``, PYTHONOPTIMIZE=2."""
+_WITHOUT_DOCSTRINGS = 2  # as much of sys.flags.optimize: python -OO, PYTHONOPTIMIZE=2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

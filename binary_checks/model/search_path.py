@@ -16,6 +16,11 @@ _PROGRAMS = "bin"
 
 # ld.so takes $ORIGIN only where no further letter follows, ${ORIGIN} anywhere (elf/dl-load.c).
 _DYNAMIC = r"\$(?:\{(ORIGIN|LIB|PLATFORM)\}|(ORIGIN|LIB|PLATFORM)(?![A-Za-z0-9_]))"
+_ANYBODYS = (
+    *("/tmp", "/var/tmp", "/dev/shm", "/run/lock", "/var/lock", "/run/user"),  # noqa: S108
+    *("/media", "/run/media", "/private/tmp", "/private/var/tmp", "/Volumes", "/Users/Shared"),
+)
+"""Where every user of a machine can create folders, or mount a disk of any name."""
 _LONGEST = 100  # characters of an element in a sentence
 _ORIGIN = "\0"
 _SIXTY_FOUR_BIT = frozenset(
@@ -130,3 +135,8 @@ def shorten(element: str, longest: int = _LONGEST) -> str:
     if told != told.strip():
         told = repr(told)
     return told if len(told) <= longest else f"{told[: longest - 3]}..."
+
+
+def is_open_to_all(directory: str) -> bool:
+    """Whether every user of a machine can put files into that absolute directory."""
+    return f"{posixpath.normpath(directory)}/".startswith(tuple(f"{each}/" for each in _ANYBODYS))

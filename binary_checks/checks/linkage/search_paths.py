@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from functools import partial
-from posixpath import normpath
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
@@ -24,6 +23,7 @@ from binary_checks.model import (
 from binary_checks.model.search_path import (
     directories,
     expand,
+    is_open_to_all,
     leaves_prefix,
     path_elements,
     shorten,
@@ -32,11 +32,6 @@ from binary_checks.wording.causes import of_need
 from binary_checks.wording.fix_commands import drop_elements
 from binary_checks.wording.search_texts import spell_elements, spell_empty_elements
 
-_ANYBODYS = (
-    *("/tmp", "/var/tmp", "/dev/shm", "/run/lock", "/var/lock", "/run/user"),  # noqa: S108
-    *("/media", "/run/media", "/private/tmp", "/private/var/tmp", "/Volumes", "/Users/Shared"),
-)
-"""Where every user of a machine can create folders, or mount a disk of any name."""
 _OF_MACOS = ("/usr/lib/", "/System/")
 """Where macOS has its own libraries: what is written in Swift names /usr/lib/swift, and may."""
 
@@ -71,7 +66,7 @@ def absolute_search_path(
         named = spell_elements(library, elements)
         yield Note(sentence=f"{named}; nothing that it needs is looked for there")
         return
-    open_to_all = [e for e in elements if _is_anybodys(e)]
+    open_to_all = [e for e in elements if is_open_to_all(e)]
     if open_to_all:
         danger = "anyone who can write there runs code as the user"
         sentence = f"{spell_elements(library, open_to_all)}: {danger}"
@@ -109,10 +104,6 @@ def _find_lack(library: ElfFile | MachOFile, linkage: Linkage | Package, package
     lacking = (edge for edge in edges if edge.resolved is None and not edge.weak)
     known = partial(directories, package)
     return next((of_need(edge, known, linkage.layout) for edge in lacking), "")
-
-
-def _is_anybodys(directory: str) -> bool:
-    return f"{normpath(directory)}/".startswith(tuple(f"{place}/" for place in _ANYBODYS))
 
 
 def _is_searched(library: ElfFile | MachOFile) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from binary_checks.errors import PackageError
-from binary_checks.model.consumer import ImportedTarget
+from binary_checks.model.consumers import ImportedTarget
 from binary_checks.trees.file_bytes import open_bytes
 
 BUILD, SOURCE, PROGRAM = "build", "main.cpp", "consumer"

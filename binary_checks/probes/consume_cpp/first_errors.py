@@ -10,6 +10,10 @@ _CMAKE = re.compile(
     r"^CMake Error(?: at (?P<place>\S+?:\d+))?(?: \([^)\n]*\))?:[ \t]*", re.MULTILINE
 )
 _COMPILER = re.compile(r"^(?:\S[^\n]*: |[^\S\n]*)(?:fatal error|error|internal compiler error): .+")
+_OF_DRIVERS = re.compile(
+    r"collect2: error: |\S+: error: linker command failed|ninja: build stopped"
+)
+"""What is said after an error that somebody else has said already."""
 _LINKER = re.compile(
     r"undefined reference to|undefined symbol|Undefined symbols|multiple definition"
     r"|duplicate symbol|cannot find -l|cannot find \S|not found \(try using|symbol lookup error"
@@ -27,6 +31,7 @@ def find_first_error(output: str) -> str:
         paragraph = " ".join(_take_paragraph(output[found.end() :]))
         return _cut(f"{found['place']}: {paragraph}" if found["place"] else paragraph)
     lines = [line.strip() for line in output.splitlines() if line.strip()]
+    lines = [line for line in lines if not _OF_DRIVERS.match(line)] or lines
     for rule in (_COMPILER.match, _LINKER.search):
         if first := next((line for line in lines if rule(line)), ""):
             return _cut(first)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from binary_checks.errors import Unavailable
 from binary_checks.model import Ending
-from binary_checks.model.consumer import BuildStep, ConsumerUnit, ProgramBuild, Stage
+from binary_checks.model.consumers import BuildStep, ConsumerUnit, ProgramBuild, Stage
 from binary_checks.model.cpp_archive import CppArchive
 from binary_checks.places.toolchains import find_programs
 from binary_checks.places.unpacked import UnpackedPlace

@@ -13,7 +13,7 @@ from pathlib import Path
 from binary_checks.declaring import gathers
 from binary_checks.errors import NotApplicable, PackageError, Unavailable
 from binary_checks.model import ElfFile, Ending, Format, ObjectFile
-from binary_checks.model.consumer import (
+from binary_checks.model.consumers import (
     BuildStep,
     ConsumerReport,
     ConsumerUnit,
@@ -67,7 +67,9 @@ def build_consumers(
     _demand_native(package, system)
     own = demand_builds(place)
     programs = _demand_programs(package, request)
-    tools = choose_tools(own, os.environ, programs)  # before anything is unpacked for nothing
+    tools = choose_tools(
+        own, os.environ, objects, programs
+    )  # before anything is unpacked for nothing
     own.demand(package)
     bench = _Bench(place=own, tools=tools, request=request, reader=objects)
     units = [*bench.build_all(wanted), *start_modules(own, tools, modules, bench.finish)]

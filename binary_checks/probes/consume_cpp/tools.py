@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from binary_checks.errors import GatherError, Unavailable
-from binary_checks.model import Ending
-from binary_checks.model.consumer import BuildTools
+from binary_checks.model import ElfFile, Ending
+from binary_checks.model.consumers import BuildTools
 from binary_checks.model.places import Conditions
+from binary_checks.model.protocols import ObjectReader
 from binary_checks.places.toolchains import find_named, find_programs
 from binary_checks.places.unpacked import UnpackedPlace
 from binary_checks.probes.consume_cpp.first_errors import find_first_error
@@ -100,7 +101,10 @@ def demand_programs(names: Sequence[str], environ: Mapping[str, str]) -> tuple[P
 
 
 def choose_tools(
-    place: UnpackedPlace, environ: Mapping[str, str], more: tuple[Path, ...] = ()
+    place: UnpackedPlace,
+    environ: Mapping[str, str],
+    reader: ObjectReader,
+    more: tuple[Path, ...] = (),
 ) -> Tools:
     """Choose the first of each that works; ``more`` are programs that are to be seen, too.
 
@@ -130,9 +134,17 @@ def choose_tools(
             cmake=f"CMake {version}",
             generator=generator,
             compiler=spoken.strip().partition("\n")[0],
+            search_path=tuple(_read_search_path(place, reader)),
         ),
         conditions=conditions,
     )
+
+
+def _read_search_path(place: UnpackedPlace, reader: ObjectReader) -> Iterator[str]:
+    """What the compiler put into a program of nothing, as those of Nix and conda do."""
+    for program in place.read_program("trial/empty", reader):
+        if isinstance(program, ElfFile):
+            yield from (*program.rpath, *program.runpath)
 
 
 def _demand_new_enough(cmake: Path, said: str) -> str:

@@ -25,6 +25,7 @@ class BuildTools:
     cmake: str  # "CMake 4.4.4"
     generator: str  # "Ninja", "Unix Makefiles"
     compiler: str  # the first line of its --version
+    search_path: tuple[str, ...] = ()  # that the compiler itself puts into every program
 
     def spell(self) -> str:
         """How reports name them."""

@@ -1,0 +1,312 @@
+"""Whether C++ programs of others can be built against the archive, linked and run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+from binary_checks.declaring import check
+from binary_checks.errors import NotApplicable
+from binary_checks.model import Ending, Finding, Level, Note, NotInspected, Problem
+from binary_checks.model.consumers import (
+    BuildStep,
+    ConsumerReport,
+    ConsumerUnit,
+    OtherAbi,
+    ProgramBuild,
+    Stage,
+)
+from binary_checks.model.cpp_archive import CppArchive
+from binary_checks.model.search_path import is_open_to_all
+from binary_checks.wording.phrases import name_first
+
+_STAGES = tuple(Stage)
+_OWN = ("$PREFIX", "$BUILD", "$ORIGIN", "${ORIGIN}")
+# What a linker, a loader or CMake says of a library that is nowhere.
+_NOWHERE = re.compile(
+    r"(?P<needed>\S+), needed by \S+, not found|cannot find -?-?l(?P<library>[\w.+:-]+)"
+    r"|loading shared libraries: (?P<loaded>[^:\s]+): cannot open"
+)
+
+
+@check
+def consumer_configuration_fails(report: ConsumerReport) -> Iterator[Finding]:
+    """CMake's ``find_package`` does not find the archive's package, or ends with an error.
+
+    The archive is unpacked, moved to another folder, and found there by ``CMAKE_PREFIX_PATH``
+    alone, for one neutral example for each package that it has, and for the units of the profile's
+    table ``[probes.consumer]``. What the archive's own pkg-config files say is asked, too.
+
+    Why: nobody who builds with CMake can use the package.
+
+    Fix: see the message. A file that an exported target refers to and that is not in the archive is
+    most often one that was left out of the package; an absolute path is one of the build machine.
+
+    Level: users cannot build anything.
+    """
+    yield Note(sentence=f"built with {report.tools.spell()}")
+    for name, meant in report.elsewhere:
+        yield Note(sentence=f"{name} is for {meant} only")
+    for unit in report.units:
+        if unit.untried:
+            yield NotInspected(sentence=f"{unit.name}: {unit.untried}")
+    yield from _report_failures(
+        report, Stage.CONFIGURE, ("is not configured", "are not configured")
+    )
+
+
+@check
+def consumer_compilation_fails(report: ConsumerReport) -> Iterator[Finding]:
+    """A program that uses the archive's headers does not compile.
+
+    Each is built by CMake, and by the compiler alone with the flags that CMake gives for it.
+
+    Why: users cannot use the part of the package that the header is for.
+
+    Fix: see the compiler's first error. A header that is not found was left out of the archive, or
+    belongs to a dependency that users must have, too.
+
+    Level: users cannot compile their programs.
+    """
+    yield from _find_earlier(report, Stage.COMPILE)
+    yield from _report_failures(report, Stage.COMPILE, ("does not compile", "do not compile"))
+
+
+@check
+def consumer_linking_fails(report: ConsumerReport, package: CppArchive) -> Iterator[Finding]:
+    """A program does not link with the archive's libraries.
+
+    Of an archive whose name says that it comes without its dependencies, a library that this host
+    lacks is not inspected.
+
+    Why: users cannot use the part of the package that the symbol is for.
+
+    Fix: see the linker's first error. A symbol that is not found is one that the headers declare
+    and no library exports: built with another C++ ABI, hidden, or left out.
+
+    Level: users cannot build their programs.
+    """
+    yield from _find_earlier(report, Stage.LINK)
+    yield from _report_failures(report, Stage.LINK, ("does not link", "do not link"), package)
+
+
+@check
+def consumer_run_fails(report: ConsumerReport, package: CppArchive) -> Iterator[Finding]:
+    """A program that was built against the archive does not run, or prints something else.
+
+    ``prints`` in a unit of the profile's table ``[probes.consumer.units]`` is what it must write to
+    standard output. A unit with ``gpu = true`` is linked everywhere, and run where a GPU can be
+    used.
+
+    Why: users can build their programs, and not use them.
+
+    Fix: run the unit's source by hand. A library that is not found at run time is one without its
+    place in the search path of the library that needs it.
+
+    Level: programs of users do not work.
+    """
+    yield from _find_earlier(report, Stage.RUN)
+    yield from _report_failures(report, Stage.RUN, ("does not run", "do not run"), package)
+    for unit in report.units:
+        if unit.not_run and unit.builds:
+            yield NotInspected(sentence=f"{unit.name}: linked, and not run: {unit.not_run}")
+        for build in unit.builds:
+            if build.links and build.last.outcome is Ending.OK:
+                yield from _judge_print(unit, build)
+
+
+def _judge_print(unit: ConsumerUnit, build: ProgramBuild) -> Iterator[Finding]:
+    printed = build.last.printed
+    if unit.expected is not None and printed != unit.expected.strip():
+        wanted = f"where {unit.expected.strip()!r} is expected"
+        yield Problem(sentence=f"{unit.name} ({build.way}) prints {printed[:500]!r}, {wanted}")
+
+
+@check
+def consumer_search_path(report: ConsumerReport) -> Iterator[Finding]:
+    """The package's CMake files put an absolute directory of another machine into every program.
+
+    The RUNPATH of each program that was built is held against the archive's own folder, the build's
+    and what the compiler itself puts into every program.
+
+    Why: programs of users look for their libraries where those of others may lie, and what they
+    find there depends on the machine.
+
+    Fix: leave out ``INTERFACE_LINK_DIRECTORIES`` and ``-rpath`` of directories that are not the
+    package's own from the exported targets.
+
+    Level: anyone who can write to a directory such as /tmp, or to the current directory, runs code
+    as the user. A directory that only an administrator can fill is a warning.
+    """
+    programs = [
+        (unit, build) for unit in report.units for build in unit.builds if build.program is not None
+    ]
+    if not programs:
+        yield NotInspected(sentence="no program was built")
+    rows: dict[tuple[str, ...], dict[str, None]] = {}
+    for unit, build in programs:
+        strange = tuple(each for each in build.search_path if _is_strange(each, report))
+        if strange:
+            rows.setdefault(strange, {})[unit.name] = None
+    for strange, names in rows.items():
+        yield _accuse(strange, tuple(names))
+
+
+def _is_strange(entry: str, report: ConsumerReport) -> bool:
+    return not (entry in report.tools.search_path or entry.partition("/")[0] in _OWN)
+
+
+def _accuse(entries: tuple[str, ...], names: tuple[str, ...]) -> Problem:
+    who = f"programs that are built against it ({name_first(names)}) get the search path"
+    path = ":".join(entries)
+    if any(not entry.startswith("/") or is_open_to_all(entry) for entry in entries):
+        danger = "anyone who can write there runs code as the user"
+        return Problem(sentence=f"{who} {path}: {danger}")
+    sentence = "absolute paths lead users nowhere, or to other libraries"
+    return Problem(sentence=f"{who} {path}: {sentence}", level=Level.WARNING)
+
+
+@check
+def other_cxx_abi_links(report: ConsumerReport) -> Iterator[Finding]:
+    """A program compiled for the other C++ ABI links, or fails for another reason than the ABI.
+
+    The units of the profile with ``refuses``, globs on mangled names, are compiled a second time
+    for the ABI of libstdc++ that the package does not have (``_GLIBCXX_USE_CXX11_ABI``, in either
+    direction). The linker must then miss one of those names.
+
+    Why: a program that links with libraries of the other ABI passes them strings and lists of
+    another layout, and crashes or corrupts data; the linker is what keeps users from it.
+
+    Fix: build all objects of the package with one ABI, and export functions that take or return
+    ``std::string`` from headers under their own names.
+
+    Level: users get programs that crash, where the linker would have told them.
+    """
+    asked = [unit for unit in report.units if unit.other_abi is not None]
+    if not asked:
+        keys = "[probes.consumer.units.NAME] refuses"
+        raise NotApplicable(f"the profile names no unit for the other C++ ABI ({keys})")
+    for unit in asked:
+        assert unit.other_abi is not None
+        if unit.other_abi.untried:
+            yield NotInspected(sentence=f"{unit.name}: {unit.other_abi.untried}")
+        elif not all(build.program is not None for build in unit.builds):
+            yield NotInspected(sentence=f"{unit.name} does not link with its own ABI either")
+        else:
+            yield from _judge_other(unit.name, unit.other_abi)
+
+
+def _judge_other(name: str, other: OtherAbi) -> Iterator[Finding]:
+    last = other.last
+    if last.stage is Stage.LINK and last.outcome is Ending.OK:
+        yield f"{name} links although it is compiled for the other C++ ABI ({other.flag})"
+        return
+    missed = [
+        each for each in last.undefined if any(fnmatchcase(each, glob) for glob in other.refuses)
+    ]
+    if last.stage is not Stage.LINK or not missed:
+        how = f"compiled for the other C++ ABI ({other.flag}), {name} fails for another reason"
+        wanted = " or ".join(other.refuses)
+        yield f"{how} than that {wanted} is not found: {_describe(last)}"
+
+
+@check
+def reached_target_absent(report: ConsumerReport) -> Iterator[Finding]:
+    """``find_package`` makes a target for a library that is not there.
+
+    Why: whoever links with that target gets an error of the linker or the build tool, and nobody
+    knows that before.
+
+    Fix: ship the file, or do not export the target.
+
+    Level: users of that target cannot build their programs.
+    """
+    seen = set()
+    for unit in report.units:
+        for target in unit.targets:
+            if target.is_absent and target not in seen:
+                seen.add(target)
+                made = f"find_package({unit.package}) makes the target {target.name} of it"
+                yield Problem(path=target.file, sentence=f"not there, and {made}")
+    tried = [unit for unit in report.units if unit.package]
+    if not tried:
+        raise NotApplicable("it has no CMake package")
+    if broken := [unit.name for unit in tried if not _has_succeeded(unit)]:
+        yield NotInspected(sentence=f"{name_first(broken)}: CMake did not finish")
+
+
+def _has_succeeded(unit: ConsumerUnit) -> bool:
+    return unit.configured is not None and unit.configured.outcome is Ending.OK
+
+
+def _list_steps(report: ConsumerReport) -> Iterator[tuple[ConsumerUnit, str, BuildStep]]:
+    """Each unit, in each way in which it was built, with its last step."""
+    for unit in report.units:
+        if unit.configured is not None and not _has_succeeded(unit):
+            yield unit, "", unit.configured
+        for build in unit.builds:
+            yield unit, build.way, build.last
+
+
+def _report_failures(
+    report: ConsumerReport,
+    stage: Stage,
+    verbs: tuple[str, str],
+    package: CppArchive | None = None,
+) -> Iterator[Finding]:
+    """One problem for each message, whoever it stopped."""
+    rows: dict[str, list[tuple[ConsumerUnit, str]]] = {}
+    for unit, way, step in _list_steps(report):
+        if step.stage is stage and step.outcome is not Ending.OK:
+            rows.setdefault(_describe(step), []).append((unit, way))
+    for message, stopped in rows.items():
+        names = tuple(dict.fromkeys(_name(unit, way, stopped) for unit, way in stopped))
+        who = f"{name_first(names)} {verbs[len(names) > 1]}"
+        if lacking := _find_lacking(message, package):
+            nowhere = f"the archive comes without {lacking}, and this host has none"
+            yield NotInspected(sentence=f"{who}: {nowhere}")
+        else:
+            yield f"{who}: {message}"
+
+
+def _name(unit: ConsumerUnit, way: str, stopped: list[tuple[ConsumerUnit, str]]) -> str:
+    """The unit; with the way in which it was built, where another one did not stop as well."""
+    ways = [build.way for build in unit.builds]
+    alone = way and sum(other is unit for other, _ in stopped) < len(ways)
+    return f"{unit.name} ({way})" if alone else unit.name
+
+
+def _find_lacking(message: str, package: CppArchive | None) -> str:
+    """The library that only a dependency would have, which the archive does not claim to have."""
+    if package is None or package.stated.with_deps is not False:
+        return ""
+    found = _NOWHERE.search(message)
+    name = next(filter(None, found.groups()), "") if found else ""
+    own = {member.path.rpartition("/")[2] for member in package.members}
+    return "" if name in own or f"lib{name}.so" in own or f"lib{name}.a" in own else name
+
+
+def _find_earlier(report: ConsumerReport, stage: Stage) -> Iterator[NotInspected]:
+    """Say of what stopped before that stage that it was not inspected."""
+    later = _STAGES.index(stage)
+    stopped = [
+        unit.name
+        for unit, _, step in _list_steps(report)
+        if _STAGES.index(step.stage) < later and step.outcome is not Ending.OK
+    ]
+    stopped += [unit.name for unit in report.units if unit.untried]
+    if names := tuple(dict.fromkeys(stopped)):
+        yield NotInspected(sentence=f"{name_first(names)}: not built so far")
+
+
+def _describe(step: BuildStep) -> str:
+    """How a step ended, as the end of a sentence."""
+    how = {
+        Ending.CRASHED: f"it crashes: {step.detail}",
+        Ending.HUNG: f"it does not end within {step.detail}",
+        Ending.STOPPED: f"it is stopped: {step.detail}",
+    }.get(step.outcome, "")
+    if step.outcome is Ending.EXITED:
+        return step.message or f"it ends with {step.detail}"
+    return f"{how} ({step.message})" if step.message and how else how or step.message

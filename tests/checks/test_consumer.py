@@ -1,0 +1,298 @@
+"""Programs that are built against an archive: what stops them, where they look, which ABI links."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binary_checks.checks.consumer import (
+    consumer_compilation_fails,
+    consumer_configuration_fails,
+    consumer_linking_fails,
+    consumer_run_fails,
+    consumer_search_path,
+    other_cxx_abi_links,
+    reached_target_absent,
+)
+from binary_checks.errors import NotApplicable
+from binary_checks.model import Ending, Level, Note, NotInspected, Problem
+from binary_checks.model.consumers import (
+    BuildStep,
+    BuildTools,
+    ConsumerReport,
+    ConsumerUnit,
+    ImportedTarget,
+    OtherAbi,
+    ProgramBuild,
+    Stage,
+)
+from binary_checks.model.cpp_archive import CppArchive, StatedBuild
+from fixtures.values import elf_file, member
+
+CMAKE, ALONE = "CMake", "the compiler alone"
+TOOLS = BuildTools(cmake="CMake 4.4.4", generator="Ninja", compiler="g++ 12.2.0")
+ARCHIVE = CppArchive(path=Path("demo.zip"))
+BARE = CppArchive(path=Path("demo.zip"), stated=StatedBuild(with_deps=False))
+
+
+def step(stage: Stage, outcome: Ending = Ending.OK, **fields: Any) -> BuildStep:
+    return BuildStep(stage=stage, outcome=outcome, **fields)
+
+
+def build(last: BuildStep, way: str = CMAKE, *search_path: str) -> ProgramBuild:
+    program = elf_file("consumer") if last.stage is Stage.RUN else None
+    return ProgramBuild(way=way, last=last, program=program, search_path=search_path)
+
+
+def unit(*lasts: BuildStep, name: str = "example Demo", **fields: Any) -> ConsumerUnit:
+    builds = tuple(build(last, way) for last, way in zip(lasts, (CMAKE, ALONE), strict=False))
+    known = {"package": "Demo", "configured": step(Stage.CONFIGURE), "builds": builds}
+    return ConsumerUnit(name=name, **{**known, **fields})
+
+
+def report(*units: ConsumerUnit, **fields: Any) -> ConsumerReport:
+    return ConsumerReport(python="CPython 3.11.7", tools=TOOLS, units=units, **fields)
+
+
+RUNS = step(Stage.RUN)
+GOOD = report(unit(RUNS, RUNS))
+
+
+def sentences(found: Any) -> list[str]:
+    texts = (each if isinstance(each, str) else each.sentence for each in found)
+    return [text for text in texts if not text.startswith("built with")]
+
+
+def test_what_builds_and_runs_is_fit() -> None:
+    assert list(consumer_configuration_fails(GOOD)) == [
+        Note(sentence="built with CMake 4.4.4 (Ninja), g++ 12.2.0")
+    ]
+    assert list(consumer_compilation_fails(GOOD)) == []
+    assert list(consumer_linking_fails(GOOD, ARCHIVE)) == []
+    assert list(consumer_run_fails(GOOD, ARCHIVE)) == []
+    assert list(consumer_search_path(GOOD)) == []
+    assert list(reached_target_absent(GOOD)) == []
+
+
+def test_a_package_that_cmake_does_not_configure_fails_once_for_all_units() -> None:
+    error = step(Stage.CONFIGURE, Ending.EXITED, message="DemoTargets.cmake:9: no lib/libx.so")
+    units = [unit(name=name, configured=error) for name in ("example Demo", "fft", "mm", "qr")]
+    found = sentences(consumer_configuration_fails(report(*units)))
+    assert found == [
+        "example Demo, fft, mm and 1 more are not configured: DemoTargets.cmake:9: no lib/libx.so"
+    ]
+
+
+def test_what_was_not_configured_was_not_linked_either() -> None:
+    error = step(Stage.CONFIGURE, Ending.EXITED, message="no")
+    broken = report(unit(configured=error))
+    lack = NotInspected(sentence="example Demo: not built so far")
+    assert list(consumer_compilation_fails(broken)) == [lack]
+    assert list(consumer_linking_fails(broken, ARCHIVE)) == [lack]
+    assert list(consumer_run_fails(broken, ARCHIVE)) == [lack]
+    assert list(consumer_search_path(broken)) == [NotInspected(sentence="no program was built")]
+    assert list(reached_target_absent(broken)) == [
+        NotInspected(sentence="example Demo: CMake did not finish")
+    ]
+
+
+def test_a_unit_that_was_never_tried_is_not_inspected() -> None:
+    untried = unit(configured=None, untried="find_package(Demo) hung for 300 s before")
+    found = list(consumer_configuration_fails(report(untried)))
+    sentence = "example Demo: find_package(Demo) hung for 300 s before"
+    assert found[1:] == [NotInspected(sentence=sentence)]
+
+
+def test_units_for_others_are_noted() -> None:
+    found = consumer_configuration_fails(report(elsewhere=(("cuda", "builds for cu*"),)))
+    assert Note(sentence="cuda is for builds for cu* only") in found
+
+
+@pytest.mark.parametrize(
+    "end, sentence",
+    [
+        (
+            step(Stage.COMPILE, Ending.EXITED, message="include/a.h:1: error: no b.h"),
+            "example Demo does not compile: include/a.h:1: error: no b.h",
+        ),
+        (
+            step(Stage.COMPILE, Ending.HUNG, detail="300 s"),
+            "example Demo does not compile: it does not end within 300 s",
+        ),
+        (
+            step(Stage.COMPILE, Ending.CRASHED, detail="SIGSEGV"),
+            "example Demo does not compile: it crashes: SIGSEGV",
+        ),
+        (
+            step(Stage.COMPILE, Ending.EXITED, detail="exit status 4"),
+            "example Demo does not compile: it ends with exit status 4",
+        ),
+    ],
+)
+def test_a_unit_that_does_not_compile_fails(end: BuildStep, sentence: str) -> None:
+    assert sentences(consumer_compilation_fails(report(unit(end, end)))) == [sentence]
+
+
+def test_a_unit_that_fails_in_one_way_alone_says_which() -> None:
+    end = step(Stage.LINK, Ending.EXITED, message="cannot find -lx")
+    found = sentences(consumer_linking_fails(report(unit(RUNS, end)), ARCHIVE))
+    assert found == ["example Demo (the compiler alone) does not link: cannot find -lx"]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "libcudart.so.12, needed by lib/libx.so, not found (try using -rpath or -rpath-link)",
+        "/usr/bin/ld: cannot find -lcudart.so.12: No such file or directory",
+        "error while loading shared libraries: libcudart.so.12: cannot open shared object file",
+    ],
+)
+def test_what_an_archive_without_dependencies_lacks_is_not_inspected(message: str) -> None:
+    end = step(Stage.LINK, Ending.EXITED, message=message)
+    (found,) = consumer_linking_fails(report(unit(end, end)), BARE)
+    assert isinstance(found, NotInspected)
+    assert "the archive comes without" in found.sentence
+    (failed,) = consumer_linking_fails(report(unit(end, end)), ARCHIVE)
+    assert isinstance(failed, str)
+
+
+def test_an_archive_without_dependencies_must_have_its_own_libraries() -> None:
+    own = CppArchive(
+        path=Path("demo.zip"),
+        stated=StatedBuild(with_deps=False),
+        members=(member("lib/libx.so", archive_name="lib/libx.so"),),
+    )
+    message = "libx.so, needed by lib/liby.so, not found (try using -rpath or -rpath-link)"
+    end = step(Stage.LINK, Ending.EXITED, message=message)
+    assert sentences(consumer_linking_fails(report(unit(end)), own)) == [
+        f"example Demo does not link: {message}"
+    ]
+
+
+def test_a_program_that_ends_badly_fails() -> None:
+    end = step(Stage.RUN, Ending.CRASHED, detail="SIGABRT", message="terminate called")
+    assert sentences(consumer_run_fails(report(unit(end, end)), ARCHIVE)) == [
+        "example Demo does not run: it crashes: SIGABRT (terminate called)"
+    ]
+
+
+def test_a_program_that_prints_something_else_fails() -> None:
+    end = step(Stage.RUN, printed="41")
+    asked = unit(end, step(Stage.RUN, printed="42"), name="sum", expected="42\n")
+    assert sentences(consumer_run_fails(report(asked), ARCHIVE)) == [
+        "sum (CMake) prints '41', where '42' is expected"
+    ]
+
+
+def test_a_program_that_was_only_linked_is_not_inspected() -> None:
+    linked = unit(step(Stage.LINK), name="cuda", not_run="no NVIDIA driver on this host")
+    assert list(consumer_run_fails(report(linked), ARCHIVE)) == [
+        NotInspected(sentence="cuda: linked, and not run: no NVIDIA driver on this host")
+    ]
+
+
+@pytest.mark.parametrize(
+    "path, level",
+    [
+        ("/lib/intel64", Level.WARNING),
+        ("/tmp/build/lib", Level.ERROR),
+        ("", Level.ERROR),
+        ("lib", Level.ERROR),
+    ],
+)
+def test_a_directory_of_another_machine_in_every_program_is_found(path: str, level: Level) -> None:
+    builds = (build(RUNS, CMAKE, path, "$PREFIX/lib"), build(RUNS, ALONE, path, "$PREFIX/lib"))
+    (found,) = consumer_search_path(report(unit(builds=builds)))
+    assert isinstance(found, Problem)
+    assert found.level is level
+    assert f"(example Demo) get the search path {path}: " in found.sentence
+
+
+@pytest.mark.parametrize("path", ["$PREFIX/lib", "$BUILD/unit0", "$ORIGIN/../lib", "$PREFIX"])
+def test_the_packages_own_directories_are_none_of_another_machine(path: str) -> None:
+    assert list(consumer_search_path(report(unit(builds=(build(RUNS, CMAKE, path),))))) == []
+
+
+def test_what_the_compiler_puts_into_every_program_is_not_the_packages() -> None:
+    tools = BuildTools(cmake="", generator="", compiler="", search_path=("/nix/store/gcc/lib",))
+    programs = (build(RUNS, CMAKE, "/nix/store/gcc/lib"),)
+    found = ConsumerReport(python="", tools=tools, units=(unit(builds=programs),))
+    assert list(consumer_search_path(found)) == []
+
+
+REFUSES = ("_ZN4demo4fail*",)
+OLD, NEW = "_ZN4demo4failERKSs", "_ZN4demo4failERKNSt7__cxx1112basic_stringIcEE"
+
+
+def other(last: BuildStep, flag: str = "-D_GLIBCXX_USE_CXX11_ABI=0", **fields: Any) -> OtherAbi:
+    return OtherAbi(flag=flag, last=last, refuses=REFUSES, **fields)
+
+
+@pytest.mark.parametrize("name", [OLD, NEW])
+def test_the_other_abi_must_miss_the_names_that_the_profile_knows(name: str) -> None:
+    last = step(Stage.LINK, Ending.EXITED, undefined=(name,))
+    assert list(other_cxx_abi_links(report(unit(RUNS, RUNS, other_abi=other(last))))) == []
+
+
+@pytest.mark.parametrize("value", [0, 1])
+def test_the_other_abi_must_not_link(value: int) -> None:
+    flag = f"-D_GLIBCXX_USE_CXX11_ABI={value}"
+    linked = other(step(Stage.LINK), flag)
+    found = sentences(other_cxx_abi_links(report(unit(RUNS, RUNS, other_abi=linked))))
+    assert found == [f"example Demo links although it is compiled for the other C++ ABI ({flag})"]
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        step(Stage.COMPILE, Ending.EXITED, message="no x.h"),
+        step(Stage.LINK, Ending.EXITED, message="no x.h", undefined=("_ZN5other4failERKSs",)),
+    ],
+)
+def test_the_other_abi_must_fail_for_no_other_reason(last: BuildStep) -> None:
+    found = sentences(other_cxx_abi_links(report(unit(RUNS, RUNS, other_abi=other(last)))))
+    assert found == [
+        "compiled for the other C++ ABI (-D_GLIBCXX_USE_CXX11_ABI=0), example Demo fails for "
+        "another reason than that _ZN4demo4fail* is not found: no x.h"
+    ]
+
+
+def test_where_its_own_abi_does_not_link_the_other_says_nothing() -> None:
+    last = step(Stage.LINK, Ending.EXITED, undefined=(OLD,))
+    broken = unit(step(Stage.LINK, Ending.EXITED), other_abi=other(last))
+    assert list(other_cxx_abi_links(report(broken))) == [
+        NotInspected(sentence="example Demo does not link with its own ABI either")
+    ]
+
+
+def test_a_compiler_without_libstdcxx_has_no_other_abi() -> None:
+    lack = other(step(Stage.COMPILE), "", untried="clang does not build with libstdc++")
+    assert list(other_cxx_abi_links(report(unit(RUNS, other_abi=lack)))) == [
+        NotInspected(sentence="example Demo: clang does not build with libstdc++")
+    ]
+
+
+def test_without_a_unit_for_it_there_is_no_other_abi_to_judge() -> None:
+    with pytest.raises(NotApplicable, match="names no unit for the other C"):
+        list(other_cxx_abi_links(GOOD))
+
+
+def test_a_target_of_an_absent_library_is_found_where_a_consumer_reaches_it() -> None:
+    targets = (
+        ImportedTarget(name="Demo::x", kind="STATIC_LIBRARY", file="lib/libx.a", is_absent=True),
+        ImportedTarget(name="Demo::y", kind="STATIC_LIBRARY", file="lib/liby.a"),
+    )
+    units = (unit(RUNS, targets=targets), unit(RUNS, name="other", targets=targets))
+    assert list(reached_target_absent(report(*units))) == [
+        Problem(
+            path="lib/libx.a",
+            sentence="not there, and find_package(Demo) makes the target Demo::x of it",
+        )
+    ]
+
+
+def test_without_a_cmake_package_there_is_no_target() -> None:
+    with pytest.raises(NotApplicable):
+        list(reached_target_absent(report(unit(RUNS, name="pkg-config demo", package=""))))
