@@ -58,6 +58,7 @@ FAMILIES = {
     "windows": "loading of libraries on Windows, and mitigations there",
     "duplicates": "runtimes that must exist only once in a process",
     "cuda": "CUDA builds, checked without a GPU",
+    "conda": "what only conda packages promise: dependencies, virtual packages, prefixes",
     "expected": "expectations of the profile: releases, libraries, search paths, snippets",
     "gpu": "work on a GPU; requires one",
     "runtime": "installation, import and load in a clean environment",
@@ -65,7 +66,6 @@ FAMILIES = {
     "crosscheck": "the same object files, read by other libraries",
 }
 """The families of our own checks, which pytest knows as markers."""
-
 
 _FACTS = (
     Package,

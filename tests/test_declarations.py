@@ -21,6 +21,7 @@ from binary_checks.model import (
     SecondOpinion,
     TargetSystem,
 )
+from binary_checks.model.conda_packages import GivenPackages
 from binary_checks.model.description import RenderedDescription
 from binary_checks.model.published import Survey
 from binary_checks.model.python_modules import PythonModules
@@ -69,6 +70,7 @@ GATHERED = (
     PythonModules,
     RenderedDescription,
     RequiredWheels,
+    GivenPackages,
     Survey,
 )
 

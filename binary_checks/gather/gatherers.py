@@ -25,6 +25,7 @@ from binary_checks.model import (
     Wheel,
 )
 from binary_checks.model.binary_configuration import BinaryConfiguration
+from binary_checks.model.conda_packages import CondaPackage, GivenPackages
 from binary_checks.model.description import RenderedDescription
 from binary_checks.model.places import Place
 from binary_checks.model.protocols import Source
@@ -108,6 +109,14 @@ def find_required_wheels(package: Wheel, target: TargetSystem, shelf: Shelf) -> 
         return RequiredWheels(found=len(shelf.required(package, target)))
     except NoWheelError as error:
         return RequiredWheels(lacking=error.lacking)
+
+
+@gathers(GivenPackages)
+def find_given(package: CondaPackage, source: Source, shelf: Shelf) -> GivenPackages:
+    """Read the conda packages that were given beside one."""
+    others = (each for each in shelf.others(source.path) if isinstance(each, CondaPackage))
+    fitting = (each for each in others if each.subdir == package.subdir or each.noarch)
+    return GivenPackages(packages=tuple(each for each in fitting if each.name != package.name))
 
 
 @gathers(RenderedDescription)

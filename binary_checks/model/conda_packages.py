@@ -18,6 +18,22 @@ class CondaPath:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class BuildPath:
+    """A path of the build machine in the bytes of a file."""
+
+    path: str  # the file, as the archive spells it
+    text: str  # the first such path in it, cut
+    prefix: str = ""
+    """The placeholder that the path begins with; "" for another folder of the build."""
+    count: int = 1  # of such paths in the file
+    cramped: int = 0
+    """Of those, how many no NUL follows after mere text: a shorter prefix would shift what comes
+    behind, or stays out."""
+    binary: bool = False  # the file has NUL in its beginning
+    shebang: bool = False  # the path is the interpreter of a script
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CondaPackage(Package):
     """A conda package; what ``index.json`` says beside name, version and claims."""
 
@@ -28,9 +44,17 @@ class CondaPackage(Package):
     noarch: str = ""  # "python", "generic", or "" for a package of one platform
     depends: tuple[str, ...] = ()  # match specifications, as they are written
     constrains: tuple[str, ...] = ()
-    rows: tuple[CondaPath, ...] = ()
+    rows: tuple[CondaPath, ...] = ()  # those with a placeholder
+    build_paths: tuple[BuildPath, ...] = ()  # in files that are no bytecode, one each and prefix
 
     @property
     def noarch_python(self) -> bool:
         """Whether its site-packages is put where each Python has its own."""
         return self.noarch == "python"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GivenPackages:
+    """The conda packages given beside one, whether it depends on them or not."""
+
+    packages: tuple[CondaPackage, ...] = ()

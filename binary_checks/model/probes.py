@@ -53,6 +53,8 @@ class InstallReport(ProbeReport):
     unrecorded: tuple[str, ...] = ()  # files that installation left and RECORD does not name
     altered: tuple[str, ...] = ()  # files whose hash is not the one that the wheel's RECORD gives
     missing: tuple[str, ...] = ()  # files of the wheel that are not there
+    libraries: tuple[tuple[str, str], ...] = ()
+    """Of a conda prefix the libraries of all other packages: path -> package."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

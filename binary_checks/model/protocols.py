@@ -123,6 +123,8 @@ class Wanted:
     place: Callable[[str], str] = str  # name in the tree -> path of the member and its objects
     kept: Mapping[str, int] = field(default_factory=dict)  # wanted contents: name -> most bytes
     sought: Sought | None = None
+    watch: Callable[[str], Callable[[bytes], object] | None] | None = None
+    """By a member's name what is shown its content piece by piece, None for those not watched."""
     only: Sequence[TreeEntry] | None = None  # the members to visit; None: all
     hashed: bool = True  # False: their hashes are known from elsewhere, and may stay empty
 

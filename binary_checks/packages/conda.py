@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from binary_checks.model.conda_packages import CondaPackage, CondaPath
+from binary_checks.model.conda_packages import BuildPath, CondaPackage, CondaPath
 from binary_checks.model.layout import Layout
 from binary_checks.model.objects import (
     ElfFile,
@@ -34,6 +34,7 @@ from binary_checks.model.protocols import (
     Visited,
     Wanted,
 )
+from binary_checks.packages.build_paths import PLACEHOLDERS, BuildPathScan
 from binary_checks.packages.conda_index import INDEX, Index, find_layout, parse_json, read_claims
 from binary_checks.packages.distributions import pick
 from binary_checks.python_code import mentions
@@ -63,7 +64,9 @@ def preview(tree: Tree, reader: ObjectReader) -> Preview:
 def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> CondaPackage:
     """Read a conda package from start to end; PackageError where it is none."""
     sought = Sought(_WindowsSources(), mentions.LOADING.search)
-    visited = tree.visit(reader, Wanted(kept=_LONGEST, sought=sought), progress)
+    scan = BuildPathScan()
+    wanted = Wanted(kept=_LONGEST, sought=sought, watch=scan.watch)
+    visited = tree.visit(reader, wanted, progress)
     texts = {each.member.archive_name: each for each in visited}
     index = Index.read(tree.label, texts.get(INDEX))
     rows, faults = _read_paths(texts.get(_PATHS))
@@ -105,7 +108,22 @@ def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> 
             for path, row in (rows or {}).items()
             if row.placeholder
         ),
+        build_paths=(*scan.results(), *_find_odd(tree, reader, rows or {})),
     )
+
+
+def _find_odd(tree: Tree, reader: ObjectReader, rows: _Rows) -> Iterator[BuildPath]:
+    """Find placeholders of a form that no tool of today has; their files take another pass."""
+    odd = {
+        path: row.placeholder.encode()
+        for path, row in rows.items()
+        if row.placeholder and not any(each in row.placeholder.encode() for each in PLACEHOLDERS)
+    }
+    if odd:
+        scan = BuildPathScan(dict.fromkeys(odd.values()))
+        only = [entry for entry in tree.entries() if entry.name in odd]
+        tree.visit(reader, Wanted(only=only, hashed=False, watch=scan.watch))
+        yield from (each for each in scan.results() if each.prefix)
 
 
 class _WindowsSources(frozenset[str]):

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from binary_checks.errors import PackageError
+from binary_checks.knowledge.match_specs import find_minimum, name_of
 from binary_checks.model.claims import ANY_SYSTEM, Claims, PythonClaim, SystemClaim
 from binary_checks.model.layout import Layout
 from binary_checks.model.packages import Member
@@ -160,7 +161,7 @@ def parse_json(text: Visited) -> Any:
 
 def read_claims(index: Index) -> Claims:
     """What the package promises, from its subdir, what it depends on and its build string."""
-    names = [_name_of(each) for each in index.depends]
+    names = [name_of(each) for each in index.depends]
     known = [name for name in names if name in _BRINGS or name.startswith("__")]
     return Claims(
         systems=(_read_system(index),),
@@ -173,18 +174,14 @@ def read_claims(index: Index) -> Claims:
     )
 
 
-def _name_of(match_spec: str) -> str:
-    """The package's name in ``conda-forge::numpy >=1.23,<3``, in lower case as conda has it."""
-    found = re.match(r"(?:[^\s:]+::)?([\w.-]+)", match_spec.strip())
-    return found[1].lower() if found else ""
-
-
 def _read_system(index: Index) -> SystemClaim:
     if index.noarch:
         return SystemClaim(name="noarch", system=ANY_SYSTEM)
     platform, _, machine = index.subdir.partition("-")
     system = _SYSTEMS.get(platform, platform)
-    minimum, stated = _find_minimum(index, _VIRTUAL.get(system, ""))
+    virtual = _VIRTUAL.get(system, "")
+    minimum = find_minimum(virtual, (*index.depends, *index.constrains))
+    stated = "{} >={}.{}".format(virtual, *minimum) if minimum else ""
     return SystemClaim(
         name=f"{index.subdir} with {stated}" if stated else index.subdir,
         system=system,
@@ -195,22 +192,9 @@ def _read_system(index: Index) -> SystemClaim:
     )
 
 
-def _find_minimum(index: Index, virtual: str) -> tuple[tuple[int, int] | None, str]:
-    """The oldest version that the virtual package allows, and how that is said."""
-    found = [
-        (int(match[1]), int(match[2] or 0))
-        for each in (*index.depends, *index.constrains)
-        if virtual and _name_of(each) == virtual
-        for match in re.finditer(r">=\s*(\d{1,4})(?:\.(\d{1,4}))?", each)
-    ]
-    if not found:
-        return None, ""
-    return max(found), "{} >={}.{}".format(virtual, *max(found))
-
-
 def _read_python(index: Index) -> Iterator[PythonClaim]:
     """Which Python: one alone, or with a stable ABI or no code of it the oldest."""
-    specs = {_name_of(each): each for each in index.depends}
+    specs = {name_of(each): each for each in index.depends}
     oldest = re.search(r">=\s*3\.(\d{1,3})", specs.get("python", ""))
     if match := re.search(r"_cp3(\d{1,3})(t?)\b", specs.get("python_abi", "")):
         version, threaded = (3, int(match[1])), match[2]
@@ -255,7 +239,7 @@ _VERSIONS = rf"{_VERSION}(?:,{_VERSION})*"
 
 def _spell_requirement(match_spec: str) -> str:
     """What PEP 508 can say of it; "" for what brings nothing but what is known here."""
-    name = _name_of(match_spec)
+    name = name_of(match_spec)
     if not name or name in _BRINGS or name.startswith("__"):
         return ""
     spelled = name.strip("_.-")

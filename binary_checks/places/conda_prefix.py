@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,6 +21,7 @@ from binary_checks.places.prefixes import find_python
 from binary_checks.places.visible import find_visible, is_below
 
 _ADVICE = "name a channel with --binary-channel, or give packages with --binary-with"
+_LIBRARIES = ("lib/", "Library/bin/")
 _VIRTUAL = re.compile(r"\b__[a-z]\w*[^,]*")
 
 
@@ -50,6 +52,7 @@ class CondaPlace(HostPlace):
             error=self._shorten(answer.refused, package),
             altered=tuple(path for path, there in found if there),
             missing=tuple(path for path, there in found if not there),
+            libraries=tuple(_list_libraries(self.prefix, package)),
         )
 
     def _ask(self, package: CondaPackage) -> ChannelAnswer:
@@ -187,6 +190,15 @@ def find_changed(package: CondaPackage, prefix: Path) -> Iterator[tuple[str, boo
             files = (path, *filter(None, [aside.get(name)]))
             if any(hash_file(file) != member.sha256 for file in files):
                 yield name, True
+
+
+def _list_libraries(prefix: Path, package: CondaPackage) -> Iterator[tuple[str, str]]:
+    """The shared libraries that the loader finds there, and which package has each."""
+    for record in sorted(prefix.glob("conda-meta/*.json")):
+        stated = json.loads(record.read_text(encoding="utf-8"))
+        for name in stated["files"] if stated["name"] != package.name else ():
+            if name.startswith(_LIBRARIES) and re.search(r"\.so(\.|$)|\.dylib$|\.dll$", name):
+                yield name, stated["name"]
 
 
 def _list_clobbered(prefix: Path) -> Iterator[Path]:

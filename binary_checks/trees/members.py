@@ -93,8 +93,17 @@ class MemberReader:
 
     def _make_search(self, entry: TreeEntry) -> Search | None:
         """Make a function that takes it piece by piece and says whether it was found yet."""
-        sought = self._wanted.sought
-        return sought.search() if sought is not None and entry.name in sought.names else None
+        sought, watch = self._wanted.sought, self._wanted.watch
+        search = sought.search() if sought is not None and entry.name in sought.names else None
+        see = watch(entry.name) if watch is not None else None
+        if see is None:
+            return search
+
+        def show(piece: bytes) -> bool:
+            see(piece)
+            return search is not None and search(piece)
+
+        return show
 
     def _describe(
         self,

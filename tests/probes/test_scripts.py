@@ -27,6 +27,7 @@ SCRIPTS = sorted(
 )
 LAUNCHERS = {"namespaces", "new_root"}  # they start a probe, by our own interpreter
 SCRIPTS.remove(STARTERS / "held_pip.py")  # it runs pip, in an interpreter that has one
+SCRIPTS.remove(STARTERS / "conda_worker.py")  # and that py-rattler, in our own
 
 
 def name_script(path: Path) -> str:

@@ -42,7 +42,7 @@ class Broke(Exception):
     """A channel, or what came from it, is to blame."""
 
 
-class GivenPackages:
+class PackagesAtHand:
     """The packages at hand, as py-rattler asks a channel for its records."""
 
     def __init__(self, records: Iterable[Any]) -> None:
@@ -75,7 +75,7 @@ async def install(request: dict[str, Any]) -> dict[str, Any]:
         raise Unsolved("it is for %s, and this host is %s" % (own.subdir, request["platform"]))
     gateway = rattler.Gateway(cache_dir=Path(request["cache"], "repodata"), client=make_client())
     specs = ["%s ==%s %s" % (own.name.source, own.version, own.build), *request["requires"]]
-    records = await solve(request, gateway, GivenPackages([own, *others]), specs)
+    records = await solve(request, gateway, PackagesAtHand([own, *others]), specs)
     folder = Path(request["cache"], "fetched")
     described = [describe(record) for record in records]
     for record in records:
@@ -146,7 +146,7 @@ def list_packages(given: Path) -> Iterator[Path]:
 
 
 async def solve(
-    request: dict[str, Any], gateway: Any, given: GivenPackages, specs: list[str]
+    request: dict[str, Any], gateway: Any, given: PackagesAtHand, specs: list[str]
 ) -> list[Any]:
     """Choose the packages; those at hand come before the channels'."""
     import rattler

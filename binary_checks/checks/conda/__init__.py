@@ -1,0 +1,1 @@
+"""What only conda packages promise: dependencies, virtual packages, prefixes."""

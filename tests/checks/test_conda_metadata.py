@@ -1,0 +1,289 @@
+"""What a conda package says of dependencies, systems and builds is held against its bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binary_checks.checks.conda.build_strings import (
+    cuda_build_without_cuda,
+    device_code_in_cpu_build,
+    objects_in_noarch,
+)
+from binary_checks.checks.conda.dependencies import (
+    overdepending,
+    overlinking,
+    overlinking_in_prefix,
+    python_changed,
+    unpinned_python,
+)
+from binary_checks.checks.conda.virtual_packages import missing_virtual_package, understated_driver
+from binary_checks.errors import NotApplicable
+from binary_checks.model import (
+    Edge,
+    InstallReport,
+    Level,
+    Linkage,
+    NeededVersion,
+    Note,
+    NotInspected,
+    Problem,
+    UnreadObject,
+)
+from binary_checks.model.claims import Claims, PythonClaim
+from binary_checks.model.conda_packages import CondaPackage, GivenPackages
+from binary_checks.model.device import DeviceCode, DeviceKind
+from binary_checks.model.layout import Layout
+from binary_checks.model.objects import Format, OpenedNames
+from fixtures.values import elf_file, macho_file, member, pe_file
+
+SITE = "lib/python3.11/site-packages"
+NATIVE = f"{SITE}/demo/_native.so"
+CODE = DeviceCode(kind=DeviceKind.SASS, architecture="sm_90", count=1, bytes=1, compressed=0)
+
+
+def package(name: str = "demo", *depends: str, **fields: Any) -> CondaPackage:
+    usual = {"version": "1.0", "build": "h0_0", "subdir": "linux-64"}
+    usual_layout = Layout(site_packages=SITE, climbs=False)
+    known = {"name": name, "depends": depends, "layout": usual_layout, **usual, **fields}
+    return CondaPackage(path=Path(f"{name}-1.0-h0_0.conda"), **known)
+
+
+def edge(needed: str, resolved: str | None = None, path: str = NATIVE) -> Edge:
+    return Edge(path=path, architecture="x86_64", needed=needed, resolved=resolved)
+
+
+def linkage(*edges: Edge, **fields: Any) -> Linkage:
+    return Linkage(target="linux-64", edges=edges, **fields)
+
+
+def told(found: Any) -> list[tuple[str, Level]]:
+    items = [item if isinstance(item, Problem) else Problem(sentence=str(item)) for item in found]
+    return [(item.sentence, item.level) for item in items]
+
+
+OTHER = edge("libother.so.1", "wheel:other:lib/libother.so.1")
+
+
+def test_overlinking_fires_where_nothing_brings_the_owner() -> None:
+    given = GivenPackages(packages=(package("other"),))
+    ((sentence, level),) = told(overlinking(given, linkage(OTHER), package("demo", "python")))
+    assert "libother.so.1 of other, which is not among the dependencies" in sentence
+    assert level is Level.ERROR
+
+
+def test_overlinking_is_a_warning_where_a_dependency_brings_the_owner() -> None:
+    given = GivenPackages(packages=(package("middle", "other >=1"), package("other")))
+    ((sentence, level),) = told(overlinking(given, linkage(OTHER), package("demo", "middle")))
+    assert sentence.endswith("it comes with another one")
+    assert level is Level.WARNING
+
+
+def test_overlinking_is_quiet_on_direct_dependencies() -> None:
+    given = GivenPackages(packages=(package("other"),))
+    needs = linkage(OTHER, edge("libc.so.6", "system:libc.so.6"), edge("x", "lib/x"))
+    assert told(overlinking(given, needs, package("demo", "conda-forge::Other >=1,<2"))) == []
+
+
+@pytest.mark.parametrize(("allowed", "count"), [(("libother*",), 0), (("*",), 1), (("lib?*",), 0)])
+def test_names_may_be_allowed_one_by_one_and_not_all(allowed: tuple[str, ...], count: int) -> None:
+    given = GivenPackages(packages=(package("other"),))
+    found = told(overlinking(given, linkage(OTHER), package(), allowed=allowed))
+    assert len(found) == count
+
+
+def test_overlinking_is_not_inspected_where_no_dependency_was_given() -> None:
+    needs = linkage(edge("libother.so.1"), requirements=("other",))
+    (found,) = overlinking(GivenPackages(), needs, package("demo", "other"))
+    assert isinstance(found, NotInspected)
+    with pytest.raises(NotApplicable):
+        list(overlinking(GivenPackages(), linkage(), package("demo")))
+
+
+PREFIX = InstallReport(python="CPython 3.11.7", libraries=(("lib/libother.so.1", "other"),))
+
+
+def test_overlinking_in_prefix_fires_on_what_came_with_another_package() -> None:
+    needs = linkage(edge("libother.so.1"))
+    ((sentence, _),) = told(overlinking_in_prefix(PREFIX, needs, package("demo", "middle")))
+    assert "libother.so.1 of other, which is not among the dependencies" in sentence
+
+
+def test_overlinking_in_prefix_is_quiet_on_direct_dependencies() -> None:
+    needs = linkage(edge("libother.so.1"), edge("libm.so.6", "system:libm.so.6"))
+    assert told(overlinking_in_prefix(PREFIX, needs, package("demo", "other"))) == []
+
+
+def test_overlinking_in_prefix_is_not_inspected_where_nothing_was_installed() -> None:
+    report = InstallReport(python="", error="no")
+    (found,) = overlinking_in_prefix(report, linkage(), package())
+    assert isinstance(found, NotInspected)
+
+
+def test_overdepending_fires_on_a_library_that_nothing_needs() -> None:
+    given = GivenPackages(packages=(package("other", objects=(elf_file("lib/libother.so.1"),)),))
+    assert told(overdepending(given, linkage(), package("demo", "other"))) == [
+        ("depends on other, of which no object needs a library", Level.ERROR)
+    ]
+
+
+def test_overdepending_is_quiet_on_what_is_needed_and_on_python() -> None:
+    library = package("other", objects=(elf_file("lib/libother.so.1"),))
+    given = GivenPackages(packages=(library,))
+    assert told(overdepending(given, linkage(OTHER), package("demo", "other"))) == []
+    inside = (member(f"{SITE}/other/__init__.py"),)
+    given = GivenPackages(packages=(package("other", members=inside, objects=library.objects),))
+    assert told(overdepending(given, linkage(), package("demo", "other"))) == []
+
+
+MODULE = (member(f"{SITE}/demo/__init__.py"),)
+
+
+@pytest.mark.parametrize("depends", [("python",), ("python >=3.9",), ()])
+def test_unpinned_python_fires_where_others_fit(depends: tuple[str, ...]) -> None:
+    ((sentence, _),) = told(unpinned_python(package("demo", *depends, members=MODULE)))
+    assert sentence.startswith("its files are for Python 3.11, and ")
+
+
+def test_unpinned_python_is_quiet_on_what_is_pinned() -> None:
+    claims = Claims(pythons=(PythonClaim(name="python 3.11", version=(3, 11), abi="cp311"),))
+    pinned = package("demo", "python >=3.11,<3.12.0a0", members=MODULE, claims=claims)
+    assert told(unpinned_python(pinned)) == []
+    assert told(unpinned_python(package("demo", "python_abi 3.11.*", members=MODULE))) == []
+    with pytest.raises(NotApplicable):
+        list(unpinned_python(package("demo", members=MODULE, noarch="python")))
+
+
+def test_python_changed_fires_on_another_python() -> None:
+    report = InstallReport(python="CPython 3.12.1")
+    ((sentence, _),) = told(python_changed(report, package(members=MODULE)))
+    assert sentence == "its files are for Python 3.11, and the solver chose CPython 3.12.1"
+
+
+def test_python_changed_is_quiet_on_its_own() -> None:
+    report = InstallReport(python="CPython 3.11.7")
+    assert told(python_changed(report, package(members=MODULE))) == []
+
+
+def needs_glibc(version: str) -> tuple[Any, ...]:
+    need = NeededVersion(library="libc.so.6", version=version)
+    return (elf_file(NATIVE, symbol_versions=(need,)),)
+
+
+def test_missing_virtual_package_fires_on_a_newer_glibc() -> None:
+    item = package("demo", "python", objects=needs_glibc("GLIBC_2.34"))
+    ((sentence, level),) = told(missing_virtual_package(item))
+    assert "needs GLIBC_2.34, and no requirement says __glibc >=2.34" in sentence
+    assert level is Level.ERROR
+
+
+def test_missing_virtual_package_is_quiet_on_what_every_system_has() -> None:
+    assert told(missing_virtual_package(package(objects=needs_glibc("GLIBC_2.17")))) == []
+    with pytest.raises(NotApplicable):
+        list(missing_virtual_package(package("demo", "__glibc >=2.17")))
+
+
+def test_missing_virtual_package_warns_of_a_newer_macos() -> None:
+    item = package(subdir="osx-arm64", objects=(macho_file(minimum_os="13.3"),))
+    ((sentence, level),) = told(missing_virtual_package(item))
+    assert sentence == "is built for macOS 13.3, and no requirement says __osx >=13.3"
+    assert level is Level.WARNING
+    assert told(missing_virtual_package(package(subdir="osx-arm64"))) == []
+
+
+def test_missing_virtual_package_says_what_could_not_be_read() -> None:
+    unread = (UnreadObject(path=NATIVE, format=Format.ELF, reason="no"),)
+    (found,) = missing_virtual_package(package(unread=unread))
+    assert isinstance(found, NotInspected)
+
+
+CUDART = edge("libcudart.so.12")
+
+
+def test_understated_driver_fires_on_an_older_cuda() -> None:
+    item = package("demo", "__cuda >=11.2")
+    ((sentence, level),) = told(understated_driver(item, linkage(CUDART)))
+    assert sentence.startswith("needs libcudart.so.12, of CUDA 12, and __cuda >=11.2 ")
+    assert level is Level.ERROR
+
+
+@pytest.mark.parametrize("objects", [(), (elf_file(NATIVE, device_code=(CODE,)),)])
+def test_understated_driver_warns_where_none_is_asked_for(objects: Any) -> None:
+    needs = linkage() if objects else linkage(CUDART)
+    ((_, level),) = told(understated_driver(package("demo", "python", objects=objects), needs))
+    assert level is Level.WARNING
+
+
+def test_understated_driver_is_quiet_on_what_asks_for_it() -> None:
+    for depends in ("__cuda >=12", "cuda-version >=12.6,<13", "libtorch 2.5 cuda126_*"):
+        assert told(understated_driver(package("demo", depends), linkage(CUDART))) == []
+    with pytest.raises(NotApplicable):
+        list(understated_driver(package("demo"), linkage()))
+
+
+CUDA = {"build": "cuda126_py311h0_0", "claims": Claims(variant="cu126")}
+
+
+def test_cuda_build_without_cuda_fires() -> None:
+    item = package("demo", "python", objects=(elf_file(NATIVE),), **CUDA)
+    ((sentence, _),) = told(cuda_build_without_cuda(item, linkage(edge("libc.so.6"))))
+    assert sentence.startswith("the build string cuda126_py311h0_0 says CUDA: ")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"objects": (elf_file(NATIVE, device_code=(CODE,)),)},
+        {"objects": (elf_file(NATIVE, opened=OpenedNames(names=("libcuda.so.1",))),)},
+        {"objects": (pe_file(device_code=(CODE,)),)},
+        {"objects": (elf_file(NATIVE),), "depends": ("libtorch 2.5 cuda126_*",)},
+    ],
+)
+def test_cuda_build_without_cuda_is_quiet_on_one_of_cuda(fields: Any) -> None:
+    item = package(**{**CUDA, **fields})
+    assert told(cuda_build_without_cuda(item, linkage())) == []
+
+
+def test_cuda_build_without_cuda_does_not_judge_what_only_chooses_others() -> None:
+    with pytest.raises(NotApplicable):
+        list(cuda_build_without_cuda(package(**CUDA), linkage()))
+
+
+CPU = {"build": "cpu_py311h0_0", "claims": Claims(variant="cpu")}
+
+
+def test_device_code_in_a_cpu_build_fires() -> None:
+    item = package(objects=(elf_file(NATIVE, device_code=(CODE,)),), **CPU)
+    assert told(device_code_in_cpu_build(item)) == [
+        ("has code for GPUs, but the build is CPU-only", Level.ERROR)
+    ]
+
+
+def test_device_code_in_a_cpu_build_is_quiet_without_any() -> None:
+    assert told(device_code_in_cpu_build(package(objects=(elf_file(NATIVE),), **CPU))) == []
+    with pytest.raises(NotApplicable):
+        list(device_code_in_cpu_build(package()))
+
+
+@pytest.mark.parametrize(
+    ("path", "level"),
+    [("site-packages/demo/_native.so", Level.ERROR), ("share/demo/helper", Level.WARNING)],
+)
+def test_objects_in_noarch_fires(path: str, level: Level) -> None:
+    item = package(noarch="python", objects=(elf_file(path),))
+    ((sentence, found),) = told(objects_in_noarch(item))
+    assert sentence == "is an ELF object for x86_64, and the package is for every platform"
+    assert found is level
+
+
+def test_objects_in_noarch_only_notes_launchers_for_windows() -> None:
+    (found,) = objects_in_noarch(package(noarch="python", objects=(pe_file("a/gui-64.exe"),)))
+    assert isinstance(found, Note)
+
+
+def test_objects_in_noarch_is_quiet_without_objects() -> None:
+    assert told(objects_in_noarch(package(noarch="generic", members=MODULE))) == []
+    with pytest.raises(NotApplicable):
+        list(objects_in_noarch(package()))

@@ -1,0 +1,152 @@
+"""Prefixes of the build are judged in packages that are written byte by byte, and read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binary_checks import objects
+from binary_checks.checks.conda.placeholders import (
+    absent_placeholder,
+    build_folder_named,
+    placeholder_without_room,
+    short_placeholder,
+    text_placeholder_in_binary,
+    unlisted_placeholder,
+)
+from binary_checks.errors import NotApplicable
+from binary_checks.model import Level, NotInspected, Problem
+from binary_checks.model.conda_packages import CondaPackage
+from binary_checks.packages import open_package
+from fixtures.build_conda import build_conda
+from fixtures.build_elf import build_elf
+
+pytest.importorskip("zstandard", reason="no zstandard, which reads .conda before Python 3.14")
+
+PREFIX = ("/home/conda/x/_h_env" + "_placehold" * 30)[:255]
+TEXT = f"prefix={PREFIX}\nlibdir={PREFIX}/lib\n"
+DATA = b"\0\1" + f"{PREFIX}/share/x".encode() + b"\0"
+
+
+def package(folder: Path, path: str, content: Any, mode: str = "", **changes: Any) -> CondaPackage:
+    rows = {path: (mode, changes.pop("prefix", PREFIX))} if mode else {}
+    made = build_conda(folder, members={path: content}, placeholders=rows, **changes)
+    read = open_package(made, objects)
+    assert isinstance(read, CondaPackage)
+    return read
+
+
+def problems(found: Any) -> list[tuple[str, Level]]:
+    items = [item if isinstance(item, Problem) else Problem(sentence=str(item)) for item in found]
+    return [(item.path, item.level) for item in items]
+
+
+@pytest.mark.parametrize(("length", "level"), [(40, Level.ERROR), (100, Level.WARNING)])
+def test_a_short_placeholder_in_a_binary_file_fires(
+    tmp_path: Path, length: int, level: Level
+) -> None:
+    content = b"\0" + PREFIX[:length].encode() + b"/x\0"
+    item = package(tmp_path, "lib/x.bin", content, "binary", prefix=PREFIX[:length])
+    assert problems(short_placeholder(item)) == [("lib/x.bin", level)]
+
+
+def test_short_placeholder_is_quiet_on_255_bytes_and_on_text(tmp_path: Path) -> None:
+    assert problems(short_placeholder(package(tmp_path, "lib/x.bin", DATA, "binary"))) == []
+    short = package(tmp_path, "lib/x.pc", "prefix=/opt/x\n", "text", prefix="/opt/x")
+    assert problems(short_placeholder(short)) == []
+
+
+def test_placeholder_checks_do_not_apply_where_there_is_none(tmp_path: Path) -> None:
+    with pytest.raises(NotApplicable, match="no file of it has a placeholder"):
+        list(short_placeholder(package(tmp_path, "lib/x.txt", "x")))
+
+
+@pytest.mark.parametrize("behind", [b"", b"/x\1\2\3\0"])
+def test_placeholder_without_room_fires_where_no_nul_ends_the_text(
+    tmp_path: Path, behind: bytes
+) -> None:
+    item = package(tmp_path, "lib/x.bin", b"\0" + PREFIX.encode() + behind, "binary")
+    assert problems(placeholder_without_room(item)) == [("lib/x.bin", Level.ERROR)]
+
+
+def test_placeholder_without_room_is_quiet_on_texts_of_c(tmp_path: Path) -> None:
+    item = package(tmp_path, "lib/x.bin", DATA, "binary")
+    assert problems(placeholder_without_room(item)) == []
+
+
+def test_text_placeholder_in_an_object_fires(tmp_path: Path) -> None:
+    item = package(tmp_path, "lib/x.so", build_elf(runpath=f"{PREFIX}/lib"), "text")
+    assert problems(text_placeholder_in_binary(item)) == [("lib/x.so", Level.ERROR)]
+
+
+def test_text_placeholder_in_other_binary_data_is_a_warning(tmp_path: Path) -> None:
+    item = package(tmp_path, "lib/x.bin", DATA, "text")
+    assert problems(text_placeholder_in_binary(item)) == [("lib/x.bin", Level.WARNING)]
+
+
+def test_text_placeholder_is_quiet_on_text_and_on_binary_mode(tmp_path: Path) -> None:
+    assert problems(text_placeholder_in_binary(package(tmp_path, "lib/x.pc", TEXT, "text"))) == []
+    item = package(tmp_path, "lib/x.so", build_elf(runpath=f"{PREFIX}/lib"), "binary")
+    assert problems(text_placeholder_in_binary(item)) == []
+
+
+@pytest.mark.parametrize("prefix", [PREFIX, "/opt/of/another/form"])
+def test_absent_placeholder_fires_where_the_file_lacks_it(tmp_path: Path, prefix: str) -> None:
+    item = package(tmp_path, "lib/x.pc", "prefix=/usr\n", "text", prefix=prefix)
+    assert problems(absent_placeholder(item)) == [("lib/x.pc", Level.ERROR)]
+
+
+@pytest.mark.parametrize("prefix", [PREFIX, "/opt/of/another/form"])
+def test_absent_placeholder_is_quiet_where_the_file_has_it(tmp_path: Path, prefix: str) -> None:
+    item = package(tmp_path, "lib/x.pc", f"prefix={prefix}\n", "text", prefix=prefix)
+    assert problems(absent_placeholder(item)) == []
+
+
+def test_bytecode_is_not_searched(tmp_path: Path) -> None:
+    (found,) = absent_placeholder(package(tmp_path, "lib/x.pyc", DATA, "binary"))
+    assert isinstance(found, NotInspected)
+
+
+@pytest.mark.parametrize(
+    ("content", "level"),
+    [
+        (TEXT, Level.WARNING),
+        (DATA, Level.WARNING),
+        (f"#!{PREFIX}/bin/python\nprint()\n", Level.ERROR),
+    ],
+)
+def test_unlisted_placeholder_fires(tmp_path: Path, content: Any, level: Level) -> None:
+    item = package(tmp_path, "bin/x", content)
+    assert problems(unlisted_placeholder(item)) == [("bin/x", level)]
+
+
+def test_unlisted_placeholder_is_quiet_on_what_is_listed_and_on_bytecode(tmp_path: Path) -> None:
+    assert problems(unlisted_placeholder(package(tmp_path, "bin/x", TEXT, "text"))) == []
+    assert problems(unlisted_placeholder(package(tmp_path, "lib/x.pyc", DATA))) == []
+
+
+def test_unlisted_placeholder_is_quiet_on_binary_files_for_windows(tmp_path: Path) -> None:
+    item = package(tmp_path, "Library/bin/x.bin", DATA, subdir="win-64")
+    assert problems(unlisted_placeholder(item)) == []
+
+
+FOLDER = "/home/conda/feedstock_root/build_artifacts/x_1/_build_env/bin/cc"
+
+
+def test_build_folder_named_fires_on_text(tmp_path: Path) -> None:
+    item = package(tmp_path, "lib/cmake/x.cmake", f'set(CC "{FOLDER}")\n')
+    assert problems(build_folder_named(item)) == [("lib/cmake/x.cmake", Level.ERROR)]
+
+
+def test_build_folder_named_is_quiet_on_what_pip_writes(tmp_path: Path) -> None:
+    item = package(tmp_path, "lib/x.dist-info/direct_url.json", f'{{"url": "file://{FOLDER}"}}')
+    assert problems(build_folder_named(item)) == []
+
+
+def test_build_folder_named_is_quiet_on_objects_and_relative_paths(tmp_path: Path) -> None:
+    item = package(tmp_path, "lib/x.so", build_elf() + FOLDER.encode())
+    assert problems(build_folder_named(item)) == []
+    item = package(tmp_path, "lib/x.cmake", 'set(CC "${PREFIX}/_build_env")\n', name="other")
+    assert problems(build_folder_named(item)) == []
