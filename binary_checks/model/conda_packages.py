@@ -34,16 +34,22 @@ class BuildPath:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CondaPackage(Package):
-    """A conda package; what ``index.json`` says beside name, version and claims."""
-
-    noun: ClassVar[str] = "a conda package"
+class CondaLike(Package):
+    """What a conda package and its installed copy both say beside name, version and claims."""
 
     build: str = ""  # the build string: "cuda126_py311h0123abc_0"
     subdir: str = ""  # "linux-64"
     noarch: str = ""  # "python", "generic", or "" for a package of one platform
     depends: tuple[str, ...] = ()  # match specifications, as they are written
     constrains: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CondaPackage(CondaLike):
+    """A conda package file."""
+
+    noun: ClassVar[str] = "a conda package"
+
     rows: tuple[CondaPath, ...] = ()  # those with a placeholder
     build_paths: tuple[BuildPath, ...] = ()  # in files that are no bytecode, one each and prefix
 
@@ -51,6 +57,18 @@ class CondaPackage(Package):
     def noarch_python(self) -> bool:
         """Whether its site-packages is put where each Python has its own."""
         return self.noarch == "python"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LinkedPackage(CondaLike):
+    """A package in a conda prefix, known by what conda's tools noted in ``conda-meta``."""
+
+    noun: ClassVar[str] = "an installed conda package"
+
+    @property
+    def file_name(self) -> str:
+        """How problems name it, as there is no package file."""
+        return f"installed:{self.name}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,6 +14,7 @@ from binary_checks.model.protocols import ObjectReader, PackageKind, Preview, Pr
 from binary_checks.packages import (
     conda,
     conda_outline,
+    conda_record,
     cpp_archive,
     folder,
     installed,
@@ -41,6 +42,7 @@ KINDS: tuple[PackageKind, ...] = (
     cpp_archive,
     conda,
     installed,
+    conda_record,
     single_object,
     unpacked_wheel,
     folder,

@@ -101,16 +101,20 @@ class Index(NamedTuple):
         if text is None:
             raise PackageError(f"{label}: not a conda package: it has no {INDEX}")
         try:
-            stated = parse_json(text)
-            if not isinstance(stated, dict):
-                raise ValueError("it is not an object")
-            name, version, build = (_text(stated, key) for key in ("name", "version", "build"))
-            subdir = _text(stated, "subdir", _old_subdir(stated))
-            noarch = _read_noarch(stated, subdir)
-            lists = (_texts(stated, key) for key in ("depends", "constrains"))
-            return cls(name, version, build, subdir, noarch, *lists)
+            return cls.take(parse_json(text))
         except ValueError as error:
             raise PackageError(f"{label}: {INDEX} cannot be read: {error}") from None
+
+    @classmethod
+    def take(cls, stated: object) -> Index:
+        """Take it out of what was parsed. Raises ValueError."""
+        if not isinstance(stated, dict):
+            raise ValueError("it is not an object")
+        name, version, build = (_text(stated, key) for key in ("name", "version", "build"))
+        subdir = _text(stated, "subdir", _old_subdir(stated))
+        noarch = _read_noarch(stated, subdir)
+        lists = (_texts(stated, key) for key in ("depends", "constrains"))
+        return cls(name, version, build, subdir, noarch, *lists)
 
 
 def _read_noarch(stated: Mapping[str, Any], subdir: str) -> str:

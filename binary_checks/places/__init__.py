@@ -2,7 +2,7 @@
 
 from binary_checks.model import Package
 from binary_checks.model.places import Place
-from binary_checks.places.conda_prefix import CondaPlace
+from binary_checks.places.conda_prefix import CondaPlace, LinkedPlace
 from binary_checks.places.existing import InstalledPlace, list_folders
 from binary_checks.places.host_place import HostPlace, NoPlace, PlaceSettings
 from binary_checks.places.image_place import ImagePlace
@@ -15,6 +15,7 @@ PLACES: tuple[type[HostPlace], ...] = (
     FreshPlace,
     CondaPlace,
     InstalledPlace,
+    LinkedPlace,
     PrefixPlace,
     UnpackedPlace,
     ImagePlace,

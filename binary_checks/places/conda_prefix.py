@@ -11,9 +11,10 @@ from pathlib import Path
 
 from binary_checks.errors import GatherError, NotApplicable, Unavailable
 from binary_checks.model import InstallReport, Package
-from binary_checks.model.conda_packages import CondaPackage
+from binary_checks.model.conda_packages import CondaPackage, LinkedPackage
 from binary_checks.model.places import Conditions, ProbeAnswer, TargetPython
 from binary_checks.places.channels import ChannelAnswer, ask_channels
+from binary_checks.places.existing import InstalledPlace
 from binary_checks.places.host_place import HostPlace
 from binary_checks.places.interpreter import identify
 from binary_checks.places.left_behind import hash_file
@@ -160,6 +161,17 @@ class CondaPlace(HostPlace):
         for folder in (package.path.resolve().parent, self.folder.resolve()):
             text = text.replace(f"{folder.as_uri()}/", "").replace(f"{folder}{os.sep}", "")
         return text
+
+
+class LinkedPlace(InstalledPlace):
+    """The conda prefix in which a package lies; closing it removes nothing."""
+
+    serves = (LinkedPackage,)
+
+    def _install(self, package: Package) -> None:  # noqa: ARG002 - as every place is asked
+        """Ask the prefix's Python, which the user has named: nothing is installed."""
+        target = self._identify(self.settings.python)
+        self._settle(target, target.site_packages)
 
 
 def refuse_faults(package: CondaPackage) -> None:

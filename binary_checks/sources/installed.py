@@ -16,6 +16,7 @@ from binary_checks.model.protocols import Neighbours, ObjectReader, Tree
 from binary_checks.packages import installed
 from binary_checks.packages.distributions import DIST_INFO
 from binary_checks.packages.installed import LABEL
+from binary_checks.sources.linked import LinkedSource, find_linked
 from binary_checks.sources.opened import OpenedSource
 from binary_checks.sources.surroundings import Surroundings
 from binary_checks.trees.folder import FolderTree
@@ -41,12 +42,17 @@ class NamedInstallation:
         """Its label in the current folder."""
         return self.folder / f"{LABEL}{self.name}"
 
-    def resolve(self, surroundings: Surroundings) -> Installation:
-        """Find it by reading alone; where that is not enough, unless static, as an import would."""
+    def resolve(self, surroundings: Surroundings) -> Installation | LinkedSource:
+        """Find it by reading alone; where that is not enough, unless static, as an import would.
+
+        What no interpreter knows of may have been linked into its conda prefix.
+        """
         folders = surroundings.folders
         found = find_installation(self.name, folders.search, folders.prefix)
         if found is None and (by_code := surroundings.folders_by_code) is not None:
             found = find_installation(self.name, by_code.search, by_code.prefix)
+        if found is None and (linked := find_linked(self.name, folders.prefix)) is not None:
+            return replace(linked, folder=self.folder)
         if found is None:
             lost = _say_what_is_lost(folders.unread) if surroundings.static else ""
             python = surroundings.python

@@ -298,3 +298,18 @@ def test_a_package_that_the_channel_lost_is_not_the_packages_fault(tmp_path: Pat
     python.unlink()
     with pytest.raises(GatherError, match=f"{python.name}: cannot be read: No such file"):
         install(build(tmp_path), tmp_path / "bad")
+
+
+@pytest.mark.slow
+def test_a_package_of_a_prefix_is_judged_and_run_there(
+    tmp_path: Path, channel: Path, pytester: pytest.Pytester
+) -> None:
+    package = build(tmp_path)
+    with open_place(package, channel) as place:
+        place.install(package)
+        python = place.prefix / "bin/python"
+        options = ("-m", "pytest", "-p", "no:cacheprovider", "--binary-python", str(python))
+        result = pytester.run(sys.executable, *options, "installed:demo", "-v")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["installed:demo::import-fails PASSED*"])
+    result.stdout.fnmatch_lines(["installed:demo::unreadable-member PASSED*"])

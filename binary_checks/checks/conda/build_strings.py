@@ -14,7 +14,7 @@ from binary_checks.knowledge.nvidia_names import (
     is_for_cpu,
 )
 from binary_checks.model import ElfFile, Finding, Level, Linkage, Note, PeFile, Problem
-from binary_checks.model.conda_packages import CondaPackage
+from binary_checks.model.conda_packages import CondaLike
 from binary_checks.model.objects import Format, ObjectFile
 from binary_checks.model.protocols import ReadObject
 
@@ -22,9 +22,7 @@ _SPELLED = {Format.ELF: "an ELF object", Format.MACHO: "a Mach-O object", Format
 
 
 @check
-def cuda_build_without_cuda(
-    package: CondaPackage, linkage: Linkage | CondaPackage
-) -> Iterator[Finding]:
+def cuda_build_without_cuda(package: CondaLike, linkage: Linkage | CondaLike) -> Iterator[Finding]:
     """The build string says CUDA, and nothing in the package has to do with it.
 
     Neither device code, nor a library of CUDA that an object needs or opens, nor a dependency of
@@ -51,14 +49,14 @@ def cuda_build_without_cuda(
     yield Problem(sentence=sentence)
 
 
-def _device_code(package: CondaPackage) -> Iterator[str]:
+def _device_code(package: CondaLike) -> Iterator[str]:
     for item in package.objects:
         if isinstance(item, ElfFile | PeFile) and item.device_code:
             yield item.path
 
 
 @check(level=Level.WARNING)
-def device_code_in_cpu_build(package: CondaPackage) -> Iterator[Finding]:
+def device_code_in_cpu_build(package: CondaLike) -> Iterator[Finding]:
     """The build string says CPU, and an object has code for GPUs.
 
     Libraries of CUDA that such a package needs are an error of cuda-in-cpu-build.
@@ -74,7 +72,7 @@ def device_code_in_cpu_build(package: CondaPackage) -> Iterator[Finding]:
 
 
 @check
-def objects_in_noarch(package: CondaPackage) -> Iterator[Finding]:
+def objects_in_noarch(package: CondaLike) -> Iterator[Finding]:
     """A package for every platform has an object of one.
 
     Launchers for Windows (``.exe``), which setuptools and pip ship for all, are noted.

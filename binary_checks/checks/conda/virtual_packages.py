@@ -22,7 +22,7 @@ from binary_checks.model import (
     Problem,
     UnreadObject,
 )
-from binary_checks.model.conda_packages import CondaPackage
+from binary_checks.model.conda_packages import CondaLike
 from binary_checks.model.objects import Format
 
 _OLDEST_GLIBC = (2, 17)  # conda's own programs need it
@@ -31,7 +31,7 @@ _GLIBC = re.compile(r"GLIBC_(\d{1,4})\.(\d{1,4})(?:\.\d+)?")
 
 
 @check
-def missing_virtual_package(package: CondaPackage) -> Iterator[Finding]:
+def missing_virtual_package(package: CondaLike) -> Iterator[Finding]:
     """The code needs a newer glibc or macOS than every user has, and the metadata asks for none.
 
     Every system that conda itself runs on has glibc 2.17, macOS 10.13 on Intel and macOS 11 on
@@ -60,12 +60,12 @@ def missing_virtual_package(package: CondaPackage) -> Iterator[Finding]:
         raise NotApplicable("it is for neither Linux nor macOS")
 
 
-def _list_unread(package: CondaPackage, wanted: Format) -> Iterator[MalformedObject | UnreadObject]:
+def _list_unread(package: CondaLike, wanted: Format) -> Iterator[MalformedObject | UnreadObject]:
     found: tuple[MalformedObject | UnreadObject, ...] = (*package.malformed, *package.unread)
     yield from (item for item in found if item.format == wanted)
 
 
-def _find_newest_glibc(package: CondaPackage) -> Iterator[Problem]:
+def _find_newest_glibc(package: CondaLike) -> Iterator[Problem]:
     needs = [
         ((int(match[1]), int(match[2])), item.path)
         for item in package.objects_of(ElfFile)
@@ -79,7 +79,7 @@ def _find_newest_glibc(package: CondaPackage) -> Iterator[Problem]:
         yield Problem(path=path, sentence=f"{sentence}: it installs on older systems")
 
 
-def _find_newest_macos(package: CondaPackage, oldest: tuple[int, int]) -> Iterator[Problem]:
+def _find_newest_macos(package: CondaLike, oldest: tuple[int, int]) -> Iterator[Problem]:
     built = [
         (read_version(item.minimum_os), item.path)
         for item in package.objects_of(MachOFile)
@@ -93,7 +93,7 @@ def _find_newest_macos(package: CondaPackage, oldest: tuple[int, int]) -> Iterat
 
 
 @check
-def understated_driver(package: CondaPackage, linkage: Linkage | CondaPackage) -> Iterator[Finding]:
+def understated_driver(package: CondaLike, linkage: Linkage | CondaLike) -> Iterator[Finding]:
     """A CUDA package asks for an older driver than its CUDA needs, or for none.
 
     ``__cuda`` is the newest CUDA that the user's driver supports. ``cuda-version`` and the packages
@@ -124,7 +124,7 @@ def understated_driver(package: CondaPackage, linkage: Linkage | CondaPackage) -
         yield Problem(path=path, sentence=sentence, level=Level.WARNING)
 
 
-def _find_cuda(linkage: Linkage | CondaPackage) -> list[tuple[int, str]]:
+def _find_cuda(linkage: Linkage | CondaLike) -> list[tuple[int, str]]:
     """The libraries of CUDA that are needed, each with its CUDA, 0 where that is not told."""
     if not isinstance(linkage, Linkage):
         return []
@@ -132,7 +132,7 @@ def _find_cuda(linkage: Linkage | CondaPackage) -> list[tuple[int, str]]:
     return [(cuda_of_library(name) or 0, name) for name in names]
 
 
-def _find_device_code(package: CondaPackage) -> Iterable[tuple[str, bool]]:
+def _find_device_code(package: CondaLike) -> Iterable[tuple[str, bool]]:
     for item in package.objects:
         if isinstance(item, ElfFile | PeFile):
             yield item.path, any(code.architecture.startswith("sm_") for code in item.device_code)

@@ -1,0 +1,172 @@
+"""Reads what is installed in a conda prefix: what ``conda-meta`` names in, a LinkedPackage out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from binary_checks.errors import PackageError
+from binary_checks.model.conda_packages import LinkedPackage
+from binary_checks.model.objects import MalformedObject, ObjectFile, UnreadObject
+from binary_checks.model.packages import Member
+from binary_checks.model.protocols import (
+    ObjectReader,
+    Preview,
+    Progress,
+    Tree,
+    TreeEntry,
+    Visited,
+    Wanted,
+)
+from binary_checks.packages.conda_index import Index, find_layout, read_claims
+from binary_checks.packages.distributions import pick
+from binary_checks.packages.installed import LABEL
+from binary_checks.trees.members import find_formats
+
+META = "conda-meta"
+_LONGEST = 256 << 20  # bytes of a record: that of a package with a million files has 200 MB
+
+
+def recognises(label: str, look: Callable[[], Tree]) -> bool:
+    """Whether it is named as one, and is a record of conda's."""
+    return label.startswith(LABEL) and look().path.parent.name == META
+
+
+def preview(tree: Tree, reader: ObjectReader) -> Preview:
+    """Look at the first bytes of the files that the record names."""
+    entries = [entry for _, entry in _list_own(tree, _read_record(tree)[0])]
+    return Preview(kind=LinkedPackage, formats=find_formats(tree, entries, reader))
+
+
+def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> LinkedPackage:
+    """Read every file that the record names; PackageError where most of them are gone."""
+    return read_linked(tree, reader, progress)
+
+
+def read_linked(
+    tree: Tree, reader: ObjectReader, progress: Progress | None = None, *, hashed: bool = True
+) -> LinkedPackage:
+    """The same; what lies beside the judged package need not be hashed."""
+    stated, index = _read_record(tree)
+    own = _list_own(tree, stated)
+    _demand_most(tree, [entry for _, entry in own])
+    wanted = Wanted(only=[entry for _, entry in own], hashed=hashed)
+    visited = tree.visit(reader, wanted, progress)
+    rows = [row for row, _ in own]
+    members = [_compare(row, each) for row, each in zip(rows, visited, strict=True)]
+    return _assemble(tree, index, members, visited)
+
+
+def survey(tree: Tree) -> LinkedPackage:
+    """Look whether every file is there, and read none: no objects."""
+    stated, index = _read_record(tree)
+    own = _list_own(tree, stated)
+    members = [
+        Member(
+            path=entry.name,
+            archive_name=entry.stored,
+            size=entry.size,
+            compressed_size=entry.size,
+            mode=entry.mode,
+            sha256=row.sha256,
+            faults=entry.faults,
+        )
+        for row, entry in own
+    ]
+    return _assemble(tree, index, members, ())
+
+
+def hash_rows(tree: Tree) -> str:
+    """The hash of what the record says of files: the prefix and times do not count."""
+    stated, index = _read_record(tree)
+    rows = sorted(f"{row.path} {row.sha256}" for row in _list_rows(stated))
+    text = "\n".join((index.name, index.version, index.build, *rows))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class _Row(NamedTuple):
+    path: str
+    sha256: str = ""  # as it lies there, with the prefix in it
+
+
+def _read_record(tree: Tree) -> tuple[Mapping[str, Any], Index]:
+    name = f"{META}/{tree.path.name}"
+    entry = tree.find(name)
+    try:
+        if entry is None or entry.faults or entry.size > _LONGEST:
+            raise ValueError("it is not there, or too large")
+        stated = json.loads(b"".join(tree.pieces(entry)))
+        return stated, Index.take(stated)
+    except (ValueError, RecursionError) as error:
+        raise PackageError(f"{tree.label}: {name} cannot be read: {error}") from None
+
+
+def _list_rows(stated: Mapping[str, Any]) -> Iterator[_Row]:
+    """From ``paths_data``, or of old tools from ``files``, which has no hashes."""
+    data = stated.get("paths_data")
+    rows = data.get("paths") if isinstance(data, dict) else None
+    for row in rows if isinstance(rows, list) else ():
+        if isinstance(row, dict) and isinstance(row.get("_path"), str):
+            digest = row.get("sha256_in_prefix") or row.get("sha256")
+            link = row.get("path_type") == "softlink"
+            yield _Row(row["_path"], str(digest or "") if not link else "")
+    files = stated.get("files")
+    if not rows and isinstance(files, list):
+        yield from (_Row(path) for path in files if isinstance(path, str))
+
+
+def _list_own(tree: Tree, stated: Mapping[str, Any]) -> list[tuple[_Row, TreeEntry]]:
+    found = ((row, tree.find(row.path)) for row in _list_rows(stated))
+    return [(row, entry) for row, entry in found if entry is not None]
+
+
+def _demand_most(tree: Tree, entries: Sequence[TreeEntry]) -> None:
+    """Raise PackageError for a prefix half deleted: one line, and not one a file."""
+    gone = [entry for entry in entries if entry.faults]
+    if len(gone) * 2 > len(entries):
+        raise PackageError(
+            f"{tree.label}: of {len(entries):,} files that conda-meta names {len(gone):,} are not "
+            f"there (the first is {gone[0].name}): the prefix is damaged, install it anew"
+        )
+
+
+def _compare(row: _Row, each: Visited) -> Member:
+    member = each.member
+    if row.sha256 and member.sha256 and row.sha256 != member.sha256:
+        fault = "it is not what conda-meta says: it was changed after the installation"
+        return replace(member, faults=(*member.faults, fault))
+    return member
+
+
+def _assemble(
+    tree: Tree, index: Index, members: Sequence[Member], visited: Sequence[Visited]
+) -> LinkedPackage:
+    claims = read_claims(index)
+    found = [item for each in visited for item in each.objects]
+    return LinkedPackage(
+        path=tree.path,
+        name=index.name,
+        version=index.version,
+        size=sum(member.size for member in members),
+        layout=find_layout(_localise(index, members), claims, members),
+        claims=claims,
+        members=tuple(members),
+        objects=pick(found, ObjectFile),
+        malformed=pick(found, MalformedObject),
+        unread=pick(found, UnreadObject),
+        build=index.build,
+        subdir=index.subdir,
+        noarch=index.noarch,
+        depends=index.depends,
+        constrains=index.constrains,
+    )
+
+
+def _localise(index: Index, members: Sequence[Member]) -> Index:
+    """What is for every Python was put where this prefix's looks, which differs on Windows."""
+    windows = any(member.path.startswith("Lib/site-packages/") for member in members)
+    subdir = "win-64" if windows and index.noarch else index.subdir
+    return index._replace(noarch="", subdir=subdir)
