@@ -60,6 +60,7 @@ class Case:
     package_file_name: str
     package: Package = field(default_factory=lambda: Package(path=Path()))  # whose paths are shown
     names: tuple[str, ...] = ()  # by which a profile may know the package beside
+    place: str = ""  # in which of several it ran, which findings then say
     subjects: tuple[Any, ...]  # what it is called on, one after the other
     evidence: tuple[Any, ...]  # the later positional arguments, the same for every subject
     unread: tuple[NotInspected, ...] = ()  # objects that it should have seen and could not
@@ -96,6 +97,7 @@ def prepare(check: Check[Any], facts: Facts) -> Case:
         package_file_name=facts.path.name,
         package=_find_shown(check, subjects, facts),
         names=facts.wheel_names,
+        place=facts.place,
         subjects=subjects,
         evidence=evidence,
         unread=unread,
@@ -253,7 +255,7 @@ def judge_case(case: Case, profile: Profile, today: date) -> Verdict:
 
     Raises CheckError when the check breaks, or yields something else than findings.
     """
-    show = _ShownPaths(case.package).show
+    show = _Shown(case.package, case.place).show
     found: set[Problem] = set()
     not_inspected: set[NotInspected] = set()
     notes: set[Note] = set()
@@ -278,6 +280,7 @@ def judge_case(case: Case, profile: Profile, today: date) -> Verdict:
     verdict = Verdict(
         check=case.check.id,
         family=case.check.family,
+        place=case.place,
         package=case.package_file_name,
         level=profile.level_of(case.check.id, "", case.check.level),
         inspected=len(case.subjects),
@@ -300,18 +303,20 @@ def _sum_up(verdict: Verdict) -> Outcome:
     return Outcome.WARNED if verdict.warnings else Outcome.PASSED
 
 
-class _ShownPaths:
-    """Shows the paths of findings as users know them: those in site-packages count from there.
+class _Shown:
+    """Shows findings as users know them: paths in site-packages count from there.
 
     A check names a place of the package as the facts do; any other text, such as an archive's own
     name for a member, stays what it is.
     """
 
-    def __init__(self, package: Package) -> None:
-        self._package = package
+    def __init__(self, package: Package, place: str) -> None:
+        self._package, self._place = package, place
 
     def show(self, finding: Problem | NotInspected | Note) -> Problem | NotInspected | Note:
-        """The finding with the path that reports show and waivers match."""
+        """The finding with the path that reports show and waivers match, and its place."""
+        if self._place:
+            finding = replace(finding, sentence=f"{finding.sentence} [{self._place}]")
         path, layout = finding.path, self._package.layout
         given = path.startswith("wheel:")
         if given or layout.inside(path) is not None or path in self._outside:

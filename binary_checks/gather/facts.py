@@ -28,8 +28,8 @@ class Facts:
         self, source: Source, settings: Settings, shelf: Shelf, progress: Progress | None = None
     ) -> None:
         self.path = source.path
-        self._source = source
-        self.settings = settings
+        self.source, self.settings = source, settings
+        self.shelf, self.progress = shelf, progress
         reader = objects.Raised(settings.profile.limit_factor)
         self._given: Mapping[type, Any] = {
             Settings: settings,
@@ -41,6 +41,8 @@ class Facts:
         }
         self._remembered: dict[type, Any] = {}
         self._underway: list[type] = []
+        self.elsewhere: list[Facts] = []  # of the same package in several places
+        self.place = ""  # the label of one of several places, where it is of one alone
 
     def get(self, kind: type[_Fact]) -> _Fact:
         """The fact of that class.
@@ -110,14 +112,21 @@ class Facts:
         return len(package.objects) + len(package.malformed) + len(package.unread), expected
 
     @property
+    def system(self) -> str:
+        """What one of several places calls its system; "" where it was not asked."""
+        return ""
+
+    @property
     def ran_on(self) -> str:
         """The interpreter that the package was installed for and ran on; "" while it has not."""
         reports = (each for each in self._remembered.values() if isinstance(each, ProbeReport))
         ran = (each for each in reports if not (isinstance(each, InstallReport) and each.error))
-        return next((each.python for each in ran), "")
+        return next((each.python for each in ran if each.python), "")
 
     def close(self) -> None:
         """Remove the place, if one was made, and forget everything."""
+        for other in self.elsewhere:
+            other.close()
         for fact in self._remembered.values():
             if isinstance(fact, AbstractContextManager):
                 fact.__exit__(None, None, None)

@@ -125,7 +125,9 @@ def _judge_group(faults: list[LoadFault], tried: _Tried) -> Iterator[Finding]:
     names = frozenset(fault.name for fault in faults)
     if library is not None:
         names -= find_python_symbols(library, names).anywhere
-        names -= _find_defined(names, tried) if not _is_imported(root, tried) else frozenset()
+    if not _is_imported(root, tried):
+        yield from _doubt(faults[0], names - _find_unresolved(path, tried), tried)
+        names &= _find_unresolved(path, tried)
     if not names:
         return
     count = f"{len(names):,} symbols" if len(names) > 1 else "a symbol"
@@ -139,10 +141,21 @@ def _is_imported(root: str, tried: _Tried) -> bool:
     return library is not None and is_extension(library)
 
 
-def _find_defined(names: frozenset[str], tried: _Tried) -> frozenset[str]:
-    """Those that another object of the package defines, which may well be loaded before."""
-    found = (item.exports.among(names) for item in tried.package.objects)
-    return frozenset[str]().union(*found)
+def _doubt(fault: LoadFault, names: frozenset[str], tried: _Tried) -> Iterator[Finding]:
+    """Say what a library may find in what is loaded before it: it is not imported by itself."""
+    if names:
+        shown = name_first(sorted(names), _SHOWN)
+        why = f"only what is loaded before it may define {shown}"
+        sentence = f"not loaded on {tried.report.system}: {why}"
+        yield NotInspected(path=fault.path, sentence=sentence)
+
+
+def _find_unresolved(path: str, tried: _Tried) -> frozenset[str]:
+    """Symbols of a library that the simulation finds nowhere in the package either."""
+    if not isinstance(tried.linkage, Linkage):
+        return frozenset()
+    unresolved = tried.linkage.unresolved
+    return frozenset(each.name for each in unresolved if each.path == path and not each.elsewhere)
 
 
 def _find_cause(path: str, names: Iterable[str], tried: _Tried) -> str:

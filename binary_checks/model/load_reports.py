@@ -34,7 +34,7 @@ class LoadFault:
 class LoadReport(ProbeReport):
     """Each object of a package, loaded by a clean system's own loader with all that it needs."""
 
-    image: str  # "bullseye"
+    system: str  # how sentences call it: "image bullseye (glibc 2.31)"
     libc: str = ""  # "glibc 2.31"
     architecture: str = ""  # the model's spelling
     lacks: tuple[str, ...] = ()  # libraries that tags promise, and this system cannot have
@@ -42,8 +42,3 @@ class LoadReport(ProbeReport):
     loaded: tuple[str, ...] = ()  # objects that were tried, in the prefix
     faults: tuple[LoadFault, ...] = ()
     untried: tuple[tuple[str, str], ...] = ()  # objects without an answer, and why
-
-    @property
-    def system(self) -> str:
-        """How sentences call it: "image bullseye (glibc 2.31)"."""
-        return f"image {self.image} ({self.libc})" if self.libc else f"image {self.image}"

@@ -51,6 +51,11 @@ class RootFilesystem:
     reservation: str = ""  # what a pass there does not prove, as a sentence
 
     @property
+    def title(self) -> str:
+        """How sentences call it: "image bullseye (glibc 2.31)"."""
+        return f"image {self.name} ({self.libc})" if self.libc else f"image {self.name}"
+
+    @property
     def libc_version(self) -> tuple[int, ...]:
         """The version as numbers: (2, 31)."""
         number = self.libc.rpartition(" ")[2]

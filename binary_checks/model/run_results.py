@@ -40,6 +40,8 @@ class CheckResult:
 
     check: str  # id
     family: str
+    place: str = ""  # in which of several it ran: "image:oldest"; "" where there is one, or none
+    system: str = ""  # of that place: "image bullseye (glibc 2.31)"
     level: Level = Level.ERROR  # of the check, as the profile has it
     outcome: Outcome
     reason: str = ""  # why it was not applicable, not inspected or broke; one line
@@ -53,6 +55,11 @@ class CheckResult:
     def result(self) -> dict[str, Any]:
         """Its fields by name, without what a kind of result has besides."""
         return {each.name: getattr(self, each.name) for each in fields(CheckResult)}
+
+    @property
+    def item(self) -> str:
+        """What of the package's node it is: the check, and of several places which one."""
+        return f"{self.check}[{self.place}]" if self.place else self.check
 
     @property
     def has_gap(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -39,6 +39,8 @@ class Limits:
     disk: int = 1 << 30  # bytes that each folder in memory may hold
     network: bool = False
     gpu: bool = False
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Set for the command alone: what confines it would obey those of loaders, too."""
 
 
 def confine(argv: Sequence[str], limits: Limits) -> tuple[str, ...]:
@@ -54,6 +56,7 @@ def confine(argv: Sequence[str], limits: Limits) -> tuple[str, ...]:
         *(_mount_host(limits) if limits.root is None else _mount_root(limits.root)),
         *_mount_devices(limits),
         *_mount_own(limits),
+        *(word for pair in limits.variables.items() for word in ("--setenv", *pair)),
         *("--remount-ro", "/", "--", *argv),
     )
 

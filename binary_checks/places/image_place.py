@@ -19,7 +19,7 @@ from typing import TypeVar
 import packaging
 
 from binary_checks.errors import BinaryChecksError, Unavailable
-from binary_checks.model import Ending, InstallReport, Package, Wheel
+from binary_checks.model import Ending, InstallReport, Kind, Package, Wheel
 from binary_checks.model.places import Conditions, LoaderAnswer, ProbeAnswer, TargetPython
 from binary_checks.model.root_filesystem import RootFilesystem
 from binary_checks.places.foreign_tags import find_python_version
@@ -34,6 +34,9 @@ _PACKAGING, _DRIVER = "/mnt/packaging", "/mnt/driver"
 _KEPT = 8 << 20  # bytes of what a loader says of one object: a symbol is a line with a path
 _RESOLVING = {"LD_TRACE_LOADED_OBJECTS": "1", "LD_WARN": "yes", "LD_BIND_NOW": "yes"}
 """What ldd -r sets: glibc's loader then looks up every version and symbol, and runs nothing."""
+
+_PYTHONS_OWN = {"LD_PRELOAD": "libpthread.so.0 libdl.so.2 libutil.so.1 libm.so.6"}
+"""What every CPython is linked with, so that modules use it without naming it: numpy's dladdr."""
 
 _Answer = TypeVar("_Answer")
 
@@ -97,7 +100,7 @@ class ImagePlace(HostPlace):
             reason = last or " ".join((answer.outcome.value, answer.detail))
             raise Unavailable(f"image {image.name}: {python} does not run there: {reason}")
         target = read_target(Path(python), answer.answer)
-        return replace(target, system=_describe(image))
+        return replace(target, system=image.title)
 
     def _box(
         self, image: RootFilesystem, bound: Bound = (), conditions: Conditions | None = None
@@ -223,7 +226,9 @@ class ImagePlace(HostPlace):
         place = f"{PACKAGE}/{prefix.place(wheel, path)}"
         listing = () if self.system.libc.startswith("glibc") else ("--list",)
         command = (self.system.loader, *listing, place)
-        ended = self._box(self.system).start(command, _RESOLVING, kept=_KEPT)
+        programs = {item.path for item in wheel.objects if item.kind is Kind.EXECUTABLE}
+        variables = _RESOLVING if path in programs else {**_RESOLVING, **_PYTHONS_OWN}
+        ended = self._box(self.system).start(command, variables, kept=_KEPT)
         lack = ended.exceeded or ("" if ended.status is not None else f"hung {self.timeout:g} s")
         if len(ended.stdout) + len(ended.stderr) >= _KEPT:
             lack = "its loader says more of it than is read"
@@ -247,10 +252,6 @@ class ImagePlace(HostPlace):
     def scrub(self, text: str) -> str:
         """Write paths relative to site-packages, and leave no temporary one."""
         return super().scrub(text).replace(f"{PACKAGE}/", "environment/")
-
-
-def _describe(image: RootFilesystem) -> str:
-    return f"image {image.name} ({image.libc})" if image.libc else f"image {image.name}"
 
 
 def _rename(text: str, wheel: Wheel, prefix: Prefix) -> str:

@@ -46,6 +46,8 @@ class ImageRunner:
     ) -> Ended:
         """Run a command in a clean environment and an empty folder, and end what it leaves.
 
+        The variables are the command's alone, and not of what confines it.
+
         Raises GatherError when it cannot be started.
         """
         with tempfile.TemporaryDirectory(
@@ -55,12 +57,14 @@ class ImageRunner:
             home.mkdir()
             cwd.mkdir()
             argv = (*self.image.runner, *command)
-            started, watch = self.sandbox.start(argv, self._limit(home.parent))
+            started, watch = self.sandbox.start(
+                argv, replace(self._limit(home.parent), variables=variables)
+            )
             try:
                 ended = run_process(
                     started,
                     cwd=cwd,
-                    env={**make_environment(home), **self.conditions.variables, **variables},
+                    env={**make_environment(home), **self.conditions.variables},
                     timeout=self.timeout,
                     calls=self.conditions.calls,
                     talk=talk,

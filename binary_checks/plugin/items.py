@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import date
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,6 +20,8 @@ from binary_checks.errors import (
     Unavailable,
 )
 from binary_checks.gather.examination import Examination
+from binary_checks.gather.facts import Facts
+from binary_checks.gather.placed_facts import PlacedFacts, place_facts
 from binary_checks.judging import (
     UNREADABLE,
     Case,
@@ -61,7 +64,26 @@ class PackageFile(pytest.File):
             yield UnreadablePackage.from_parent(self, name=UNREADABLE, verdict=verdict)
             return
         for check in checks:
-            yield CheckItem.from_parent(self, name=check.id, check=check)
+            yield from self._spread(check)
+
+    def _spread(self, check: Check[Any]) -> Iterator[CheckItem]:
+        """One item, or where it runs the package in several places one for each."""
+        places = tuple(self.placed) if check.runs_package else ()
+        for label in places or ("",):
+            name, asked = f"{check.id}[{label}]" if label else check.id, self.examination.asked
+            if not asked or not asked.isdisjoint({check.id, name}):
+                yield CheckItem.from_parent(self, name=name, check=check, place=label)
+
+    @cached_property
+    def placed(self) -> Mapping[str, PlacedFacts]:
+        """Its facts in each of several places, by the place's label; empty where there is one."""
+        return place_facts(self.examination.facts, self.config.stash[SESSION].placed)
+
+    @property
+    def ran_on(self) -> str:
+        """The interpreters that it was installed for and ran on, each once."""
+        every = (self.examination.facts, *self.placed.values())
+        return " and ".join(dict.fromkeys(facts.ran_on for facts in every if facts.ran_on))
 
 
 def collect_package(session: pytest.Session, node: str, examination: Examination) -> list[Any]:
@@ -72,7 +94,7 @@ def collect_package(session: pytest.Session, node: str, examination: Examination
     path = examination.source.path
     package = PackageFile.from_parent(session, path=path, nodeid=node, examination=examination)
     items = list(session.genitems(package))
-    names = {item.name for item in items}
+    names = {name for item in items for name in (item.name, item.name.partition("[")[0])}
     if UNREADABLE not in names and (missing := sorted(examination.asked - names)):
         raise misused(f"not found: {examination.node}::{missing[0]}: it does not apply")
     return items
@@ -85,6 +107,7 @@ class PackageItem(pytest.Item):
     family = "contents"
     level = Level.ERROR  # of its problems, where they say no other
     seconds = 0.0  # that it took so far
+    place = ""  # the label of one of several places
 
     def forget(self) -> None:
         """Let go of what it judged: the items of a thousand packages stay until the end."""
@@ -96,6 +119,11 @@ class PackageItem(pytest.Item):
         """The package that it judges."""
         assert isinstance(self.parent, PackageFile)
         return self.parent
+
+    @property
+    def facts(self) -> Facts:
+        """Its facts, in the place that this is about."""
+        return self.package.placed.get(self.place, self.package.examination.facts)
 
     @property
     def package_node(self) -> str:
@@ -133,7 +161,9 @@ class PackageItem(pytest.Item):
     ) -> None:
         """Say how it ended, for the reports."""
         known: dict[str, Any] = {} if verdict is None else verdict.result()
-        known |= {"check": self.name, "family": family, "level": self.level}
+        check = self.name.partition("[")[0]
+        known |= {"check": check, "family": family, "level": self.level}
+        known |= {"place": self.facts.place, "system": self.facts.system}
         self.entry = Entry(**{**known, "outcome": outcome, "reason": reason})
 
 
@@ -160,9 +190,10 @@ class CheckItem(PackageItem):
     case: Case | None = None
     failure = ""  # a line known after setup already, which runtest raises
 
-    def __init__(self, *, check: Check[Any], **keywords: Any) -> None:
+    def __init__(self, *, check: Check[Any], place: str, **keywords: Any) -> None:
         super().__init__(**keywords)
         self.check = check
+        self.place = place
         self.family = check.family
         self.level = self.state.profile.level_of(check.id, "", check.level)
         self.add_marker(check.family)
@@ -170,7 +201,7 @@ class CheckItem(PackageItem):
     def setup(self) -> None:
         """Gather the facts: skips when there is nothing to look at, errs when gathering broke."""
         try:
-            self.case = prepare(self.check, self.package.examination.facts)
+            self.case = prepare(self.check, self.facts)
         except NotApplicable as error:
             self._skip(Outcome.NOT_APPLICABLE, str(error))
         except Unavailable as error:

@@ -16,6 +16,7 @@ from binary_checks.declaring import find_renamed
 from binary_checks.errors import BinaryChecksError, CheckError, GatherError
 from binary_checks.gather.examination import Examination
 from binary_checks.gather.facts import Facts
+from binary_checks.gather.settings import Settings
 from binary_checks.lines import one_line
 from binary_checks.model import Outcome, Package, PackageIdentity, Run
 from binary_checks.model.binary_configuration import BinaryConfiguration
@@ -29,6 +30,7 @@ from binary_checks.profile.found import announce, say_left_out, say_renamed
 from binary_checks.reports.explanation import abridge, explain, explain_family
 from binary_checks.reports.family_table import summarise
 from binary_checks.reports.known_list import say_written
+from binary_checks.reports.place_differences import find_differences
 from binary_checks.reports.writing import TRY_AGAIN, write_all
 
 _MISUSED = pytest.ExitCode.USAGE_ERROR
@@ -65,10 +67,14 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     settings = session.settings
     sandbox = settings.sandbox.describe() if settings.sandbox else "not sandboxed"
     static = config.option.binary_static
-    where = settings.place.label if settings.place.argument else settings.python
+    where = ", ".join(session.placed) or _name_place(settings)
     run = "static checks only" if static else f"{where}, {sandbox}"
     first = f"binary_checks: {__version__}, profile {session.profile.source}, {run}"
     return [one_line(first), *list_surprises(config, session)]
+
+
+def _name_place(settings: Settings) -> str:
+    return settings.place.label if settings.place.argument else str(settings.python)
 
 
 def list_surprises(config: pytest.Config, session: Session) -> Iterator[str]:
@@ -120,8 +126,9 @@ def pytest_runtest_makereport(
 def _identify_anew(item: PackageItem) -> PackageIdentity | None:
     """Which package it is, where more is known of that than was told before."""
     ledger, facts = item.state.ledger, item.package.examination.facts
+    ran_on = item.package.ran_on
     known = ledger.package(item.package_node)
-    news: dict[str, Any] = {"ran_on": facts.ran_on or known.ran_on}
+    news: dict[str, Any] = {"ran_on": ran_on or known.ran_on}
     found, expected = facts.object_counts()
     here = found is not None or item.package.examination.source.remote() is None
     if item.state.destinations and not known.is_hashed and here:
@@ -275,6 +282,7 @@ def _remark(config: pytest.Config, state: Session, lost: tuple[str, ...]) -> Ite
     written = config.option.binary_write_known
     if written and not any(line.startswith("--write-known:") for line in lost):
         yield say_written(state.ledger.results(), written)
+    yield from find_differences(state.ledger.results())
     if config.option.binary_static:
         yield "runtime checks were left out (--binary-static)"
     if state.profile.left_out:

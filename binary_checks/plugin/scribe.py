@@ -118,13 +118,20 @@ class Scribe:
         """Note of a check whose worker died that it came to no judgement."""
         state = self._config.stash[SESSION]
         examination, name = state.find(report.nodeid), report.nodeid.rpartition("::")[2]
-        check = next((each for each in state.checks if each.id == name), None)
+        known_as, _, place = name.removesuffix("]").partition("[")
+        check = next((each for each in state.checks if each.id == known_as), None)
         if check is None or examination is None:
             return
         known = self.ledger.result(examination.node).entries
-        if all(entry.check != name for entry in known):  # xdist tries it again in other workers
+        if all(entry.item != name for entry in known):  # xdist tries it again in other workers
             reason = one_line(str(report.longrepr))
-            broken = Entry(check=name, family=check.family, outcome=Outcome.BROKEN, reason=reason)
+            broken = Entry(
+                check=check.id,
+                place=place,
+                family=check.family,
+                outcome=Outcome.BROKEN,
+                reason=reason,
+            )
             self.ledger.add(examination.node, broken)
 
     def _take(self, noted: Noted) -> Verdict:

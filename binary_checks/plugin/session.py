@@ -32,7 +32,7 @@ from binary_checks.plugin.configuring import (
 from binary_checks.plugin.failures import misused
 from binary_checks.plugin.kept_facts import KeptFacts
 from binary_checks.plugin.options import DEAF_INI
-from binary_checks.plugin.placing import read_placing
+from binary_checks.plugin.placing import Placing, read_placing
 from binary_checks.plugin.sandboxing import choose_sandbox
 from binary_checks.plugin.screen import progress_line
 from binary_checks.plugin.subjects import Named, find_sources, read_arguments
@@ -50,6 +50,8 @@ class Session:
     examinations: Mapping[str, Examination]  # by pytest's id of the package's node
     others: tuple[str, ...]  # arguments that name no package
     settings: Settings
+    placed: Mapping[str, Settings] = field(default_factory=dict)
+    """Of several places those of each, by its label; empty where there is one."""
     shelf: Shelf
     ledger: Ledger
     checks: tuple[Check[Any], ...] = ()  # those that the profile selects
@@ -123,6 +125,7 @@ def open_session(config: pytest.Config) -> Session:
         others=named.others,
         checks=checks,
         settings=settings,
+        placed=_place(settings, placing),
         shelf=shelf,
         ledger=Ledger(
             packages=map(_identify, examinations), required=frozenset(option.binary_require)
@@ -132,6 +135,16 @@ def open_session(config: pytest.Config) -> Session:
         misnamed=tuple(cut(one_line(line)) for line in misnamed),
         configuration=configuration,
     )
+
+
+def _place(settings: Settings, placing: Placing) -> dict[str, Settings]:
+    """The settings of each place, by its label, where there is more than one."""
+    if len(placing.names) == 1:
+        return {}
+    return {
+        name.label: replace(settings, place=name, python=python)
+        for name, python in placing.interpreters.items()
+    }
 
 
 def _rename(named: Named, present: Mapping[str, str]) -> tuple[Named, dict[str, str]]:
@@ -155,12 +168,13 @@ def _examine(
     nodes = show_ids(spelled)
     for source in sources:
         asked = named.packages[source.path]
+        bare = {name.partition("[")[0] for name in asked}  # without the place
         yield Examination(
             node=nodes[source.path],
             spelled=spelled[source.path],
             source=source,
             asked=asked,
-            checks=tuple(check for check in checks if not asked or check.id in asked),
+            checks=tuple(check for check in checks if not asked or check.id in bare),
             facts=gather(source),
         )
 
@@ -294,7 +308,7 @@ def _demand_checks(
 ) -> None:
     """Refuse ``x.whl::name`` where no check of that name runs, in better words than pytest's."""
     known, running = {check.id for check in every}, {check.id for check in selected}
-    for name in sorted(names):
+    for name in sorted({name.partition("[")[0] for name in names}):
         if name == UNREADABLE or name in running:
             continue
         if name in known:

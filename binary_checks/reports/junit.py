@@ -58,7 +58,7 @@ def _suite(package: PackageResult) -> Iterator[str]:
     yield f"<testsuite{counts}>"
     for entry in package.entries:
         time = f"{entry.seconds:.3f}"
-        yield f"<testcase{_attributes(classname=package.node, name=entry.check, time=time)}>"
+        yield f"<testcase{_attributes(classname=package.node, name=entry.item, time=time)}>"
         yield from _warnings(package, entry)
         yield from _outcome(package, entry)
         yield "</testcase>"

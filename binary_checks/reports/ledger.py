@@ -63,7 +63,7 @@ class Ledger:
             **{name: getattr(self._packages[node], name) for name in _KNOWN},
             verdict=sum_up(entry.outcome for entry in entries),
             stopped=stopped,
-            entries=tuple(sorted(entries, key=lambda entry: (entry.check, entry.family))),
+            entries=tuple(sorted(entries, key=lambda entry: (entry.item, entry.family))),
         )
 
     def complaints(self) -> Iterator[Complaint]:

@@ -18,6 +18,7 @@ from binary_checks.model import (
     NotInspected,
     Problem,
     Rule,
+    UnresolvedSymbol,
 )
 from binary_checks.model.linkage import Bystander
 from fixtures.values import elf_file, symbols, wheel
@@ -32,7 +33,7 @@ def fault(kind: LoadFaultKind, **fields: Any) -> LoadFault:
 
 
 def report(*faults: LoadFault, **fields: Any) -> LoadReport:
-    known = {"image": "bullseye", "libc": "glibc 2.31", "architecture": "x86_64"}
+    known = {"system": SYSTEM, "libc": "glibc 2.31", "architecture": "x86_64"}
     return LoadReport(**{"python": "", **known, "loaded": (OBJECT,), "faults": faults, **fields})
 
 
@@ -116,7 +117,21 @@ def test_a_library_may_find_symbols_in_what_is_loaded_before_it() -> None:
     found = report(fault(SYMBOL, path="demo/plugin.so", root="demo/plugin.so", name="of_other"))
     plugin = elf_file("demo/plugin.so", imports=symbols("of_other"))
     package = wheel(objects=(plugin, elf_file("demo/other.so", exports=symbols("of_other"))))
-    assert list(object_does_not_load(found, linkage(), package)) == []
+    (gap,) = object_does_not_load(found, linkage(), package)
+    assert gap == NotInspected(
+        path="demo/plugin.so",
+        sentence=f"not loaded on {SYSTEM}: only what is loaded before it may define of_other",
+    )
+
+
+def test_a_library_needs_what_the_simulation_finds_nowhere_either() -> None:
+    found = report(fault(SYMBOL, path="demo/plugin.so", root="demo/plugin.so", name="gone"))
+    plugin = elf_file("demo/plugin.so", imports=symbols("gone"))
+    known = linkage(unresolved=(UnresolvedSymbol(path="demo/plugin.so", name="gone"),))
+    (problem,) = object_does_not_load(found, known, wheel(objects=(plugin,)))
+    assert isinstance(problem, Problem)
+    assert "nothing that it loads there defines a symbol (gone)" in problem.sentence
+    assert problem.cause == "undefined symbol gone"
 
 
 def test_a_refusal_is_told_in_the_loaders_words_and_silence_is_not_inspected() -> None:

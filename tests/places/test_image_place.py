@@ -110,8 +110,10 @@ def test_nothing_of_this_host_is_mounted_but_what_is_named(tmp_path: Path) -> No
     (root / "lib").symlink_to("usr/lib")
     package = tmp_path / "package"
     package.mkdir()
-    limits = Limits(root=root, bound=((package, "/mnt/package"),))
+    bound = ((package, "/mnt/package"),)
+    limits = Limits(root=root, bound=bound, variables={"LD_BIND_NOW": "yes"})
     words = confine(("/usr/bin/python3",), limits)
+    assert ("--setenv", "LD_BIND_NOW", "yes") in zip(words, words[1:], words[2:], strict=False)
     mounted = [words[i + 1 : i + 3] for i, word in enumerate(words) if word == "--ro-bind"]
     own = [pair for pair in mounted if not pair[1].startswith("/proc/")]
     assert own == [

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import pytest
 
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Linkage, LoadFault, LoadFaultKind
+from binary_checks.model import Dependency, Linkage, LoadFault, LoadFaultKind, Package
 from binary_checks.model.places import LoaderAnswer
+from binary_checks.model.root_filesystem import RootFilesystem
 from binary_checks.places import PlaceSettings
+from binary_checks.places.host_place import HostPlace
 from binary_checks.places.venv import FreshPlace
 from binary_checks.probes.trace_loader.reader import choose_roots, read_answer, trace_loading
 from fixtures.environments import PYTHON
@@ -67,6 +72,48 @@ def test_a_refusal_keeps_the_loaders_words() -> None:
 
 def test_nothing_is_read_where_there_is_no_answer() -> None:
     assert read(complaints=COMPLAINTS, lack="hung 60 s") == []
+
+
+class Answering(HostPlace):
+    """A clean system whose loader says one thing."""
+
+    def __init__(self, printed: str, complaints: str = "") -> None:
+        super().__init__(PlaceSettings(python=PYTHON, timeout=60))
+        self._said = (printed, complaints)
+
+    @property
+    def system(self) -> RootFilesystem:
+        libc = "glibc 2.31"
+        return RootFilesystem(name="old", path=Path(), libc=libc, architecture="x86_64")
+
+    def resolve(self, package: Package, paths: Sequence[str]) -> tuple[LoaderAnswer, ...]:
+        printed, complaints = self._said
+        answers = (LoaderAnswer(path=p, printed=printed, complaints=complaints) for p in paths)
+        return tuple(answers)
+
+
+NEEDED = (Dependency(name="libc.so.6"), Dependency(name="libX11.so.6"))
+NATIVE = elf_file("demo/a.so", needed=NEEDED)
+
+
+@pytest.mark.parametrize(
+    ("printed", "complaints", "lack"),
+    [
+        ("", "bwrap: no permission\n", ": bwrap: no permission"),
+        ("\tlibcap.so.2 => /lib/libcap.so.2 (0x1)\n", "", ""),  # of the program that confines it
+    ],
+)
+def test_an_answer_of_something_else_is_none(printed: str, complaints: str, lack: str) -> None:
+    package = wheel(objects=(NATIVE,))
+    report = trace_loading(Answering(printed, complaints), package, package)
+    assert report.untried == (("demo/a.so", f"its loader says nothing of what it needs{lack}"),)
+
+
+def test_each_object_is_loaded_and_what_lacks_is_attributed() -> None:
+    package = wheel(objects=(NATIVE, elf_file("demo/arm.so", architecture="aarch64")))
+    report = trace_loading(Answering(PRINTED), package, package)
+    assert (report.system, report.loaded) == ("image old (glibc 2.31)", ("demo/a.so",))
+    assert [(each.path, each.name) for each in report.faults] == [("demo/a.so", "libX11.so.6")]
 
 
 def test_what_comes_with_another_object_is_loaded_with_that() -> None:

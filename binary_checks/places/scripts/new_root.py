@@ -161,6 +161,11 @@ def list_mounts(path: str) -> dict[str, int]:
     return found
 
 
+def set_variable(name: str, value: str) -> None:
+    """Set a variable of the command."""
+    os.environ[name] = value
+
+
 def mount(source: str, path: str, kind: str = "none", flags: int = 0, data: str = "") -> None:
     """Call mount, and say what for where it is refused."""
     shown = path[len(NEW) :] or "/" if path.startswith(NEW) else path
@@ -186,4 +191,5 @@ STEPS = {
     "--dev-bind": bind_device,
     "--tmpfs": mount_memory,
     "--remount-ro": forbid_writing,
+    "--setenv": set_variable,
 }

@@ -38,6 +38,7 @@ _REFUSED = re.compile(
     r"^[^\n]*?: error while loading shared libraries: (?P<path>[^\n:]+): (?P<detail>[^\n]+)$",
     re.MULTILINE,
 )
+_LONGEST = 200  # characters of what a loader says instead of an answer
 _ABSENT = "cannot open shared object file"
 _MUSL_MISSING = re.compile(
     r"^Error loading shared library (?P<name>[^\s:]+): (?P<detail>[^\n]*?)"
@@ -69,10 +70,11 @@ def trace_loading(place: Place, package: Package, linkage: Linkage | Package) ->
         raise NotApplicable(f"no object in the package is for Linux on {image.architecture}")
     paths = tuple(choose_roots(objects, linkage))
     answers = place.resolve(package, paths)
+    answers = tuple(_demand_answer(answer, objects[answer.path], image.libc) for answer in answers)
     faults = [fault for answer in answers for fault in read_answer(answer)]
     return LoadReport(
         python="",
-        image=image.name,
+        system=image.title,
         libc=image.libc,
         architecture=image.architecture,
         lacks=image.lacks,
@@ -91,6 +93,21 @@ def choose_roots(objects: Iterable[str], linkage: Linkage | Package) -> Iterator
     roots = set(linkage.roots)
     carried = {name for root, names in linkage.closures if root in roots for name in names}
     yield from sorted(path for path in objects if path in roots or path not in carried)
+
+
+def _demand_answer(answer: LoaderAnswer, library: ElfFile, libc: str) -> LoaderAnswer:
+    """Take what names none of the libraries that the object needs for no answer at all.
+
+    musl's loader is its libc, and does not list that.
+    """
+    needed = [each.name for each in library.needed]
+    if libc.startswith("musl"):
+        needed = [name for name in needed if not name.startswith("libc.")]
+    said = f"{answer.printed}\n{answer.complaints}"
+    if answer.lack or not needed or any(name in said for name in needed):
+        return answer
+    last = answer.complaints.strip().rpartition("\n")[2][:_LONGEST]
+    return replace(answer, lack=f"its loader says nothing of what it needs{last and f': {last}'}")
 
 
 def read_answer(answer: LoaderAnswer) -> Iterator[LoadFault]:

@@ -1,0 +1,125 @@
+"""A package in several places: an item for each, facts of its own, and what differs named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import binary_checks.plugin.collection  # noqa: F401 - else pytester forgets it, and loads it anew
+from binary_checks import places
+from binary_checks.model import InstallReport, Package, Wheel
+from binary_checks.model.places import LoaderAnswer, ProbeAnswer, TargetPython
+from binary_checks.model.root_filesystem import RootFilesystem
+from binary_checks.places.host_place import HostPlace
+from fixtures.build_wheel import build_wheel
+from fixtures.environments import PURE
+
+NAME = "demo-1.0-py3-none-any.whl"
+PLACES = ("--binary-place", "image:old", "--binary-place", "image:new")
+REFUSED = {"state": "loader error", "detail": "version `GLIBC_2.36' not found"}
+CLOSED: list[str] = []
+
+
+class OldAndNew(HostPlace):
+    """Two systems, of which one refuses what the other imports."""
+
+    serves = (Wheel,)
+    spelled = ("image",)
+
+    @property
+    def system(self) -> RootFilesystem:
+        name = self.settings.name.argument
+        libc = {"old": "glibc 2.31", "new": "glibc 2.41"}[name]
+        return RootFilesystem(name=name, path=Path("/roots", name), libc=libc)
+
+    @property
+    def target(self) -> TargetPython:
+        paths = {"platlib": "/site"}
+        return TargetPython(
+            executable=Path("/python"), version="3.11.7", system=self.system.title, paths=paths
+        )
+
+    def _install(self, package: Package) -> InstallReport | None:
+        return None
+
+    def run(self, script: Any, request: Mapping[str, object], **_: Any) -> ProbeAnswer:
+        assert (script, request["name"]) == ("import_name", "demo")
+        imported = {"state": "imported", "version": "1.0"}
+        return ProbeAnswer(answer=REFUSED if self.system.name == "old" else imported)
+
+    def resolve(self, package: Package, paths: Any) -> tuple[LoaderAnswer, ...]:
+        raise AssertionError(package, paths)
+
+    def close(self) -> None:
+        CLOSED.append(self.settings.name.label)
+        super().close()
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(places, "PLACES", (OldAndNew, *places.PLACES))
+    build_wheel(pytester.path, members={"demo.py": ""}, tags=PURE)
+    CLOSED.clear()
+    return pytester.runpytest_inprocess
+
+
+def test_each_place_has_an_item_and_what_differs_is_named(run: Any) -> None:
+    result = run(NAME, *PLACES, "-m", "runtime", "-v", "--binary-report", "json:r.json")
+    result.stdout.fnmatch_lines(
+        [
+            "*profile default, image:old, image:new, *",
+            f"{NAME}::import-fails[[]image:old[]] FAILED*",
+            f"{NAME}::import-fails[[]image:new[]] PASSED*",
+        ]
+    )
+    line = f"import-fails: {NAME}: import demo is refused by the loader: * [[]image:old[]]"
+    result.stdout.fnmatch_lines([f"*{line}"])
+    difference = (
+        f"{NAME}: import-fails: passes in image:new (image new (glibc 2.41)), "
+        "fails in image:old (image old (glibc 2.31))"
+    )
+    result.stdout.fnmatch_lines([difference])
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert sorted(set(CLOSED)) == ["image:new", "image:old"]
+    document = json.loads(Path("r.json").read_text())
+    (package,) = document["packages"]
+    imports = [each for each in package["entries"] if each["check"] == "import-fails"]
+    assert [(each["place"], each["outcome"]) for each in imports] == [
+        ("image:new", "passed"),
+        ("image:old", "failed"),
+    ]
+    assert difference in document["remarks"]
+    python = "CPython 3.11.7"
+    assert (
+        package["ran_on"]
+        == f"image old (glibc 2.31), {python} and image new (glibc 2.41), {python}"
+    )
+
+
+def test_one_place_is_asked_for_by_its_items_name(run: Any) -> None:
+    result = run(f"{NAME}::import-fails[image:new]", *PLACES)
+    assert result.ret == pytest.ExitCode.OK
+    result.assert_outcomes(passed=1)
+    run(f"{NAME}::import-fails", *PLACES).assert_outcomes(passed=1, failed=1)
+    missing = run(f"{NAME}::import-fails[image:gone]", *PLACES)
+    assert missing.ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_what_does_not_run_is_judged_once(run: Any) -> None:
+    result = run(NAME, *PLACES, "-m", "metadata", "-v")
+    assert "[image:" not in "".join(line for line in result.outlines if "::" in line)
+
+
+def test_one_place_alone_has_items_as_ever(run: Any) -> None:
+    run(f"{NAME}::import-fails", *PLACES[:2]).assert_outcomes(failed=1)
+    result = run(NAME, *PLACES[:2], "-m", "runtime")
+    assert "[image:old]" not in result.stdout.str()
+
+
+def test_workers_share_packages_in_several_places(run: Any) -> None:
+    result = run(f"{NAME}::no-such[image:new]", *PLACES, "-n", "2")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
