@@ -91,3 +91,11 @@ class SnippetReport(ProbeReport):
     runs: tuple[SnippetRun, ...] = ()
     elsewhere: tuple[str, ...] = ()  # names of those that are for other systems
     beside: tuple[str, ...] = ()  # what they require and was there already: "numpy 2.4.6"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EmbeddedTestReport(ProbeReport):
+    """The tests that a conda package carries, run where it is installed."""
+
+    runs: tuple[SnippetRun, ...] = ()
+    untried: tuple[tuple[str, str], ...] = ()  # names of the others, each with the reason

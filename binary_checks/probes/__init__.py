@@ -22,6 +22,7 @@ PROBES = (
     ".ask_module.reader",
     ".gpu_torch.reader",
     ".consume_cpp.reader",
+    ".conda_tests.reader",
 )
 """The modules with a gatherer; what lies beside them is asked by these, and by places."""
 

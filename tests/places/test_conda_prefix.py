@@ -14,11 +14,14 @@ from binary_checks import objects
 from binary_checks.errors import GatherError, NotApplicable, Unavailable
 from binary_checks.model import Ending, InstallReport
 from binary_checks.model.conda_packages import CondaPackage
+from binary_checks.model.probes import EmbeddedTestReport
 from binary_checks.packages import open_package
 from binary_checks.places import PlaceSettings, choose_place
 from binary_checks.places.conda_prefix import CondaPlace
 from binary_checks.places.sandbox import Sandbox
+from binary_checks.probes.conda_tests.reader import run_embedded_tests
 from binary_checks.probes.import_name.reader import import_each
+from binary_checks.sources.file import FileSource
 from fixtures.build_conda import TarMember, build_conda
 from fixtures.environments import demand_sandbox
 
@@ -313,3 +316,43 @@ def test_a_package_of_a_prefix_is_judged_and_run_there(
     assert result.ret == 0
     result.stdout.fnmatch_lines(["installed:demo::import-fails PASSED*"])
     result.stdout.fnmatch_lines(["installed:demo::unreadable-member PASSED*"])
+
+
+def carry(folder: Path, **files: str) -> CondaPackage:
+    names = {"py": "run_test.py", "sh": "run_test.sh", "needs": "test_time_dependencies.json"}
+    members = [TarMember(f"info/test/{names[key]}", text.encode()) for key, text in files.items()]
+    return build(folder, info_members=members)
+
+
+def run_tests(package: CondaPackage, channel: Path) -> EmbeddedTestReport:
+    source = FileSource(path=package.path)
+    with open_place(package, channel, sandbox=demand_sandbox("auto")) as place:
+        return run_embedded_tests(place, package, source)
+
+
+@pytest.mark.slow
+def test_the_tests_that_a_package_carries_run_beside_it(tmp_path: Path, channel: Path) -> None:
+    shell = "python -c 'import demo'\nfalse\n"
+    report = run_tests(carry(tmp_path, py="import demo\nassert demo.value", sh=shell), channel)
+    python, commands = (run.step for run in report.runs)
+    assert (python.name, python.outcome) == ("run_test.py", Ending.OK)
+    assert (commands.name, commands.outcome) == ("run_test.sh", Ending.RAISED)
+    assert report.untried == ()
+
+
+@pytest.mark.slow
+def test_what_tests_require_is_installed_for_them_or_they_are_not_run(
+    tmp_path: Path, channel: Path
+) -> None:
+    check = "import glob, sys\nassert glob.glob(sys.prefix + '/conda-meta/other-*.json')\n"
+    report = run_tests(carry(tmp_path, py=check, needs='["other"]'), channel)
+    assert [run.step.outcome for run in report.runs] == [Ending.OK]
+    report = run_tests(carry(tmp_path, py=check, needs='["absent"]'), channel)
+    ((name, reason),) = report.untried
+    assert (name, "absent" in reason) == ("run_test.py", True)
+
+
+def test_a_package_that_carries_no_test_is_not_installed_for_them(tmp_path: Path) -> None:
+    package = build(tmp_path)
+    with pytest.raises(NotApplicable, match="carries no tests"):
+        run_tests(package, tmp_path)
