@@ -18,22 +18,11 @@ from typing import Any, Generic, ParamSpec
 
 from binary_checks.errors import ProfileError
 from binary_checks.model import (
-    CodeNames,
     Finding,
     Level,
-    Linkage,
     ObjectFile,
-    Package,
     ProbeReport,
-    SecondOpinion,
-    TargetSystem,
 )
-from binary_checks.model.binary_configuration import BinaryConfiguration
-from binary_checks.model.description import RenderedDescription
-from binary_checks.model.published import Survey
-from binary_checks.model.python_modules import PythonModules
-from binary_checks.model.requests import Request
-from binary_checks.model.required_wheels import RequiredWheels
 
 _P = ParamSpec("_P")
 _Fact = typing.TypeVar("_Fact")
@@ -43,6 +32,7 @@ Pattern = typing.NewType("Pattern", str)
 _OWN = "binary_checks.checks"
 FAMILIES = {
     "published": "a file that is published, before it is downloaded",
+    "release": "the packages of one release, held against each other",
     "metadata": "what the package declares: names, tags, versions",
     "configuration": "what name, variables and bytes say of the build, held against each other",
     "archive": "the archive itself, and its RECORD",
@@ -67,23 +57,9 @@ FAMILIES = {
 }
 """The families of our own checks, which pytest knows as markers."""
 
-_FACTS = (
-    Package,
-    CodeNames,
-    ObjectFile,
-    Linkage,
-    TargetSystem,
-    ProbeReport,
-    Request,
-    SecondOpinion,
-    PythonModules,
-    RenderedDescription,
-    RequiredWheels,
-    BinaryConfiguration,
-    Survey,
-)
 
-_WITHOUT_DOCSTRINGS = 2  # as much of sys.flags.optimize: python -OO, PYTHONOPTIMIZE=2
+_WITHOUT_DOCSTRINGS = 2
+"""As much of ``sys.flags.optimize`` as leaves them out: ``python -OO``, PYTHONOPTIMIZE=2."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -155,7 +131,7 @@ class Gatherer(_Declared, Generic[_P, _Fact]):
     @property
     def is_ours(self) -> bool:
         """Whether it is one of binary_checks, not a project's."""
-        return _is_ours(self.function)
+        return is_ours(self.function)
 
     def __repr__(self) -> str:
         return f"<gatherer of {self.fact.__name__}>"
@@ -268,47 +244,8 @@ def _take_apart(docstring: str) -> Documentation:
     return Documentation(**{name: "\n".join(lines).strip() for name, lines in parts.items()})
 
 
-IsGathered = Callable[[type], bool]
-"""Whether some function gathers the facts of a class."""
-
-
-def demand_sound(check: Check[Any], is_gathered: IsGathered = lambda _: False) -> None:
-    """Raise ProfileError unless the signature says what to judge, by classes that are facts.
-
-    Our own checks are left to the test run.
-    """
-    if _is_own(check.function.__module__):
-        return
-    kinds = _read_kinds(check, f"check {check.id}")
-    if not kinds:
-        raise ProfileError(f"check {check.id}: it has no parameter that names what it judges")
-    for kind in kinds:
-        if not (isinstance(kind, type) and issubclass(kind, _FACTS)):
-            raise ProfileError(f"check {check.id}: {kind} is no fact of a package")
-        if not (issubclass(kind, (Request, ObjectFile)) or _is_ours(kind) or is_gathered(kind)):
-            name = kind.__name__
-            raise ProfileError(f"check {check.id}: no function with @gathers({name}) gathers it")
-    for option in check.options.values():
-        if option.default is inspect.Parameter.empty:
-            raise ProfileError(f"check {check.id}: its option {option.name!r} has no default")
-
-
-def demand_gatherable(gatherer: Gatherer[..., Any], is_gathered: IsGathered) -> None:
-    """Raise ProfileError unless all that a project's own gatherer asks for is to be had."""
-    for kind in _read_kinds(gatherer, repr(gatherer)):
-        given = isinstance(kind, type) and (issubclass(kind, Request) or is_gathered(kind))
-        if not (given or _is_ours(kind)):
-            raise ProfileError(f"{gatherer!r}: it asks for {kind}, which nothing gathers")
-
-
-def _read_kinds(declared: Check[Any] | Gatherer[..., Any], where: str) -> list[Any]:
-    try:
-        return [kind for kinds in declared.facts for kind in kinds]
-    except (NameError, KeyError) as error:  # no such name, or no annotation
-        raise ProfileError(f"{where}: parameter without a known type: {error}") from None
-
-
-def _is_ours(kind: Any) -> bool:
+def is_ours(kind: Any) -> bool:
+    """Whether a class or a function is one of binary_checks, not a project's."""
     return str(getattr(kind, "__module__", "")).startswith("binary_checks.")
 
 
@@ -368,12 +305,13 @@ def find_gatherers(modules: Iterable[types.ModuleType]) -> dict[type, Gatherer[.
 
 def _family_of(module: str) -> str:
     """The module's name; of our own a package below ``checks`` may hold several modules."""
-    if _is_own(module):
+    if is_own(module):
         return module.removeprefix(f"{_OWN}.").partition(".")[0]
     return module.rpartition(".")[2]
 
 
-def _is_own(module: str) -> bool:
+def is_own(module: str) -> bool:
+    """Whether a module is one of our own checks."""
     return module.startswith(f"{_OWN}.")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.declaring import Option, check, demand_sound, find_checks, load_checks
+from binary_checks.declaring import Option, check, find_checks, load_checks
 from binary_checks.errors import ProfileError
 from binary_checks.model import (
     ElfFile,
@@ -23,6 +23,7 @@ from binary_checks.model import (
     PeFile,
     Wheel,
 )
+from binary_checks.soundness import demand_sound
 from fixtures.values import elf_file
 
 

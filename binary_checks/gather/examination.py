@@ -15,8 +15,6 @@ from binary_checks import sources
 from binary_checks.declaring import (
     Check,
     Gatherer,
-    demand_gatherable,
-    demand_sound,
     find_checks,
     find_gatherers,
     load_checks,
@@ -31,6 +29,7 @@ from binary_checks.model.binary_configuration import StatedConfiguration
 from binary_checks.model.place_names import PlaceName, read_place
 from binary_checks.model.protocols import Source
 from binary_checks.profile.reading import Profile, load_profile, validate
+from binary_checks.soundness import demand_gatherable, demand_sound
 from binary_checks.sources.file import FileSource
 
 _Fact = TypeVar("_Fact")

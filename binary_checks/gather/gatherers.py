@@ -29,8 +29,9 @@ from binary_checks.model.conda_packages import CondaPackage, GivenPackages
 from binary_checks.model.description import RenderedDescription
 from binary_checks.model.places import Place
 from binary_checks.model.protocols import Source
-from binary_checks.model.published import Publication, PublishedFile
+from binary_checks.model.published import Publication, PublishedFile, Release
 from binary_checks.model.python_modules import PythonModules
+from binary_checks.model.requests import ReleaseRequest
 from binary_checks.model.required_wheels import RequiredWheels
 from binary_checks.profile.reading import Profile
 
@@ -55,6 +56,16 @@ def read_ranges(source: Source, reading: ReaderSettings) -> PublishedFile:
     from binary_checks.gather import remote_reading
 
     return remote_reading.read_published(remote_reading.demand_remote(source), reading.reader)
+
+
+@gathers(Release)
+def compare_packages(
+    source: Source, settings: Settings, request: ReleaseRequest, reading: ReaderSettings
+) -> Release:
+    """Read of each package of a release what holds for all. Raises NotApplicable for a package."""
+    from binary_checks.gather.release_reading import read_release  # of few runs
+
+    return read_release(source, request, reading.reader, settings.expected)
 
 
 @gathers(TargetSystem)

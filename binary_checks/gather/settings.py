@@ -15,6 +15,7 @@ from binary_checks.profile.reading import Profile
 
 if TYPE_CHECKING:
     from binary_checks.places import Sandbox
+    from binary_checks.sources.release import ExpectedSet
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,6 +29,7 @@ class Settings:
     beside: tuple[Path, ...] = ()  # wheels, or folders of wheels, that stand for Requires-Dist
     channels: tuple[str, ...] = ()  # of conda, where what its packages require comes from
     builds: bool = False  # whether an installer may build sdists, and follow requirements by URL
+    expected: ExpectedSet | None = None  # the files that all packages together must be
     gatherers: Mapping[type, Gatherer[..., Any]] = field(default_factory=dict)  # a project's own
     stated: StatedConfiguration = field(default_factory=StatedConfiguration)
     """What the user and the CI system say that the packages are."""

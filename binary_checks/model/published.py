@@ -68,7 +68,8 @@ class ReleasePart:
     file_name: str
     name: str = ""  # normalised
     version: str = ""
-    requires: tuple[str, ...] = ()  # its Requires-Dist, or what its kind has in its place
+    requires: tuple[str, ...] = ()  # its Requires-Dist
+    has_metadata: bool = False  # whether its kind has a METADATA, which was read
     commits: tuple[tuple[str, str], ...] = ()  # (path of the file that says it, commit)
     gap: str = ""  # why it could not be read; "" where it was
 
@@ -81,5 +82,6 @@ class Release(Survey):
     listed: tuple[str, ...] | None = None
     """The file names that the indexes have of the same projects and versions, those of the parts
     included; None where no index was asked."""
+    unlisted: str = ""  # why an index that was asked did not say
     expected: tuple[str, ...] | None = None  # globs on file names; None: no set is expected
     expected_by: str = field(default="", compare=False)  # the file that lists them

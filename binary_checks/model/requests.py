@@ -92,5 +92,32 @@ class ConsumerRequest(Request):
     units: Mapping[str, TranslationUnit] = field(default_factory=dict)  # by name
 
 
-REQUESTS: tuple[type[Request], ...] = (CudaRequest, GpuRequest, SnippetRequest, ConsumerRequest)
+_STATED = (
+    r"(?m)^[ \t]*[\"']?(?:\w+[ \t]*=[ \t]*)*(?:__)?(?:git_version|git_revision|git_commit|git_sha"
+    r"|git_hash|githash|commit_id|commit|full-revisionid)(?:__)?[\"']?[ \t]*(?::[^=\n\"']*)?[=:]"
+    r"[ \t]*[\"']g?([0-9a-f]{7,64})[\"']"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleaseRequest(Request):
+    """What is read of every package of a release, to be held against the others."""
+
+    table: ClassVar[str] = "release"
+    commits: Mapping[str, str] = field(
+        default_factory=lambda: {
+            **dict.fromkeys(("*/version.py", "*/_version.py", "*/_version_meson.py"), _STATED),
+            **dict.fromkeys(("build-hash", "*/build-hash"), r"\A\s*([0-9a-f]{7,64})\s*\Z"),
+        }
+    )
+    """Files that say the commit, as globs: a regular expression with a group around it."""
+
+
+REQUESTS: tuple[type[Request], ...] = (
+    CudaRequest,
+    GpuRequest,
+    SnippetRequest,
+    ReleaseRequest,
+    ConsumerRequest,
+)
 """Those of our own probes."""

@@ -80,6 +80,7 @@ class PackageIdentity:
 
     node: str  # pytest's id of it, in characters that may be shown
     file_name: str
+    parts: int = 0  # how many packages are judged together under this name; 0: it is one itself
     uri: str  # its path as the user named it, a relative reference (RFC 3986)
     name: str = ""
     version: str = ""

@@ -19,6 +19,7 @@ _ASKING = (
     "with",
     "requirements_folder",
     "require",
+    "expect_set",
     "known",
     "write_known",
     "sarif",
@@ -120,6 +121,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         help="fail when a check of the family could not inspect the package (repeatable)",
+    )
+    add(
+        "--binary-expect-set",
+        metavar="FILE",
+        help="a list of globs, one a line: the file names that all packages of the run together, "
+        "and what their index has beside them, must have",
     )
     add(
         "--binary-sandbox",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,6 +28,7 @@ from binary_checks.plugin.configuring import (
     ReadConfiguration,
     read_configuration,
 )
+from binary_checks.plugin.examinations import examine_all
 from binary_checks.plugin.failures import misused
 from binary_checks.plugin.kept_facts import KeptFacts
 from binary_checks.plugin.options import DEAF_INI
@@ -41,6 +41,10 @@ from binary_checks.profile.known import KnownProblem, load_known_problems
 from binary_checks.profile.reading import Profile, find_profile, load_profile, validate
 from binary_checks.reports.ledger import Ledger
 from binary_checks.reports.writing import Destination, add_to_known, read_destination
+from binary_checks.sources.release import (
+    ExpectedSet,
+    read_expected_set,
+)
 
 
 @dataclass(kw_only=True)
@@ -100,7 +104,8 @@ def open_session(config: pytest.Config) -> Session:
             _demand_markers(option.markexpr, every)
             _demand_keyword(option.keyword, every, named)
         named, renamed = _rename(named, find_renamed(every))
-        _demand_checks(frozenset[str]().union(*named.packages.values()), every, checks)
+        asked = frozenset(named.release or ()).union(*named.packages.values())
+        _demand_checks(asked, every, checks)
         sandbox = choose_sandbox(config, profile)
     configuration = read_configuration(config, [path.name for path in named.packages])
     settings = Settings(
@@ -111,6 +116,7 @@ def open_session(config: pytest.Config) -> Session:
         channels=tuple(_read_channels(config)),
         builds=option.binary_allow_builds,
         gatherers=gatherers,
+        expected=_read_expected(config),
         stated=configuration.stated,
     )
     shelf = _stock_shelf(config, profile.limit_factor)
@@ -119,7 +125,8 @@ def open_session(config: pytest.Config) -> Session:
         return Facts(source, settings, shelf, progress_line(config, source.label))
 
     sources, misnamed = find_sources(config, named, placing, sandbox)
-    examinations = tuple(_examine(sources, named, checks, gather))
+    examinations = examine_all(sources, named, checks, gather, settings.expected)
+    names = [each.file_name for each in examinations if not each.source.parts()]
     return Session(
         examinations={_count_from_root(config, each.node): each for each in examinations},
         others=named.others,
@@ -130,7 +137,7 @@ def open_session(config: pytest.Config) -> Session:
         ledger=Ledger(
             packages=map(_identify, examinations), required=frozenset(option.binary_require)
         ),
-        destinations=tuple(_read_destinations(config, [each.file_name for each in examinations])),
+        destinations=tuple(_read_destinations(config, names)),
         renamed=renamed,
         misnamed=tuple(cut(one_line(line)) for line in misnamed),
         configuration=configuration,
@@ -158,25 +165,14 @@ def _rename(named: Named, present: Mapping[str, str]) -> tuple[Named, dict[str, 
     return replace(named, packages=packages), renamed
 
 
-def _examine(
-    sources: list[Source],
-    named: Named,
-    checks: tuple[Check[Any], ...],
-    gather: Callable[[Source], Facts],
-) -> Iterator[Examination]:
-    spelled = node_ids(tuple(named.packages), named.folder)
-    nodes = show_ids(spelled)
-    for source in sources:
-        asked = named.packages[source.path]
-        bare = {name.partition("[")[0] for name in asked}  # without the place
-        yield Examination(
-            node=nodes[source.path],
-            spelled=spelled[source.path],
-            source=source,
-            asked=asked,
-            checks=tuple(check for check in checks if not asked or check.id in bare),
-            facts=gather(source),
-        )
+def _read_expected(config: pytest.Config) -> ExpectedSet | None:
+    name = config.option.binary_expect_set
+    if name is None:
+        return None
+    try:
+        return read_expected_set(config.invocation_params.dir / name, name)
+    except ProfileError as error:
+        raise misused(f"--binary-expect-set {error}") from None
 
 
 def _count_from_root(config: pytest.Config, node: str) -> str:
@@ -219,11 +215,13 @@ def _to(
 def _identify(examination: Examination) -> PackageIdentity:
     """What is known of a package before it is read; whatever bytes its name has, its URI is one."""
     path, uri = examination.source.path, quote(os.fsencode(examination.spelled))
+    is_file = path.is_file() and not examination.source.parts()
     return PackageIdentity(
         node=examination.node,
         file_name=examination.file_name,
+        parts=len(examination.source.parts()),
         uri=uri,
-        size=path.stat().st_size if path.is_file() else 0,
+        size=path.stat().st_size if is_file else 0,
     )
 
 
@@ -359,37 +357,3 @@ def _load_known(config: pytest.Config) -> Iterator[KnownProblem]:
 
 def _is_conftest(plugin: object) -> bool:
     return Path(getattr(plugin, "__file__", None) or "").name == "conftest.py"
-
-
-def node_ids(paths: Sequence[Path], folder: Path) -> dict[Path, str]:
-    """For each package a node id that no other has.
-
-    Relative to the folder when below it, else the file name, lengthened by parents until unique.
-    """
-    inside = {p: p.relative_to(folder).as_posix() for p in paths if p.is_relative_to(folder)}
-    names = Counter(path.name for path in paths)
-    rivals = [path for path in paths if names[path.name] > 1]
-    return {
-        path: inside.get(path) or (_short_name(path, rivals) if names[path.name] > 1 else path.name)
-        for path in paths
-    }
-
-
-def show_ids(ids: Mapping[Path, str]) -> dict[Path, str]:
-    """The same in characters that may be shown, for pytest shows them everywhere."""
-    shown: dict[str, Path] = {}
-    for path, node in ids.items():
-        spelled = one_line(node)
-        while spelled in shown:  # two names that are alike once they may be shown
-            spelled += "'"
-        shown[spelled] = path
-    return {path: node for node, path in shown.items()}
-
-
-def _short_name(path: Path, paths: Iterable[Path]) -> str:
-    rivals = [other.parts for other in paths if other != path]
-    for length in range(1, len(path.parts)):
-        tail = path.parts[-length:]
-        if not any(rival[-length:] == tail for rival in rivals):
-            return "/".join(tail)
-    return path.as_posix()

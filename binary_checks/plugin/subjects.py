@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from binary_checks.packages.installed import LABEL
 from binary_checks.plugin.failures import misused
 from binary_checks.plugin.options import DEAF_INI
 from binary_checks.sources.misnamed import explain
+from binary_checks.sources.release import RELEASE
 
 if TYPE_CHECKING:
     from binary_checks.documents.facts_reader import Statement
@@ -34,6 +35,7 @@ class Named:
     sources: tuple[sources.NamedSource, ...]  # each once, in the order in which they are judged
     packages: Asked  # by the paths of the sources
     others: tuple[str, ...]
+    release: Collection[str] | None = None  # the checks asked for of all packages together
     installed: tuple[str, ...] = ()  # those that lie installed, as they were named
     misnamed: tuple[str, ...] = ()  # a line for each argument of the command that is no package
 
@@ -51,8 +53,12 @@ def read_arguments(config: pytest.Config) -> Named:
     found: dict[Path, sources.NamedSource] = {}
     asked: Asked = {}
     others = []
+    release: set[str] | None = None
     for argument in (*(left if named or not installed else ()), *installed):
         pattern, colons, check = argument.partition("::")
+        if pattern == RELEASE and not (folder / pattern).exists():
+            release = {*(release or ()), *filter(None, [check])}
+            continue
         for name in sources.expand(pattern, folder):
             source = sources.parse(name, folder, folders=alone)
             _demand_nameable(folder, f"{name}{colons}{check}", source)
@@ -65,6 +71,7 @@ def read_arguments(config: pytest.Config) -> Named:
         folder=folder,
         sources=tuple(found.values()),
         packages=asked,
+        release=release,
         others=() if alone else tuple(others),
         installed=tuple(installed),
         misnamed=tuple(_explain(folder, each) for each in others) if alone else (),

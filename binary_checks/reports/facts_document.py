@@ -14,7 +14,7 @@ of_facts = uses_facts = True
 
 def write(run: Run, out: TextIO) -> None:
     """Write the document of the run's one package, which was kept in its course."""
-    (package,) = run.packages
+    (package,) = (each for each in run.packages if not each.parts)
     kept = run.facts.get(package.node)
     if kept is None:
         raise GatherError(f"{package.file_name}: its facts were not gathered")

@@ -54,7 +54,9 @@ class Ledger:
         self, stopped: Mapping[str, str] = MappingProxyType({})
     ) -> tuple[PackageResult, ...]:
         """What is known of each package, by node; ``stopped`` says why not all is, of those."""
-        return tuple(self.result(node, stopped.get(node, "")) for node in sorted(self._entries))
+        found = (self.result(node, stopped.get(node, "")) for node in sorted(self._entries))
+        # Of several packages together nothing is said where no check of them was selected.
+        return tuple(each for each in found if each.entries or each.stopped or not each.parts)
 
     def result(self, node: str, stopped: str = "") -> PackageResult:
         """What is known of one package; its entries by check."""
@@ -69,7 +71,8 @@ class Ledger:
     def complaints(self) -> Iterator[Complaint]:
         """One for each package, and each required family, of which nothing was verified."""
         for node, entries in self._entries.items():
-            yield from _nothing_verified(self._packages[node], entries)
+            if entries or not self._is_judged_together(node):
+                yield from _nothing_verified(self._packages[node], entries)
         for family in sorted(self.required):
             every = (entry for entries in self._entries.values() for entry in entries)
             ours = [entry for entry in every if entry.family == family]
@@ -77,6 +80,13 @@ class Ledger:
                 reasons = _most_common(e.reason for e in ours) or "no check of it was selected"
                 line = f"--binary-require {family}: nothing ran ({reasons})"
                 yield Complaint(line=line, excused=_broke(ours))
+
+    def _is_judged_together(self, node: str) -> bool:
+        """Whether it is none of the packages, or checks were selected of all of them together."""
+        if self._packages[node].parts:
+            return True
+        together = (name for name, package in self._packages.items() if package.parts)
+        return any(self._entries[name] for name in together)
 
 
 def _nothing_verified(package: PackageIdentity, entries: list[Entry]) -> Iterator[Complaint]:

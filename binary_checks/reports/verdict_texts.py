@@ -89,6 +89,8 @@ def _spell_basis(package: PackageResult) -> str:
     parts = [count(judged, "check")]
     if package.objects:
         parts.append(count(package.objects, "object"))
+    if package.parts:
+        return ", ".join((*parts, count(package.parts, "package")))
     python = _PATCH.sub(r"\1", package.ran_on)
     parts.append(f"ran on {python}" if python else _NOT_RUN)
     return ", ".join(parts)
@@ -131,7 +133,9 @@ def _most_common(reasons: Iterable[str]) -> str:
 
 
 def count_verdicts(packages: Iterable[PackageResult]) -> str:
-    """The verdicts of a run: "17 packages: 15 fit, 1 unfit, 1 not judged"."""
-    found = Counter(assess(package) for package in packages)
+    """The verdicts of a run: "17 packages: 15 fit, 1 unfit, 1 not judged; release: unfit"."""
+    packages = tuple(packages)
+    found = Counter(assess(package) for package in packages if not package.parts)
     told = ", ".join(f"{found[each]:,} {each.value}" for each in Fitness if found[each])
-    return f"{count(found.total(), 'package')}: {told}"
+    together = (f"; {each.file_name}: {assess(each).value}" for each in packages if each.parts)
+    return f"{count(found.total(), 'package')}: {told}{''.join(together)}"

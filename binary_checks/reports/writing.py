@@ -118,6 +118,8 @@ def _split(destination: Destination, run: Run) -> Iterator[tuple[Path, Run]]:
         yield destination.path, run
         return
     for package in run.packages:
+        if package.parts:  # the documents are about packages alone
+            continue
         name = one_line(package.file_name).replace("/", "_")
         yield (
             destination.path / f"{name}.{destination.report.name}.json",

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from binary_checks import probes
-from binary_checks.declaring import Gatherer, demand_gatherable, find_gatherers, gathers
+from binary_checks.declaring import Gatherer, find_gatherers, gathers
 from binary_checks.errors import CheckError, GatherError, NotApplicable, ProfileError
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.facts import Facts, first_of
@@ -23,6 +23,7 @@ from binary_checks.model.places import Place
 from binary_checks.model.requests import CudaRequest
 from binary_checks.probes import load_readers
 from binary_checks.profile.reading import Profile
+from binary_checks.soundness import demand_gatherable
 from binary_checks.sources.file import FileSource
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, PYTHON

@@ -114,7 +114,7 @@ def _read_hash(signature: str) -> str:
 
 def _trust_hashes(package: Wheel) -> Wheel:
     """The wheel with the hashes of RECORD in place of those that only reading all of it gives."""
-    rows = {row.path: _read_hash(row.hash) for row in package.record or ()}
+    rows = {row.path.replace("\\", "/"): _read_hash(row.hash) for row in package.record or ()}
     members = (
         member if member.sha256 else replace(member, sha256=rows.get(member.archive_name, ""))
         for member in package.members

@@ -1,0 +1,181 @@
+"""Whether a release is complete, and its packages say the same where they must."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from itertools import groupby
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from binary_checks.declaring import check
+from binary_checks.errors import NotApplicable
+from binary_checks.model import Finding, Level, NotInspected, Problem
+from binary_checks.model.published import Release, ReleasePart
+
+_FEW = 3  # requirements in one sentence
+_LONGEST = 80  # characters of a requirement that are shown
+_SHORT = 12  # characters of a commit that are shown
+
+
+@check
+def file_missing_from_release(release: Release) -> Iterator[Finding]:
+    """A file that the release must have is not there.
+
+    ``--binary-expect-set FILE`` lists globs on file names. Each must match one of the packages
+    named, or a file that their index lists of the same project and version.
+
+    Why: a job of the build matrix failed or was skipped, and users of that platform get an older
+    version, or nothing.
+    Fix: run the job again; take the line out of the list if the platform was dropped.
+    Level: the project itself expects the file.
+    """
+    globs = _demand_expected(release)
+    names = _list_names(release)
+    where = "among the packages named" if release.listed is None else "named or in the index"
+    for glob in globs:
+        if any(fnmatchcase(name, glob) for name in names):
+            continue
+        sentence = f"no file {where} matches {glob} of {release.expected_by}"
+        if release.unlisted:
+            yield NotInspected(sentence=f"{sentence}; the index did not answer: {release.unlisted}")
+        else:
+            yield Problem(sentence=sentence)
+
+
+@check(level=Level.WARNING)
+def file_unexpected_in_release(release: Release) -> Iterator[Finding]:
+    """A file of the release is not one of those that it is expected to have.
+
+    ``--binary-expect-set FILE`` lists globs on file names; a file that none of them matches is one
+    too many, or the list is out of date.
+
+    Why: a platform that was dropped, or a file with a wrong name, reaches users untested.
+    Fix: add a line to the list, or keep the file from being uploaded.
+    Level: one more file breaks nobody by itself.
+    """
+    globs = _demand_expected(release)
+    for name in _list_names(release):
+        if not any(fnmatchcase(name, glob) for glob in globs):
+            yield Problem(path=name, sentence=f"no line of {release.expected_by} matches it")
+
+
+def _demand_expected(release: Release) -> tuple[str, ...]:
+    if release.expected is None:
+        raise NotApplicable("no set is expected (--binary-expect-set)")
+    return release.expected
+
+
+def _list_names(release: Release) -> list[str]:
+    return sorted({*(part.file_name for part in release.parts), *(release.listed or ())})
+
+
+@check(level=Level.WARNING)
+def requirements_differ_in_release(
+    release: Release, *, allowed: tuple[str, ...] = ()
+) -> Iterator[Finding]:
+    """Wheels of one version require different packages.
+
+    Builds with another local label, as ``+cpu`` and ``+cu126``, are versions of their own. The
+    option ``allowed`` lists globs on the names of requirements that may differ.
+
+    Why: resolvers that lock for all platforms (uv, Poetry, PDM) read the metadata of one wheel and
+    take it for that of all: users of the others miss a requirement, or get too many.
+    Fix: write the same requirements into all wheels, with environment markers where they differ.
+    Level: pip reads the wheel that it installs; only locked environments are affected.
+    """
+    wheels = [part for part in release.parts if part.has_metadata]
+    yield from _say_gaps(release, "what it requires is not known")
+    groups = _group(wheels)
+    if not groups and not any(part.gap for part in release.parts):
+        raise NotApplicable("no two wheels of one version")
+    for parts in groups:
+        first = parts[0]
+        for part in parts[1:]:
+            yield from _compare(first, part, allowed)
+
+
+def _say_gaps(release: Release, what: str) -> Iterator[NotInspected]:
+    for part in release.parts:
+        if part.gap:
+            yield NotInspected(path=part.file_name, sentence=f"{what}: {part.gap}")
+
+
+def _group(parts: Iterable[ReleasePart]) -> list[list[ReleasePart]]:
+    """Those of one project and version, by file name; alone none is compared."""
+
+    def title(part: ReleasePart) -> tuple[str, str]:
+        return part.name, part.version
+
+    groups = (list(group) for _, group in groupby(sorted(parts, key=title), title))
+    return [sorted(group, key=lambda part: part.file_name) for group in groups if len(group) > 1]
+
+
+def _compare(one: ReleasePart, other: ReleasePart, allowed: tuple[str, ...]) -> Iterator[Problem]:
+    own, others = (_normalise(part.requires, allowed) for part in (one, other))
+    if own == others:
+        return
+    more, fewer = sorted(others - own), sorted(own - others)
+    said = [f"requires {_join(more)}"] if more else []
+    said += [f"does not require {_join(fewer)}"] if fewer else []
+    sentence = f"{' and '.join(said)}, unlike {one.file_name}"
+    yield Problem(path=other.file_name, sentence=sentence)
+
+
+def _normalise(requires: Iterable[str], allowed: tuple[str, ...]) -> frozenset[str]:
+    """Each requirement in one spelling, without those that may differ."""
+    found = set()
+    for text in requires:
+        try:
+            requirement = Requirement(text)
+        except InvalidRequirement:  # which invalid-requirement says
+            found.add(" ".join(text.split()))
+            continue
+        name = canonicalize_name(requirement.name)
+        if not any(fnmatchcase(name, glob) for glob in allowed):
+            requirement.name = name
+            found.add(str(requirement))
+    return frozenset(found)
+
+
+def _join(requirements: list[str]) -> str:
+    few = [each[:_LONGEST] for each in requirements[:_FEW]]
+    more = f" and {len(requirements) - _FEW} more" if len(requirements) > _FEW else ""
+    return ", ".join(few) + more
+
+
+@check
+def commits_differ_in_release(release: Release) -> Iterator[Finding]:
+    """Packages of one version were built from different commits.
+
+    A commit is what a package says of itself in a file: ``git_version`` in ``torch/version.py``,
+    the text of ``build-hash``. The table ``[probes.release]`` of a profile names other files, and
+    how to find the commit in each. Files of the same path are compared, of packages with the same
+    version but for its local label. A package that says none is not judged.
+
+    Why: jobs of one night that check the branch out one after the other build different code under
+    one version; a bug that one platform has cannot be reproduced on another.
+    Fix: choose the commit once and hand it to every job.
+    Level: users of two platforms get different code under one version.
+    """
+    yield from _say_gaps(release, "its commit is not known")
+    stated: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
+    for part in release.parts:
+        for path, commit in part.commits:
+            key = (part.name, part.version.partition("+")[0], path)
+            stated.setdefault(key, []).append((part.file_name, commit))
+    if not stated and not any(part.gap for part in release.parts):
+        raise NotApplicable("no package says which commit it was built from")
+    for (_, _, path), told in stated.items():
+        first_name, first = told[0]
+        for name, commit in told[1:]:
+            if not _are_same(first, commit):
+                built = f"{path} says commit {commit[:_SHORT]}"
+                yield Problem(path=name, sentence=f"{built}, that of {first_name} {first[:_SHORT]}")
+
+
+def _are_same(one: str, other: str) -> bool:
+    """A commit may be written by its first digits alone."""
+    one, other = one.lower(), other.lower()
+    return one.startswith(other) or other.startswith(one)

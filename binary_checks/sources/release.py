@@ -1,0 +1,109 @@
+"""The packages of one run as a whole: what can only be judged of several has a name of its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from binary_checks.errors import GatherError, PackageError, ProfileError
+from binary_checks.model.packages import Package
+from binary_checks.model.protocols import ObjectReader, Preview, Progress, Source, Tree
+from binary_checks.packages.wheel import parse_file_name
+from binary_checks.sources.opened import OpenedSource
+
+RELEASE = "release"
+"""How arguments and reports call it."""
+_MOST_GLOBS = 10_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExpectedSet:
+    """The files that a release must have."""
+
+    written: str  # how the user named the file that lists them
+    globs: tuple[str, ...]  # on file names
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleaseSource(OpenedSource):
+    """Several packages that are judged together; there is no file of that name."""
+
+    packages: tuple[Source, ...]
+    folder: Path  # the current one
+    label: str = RELEASE
+
+    @property
+    def path(self) -> Path:
+        """Its label in the current folder."""
+        return self.folder / self.label
+
+    def parts(self) -> tuple[Source, ...]:
+        """The packages."""
+        return self.packages
+
+    def identity(self) -> str:
+        """Raise GatherError: each package has a hash, and their set has none."""
+        raise GatherError(f"{self.label}: not a file")
+
+    def open(self) -> Tree:
+        """Raise PackageError: there is nothing to open."""
+        raise PackageError(f"{self.label}: not a package")
+
+    def preview(self, reader: ObjectReader) -> Preview:
+        """Say that it is a package of no kind."""
+        del reader
+        return Preview(kind=Package)
+
+    def read(self, reader: ObjectReader, progress: Progress | None = None) -> Package:
+        """Raise PackageError: there is nothing to read."""
+        del reader, progress
+        raise PackageError(f"{self.label}: not a package")
+
+    def restate(self, package: Package) -> Package:
+        """The same: nothing is stated of it."""
+        return package
+
+
+def make_release(
+    packages: Sequence[Source], expected: ExpectedSet | None, folder: Path, label: str = RELEASE
+) -> ReleaseSource | None:
+    """Make it where there is something to judge: a set that is expected, or wheels of one version.
+
+    None elsewhere: of unrelated packages nothing holds in common, and two builds of one file in
+    two folders are no release.
+    """
+    labels = {each.label for each in packages}
+    titles = Counter(filter(None, map(_read_title, labels)))
+    if expected is None and all(count < 2 for count in titles.values()):
+        return None
+    return ReleaseSource(packages=tuple(packages), folder=folder, label=label)
+
+
+def _read_title(label: str) -> tuple[str, str] | None:
+    try:
+        name, version, _, _ = parse_file_name(label)
+    except PackageError:
+        return None
+    return name, version
+
+
+def read_expected_set(path: Path, written: str) -> ExpectedSet:
+    """Read a list of globs, one a line; ``#`` begins a comment. Raises ProfileError."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ProfileError(f"{written}: cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise ProfileError(f"{written}: not a text file (UTF-8): {error}") from None
+    lines = (line.partition("#")[0].strip() for line in text.splitlines())
+    globs = tuple(dict.fromkeys(filter(None, lines)))
+    if not globs:
+        raise ProfileError(f"{written}: it lists no file")
+    if len(globs) > _MOST_GLOBS:
+        raise ProfileError(f"{written}: it lists more than {_MOST_GLOBS} files")
+    for glob in globs:
+        if "/" in glob or "\\" in glob:
+            raise ProfileError(f"{written}: {glob}: globs are on file names, without folders")
+    return ExpectedSet(written=written, globs=globs)

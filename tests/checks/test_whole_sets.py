@@ -1,0 +1,143 @@
+"""What is found of several packages together, and what may differ among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from binary_checks.checks.release.whole_sets import (
+    commits_differ_in_release,
+    file_missing_from_release,
+    file_unexpected_in_release,
+    requirements_differ_in_release,
+)
+from binary_checks.errors import NotApplicable
+from binary_checks.model import Finding, NotInspected, Problem
+from binary_checks.model.published import Release, ReleasePart
+
+
+def part(
+    platform: str, *, version: str = "1.0", name: str = "demo", **fields: object
+) -> ReleasePart:
+    file_name = f"{name}-{version}-cp311-cp311-{platform}.whl"
+    known: dict[str, object] = {"has_metadata": True, **fields}
+    return ReleasePart(file_name=file_name, name=name, version=version, **known)  # type: ignore[arg-type]
+
+
+def release(*parts: ReleasePart, **fields: object) -> Release:
+    return Release(parts=parts, **fields)  # type: ignore[arg-type]
+
+
+def told(findings: Iterable[Finding]) -> list[tuple[str, str]]:
+    return [(each.path, each.sentence) for each in findings if isinstance(each, Problem)]
+
+
+LINUX, WINDOWS = part("manylinux_2_28_x86_64"), part("win_amd64")
+
+
+def test_a_complete_set_is_left_in_peace() -> None:
+    whole = release(LINUX, WINDOWS, expected=("demo-*-many*", "demo-*-win_*"), expected_by="s")
+    assert list(file_missing_from_release(whole)) == []
+    assert list(file_unexpected_in_release(whole)) == []
+
+
+def test_each_file_that_is_lacking_and_each_too_many_is_named() -> None:
+    found = release(LINUX, WINDOWS, expected=("demo-*-many*", "demo-*-mac*"), expected_by="set.txt")
+    assert told(file_missing_from_release(found)) == [
+        ("", "no file among the packages named matches demo-*-mac* of set.txt")
+    ]
+    assert told(file_unexpected_in_release(found)) == [
+        (WINDOWS.file_name, "no line of set.txt matches it")
+    ]
+
+
+def test_what_the_index_has_counts_too() -> None:
+    listed = ("demo-1.0-cp311-cp311-macosx_11_0_arm64.whl", LINUX.file_name)
+    found = release(LINUX, listed=listed, expected=("*-many*", "*-mac*", "*-win*"), expected_by="s")
+    assert told(file_missing_from_release(found)) == [
+        ("", "no file named or in the index matches *-win* of s")
+    ]
+    assert told(file_unexpected_in_release(found)) == []
+
+
+def test_where_the_index_did_not_answer_nothing_is_missing_for_certain() -> None:
+    found = release(LINUX, unlisted="timed out", expected=("*-win*",), expected_by="s")
+    (gap,) = file_missing_from_release(found)
+    assert isinstance(gap, NotInspected)
+    assert gap.sentence.endswith("the index did not answer: timed out")
+
+
+def test_without_a_list_no_set_is_expected() -> None:
+    for check in (file_missing_from_release, file_unexpected_in_release):
+        with pytest.raises(NotApplicable):
+            list(check(release(LINUX, WINDOWS)))
+
+
+def test_other_requirements_name_both_files() -> None:
+    linux = part("manylinux_2_28_x86_64", requires=("numpy", "nvidia-cublas==1"))
+    windows = part("win_amd64", requires=("numpy>=2",))
+    ((path, sentence),) = told(requirements_differ_in_release(release(linux, windows)))
+    assert path == windows.file_name
+    assert sentence == (
+        f"requires numpy>=2 and does not require numpy, nvidia-cublas==1, unlike {linux.file_name}"
+    )
+
+
+def test_requirements_that_may_differ_and_other_spellings_are_left_in_peace() -> None:
+    linux = part("manylinux_2_28_x86_64", requires=("NumPy >=2,<3", "nvidia-cublas==1"))
+    windows = part("win_amd64", requires=("numpy<3,>=2",))
+    found = release(linux, windows)
+    assert told(requirements_differ_in_release(found, allowed=("nvidia-*",))) == []
+
+
+def test_other_versions_variants_and_projects_require_what_they_like() -> None:
+    parts = (
+        part("win_amd64", version="1.0+cpu", requires=("a",)),
+        part("win_amd64", version="1.0+cu126", requires=("b",)),
+        part("win_amd64", name="other", requires=("c",)),
+    )
+    with pytest.raises(NotApplicable):
+        list(requirements_differ_in_release(release(*parts)))
+
+
+def test_a_package_that_could_not_be_read_is_a_gap() -> None:
+    unread = ReleasePart(file_name="x.whl", gap="truncated")
+    for check in (requirements_differ_in_release, commits_differ_in_release):
+        (gap,) = check(release(LINUX, unread))
+        assert gap.path == "x.whl"  # type: ignore[union-attr]
+        assert isinstance(gap, NotInspected)
+
+
+def commit(platform: str, digits: str, version: str = "1.0") -> ReleasePart:
+    return part(platform, version=version, commits=(("demo/version.py", digits),))
+
+
+def test_two_commits_behind_one_version_name_both_files() -> None:
+    linux, windows = commit("manylinux_2_28_x86_64", "a" * 40), commit("win_amd64", "b" * 40)
+    assert told(commits_differ_in_release(release(linux, windows))) == [
+        (
+            windows.file_name,
+            f"demo/version.py says commit bbbbbbbbbbbb, that of {linux.file_name} aaaaaaaaaaaa",
+        )
+    ]
+
+
+def test_variants_of_one_version_come_from_one_commit() -> None:
+    cpu, cuda = commit("win_amd64", "a" * 40, "1.0+cpu"), commit("win_amd64", "b" * 40, "1.0+cu126")
+    assert len(told(commits_differ_in_release(release(cpu, cuda)))) == 1
+
+
+def test_one_commit_may_be_cut_short_and_other_versions_have_others() -> None:
+    parts = (
+        commit("win_amd64", "abcdef0123" * 4),
+        commit("manylinux_2_28_x86_64", "ABCDEF0"),
+        commit("win_amd64", "b" * 40, version="2.0"),
+        LINUX,
+    )
+    assert told(commits_differ_in_release(release(*parts))) == []
+
+
+def test_packages_that_say_no_commit_are_not_judged() -> None:
+    with pytest.raises(NotApplicable):
+        list(commits_differ_in_release(release(LINUX, WINDOWS)))
