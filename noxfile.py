@@ -180,7 +180,7 @@ def drift(session: nox.Session) -> None:
 @nox.session
 def wine(session: nox.Session) -> None:
     """Run the runtime half on a Windows Python under wine; further arguments go to pytest."""
-    session.install("-e", ".[fast,uv]", "pip", *group("samples"))
+    session.install("-e", ".[fast,published,uv]", "pip")
     tests = ["tests/places", "tests/probes", "-m", "not gpu"]
     folder = session.cache_dir / "windows"
     command = ("python", "-m", "fixtures.windows", str(folder))

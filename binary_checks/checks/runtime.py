@@ -22,6 +22,7 @@ from binary_checks.model import (
     Level,
     Linkage,
     LoadReport,
+    Note,
     NotInspected,
     Package,
     Problem,
@@ -119,6 +120,8 @@ def import_fails(
         else:
             sentence = f"import {step.name} {describe_end(step)}"
             yield judge_refusal(step, sentence, linkage, package)
+    if report.reservation:
+        yield Note(sentence=report.reservation)
 
 
 @check

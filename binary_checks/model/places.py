@@ -16,6 +16,12 @@ from binary_checks.model.probes import Ending, InstallReport
 from binary_checks.model.root_filesystem import RootFilesystem
 
 _MEMORY = 16 * 1024**3  # bytes of private memory: torch imports in 1, numba in 1; a leak has no end
+_WINDOWS = {
+    "os_name": "nt",
+    "platform_machine": "AMD64",
+    "platform_system": "Windows",
+    "sys_platform": "win32",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,6 +39,7 @@ class TargetPython:
     paths: Mapping[str, str]  # sysconfig.get_paths()
     prefix: str = ""
     system: str = ""  # that it is of, where that is not this host's: "image bullseye (glibc 2.31)"
+    reservation: str = ""  # what a pass there does not prove, as a sentence
     tags: frozenset[Tag] = frozenset()  # the wheel tags that it takes
 
     @property
@@ -46,7 +53,8 @@ class TargetPython:
         """The values of environment markers there, without extras."""
         here = {name: str(value) for name, value in default_environment().items()}
         version = {"python_version": self.version.rpartition(".")[0], "extra": ""}
-        return {**here, **version, "python_full_version": self.version}
+        windows = _WINDOWS if self.platform.startswith("win") else {}
+        return {**here, **version, **windows, "python_full_version": self.version}
 
     @property
     def site_packages(self) -> Path:

@@ -61,6 +61,7 @@ class InstallReport(ProbeReport):
 class ImportReport(ProbeReport):
     """The import of each top-level name, each in a process of its own."""
 
+    reservation: str = ""  # what a pass there does not prove, as a sentence
     steps: tuple[Step, ...] = ()
 
 

@@ -10,6 +10,7 @@ from binary_checks.places.prefixes import PrefixPlace, find_python
 from binary_checks.places.sandbox import Sandbox, choose_sandbox
 from binary_checks.places.unpacked import UnpackedPlace
 from binary_checks.places.venv import FreshPlace
+from binary_checks.places.wine.wine_place import WinePlace
 
 PLACES: tuple[type[HostPlace], ...] = (
     FreshPlace,
@@ -18,6 +19,7 @@ PLACES: tuple[type[HostPlace], ...] = (
     LinkedPlace,
     PrefixPlace,
     UnpackedPlace,
+    WinePlace,
     ImagePlace,
 )
 """Each says how it is named and which kinds of package it serves; the first that fits has one."""
@@ -25,7 +27,8 @@ PLACES: tuple[type[HostPlace], ...] = (
 
 def choose_place(package: Package, settings: PlaceSettings) -> Place:
     """Give the named place for a package; one that it cannot hold has one that says so."""
-    named = (place for place in PLACES if settings.name.kind in place.spelled)
+    spellings = {settings.name.kind, settings.name.label}
+    named = (place for place in PLACES if not spellings.isdisjoint(place.spelled))
     serving = (place for place in named if isinstance(package, place.serves))
     return next(serving, NoPlace)(settings)
 

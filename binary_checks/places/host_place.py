@@ -47,7 +47,7 @@ class HostPlace:
     """What the places of this host have in common; see `binary_checks.model.places.Place`."""
 
     serves: ClassVar[tuple[type[Package], ...]] = ()  # the kinds that it is for
-    spelled: ClassVar[tuple[str, ...]] = ()  # the kinds of `PlaceName` that it is
+    spelled: ClassVar[tuple[str, ...]] = ()  # kinds of `PlaceName`, or one with its argument
 
     def __init__(self, settings: PlaceSettings, requires: tuple[str, ...] = ()) -> None:
         self.settings, self.timeout, self.sandbox = settings, settings.timeout, settings.sandbox

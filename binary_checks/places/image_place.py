@@ -100,7 +100,7 @@ class ImagePlace(HostPlace):
             reason = last or " ".join((answer.outcome.value, answer.detail))
             raise Unavailable(f"image {image.name}: {python} does not run there: {reason}")
         target = read_target(Path(python), answer.answer)
-        return replace(target, system=image.title)
+        return replace(target, system=image.title, reservation=image.reservation)
 
     def _box(
         self, image: RootFilesystem, bound: Bound = (), conditions: Conditions | None = None

@@ -63,6 +63,11 @@ def test_import_fails_fires_however_it_fails(outcome: Ending, detail: str, sente
     ]
 
 
+def test_what_a_pass_does_not_prove_is_noted() -> None:
+    report = ImportReport(python="wine 10.0", reservation="wine is not Windows")
+    assert list(import_fails(report, wheel(), NO_OBJECTS)) == [Note(sentence="wine is not Windows")]
+
+
 def test_import_fails_names_the_library_that_the_loader_did_not_find() -> None:
     detail = "libx.so.1: cannot open shared object file: No such file or directory"
     report = imported(outcome=Ending.LOADER_ERROR, detail=detail)

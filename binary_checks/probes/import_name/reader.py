@@ -33,7 +33,8 @@ def import_names(place: Place, package: Package) -> ImportReport:
 def import_each(place: Place, names: Iterable[str]) -> ImportReport:
     """Import these names, each in a fresh process."""
     steps = (read_step(name, place.run("import_name", {"name": name}), place) for name in names)
-    return ImportReport(python=place.target.name, steps=tuple(steps))
+    target = place.target
+    return ImportReport(python=target.name, reservation=target.reservation, steps=tuple(steps))
 
 
 def read_step(name: str, result: ProbeAnswer, place: Place) -> Step:

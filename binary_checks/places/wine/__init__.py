@@ -1,0 +1,1 @@
+"""Windows packages under wine: what wine cannot load is evidence, and a pass proves nothing."""

@@ -1,0 +1,86 @@
+"""Makes a Windows by wine, and keeps it and the Pythons for it in the user's cache folder."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from binary_checks.errors import GatherError, Unavailable
+from binary_checks.places.confinement import Limits
+from binary_checks.places.images.image_cache import find_cache_folder, lock
+from binary_checks.places.index_settings import read_pip_settings
+from binary_checks.places.processes import run_process
+from binary_checks.places.sandbox import Sandbox
+from binary_checks.places.wine.windows_python import fetch_python
+from binary_checks.places.wine.wine_prefix import furnish
+
+_PYPI = "https://pypi.org/simple"
+_SERVERS = ("wineserver", "/usr/lib/wine/wineserver64", "/usr/lib/wine/wineserver")
+_PATIENCE = 300.0  # seconds for a Windows: 10 are usual
+_FORMAT = 1  # of how one is furnished: another one is made anew
+
+
+def find_windows(wine: str, version: str, *, sandbox: Sandbox, private: Path) -> Path:
+    """Find a Windows that was made before, or make it; nothing is ever written to it again."""
+
+    def make(folder: Path) -> None:
+        _boot(wine, folder, sandbox=sandbox, private=private)
+        furnish(folder)
+
+    return _keep(f"wine-{version}-{_FORMAT}", make)
+
+
+def find_python(version: str) -> bytes:
+    """Find the archive of a Python that was downloaded before, or download it."""
+
+    def make(folder: Path) -> None:
+        index = read_pip_settings().get("index-url", _PYPI)
+        (folder / "archive").write_bytes(fetch_python(version, index))
+
+    return (_keep(f"python-{version}", make) / "archive").read_bytes()
+
+
+def _boot(wine: str, folder: Path, *, sandbox: Sandbox, private: Path) -> None:
+    """Have wine make a Windows; its server is waited for, or the registry is lost."""
+    server = next(filter(None, map(shutil.which, _SERVERS)), "wineserver")
+    command = f"{shlex.quote(wine)} wineboot --init; {shlex.quote(server)} --wait"
+    home = private / "home"
+    limits = Limits(
+        writable=(folder,), private=private, folders=(private, home), disk=sandbox.budget.disk
+    )
+    argv, _ = sandbox.start(("sh", "-c", command), limits)
+    ended = run_process(
+        argv,
+        cwd=Path("/"),
+        env={
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(home),
+            "WINEPREFIX": str(folder),
+            "WINEDEBUG": "-all",
+            "WINEDLLOVERRIDES": "mscoree,mshtml=;winemenubuilder.exe=",
+        },
+        timeout=_PATIENCE,
+    )
+    if not (folder / "user.reg").exists():
+        said = ended.stderr.strip().rpartition("\n")[2] or f"it ended with {ended.status}"
+        raise Unavailable(f"wine makes no Windows: {said}")
+
+
+def _keep(name: str, make: Callable[[Path], None]) -> Path:
+    """Give a folder of the cache, made whole or not at all."""
+    cache = find_cache_folder().with_name("wine")
+    folder, apart = cache / name, cache / f".making-{name}"
+    with lock(cache, name, timeout=_PATIENCE):
+        if not folder.is_dir():
+            shutil.rmtree(apart, ignore_errors=True)  # of a process that was killed
+            try:
+                apart.mkdir()
+                make(apart)
+                apart.rename(folder)
+            except OSError as error:
+                raise GatherError(f"{cache}: {error.strerror}") from error
+            finally:
+                shutil.rmtree(apart, ignore_errors=True)
+    return folder
