@@ -30,7 +30,7 @@ Pattern = typing.NewType("Pattern", str)
 """The type of an option that is a regular expression: one that is none is the profile's fault."""
 
 _OWN = "binary_checks.checks"
-FAMILIES = {
+FAMILIES = {  # of our own checks; pytest knows them as markers
     "published": "a file that is published, before it is downloaded",
     "release": "the packages of one release, held against each other",
     "metadata": "what the package declares: names, tags, versions",
@@ -50,12 +50,12 @@ FAMILIES = {
     "cuda": "CUDA builds, checked without a GPU",
     "conda": "what only conda packages promise: dependencies, virtual packages, prefixes",
     "expected": "expectations of the profile: releases, libraries, search paths, snippets",
+    "cpp_archive": "archives of C++ libraries: headers, files for CMake, static libraries",
     "gpu": "work on a GPU; requires one",
     "runtime": "installation, import and load in a clean environment",
     "consumer": "C++ programs that are built against the package, linked and run",
     "crosscheck": "the same object files, read by other libraries",
 }
-"""The families of our own checks, which pytest knows as markers."""
 
 
 _WITHOUT_DOCSTRINGS = 2

@@ -32,6 +32,8 @@ from binary_checks.model.linkage import (
 )
 from binary_checks.model.load_reports import LoadFault, LoadFaultKind, LoadReport
 from binary_checks.model.objects import (
+    ArchiveMembers,
+    CxxStrings,
     Dependency,
     DeviceFile,
     ElfFile,
@@ -94,11 +96,13 @@ __all__ = [
     "NO_SYMBOLS",
     "Accepted",
     "Answer",
+    "ArchiveMembers",
     "Bystander",
     "CheckText",
     "Claims",
     "CodeNames",
     "CudaReport",
+    "CxxStrings",
     "Dependency",
     "DeviceCode",
     "DeviceContainers",

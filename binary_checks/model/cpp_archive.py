@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from binary_checks.model.cmake import BuildFiles
+from binary_checks.model.headers import Headers
 from binary_checks.model.packages import Package
 
 
@@ -42,3 +44,5 @@ class CppArchive(Package):
     build_version: str = ""  # the text of build-version, "" where there is none
     build_hash: str = ""  # the text of build-hash
     cmake_packages: tuple[CmakePackage, ...] = ()
+    build_files: BuildFiles = field(default_factory=BuildFiles)  # for CMake and pkg-config
+    headers: Headers = field(default_factory=Headers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
 from typing import ClassVar, Final
@@ -232,14 +232,50 @@ class PeFile(ObjectFile):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ArchiveMembers:
+    """The members of a static archive that are alike."""
+
+    format: str  # "ELF", "Mach-O", "COFF", "LLVM bitcode", "import"; "" for what is no code
+    architecture: str = ""  # "" where its first bytes do not say
+    count: int = 1
+    first: str = ""  # the name of the first of them
+    note: str = ""  # "GCC's own code for LTO alone", ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CxxStrings:
+    """Which std::string the functions that an archive defines have in their names."""
+
+    new: int = 0  # names with std::__cxx11
+    old: int = 0  # names with the one before, as far as they were looked at
+    new_example: str = ""
+    old_example: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class StaticArchive(ObjectFile):
-    """A static archive (``.a``, ``.lib``) whose members hold device code; others are no objects."""
+    """A static archive (``.a``, ``.lib``).
+
+    Nothing loads it: one without device code is an object only of what users link with, an
+    archive of C++ libraries.
+    """
 
     format: ClassVar[Format] = Format.ARCHIVE
 
     device_code: tuple[DeviceCode, ...] = ()  # of all members
     device_containers: tuple[DeviceContainers, ...] = ()
     device_faults: tuple[DeviceFault, ...] = ()
+    members: tuple[ArchiveMembers, ...] = ()
+    indexed: bool = True  # whether it has an index of symbols, without which GNU ld takes none
+    strings: CxxStrings = field(default_factory=CxxStrings)  # by the names in that index
+    thin: tuple[str, ...] = ()
+    """Of a thin archive the files that it names in place of having them, as they stand."""
+    unread: str = ""  # why not all of it was read
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is no device code in it."""
+        return not (self.device_code or self.device_containers or self.device_faults)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -122,6 +122,9 @@ class Wanted:
 
     place: Callable[[str], str] = str  # name in the tree -> path of the member and its objects
     kept: Mapping[str, int] = field(default_factory=dict)  # wanted contents: name -> most bytes
+    condense: Callable[[str, bytes], bytes] | None = None
+    """Makes of a wanted content what is kept of it, by the member's name; None: all of it. Called
+    from several threads."""
     sought: Sought | None = None
     watch: Callable[[str], Callable[[bytes], object] | None] | None = None
     """By a member's name what is shown its content piece by piece, None for those not watched."""

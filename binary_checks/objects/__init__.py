@@ -32,7 +32,7 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from binary_checks.errors import MalformedError, TooLarge, Unavailable
-from binary_checks.model import Format, MalformedObject, ObjectFile, UnreadObject
+from binary_checks.model import Format, MalformedObject, ObjectFile, StaticArchive, UnreadObject
 from binary_checks.model.protocols import NOTHING_SEEN, ByteSource, Observations, Plan
 from binary_checks.objects.limits import raised_by
 from binary_checks.objects.numpy_builds import NumpyScanner, add_build, is_loadable, is_searched
@@ -66,7 +66,7 @@ READERS: tuple[Readable, ...] = (
         f"{__name__}.macho.reader",
         recognises=is_no_java,
     ),
-    Readable(Format.ARCHIVE, (b"!<arch>\n",), f"{__name__}.archives"),
+    Readable(Format.ARCHIVE, (b"!<arch>\n", b"!<thin>\n"), f"{__name__}.archives"),
     Readable(
         Format.DEVICE,  # CUDA's with its version: four bytes alone may be anything
         (b"\x50\xed\x55\xba\1\0", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB"),
@@ -124,7 +124,8 @@ def read_objects(
     objects = _read(found, path, source, observations) if found else ()
     if any(map(is_loadable, objects)):
         objects = add_build(objects, source, observations)
-    expected = None if objects else expect(path, head)
+    plain = all(isinstance(item, StaticArchive) and item.is_plain for item in objects)
+    expected = expect(path, head) if plain else None
     return (refuse(path, expected, head, source.size),) if expected else objects
 
 

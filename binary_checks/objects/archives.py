@@ -1,19 +1,20 @@
-"""Reads static archives (``.a``, ``.lib``) for the device code in their members.
+"""Reads static archives (``.a``, ``.lib``): what their members are, and the device code in them.
 
-Nothing loads them; a library that is linked with one gets the code. An archive without device code
-is no object of the package.
+Nothing loads them; a library that is linked with one gets the code.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from binary_checks.errors import MalformedError, TooLarge, Unavailable
 from binary_checks.model import (
+    ArchiveMembers,
     DeviceContainers,
     DeviceFault,
     Format,
@@ -22,6 +23,7 @@ from binary_checks.model import (
     UnreadObject,
 )
 from binary_checks.model.protocols import ByteSource, Observations, Plan
+from binary_checks.objects.archive_members import MemberKind, describe_member, find_strings
 from binary_checks.objects.coff import find_coff_sections
 from binary_checks.objects.device.sections import (
     SECTIONS,
@@ -34,6 +36,7 @@ from binary_checks.objects.elf.sections import find_extents, read_sections
 from binary_checks.objects.limits import raised
 
 MAGIC: Final = b"!<arch>\n"
+THIN_MAGIC: Final = b"!<thin>\n"
 _HEAD = 60  # name, time, owner, group and mode, then the size in 10 digits, then "`\n"
 _SIZE = slice(48, 58)
 _MOST_MEMBERS = 1 << 17  # real ones have some thousands
@@ -42,7 +45,11 @@ _IMPORT = b"\0\0\xff\xff\0\0"  # of a member that names one function of a DLL, a
 _LONGEST_NAME = 256  # bytes
 _LONG_NAMES = 1 << 20  # bytes of the table for names of more than 15 letters
 _LONG_NAME = b"#1/"  # BSD puts the name before the contents
-_INDEXES = (b"/", b"//", b"/SYM64/", b"/<ECSYMBOLS>/", b"__.SYMDEF")
+_NAMES_OF_MEMBERS = b"//"
+_INDEXES = (b"/", b"/SYM64/", b"__.SYMDEF", b"__.SYMDEF SORTED", b"__.SYMDEF_64")
+_LONGEST_INDEX = 256 << 20  # bytes; those of torch's static libraries have 20 MB
+_OTHERS = (_NAMES_OF_MEMBERS, b"/<ECSYMBOLS>/", b"/<XFGHASHMAP>/")
+_MOST_THIN = 10_000
 
 
 class _Window:
@@ -68,11 +75,14 @@ class _Window:
 class _Member:
     """A member of the archive as a ByteSource."""
 
-    def __init__(self, source: ByteSource, start: int, size: int, name: str) -> None:
+    def __init__(
+        self, source: ByteSource, start: int, size: int, name: str, *, is_index: bool = False
+    ) -> None:
         self._source = source
         self.start = start
         self.size = size
         self.name = name
+        self.is_index = is_index  # of the symbols that all members define
 
     def read(self, offset: int, length: int) -> bytes:
         """The bytes, as long as they lie in the member."""
@@ -93,9 +103,18 @@ def read(
     extents: dict[Extent, str] = {}  # with the name of the member
     faults: list[DeviceFault] = []
     unread: list[tuple[_Member, str]] = []  # with the reason
-    for number, member in enumerate(_find_members(_Window(source))):
+    contents = _Contents()
+    thin = source.read(0, min(8, source.size)) == THIN_MAGIC
+    for number, member in enumerate(_find_members(_Window(source), thin=thin)):
         if number >= (most := raised(_MOST_MEMBERS)):
             raise TooLarge(f"no more than {most} members of a static archive are read")
+        if member.is_index:
+            contents.read_index(member)
+            continue
+        if thin:
+            contents.thin.append(member.name)
+            continue
+        contents.add(member)
         try:
             extents.update(dict.fromkeys(_find_extents(member), member.name))
         except MalformedError as error:
@@ -106,11 +125,14 @@ def read(
     if not extents:
         places = [(fault.offset, fault.reason) for fault in faults[:1]]
         places += [(member.start, reason) for member, reason in unread[:1]]
-        reasons = (f"at offset {offset}: {reason}" for offset, reason in places[:1])
-        return tuple(
-            UnreadObject(path=path, format=Format.ARCHIVE, reason=reason, too_large=not faults)
-            for reason in reasons
-        )
+        if places:
+            offset, reason = places[0]
+            reason = f"at offset {offset}: {reason}"
+            too_large = not faults
+            return (
+                UnreadObject(path=path, format=Format.ARCHIVE, reason=reason, too_large=too_large),
+            )
+        return (_make(path, source, contents.facts),)
     facts = read_device_code(source, extents)
     facts["device_faults"] = (*faults, *facts["device_faults"])
     starts = sorted(extents)
@@ -133,13 +155,61 @@ def read(
             for member, reason in unread
         ),
     )
-    archive = StaticArchive(
+    return (_make(path, source, {**contents.facts, **facts}),)
+
+
+def _make(path: str, source: ByteSource, facts: dict[str, Any]) -> StaticArchive:
+    return StaticArchive(
         path=path, kind=Kind.RELOCATABLE, architecture="", size=source.size, **facts
     )
-    return (archive,)
 
 
-def _find_members(source: ByteSource) -> Iterator[_Member]:
+class _Contents:
+    """What the members of an archive are, counted as they are come to."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[MemberKind] = Counter()
+        self._first: dict[MemberKind, str] = {}
+        self._facts: dict[str, Any] = {"indexed": False}
+        self.thin: list[str] = []
+
+    def add(self, member: _Member) -> None:
+        """Take a member."""
+        kind = describe_member(member)
+        self._counts[kind] += 1
+        self._first.setdefault(kind, member.name)
+
+    def read_index(self, member: _Member) -> None:
+        """Take the index of symbols; of a second one, as Visual C++ has it, nothing is new."""
+        if self._facts["indexed"]:
+            return
+        self._facts["indexed"] = True
+        if member.size > raised(_LONGEST_INDEX):
+            self._facts["unread"] = f"its index has {member.size} bytes, which are not read"
+        else:
+            self._facts["strings"] = find_strings(member.read(0, member.size))
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The fields of the model."""
+        rows = sorted(self._counts.items())
+        members = tuple(
+            ArchiveMembers(
+                format=kind.format,
+                architecture=kind.architecture,
+                note=kind.note,
+                count=count,
+                first=self._first[kind],
+            )
+            for kind, count in rows
+        )
+        indexed = self._facts["indexed"] or not any(each.format for each in members)
+        thin = tuple(self.thin[:_MOST_THIN])
+        return {**self._facts, "members": members, "indexed": indexed, "thin": thin}
+
+
+def _find_members(source: ByteSource, *, thin: bool = False) -> Iterator[_Member]:
+    """Every member and the index of symbols; of a thin archive no member has bytes in it."""
     at = len(MAGIC)
     long_names = b""
     while at + _HEAD <= source.size:
@@ -148,6 +218,8 @@ def _find_members(source: ByteSource) -> Iterator[_Member]:
         if not head.endswith(b"`\n") or not digits.isdigit():
             raise MalformedError("a member of the archive has no head", at)
         start, size = at + _HEAD, int(digits)
+        if thin and not head.startswith((b"// ", b"/ ", b"/SYM64/ ")):
+            size = 0
         if start + size > source.size:
             reason = f"a member of {size} bytes begins where {source.size - start} are left"
             raise MalformedError(reason, at)
@@ -162,9 +234,9 @@ def _find_members(source: ByteSource) -> Iterator[_Member]:
         elif name[:1] == b"/" and name[1:].isdigit():
             place = int(name[1:])
             name = re.split(rb"[\n\0]", long_names[place : place + _LONGEST_NAME])[0] or name
-        if name not in _INDEXES:
+        if name not in _OTHERS:
             label = name.rstrip(b"/").decode("utf-8", "backslashreplace")
-            yield _Member(source, start, size, label)
+            yield _Member(source, start, size, label, is_index=name in _INDEXES)
 
 
 def _find_extents(member: _Member) -> Iterator[Extent]:

@@ -15,7 +15,9 @@ from dataclasses import replace
 
 from binary_checks.errors import GatherError, PackageError
 from binary_checks.model.claims import Claims, SystemClaim
+from binary_checks.model.cmake import BuildFiles, UnreadCode
 from binary_checks.model.cpp_archive import CmakePackage, CppArchive
+from binary_checks.model.headers import Headers
 from binary_checks.model.layout import Layout
 from binary_checks.model.objects import (
     Format,
@@ -52,8 +54,14 @@ _OF_OTHERS = re.compile(
     r"PKG-INFO|pyproject\.toml|setup\.py|info/index\.json|[^/]+\.dist-info/.*|pyvenv\.cfg|conda-meta/.*"
 )
 """What lies at the top of an sdist, a conda package, a wheel, an environment."""
+_TEXTS = (_BUILD_VERSION, _BUILD_HASH)
 _LONGEST_TEXT = 4096  # bytes of build-version
+_LONGEST_CODE = 4 << 20  # bytes of a file for CMake; their own largest has 200 kB
+_LONGEST_HEADER = 16 << 20  # bytes
+_MOST_KEPT = 256 << 20  # bytes of all that; torch has 4 MB
 _LONGEST_TARGET = 4096  # bytes of a symbolic link in a zip archive
+_CODE = (".cmake", ".pc")
+_HEADERS = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".ipp", ".tcc", ".inc")
 _CONFIG = re.compile(r"(?:^|/)(?:([^/]+)Config|([^/]+)-config)\.cmake\Z")
 _SYSTEM_OF = {Format.ELF: "linux", Format.MACHO: "macos", Format.PE: "windows"}
 _VISUAL_CPP = (
@@ -123,8 +131,8 @@ def preview(tree: Tree, reader: ObjectReader) -> Preview:
 
 def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> CppArchive:
     """Read an archive from start to end; PackageError where it is another kind of package."""
-    links = _find_links(tree)
-    visited = tree.visit(reader, Wanted(kept=_Kept(links)), progress)
+    links, condense = _find_links(tree), _Condenser()
+    visited = tree.visit(reader, Wanted(kept=_Kept(links), condense=condense), progress)
     evidence = _Evidence()
     for each in visited:
         evidence.see(each.member.archive_name)
@@ -133,14 +141,19 @@ def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> 
     top = evidence.prefix or ""
     visited = [_move(_follow(each, links), top) for each in visited]
     named = parse_name(tree.label)
-    texts = {each.member.path: _read_text(each) for each in visited if each.content is not None}
+    if condense.full:
+        raise PackageError(
+            f"{tree.label}: its headers and its files for CMake have more than {_MOST_KEPT} bytes"
+        )
+    texts = {each.member.path: each.content for each in visited if each.content is not None}
     found = [item for each in visited for item in each.objects]
-    objects = pick(found, ObjectFile)
-    paths = [each.member.path for each in visited]
+    own = (item for item in found if isinstance(item, ObjectFile))
+    objects = tuple(sorted(own, key=lambda item: item.path))
+    cmake_packages = tuple(_find_cmake_packages(each.member.path for each in visited))
     return CppArchive(
         path=tree.path,
         name=named.name,
-        version=named.version or texts.get(_BUILD_VERSION, ""),
+        version=named.version or _read_line(texts.get(_BUILD_VERSION)),
         size=tree.size,
         layout=Layout(climbs=False),
         # What has been installed into a prefix may count on the system that it was built for.
@@ -153,9 +166,11 @@ def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> 
         dll_directories=tuple(_find_dll_directories(objects)),
         top=top,
         stated=named.stated,
-        build_version=texts.get(_BUILD_VERSION, ""),
-        build_hash=texts.get(_BUILD_HASH, ""),
-        cmake_packages=tuple(_find_cmake_packages(paths)),
+        build_version=_read_line(texts.get(_BUILD_VERSION)),
+        build_hash=_read_line(texts.get(_BUILD_HASH)),
+        cmake_packages=cmake_packages,
+        build_files=_read_build_files(texts, visited, cmake_packages),
+        headers=_read_headers(texts, visited),
     )
 
 
@@ -168,8 +183,11 @@ class _Kept(Mapping[str, int]):
     def __getitem__(self, name: str) -> int:
         if name in self._links:
             return _LONGEST_TARGET
-        last = name.rpartition("/")[2]
-        if last in {_BUILD_VERSION, _BUILD_HASH} and name.count("/") < 3:
+        if name.endswith(_CODE):
+            return _LONGEST_CODE
+        if _is_header(name):
+            return _LONGEST_HEADER
+        if name.endswith(_TEXTS) and name.count("/") < 3:
             return _LONGEST_TEXT
         raise KeyError(name)
 
@@ -178,6 +196,27 @@ class _Kept(Mapping[str, int]):
 
     def __len__(self) -> int:
         return 0
+
+
+def _is_header(name: str) -> bool:
+    return name.endswith(_HEADERS) and (name.startswith("include/") or "/include/" in name)
+
+
+class _Condenser:
+    """Keeps of headers their directives, and of everything together no more than there is room."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_KEPT
+        self.full = False
+
+    def __call__(self, name: str, content: bytes) -> bytes:
+        if _is_header(name):
+            from binary_checks.cmake_code.lost_headers import condense  # of few packages
+
+            content = condense(content)
+        self._left -= len(content)
+        self.full = self.full or self._left < 0
+        return b"" if self.full else content
 
 
 def _find_links(tree: Tree) -> frozenset[str]:
@@ -199,10 +238,9 @@ def _follow(each: Visited, links: frozenset[str]) -> Visited:
     return each._replace(member=replace(member, target=target, faults=faults), content=None)
 
 
-def _read_text(each: Visited) -> str:
+def _read_line(text: bytes | None) -> str:
     """Its first line."""
-    text = (each.content or b"").decode("utf-8", "backslashreplace").strip()
-    return text.partition("\n")[0].strip()
+    return (text or b"").decode("utf-8", "backslashreplace").strip().partition("\n")[0].strip()
 
 
 def _move(each: Visited, top: str) -> Visited:
@@ -281,3 +319,47 @@ def _find_cmake_packages(paths: Iterable[str]) -> Iterator[CmakePackage]:
     for path in sorted(paths):
         if match := _CONFIG.search(path):
             yield CmakePackage(name=match[1] or match[2], path=path)
+
+
+def _read_build_files(
+    texts: Mapping[str, bytes], visited: Sequence[Visited], packages: Sequence[CmakePackage]
+) -> BuildFiles:
+    """What its files for CMake and pkg-config say."""
+    members = [each.member for each in visited]
+    unread = [
+        UnreadCode(file=each.path, reason=each.faults[-1], reached=True)
+        for each in members
+        if each.path.endswith(_CODE) and each.path not in texts and each.faults
+    ]
+    written = {
+        path: text.decode("utf-8", "backslashreplace")
+        for path, text in texts.items()
+        if path.endswith(_CODE)
+    }
+    if not written:
+        return BuildFiles(unread=tuple(unread))
+    from binary_checks.cmake_code.named_paths import read_build_files  # of few packages
+    from binary_checks.cmake_code.pkg_config_files import read_pkg_config
+
+    plain = sorted(path for path in written if path.endswith(".pc"))
+    code = {path: text for path, text in written.items() if path.endswith(".cmake")}
+    named = {each.name: each.path for each in reversed(packages)}
+    found = read_build_files(code, named, [each.path for each in members])
+    more = [named for path in plain for named in read_pkg_config(path, written[path])]
+    return replace(found, paths=(*found.paths, *more), unread=(*unread, *found.unread))
+
+
+def _read_headers(texts: Mapping[str, bytes], visited: Sequence[Visited]) -> Headers:
+    """What its headers include that is not there."""
+    condensed = {path: text for path, text in texts.items() if _is_header(path)}
+    unread = [
+        f"{each.member.path}: {each.member.faults[-1]}"
+        for each in visited
+        if _is_header(each.member.path) and each.member.path not in condensed and each.member.faults
+    ]
+    if not condensed:
+        return Headers(unread=tuple(unread))
+    from binary_checks.cmake_code.lost_headers import find_lost  # of few packages
+
+    found = find_lost(condensed, frozenset(each.member.path for each in visited), "include")
+    return replace(found, unread=tuple(unread))

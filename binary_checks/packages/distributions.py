@@ -11,7 +11,7 @@ from packaging.tags import Tag
 
 from binary_checks.knowledge.tag_claims import read_claims
 from binary_checks.model.layout import Layout
-from binary_checks.model.objects import MalformedObject, ObjectFile, UnreadObject
+from binary_checks.model.objects import MalformedObject, ObjectFile, StaticArchive, UnreadObject
 from binary_checks.model.packages import Distribution
 from binary_checks.model.protocols import (
     ObjectReader,
@@ -129,6 +129,10 @@ _Kind = TypeVar("_Kind", ObjectFile, MalformedObject, UnreadObject)
 
 
 def pick(found: Iterable[ReadObject], kind: type[_Kind]) -> tuple[_Kind, ...]:
-    """Those of one class, in the order of their paths."""
-    picked = (item for item in found if isinstance(item, kind))
+    """Those of one class, in the order of their paths; nobody links with static archives here."""
+    picked = (item for item in found if isinstance(item, kind) and not _is_linked(item))
     return tuple(sorted(picked, key=lambda item: item.path))
+
+
+def _is_linked(item: ReadObject) -> bool:
+    return isinstance(item, StaticArchive) and item.is_plain

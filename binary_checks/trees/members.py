@@ -66,7 +66,8 @@ class MemberReader:
     def take_whole(self, entry: TreeEntry, content: bytes, outcome: Streamed) -> Visited:
         """A small member; of a broken one the content may be its beginning alone."""
         objects = self._read_small(entry, content, outcome)
-        wanted = content if entry.name in self._wanted.kept and outcome.sha256 else None
+        kept = entry.name in self._wanted.kept and outcome.sha256
+        wanted = self._condense(entry, content) if kept else None
         search = self._make_search(entry)
         mentions = search is not None and search(content) and bool(outcome.sha256)
         return self._describe(entry, outcome, objects, wanted, mentions=mentions)
@@ -150,8 +151,13 @@ class MemberReader:
         if entry.size > most:
             too_large = f"it has {entry.size} bytes, more than {most} are not read"
             outcome = Streamed(outcome.sha256, (*outcome.faults, too_large))
-        content = b"".join(pieces) if pieces and outcome.sha256 else None
+        kept = pieces and outcome.sha256
+        content = self._condense(entry, b"".join(pieces)) if kept else None
         return self._describe(entry, outcome, (), content)
+
+    def _condense(self, entry: TreeEntry, content: bytes) -> bytes:
+        condense = self._wanted.condense
+        return content if condense is None else condense(entry.name, content)
 
     def _read_large(
         self, entry: TreeEntry, stream: Stream, again: Callable[[], Iterator[bytes]]

@@ -40,7 +40,7 @@ def test_the_module_is_an_object_reader() -> None:
         (b"MZ" + bytes(62), Format.PE),
         (b"#!/bin/sh\n", None),
         (b"!<arch>\n", Format.ARCHIVE),
-        (b"!<thin>\n", None),
+        (b"!<thin>\n", Format.ARCHIVE),
         (b"\x50\xed\x55\xba\x01\x00", Format.DEVICE),
         (b"\x50\xed\x55\xba\x07\x00", None),
         (b"__CLANG_OFFLOAD_BUNDLE__", Format.DEVICE),
@@ -62,7 +62,6 @@ def test_a_format_is_known_by_its_first_bytes(head: bytes, expected: Format | No
         _pe(b"NE\0\0"),
         _pe(start=0xFFFFFFFF),
         _pe()[:130],
-        b"!<arch>\n/               0",  # a static archive, or an import library
         struct.pack("<HHIIIHH", 0x8664, 1, 0, 20, 0, 0, 0).ljust(200, b"\0"),  # COFF: an .obj
         struct.pack("<HHHH", 0, 0xFFFF, 0, 0x8664).ljust(200, b"\0"),  # a short import object
     ],

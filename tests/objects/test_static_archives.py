@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from binary_checks.model import Format, Kind, MalformedObject, StaticArchive, UnreadObject
@@ -31,9 +33,81 @@ def test_members_for_windows_are_read(section: str) -> None:
     assert entries(read_device(content)) == {"sass sm_75": 1, "sass sm_90": 1}
 
 
-def test_an_archive_without_device_code_is_no_object() -> None:
-    content = archive(one_o=build_elf(kind="relocatable"), two_obj=coff({".text": bytes(8)}))
-    assert read_objects("a.a", Bytes(content)) == ()
+def read_plain(content: bytes) -> StaticArchive:
+    (found,) = read_objects("a.a", Bytes(content))
+    assert isinstance(found, StaticArchive)
+    assert found.is_plain
+    return found
+
+
+def test_members_that_are_alike_are_counted() -> None:
+    plain, other = build_elf(kind="relocatable"), build_elf(kind="relocatable", machine="aarch64")
+    found = read_plain(archive(one_o=plain, two_o=plain, three_o=other, text=b"no object at all!"))
+    rows = [(each.format, each.architecture, each.count, each.first) for each in found.members]
+    assert rows == [
+        ("", "", 1, "text"),
+        ("ELF", "aarch64", 1, "three.o"),
+        ("ELF", "x86_64", 2, "one.o"),
+    ]
+    assert not found.indexed
+
+
+def test_members_of_other_systems_are_told_apart() -> None:
+    short = b"\0\0\xff\xff\0\0\x64\x86".ljust(40, b"\0")
+    big = b"\0\0\xff\xff\2\0\x64\xaa".ljust(80, b"\0")
+    found = read_plain(
+        archive(
+            one_obj=coff({".text": bytes(8)}),
+            import_obj=short,
+            big_obj=big,
+            bitcode_o=b"BC\xc0\xde" + bytes(40),
+            mac_o=struct.pack("<8I", 0xFEEDFACF, 0x0100000C, 0, 1, 0, 0, 0, 0),
+        )
+    )
+    rows = {(each.format, each.architecture) for each in found.members}
+    assert rows == {
+        ("COFF", "x86_64"),
+        ("import", "x86_64"),
+        ("COFF", "aarch64"),
+        ("LLVM bitcode", ""),
+        ("Mach-O", "aarch64"),
+    }
+
+
+def index(*names: str) -> bytes:
+    """The index that ar writes: how many names, where their members lie, the names."""
+    blob = b"".join(name.encode() + b"\0" for name in names)
+    return struct.pack(">I", len(names)) + bytes(4 * len(names)) + blob
+
+
+def test_the_index_tells_which_strings_the_functions_have() -> None:
+    names = index(
+        "main",
+        "_ZN4demo3newENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
+        "_ZN4demo3oldESs",
+        "_ZN4demo9getSslKeyEv",  # a name with these letters
+        "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE3fooEv",  # the library's own
+        "_ZNSs4swapERSs",
+    )
+    content = archive(index=names, one_o=build_elf(kind="relocatable"))
+    found = read_plain(content.replace(b"index/", b"/     ", 1))
+    assert found.indexed
+    assert (found.strings.new, found.strings.old) == (1, 1)
+    assert found.strings.old_example == "_ZN4demo3oldESs"
+
+
+def test_a_thin_archive_names_files() -> None:
+    names = archive(names=b"/build/one.o/\ntwo.o/\n").replace(b"names/", b"//    ", 1)
+    head = archive(x=b"").removeprefix(b"!<arch>\n")
+    members = head.replace(b"x/", b"/0") + head.replace(b"x/ ", b"/14")
+    found = read_plain((names + members).replace(b"!<arch>", b"!<thin>"))
+    assert found.thin == ("/build/one.o", "two.o")
+
+
+def test_an_archive_under_the_name_of_a_library_is_none() -> None:
+    for content in (archive(one_o=build_elf(kind="relocatable")), b"!<thin>\n"):
+        (found,) = read_objects("a.so", Bytes(content))
+        assert isinstance(found, MalformedObject)
 
 
 def test_names_of_bsd_stand_before_the_contents() -> None:

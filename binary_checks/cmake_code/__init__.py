@@ -1,0 +1,1 @@
+"""CMake's and pkg-config's files, read without running them."""

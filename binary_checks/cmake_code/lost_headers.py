@@ -1,0 +1,120 @@
+"""Which headers include others that should lie beside them and do not: directives in, facts out.
+
+No preprocessor runs: what stands under a condition is left alone, and so is whatever another
+package or the system could have.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from binary_checks.model.headers import Headers, LostInclude
+
+_DIRECTIVE = re.compile(
+    rb"\n[ \t]*#[ \t]*((?:include|if|ifdef|ifndef|elif|else|endif)\b[^\n]*)"
+)  # begins with one letter, for which the search is four times as quick as for the start of a line
+_RAW = re.compile(rb'R"([^()\\\s]{0,16})\(.*?\)\1"', re.DOTALL)
+_INCLUDE = re.compile(r'include\s*([<"])([^<>"\n]+)[>"]')
+_PLATFORMS = frozenset({"sys", "linux", "asm", "mach", "arpa", "net", "netinet", "bits", "gnu"})
+_LONGEST_NAME = 300
+_MOST_LOST = 10_000
+
+
+def condense(content: bytes) -> bytes:
+    """The directives of a header that include others or are conditions, a line each."""
+    if b'R"' in content:
+        content = _RAW.sub(b'""', content)
+    if b"\\\n" in content:
+        content = content.replace(b"\\\n", b" ")
+    if b"/*" in content:
+        first, *rest = content.split(b"/*")  # each begins inside of a comment
+        content = b"".join((first, *(part.partition(b"*/")[2] for part in rest)))
+    return b"\n".join(found[:_LONGEST_NAME] for found in _DIRECTIVE.findall(b"\n" + content))
+
+
+class _Include(NamedTuple):
+    written: str
+    name: str
+    quoted: bool
+
+
+def find_lost(condensed: Mapping[str, bytes], shipped: frozenset[str], root: str) -> Headers:
+    """What headers include that is not there: their condensed texts, and all paths of the archive.
+
+    ``root`` is the folder of headers.
+    """
+    known = _Shipped(shipped, root)
+    lost: list[LostInclude] = []
+    for path, text in sorted(condensed.items()):
+        for include in _unconditional(text.decode("utf-8", "replace").splitlines()):
+            if len(lost) < _MOST_LOST and known.lacks(include, posixpath.dirname(path)):
+                lost.append(LostInclude(path=path, included=include.written))
+    return Headers(count=len(condensed), lost=tuple(lost))
+
+
+def _unconditional(lines: list[str]) -> Iterator[_Include]:
+    """The includes that are under no condition but the guard around all of the header."""
+    depth, guarded = 0, _is_guarded(lines)
+    for line in lines:
+        if line.startswith("if"):
+            depth += 1
+        elif line.startswith("endif"):
+            depth -= 1
+        elif depth == guarded and (found := _INCLUDE.match(line)):
+            close = '"' if found[1] == '"' else ">"
+            yield _Include(f"{found[1]}{found[2]}{close}", found[2].strip(), found[1] == '"')
+
+
+def _is_guarded(lines: list[str]) -> bool:
+    """Whether its first condition is the usual one, and ends where the header ends.
+
+    Directives that do not fit together are taken for one, so that nothing counts.
+    """
+    depths, depth = [], 0
+    for line in lines:
+        depth += line.startswith("if") - line.startswith("endif")
+        depths.append(depth)
+    if not lines or depth or min(depths) < 0:
+        return True
+    opens = lines[0].startswith(("ifndef", "if !defined", "if !(defined"))
+    return (
+        opens
+        and 0 not in depths[:-1]
+        and not any(
+            each == 1 and line.startswith(("else", "elif"))
+            for each, line in zip(depths, lines, strict=True)
+        )
+    )
+
+
+class _Shipped:
+    """The files of an archive, by every end of their paths."""
+
+    def __init__(self, paths: frozenset[str], root: str) -> None:
+        self._names: dict[str, list[str]] = {}
+        for path in paths:
+            self._names.setdefault(path.rpartition("/")[2], []).append(path)
+        self._paths = paths
+        self._folders: set[str] = set()
+        for path in paths:
+            inside = path.removeprefix(f"{root}/") if path.startswith(f"{root}/") else ""
+            top, slash, _ = inside.partition("/")
+            if slash:
+                self._folders.add(top)
+
+    def lacks(self, include: _Include, folder: str) -> bool:
+        """Whether it is nowhere, and no other package would have it."""
+        name = posixpath.normpath(include.name)
+        if include.quoted and posixpath.normpath(f"{folder}/{name}") in self._paths:
+            return False
+        plain = name.lstrip("./")
+        ends = self._names.get(plain.rpartition("/")[2], ())
+        if any(path == plain or path.endswith(f"/{plain}") for path in ends):
+            return False
+        top, slash, _ = name.partition("/")
+        if top == "..":
+            return include.quoted
+        return bool(slash) and top in self._folders and top not in _PLATFORMS
