@@ -86,12 +86,20 @@ def test_a_check_says_what_it_runs_on_and_every_option_has_a_default(check: Chec
     assert check.id in explain(check)
 
 
+GAPS = {"image-newer-than-tag"}
+"""Checks that find no problem ever: all that they can say is that nobody has looked."""
+
+
 def test_every_check_fires_in_one_test_and_is_quiet_in_another(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fixtures.check_calls", str(tmp_path / "calls.json")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stdout + done.stderr  # 1: they fail by themselves
     seen = json.loads((tmp_path / "calls.json").read_bytes())
-    missing = {check.id: {"fires", "is quiet"} - set(seen.get(check.id, ())) for check in CHECKS}
+    missing = {
+        check.id: {"tells of a gap" if check.id in GAPS else "fires", "is quiet"}
+        - set(seen.get(check.id, ()))
+        for check in CHECKS
+    }
     assert {check: how for check, how in missing.items() if how} == {}
 
 

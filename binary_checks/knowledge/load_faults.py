@@ -96,6 +96,11 @@ def _judge_library(fault: LoadFault, tried: _Tried) -> Iterator[Finding]:
         why = f"it lacks {name}, which the platform tag promises"
         yield NotInspected(path=fault.path, sentence=f"not loaded on {tried.report.system}: {why}")
         return
+    if edge and resolved is None and (edge.may_come_with or edge.unknown):
+        # Its own search does not lead there: whoever imports that first has loaded it.
+        why = f"{name} may come with {name_first(edge.may_come_with) or edge.unknown}"
+        yield NotInspected(path=fault.path, sentence=f"not loaded on {tried.report.system}: {why}")
+        return
     cause = of_library(name)
     if edge and isinstance(tried.linkage, Linkage):
         cause = of_need(edge, partial(directories, tried.package), tried.linkage.layout)

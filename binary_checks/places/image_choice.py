@@ -46,9 +46,18 @@ def find_with_python(image: RootFilesystem) -> RootFilesystem:
     """
     from binary_checks.places.images import find_image, list_images
 
-    wanted = f"{image.name}-{_WITH_PYTHON}"
-    known = {entry.name for entry in list_images()}
-    return find_image(wanted) if not image.pythons and wanted in known else image
+    entries = {entry.name: entry for entry in list_images()}
+    own = entries.get(image.name)
+    if image.pythons or own is None:
+        return image
+    alike = (
+        entry.name
+        for entry in entries.values()
+        if entry.profile == _WITH_PYTHON
+        and (entry.suite, entry.architecture) == (own.suite, own.architecture)
+    )
+    name = next(alike, None)
+    return image if name is None else find_image(name)
 
 
 def rank(name: str, claims: Claims, entries: Sequence[ImageEntry]) -> Iterator[ImageEntry]:

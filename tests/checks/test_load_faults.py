@@ -104,6 +104,15 @@ def test_what_the_package_or_python_loads_first_is_not_missing(edge: dict[str, A
     assert judge(found, linkage(known)) == []
 
 
+def test_what_a_requirement_may_have_loaded_before_is_not_inspected() -> None:
+    found = report(fault(LIBRARY, name="libtorch.so"), fault(SYMBOL, name="of_torch"))
+    edge = Edge(path=OBJECT, architecture="x86_64", needed="libtorch.so", may_come_with=("torch",))
+    (gap,) = judge(found, linkage(edge))
+    assert gap == NotInspected(
+        path=OBJECT, sentence=f"not loaded on {SYSTEM}: libtorch.so may come with torch"
+    )
+
+
 def test_symbols_of_the_interpreter_are_exempt_and_others_are_not() -> None:
     missing = ("PyLong_FromLong", "b_gone", "a_gone")
     faults = [fault(SYMBOL, name=name) for name in missing]
