@@ -82,7 +82,7 @@ def _read(remote: Remote, reader: ObjectReader, *, again: bool = False) -> Publi
         file = remote.open()
         files.callback(file.close)
         ranged = RangedBytes(remote.file_name, file)
-        package: Package = outline_of(open_part(ranged, files), reader, read_outline)
+        package: Package = outline_of(open_part(ranged, files, read_outline), reader)
         transfer = ranged.transfer
     return _FACTS.get(type(package), PublishedFile)(
         package=package,

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from binary_checks.errors import PackageError, Unavailable
+from binary_checks.errors import PackageError
 from binary_checks.model.packages import Package
 from binary_checks.model.protocols import ObjectReader, PackageKind, Preview, Progress, Tree
 from binary_checks.packages import (
@@ -22,12 +21,10 @@ from binary_checks.packages import (
     unpacked_wheel,
     wheel,
 )
-from binary_checks.packages.outlines import ReadHead
 from binary_checks.trees import open_tree
 
 __all__ = [
     "KINDS",
-    "OUTLINES",
     "Preview",
     "Progress",
     "kind_of",
@@ -48,22 +45,15 @@ KINDS: tuple[PackageKind, ...] = (
     folder,
 )
 
-OUTLINES: tuple[tuple[str, Callable[[Any, ObjectReader, ReadHead], Package]], ...] = (
-    (".whl", wheel.outline),
-    (".conda", conda_outline.outline),
-)
-"""How file names end, and what reads a part of such a package: whatever ``open_part`` opens."""
 
+def outline_of(tree: Tree, reader: ObjectReader) -> Package:
+    """Read of a package what a part of its bytes shows, out of a tree that `open_part` opened.
 
-def outline_of(tree: Tree, reader: ObjectReader, look: ReadHead) -> Package:
-    """Read as much of a package as can be had without all of its bytes.
-
-    Raises PackageError for what is none, Unavailable for a kind of which nothing is read so.
+    Raises PackageError for what is none, Unavailable where too much would have to be read.
     """
-    for suffix, outline in OUTLINES:
-        if tree.label.endswith(suffix):
-            return outline(tree, reader, look)
-    raise Unavailable(f"{tree.label}: of its kind nothing is read before the download")
+    if conda.recognises(tree.label, lambda: tree):
+        return conda_outline.outline(tree, reader)
+    return kind_of(tree).read(tree, reader)
 
 
 def recognises(path: Path, *, folders: bool = False) -> bool:

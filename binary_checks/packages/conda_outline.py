@@ -10,19 +10,17 @@ from binary_checks.model.conda_packages import CondaPackage
 from binary_checks.model.packages import Member
 from binary_checks.model.protocols import ObjectReader, Tree, Visited, Wanted
 from binary_checks.packages.conda_index import INDEX, Index, find_layout, parse_json, read_claims
-from binary_checks.packages.outlines import ReadHead
 
 _PATHS = "info/paths.json"
 _MIB = 1 << 20
 _LONGEST = {INDEX: 4 * _MIB, _PATHS: 64 * _MIB}
 
 
-def outline(tree: Tree, reader: ObjectReader, look: ReadHead) -> CondaPackage:
+def outline(tree: Tree, reader: ObjectReader) -> CondaPackage:
     """Read what ``info/`` says: its members are those that info/paths.json lists.
 
     Of its objects nothing is known: the archive that holds them has no directory.
     """
-    del look
     visited = tree.visit(reader, Wanted(kept=_LONGEST))
     texts = {each.member.archive_name: each for each in visited}
     index = Index.read(tree.label, texts.get(INDEX))

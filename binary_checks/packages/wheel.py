@@ -12,17 +12,9 @@ from packaging.utils import parse_wheel_filename
 from binary_checks.errors import PackageError
 from binary_checks.model.packages import Distribution, Wheel
 from binary_checks.model.protocols import ObjectReader, Preview, Progress, Tree, Visited, Wanted
-from binary_checks.packages.distributions import (
-    DIST_INFO,
-    Landing,
-    Reading,
-    assemble,
-    read_members,
-)
-from binary_checks.packages.outlines import PartTree, ReadHead, survey
+from binary_checks.packages.distributions import DIST_INFO, Landing, assemble, read_members
 from binary_checks.packages.wheel_layout import lay_out, placing
 from binary_checks.packages.wheel_texts import LONGEST, Texts, read_texts
-from binary_checks.python_code.mentions import DllLoading
 from binary_checks.trees.members import find_formats
 
 _Wheel = TypeVar("_Wheel", bound=Distribution)
@@ -66,38 +58,10 @@ def read_contents(
     **own: Any,
 ) -> _Wheel:
     """Read every member into the wheel of that class; ``own`` are fields that only it has."""
-
-    def gather(wanted: Wanted, landing: Landing) -> Reading:
-        return read_members(tree, reader, wanted, landing, progress)
-
-    return _put_together(kind, tree, gather, title, **own)
-
-
-def outline(tree: PartTree, reader: ObjectReader, look: ReadHead) -> Wheel:
-    """Read of a wheel its directory, its texts and how its libraries begin, and nothing else.
-
-    Its other members have no hash, and its objects say what ``look`` takes from the beginnings.
-    """
-    name, version, build, tags = parse_file_name(tree.label)
-    title = Title(name, version, tags, find_dist_info(tree))
-
-    def gather(wanted: Wanted, _: Landing) -> Reading:
-        return Reading(survey(tree, reader, wanted, look), DllLoading())
-
-    return _put_together(Wheel, tree, gather, title, build=build)
-
-
-def _put_together(
-    kind: type[_Wheel],
-    tree: Tree,
-    gather: Callable[[Wanted, Landing], Reading],
-    title: Title,
-    **own: Any,
-) -> _Wheel:
     dist_info, layout, tags = title.dist_info, lay_out(title.name, title.tags), title.tags
     kept = {f"{dist_info}/{text}": most for text, most in LONGEST.items()}
     wanted = Wanted(place=placing(dist_info, layout), kept=kept)
-    reading = gather(wanted, Landing(layout, tags))
+    reading = read_members(tree, reader, wanted, Landing(layout, tags), progress)
     texts = _read_texts(tree.label, dist_info, reading.visited)
     faults = {f"{dist_info}/{text}": found for text, found in texts.faults.items() if found}
     visited = [_add_faults(each, faults) for each in reading.visited]

@@ -15,7 +15,7 @@ from binary_checks.trees import conda, folder, loose_file, tar_tree
 from binary_checks.trees.file_bytes import PackageBytes, open_bytes
 from binary_checks.trees.tar_tree import TarTree
 from binary_checks.trees.zip import tree as zip_tree
-from binary_checks.trees.zip.tree import ZipTree
+from binary_checks.trees.zip.glimpse import GlimpsedTree, ReadHead
 
 _HEAD = 512  # bytes, with which a tar archive begins
 
@@ -45,16 +45,19 @@ def open_tree(path: Path) -> Tree:
     raise PackageError(f"{path.name}: neither a folder nor a known kind of archive")
 
 
-def open_part(file: PackageBytes, files: ExitStack) -> ZipTree | TarTree:
+def open_part(
+    file: PackageBytes, files: ExitStack, look: ReadHead = lambda *_: ()
+) -> GlimpsedTree | TarTree:
     """Open what can be read of a package without all of its bytes; ``files`` are closed with it.
 
-    Of a zip archive that is every member, of a ``.conda`` what is said of the package. Raises
+    Of a zip archive that is every member, and ``look`` says what the first bytes of its libraries
+    tell; of a ``.conda`` it is what is said of the package. Raises
     Unavailable for a form without a directory, PackageError for what is not what its name says.
     """
     if conda.recognises(file.path, b""):
         return conda.open_description(file, files)
     if zip_tree.recognises(file.path, b""):
-        return ZipTree(file, files)
+        return GlimpsedTree(file, files, look)
     raise Unavailable(f"{file.path.name}: its form has no directory: all of it must be read")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import struct
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,14 @@ import pytest
 from binary_checks import objects
 from binary_checks.errors import GatherError, PackageError, Unavailable
 from binary_checks.gather.remote_reading import read_publication, read_published
-from binary_checks.model import Kind, Wheel
+from binary_checks.model import Kind, MalformedObject, ObjectFile, UnreadObject, Wheel
+from binary_checks.model.cpp_archive import CppArchive
 from binary_checks.model.published import PublishedWheel
+from binary_checks.objects.outline import read_outline
+from binary_checks.web.client import Client
+from fixtures.bench.huge_remote import NAME, ServedFile, judge_file, serve_file, write_huge
+from fixtures.build_conda import build_conda
+from fixtures.build_cpp_archive import build_cpp_archive
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel
 from fixtures.remote_files import RemotePackage
@@ -128,3 +135,84 @@ def test_a_publication_is_known_by_its_name_and_its_index(tmp_path: Path) -> Non
     assert found.metadata is not None
     assert dict(found.metadata)["Version"] == "1.2+cu126"
     assert re.fullmatch("cp311-cp311-many.*", str(found.tags[0]))
+
+
+def test_of_a_conda_package_info_is_read_and_its_objects_are_not(tmp_path: Path) -> None:
+    pytest.importorskip("zstandard")
+    members = {"lib/libdemo.so": build_elf() + NOISE}
+    path = build_conda(tmp_path, members=members, version="2.1")
+    file = read_published(RemotePackage(path), objects)
+    assert (file.package.name, file.package.version) == ("demo", "2.1")
+    assert [each.name for each in file.package.claims.systems] == ["linux-64 with __glibc >=2.17"]
+    assert "lib/libdemo.so" in {each.path for each in file.package.members}
+    assert file.package.objects == file.package.archive_faults == ()
+    assert file.transferred < path.stat().st_size / 2
+
+
+def test_of_an_archive_of_libraries_all_is_listed_and_little_read(tmp_path: Path) -> None:
+    members = {"lib/libdemo.so": build_elf(), "lib/noise.bin": NOISE, "build-hash": "abc"}
+    path = build_cpp_archive(tmp_path, members=members)
+    file = read_published(RemotePackage(path), objects)
+    assert isinstance(file.package, CppArchive)
+    assert file.package.build_hash == "abc"
+    assert [each.path for each in file.package.objects] == ["lib/libdemo.so"]
+    noise = next(each for each in file.package.members if each.path == "lib/noise.bin")
+    assert (noise.size, noise.sha256) == (len(NOISE), "")
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "architecture"),
+    [
+        (
+            b"\xcf\xfa\xed\xfe" + struct.pack("<7I", 0x100000C, 0, 6, 0, 0, 0, 0),
+            "Mach-O",
+            "aarch64",
+        ),
+        (
+            b"\xca\xfe\xba\xbe"
+            + struct.pack(">11I", 2, 0x1000007, 3, 48, 8, 2, 0x100000C, 0, 56, 8, 2)
+            + bytes(16),
+            "Mach-O",
+            "x86_64 aarch64",
+        ),
+        (build_elf()[:64], "ELF", "broken"),
+        (b"\x7fELF\2\1\1" + bytes(9), "ELF", "broken"),
+        (b"MZ" + bytes(58) + b"\0\x10\0\0" + bytes(9000), "PE", "unread"),
+    ],
+    ids=["thin", "fat", "cut off", "cut shorter", "header further on"],
+)
+def test_the_first_bytes_tell_or_the_reason_why_they_do_not(
+    content: bytes, kind: str, architecture: str
+) -> None:
+    found = read_outline("demo/x.so", content[:1024], len(content))
+    assert {str(each.format) for each in found} == {kind}
+    told = [
+        each.architecture
+        if isinstance(each, ObjectFile)
+        else {MalformedObject: "broken", UnreadObject: "unread"}[type(each)]
+        for each in found
+    ]
+    assert " ".join(told) == architecture
+
+
+@pytest.mark.parametrize("suffix", ["/", ".gz"])
+def test_a_name_of_no_package_is_not_inspected(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"x")
+    with pytest.raises(Unavailable, match="has no directory"):
+        read_published(RemotePackage(path, file_name=f"demo{suffix}"), objects)
+
+
+@pytest.mark.slow
+def test_of_three_gigabytes_two_thousandths_are_read(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    write_huge(path, libraries=60, members=12_000)
+    with serve_file(path) as url:
+        client = Client()
+        file = read_published(ServedFile(client, url), objects)
+        client.close()
+    assert file.package.size > 3_000_000_000
+    assert len(file.package.objects) == 60
+    assert file.requests <= 70
+    assert file.transferred < 5_000_000
+    assert judge_file(file) == 1  # the note of how much was read
