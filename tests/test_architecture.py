@@ -31,7 +31,10 @@ SHARED_BY_READERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "header": (READERS, ("read_header", "architecture_of")),
     "layout": (READERS, ("verify_extent", "find_layout_faults")),
     "refusals": (READERS, ("Parsed", "find_refusals")),
-    "strings": (READERS, ("find_name_scanner", "opens_libraries", "read_opened")),
+    "strings": (
+        READERS,
+        ("find_name_scanner", "opens_libraries", "read_texts", "read_opened"),
+    ),
     "segments": (("elf", "macho"), ("Segment", "read_segments")),
     "sections": (
         ("elf", "pe"),

@@ -21,8 +21,10 @@ from binary_checks.model import (
     SecondOpinion,
     TargetSystem,
 )
+from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.model.conda_packages import GivenPackages
 from binary_checks.model.description import RenderedDescription
+from binary_checks.model.linking import LinkedLibraries
 from binary_checks.model.published import Survey
 from binary_checks.model.python_modules import PythonModules
 from binary_checks.model.requests import Request
@@ -72,6 +74,8 @@ GATHERED = (
     RequiredWheels,
     GivenPackages,
     Survey,
+    BinaryConfiguration,
+    LinkedLibraries,
 )
 
 

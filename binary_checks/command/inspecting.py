@@ -20,6 +20,7 @@ from binary_checks.gather.examination import Examination, examine
 from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
 from binary_checks.model import Linkage, Package
 from binary_checks.model.binary_configuration import BinaryConfiguration
+from binary_checks.model.linking import LinkedLibraries
 from binary_checks.profile.reading import Profile, find_profile, load_profile
 from binary_checks.sources import expand
 from binary_checks.sources.misnamed import demand_package
@@ -100,20 +101,22 @@ def _inspect(
 def _print(facts: Examination, options: argparse.Namespace, separator: _Separator) -> None:
     """Gather all before anything is printed of it: a document is whole, or is not there."""
     package, linkage = facts.get(Package), _get_linkage(facts)
-    configuration = facts.get(BinaryConfiguration)
+    configuration, linked = facts.get(BinaryConfiguration), facts.get(LinkedLibraries)
     if options.json:
+        from binary_checks.documents.facts_reader import DERIVED
         from binary_checks.documents.facts_writer import write_facts
 
         sha256 = facts.source.identity().removeprefix("sha256 ")
+        derived: dict[str, object] = {name: facts.get(kind) for name, kind in DERIVED.items()}
         separator.next()
         sys.stdout.writelines(
-            write_facts(package, sha256, linkage, configuration, symbols=options.symbols)
+            write_facts(package, sha256, linkage, derived, symbols=options.symbols)
         )
     else:
         from binary_checks.reports.summary import write_summary
 
         separator.next()
-        _print_summary(write_summary(package, linkage, configuration))
+        _print_summary(write_summary(package, linkage, configuration, linked))
 
 
 def _get_linkage(facts: Examination) -> Linkage | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from sys import intern
@@ -37,6 +37,7 @@ from binary_checks.model import (
     hash_record,
 )
 from binary_checks.model.binary_configuration import BinaryConfiguration
+from binary_checks.model.linking import LinkedLibraries
 from binary_checks.model.objects import object_kinds
 from binary_checks.model.packages import package_kinds
 
@@ -48,7 +49,12 @@ LEFT_OUT = frozenset({"objects", "malformed", "unread", "members", "path", "reco
 
 _LARGEST = 1 << 30  # bytes of a document
 _LONGEST = 256 << 20  # bytes of one row: all symbols of one library
-_HEADS = ("schema", "written_by", "symbols", "configuration", "package")
+_HEADS = ("schema", "written_by", "symbols", "configuration", "linked_libraries", "package")
+DERIVED: Mapping[str, type] = {
+    "configuration": BinaryConfiguration,
+    "linked_libraries": LinkedLibraries,
+}
+"""Facts that a run derives anew from the rest."""
 _TABLES = ("object_files", "malformed_objects", "unread_objects", "members", "record", "linkage")
 _WITHOUT_SYMBOLS = (StaticArchive, DeviceFile)
 _DIGEST = re.compile("[0-9a-f]{64}")
@@ -66,6 +72,7 @@ class Statement:
     package: Package  # its path is the file's name alone
     edges: tuple[Edge, ...] = ()  # of its linkage, where they were asked for
     configuration: BinaryConfiguration | None = None  # as it was then; a run derives it anew
+    linked_libraries: LinkedLibraries | None = None  # likewise
 
 
 def restore(path: Path, *, edges: bool = False, named: str = "") -> Statement:
@@ -143,20 +150,18 @@ def _restore(rows: _Rows, *, edges: bool) -> Statement:
     for name in _TABLES:
         if tables[name] is None and name != "record":
             raise OddityError(f"no table {name!r}")
-    return replace(
-        _assemble(heads["package"], tables),
-        configuration=_restore_configuration(heads["configuration"]),
-    )
+    derived = {name: _restore_derived(name, heads[name]) for name in DERIVED}
+    return replace(_assemble(heads["package"], tables), **derived)
 
 
-def _restore_configuration(row: Any) -> BinaryConfiguration | None:
+def _restore_derived(name: str, row: Any) -> Any:
+    """What was derived from the rest; None where it was not."""
     if row is None:
         return None
     try:
-        found: BinaryConfiguration = record_decoder(BinaryConfiguration)(row)
+        return record_decoder(DERIVED[name])(row)
     except OddityError as error:
-        raise OddityError(f"configuration: {error}") from None
-    return found
+        raise OddityError(f"{name}: {error}") from None
 
 
 def _read_heads(rows: _Rows) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
-from binary_checks.documents.facts_reader import DOUBTS, LEFT_OUT, SCHEMA
+from binary_checks.documents.facts_reader import DERIVED, DOUBTS, LEFT_OUT, SCHEMA
 from binary_checks.documents.json_schema import DIALECT, describe_fields
 from binary_checks.model import (
     Distribution,
@@ -18,7 +18,6 @@ from binary_checks.model import (
     Symbol,
     UnreadObject,
 )
-from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.model.linkage import Rule
 from binary_checks.model.objects import object_kinds
 from binary_checks.model.packages import package_kinds
@@ -47,7 +46,10 @@ def describe_facts() -> dict[str, Any]:
         "schema": {"const": SCHEMA},
         "written_by": _TEXT,
         "symbols": {"type": "boolean"},
-        "configuration": {"anyOf": [describe_fields(BinaryConfiguration, found), {"type": "null"}]},
+        **{
+            name: {"anyOf": [describe_fields(kind, found), {"type": "null"}]}
+            for name, kind in DERIVED.items()
+        },
         "package": {"oneOf": packages},
         "object_files": _list({"oneOf": objects}),
         **tables,

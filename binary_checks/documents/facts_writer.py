@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import Any
 
 from binary_checks.documents.encoding import dump, dump_rows, encode_fields
-from binary_checks.documents.facts_reader import DOUBTS, LEFT_OUT, SCHEMA, WRITER
+from binary_checks.documents.facts_reader import DERIVED, DOUBTS, LEFT_OUT, SCHEMA, WRITER
 from binary_checks.model import (
     Distribution,
     Linkage,
@@ -16,27 +17,28 @@ from binary_checks.model import (
     SymbolTable,
     hash_record,
 )
-from binary_checks.model.binary_configuration import BinaryConfiguration
 
 
 def write_facts(
     package: Package,
     sha256: str,
     linkage: Linkage | None,
-    configuration: BinaryConfiguration | None = None,
+    derived: Mapping[str, object] = MappingProxyType({}),
     *,
     symbols: bool,
 ) -> Iterator[str]:
     """The document in pieces: one object file at a time, whatever the package's size.
 
-    Every row is a line, by which the restoration reads them, one at a time too.
+    ``derived`` are facts by their names in the document. Every row is a line, by which the
+    restoration reads them, one at a time too.
     """
     yield "{\n"
     yield f'"schema": {dump(SCHEMA)},\n'
     yield f'"written_by": {dump(WRITER)},\n'
     yield f'"symbols": {dump(symbols)},\n'
-    stated = None if configuration is None else encode_fields(configuration)
-    yield f'"configuration": {dump(stated)},\n'
+    for name in DERIVED:
+        fact = encode_fields(derived[name]) if name in derived else None
+        yield f"{dump(name)}: {dump(fact)},\n"
     yield f'"package": {dump(_package(package, sha256))},\n'
     rows = (_object(item, symbols=symbols) for item in package.objects)
     yield from _table("object_files", rows)

@@ -12,6 +12,7 @@ from binary_checks.gather import own_code
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.settings import ReaderSettings, Settings
 from binary_checks.knowledge.configurations import configure
+from binary_checks.knowledge.linked_libraries import find_linked
 from binary_checks.knowledge.loadings import find_roots_in_doubt
 from binary_checks.loaders.reach import find_bystanders
 from binary_checks.model import (
@@ -27,6 +28,7 @@ from binary_checks.model import (
 from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.model.conda_packages import CondaPackage, GivenPackages
 from binary_checks.model.description import RenderedDescription
+from binary_checks.model.linking import LinkedLibraries
 from binary_checks.model.places import Place
 from binary_checks.model.protocols import Source
 from binary_checks.model.published import Publication, PublishedFile, Release
@@ -78,6 +80,12 @@ def name_target(package: Package, profile: Profile) -> TargetSystem:
 def find_configuration(package: Package, settings: Settings) -> BinaryConfiguration:
     """Say which of the many builds of its project the package is, by all who say it."""
     return configure(package, settings.stated)
+
+
+@gathers(LinkedLibraries)
+def find_linked_libraries(package: Package, linkage: Linkage | Package) -> LinkedLibraries:
+    """Say how the package is linked with known libraries; of a simulated loader, whence too."""
+    return find_linked(package, linkage if isinstance(linkage, Linkage) else None)
 
 
 @gathers(CodeNames)

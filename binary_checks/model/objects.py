@@ -121,6 +121,9 @@ class ObjectFile:
     goes on from the path, "has SectionAlignment 0x3, which is no power of 2"."""
     doubts: tuple[str, ...] = ()
     """Why nobody can say yet whether it does: what only later loaders may know."""
+    texts: tuple[str, ...] = ()
+    """Texts in it that libraries and compilers are known by: "OPENSSLDIR: …", "GCC: (GNU) 14.2.1";
+    sorted. Of those in what is only read, as far as its headers tell where that lies."""
     numpy: NumpyBuild | None = None  # None: it calls no ``import_array()`` of NumPy's headers
 
     @property

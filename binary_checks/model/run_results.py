@@ -10,6 +10,7 @@ from typing import Any
 
 from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.model.findings import Level, Note, NotInspected, Problem
+from binary_checks.model.linking import LinkedLibraries
 
 
 class Outcome(str, Enum):
@@ -90,6 +91,7 @@ class PackageIdentity:
     objects: int | None = None  # object files in it
     expected_objects: int = 0  # how many the profile calls for
     configuration: BinaryConfiguration | None = None  # once it was read, for reports
+    linked_libraries: LinkedLibraries | None = None  # likewise
     ran_on: str = ""  # the interpreter that it was installed for and ran on: "CPython 3.11.7"
 
     @property

@@ -12,7 +12,7 @@ its functions stand in the same order (tests/test_architecture.py holds it)::
     header      read_header, architecture_of
     layout      verify_extent, find_layout_faults   what is cut off; why no loader maps it
     refusals    find_refusals                       why no loader takes it, from the outside in
-    strings     find_name_scanner, opens_libraries, read_opened
+    strings     find_name_scanner, opens_libraries, read_texts, read_opened
     segments    read_segments                       ELF and Mach-O, whose sections lie in them
     sections    read_sections, is_debug_companion, has_debug_information,
                 measure_debug_information, find_extents, find_read_only    ELF and PE

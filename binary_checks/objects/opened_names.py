@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from binary_checks.model import OpenedNames
 from binary_checks.model.protocols import ByteSource
 from binary_checks.objects.device.scanner import DeviceScanner
 from binary_checks.objects.library_names import LONGEST, Spelling, read_name
+from binary_checks.objects.library_texts import IsCode, LibraryTexts
 from binary_checks.objects.limits import raised
 from binary_checks.objects.ranges import intersect, merge
 
@@ -24,8 +25,6 @@ _MOST_PLACES = 1 << 16  # that look like the end of a name; real objects have so
 _MOST_NAMES = 1 << 12
 
 Extent = tuple[int, int]
-IsCode = Callable[[bytes, int, int, int], bool]
-"""Whether a part of a piece, from start to end, is code, all of it; the piece's offset is last."""
 
 
 def find_opened(
@@ -79,6 +78,7 @@ class NameScanner:
         self._places = 0
         self._stopped = ""  # why nothing more is searched
         self._factor = raised(1)
+        self.texts = LibraryTexts()  # which lie among the names
 
     def see(self, piece: bytes) -> Iterable[tuple[int, bytes]]:
         """Take the next piece of the file, of which nothing is worth keeping."""
@@ -140,6 +140,7 @@ class NameScanner:
         start, end = first - offset, last - offset
         large = last - first > 8 * _REACH
         if large and self._is_code is not None and self._is_code(piece, start, end, offset):
+            self.texts.follows_code = True
             self._passed = last, piece[end - 2 * _REACH : end]
             return
         self._go_on(first, last)
@@ -177,6 +178,7 @@ class NameScanner:
     def _look(self, window: bytes, offset: int, stop: int) -> None:
         """Look at the places up to ``stop``, of a window that begins at ``offset``."""
         begin, self._looked = self._looked - offset, max(self._looked, stop)
+        self.texts.look(window, offset, begin, stop - offset, self._is_code)
         for match in self._ending.finditer(window, begin, stop - offset + _LONGEST_ENDING):
             place = match.start()
             if place >= stop - offset or self._stopped:
@@ -195,6 +197,17 @@ class NameScanner:
             self._stopped = f"it has more than {_MOST_NAMES * self._factor} names"
             return
         self._found.setdefault(name, []).append(place)
+
+
+def find_texts(
+    source: ByteSource, seen: NameScanner | None, wanted: Iterable[Extent]
+) -> tuple[str, ...]:
+    """The texts of libraries in those parts of a file; what streamed by is not read again."""
+    extents = tuple(wanted)
+    texts = LibraryTexts() if seen is None else seen.texts
+    if seen is None:
+        texts.read(source, extents)
+    return texts.conclude(extents)
 
 
 def _measure(extents: Iterable[Extent]) -> int:

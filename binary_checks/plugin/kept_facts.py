@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
+from binary_checks.documents.facts_reader import DERIVED
 from binary_checks.documents.facts_writer import write_facts
 from binary_checks.errors import BinaryChecksError
 from binary_checks.gather.facts import Facts
 from binary_checks.model import Linkage, Package
-from binary_checks.model.binary_configuration import BinaryConfiguration
 
 _INPUT = "binary_checks_kept_facts"  # the key under which a worker of xdist's is given the folder
 
@@ -51,14 +51,13 @@ class KeptFacts:
         path = self._place(node)
         try:
             package = facts.get(Package)
-            configuration, linkage = facts.get(BinaryConfiguration), None
+            derived: dict[str, object] = {name: facts.get(kind) for name, kind in DERIVED.items()}
+            linkage = None
             with contextlib.suppress(BinaryChecksError):
                 linkage = facts.get(Linkage)
             with path.open("w", encoding="utf-8", newline="\n") as file:
                 symbols = self._symbols
-                file.writelines(
-                    write_facts(package, sha256, linkage, configuration, symbols=symbols)
-                )
+                file.writelines(write_facts(package, sha256, linkage, derived, symbols=symbols))
         except (BinaryChecksError, OSError):
             path.unlink(missing_ok=True)
 

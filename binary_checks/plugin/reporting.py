@@ -20,6 +20,7 @@ from binary_checks.gather.settings import Settings
 from binary_checks.lines import one_line
 from binary_checks.model import Outcome, Package, PackageIdentity, Run
 from binary_checks.model.binary_configuration import BinaryConfiguration
+from binary_checks.model.linking import LinkedLibraries
 from binary_checks.plugin.failures import ProblemsAccepted, misused
 from binary_checks.plugin.items import PackageItem
 from binary_checks.plugin.options import DEAF_INI
@@ -144,9 +145,12 @@ def _identify_anew(item: PackageItem) -> PackageIdentity | None:
     return identity if identity != known else None
 
 
-def _configure(facts: Facts) -> dict[str, BinaryConfiguration]:
+def _configure(facts: Facts) -> dict[str, Any]:
     try:
-        return {"configuration": facts.get(BinaryConfiguration)}
+        return {
+            "configuration": facts.get(BinaryConfiguration),
+            "linked_libraries": facts.get(LinkedLibraries),
+        }
     except BinaryChecksError:  # facts that were written without symbols do not tell it
         return {}
 

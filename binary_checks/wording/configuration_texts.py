@@ -10,6 +10,7 @@ from binary_checks.model.binary_configuration import (
     ConfigurationClaim,
     find_disputes,
 )
+from binary_checks.model.linking import LinkedLibraries, LinkedLibrary, Linking
 
 ASPECT_WORDS = {
     "kind": "the kind of package",
@@ -48,3 +49,25 @@ def say_claim(claim: ConfigurationClaim) -> str:
     if claim.source is ClaimSource.BYTES:
         return f"{claim.evidence}: {claim.value}"
     return f"{claim.evidence} says {claim.value}"
+
+
+def describe_linked(linked: LinkedLibraries) -> Iterator[tuple[str, str]]:
+    """Say what is linked in, what is needed and from where, and who compiled it, each a line."""
+    for linking in (Linking.STATIC, Linking.DYNAMIC):
+        places: dict[str, list[str]] = {}
+        for each in linked.libraries:
+            if each.linking is linking:
+                name = f"{each.name} {each.version}".rstrip()
+                places.setdefault(name, []).append(_place_library(each))
+        if places:
+            shown = (f"{name} ({', '.join(where)})" for name, where in places.items())
+            yield linking.value, ", ".join(shown)
+    if linked.compilers:
+        yield "compilers", ", ".join(linked.compilers)
+
+
+def _place_library(library: LinkedLibrary) -> str:
+    if library.whence is not None:
+        return f"{library.whence.value} {library.file}"
+    more = f" and {library.objects - 1} more" if library.objects > 1 else ""
+    return f"in {library.evidence.partition(': ')[0].rpartition('/')[2]}{more}"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from binary_checks.objects.opened_names import IsCode
+from binary_checks.objects.library_texts import IsCode
 
 _SAMPLE = 1 << 9  # bytes
 _SAMPLES = 2  # in a piece, the last one at its end

@@ -17,7 +17,7 @@ from binary_checks.objects.elf.segments import (
     Segment,
     read_segments,
 )
-from binary_checks.objects.elf.strings import find_name_scanner
+from binary_checks.objects.elf.strings import KEPT_BEHIND, find_name_scanner
 from binary_checks.objects.ranges import Head, complement
 
 _MIB = 1 << 20
@@ -75,6 +75,8 @@ def _find_ranges(
     if header.sections_offset:
         skipped.append((end if loads else size, header.sections_offset - tail))
     kept = [(s.offset, s.offset + s.file_size) for s in segments if s.type != PT_LOAD]
+    end = max((load.offset + load.file_size for load in loads), default=0)
+    kept.append((end, min(end + KEPT_BEHIND, size)))
     kept.append((0, read))  # what the segments were read of
     return complement(skipped, kept, size)
 

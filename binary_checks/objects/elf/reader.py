@@ -68,7 +68,7 @@ from binary_checks.objects.elf.segments import (
     Segment,
     read_segments,
 )
-from binary_checks.objects.elf.strings import opens_libraries, read_opened
+from binary_checks.objects.elf.strings import opens_libraries, read_comment, read_opened, read_texts
 from binary_checks.objects.elf.symbols import read_columns, read_symbols
 from binary_checks.objects.elf.versions import read_versions
 from binary_checks.objects.opened_names import NameScanner
@@ -144,6 +144,10 @@ def _read_loadable(
             read_opened(source, seen, sections, dynamic)
             if opens_libraries(imports, dynamic)
             else None
+        ),
+        texts=(
+            *read_texts(source, seen, sections),
+            *sorted({*read_comment(source, segments, sections)}),
         ),
         code_relocations=_count_code_relocations(image, segments, dynamic),
         **_facts_of_dynamic(dynamic),

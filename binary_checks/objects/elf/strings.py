@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
+from binary_checks.knowledge.library_marks import names_compiler
 from binary_checks.model import OpenedNames, SymbolTable
 from binary_checks.model.protocols import ByteSource
 from binary_checks.objects.device.scanner import DeviceScanner
@@ -13,8 +15,10 @@ from binary_checks.objects.elf.header import ElfHeader, architecture_of, runs_on
 from binary_checks.objects.elf.sections import Section, find_read_only
 from binary_checks.objects.elf.segments import PF_W, PF_X, PT_GNU_EH_FRAME, PT_LOAD, Segment
 from binary_checks.objects.library_names import ELF_NAMES
-from binary_checks.objects.opened_names import NameScanner, find_opened
+from binary_checks.objects.opened_names import NameScanner, find_opened, find_texts
 
+KEPT_BEHIND: Final = 4096
+"""Bytes behind all that is loaded, which are kept for ``.comment``."""
 _OPENERS = ("dlopen", "dlmopen")
 _NO_STRINGS = (".interp", ".eh_frame", ".gcc_except_table", ".nv", "__nv", ".hip")
 """How sections begin that are only read and hold tables, or code for a GPU."""
@@ -59,6 +63,27 @@ def opens_libraries(imports: SymbolTable, dynamic: Dynamic) -> bool:
     # Most do not: the names of all symbols need not be taken apart to know it.
     likely = any(name.encode() + b"\0" in dynamic.strings for name in _OPENERS)
     return likely and bool(imports.among(_OPENERS))
+
+
+def read_texts(
+    source: ByteSource, seen: NameScanner | None, sections: tuple[Section, ...]
+) -> tuple[str, ...]:
+    """The texts by which libraries are known."""
+    return find_texts(source, seen, find_read_only(sections, _NO_STRINGS))
+
+
+def read_comment(
+    source: ByteSource, segments: Iterable[Segment], sections: Iterable[Section]
+) -> Iterator[str]:
+    """The names that compilers left, where linkers put them: right behind all that is loaded."""
+    last = max((_end_of(each) for each in segments if each.type == PT_LOAD), default=0)
+    for section in sections:
+        end = min(section.offset + section.size, source.size)
+        if section.name == ".comment" and last <= section.offset <= end <= last + KEPT_BEHIND:
+            comment = source.read(section.offset, end - section.offset)
+            for text in comment.decode("ascii", "replace").split("\0"):
+                if names_compiler(text):
+                    yield text
 
 
 def read_opened(

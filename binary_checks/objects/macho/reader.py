@@ -38,7 +38,7 @@ from binary_checks.objects.macho.plan import plan
 from binary_checks.objects.macho.refusals import Parsed, find_refusals
 from binary_checks.objects.macho.segments import read_segments
 from binary_checks.objects.macho.signature import find_signature_faults
-from binary_checks.objects.macho.strings import opens_libraries, read_opened
+from binary_checks.objects.macho.strings import opens_libraries, read_opened, read_texts
 from binary_checks.objects.macho.symbols import read_symbols
 from binary_checks.objects.opened_names import NameScanner
 
@@ -122,6 +122,7 @@ def _read_loadable(
             if opens_libraries(imports)
             else None
         ),
+        texts=read_texts(source, observations.of(NameScanner), segments),
         bundle=header.type == MH_BUNDLE,
         two_level_namespace=bool(header.flags & MH_TWOLEVEL),
         chained_fixups=commands.first(LC_DYLD_CHAINED_FIXUPS) is not None,

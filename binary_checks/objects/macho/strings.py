@@ -9,7 +9,7 @@ from binary_checks.objects.library_names import MACHO_NAMES
 from binary_checks.objects.macho.commands import LC_ID_DYLIB, Commands
 from binary_checks.objects.macho.header import Slice
 from binary_checks.objects.macho.segments import Segment
-from binary_checks.objects.opened_names import NameScanner, find_opened
+from binary_checks.objects.opened_names import NameScanner, find_opened, find_texts
 
 _OPENERS = ("dlopen",)
 _S_CSTRING_LITERALS = 2
@@ -17,7 +17,8 @@ _S_CSTRING_LITERALS = 2
 
 def find_name_scanner(segments: Iterable[Segment]) -> NameScanner:
     """Search strings while the file streams by."""
-    return NameScanner(_find_strings(segments), MACHO_NAMES)
+    found = tuple(segments)
+    return NameScanner((*_find_strings(found), *_find_constants(found)), MACHO_NAMES)
 
 
 def _find_strings(segments: Iterable[Segment]) -> Iterator[tuple[int, int]]:
@@ -28,9 +29,25 @@ def _find_strings(segments: Iterable[Segment]) -> Iterator[tuple[int, int]]:
                 yield section.offset, section.offset + section.size
 
 
+def _find_constants(segments: Iterable[Segment]) -> Iterator[tuple[int, int]]:
+    """Start and end of the constants that are no literals: arrays of letters are among them."""
+    for segment in segments:
+        for section in segment.sections:
+            if section.name == "__const" and segment.name == "__TEXT" and section.is_filled:
+                yield section.offset, section.offset + section.size
+
+
 def opens_libraries(imports: SymbolTable) -> bool:
     """Whether an object imports the function that opens libraries by name."""
     return bool(imports.among(_OPENERS))
+
+
+def read_texts(
+    source: Slice, seen: NameScanner | None, segments: Iterable[Segment]
+) -> tuple[str, ...]:
+    """The texts by which libraries are known."""
+    found = tuple(segments)
+    return find_texts(source, seen, (*_find_strings(found), *_find_constants(found)))
 
 
 def read_opened(

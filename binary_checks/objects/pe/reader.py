@@ -44,7 +44,7 @@ from binary_checks.objects.pe.sections import (
     read_sections,
 )
 from binary_checks.objects.pe.signature import signature_matches
-from binary_checks.objects.pe.strings import opens_libraries, read_opened
+from binary_checks.objects.pe.strings import opens_libraries, read_opened, read_texts
 
 __all__ = ["plan", "read"]
 
@@ -98,6 +98,7 @@ def _read_loadable(
         imports=imports,
         exports=exports,
         opened=read_opened(source, seen, sections, known) if opens_libraries(imports) else None,
+        texts=read_texts(source, seen, sections),
         managed=is_managed(image),
         dependent_load_flags=load_configuration.dependent_load_flags,
         pdb=read_pdb(image, source),

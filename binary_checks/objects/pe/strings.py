@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from binary_checks.model import OpenedNames, SymbolTable
 from binary_checks.model.protocols import ByteSource
 from binary_checks.objects.library_names import PE_NAMES
-from binary_checks.objects.opened_names import NameScanner, find_opened
+from binary_checks.objects.opened_names import NameScanner, find_opened, find_texts
 from binary_checks.objects.pe.sections import Section, find_read_only
 
 _OPENERS = ("LoadLibraryA", "LoadLibraryW", "LoadLibraryExA", "LoadLibraryExW")
@@ -26,6 +26,13 @@ def find_name_scanner(sections: tuple[Section, ...]) -> NameScanner:
 def opens_libraries(imports: SymbolTable) -> bool:
     """Whether an image imports a function that opens libraries by name."""
     return bool(imports.among(_OPENERS))
+
+
+def read_texts(
+    source: ByteSource, seen: NameScanner | None, sections: tuple[Section, ...]
+) -> tuple[str, ...]:
+    """The texts by which libraries are known."""
+    return find_texts(source, seen, find_read_only(sections, _NO_STRINGS))
 
 
 def read_opened(

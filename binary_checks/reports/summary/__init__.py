@@ -21,8 +21,9 @@ from binary_checks.knowledge.lowest_tags import LowestTag, find_lowest_tags
 from binary_checks.model import Distribution, Linkage, Package
 from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.model.extensions import is_extension
+from binary_checks.model.linking import LinkedLibraries
 from binary_checks.reports.summary.gpu_tables import list_architectures, write_gpu_code
-from binary_checks.wording.configuration_texts import describe_configuration
+from binary_checks.wording.configuration_texts import describe_configuration, describe_linked
 
 _WIDTH = 14  # of the words before a line's text
 _FEW = 3
@@ -35,6 +36,7 @@ def write_summary(
     package: Package,
     linkage: Linkage | None = None,
     configuration: BinaryConfiguration | None = None,
+    linked: LinkedLibraries | None = None,
 ) -> Iterator[str]:
     """The account in lines, without their ends; without a linkage, without what is needed."""
     kinds = Counter(f"{item.format} {item.kind.value}" for item in package.objects)
@@ -49,6 +51,8 @@ def write_summary(
         yield from _write_needs(package, linkage)
         yield from _under("bundled", _say_bundled(package))
         yield from _under("C++", _say_cpp(package))
+        for heading, text in describe_linked(linked) if linked is not None else ():
+            yield from _under(heading, (text,))
         yield from _under("GPU code", list_architectures(package))
     for malformed in package.malformed:
         yield f"malformed: {malformed.path}: {malformed.reason}"

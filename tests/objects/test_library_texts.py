@@ -1,0 +1,128 @@
+"""The texts that libraries compile into themselves are found wherever a file is cut."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from binary_checks.knowledge.library_marks import find_compilers, find_proof, find_version
+from binary_checks.objects import library_texts
+from binary_checks.objects.elf.code import TELLING
+from binary_checks.objects.library_names import ELF_NAMES
+from binary_checks.objects.opened_names import NameScanner, find_texts
+from tests.objects.byte_sources import Bytes
+
+ZLIB = b"deflate 1.3.1 Copyright 1995-2024 Jean-loup Gailly and Mark Adler"
+TLS = b'OpenSSL 3.0.13 30 Jan 2024\0OPENSSLDIR: "/usr/lib/ssl"'
+
+
+def search(content: bytes) -> tuple[str, ...]:
+    return find_texts(Bytes(content), None, [(0, len(content))])
+
+
+def stream(content: bytes, cuts: list[int]) -> tuple[str, ...]:
+    scanner = NameScanner([(0, len(content))], ELF_NAMES)
+    start = 0
+    for length in (*cuts, len(content)):
+        assert list(scanner.see(content[start : start + length])) == []
+        start += length
+    scanner.conclude(frozenset(), ((0, len(content)),))
+    return find_texts(Bytes(b""), scanner, [(0, len(content))])
+
+
+@pytest.mark.parametrize(
+    ("text", "library", "version"),
+    [
+        (ZLIB.decode(), "zlib", "1.3.1"),
+        ("inflate 1.2.11 Copyright 1995-2017 Mark Adler", "zlib", "1.2.11"),
+        ("OpenBLAS 0.3.27  USE64BITINT DYNAMIC_ARCH NO_AFFINITY", "OpenBLAS", "0.3.27"),
+        ("libpng version 1.6.58", "libpng", "1.6.58"),
+        ("libjpeg-turbo version 3.1.0 (build 20250101)", "libjpeg-turbo", "3.1.0"),
+        ("NCCL version 2.21.5+cuda12.4", "NCCL", "2.21.5"),
+        ("CLIENT libcurl 8.18.0", "curl", "8.18.0"),
+        ("FFmpeg version n7.1", "FFmpeg", "7.1"),
+        ("TBB: INTERFACE VERSION\t12170", "TBB", "12170"),
+        ("LLVM OMP version: 5.0.20140926", "LLVM OpenMP", ""),
+        ("CUDA driver version is insufficient for CUDA runtime version", "CUDA runtime", ""),
+        ("N10__cxxabiv117__class_type_infoE", "libstdc++", ""),
+        ("third_party/boringssl-with-bazel/src/crypto/asn1/a_bool.cc", "BoringSSL", ""),
+    ],
+)
+def test_a_text_tells_of_its_library(text: str, library: str, version: str) -> None:
+    texts = search(b"\0\1" + text.encode() + b"\0")
+    assert texts == (text,)
+    assert find_proof(library, texts) == text
+    assert find_version(library, texts)[0] == version
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "version 3 of the License",
+        "OpenSSL failure",
+        "uses zlib-ng where there is one",
+        "Copyright 1995-2024 Somebody",
+        "libomp: wrong OMP version",
+    ],
+)
+def test_other_texts_do_not(text: str) -> None:
+    assert search(b"\0" + text.encode() + b"\0") == ()
+
+
+def test_a_version_alone_proves_nothing() -> None:
+    """A public header has it, too."""
+    texts = search(b"\0OpenSSL 3.0.13 30 Jan 2024\0")
+    assert find_version("OpenSSL", texts)[0] == "3.0.13"
+    assert find_proof("OpenSSL", texts) == ""
+    assert find_proof("OpenSSL", search(b"\0" + TLS + b"\0")) == 'OPENSSLDIR: "/usr/lib/ssl"'
+
+
+@given(st.lists(st.integers(0, 400), max_size=8), st.integers(0, 9000))
+def test_what_streams_by_is_found_wherever_it_is_cut(cuts: list[int], padding: int) -> None:
+    content = b"\x01" * padding + ZLIB + b"\0" + TLS + b"\0" * (padding // 2)
+    assert (
+        stream(content, cuts)
+        == search(content)
+        == tuple(
+            sorted((ZLIB.decode(), 'OPENSSLDIR: "/usr/lib/ssl"', "OpenSSL 3.0.13 30 Jan 2024"))
+        )
+    )
+
+
+def test_a_text_across_two_blocks_is_found_once() -> None:
+    for offset in range(library_texts._BLOCK - 70, library_texts._BLOCK + 2, 7):
+        assert search(b"\x01" * offset + ZLIB + b"\0" * 100) == (ZLIB.decode(),)
+
+
+def test_only_the_wanted_parts_count() -> None:
+    content = b"\0" + ZLIB + b"\0"
+    assert find_texts(Bytes(content), None, [(0, 4)]) == ()
+
+
+def test_strings_behind_code_are_found_and_amid_code_is_not_searched() -> None:
+    code = b"\x48\x8b\x89\x0f\x90\x90\xe8\x01" * (1 << 15)
+    content = code + b"\0" * 3000 + ZLIB + b"\0"
+    scanner = NameScanner([(0, len(content))], ELF_NAMES, is_code=TELLING["x86_64"])
+    for start in range(0, len(content), 1 << 16):
+        list(scanner.see(content[start : start + (1 << 16)]))
+    scanner.conclude(frozenset(), ((0, len(content)),))
+    assert find_texts(Bytes(b""), scanner, [(0, len(content))]) == (ZLIB.decode(),)
+
+
+def test_a_file_of_nothing_but_such_texts_stays_within_bounds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(library_texts, "_MOST_TEXTS", 3)
+    many = b"".join(b"\0libpng version 1.6.%d" % number for number in range(50))
+    assert len(search(many + b"\0")) == 3
+    assert all(len(text) <= 64 + 128 for text in search(b"x" * 999 + ZLIB + b"y" * 999))
+
+
+def test_compilers() -> None:
+    texts = ("GCC: (GNU) 14.2.1 20250110 (Red Hat 14.2.1-11)", "rustc version 1.97.1 (abc)", "x")
+    assert find_compilers((*texts, "Ubuntu clang version 18.1.3 (1)")) == (
+        "GCC 14.2.1",
+        "clang 18.1.3",
+        "rustc 1.97.1",
+    )
