@@ -13,8 +13,8 @@ from binary_checks.model.root_filesystem import RootFilesystem
 if TYPE_CHECKING:
     from binary_checks.places.images import ImageEntry
 
-_BASE, _WITH_PYTHON = "base", "python"
-"""The profiles with what policies promise alone, and with a Python beside it."""
+_BASE = "base"
+"""The profile with what policies promise alone."""
 
 
 def find_chosen(name: str, claims: Claims) -> RootFilesystem:
@@ -46,18 +46,9 @@ def find_with_python(image: RootFilesystem) -> RootFilesystem:
     """
     from binary_checks.places.images import find_image, list_images
 
-    entries = {entry.name: entry for entry in list_images()}
-    own = entries.get(image.name)
-    if image.pythons or own is None:
-        return image
-    alike = (
-        entry.name
-        for entry in entries.values()
-        if entry.profile == _WITH_PYTHON
-        and (entry.suite, entry.architecture) == (own.suite, own.architecture)
-    )
-    name = next(alike, None)
-    return image if name is None else find_image(name)
+    twins = {entry.name: entry.with_python for entry in list_images()}
+    wanted = twins.get(image.name, "")
+    return find_image(wanted) if wanted and not image.pythons else image
 
 
 def rank(name: str, claims: Claims, entries: Sequence[ImageEntry]) -> Iterator[ImageEntry]:

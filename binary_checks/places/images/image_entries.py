@@ -46,6 +46,7 @@ class ImageEntry:
     architecture: str = ""  # as the distribution spells it; "" of an OCI image: this machine's
     libc: str = ""  # "glibc 2.31"; "glibc" of a suite that moves
     python: str = ""  # "3.9" where it has one
+    with_python: str = ""  # the name of the same system with one, where it has none
     packages: tuple[str, ...] = ()  # what is asked for, beside what these need
     lacks: tuple[str, ...] = ()  # libraries of its policy that it cannot have
     moves: bool = False  # whether another system may stand behind the name tomorrow
@@ -76,6 +77,13 @@ class _Suite:
     lacks: tuple[str, ...] = ()
     moves: bool = False
     renamed: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Profile:
+    packages: tuple[str, ...] = ()
+    of: tuple[str, ...] = ()  # other profiles
+    with_python: str = ""  # the profile that is the same with a Python
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,31 +121,50 @@ def spell_host_architecture() -> str:
 
 def _read_shipped() -> Iterator[ImageEntry]:
     tables = read_toml(_SHIPPED, _SHIPPED.name)
-    profiles = {name: tuple(each["packages"]) for name, each in tables["profiles"].items()}
-    host = spell_host_architecture()
+    profiles = {
+        name: _Profile(**_convert(each, _Profile, f"{_SHIPPED.name}: {name}"))
+        for name, each in tables["profiles"].items()
+    }
     for name, table in tables["suites"].items():
         suite = _Suite(**_convert(table, _Suite, f"{_SHIPPED.name}: {name}"))
         for architecture in suite.architectures:
-            apart = "" if architecture == host else f"-{architecture}"
             for profile in (_PLAIN,) if suite.packages else profiles:
-                added = "" if profile == _PLAIN else f"-{profile}"
-                asked = (*suite.packages,) or (
-                    *profiles[_PLAIN],
-                    *(profiles[profile] if profile != _PLAIN else ()),
-                )
-                yield ImageEntry(
-                    name=f"{name}{added}{apart}",
-                    suite=suite.suite or name,
-                    profile=profile,
-                    architecture=architecture,
-                    libc=suite.libc,
-                    python=suite.python if profile == "python" else "",
-                    packages=tuple(
-                        suite.renamed.get(each, each).format(python=suite.python) for each in asked
-                    ),
-                    lacks=suite.lacks,
-                    moves=suite.moves,
-                )
+                yield _make_shipped(name, suite, architecture, profile, profiles)
+
+
+def _make_shipped(
+    name: str, suite: _Suite, architecture: str, profile: str, profiles: Mapping[str, _Profile]
+) -> ImageEntry:
+    twin = "" if suite.packages else profiles[profile].with_python
+    packages = suite.packages or tuple(
+        suite.renamed.get(each, each).format(python=suite.python)
+        for each in _list_packages(profile, profiles)
+    )
+    return ImageEntry(
+        name=_spell(name, profile, architecture),
+        suite=suite.suite or name,
+        profile=profile,
+        architecture=architecture,
+        libc=suite.libc,
+        python=suite.python if f"python{suite.python}" in packages else "",
+        with_python=twin and _spell(name, twin, architecture),
+        packages=packages,
+        lacks=suite.lacks,
+        moves=suite.moves,
+    )
+
+
+def _spell(suite: str, profile: str, architecture: str) -> str:
+    """Name an image: what is usual, and this machine's architecture, goes without saying."""
+    apart = "" if architecture == spell_host_architecture() else architecture
+    return "-".join(filter(None, (suite, "" if profile == _PLAIN else profile, apart)))
+
+
+def _list_packages(profile: str, profiles: Mapping[str, _Profile]) -> Iterator[str]:
+    if profile != _PLAIN:
+        yield from profiles[_PLAIN].packages
+    for each in (profile, *profiles[profile].of):
+        yield from profiles[each].packages
 
 
 def _read_own(path: Path, known: Mapping[str, ImageEntry]) -> dict[str, ImageEntry]:
@@ -190,7 +217,9 @@ def _make_own(name: str, own: _OwnImage, known: Mapping[str, ImageEntry], where:
         for key in ("mirror", "keyring", "digest", "pinned")
         if (value := getattr(own, key))
     }
-    return replace(base, name=name, packages=(*base.packages, *own.packages), **given)
+    twin = "" if own.packages else base.with_python  # which has nothing that was added
+    packages = (*base.packages, *own.packages)
+    return replace(base, name=name, packages=packages, with_python=twin, **given)
 
 
 def _make_oci(name: str, own: _OwnImage, where: str) -> ImageEntry:

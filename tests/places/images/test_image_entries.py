@@ -31,6 +31,8 @@ def test_each_suite_has_a_plain_image_one_with_a_python_and_one_with_a_desktop()
     assert (plain.libc, plain.libc_version, plain.python) == ("glibc 2.31", (2, 31), "")
     assert (python.python, python.packages[-1]) == ("3.9", "python3.9")
     assert "libgl1" in entries["bullseye-desktop"].packages
+    assert {"libgl1", "python3.9"} <= {*entries["bullseye-desktop-python"].packages}
+    assert entries["bullseye-desktop-python"].python == "3.9"
     assert not any(name.startswith(("python", "dpkg", "libgl")) for name in plain.packages)
 
 
@@ -39,6 +41,17 @@ def test_images_of_other_architectures_are_named_by_them() -> None:
     foreign = entries["trixie-python-arm64"]
     assert (foreign.architecture, foreign.machine) == ("arm64", "aarch64")
     assert "trixie-amd64" not in entries, "this machine's own is the plain name"
+
+
+def test_a_system_without_a_python_names_the_same_one_with_it(tmp_path: Path) -> None:
+    pinned, more = "[images.pinned]\nbase = 'bullseye'\n", "[images.more]\nbase = 'bullseye'\n"
+    entries = read_own(tmp_path, f"{pinned}{more}packages = ['libgomp1']")
+    assert entries["bullseye"].with_python == "bullseye-python"
+    assert entries["bullseye-desktop"].with_python == "bullseye-desktop-python"
+    assert entries["trixie-arm64"].with_python == "trixie-python-arm64"
+    assert entries["trixie-python"].with_python == entries["musl"].with_python == ""
+    assert entries["pinned"].with_python == "bullseye-python"
+    assert entries["more"].with_python == "", "that one lacks what was added"
 
 
 def test_a_package_has_the_name_that_the_suite_gives_it() -> None:
