@@ -196,6 +196,14 @@ def images(session: nox.Session) -> None:
 
 
 @nox.session
+def consumer(session: nox.Session) -> None:
+    """Build C++ programs against small archives and libtorch, which is downloaded: 4 minutes."""
+    session.install("-e", ".[fast,test]", *group("cpp"))
+    tests = ("tests/probes/test_consume_cpp.py", "tests/probes/test_libtorch_consumer.py")
+    session.run("python", "-m", "pytest", *tests, "-m", "slow", "-rs", *session.posargs)
+
+
+@nox.session
 def gpu(session: nox.Session) -> None:
     """Run the tests that need a GPU."""
     marked(session, "gpu")

@@ -27,16 +27,19 @@ _OWN = ("$PREFIX", "$BUILD", "$ORIGIN", "${ORIGIN}")
 _NOWHERE = re.compile(
     r"(?P<needed>\S+), needed by \S+, not found|cannot find -?-?l(?P<library>[\w.+:-]+)"
     r"|loading shared libraries: (?P<loaded>[^:\s]+): cannot open"
+    r'|package configuration file provided by "(?P<package>[^"]+)"|Could NOT find (?P<module>\w+)'
 )
 
 
 @check
-def consumer_configuration_fails(report: ConsumerReport) -> Iterator[Finding]:
+def consumer_configuration_fails(report: ConsumerReport, package: CppArchive) -> Iterator[Finding]:
     """CMake's ``find_package`` does not find the archive's package, or ends with an error.
 
     The archive is unpacked, moved to another folder, and found there by ``CMAKE_PREFIX_PATH``
     alone, for one neutral example for each package that it has, and for the units of the profile's
-    table ``[probes.consumer]``. What the archive's own pkg-config files say is asked, too.
+    table ``[probes.consumer]``. What the archive's own pkg-config files say is asked, too. Of an
+    archive whose name says that it comes without its dependencies, what needs one that this host
+    lacks is not inspected, here and when it is linked and run.
 
     Why: nobody who builds with CMake can use the package.
 
@@ -51,9 +54,8 @@ def consumer_configuration_fails(report: ConsumerReport) -> Iterator[Finding]:
     for unit in report.units:
         if unit.untried:
             yield NotInspected(sentence=f"{unit.name}: {unit.untried}")
-    yield from _report_failures(
-        report, Stage.CONFIGURE, ("is not configured", "are not configured")
-    )
+    verbs = ("is not configured", "are not configured")
+    yield from _report_failures(report, Stage.CONFIGURE, verbs, package)
 
 
 @check
@@ -76,9 +78,6 @@ def consumer_compilation_fails(report: ConsumerReport) -> Iterator[Finding]:
 @check
 def consumer_linking_fails(report: ConsumerReport, package: CppArchive) -> Iterator[Finding]:
     """A program does not link with the archive's libraries.
-
-    Of an archive whose name says that it comes without its dependencies, a library that this host
-    lacks is not inspected.
 
     Why: users cannot use the part of the package that the symbol is for.
 
@@ -183,31 +182,28 @@ def other_cxx_abi_links(report: ConsumerReport) -> Iterator[Finding]:
 
     Level: users get programs that crash, where the linker would have told them.
     """
-    asked = [unit for unit in report.units if unit.other_abi is not None]
+    asked = [unit for unit in report.units if unit.refuses]
     if not asked:
         keys = "[probes.consumer.units.NAME] refuses"
         raise NotApplicable(f"the profile names no unit for the other C++ ABI ({keys})")
     for unit in asked:
-        assert unit.other_abi is not None
-        if unit.other_abi.untried:
-            yield NotInspected(sentence=f"{unit.name}: {unit.other_abi.untried}")
-        elif not all(build.program is not None for build in unit.builds):
+        if unit.other_abi is None or not all(each.program is not None for each in unit.builds):
             yield NotInspected(sentence=f"{unit.name} does not link with its own ABI either")
+        elif unit.other_abi.untried:
+            yield NotInspected(sentence=f"{unit.name}: {unit.other_abi.untried}")
         else:
-            yield from _judge_other(unit.name, unit.other_abi)
+            yield from _judge_other(unit, unit.other_abi)
 
 
-def _judge_other(name: str, other: OtherAbi) -> Iterator[Finding]:
-    last = other.last
+def _judge_other(unit: ConsumerUnit, other: OtherAbi) -> Iterator[Finding]:
+    last, name = other.last, unit.name
     if last.stage is Stage.LINK and last.outcome is Ending.OK:
         yield f"{name} links although it is compiled for the other C++ ABI ({other.flag})"
         return
-    missed = [
-        each for each in last.undefined if any(fnmatchcase(each, glob) for glob in other.refuses)
-    ]
-    if last.stage is not Stage.LINK or not missed:
+    missed = (name for name in last.undefined for glob in unit.refuses if fnmatchcase(name, glob))
+    if last.stage is not Stage.LINK or not any(missed):
         how = f"compiled for the other C++ ABI ({other.flag}), {name} fails for another reason"
-        wanted = " or ".join(other.refuses)
+        wanted = " or ".join(unit.refuses)
         yield f"{how} than that {wanted} is not found: {_describe(last)}"
 
 
@@ -284,7 +280,8 @@ def _find_lacking(message: str, package: CppArchive | None) -> str:
     found = _NOWHERE.search(message)
     name = next(filter(None, found.groups()), "") if found else ""
     own = {member.path.rpartition("/")[2] for member in package.members}
-    return "" if name in own or f"lib{name}.so" in own or f"lib{name}.a" in own else name
+    own |= {each.name for each in package.cmake_packages}
+    return "" if own & {name, f"lib{name}.so", f"lib{name}.a"} else name
 
 
 def _find_earlier(report: ConsumerReport, stage: Stage) -> Iterator[NotInspected]:

@@ -79,7 +79,6 @@ class OtherAbi:
 
     flag: str  # "-D_GLIBCXX_USE_CXX11_ABI=0"
     last: BuildStep
-    refuses: tuple[str, ...] = ()  # globs on mangled names: one of these must be missing
     untried: str = ""  # why it was not built
 
 
@@ -94,7 +93,8 @@ class ConsumerUnit:
     reads: tuple[str, ...] = ()  # files below the prefix that CMake reads to configure it
     targets: tuple[ImportedTarget, ...] = ()
     expected: str | None = None  # what it is to print; None: anything
-    other_abi: OtherAbi | None = None
+    refuses: tuple[str, ...] = ()  # globs on mangled names that the other C++ ABI must miss
+    other_abi: OtherAbi | None = None  # None: nothing of it was built, or it refuses nothing
     not_run: str = ""  # why it was linked and not run
     untried: str = ""  # why nothing of it was built
 

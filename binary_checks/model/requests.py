@@ -67,8 +67,8 @@ class TranslationUnit:
     """A C++ program of one purpose that a consumer of a C++ archive compiles, links and runs."""
 
     source: Code  # its text; "" for one taken away
-    package: str = ""  # of CMake; "": the table's
-    components: tuple[str, ...] = ()  # of that package
+    package: Code = Code("")  # of CMake; "": the table's
+    components: tuple[Code, ...] = ()  # of that package
     libraries: tuple[Code, ...] = ()  # for target_link_libraries; (): the table's
     defines: tuple[str, ...] = ()  # "NAME" or "NAME=value"
     systems: tuple[str, ...] = ("*",)  # globs on "linux-x86_64"
@@ -83,8 +83,8 @@ class ConsumerRequest(Request):
     """What is built against a C++ archive, beside one neutral example for each CMake package."""
 
     table: ClassVar[str] = "consumer"
-    package: str = ""  # of CMake, for every unit; "": the archive's, where it has one alone
-    components: tuple[str, ...] = ()
+    package: Code = Code("")  # of CMake, for every unit; "": the archive's, where it has one alone
+    components: tuple[Code, ...] = ()
     libraries: tuple[Code, ...] = ()  # such as "${TORCH_LIBRARIES}"; (): all imported libraries
     standard: int = 0  # of C++: 17; 0: the compiler's own
     programs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -17,17 +17,16 @@ _SHIMS = "shims"
 _PARTS = ("bin", "lib", "lib64", "libexec", "include", "share/cmake*", "share/gcc*", "*-*-*")
 """What a prefix has that a compiler or CMake may read; ``*-*-*`` is that of a target's triplet."""
 _PYTHON = re.compile(r"#!\s*(?P<path>/\S*python[\d.]*)\b")
+OWN_FOLDER = Path(sys.executable).parent
+"""Where ``pip install cmake ninja`` puts them: not everybody activates an environment."""
 _HEAD = 512  # bytes, in which the first line of a script ends
 
 
 def find_programs(names: Iterable[str], environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Find every program of these names, in their order: on PATH, then beside this Python.
-
-    ``pip install cmake ninja`` puts them there, and not everybody activates an environment.
-    """
+    """Find every program of these names, in their order: on PATH, then beside this Python."""
     folders = [Path(each) for each in environ.get("PATH", "").split(os.pathsep) if each]
     folders = [each for each in folders if each.is_absolute() and each.name != _SHIMS]
-    folders.append(Path(sys.executable).parent)
+    folders.append(OWN_FOLDER)
     ending = ".exe" if os.name == "nt" else ""
     found = (folder / f"{name}{ending}" for name in names for folder in folders)
     real = {

@@ -66,7 +66,7 @@ def sentences(found: Any) -> list[str]:
 
 
 def test_what_builds_and_runs_is_fit() -> None:
-    assert list(consumer_configuration_fails(GOOD)) == [
+    assert list(consumer_configuration_fails(GOOD, ARCHIVE)) == [
         Note(sentence="built with CMake 4.4.4 (Ninja), g++ 12.2.0")
     ]
     assert list(consumer_compilation_fails(GOOD)) == []
@@ -79,7 +79,7 @@ def test_what_builds_and_runs_is_fit() -> None:
 def test_a_package_that_cmake_does_not_configure_fails_once_for_all_units() -> None:
     error = step(Stage.CONFIGURE, Ending.EXITED, message="DemoTargets.cmake:9: no lib/libx.so")
     units = [unit(name=name, configured=error) for name in ("example Demo", "fft", "mm", "qr")]
-    found = sentences(consumer_configuration_fails(report(*units)))
+    found = sentences(consumer_configuration_fails(report(*units), ARCHIVE))
     assert found == [
         "example Demo, fft, mm and 1 more are not configured: DemoTargets.cmake:9: no lib/libx.so"
     ]
@@ -100,13 +100,13 @@ def test_what_was_not_configured_was_not_linked_either() -> None:
 
 def test_a_unit_that_was_never_tried_is_not_inspected() -> None:
     untried = unit(configured=None, untried="find_package(Demo) hung for 300 s before")
-    found = list(consumer_configuration_fails(report(untried)))
+    found = list(consumer_configuration_fails(report(untried), ARCHIVE))
     sentence = "example Demo: find_package(Demo) hung for 300 s before"
     assert found[1:] == [NotInspected(sentence=sentence)]
 
 
 def test_units_for_others_are_noted() -> None:
-    found = consumer_configuration_fails(report(elsewhere=(("cuda", "builds for cu*"),)))
+    found = consumer_configuration_fails(report(elsewhere=(("cuda", "builds for cu*"),)), ARCHIVE)
     assert Note(sentence="cuda is for builds for cu* only") in found
 
 
@@ -227,20 +227,25 @@ OLD, NEW = "_ZN4demo4failERKSs", "_ZN4demo4failERKNSt7__cxx1112basic_stringIcEE"
 
 
 def other(last: BuildStep, flag: str = "-D_GLIBCXX_USE_CXX11_ABI=0", **fields: Any) -> OtherAbi:
-    return OtherAbi(flag=flag, last=last, refuses=REFUSES, **fields)
+    return OtherAbi(flag=flag, last=last, **fields)
 
 
 @pytest.mark.parametrize("name", [OLD, NEW])
 def test_the_other_abi_must_miss_the_names_that_the_profile_knows(name: str) -> None:
     last = step(Stage.LINK, Ending.EXITED, undefined=(name,))
-    assert list(other_cxx_abi_links(report(unit(RUNS, RUNS, other_abi=other(last))))) == []
+    assert (
+        list(other_cxx_abi_links(report(unit(RUNS, RUNS, refuses=REFUSES, other_abi=other(last)))))
+        == []
+    )
 
 
 @pytest.mark.parametrize("value", [0, 1])
 def test_the_other_abi_must_not_link(value: int) -> None:
     flag = f"-D_GLIBCXX_USE_CXX11_ABI={value}"
     linked = other(step(Stage.LINK), flag)
-    found = sentences(other_cxx_abi_links(report(unit(RUNS, RUNS, other_abi=linked))))
+    found = sentences(
+        other_cxx_abi_links(report(unit(RUNS, RUNS, refuses=REFUSES, other_abi=linked)))
+    )
     assert found == [f"example Demo links although it is compiled for the other C++ ABI ({flag})"]
 
 
@@ -252,7 +257,9 @@ def test_the_other_abi_must_not_link(value: int) -> None:
     ],
 )
 def test_the_other_abi_must_fail_for_no_other_reason(last: BuildStep) -> None:
-    found = sentences(other_cxx_abi_links(report(unit(RUNS, RUNS, other_abi=other(last)))))
+    found = sentences(
+        other_cxx_abi_links(report(unit(RUNS, RUNS, refuses=REFUSES, other_abi=other(last))))
+    )
     assert found == [
         "compiled for the other C++ ABI (-D_GLIBCXX_USE_CXX11_ABI=0), example Demo fails for "
         "another reason than that _ZN4demo4fail* is not found: no x.h"
@@ -261,15 +268,22 @@ def test_the_other_abi_must_fail_for_no_other_reason(last: BuildStep) -> None:
 
 def test_where_its_own_abi_does_not_link_the_other_says_nothing() -> None:
     last = step(Stage.LINK, Ending.EXITED, undefined=(OLD,))
-    broken = unit(step(Stage.LINK, Ending.EXITED), other_abi=other(last))
+    broken = unit(step(Stage.LINK, Ending.EXITED), refuses=REFUSES, other_abi=other(last))
     assert list(other_cxx_abi_links(report(broken))) == [
+        NotInspected(sentence="example Demo does not link with its own ABI either")
+    ]
+
+
+def test_what_was_not_built_refuses_nothing() -> None:
+    error = step(Stage.CONFIGURE, Ending.EXITED, message="no")
+    assert list(other_cxx_abi_links(report(unit(configured=error, refuses=REFUSES)))) == [
         NotInspected(sentence="example Demo does not link with its own ABI either")
     ]
 
 
 def test_a_compiler_without_libstdcxx_has_no_other_abi() -> None:
     lack = other(step(Stage.COMPILE), "", untried="clang does not build with libstdc++")
-    assert list(other_cxx_abi_links(report(unit(RUNS, other_abi=lack)))) == [
+    assert list(other_cxx_abi_links(report(unit(RUNS, refuses=REFUSES, other_abi=lack)))) == [
         NotInspected(sentence="example Demo: clang does not build with libstdc++")
     ]
 

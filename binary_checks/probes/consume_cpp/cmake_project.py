@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from binary_checks.errors import PackageError
+from binary_checks.errors import PackageError, ProfileError
 from binary_checks.model.consumers import ImportedTarget
 from binary_checks.trees.file_bytes import open_bytes
 
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
+"""Of a package or a component."""
 BUILD, SOURCE, PROGRAM = "build", "main.cpp", "consumer"
 _TARGETS = "targets.txt"
 _QUERIES = ("codemodel-v2", "cmakeFiles-v1")
@@ -81,7 +83,13 @@ class Project:
     standard: int = 0
 
     def write(self, folder: Path) -> None:
-        """Write it below the folder, with the questions that CMake is to answer about it."""
+        """Write it below the folder, with the questions that CMake is to answer about it.
+
+        Raises ProfileError for a name that is none.
+        """
+        for name in (self.package, *self.components):
+            if not NAME.fullmatch(name):
+                raise ProfileError(f"probes.consumer: {name!r} is no name of CMake's")
         query = folder / BUILD / ".cmake" / "api" / "v1" / "query"
         query.mkdir(parents=True)
         for name in _QUERIES:
@@ -95,7 +103,7 @@ class Project:
         text = _PROJECT.format(
             package=self.package,
             components=components,
-            defines=" ".join((version, *(f'"{each}"' for each in self.defines))),
+            defines=" ".join((version, *(f"[==[{each}]==]" for each in self.defines))),
             libraries=" ".join(self.libraries) or "${imported}",
         )
         standard = _STANDARD.format(self.standard) if self.standard else ""

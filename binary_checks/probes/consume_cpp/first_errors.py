@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 _LONGEST = 600  # characters
 _MOST_NAMES = 200
@@ -21,14 +22,14 @@ _LINKER = re.compile(
     r"|error while loading shared libraries|No rule to make target|missing and no known rule"
 )
 _UNDEFINED = re.compile(
-    r"(?:undefined reference to|undefined symbol:?) [`'\"]?(?P<name>[^\s'\"`]+)"
+    r"(?:undefined reference to|undefined symbol:?) (?:\S+\.o: )?[`'\"]?(?P<name>[^\s'\"`]+)"
 )
 
 
 def find_first_error(output: str) -> str:
     """The first error in it, one line; else the last line that says anything, "" for none."""
     if found := _CMAKE.search(output):
-        paragraph = " ".join(_take_paragraph(output[found.end() :]))
+        paragraph = " ".join(_take_paragraphs(output[found.end() :]))
         return _cut(f"{found['place']}: {paragraph}" if found["place"] else paragraph)
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     lines = [line for line in lines if not _OF_DRIVERS.match(line)] or lines
@@ -38,15 +39,17 @@ def find_first_error(output: str) -> str:
     return _cut(lines[-1]) if lines else ""
 
 
-def _take_paragraph(text: str) -> list[str]:
-    """The first lines that say anything, up to an empty one."""
-    taken: list[str] = []
-    for line in text.splitlines():
-        if line.strip():
-            taken.append(line.strip())
-        elif taken:
-            break
-    return taken
+def _take_paragraphs(text: str) -> Iterator[str]:
+    """The rest of the first line, and the indented ones that follow, without CMake's guesses."""
+    first, _, rest = text.partition("\n")
+    yield from filter(None, (first.strip(),))
+    for line in rest.splitlines():
+        if line.strip() and not line.startswith(" "):
+            return
+        before, guesses, _ = line.partition("Possible reasons include:")
+        yield from filter(None, (before.strip(),))
+        if guesses:
+            return
 
 
 def _cut(line: str) -> str:

@@ -28,6 +28,7 @@ from binary_checks.model.requests import ConsumerRequest, TranslationUnit
 from binary_checks.places.unpacked import UnpackedPlace, demand_builds
 from binary_checks.probes.consume_cpp.cmake_project import (
     BUILD,
+    NAME,
     PROGRAM,
     SOURCE,
     Configured,
@@ -42,7 +43,7 @@ from binary_checks.probes.gpu_torch.reader import demand_gpu
 from binary_checks.probes.run_commands.reader import Command, CommandEnd, run_jobs
 from binary_checks.probes.run_snippet.reader import name_system
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
+_OWN_FOLDER = re.compile(r"\bbuild/(?:unit|module)\d+/(?:build/)?")
 _OBJECT = f"CMakeFiles/{PROGRAM}.dir/{SOURCE}.o"
 _ALONE, _OTHER = "alone", "other_abi"
 _WAYS = ("CMake", "the compiler alone")
@@ -86,12 +87,21 @@ class _Wanted:
     package: str
     unit: TranslationUnit | None  # None: the neutral example
 
+    def begin(self) -> ConsumerUnit:
+        """What is known of it before anything is built."""
+        return ConsumerUnit(
+            name=self.name,
+            package=self.package,
+            expected=self.unit.prints if self.unit else None,
+            refuses=self.unit.refuses if self.unit else (),
+        )
+
 
 def _choose(
     package: CppArchive, request: ConsumerRequest, system: str
 ) -> tuple[list[_Wanted], tuple[tuple[str, str], ...]]:
     """The units that are for the archive; and the others, with what they are for."""
-    names = [each.name for each in package.cmake_packages if _NAME.fullmatch(each.name)]
+    names = [each.name for each in package.cmake_packages if NAME.fullmatch(each.name)]
     first = request.package or next(iter(names), "")
     shown = [request.package] if request.package else names
     wanted = [_Wanted(name=f"{EXAMPLE} {each}", package=each, unit=None) for each in shown]
@@ -149,11 +159,8 @@ class _Bench:
         hung: dict[str, str] = {}
         for number, each in enumerate(wanted):
             if each.package in hung:
-                yield ConsumerUnit(
-                    name=each.name,
-                    package=each.package,
-                    untried=f"find_package({each.package}) hung for {hung[each.package]} before",
-                )
+                reason = f"find_package({each.package}) hung for {hung[each.package]} before"
+                yield replace(each.begin(), untried=reason)
                 continue
             unit = self._build(each, self.place.work / f"unit{number}")
             if unit.configured is not None and unit.configured.outcome is Ending.HUNG:
@@ -161,7 +168,8 @@ class _Bench:
             yield unit
 
     def _build(self, wanted: _Wanted, folder: Path) -> ConsumerUnit:
-        unit = ConsumerUnit(name=wanted.name, package=wanted.package)
+        asked = wanted.unit
+        unit = wanted.begin()
         if not wanted.package:
             return replace(unit, untried="the archive has no CMake package, and none is named")
         _make_project(wanted, self.request).write(folder)
@@ -182,7 +190,7 @@ class _Bench:
             found = f"find_package finds it in {self.place.scrub(known.directory)}, not here"
             strayed = replace(configured, outcome=Ending.EXITED, message=found)
             return replace(unit, configured=strayed)
-        return self._build_configured(unit, wanted.unit, folder, known)
+        return self._build_configured(unit, asked, folder, known)
 
     def _is_own(self, path: str) -> bool:
         return Path(os.path.realpath(path)).is_relative_to(self.place.prefix.resolve())
@@ -198,7 +206,7 @@ class _Bench:
         """Build with CMake and, at the same time, by the flags that it has told alone."""
         conditions, not_run = self._find_conditions(asked)
         jobs = _Jobs(tools=self.tools, folder=folder, known=known, runs=not not_run)
-        other = jobs.compile_other_abi(asked) if asked and asked.refuses else None
+        other = jobs.compile_other_abi() if unit.refuses else None
         commands = [jobs.build_with_cmake(), jobs.build_alone(), *([other] if other else [])]
         with_cmake, alone, *rest = run_jobs(self.place, commands, conditions)
         builds = (
@@ -209,8 +217,7 @@ class _Bench:
             unit,
             builds=builds,
             not_run=not_run,
-            expected=asked.prints if asked else None,
-            other_abi=self._read_other(asked, jobs, rest),
+            other_abi=self._read_other(jobs, rest) if unit.refuses else None,
         )
 
     def _find_conditions(self, asked: TranslationUnit | None) -> tuple[Conditions, str]:
@@ -245,11 +252,14 @@ class _Bench:
         last = self.finish(stages[len(ends) - 1], ends[-1])
         built = last.stage is Stage.RUN or (last.stage is Stage.LINK and last.outcome is Ending.OK)
         found = self._read_program(program) if built else None
+        if not isinstance(found, ElfFile):
+            return ProgramBuild(way=way, last=last, program=found)
+        rpath, runpath = (tuple(map(self._name_place, p)) for p in (found.rpath, found.runpath))
         return ProgramBuild(
             way=way,
             last=last,
-            program=found,
-            search_path=tuple(self._name_places(found)) if isinstance(found, ElfFile) else (),
+            program=replace(found, rpath=rpath, runpath=runpath),
+            search_path=(*rpath, *runpath),
         )
 
     def _read_program(self, program: Path) -> ObjectFile | None:
@@ -259,36 +269,31 @@ class _Bench:
             return None
         return next((each for each in read if isinstance(each, ObjectFile)), None)
 
-    def _name_places(self, program: ElfFile) -> Iterator[str]:
-        """Its search path, with names for the folders that are of this run alone."""
+    def _name_place(self, entry: str) -> str:
+        """An entry of a search path, with a name for a folder that is of this run alone."""
         folders = {str(self.place.prefix): "$PREFIX", str(self.place.work): "$BUILD"}
-        for entry in (*program.rpath, *program.runpath):
-            named = next((f for f in folders if entry == f or entry.startswith(f"{f}/")), "")
-            yield f"{folders[named]}{entry.removeprefix(named)}" if named else entry
+        named = next((f for f in folders if entry == f or entry.startswith(f"{f}/")), "")
+        return f"{folders[named]}{entry.removeprefix(named)}" if named else entry
 
-    def _read_other(
-        self, asked: TranslationUnit | None, jobs: _Jobs, rest: Sequence[Sequence[CommandEnd]]
-    ) -> OtherAbi | None:
-        if asked is None or not asked.refuses:
-            return None
+    def _read_other(self, jobs: _Jobs, rest: Sequence[Sequence[CommandEnd]]) -> OtherAbi:
         if not rest:
             lack = f"{self.tools.shown.compiler} does not build with libstdc++"
             last = BuildStep(stage=Stage.COMPILE)
-            return OtherAbi(flag="", last=last, refuses=asked.refuses, untried=lack)
+            return OtherAbi(flag="", last=last, untried=lack)
         (ends,) = rest
         stages = (Stage.COMPILE, Stage.LINK)
         last = self.finish(stages[len(ends) - 1], ends[-1])
-        return OtherAbi(flag=jobs.other_abi, last=last, refuses=asked.refuses)
+        return OtherAbi(flag=jobs.other_abi, last=last)
 
     def finish(self, stage: Stage, end: CommandEnd) -> BuildStep:
         """Say how a command ended, with no path of this run in it."""
-        ended = end.outcome is Ending.OK
-        output = self.place.scrub(end.output)
+        silent = end.outcome in {Ending.OK, Ending.HUNG, Ending.STOPPED}
+        output = _OWN_FOLDER.sub("build/", self.place.scrub(end.output))
         return BuildStep(
             stage=stage,
             outcome=end.outcome,
             detail=end.detail,
-            message="" if ended else find_first_error(output),
+            message="" if silent else find_first_error(output),
             printed=self.place.scrub(end.stdout).strip() if stage is Stage.RUN else "",
             undefined=find_undefined(output) if stage is not Stage.RUN else (),
         )
@@ -334,9 +339,8 @@ class _Jobs:
         abi = find_abi(self.known.compile_flags, self.tools.abi)
         return abi.other.spell() if abi else ""
 
-    def compile_other_abi(self, asked: TranslationUnit) -> list[Command] | None:
-        """Compile it for the other ABI, and try to link that."""
-        del asked
+    def compile_other_abi(self) -> list[Command] | None:
+        """Compile it for the other ABI, and try to link that; None where there is none."""
         if not (flag := self.other_abi):
             return None
         return self._compile(_OTHER, (flag,), ("-Wl,--no-demangle",))

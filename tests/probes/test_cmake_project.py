@@ -1,0 +1,158 @@
+"""What CMake says of a project is read, and nothing of it is believed blindly."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binary_checks.errors import PackageError, ProfileError
+from binary_checks.model.consumers import ImportedTarget
+from binary_checks.probes.consume_cpp.cmake_project import (
+    BUILD,
+    Project,
+    find_abi,
+    read_configured,
+)
+
+TARGET = {
+    "compileGroups": [
+        {
+            "compileCommandFragments": [
+                {"fragment": "-O0 -std=gnu++17"},
+                {"fragment": "'-DA=b c'"},
+            ],
+            "defines": [{"define": "_GLIBCXX_USE_CXX11_ABI=0"}],
+            "includes": [{"path": "/p/include", "isSystem": True}, {"path": "/q"}],
+        }
+    ],
+    "link": {"commandFragments": [{"fragment": "-Wl,-rpath,/p/lib"}, {"fragment": "/p/lib/x.so"}]},
+}
+
+
+def answer(folder: Path, target: object = TARGET, targets: str = "/p/lib/cmake/Demo\n") -> Path:
+    """Write what CMake writes."""
+    reply = folder / BUILD / ".cmake/api/v1/reply"
+    reply.mkdir(parents=True)
+    (folder / BUILD / "targets.txt").write_text(targets)
+    files = {"inputs": [{"path": "/p/lib/cmake/Demo/DemoConfig.cmake"}]}
+    model = {"configurations": [{"targets": [{"name": "consumer", "jsonFile": "target.json"}]}]}
+    index = {
+        "reply": {
+            "cmakeFiles-v1": {"jsonFile": "files.json"},
+            "codemodel-v2": {"jsonFile": "model.json"},
+        }
+    }
+    parts: dict[str, Any] = {"files": files, "model": model, "target": target, "index-1": index}
+    for name, value in parts.items():
+        (reply / f"{name}.json").write_text(json.dumps(value))
+    return reply
+
+
+def test_the_flags_of_the_program_are_those_that_cmake_would_use(tmp_path: Path) -> None:
+    answer(tmp_path)
+    found = read_configured(tmp_path, Path("/p"))
+    assert found.directory == "/p/lib/cmake/Demo"
+    assert found.reads == ("/p/lib/cmake/Demo/DemoConfig.cmake",)
+    assert found.compile_flags == (
+        *("-O0", "-std=gnu++17", "-DA=b c", "-D_GLIBCXX_USE_CXX11_ABI=0"),
+        *("-isystem", "/p/include", "-I", "/q"),
+    )
+    assert found.link_flags == ("-Wl,-rpath,/p/lib", "/p/lib/x.so")
+
+
+def test_imported_targets_are_listed_with_their_files(tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib/libx.so").touch()
+    rows = (
+        "\n"
+        f"x\tSHARED_LIBRARY\t{tmp_path}/lib/libx.so\n"
+        f"y\tSTATIC_LIBRARY\t{tmp_path}/lib/liby.a\n"
+        "z\tINTERFACE_LIBRARY\tfile-NOTFOUND\n"
+        "m\tUNKNOWN_LIBRARY\tm\n"
+    )
+    answer(tmp_path, targets=rows)
+    assert read_configured(tmp_path, tmp_path).targets == (
+        ImportedTarget(name="x", kind="SHARED_LIBRARY", file="lib/libx.so"),
+        ImportedTarget(name="y", kind="STATIC_LIBRARY", file="lib/liby.a", is_absent=True),
+        ImportedTarget(name="z", kind="INTERFACE_LIBRARY"),
+        ImportedTarget(name="m", kind="UNKNOWN_LIBRARY", file="m"),
+    )
+
+
+@pytest.mark.parametrize("target", [[], {"link": []}, {"compileGroups": {}}, {"link": {"x": 1}}])
+def test_an_answer_of_another_shape_has_no_flags(target: object, tmp_path: Path) -> None:
+    answer(tmp_path, target)
+    found = read_configured(tmp_path, Path("/p"))
+    assert (found.compile_flags, found.link_flags) == ((), ())
+
+
+@pytest.mark.parametrize("text", ["{", "[" * 100_000, "\0"])
+def test_an_answer_that_is_no_json_is_refused(text: str, tmp_path: Path) -> None:
+    (answer(tmp_path) / "target.json").write_text(text)
+    with pytest.raises(PackageError, match=r"target.json, which CMake writes, is no JSON"):
+        read_configured(tmp_path, Path("/p"))
+
+
+def test_an_answer_elsewhere_is_not_followed(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.json"
+    secret.write_text(json.dumps(TARGET))
+    reply = answer(tmp_path)
+    model = {"configurations": [{"targets": [{"name": "consumer", "jsonFile": str(secret)}]}]}
+    (reply / "model.json").write_text(json.dumps(model))
+    with pytest.raises(PackageError, match="no such file"):
+        read_configured(tmp_path, Path("/p"))
+
+
+def test_without_an_answer_nothing_is_known(tmp_path: Path) -> None:
+    answer(tmp_path)
+    next((tmp_path / BUILD).rglob("index-*.json")).unlink()
+    with pytest.raises(PackageError, match="no answer about the project"):
+        read_configured(tmp_path, Path("/p"))
+
+
+@pytest.mark.parametrize(
+    "flags, default, value",
+    [
+        ((), "1", "1"),
+        (("-D_GLIBCXX_USE_CXX11_ABI=0",), "1", "0"),
+        (("-D_GLIBCXX_USE_CXX11_ABI=0", "-D_GLIBCXX_USE_CXX11_ABI=1"), "0", "1"),
+    ],
+)
+def test_the_abi_is_that_of_the_flags_or_the_compilers(
+    flags: tuple[str, ...], default: str, value: str
+) -> None:
+    found = find_abi(flags, default)
+    assert found is not None
+    assert (found.value, found.other.value) == (value, "10"[int(value)])
+
+
+def test_a_compiler_without_libstdcxx_has_no_abi_to_choose() -> None:
+    assert find_abi(("-D_GLIBCXX_USE_CXX11_ABI=0",), "") is None
+
+
+def test_a_project_finds_the_package_and_links_all_that_is_imported(tmp_path: Path) -> None:
+    Project(package="Demo", components=("a", "b"), standard=17).write(tmp_path)
+    text = (tmp_path / "CMakeLists.txt").read_text()
+    assert "find_package(Demo REQUIRED COMPONENTS a b)" in text
+    assert "target_link_libraries(consumer PRIVATE ${imported})" in text
+    assert "CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON" in text
+
+
+def test_a_unit_links_what_its_users_would(tmp_path: Path) -> None:
+    Project(package="Torch", source="int main() {}", libraries=("${TORCH_LIBRARIES}",)).write(
+        tmp_path
+    )
+    text = (tmp_path / "CMakeLists.txt").read_text()
+    assert "target_link_libraries(consumer PRIVATE ${TORCH_LIBRARIES})" in text
+    assert (tmp_path / "main.cpp").read_text() == "int main() {}"
+
+
+@pytest.mark.parametrize("name", ["X) message(x", "", "${X}", "X;Y", "-X", 'X"'])
+def test_a_name_that_is_none_is_never_written(name: str, tmp_path: Path) -> None:
+    for project in (Project(package=name), Project(package="X", components=(name,))):
+        with pytest.raises(ProfileError, match="is no name of CMake's"):
+            project.write(tmp_path)
+    assert not (tmp_path / "CMakeLists.txt").exists()
