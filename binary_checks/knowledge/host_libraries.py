@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from binary_checks import systems
+from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.knowledge.reached_objects import soften
 from binary_checks.model import Finding, Linkage, NotInspected, Package, Problem, Step
+from binary_checks.model.claims import Claims
 from binary_checks.wording.causes import of_refusal, read_refusal
+
+
+def is_promised(name: str, claims: Claims) -> bool:
+    """Whether every system that a package claims has that library."""
+    try:
+        return bool(name) and name in systems.target_for(claims, frozenset()).libraries
+    except (NotApplicable, Unavailable):
+        return False
 
 
 def judge_refusal(
@@ -22,7 +33,9 @@ def judge_refusal(
         return problem
     name = read_refusal(step.detail)
     edges = [edge for edge in linkage.edges if name and edge.needed.rpartition("/")[2] == name]
-    if any(edge.resolved == f"system:{edge.needed}" for edge in edges):
+    own = any(edge.resolved == f"system:{edge.needed}" for edge in edges)
+    # Nobody knows what the libraries of its requirements need, which were not given.
+    if own or (not edges and is_promised(name, package.claims)):
         why = f"this system lacks {name}, which the platform tag promises"
         return NotInspected(path=path, sentence=f"{sentence}: {why}")
     missing = next((edge for edge in edges if edge.resolved is None), None)

@@ -7,15 +7,17 @@ is not there for it, and what only that lacks is no fault.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.host_libraries import is_promised
 from binary_checks.knowledge.python_symbols import find_python_symbols
 from binary_checks.knowledge.reached_objects import soften
 from binary_checks.model import (
     Edge,
     Finding,
+    Level,
     Linkage,
     LoadFault,
     LoadFaultKind,
@@ -92,7 +94,8 @@ def _judge_library(fault: LoadFault, tried: _Tried) -> Iterator[Finding]:
     name, resolved = fault.name, edge.resolved if edge else None
     if edge and (edge.rule in _BEFORE or edge.weak or (resolved or "").startswith("python:")):
         return
-    if (resolved or "").startswith("system:") or name in tried.report.lacks:
+    promised = edge is None and is_promised(name, tried.package.claims)
+    if promised or (resolved or "").startswith("system:") or name in tried.report.lacks:
         why = f"it lacks {name}, which the platform tag promises"
         yield NotInspected(path=fault.path, sentence=f"not loaded on {tried.report.system}: {why}")
         return
@@ -104,7 +107,17 @@ def _judge_library(fault: LoadFault, tried: _Tried) -> Iterator[Finding]:
     cause = of_library(name)
     if edge and isinstance(tried.linkage, Linkage):
         cause = of_need(edge, partial(directories, tried.package), tried.linkage.layout)
-    yield _fail(fault, f"{name} is not found there", cause, tried, edge)
+    finding = _fail(fault, f"{name} is not found there", cause, tried, edge)
+    beside = isinstance(tried.linkage, Linkage) and edge is None and not _needs(name, tried)
+    if beside and isinstance(finding, Problem):
+        sentence = f"{finding.sentence}, which libraries of its requirements need"
+        finding = replace(finding, sentence=sentence, level=Level.WARNING)
+    yield finding
+
+
+def _needs(name: str, tried: _Tried) -> bool:
+    """Whether an object of the package itself asks for a library."""
+    return any(each.name == name for item in tried.package.objects for each in item.needed)
 
 
 def _judge_symbols(tried: _Tried) -> Iterator[Finding]:

@@ -104,6 +104,17 @@ def test_what_the_package_or_python_loads_first_is_not_missing(edge: dict[str, A
     assert judge(found, linkage(known)) == []
 
 
+def test_what_only_libraries_of_requirements_need_warns_or_is_promised() -> None:
+    promised, other = (fault(LIBRARY, name=name) for name in ("libglib-2.0.so.0", "libdbus-1.so.3"))
+    gap, problem = judge(report(promised, other))
+    assert "lacks libglib-2.0.so.0, which the platform tag promises" in gap.sentence
+    assert problem.level is Level.WARNING
+    assert problem.sentence == (
+        f"does not load on {SYSTEM}: libdbus-1.so.3 is not found there, "
+        "which libraries of its requirements need"
+    )
+
+
 def test_what_a_requirement_may_have_loaded_before_is_not_inspected() -> None:
     found = report(fault(LIBRARY, name="libtorch.so"), fault(SYMBOL, name="of_torch"))
     edge = Edge(path=OBJECT, architecture="x86_64", needed="libtorch.so", may_come_with=("torch",))

@@ -106,6 +106,14 @@ def test_a_library_that_the_tag_promises_is_not_missing_where_this_system_lacks_
     assert found.sentence.endswith("this system lacks libGL.so.1, which the platform tag promises")
 
 
+def test_what_a_library_of_a_requirement_needs_is_promised_too() -> None:
+    """PyQt5's Qt is another package, and its libQt5Core.so.5 needs libglib."""
+    (found,) = judge(refused("libglib-2.0.so.0"))
+    assert isinstance(found, NotInspected)
+    (found,) = judge(refused("libdbus-1.so.3"))
+    assert isinstance(found, Problem)
+
+
 def test_a_module_that_the_package_can_do_without_warns_where_it_does_not_load() -> None:
     """numba's tbbpool loads where libtbb happens to be."""
     without = (Bystander(path=PATH, reason="the package goes on without it", complete=False),)
