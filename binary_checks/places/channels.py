@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from binary_checks.errors import GatherError, Unavailable
+from binary_checks.errors import GatherError, ProfileError, Unavailable
 from binary_checks.places.confinement import Limits
 from binary_checks.places.pip_command import make_installer_environment
 from binary_checks.places.processes import name_crash, run_process
@@ -32,6 +34,16 @@ class ChannelAnswer:
     records: tuple[Mapping[str, Any], ...] = ()
     refused: str = ""  # the package's fault
     unsolved: str = ""  # nothing fits what is required
+
+
+def spell_channel(name: str, folder: Path) -> str:
+    """The channel as py-rattler knows it: a folder by its address. Raises ProfileError."""
+    path = Path(os.path.normpath(folder / name))
+    if "://" in name or (not path.is_dir() and re.fullmatch(r"\w[\w.-]*(/[\w.-]+)*", name)):
+        return name
+    if not path.is_dir():
+        raise ProfileError(f"{name}: no such channel, nor a folder of that name")
+    return path.as_uri()
 
 
 def ask_channels(

@@ -227,13 +227,13 @@ def _identify(examination: Examination) -> PackageIdentity:
 
 def _read_channels(config: pytest.Config) -> Iterator[str]:
     """Channels by name or address; folders by the addresses that they have."""
-    folder = config.invocation_params.dir
     for name in config.option.binary_channel:
-        path = Path(os.path.normpath(folder / name))
-        if "://" not in name and (path.is_dir() or not re.fullmatch(r"\w[\w.-]*(/[\w.-]+)*", name)):
-            yield _existing(folder, name).as_uri()
-        else:
-            yield name
+        from binary_checks.places.channels import spell_channel  # of few runs
+
+        try:
+            yield spell_channel(name, config.invocation_params.dir)
+        except ProfileError as error:
+            raise misused(f"--binary-channel {error}") from None
 
 
 def _stock_shelf(config: pytest.Config, limit_factor: int) -> Shelf:

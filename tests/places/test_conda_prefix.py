@@ -6,19 +6,13 @@ import hashlib
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from binary_checks import objects
 from binary_checks.errors import GatherError, NotApplicable, Unavailable
-from binary_checks.model import Ending, InstallReport
+from binary_checks.model import Ending
 from binary_checks.model.conda_packages import CondaPackage
 from binary_checks.model.probes import EmbeddedTestReport
-from binary_checks.packages import open_package
-from binary_checks.places import PlaceSettings, choose_place
-from binary_checks.places.conda_prefix import CondaPlace
-from binary_checks.places.sandbox import Sandbox
 from binary_checks.probes.conda_tests.reader import run_embedded_tests
 from binary_checks.probes.import_name.reader import import_each
 from binary_checks.sources.file import FileSource
@@ -30,57 +24,13 @@ pytest.importorskip("zstandard", reason="no zstandard, which reads .conda before
 if sys.platform != "linux":
     pytest.skip("the stub of Python is a link of Linux", allow_module_level=True)
 
-from fixtures.conda.channel import (
-    PYTHON,
-    SITE,
-    build_python,
-    change_repodata,
-    host_subdir,
-    index,
-)
-
-MODULE = {f"{SITE}/demo/__init__.py": "value = 1\n"}
+from fixtures.conda.channel import PYTHON, SITE, build_python, host_subdir
+from fixtures.conda.prefixes import MODULE, build, build_channel, install, open_place
 
 
 @pytest.fixture(scope="module")
 def channel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("channel")
-    build_python(folder, subdir=host_subdir())
-    build_conda(folder / host_subdir(), name="other", subdir=host_subdir(), depends=[])
-    return index(folder)
-
-
-def read(path: Path) -> CondaPackage:
-    package = open_package(path, objects)
-    assert isinstance(package, CondaPackage)
-    return package
-
-
-def build(folder: Path, **changes: Any) -> CondaPackage:
-    usual = {"members": MODULE, "depends": [PYTHON], "subdir": host_subdir()}
-    return read(build_conda(folder, **{**usual, **changes}))
-
-
-def open_place(
-    package: CondaPackage, *channels: Path, sandbox: Sandbox | None = None, given: Any = ()
-) -> CondaPlace:
-    settings = PlaceSettings(
-        python=Path(sys.executable),
-        timeout=120,
-        sandbox=sandbox or Sandbox(),
-        channels=tuple(each.as_uri() for each in channels),
-        given=given,
-    )
-    place = choose_place(package, settings)
-    assert isinstance(place, CondaPlace)
-    return place
-
-
-def install(package: CondaPackage, *channels: Path, **settings: Any) -> InstallReport:
-    with open_place(package, *channels, **settings) as place:
-        report = place.install(package)
-    assert report is not None
-    return report
+    return build_channel(tmp_path_factory.mktemp("channel"))
 
 
 @pytest.mark.parametrize("mode", ["off", "auto"])
@@ -263,44 +213,6 @@ def test_a_dependency_that_leaves_the_prefix_is_not_linked(tmp_path: Path, chann
     with pytest.raises(GatherError, match="leaves the prefix"):
         install(build(tmp_path, depends=[PYTHON, "evil"]), channel, given=(evil,))
     assert out.read_text(encoding="utf-8") == "placeholder here"
-
-
-DAMAGED = {
-    "html": (b"<!DOCTYPE html><html>Not found</html>", "JSON|repodata|expected"),
-    "cut": (b'{"packages.conda": {"python-3', "EOF|JSON|repodata"),
-    "empty": (b"", "EOF|JSON|repodata"),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", DAMAGED)
-def test_a_channel_of_garbage_is_not_the_packages_fault(
-    tmp_path: Path, channel: Path, kind: str
-) -> None:
-    content, reason = DAMAGED[kind]
-    (tmp_path / "bad" / host_subdir()).mkdir(parents=True)
-    (tmp_path / "bad" / host_subdir() / "repodata.json").write_bytes(content)
-    with pytest.raises(GatherError, match=reason) as caught:
-        install(build(tmp_path), tmp_path / "bad")
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.slow
-def test_a_channel_that_lies_about_a_hash_is_not_the_packages_fault(tmp_path: Path) -> None:
-    python = build_python(tmp_path / "bad", subdir=host_subdir())
-    index(tmp_path / "bad")
-    change_repodata(tmp_path / "bad", host_subdir(), python.name, sha256="0" * 64)
-    with pytest.raises(GatherError, match=rf"{python.name}: the channel states sha256 0000"):
-        install(build(tmp_path), tmp_path / "bad")
-
-
-@pytest.mark.slow
-def test_a_package_that_the_channel_lost_is_not_the_packages_fault(tmp_path: Path) -> None:
-    python = build_python(tmp_path / "bad", subdir=host_subdir())
-    index(tmp_path / "bad")
-    python.unlink()
-    with pytest.raises(GatherError, match=f"{python.name}: cannot be read: No such file"):
-        install(build(tmp_path), tmp_path / "bad")
 
 
 @pytest.mark.slow

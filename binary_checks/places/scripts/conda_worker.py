@@ -6,7 +6,7 @@ cannot be interrupted: here it is stopped at the time limit like any other proce
 before anything is linked. Scripts of packages (post-link, pre-link) never run.
 
 Executed by its path: REQUEST ANSWER, two files of JSON. The request says the ``task``: ``find``
-(one package of the channels, downloaded) or ``install`` (a package from its file, into a prefix).
+(one package of the channels) or ``install`` (a package from its file, into a prefix).
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 SUFFIXES = (".conda", ".tar.bz2")
 RETRIES = 3
 BLOCK = 1 << 20
+SECRET = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=/t/)[^/\s)']+")
+"""A password in a URL, or conda's token."""
 
 
 class Refused(Exception):
@@ -98,7 +100,7 @@ async def install(request: dict[str, Any]) -> dict[str, Any]:
 
 
 async def find(request: dict[str, Any]) -> dict[str, Any]:
-    """Find the newest package that fits, and put it into the folder."""
+    """Find the newest package that fits, and of its builds one for the Python, if there is one."""
     import rattler
     from rattler import exceptions
 
@@ -116,9 +118,22 @@ async def find(request: dict[str, Any]) -> dict[str, Any]:
     found = [record for records in answers for record in records if spec.matches(record)]
     if not found:
         raise Unsolved("no package there fits %s for %s" % (request["spec"], request["platform"]))
-    newest = max(found, key=age)
-    path = await fetch(newest, Path(request["cache"], "fetched"))
-    return {"records": [{**describe(newest), "path": str(path)}]}
+    fitting = [each for each in found if fits_python(each, request["python"])]
+    newest = max(fitting or found, key=age)
+    stamp = newest.timestamp
+    more = {
+        "file_name": newest.file_name,
+        "md5": (newest.md5 or b"").hex(),
+        "size": newest.size,
+        "timestamp": stamp.isoformat() if stamp else "",
+    }
+    return {"records": [{**describe(newest), **more}]}
+
+
+def fits_python(record: Any, python: str) -> bool:
+    """Whether a build is for that Python, as far as its name says for which."""
+    match = re.search(r"(?:^|_)(?:py|cp)3(\d{1,2})(?=[_ht]|$)", str(record.build))
+    return match is None or "3." + match[1] == python
 
 
 def age(record: Any) -> tuple[Any, ...]:
@@ -287,8 +302,9 @@ def describe(record: Any) -> dict[str, Any]:
 
 
 def one_line(error: BaseException) -> str:
-    """What it says, in one line; the causes that py-rattler repeats once."""
-    lines = dict.fromkeys(line.strip() for line in str(error).splitlines() if line.strip())
+    """What it says, in one line; the causes that py-rattler repeats once, and no credentials."""
+    text = SECRET.sub("***", str(error))
+    lines = dict.fromkeys(line.strip() for line in text.splitlines() if line.strip())
     return " ".join(lines) or type(error).__name__
 
 
