@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from fnmatch import fnmatchcase
 
@@ -27,6 +28,7 @@ from binary_checks.trees.file_bytes import PackageBytes, open_bytes
 from binary_checks.trees.ranged_bytes import RangedBytes
 
 _LONGEST_TEXT = 1 << 20  # bytes of a file that says the commit
+_AT_ONCE = 8  # packages: those on a server are waited for
 _MOST_TEXTS = 8  # of them, in one package
 
 
@@ -37,7 +39,8 @@ def read_release(
     if not source.parts():
         raise NotApplicable("it is a package, not several")
     patterns = _compile(request.commits)
-    parts = [_read_part(each, patterns, reader) for each in source.parts()]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        parts = [*pool.map(lambda each: _read_part(each, patterns, reader), source.parts())]
     listed, gap = _list_siblings(source)
     return Release(
         parts=tuple(sorted(parts, key=lambda part: part.file_name)),
@@ -146,8 +149,9 @@ def _match(name: str, patterns: Mapping[str, re.Pattern[str]]) -> re.Pattern[str
 
 
 def _matches(name: str, glob: str) -> bool:
-    parts, wanted = name.split("/"), glob.split("/")
-    return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))
+    if name.count("/") != glob.count("/"):
+        return False
+    return all(map(fnmatchcase, name.split("/"), glob.split("/")))
 
 
 def _demand(each: Visited) -> bytes:
