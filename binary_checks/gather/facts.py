@@ -14,6 +14,7 @@ from binary_checks.gather.companions import Shelf
 from binary_checks.gather.settings import ReaderSettings, Settings
 from binary_checks.model import InstallReport, Package, ProbeReport
 from binary_checks.model.protocols import ObjectReader, Progress, Source
+from binary_checks.model.published import PublishedFile
 from binary_checks.model.requests import Request
 from binary_checks.profile.reading import Profile
 
@@ -99,6 +100,15 @@ class Facts:
         """Of an installed copy, the names that its wheel may have had."""
         package = self._remembered.get(Package)
         return package.wheel_names if isinstance(package, Package) else ()
+
+    @property
+    def published(self) -> dict[str, str | int]:
+        """Name, version and size of a published file that was looked at, by their names."""
+        file = self._remembered.get(PublishedFile)
+        if not isinstance(file, PublishedFile):
+            return {}
+        package = file.package
+        return {"name": package.name, "version": package.version, "size": package.size}
 
     def object_counts(self) -> tuple[int | None, int]:
         """How many object files were found (None: not read yet), and how many are expected.

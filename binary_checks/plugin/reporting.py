@@ -134,7 +134,9 @@ def _identify_anew(item: PackageItem) -> PackageIdentity | None:
     here = found is not None or item.package.examination.source.remote() is None
     if item.state.destinations and not known.is_hashed and here:
         news |= _hash(item)
-    if found is not None and known.objects is None:
+    if found is None:
+        news |= facts.published
+    elif known.objects is None:
         package = facts.get(Package)  # which was read: it has counts
         news |= {"name": package.name, "version": package.version, "size": package.size}
         news |= {"objects": found, "expected_objects": expected}
