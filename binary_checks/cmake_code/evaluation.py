@@ -23,6 +23,12 @@ _DEEPEST = 40  # files, macros and functions within each other
 _LONGEST = 1 << 16  # characters of a value
 _REFERENCE = re.compile(r"\$\{([\w./+-]+)\}|\$(ENV)\{[^}]*\}|\$CACHE\{[^}]*\}")
 _PATH_OF = {"PATH": posixpath.dirname, "DIRECTORY": posixpath.dirname, "NAME": posixpath.basename}
+_SYSTEMS: Mapping[str, Mapping[str, str]] = {
+    "linux": {"UNIX": "1", "WIN32": "", "APPLE": "", "MSVC": "", "CMAKE_SYSTEM_NAME": "Linux"},
+    "macos": {"UNIX": "1", "WIN32": "", "APPLE": "1", "MSVC": "", "CMAKE_SYSTEM_NAME": "Darwin"},
+    "windows": {"UNIX": "", "WIN32": "1", "APPLE": "", "CMAKE_SYSTEM_NAME": "Windows"},
+}
+"""What CMake says of the system that it builds for."""
 _UNKNOWN_OUTPUT = frozenset(
     {"find_library", "find_path", "find_program", "find_file", "separate_arguments", "option"}
     | {"get_target_property", "get_property", "execute_process", "try_compile", "math"}
@@ -47,6 +53,8 @@ class CodeAround(NamedTuple):
     code: Callable[[str], tuple[Node, ...] | None]  # of a file, None where that cannot be read
     paths: frozenset[str]  # of its files and directories
     packages: Mapping[str, str]  # by the name in lower case the file that find_package() finds
+    top: str = ""  # the folder that it is packed in, by which code may name it: ``../demo/lib``
+    system: str = ""  # "linux", "macos", "windows", where it is for one alone
 
 
 class TooMuchCode(Exception):
@@ -61,12 +69,29 @@ class _Stopped(Exception):
     """CMake ends here."""
 
 
+def locate(path: str, top: str = "") -> str | None:
+    """A path as it counts from the prefix; None for a relative one, whose place is not known.
+
+    ``../`` stands for all that lies outside of it; beside it lies what is in its own folder.
+    """
+    if not path.startswith("/"):
+        return None
+    normal = posixpath.normpath(path)
+    beside = posixpath.join(posixpath.dirname(ROOT), top) if top else ROOT
+    for folder in (ROOT, beside):
+        if normal == folder:
+            return "."
+        if normal.startswith(f"{folder}/"):
+            return normal.removeprefix(f"{folder}/")
+    return "../" if "\ue000" in normal else normal
+
+
 class Evaluation:
     """One run of ``find_package`` that no CMake makes."""
 
     def __init__(self, archive: CodeAround) -> None:
         self._archive = archive
-        self._values: Values = {}
+        self._values: Values = dict(_SYSTEMS.get(archive.system, {}))
         self._targets: set[str] = set()
         self._macros: dict[str, Block] = {}
         self._certain = True
@@ -221,17 +246,9 @@ class Evaluation:
         """Whether the archive has a file or a directory there."""
         return path in self._archive.paths
 
-    @staticmethod
-    def place(path: str) -> str | None:
+    def place(self, path: str) -> str | None:
         """A path relative to the prefix; None for a relative one, whose place is not known."""
-        if not path.startswith("/"):
-            return None
-        normal = posixpath.normpath(path)
-        if normal == ROOT:
-            return "."
-        if normal.startswith(f"{ROOT}/"):
-            return normal.removeprefix(f"{ROOT}/")
-        return "../" if "\ue000" in normal else normal
+        return locate(path, self._archive.top)
 
     def _expand(self, argument: Argument) -> str | None:
         if argument.bracket:

@@ -97,13 +97,10 @@ class _Shipped:
         self._names: dict[str, list[str]] = {}
         for path in paths:
             self._names.setdefault(path.rpartition("/")[2], []).append(path)
-        self._paths = paths
-        self._folders: set[str] = set()
-        for path in paths:
-            inside = path.removeprefix(f"{root}/") if path.startswith(f"{root}/") else ""
-            top, slash, _ = inside.partition("/")
-            if slash:
-                self._folders.add(top)
+        self._paths, self._root = paths, root
+        self._folders = {path.rpartition("/")[0] for path in paths}
+        inside = (path.removeprefix(f"{root}/") for path in paths if path.startswith(f"{root}/"))
+        self._tops = {path.partition("/")[0] for path in inside if "/" in path}
 
     def lacks(self, include: _Include, folder: str) -> bool:
         """Whether it is nowhere, and no other package would have it."""
@@ -117,4 +114,7 @@ class _Shipped:
         top, slash, _ = name.partition("/")
         if top == "..":
             return include.quoted
-        return bool(slash) and top in self._folders and top not in _PLATFORMS
+        if not slash or top not in self._tops or top in _PLATFORMS:
+            return False
+        # Another project may have a folder of its own beside: boost/numeric/mtl.
+        return include.quoted or f"{self._root}/{name.rpartition('/')[0]}" in self._folders

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from binary_checks.cmake_code.evaluation import CodeAround, Evaluation, Seen, TooMuchCode
+from binary_checks.cmake_code.evaluation import CodeAround, Evaluation, Seen, TooMuchCode, locate
 from binary_checks.cmake_code.language import Argument, CmakeCommand, CmakeSyntaxError, Node, parse
 from binary_checks.cmake_code.language import Block as _Block
 from binary_checks.model.cmake import BuildFiles, NamedPath, PathRole, StatedAbi, UnreadCode
@@ -16,6 +16,8 @@ LONGEST: Final = 4 << 20  # bytes of one file
 _MOST_PATHS = 20_000  # that are told of
 _MODULE = re.compile(r"(?:^|/)Find[^/]*\.cmake\Z|/Modules[^/]*/")
 """What searches users' systems for others' packages: it may name the usual places."""
+_EXPORT = re.compile(r"(?:targets|exports?|config)[^/]*\.cmake\Z", re.IGNORECASE)
+"""What describes targets, by its name: with no package that leads there it is looked at, too."""
 _ABI = re.compile(r"_GLIBCXX_USE_CXX11_ABI=([01])\b")
 _ABSOLUTE = re.compile(r"(?:^|[\s=,;:\"LI])((?:/|[A-Za-z]:[/\\])[^\s;,\"<>$]*)")
 _GENERATOR = re.compile(
@@ -61,21 +63,27 @@ class _Named(NamedTuple):
 
 
 def read_build_files(
-    texts: Mapping[str, str], packages: Mapping[str, str], paths: Iterable[str]
+    texts: Mapping[str, str],
+    packages: Mapping[str, str],
+    paths: Iterable[str],
+    *,
+    top: str = "",
+    system: str = "",
 ) -> BuildFiles:
     """What the files for CMake say: their texts by their paths, and all paths of the archive.
 
-    ``packages`` are the files that ``find_package`` finds, by the packages' names.
+    ``packages`` are the files that ``find_package`` finds, by the packages' names; ``top`` is the
+    folder that the prefix is packed in, ``system`` what it is for, where that is one alone.
     """
     code = _Code(texts)
-    archive = CodeAround(code.nodes_of, _with_folders(paths), _by_lower_name(packages))
-    collected = _Collected()
+    archive = CodeAround(code.nodes_of, _with_folders(paths), _by_lower_name(packages), top, system)
+    collected = _Collected(top)
     for name, path in sorted(packages.items()):
         evaluation = _evaluate(archive, path, collected)
         collected.add(evaluation.seen, name)
         collected.reached_files.update(evaluation.lost)
     for path in sorted(texts):
-        if path not in collected.files and not _MODULE.search(path):
+        if path not in collected.files and _EXPORT.search(path):
             collected.add(_evaluate(archive, path, collected).seen, "")
     reached = collected.reached_files
     unread = [UnreadCode(file=f, reason=r, reached=f in reached) for f, r in code.unread.items()]
@@ -125,7 +133,8 @@ class _Code:
 class _Collected:
     """What all evaluations came to, each line once."""
 
-    def __init__(self) -> None:
+    def __init__(self, top: str) -> None:
+        self._top = top
         self._found: dict[tuple[str, int, _Named], dict[str, bool]] = {}
         self.files: set[str] = set()
         self.reached_files: set[str] = set()
@@ -138,7 +147,7 @@ class _Collected:
                 self.reached_files.add(each.file)
             if len(self._found) > _MOST_PATHS:
                 return
-            for named in _name_paths(each):
+            for named in _name_paths(each, self._top, exported=bool(package)):
                 ways = self._found.setdefault((each.file, each.command.line, named), {})
                 if package:
                     ways[package] = ways.get(package, False) or each.certain
@@ -165,25 +174,25 @@ def _evaluate(archive: CodeAround, path: str, collected: _Collected) -> Evaluati
     return evaluation
 
 
-def _name_paths(seen: Seen) -> Iterator[_Named]:
+def _name_paths(seen: Seen, top: str, *, exported: bool) -> Iterator[_Named]:
     """The paths that one command names for those who use the package."""
     name, values = seen.command.name, seen.values
     if _MODULE.search(seen.file) or not values or not values[0]:
         return
     if name == "set_target_properties":
-        yield from _of_properties(values[0], _pairs(values))
+        yield from _of_properties(values[0], _pairs(values), top)
     elif name == "set_property" and values[0] == "TARGET" and "PROPERTY" in values:
         at = values.index("PROPERTY")
         if at > 1 and at + 1 < len(values):
-            yield from _of_properties(values[1] or "", [(values[at + 1], values[at + 2 :])])
-    elif name in _TARGET_COMMANDS:
+            yield from _of_properties(values[1] or "", [(values[at + 1], values[at + 2 :])], top)
+    elif name in _TARGET_COMMANDS and exported and "PRIVATE" not in values:
         written, role = _TARGET_COMMANDS[name]
-        yield from _of_value(role, f"{written} of {values[0]}", values[1:])
+        yield from _of_value(role, f"{written} of {values[0]}", values[1:], top)
     elif name == "list" and values[0] == "APPEND" and (values[1:2] or ("",))[0]:
         variable = str(values[1])
         if variable.startswith(_CHECKED):
             subject = variable.removeprefix(_CHECKED)
-            yield from _of_value(PathRole.CHECKED, subject, values[2:])
+            yield from _of_value(PathRole.CHECKED, subject, values[2:], top)
     elif name == "set" and _FOR_USERS.search(values[0]):
         yield from _of_literals(values[0], seen.command.arguments[1:])
 
@@ -195,32 +204,34 @@ def _pairs(values: tuple[str | None, ...]) -> Iterator[tuple[str | None, tuple[s
 
 
 def _of_properties(
-    target: str, pairs: Iterable[tuple[str | None, tuple[str | None, ...]]]
+    target: str, pairs: Iterable[tuple[str | None, tuple[str | None, ...]]], top: str
 ) -> Iterator[_Named]:
     for key, values in pairs:
         role = next(
             (r for p, r in _ROLES.items() if key and re.fullmatch(rf"{p}(_\w+)?", key)), None
         )
         if role is not None:
-            yield from _of_value(role, f"{key} of {target}", values)
+            yield from _of_value(role, f"{key} of {target}", values, top)
 
 
-def _of_value(role: PathRole, subject: str, values: Iterable[str | None]) -> Iterator[_Named]:
+def _of_value(
+    role: PathRole, subject: str, values: Iterable[str | None], top: str
+) -> Iterator[_Named]:
     """The paths in a list; what a generator expression makes of them counts too."""
     for value in values:
         for item in _SKIPPED.sub("", value or "").split(";"):
             plain = _GENERATOR.sub(r"\1", item).strip("\"' ")
             for found in _ABSOLUTE.finditer(plain):
-                path = _place(found[1])
+                path = _place(found[1], top)
                 if path is not None:
                     yield _Named(role, subject, path)
 
 
-def _place(path: str) -> str | None:
+def _place(path: str, top: str) -> str | None:
     """Relative to the prefix; what lies outside as it stands; None for what is no place."""
     path = path.rstrip("/\\") or "/"
     if path.startswith("/"):
-        found = Evaluation.place(path)
+        found = locate(path, top)
         return found if found != "/" else None
     return path
 

@@ -9,7 +9,7 @@ import posixpath
 import re
 from collections.abc import Iterator, Mapping
 
-from binary_checks.cmake_code.evaluation import ROOT, Evaluation
+from binary_checks.cmake_code.evaluation import ROOT, locate
 from binary_checks.model.cmake import NamedPath, PathRole
 
 _LINE = re.compile(r"\s*([\w.]+)\s*(=|:)\s*(.*)")
@@ -56,5 +56,5 @@ def _expand(text: str, values: Mapping[str, str]) -> str:
 
 
 def _name(file: str, line: int, role: PathRole, subject: str, path: str) -> NamedPath:
-    place = Evaluation.place(path.rstrip("/")) or path
+    place = locate(path.rstrip("/")) or path
     return NamedPath(file=file, line=line, role=role, subject=subject, path=place)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from binary_checks.cmake_code.language import Argument
@@ -15,6 +16,14 @@ _COMPARISONS = frozenset(
     | {"STRLESS_EQUAL", "STRGREATER_EQUAL", "MATCHES", "IN_LIST", "IS_NEWER_THAN", "PATH_EQUAL"}
     | {f"VERSION_{each}" for each in ("LESS", "GREATER", "EQUAL", "LESS_EQUAL", "GREATER_EQUAL")}
 )
+_NUMBERS: Mapping[str, Callable[[int, int], bool]] = {
+    "EQUAL": operator.eq,
+    "LESS": operator.lt,
+    "GREATER": operator.gt,
+    "LESS_EQUAL": operator.le,
+    "GREATER_EQUAL": operator.ge,
+}
+_INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
 _TESTS = frozenset(
     {"DEFINED", "EXISTS", "TARGET", "COMMAND", "POLICY", "TEST", "IS_DIRECTORY", "IS_SYMLINK"}
     | {"IS_ABSOLUTE", "IS_READABLE", "IS_WRITABLE", "IS_EXECUTABLE"}
@@ -111,14 +120,19 @@ class _Words:
         return asked(name) if asked else None
 
     def _compare(self, left: Argument, comparison: str, right: Argument) -> bool | None:
-        if comparison != "STREQUAL":
+        one, other = self._operand(left), self._operand(right)
+        if one is None or other is None:
             return None
-        values = self._operand(left), self._operand(right)
-        return None if None in values else values[0] == values[1]
+        if comparison == "STREQUAL":
+            return one == other
+        compare = _NUMBERS.get(comparison)
+        if compare is None or not (_INTEGER.fullmatch(one) and _INTEGER.fullmatch(other)):
+            return None
+        return compare(int(one), int(other))
 
     def _operand(self, word: Argument) -> str | None:
         text = self._known.expand(word)
-        if text is None or word.quoted or "$" in word.text:
+        if text is None or word.quoted or "$" in word.text or _INTEGER.fullmatch(text):
             return text
         found = self._known.value(text)
         return text if found is None and self._known.is_set(text) is False else found

@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from binary_checks.errors import GatherError, PackageError
-from binary_checks.model.claims import Claims, SystemClaim
 from binary_checks.model.cmake import BuildFiles, UnreadCode
 from binary_checks.model.cpp_archive import CmakePackage, CppArchive
 from binary_checks.model.headers import Headers
 from binary_checks.model.layout import Layout
 from binary_checks.model.objects import (
     Format,
-    MachOFile,
     MalformedObject,
     ObjectFile,
     PeFile,
@@ -37,7 +35,8 @@ from binary_checks.model.protocols import (
     Visited,
     Wanted,
 )
-from binary_checks.packages.cpp_archive_name import SUFFIXES, FileName, parse_name, promises
+from binary_checks.packages.cpp_archive_claims import read_claims
+from binary_checks.packages.cpp_archive_name import SUFFIXES, parse_name, promises
 from binary_checks.packages.distributions import pick
 from binary_checks.trees.members import find_formats
 
@@ -63,13 +62,6 @@ _LONGEST_TARGET = 4096  # bytes of a symbolic link in a zip archive
 _CODE = (".cmake", ".pc")
 _HEADERS = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".ipp", ".tcc", ".inc")
 _CONFIG = re.compile(r"(?:^|/)(?:([^/]+)Config|([^/]+)-config)\.cmake\Z")
-_SYSTEM_OF = {Format.ELF: "linux", Format.MACHO: "macos", Format.PE: "windows"}
-_VISUAL_CPP = (
-    *("vcruntime140.dll", "vcruntime140_1.dll", "msvcp140.dll", "msvcp140_1.dll"),
-    *("msvcp140_2.dll", "msvcp140_atomic_wait.dll", "msvcp140_codecvt_ids.dll", "concrt140.dll"),
-    *("vcomp140.dll",),
-)
-"""What users who compile against it for Windows have, and redistribute."""
 
 
 class _Evidence:
@@ -150,14 +142,15 @@ def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> 
     own = (item for item in found if isinstance(item, ObjectFile))
     objects = tuple(sorted(own, key=lambda item: item.path))
     cmake_packages = tuple(_find_cmake_packages(each.member.path for each in visited))
+    claims = read_claims(named, objects, is_folder=tree.label.endswith("/"))
+    around = _Around(top, claims.systems[0].system if len(claims.systems) == 1 else "")
     return CppArchive(
         path=tree.path,
         name=named.name,
         version=named.version or _read_line(texts.get(_BUILD_VERSION)),
         size=tree.size,
         layout=Layout(climbs=False),
-        # What has been installed into a prefix may count on the system that it was built for.
-        claims=replace(_read_claims(named, objects), partial=tree.label.endswith("/")),
+        claims=claims,
         members=tuple(each.member for each in visited),
         objects=objects,
         malformed=pick(found, MalformedObject),
@@ -169,7 +162,7 @@ def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> 
         build_version=_read_line(texts.get(_BUILD_VERSION)),
         build_hash=_read_line(texts.get(_BUILD_HASH)),
         cmake_packages=cmake_packages,
-        build_files=_read_build_files(texts, visited, cmake_packages),
+        build_files=_read_build_files(texts, visited, cmake_packages, around),
         headers=_read_headers(texts, visited),
     )
 
@@ -262,53 +255,6 @@ def _move(each: Visited, top: str) -> Visited:
     )
 
 
-def _read_claims(named: FileName, objects: Sequence[ObjectFile]) -> Claims:
-    """What the name says, and where it says nothing what most of the objects are."""
-    stated = named.stated
-    system = stated.system or _most(_SYSTEM_OF.get(item.format, "") for item in objects)
-    if not system:
-        return Claims(variant=named.variant)
-    own = [item for item in objects if _SYSTEM_OF.get(item.format) == system]
-    architectures = stated.architectures or _find_architectures(own)
-    claim = SystemClaim(
-        name="_".join((system, *architectures)),
-        system=system,
-        libc=_find_libc(own) if system == "linux" else "",
-        minimum=_find_minimum(own),
-        architectures=architectures,
-    )
-    provided = _VISUAL_CPP if system == "windows" else ()
-    return Claims(systems=(claim,), provided=provided, variant=named.variant)
-
-
-def _most(values: Iterable[str]) -> str:
-    counted = Counter(value for value in values if value)
-    return counted.most_common(1)[0][0] if counted else ""
-
-
-def _find_architectures(objects: Sequence[ObjectFile]) -> tuple[str, ...]:
-    """That of most objects; of universal ones all of theirs."""
-    slices = Counter(item.path for item in objects)
-    if slices and min(slices.values()) > 1:
-        return tuple(sorted({item.architecture for item in objects}, reverse=True))
-    found = _most(item.architecture for item in objects)
-    return (found,) if found else ()
-
-
-def _find_libc(objects: Iterable[ObjectFile]) -> str:
-    """Of which C library most of its objects are."""
-    needed = (need.name for item in objects for need in item.needed)
-    counted = Counter("musl" if "musl" in name else "glibc" for name in needed if "libc." in name)
-    return counted.most_common(1)[0][0] if counted else "glibc"
-
-
-def _find_minimum(objects: Iterable[ObjectFile]) -> tuple[int, int] | None:
-    """The newest macOS that one of its objects asks for: no name says more."""
-    asked = (item.minimum_os.split(".") for item in objects if isinstance(item, MachOFile))
-    found = [(int(each[0]), int(each[1])) for each in asked if len(each) > 1]
-    return max(found, default=None)
-
-
 def _find_dll_directories(objects: Iterable[ObjectFile]) -> Iterator[str]:
     """Where its DLLs lie: who uses them has Windows search there, or copies them all."""
     folders = (item.directory for item in objects if isinstance(item, PeFile))
@@ -321,8 +267,18 @@ def _find_cmake_packages(paths: Iterable[str]) -> Iterator[CmakePackage]:
             yield CmakePackage(name=match[1] or match[2], path=path)
 
 
+class _Around(NamedTuple):
+    """In what the prefix is packed, and the one system that it is for."""
+
+    top: str
+    system: str
+
+
 def _read_build_files(
-    texts: Mapping[str, bytes], visited: Sequence[Visited], packages: Sequence[CmakePackage]
+    texts: Mapping[str, bytes],
+    visited: Sequence[Visited],
+    packages: Sequence[CmakePackage],
+    around: _Around,
 ) -> BuildFiles:
     """What its files for CMake and pkg-config say."""
     members = [each.member for each in visited]
@@ -344,7 +300,9 @@ def _read_build_files(
     plain = sorted(path for path in written if path.endswith(".pc"))
     code = {path: text for path, text in written.items() if path.endswith(".cmake")}
     named = {each.name: each.path for each in reversed(packages)}
-    found = read_build_files(code, named, [each.path for each in members])
+    found = read_build_files(
+        code, named, [each.path for each in members], top=around.top, system=around.system
+    )
     more = [named for path in plain for named in read_pkg_config(path, written[path])]
     return replace(found, paths=(*found.paths, *more), unread=(*unread, *found.unread))
 

@@ -130,13 +130,17 @@ SHORT = b"\0\0\xff\xff\0\0\x64\x86".ljust(40, b"\0")
 class TestPython:
     def test_a_library_that_needs_python(self, tmp_path: Path) -> None:
         needs: dict[str, object] = {
+            "lib/libdemo_core.so": build_elf(imports=[ElfSymbol("PyObject_Call")]),
             "lib/libdemo_python.so": build_elf(imports=[ElfSymbol("PyObject_Call")]),
+            "lib/libdemo-gdb.py": "",
             "lib/libtorch_python.txt": "",
             "lib/demo.py": "",
             "share/demo.py": "",
         }
         assert said(python_in_cpp_archive(package(tmp_path, needs))) == [
-            "lib/libdemo_python.so: needs symbols of Python (PyObject_Call), "
+            "lib/libdemo_core.so: needs symbols of Python (PyObject_Call), "
+            "which C++ users do not have",
+            "warning: lib/libdemo_python.so: needs symbols of Python (PyObject_Call), "
             "which C++ users do not have",
             "warning: lib/libtorch_python.txt: is for Python alone",
             "warning: lib/demo.py: is for Python alone",
@@ -234,7 +238,14 @@ class TestTargets:
 
     @pytest.mark.parametrize(
         ("condition", "mark"),
-        [("ON", ""), ("WIN32", "warning: "), ("OFF", None), ("NOT OFF AND 1", "")],
+        [
+            ("ON", ""),
+            ("MKL_FOUND", "warning: "),
+            ("WIN32", None),
+            ("UNIX AND NOT APPLE", ""),
+            ("OFF OR (2 GREATER_EQUAL 3)", None),
+            ("NOT OFF AND 1", ""),
+        ],
     )
     def test_conditions_are_decided_where_that_is_possible(
         self, tmp_path: Path, condition: str, mark: str | None
@@ -277,6 +288,16 @@ class TestAbsolutePaths:
         code = TARGETS.replace("/lib/libdemo.so", "/../other/libdemo.so")
         (line,) = said(absolute_path_in_build_file(package(tmp_path, with_targets(code))))
         assert "line 6 names a path outside of the archive" in line
+
+    def test_several_of_one_property_are_one_line(self, tmp_path: Path) -> None:
+        paths = "/usr/lib/liba.so;/usr/lib/libb.so;/usr/lib/libc.so;/usr/lib/libd.so"
+        code = f'{TARGETS}set_property(TARGET demo PROPERTY INTERFACE_LINK_LIBRARIES "{paths}")\n'
+        (line,) = said(absolute_path_in_build_file(package(tmp_path, with_targets(code))))
+        assert "names /usr/lib/liba.so, /usr/lib/libb.so, /usr/lib/libc.so and 1 more" in line
+
+    def test_the_folder_that_it_is_packed_in_is_no_other_place(self, tmp_path: Path) -> None:
+        code = TARGETS.replace("${_IMPORT_PREFIX}/", "${_IMPORT_PREFIX}/../demo/")
+        assert said(absolute_path_in_build_file(package(tmp_path, with_targets(code)))) == []
 
     def test_default_places_of_modules_are_none(self, tmp_path: Path) -> None:
         members = {
@@ -366,6 +387,7 @@ class TestHeaders:
             '#include "there.h"\n#include <demo/there.h>',
             "#include <vector>\n#include <cuda_runtime.h>\n#include <sys/gone.h>",
             "#include <other/gone.h>",
+            "#include <demo/plugin/of_others.h>",
             "#ifdef USE_DEMO\n#include <demo/gone.h>\n#endif",
             "#if 0\n#else\n#include <demo/gone.h>\n#endif",
             "/* as in\n#include <demo/gone.h>\n*/",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from binary_checks.model import (
     Rule,
     Wheel,
 )
+from binary_checks.model.cpp_archive import CppArchive
 from fixtures.linking import dll, link
 from fixtures.linking import windows as on_windows
 from fixtures.values import elf_file, pe_file, symbols, wheel
@@ -62,7 +64,7 @@ def _wheel(*objects: PeFile, tags: str = "cp311-cp311", **fields: Any) -> Wheel:
 @pytest.mark.parametrize("delayed", [False, True])
 def test_the_debug_runtime_is_on_no_users_machine(name: str, delayed: bool) -> None:
     library = pe_file(needed=_needs("KERNEL32.dll", name, delayed=delayed))
-    assert list(windows.debug_runtime(library)) == [
+    assert list(windows.debug_runtime(library, wheel())) == [
         f"needs {name} of the debug runtime, which only Visual Studio has: it loads nowhere "
         "else; build it as a release (/MD)"
     ]
@@ -70,7 +72,7 @@ def test_the_debug_runtime_is_on_no_users_machine(name: str, delayed: bool) -> N
 
 def test_all_debug_dlls_are_told_in_one_sentence() -> None:
     library = pe_file("blosc2/lib/tcc.dll", needed=_needs("VCRUNTIME140D.dll", "ucrtbased.dll"))
-    (sentence,) = windows.debug_runtime(library)
+    (sentence,) = windows.debug_runtime(library, wheel())
     assert str(sentence).startswith("needs VCRUNTIME140D.dll, ucrtbased.dll of the debug runtime")
 
 
@@ -89,13 +91,29 @@ def test_all_debug_dlls_are_told_in_one_sentence() -> None:
     ],
 )
 def test_the_release_runtime_is_no_debug_runtime(name: str) -> None:
-    assert list(windows.debug_runtime(pe_file(needed=_needs(name)))) == []
+    assert list(windows.debug_runtime(pe_file(needed=_needs(name)), wheel())) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "found"),
+    [
+        ("tbb-1.0-win-x64.zip", "bin/tbb12_debug.dll", 0),
+        ("tbb-1.0-win-x64.zip", "debug/bin/tbb12.dll", 0),
+        ("libtorch-win-shared-with-deps-debug-2.13.0.zip", "lib/torch.dll", 0),
+        ("tbb-1.0-win-x64.zip", "bin/tbb12.dll", 1),
+        ("tbb-1.0-win-x64.zip", "bin/debugger.dll", 1),
+    ],
+)
+def test_cpp_users_debug_with_what_is_named_so(name: str, path: str, found: int) -> None:
+    library = pe_file(path, needed=_needs("MSVCP140D.dll"))
+    package = CppArchive(path=Path(name), objects=(library,))
+    assert len(list(windows.debug_runtime(library, package))) == found
 
 
 def test_a_profile_may_allow_the_debug_runtime() -> None:
     library = pe_file(needed=_needs("VCRUNTIME140D.dll", "ucrtbased.dll"))
     allowed = ("ucrtbased.dll", "vcruntime140d.dll")
-    assert list(windows.debug_runtime(library, allowed=allowed)) == []
+    assert list(windows.debug_runtime(library, wheel(), allowed=allowed)) == []
 
 
 def test_a_runtime_that_nobody_brings_is_told_once_with_its_users() -> None:

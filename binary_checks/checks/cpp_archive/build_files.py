@@ -11,10 +11,13 @@ from binary_checks.model import ElfFile, Finding, Kind, Level, NotInspected, Pro
 from binary_checks.model.cmake import NamedPath, PathRole
 from binary_checks.model.cpp_archive import CppArchive
 from binary_checks.model.mangling import names_old_abi
+from binary_checks.wording.phrases import name_first
 
-_OF_SYSTEM = ("/System/Library/", "/usr/lib/lib")
+_OF_SYSTEM = ("/System/Library/",)
 """What every macOS has at this place."""
 _FILES = frozenset({PathRole.CHECKED, PathRole.LOCATION, PathRole.INCLUDE})
+_FRAMEWORK = ".sdk/System/Library/Frameworks/"
+_NOWHERE = "a path outside of the archive"
 _ENOUGH = 10  # symbols, from which on the ABI is sure
 _MOST_LOST = 50
 
@@ -40,8 +43,7 @@ def missing_target_file(package: CppArchive) -> Iterator[Finding]:
     for named in package.build_files.paths:
         path = named.path
         key = (named.file, path)
-        inside = not path.startswith(("/", "../")) and path[1:2] != ":"
-        if named.role not in _FILES or not inside or path in present or key in seen:
+        if named.role not in _FILES or _is_outside(path) or path in present or key in seen:
             continue
         seen.add(key)
         sentence = f"line {named.line} names {path}, which is not there ({_describe(named)})"
@@ -59,30 +61,45 @@ def absolute_path_in_build_file(package: CppArchive) -> Iterator[Finding]:
     Fix: let paths count from the file itself (``${CMAKE_CURRENT_LIST_DIR}``, ``${_IMPORT_PREFIX}``,
     pkg-config's ``${pcfiledir}``), and find dependencies by ``find_dependency``.
     Level: targets do not compile or link. A variable, which not everybody reads, what no
-    ``find_package`` of the archive comes to, and pkg-config's files, of which users can set the
-    prefix, are warnings.
+    ``find_package`` of the archive comes to, pkg-config's files, of which users can set the prefix,
+    and frameworks of another Xcode's SDK, which linkers find in their own, are warnings.
     """
     _demand_files(package)
     yield from _find_unread(package)
     is_windows = any(each.system == "windows" for each in package.claims.systems)
-    seen: set[tuple[str, str]] = set()
+    groups: dict[tuple[str, int, str], list[NamedPath]] = {}
+    told: set[tuple[str, str]] = set()
     for named in package.build_files.paths:
-        outside = named.path.startswith(("/", "../")) or named.path[1:2] == ":"
-        if not outside or named.path.startswith(_OF_SYSTEM) or (named.file, named.path) in seen:
-            continue
-        by_pkg_config = named.file.endswith(".pc")
-        if named.role is PathRole.VARIABLE and not (named.certain or by_pkg_config):
-            continue
-        if by_pkg_config and named.role is PathRole.VARIABLE and is_windows:
-            continue  # pkg-config sets the prefix itself there
-        seen.add((named.file, named.path))
-        harmful = named.role is not PathRole.VARIABLE and not by_pkg_config
-        level = _level(named) if harmful else Level.WARNING
-        where = "a path outside of the archive" if named.path == "../" else named.path
-        sentence = f"line {named.line} names {where} ({_describe(named)})"
-        if not by_pkg_config:
-            sentence += f"; {_reach(named)}"
-        yield Problem(path=named.file, sentence=sentence, level=level)
+        known = (named.file, named.path) in told
+        if _is_outside(named.path) and not known and not _is_harmless(named, is_windows=is_windows):
+            told.add((named.file, named.path))
+            groups.setdefault((named.file, named.line, named.subject), []).append(named)
+    for (path, line, _), group in groups.items():
+        first = group[0]
+        names = dict.fromkeys(_NOWHERE if each.path == "../" else each.path for each in group)
+        sentence = f"line {line} names {name_first(list(names))} ({_describe(first)})"
+        by_pkg_config = path.endswith(".pc")
+        frameworks = all(_FRAMEWORK in each.path for each in group)
+        harmful = first.role is not PathRole.VARIABLE and not by_pkg_config and not frameworks
+        yield Problem(
+            path=path,
+            sentence=sentence if by_pkg_config else f"{sentence}; {_reach(first)}",
+            level=_level(first) if harmful else Level.WARNING,
+        )
+
+
+def _is_outside(path: str) -> bool:
+    return path.startswith(("/", "../")) or path[1:2] == ":"
+
+
+def _is_harmless(named: NamedPath, *, is_windows: bool) -> bool:
+    """What every system has there; what only a condition sets; what pkg-config itself replaces."""
+    by_pkg_config = named.file.endswith(".pc")
+    if named.path.startswith(_OF_SYSTEM):
+        return True
+    if named.role is not PathRole.VARIABLE:
+        return False
+    return is_windows if by_pkg_config else not named.certain
 
 
 @check

@@ -22,6 +22,7 @@ from binary_checks.wording.phrases import name_first
 
 _FORMATS = {"linux": {"ELF"}, "macos": {"Mach-O"}, "windows": {"COFF", "import"}}
 _BITCODE = "LLVM bitcode"
+_OF_TINY_C = "libtcc1.a"  # what that compiler links: ELF objects on every system
 
 
 @check
@@ -41,7 +42,7 @@ def foreign_archive_member(package: CppArchive) -> Iterator[Finding]:
         raise NotApplicable("it is not known for which system and architecture it is")
     for item in package.objects_of(StaticArchive):
         for each in item.members:
-            if each.format in {"", _BITCODE}:
+            if each.format in {"", _BITCODE} or item.file_name == _OF_TINY_C:
                 continue
             if each.format not in formats or _is_foreign(each, architectures):
                 sentence = f"{_describe(each)}; the archive is for {systems[0].name}"

@@ -32,7 +32,7 @@ _LIBPYTHON = re.compile(
     r"(?:.*/)?(?:libpython[23][\d.]*[a-z]*(?:\.so[\d.]*|\.dylib)|Python3?|python3?\d*t?\.dll)",
     re.IGNORECASE,
 )
-_FOR_PYTHON = re.compile(r"(?:lib)?torch_python\.|.*\.py[dic]?\Z")
+_FOR_PYTHON = re.compile(r"(?:lib)?torch_python\.|(?!.*-gdb\.py).*\.py[dic]?\Z")  # for debuggers
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
 
@@ -132,12 +132,14 @@ def python_in_cpp_archive(package: CppArchive) -> Iterator[Finding]:
     Why: a program that is linked with such a library needs a Python of that very version, or does
     not link at all; the rest is dead weight.
     Fix: leave out what was built for the wheel.
-    Level: programs of C++ users have no Python. Files that no program is linked with are a warning.
+    Level: programs of C++ users have no Python. A library whose name says that it is for Python
+    (``libboost_python311.so``), and files that no program is linked with, are warnings.
     """
     for item in package.objects:
         if item.kind is not Kind.SHARED:
             continue
-        level = Level.ERROR if item.directory in {"lib", "lib64", "bin"} else Level.WARNING
+        linked = item.directory in {"lib", "lib64", "bin"} and "py" not in item.file_name.lower()
+        level = Level.ERROR if linked else Level.WARNING
         if item.format == Format.ELF and any(_LIBPYTHON.fullmatch(n.name) for n in item.needed):
             continue  # libpython-linked says it
         if needed := [need.name for need in item.needed if _LIBPYTHON.fullmatch(need.name)]:

@@ -42,17 +42,21 @@ _ZEROED_MUTEX = (14, 40)
 """The toolset since which std::mutex begins as zeros, and the runtime that can lock those."""
 _LOCK = frozenset({"_Mtx_lock", "_Mtx_trylock"})
 _INITIALISE = frozenset({"_Mtx_init", "_Mtx_init_in_situ"})
+_FOR_DEBUGGING = re.compile(r"(?:^|[-_/.])debug(?:[-_/.]|$)")
 _BRINGS_RUNTIME = r"(?i)msvc[-_.]+runtime(?![\w.-])"
 # LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR and _DEFAULT_DIRS: the library's own folder, what was added.
 _SEARCHES, _OWN_DIRECTORY, _USER_DIRECTORIES, _SYSTEM = 0x1F00, 0x100, 0x1400, 0x800
 
 
 @check
-def debug_runtime(library: PeFile, *, allowed: tuple[str, ...] = ()) -> Iterator[Finding]:
+def debug_runtime(
+    library: PeFile, package: Package, *, allowed: tuple[str, ...] = ()
+) -> Iterator[Finding]:
     """A library is linked with the debug version of the C or C++ runtime.
 
-    ``allowed`` names debug DLLs, in any case, that may be needed: libtorch's debug variant needs
-    them on purpose.
+    ``allowed`` names debug DLLs, in any case, that may be needed. A package for no Python may have
+    libraries for debugging, which have that in their names (``tbb12_debug.dll``) or the package
+    in its own (``libtorch-win-shared-with-deps-debug``): its users have Visual Studio.
 
     Why: those DLLs come with Visual Studio and must not be redistributed; the library does not load
     anywhere else.
@@ -62,11 +66,16 @@ def debug_runtime(library: PeFile, *, allowed: tuple[str, ...] = ()) -> Iterator
     accepted = {name.lower() for name in allowed}
     names = [item.name for item in library.needed if is_debug_runtime(item.name)]
     names = [name for name in names if name.lower() not in accepted]
-    if names:
+    if names and not _is_for_debugging(library, package):
         yield (
             f"needs {name_first(names)} of the debug runtime, which only Visual Studio has: "
             "it loads nowhere else; build it as a release (/MD)"
         )
+
+
+def _is_for_debugging(library: PeFile, package: Package) -> bool:
+    named = (library.path.lower(), package.path.name.lower())
+    return not package.claims.pythons and any(map(_FOR_DEBUGGING.search, named))
 
 
 @check
