@@ -32,7 +32,9 @@ def condense(content: bytes) -> bytes:
     if b"/*" in content:
         first, *rest = content.split(b"/*")  # each begins inside of a comment
         content = b"".join((first, *(part.partition(b"*/")[2] for part in rest)))
-    return b"\n".join(found[:_LONGEST_NAME] for found in _DIRECTIVE.findall(b"\n" + content))
+    return b"\n".join(
+        found[:_LONGEST_NAME].rstrip() for found in _DIRECTIVE.findall(b"\n" + content)
+    )
 
 
 class _Include(NamedTuple):

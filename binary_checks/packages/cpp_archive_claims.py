@@ -26,7 +26,7 @@ class _Seen(NamedTuple):
     path: str
     system: str
     architecture: str
-    count: int = 1
+    objects: int = 1
 
 
 def read_claims(named: FileName, objects: Sequence[ObjectFile], *, is_folder: bool) -> Claims:
@@ -38,7 +38,7 @@ def read_claims(named: FileName, objects: Sequence[ObjectFile], *, is_folder: bo
     stated = named.stated
     partial = is_folder or stated.with_deps is False
     seen = [item for item in _list_seen(objects) if item.system]
-    system = stated.system or _most((item.system, item.count) for item in seen)
+    system = stated.system or _most((item.system, item.objects) for item in seen)
     if not system:
         return Claims(variant=named.variant, partial=partial)
     own = [item for item in seen if item.system == system]
@@ -80,7 +80,7 @@ def _find_architectures(seen: Sequence[_Seen]) -> tuple[str, ...]:
     slices = Counter(item.path for item in seen if item.system == "macos")
     if slices and min(slices.values()) > 1:
         return tuple(sorted({item.architecture for item in seen}, reverse=True))
-    found = _most((item.architecture, item.count) for item in seen)
+    found = _most((item.architecture, item.objects) for item in seen)
     return (found,) if found else ()
 
 
