@@ -1,0 +1,215 @@
+"""Files for CMake and headers: each check fires on the fault it names and is quiet without it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from binary_checks.checks.cpp_archive.build_files import (
+    absolute_path_in_build_file,
+    cxx_abi_misreported,
+    missing_included_header,
+    missing_target_file,
+)
+from binary_checks.errors import NotApplicable
+from fixtures.build_cpp_archive import CONFIG, OMIT, TARGETS
+from fixtures.build_elf import build_elf
+from fixtures.elf_tables import ElfSymbol
+from tests.checks.cpp_archives import CONFIGURED, NAMED, OBJECT, indexed, package, said
+
+
+def with_targets(text: str) -> dict[str, object]:
+    return {NAMED: text}
+
+
+class TestTargets:
+    def test_what_is_named_is_there(self, tmp_path: Path) -> None:
+        found = package(tmp_path)
+        assert said(missing_target_file(found)) == []
+        assert said(absolute_path_in_build_file(found)) == []
+
+    def test_a_file_that_find_package_comes_to(self, tmp_path: Path) -> None:
+        members = with_targets(TARGETS.replace("libdemo.so", "libgone.so"))
+        assert said(missing_target_file(package(tmp_path, members))) == [
+            f"{NAMED}: line 6 names lib/libgone.so, which is not there "
+            "(IMPORTED_LOCATION of demo); find_package(Demo) comes to it"
+        ]
+
+    def test_a_file_that_nobody_comes_to(self, tmp_path: Path) -> None:
+        members = {
+            "share/cmake/Other/OtherTargets.cmake": TARGETS.replace("libdemo.so", "libgone.a")
+        }
+        assert said(missing_target_file(package(tmp_path, members))) == [
+            "warning: share/cmake/Other/OtherTargets.cmake: line 6 names lib/libgone.a, "
+            "which is not there (IMPORTED_LOCATION of demo); "
+            "no find_package() of the archive comes to it"
+        ]
+
+    @pytest.mark.parametrize(
+        ("condition", "mark"),
+        [
+            ("ON", ""),
+            ("MKL_FOUND", "warning: "),
+            ("WIN32", None),
+            ("UNIX AND NOT APPLE", ""),
+            ("OFF OR (2 GREATER_EQUAL 3)", None),
+            ("NOT OFF AND 1", ""),
+        ],
+    )
+    def test_conditions_are_decided_where_that_is_possible(
+        self, tmp_path: Path, condition: str, mark: str | None
+    ) -> None:
+        code = TARGETS.replace("libdemo.so", "libgone.so")
+        lines = said(
+            missing_target_file(
+                package(tmp_path, {CONFIGURED: f"if({condition})\n{CONFIG}endif()", NAMED: code})
+            )
+        )
+        if mark is None:
+            assert lines[0].endswith("no find_package() of the archive comes to it")
+        else:
+            assert lines[0].startswith(f"{mark}{NAMED}: line 6")
+
+    def test_code_that_cannot_be_followed(self, tmp_path: Path) -> None:
+        found = package(tmp_path, with_targets("set(x"))
+        assert said(missing_target_file(found)) == [
+            f"not inspected: {NAMED}: it cannot be followed: line 1: a parenthesis has no end"
+        ]
+
+    def test_without_files_for_cmake(self, tmp_path: Path) -> None:
+        found = package(tmp_path, {NAMED: OMIT, CONFIGURED: OMIT})
+        with pytest.raises(NotApplicable):
+            list(missing_target_file(found))
+
+
+class TestAbsolutePaths:
+    def test_of_targets_and_variables(self, tmp_path: Path) -> None:
+        code = TARGETS.replace('"${_IMPORT_PREFIX}/include"', '"/opt/work/include;$<LINK_ONLY:m>"')
+        code += 'set(DEMO_INCLUDE_DIR "/__w/demo/include")\nset(DEMO_HINT /opt/demo)\n'
+        assert said(absolute_path_in_build_file(package(tmp_path, with_targets(code)))) == [
+            f"{NAMED}: line 6 names /opt/work/include (INTERFACE_INCLUDE_DIRECTORIES of demo); "
+            "find_package(Demo) comes to it",
+            f"warning: {NAMED}: line 11 names /__w/demo/include (DEMO_INCLUDE_DIR); "
+            "find_package(Demo) comes to it",
+        ]
+
+    def test_of_what_leads_out_of_the_archive(self, tmp_path: Path) -> None:
+        code = TARGETS.replace("/lib/libdemo.so", "/../other/libdemo.so")
+        (line,) = said(absolute_path_in_build_file(package(tmp_path, with_targets(code))))
+        assert "line 6 names a path outside of the archive" in line
+
+    def test_several_of_one_property_are_one_line(self, tmp_path: Path) -> None:
+        paths = "/usr/lib/liba.so;/usr/lib/libb.so;/usr/lib/libc.so;/usr/lib/libd.so"
+        code = f'{TARGETS}set_property(TARGET demo PROPERTY INTERFACE_LINK_LIBRARIES "{paths}")\n'
+        (line,) = said(absolute_path_in_build_file(package(tmp_path, with_targets(code))))
+        assert "names /usr/lib/liba.so, /usr/lib/libb.so, /usr/lib/libc.so and 1 more" in line
+
+    def test_the_folder_that_it_is_packed_in_is_no_other_place(self, tmp_path: Path) -> None:
+        code = TARGETS.replace("${_IMPORT_PREFIX}/", "${_IMPORT_PREFIX}/../demo/")
+        assert said(absolute_path_in_build_file(package(tmp_path, with_targets(code)))) == []
+
+    def test_default_places_of_modules_are_none(self, tmp_path: Path) -> None:
+        members = {
+            "share/cmake/Demo/FindCUDA.cmake": 'set(CUDA_LIBRARIES "/usr/local/cuda/lib64")',
+            CONFIGURED: f'include("${{CMAKE_CURRENT_LIST_DIR}}/FindCUDA.cmake")\n{CONFIG}',
+        }
+        assert said(absolute_path_in_build_file(package(tmp_path, members))) == []
+
+    def test_of_pkg_config(self, tmp_path: Path) -> None:
+        text = "prefix=/usr/local\nlibdir=${prefix}/lib\nLibs: -L${libdir} -ldemo -L/opt/cuda/lib\n"
+        assert said(
+            absolute_path_in_build_file(package(tmp_path, {"lib/pkgconfig/a.pc": text}))
+        ) == [
+            "warning: lib/pkgconfig/a.pc: line 1 names /usr/local (prefix)",
+            "warning: lib/pkgconfig/a.pc: line 3 names /opt/cuda/lib (Libs)",
+        ]
+
+    def test_of_pkg_config_that_counts_from_its_file(self, tmp_path: Path) -> None:
+        text = "prefix=${pcfiledir}/../..\nlibdir=${prefix}/lib\nLibs: -L${libdir} -ldemo\n"
+        found = package(tmp_path, {"lib/pkgconfig/a.pc": text})
+        assert said(absolute_path_in_build_file(found)) == []
+
+
+NEW = [f"_ZN4demo4f{n:03}ENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE" for n in range(20)]
+OLD = [f"_ZN4demo4f{n:03}ESs" for n in range(20)]
+
+
+class TestAbi:
+    @pytest.mark.parametrize(("symbols", "value"), [(NEW, 1), (OLD, 0)])
+    def test_what_is_stated_is_so(self, tmp_path: Path, symbols: list[str], value: int) -> None:
+        members: dict[str, object] = {
+            "lib/libdemo.so": build_elf(exports=list(map(ElfSymbol, symbols))),
+            CONFIGURED: f'{CONFIG}set(DEMO_CXX_FLAGS "-D_GLIBCXX_USE_CXX11_ABI={value}")\n',
+        }
+        name = f"demo-{'' if value else 'pre-'}cxx11-abi-linux-x64.zip"
+        assert said(cxx_abi_misreported(package(tmp_path, members, name=name))) == []
+
+    def test_the_other_one(self, tmp_path: Path) -> None:
+        members: dict[str, object] = {
+            "lib/libdemo.so": OMIT,
+            "lib/libdemo.a": indexed(*OLD, one_o=OBJECT),
+            CONFIGURED: f'{CONFIG}set(DEMO_CXX_FLAGS "-D_GLIBCXX_USE_CXX11_ABI=1")\n',
+        }
+        found = package(tmp_path, members, name="demo-cxx11-abi-linux-x64.zip")
+        assert said(cxx_abi_misreported(found)) == [
+            ": its name says cxx11-abi, its libraries have the old std::string",
+            f"{CONFIGURED}: line 2 states _GLIBCXX_USE_CXX11_ABI=1; "
+            "its libraries have the old std::string",
+        ]
+
+    def test_too_few_symbols(self, tmp_path: Path) -> None:
+        members: dict[str, object] = {
+            "lib/libdemo.so": build_elf(exports=list(map(ElfSymbol, NEW[:3])))
+        }
+        found = package(tmp_path, members, name="demo-cxx11-abi-linux-x64.zip")
+        assert said(cxx_abi_misreported(found)) == [
+            "not inspected: : the ABI of its libraries is not clear: "
+            "3 symbols with the new std::string, 0 with the old"
+        ]
+
+    def test_where_nothing_is_stated(self, tmp_path: Path) -> None:
+        with pytest.raises(NotApplicable):
+            list(cxx_abi_misreported(package(tmp_path)))
+
+
+class TestHeaders:
+    def lost(self, tmp_path: Path, text: str) -> list[str]:
+        members: dict[str, object] = {"include/demo/all.h": text, "include/demo/there.h": ""}
+        return said(missing_included_header(package(tmp_path, members)))
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            '#include "../gone.h"',
+            "#include <demo/gone.h>",
+            '#  include "demo/detail/gone.h" // why',
+        ],
+    )
+    def test_one_that_only_the_archive_could_have(self, tmp_path: Path, line: str) -> None:
+        text = f"#ifndef DEMO_H\n#define DEMO_H\n{line}\n#endif\n"
+        (found,) = self.lost(tmp_path, text)
+        assert found.startswith("include/demo/all.h: includes ")
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            '#include "there.h"\n#include <demo/there.h>',
+            "#include <vector>\n#include <cuda_runtime.h>\n#include <sys/gone.h>",
+            "#include <other/gone.h>",
+            "#include <demo/plugin/of_others.h>",
+            "#ifdef USE_DEMO\n#include <demo/gone.h>\n#endif",
+            "#if 0\n#else\n#include <demo/gone.h>\n#endif",
+            "/* as in\n#include <demo/gone.h>\n*/",
+            "// \\\n#include <demo/gone.h>",
+            'auto t = R"(\n#include <demo/gone.h>\n)";',
+            "#endif\n#include <demo/gone.h>",
+        ],
+    )
+    def test_others_are_nobodys_fault(self, tmp_path: Path, text: str) -> None:
+        assert self.lost(tmp_path, text) == []
+
+    def test_without_headers(self, tmp_path: Path) -> None:
+        found = package(tmp_path, {"include/demo.h": OMIT})
+        with pytest.raises(NotApplicable):
+            list(missing_included_header(found))
