@@ -94,7 +94,7 @@ def prepare(check: Check[Any], facts: Facts) -> Case:
         subjects, unread = (), (NotInspected(sentence=str(error), too_large=True),)
     return Case(
         check=check,
-        package_file_name=facts.path.name,
+        package_file_name=facts.label,
         package=_find_shown(check, subjects, facts),
         names=facts.wheel_names,
         place=facts.place,

@@ -70,6 +70,7 @@ class GivenFacts:
 
     def __init__(self, package: Package, *others: Any) -> None:
         self.path = package.path
+        self.label = package.path.name
         self.wheel_names = ()
         self._values = (package, *others)
 

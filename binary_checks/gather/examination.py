@@ -73,6 +73,7 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
     downloads: bool = False,
     downloads_folder: str | os.PathLike[str] | None = None,
     configuration: Iterable[str] = (),
+    target: str = "",
 ) -> Iterator[Examination]:
     """Open a package to ask for its facts, and to judge it; what was gathered goes at the end.
 
@@ -88,6 +89,7 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
     ``existing:PYTHON`` or ``prefix:PATH``, one that it is installed in; ``image:NAME``.
     configuration: what the package is said to be, as ``python=3.11`` or ``cuda=12.6``; variables of
     CI systems are never read here.
+    target: another Python and system for which ``numpy==2.4.6`` is chosen, ``cp312-win_amd64``.
 
     Raises ProfileError for a profile that cannot be followed and for a package that is not there.
     That a package cannot be read shows when it is judged, or when a fact of it is asked for.
@@ -109,7 +111,7 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
         gatherers=gatherers,
         stated=StatedConfiguration(claims=tuple(read_given(configuration))),
     )
-    source = _find(package, settings, run=run)
+    source = _find(package, settings, run=run, target=target)
     with closing(shelf), closing(Facts(source, settings, shelf)) as facts:
         yield Examination(
             node=one_line(source.label),
@@ -171,14 +173,18 @@ def find_declared(
     return every, gatherers
 
 
-def _find(package: str | os.PathLike[str] | Source, settings: Settings, *, run: bool) -> Source:
+def _find(
+    package: str | os.PathLike[str] | Source, settings: Settings, *, run: bool, target: str
+) -> Source:
     if not isinstance(package, (str, os.PathLike)):
         return package
     named = sources.parse(os.fspath(package), Path.cwd())
     if named is None:
         return FileSource(path=Path(package))  # which says what is wrong with it when it is read
     return named.resolve(
-        sources.Surroundings(python=settings.python, sandbox=settings.sandbox, static=not run)
+        sources.Surroundings(
+            python=settings.python, sandbox=settings.sandbox, static=not run, target=target
+        )
     )
 
 

@@ -29,6 +29,7 @@ class Facts:
         self, source: Source, settings: Settings, shelf: Shelf, progress: Progress | None = None
     ) -> None:
         self.path = source.path
+        self.label = source.label
         self.source, self.settings = source, settings
         self.shelf, self.progress = shelf, progress
         reader = objects.Raised(settings.profile.limit_factor)

@@ -11,6 +11,7 @@ from typing import Any
 from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.model.findings import Level, Note, NotInspected, Problem
 from binary_checks.model.linking import LinkedLibraries
+from binary_checks.model.provenance import Provenance
 
 
 class Outcome(str, Enum):
@@ -93,6 +94,7 @@ class PackageIdentity:
     configuration: BinaryConfiguration | None = None  # once it was read, for reports
     linked_libraries: LinkedLibraries | None = None  # likewise
     ran_on: str = ""  # the interpreter that it was installed for and ran on: "CPython 3.11.7"
+    provenance: Provenance | None = None  # where it is published; None of what was here
 
     @property
     def is_hashed(self) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from packaging.specifiers import SpecifierSet
+from packaging.tags import Tag, compatible_tags, cpython_tags, mac_platforms
 
-from binary_checks.errors import Unavailable
+from binary_checks.errors import ProfileError, Unavailable
 from binary_checks.model import TargetSystem, WheelLike
 
 _CPYTHON = re.compile(r"cp(?P<major>\d)(?P<minor>\d+)")
@@ -39,6 +40,13 @@ class ForeignPython:
         """A name that a folder may have: ``cp312-manylinux_2_28_x86_64``."""
         return f"{self.abi}-{self.platforms[0]}"
 
+    @property
+    def tags(self) -> tuple[Tag, ...]:
+        """The wheel tags that it takes, best first, as pip has them for these options."""
+        interpreter = "cp{}{}".format(*self.version)
+        own = cpython_tags(self.version, [self.abi], self.platforms)
+        return (*own, *compatible_tags(self.version, interpreter, self.platforms))
+
     def options(self) -> tuple[str, ...]:
         """Options of ``pip download``."""
         platforms = (part for platform in self.platforms for part in ("--platform", platform))
@@ -47,6 +55,56 @@ class ForeignPython:
             *("--implementation", "cp", "--python-version", version, "--abi", self.abi),
             *platforms,
         )
+
+
+_ASKED = re.compile(r"(?:cp)?(?P<major>3)\.?(?P<minor>\d{1,2})(?P<threads>t?)-(?P<platform>\w+)")
+_MANYLINUX = re.compile(
+    r"manylinux(?:_2_(?P<minor>\d{1,2})|(?P<name>1|2010|2014))_(?P<machine>\w+)"
+)
+_MUSLLINUX = re.compile(r"musllinux_1_(?P<minor>\d{1,2})_(?P<machine>\w+)")
+_MACOS = re.compile(r"macosx_(?P<major>\d{2})_(?P<minor>\d{1,2})_(?P<machine>arm64|x86_64)")
+_LIBC_OF_NAMES = {"1": 5, "2010": 12, "2014": 17}
+
+
+def read_target_name(text: str) -> ForeignPython:
+    """A Python on another system, as ``cp312-win_amd64`` names it. Raises ProfileError.
+
+    A Linux is named by the newest tag that it takes, ``manylinux_2_28_x86_64`` is one with glibc
+    2.28: it takes the older ones, too.
+    """
+    found = _ASKED.fullmatch(text)
+    platforms = tuple(_expand_platform(found["platform"])) if found else ()
+    if found is None or not platforms:
+        raise ProfileError(
+            f"{text}: no target; name a Python and a platform, for example cp312-win_amd64, "
+            "cp313t-manylinux_2_28_x86_64 or cp311-macosx_14_0_arm64"
+        )
+    version = (int(found["major"]), int(found["minor"]))
+    return ForeignPython(version=version, free_threaded=bool(found["threads"]), platforms=platforms)
+
+
+def _expand_platform(name: str) -> Iterator[str]:
+    """The platform tags that such a system takes, best first; none for an unknown name."""
+    if name in _WINDOWS.values():
+        yield name
+    elif found := _MACOS.fullmatch(name):
+        yield from mac_platforms((int(found["major"]), int(found["minor"])), found["machine"])
+    elif found := _MANYLINUX.fullmatch(name):
+        minor = int(found["minor"] or _LIBC_OF_NAMES[found["name"]])
+        yield from _list_glibc(range(minor, 4, -1), found["machine"])
+        yield f"linux_{found['machine']}"
+    elif found := _MUSLLINUX.fullmatch(name):
+        yield from (
+            f"musllinux_1_{n}_{found['machine']}" for n in range(int(found["minor"]), -1, -1)
+        )
+        yield f"linux_{found['machine']}"
+
+
+def _list_glibc(minors: Iterable[int], machine: str) -> Iterator[str]:
+    for minor in minors:
+        yield f"manylinux_2_{minor}_{machine}"
+        if minor in _OLDER_NAMES:
+            yield f"{_OLDER_NAMES[minor]}_{machine}"
 
 
 def describe_python(wheel: WheelLike, target: TargetSystem) -> ForeignPython:

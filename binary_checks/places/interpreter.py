@@ -68,6 +68,7 @@ def read_target(python: Path, answer: Mapping[str, object]) -> TargetPython:
             extension_suffixes=tuple(map(str, _list(answer["extension_suffixes"]))),
             paths={str(key): str(value) for key, value in paths.items()},
             prefix=str(answer["prefix"]),
+            ranked_tags=tuple(tag for text in map(str, _list(tags)) for tag in parse_tag(text)),
             tags=frozenset(tag for text in map(str, _list(tags)) for tag in parse_tag(text))
             if tags is not None
             else frozenset(_guess_tags(version)),

@@ -15,6 +15,7 @@ from binary_checks.plugin.kept_facts import KeptFacts
 from binary_checks.plugin.options import DEAF_INI
 from binary_checks.plugin.scribe import SCRIBE, Scribe
 from binary_checks.plugin.session import SESSION, open_session
+from binary_checks.plugin.subjects import AGREED, hand_over
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -80,6 +81,12 @@ def pytest_collection_modifyitems(
 
 def _runs_package(item: pytest.Item) -> bool:
     return isinstance(item, CheckItem) and item.check.runs_package
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Hand a worker of xdist's what was found on indexes: all must judge the same files."""
+    node.workerinput[AGREED] = hand_over(node.config)
 
 
 @pytest.hookimpl(optionalhook=True)

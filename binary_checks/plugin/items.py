@@ -63,6 +63,9 @@ class PackageFile(pytest.File):
             verdict = unreadable(self.examination.file_name, error)
             yield UnreadablePackage.from_parent(self, name=UNREADABLE, verdict=verdict)
             return
+        except GatherError as error:
+            yield UnreachablePackage.from_parent(self, name=UNREADABLE, reason=error)
+            return
         for check in checks:
             yield from self._spread(check)
 
@@ -126,6 +129,11 @@ class PackageItem(pytest.Item):
         return self.package.placed.get(self.place, self.package.examination.facts)
 
     @property
+    def file_name(self) -> str:
+        """The package in the lines that are printed of it."""
+        return self.package.examination.file_name
+
+    @property
     def package_node(self) -> str:
         """What reports call the package."""
         return self.package.examination.node
@@ -149,7 +157,7 @@ class PackageItem(pytest.Item):
 
     def plain_failure(self, error: BaseException) -> Any:
         """With ``--full-trace`` whoever wrote a check that broke sees where it did."""
-        return plain_failure(error, self.name, self.path.name, traces=self.config.option.fulltrace)
+        return plain_failure(error, self.name, self.file_name, traces=self.config.option.fulltrace)
 
     def note(
         self,
@@ -178,6 +186,22 @@ class UnreadablePackage(PackageItem):
         """Fail with the reason."""
         self.note(Outcome.FAILED, self.verdict.family, reason=UNREADABLE, verdict=self.verdict)
         raise ProblemsFound(describe(self.verdict, ()))
+
+
+class UnreachablePackage(PackageItem):
+    """A package that could not be had: the network, an index or the disk broke."""
+
+    def __init__(self, *, reason: GatherError, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.reason = reason
+
+    def setup(self) -> None:
+        """Err with the reason."""
+        self.note(Outcome.ERROR, self.family, reason=str(self.reason))
+        raise self.reason.with_traceback(None)
+
+    def runtest(self) -> None:
+        """It never comes to that."""
 
 
 def _nothing_seen(check: Check[Any], package_file_name: str) -> Verdict:
@@ -218,10 +242,10 @@ class CheckItem(PackageItem):
     def _unreadable(self, error: PackageError) -> None:
         """Said once a package: the first check fails with it, the others could not look."""
         if self.package.unreadable:
-            self._not_inspected(ended(self.check, self.path.name, error).reason)
+            self._not_inspected(ended(self.check, self.file_name, error).reason)
             return
         self.package.unreadable = True
-        verdict = unreadable(self.path.name, error)
+        verdict = unreadable(self.file_name, error)
         self.note(Outcome.FAILED, self.check.family, reason=UNREADABLE, verdict=verdict)
         self.failure = describe(verdict, ())
 
@@ -262,7 +286,7 @@ class CheckItem(PackageItem):
         if self.check.family not in self.state.ledger.required:
             self._skip(Outcome.NOT_INSPECTED, reason, verdict)
         sentence = f"not inspected, but {self.check.family} is required: {reason}"
-        known = verdict or _nothing_seen(self.check, self.path.name)
+        known = verdict or _nothing_seen(self.check, self.file_name)
         verdict = replace(known, problems=(Problem(sentence=sentence),))
         self.note(Outcome.FAILED, self.check.family, reason=reason, verdict=verdict)
         self.failure = describe(verdict, ())

@@ -13,6 +13,8 @@ DEAF_INI = "binary_deaf"
 """Set in the ini file of the command: nothing runs that was found rather than named."""
 _ASKING = (
     "installed",
+    "published",
+    "for",
     "facts",
     "python",
     "place",
@@ -106,6 +108,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         help="judge a package that is installed in the place, and run it there (repeatable)",
+    )
+    add(
+        "--binary-published",
+        metavar="REQUIREMENT",
+        action="append",
+        default=[],
+        help="judge what an index offers users, as numpy==2.4.6, or the file behind a URL "
+        "(repeatable)",
+    )
+    add(
+        "--binary-for",
+        metavar="TARGET",
+        help="choose published packages for another Python and system, as cp312-win_amd64",
     )
     add(
         "--binary-facts",

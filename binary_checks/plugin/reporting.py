@@ -17,7 +17,7 @@ from binary_checks.errors import BinaryChecksError, CheckError, GatherError
 from binary_checks.gather.examination import Examination
 from binary_checks.gather.facts import Facts
 from binary_checks.gather.settings import Settings
-from binary_checks.lines import one_line
+from binary_checks.lines import cut, one_line
 from binary_checks.model import Outcome, Package, PackageIdentity, Run
 from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.model.linking import LinkedLibraries
@@ -33,6 +33,7 @@ from binary_checks.reports.family_table import summarise
 from binary_checks.reports.known_list import say_written
 from binary_checks.reports.place_differences import find_differences
 from binary_checks.reports.writing import TRY_AGAIN, write_all
+from binary_checks.wording.origin_texts import describe_origin
 
 _MISUSED = pytest.ExitCode.USAGE_ERROR
 _ENDED = (
@@ -71,7 +72,15 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     where = ", ".join(session.placed) or _name_place(settings)
     run = "static checks only" if static else f"{where}, {sandbox}"
     first = f"binary_checks: {__version__}, profile {session.profile.source}, {run}"
-    return [one_line(first), *list_surprises(config, session)]
+    return [one_line(first), *_list_origins(session), *list_surprises(config, session)]
+
+
+def _list_origins(session: Session) -> Iterator[str]:
+    """Where each published package is from."""
+    for package in session.ledger.results():
+        if package.provenance is not None:
+            origin = describe_origin(package.provenance)
+            yield cut(one_line(f"{package.file_name}: {origin}"))
 
 
 def _name_place(settings: Settings) -> str:
@@ -142,6 +151,9 @@ def _identify_anew(item: PackageItem) -> PackageIdentity | None:
         news |= {"objects": found, "expected_objects": expected}
         if item.state.destinations:
             news |= _configure(facts)
+    remote = item.package.examination.source.remote()
+    if remote is not None and not (known.provenance and known.provenance.sha256_taken):
+        news |= {"provenance": remote.provenance}
     identity = replace(known, **news)
     ledger.identify(identity)
     return identity if identity != known else None

@@ -114,7 +114,7 @@ def _can_say(text: str, out: TextIO) -> bool:
     return True
 
 
-def progress_line(config: pytest.Config, name: str) -> Progress | None:
+def progress_line(config: pytest.Config, name: str, doing: str = "reading") -> Progress | None:
     """What to call with (bytes read, bytes in all); None when no terminal watches."""
     show = _find_line(config)
     if show is None:
@@ -130,7 +130,7 @@ def progress_line(config: pytest.Config, name: str) -> Progress | None:
         if percent == shown or time.monotonic() - started < PATIENCE:
             return
         shown = percent
-        show(f"reading {name}: {percent} %")
+        show(f"{doing} {name}: {percent} %")
         if done >= total:
             show("")
 

@@ -216,12 +216,14 @@ def _identify(examination: Examination) -> PackageIdentity:
     """What is known of a package before it is read; whatever bytes its name has, its URI is one."""
     path, uri = examination.source.path, quote(os.fsencode(examination.spelled))
     is_file = path.is_file() and not examination.source.parts()
+    remote = examination.source.remote()
     return PackageIdentity(
         node=examination.node,
         file_name=examination.file_name,
         parts=len(examination.source.parts()),
         uri=uri,
         size=path.stat().st_size if is_file else 0,
+        provenance=remote.provenance if remote is not None else None,
     )
 
 

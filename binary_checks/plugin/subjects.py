@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +16,11 @@ from binary_checks.model.protocols import Source
 from binary_checks.packages.installed import LABEL
 from binary_checks.plugin.failures import misused
 from binary_checks.plugin.options import DEAF_INI
+from binary_checks.plugin.screen import progress_line
+from binary_checks.sources.lost import LostSource
 from binary_checks.sources.misnamed import explain
 from binary_checks.sources.release import RELEASE
+from binary_checks.sources.requirement import LABEL as INDEX
 
 if TYPE_CHECKING:
     from binary_checks.documents.facts_reader import Statement
@@ -37,6 +41,7 @@ class Named:
     others: tuple[str, ...]
     release: Collection[str] | None = None  # the checks asked for of all packages together
     installed: tuple[str, ...] = ()  # those that lie installed, as they were named
+    published: frozenset[Path] = frozenset()  # by their paths: those that are to be fetched
     misnamed: tuple[str, ...] = ()  # a line for each argument of the command that is no package
 
 
@@ -47,14 +52,16 @@ def read_arguments(config: pytest.Config) -> Named:
     """
     folder = config.invocation_params.dir
     installed = list(dict.fromkeys((*_options(config), *filter(_is_installed, config.args))))
+    remote = _list_published(config, folder)
+    apart, published = [*installed, *remote], set[Path]()
     named = config.args_source is pytest.Config.ArgsSource.ARGS
     alone = named and config.getini(DEAF_INI)
-    left = [each for each in config.args if not _is_installed(each)] if named else config.args
+    left = [each for each in config.args if each not in apart] if named else config.args
     found: dict[Path, sources.NamedSource] = {}
     asked: Asked = {}
     others = []
     release: set[str] | None = None
-    for argument in (*(left if named or not installed else ()), *installed):
+    for argument in (*(left if named or not apart else ()), *apart):
         pattern, colons, check = argument.partition("::")
         if pattern == RELEASE and not (folder / pattern).exists():
             release = {*(release or ()), *filter(None, [check])}
@@ -66,6 +73,7 @@ def read_arguments(config: pytest.Config) -> Named:
                 others.append(f"{name}{colons}{check}")
             else:
                 found[source.path] = source
+                published |= {source.path} if argument in remote else set()
                 _ask(asked, source.path, check)
     return Named(
         folder=folder,
@@ -74,6 +82,7 @@ def read_arguments(config: pytest.Config) -> Named:
         release=release,
         others=() if alone else tuple(others),
         installed=tuple(installed),
+        published=frozenset(published),
         misnamed=tuple(_explain(folder, each) for each in others) if alone else (),
     )
 
@@ -92,6 +101,16 @@ def _options(config: pytest.Config) -> Iterable[str]:
     return (f"{LABEL}{name}" for name in config.option.binary_installed)
 
 
+def _list_published(config: pytest.Config, folder: Path) -> list[str]:
+    """Those that are to be fetched; the value of an option is one, whatever lies in the folder."""
+    names = [
+        name if sources.is_published(name, folder) else f"{INDEX}{name}"
+        for name in config.option.binary_published
+    ]
+    given = [each for each in config.args if sources.is_published(each.partition("::")[0], folder)]
+    return list(dict.fromkeys((*names, *given)))
+
+
 def _is_installed(argument: str) -> bool:
     return argument.startswith(LABEL)
 
@@ -107,7 +126,8 @@ def _demand_nameable(folder: Path, argument: str, source: sources.NamedSource | 
     name = argument.split("::", 1)[0]
     if "::" in argument and packages.recognises(Path(argument)) and (folder / argument).exists():
         raise misused(f"{argument}: pytest takes '::' in a file's name for a test: rename it")
-    if source is not None and not _is_installed(argument):
+    labelled = _is_installed(argument) or sources.is_published(name, folder)
+    if source is not None and not labelled:
         if "[" in name:
             raise misused(f"{name}: pytest takes '[' in a file's name for a parameter: rename it")
         if not _is_text(name):
@@ -129,17 +149,18 @@ def find_sources(
 
     Raises pytest.UsageError where none is there, and for facts of nothing here.
     """
-    static = config.option.binary_static
-    surroundings = sources.Surroundings(python=placing.python, sandbox=sandbox, static=static)
+    surroundings = _survey(config, named, placing, sandbox)
     lost = list(named.misnamed)
-    found = []
+    found: list[Source] = []
     for each in named.sources:
         try:
             found.append(each.resolve(surroundings))
         except (ProfileError, PackageError, OSError) as error:
             lost.append(_say(each, error))
         except BinaryChecksError as error:
-            raise misused(f"{placing.option}: {error}") from None
+            if each.path not in named.published:
+                raise misused(f"{placing.option}: {error}") from None
+            found.append(LostSource(path=each.path, reason=str(error)))
     if lost and not found:
         raise misused(*lost)
     try:
@@ -150,6 +171,36 @@ def find_sources(
     except (ProfileError, PackageError) as error:
         raise misused(str(error)) from None
     return found, lost
+
+
+AGREED = "binary_checks_agreed"
+"""The key under which a worker of xdist's is given what the controller found on indexes."""
+SURROUNDINGS = pytest.StashKey[sources.Surroundings]()
+
+
+def _survey(
+    config: pytest.Config, named: Named, placing: Placing, sandbox: Sandbox | None
+) -> sources.Surroundings:
+    """What sources are found with; workers take over what was found already."""
+    target = config.option.binary_for or ""
+    if target and not named.published:
+        raise misused(f"--binary-for {target}: nothing is named that is published on an index")
+    given = getattr(config, "workerinput", {}).get(AGREED)
+    config.stash[SURROUNDINGS] = surroundings = sources.Surroundings(
+        python=placing.python,
+        sandbox=sandbox,
+        static=config.option.binary_static,
+        target=target,
+        progress=lambda name: progress_line(config, name, "downloading"),
+        agreed={} if given is None else json.loads(given),
+    )
+    return surroundings
+
+
+def hand_over(config: pytest.Config) -> str:
+    """What the controller found, for a worker: an index may have something else by then."""
+    surroundings = config.stash.get(SURROUNDINGS, None)
+    return json.dumps(surroundings.agreed if surroundings else {})
 
 
 def _say(named: sources.NamedSource, error: Exception) -> str:

@@ -36,6 +36,7 @@ from binary_checks.reports.verdict_texts import (
     spell_verdict,
 )
 from binary_checks.wording.fix_commands import fill_in
+from binary_checks.wording.origin_texts import describe_origin
 from binary_checks.wording.problem_lines import accepted_line
 
 name = "terminal"
@@ -95,6 +96,8 @@ class RunText:
     def tell(self, package: PackageResult) -> Iterator[str]:
         """The verdict on a package, then each of its faults."""
         yield from self._verdict(package)
+        if package.provenance is not None:
+            yield from self._indented(cut(one_line(describe_origin(package.provenance))))
         faults = fold(package.entries)
         shown = self._choose(faults)
         width = max((len(fault.shown.check) for fault in shown), default=0)

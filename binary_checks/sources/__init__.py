@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Protocol
 
 from binary_checks.model.protocols import Source
-from binary_checks.sources import file, installed
+from binary_checks.sources import file, installed, requirement, url
 from binary_checks.sources import folder as folder_source
 from binary_checks.sources.surroundings import Surroundings
 
-__all__ = ["SOURCES", "NamedSource", "Surroundings", "expand", "parse"]
+__all__ = ["SOURCES", "NamedSource", "Surroundings", "expand", "is_published", "parse"]
 
 
 class NamedSource(Protocol):
@@ -29,7 +29,8 @@ class _Module(Protocol):
     def parse(self, argument: str, folder: Path) -> NamedSource | None: ...
 
 
-SOURCES: tuple[_Module, ...] = (installed, folder_source, file)
+REMOTE: tuple[_Module, ...] = (url, requirement)
+SOURCES: tuple[_Module, ...] = (installed, *REMOTE, folder_source, file)
 
 
 def parse(argument: str, folder: Path, *, folders: bool = False) -> NamedSource | None:
@@ -44,12 +45,18 @@ def parse(argument: str, folder: Path, *, folders: bool = False) -> NamedSource 
     return folder_source.find(argument, folder) if named is None and folders else named
 
 
+def is_published(argument: str, folder: Path) -> bool:
+    """Whether it names what is to be fetched, and no file of this host."""
+    remote = (module.parse(argument, folder) for module in REMOTE)
+    return any(named is not None for named in remote)
+
+
 def expand(name: str, folder: Path) -> list[str]:
     """The packages that match a pattern: the shells of Windows leave it to programs.
 
     Anything else stays what it is, and so does a pattern that no package matches.
     """
-    if not set("*?") & set(name) or (folder / name).exists():
+    if not set("*?") & set(name) or is_published(name, folder) or (folder / name).exists():
         return [name]
     matches = sorted(glob(name, root_dir=folder))  # noqa: PTH207 - of a Path it must be relative
     return [match for match in matches if parse(match, folder) is not None] or [name]

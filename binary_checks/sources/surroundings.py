@@ -1,26 +1,122 @@
-"""What a run knows that a source is found with: the interpreter, and how far it may be asked."""
+"""What a run knows that a source is found with: the interpreter, the indexes, the network."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+import platform
+import sys
+from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from binary_checks.errors import BinaryChecksError, GatherError, PackageError, ProfileError
 
 if TYPE_CHECKING:
+    from packaging.tags import Tag
+
+    from binary_checks.indexes.index_places import IndexPlaces
+    from binary_checks.model.protocols import Progress
     from binary_checks.places.existing import Folders
     from binary_checks.places.sandbox import Sandbox
+    from binary_checks.web.client import Client
 
 _PATIENCE = 60.0  # seconds in which an interpreter must have started
 
 
+_ERRORS = {kind.__name__: kind for kind in (GatherError, PackageError, ProfileError)}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TaggedPython:
+    """A Python that wheels are chosen for."""
+
+    version: str  # "3.12.0"
+    tags: tuple[Tag, ...]  # that it takes, best first
+    label: str  # "cp312 on win_amd64"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """The interpreter that packages are installed for is asked once, however many are named."""
+    """All is asked once, however many packages are named: the interpreter, pip's settings."""
 
     python: Path
     sandbox: Sandbox | None = None
     static: bool = False  # nothing runs that is installed for it
+    target: str = ""  # another Python and system, "cp312-win_amd64", that wheels are chosen for
+    progress: Callable[[str], Progress | None] | None = None  # watches the download of a file
+    agreed: MutableMapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What was found, in simple values, for other processes of this run; they ask nobody anew."""
+
+    def agree(self, key: str, find: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+        """What this run found under that key, failures too. Raises what ``find`` raised."""
+        if key not in self.agreed:
+            try:
+                self.agreed[key] = {"found": find()}
+            except (GatherError, PackageError, ProfileError) as error:
+                kind = next(name for name, each in _ERRORS.items() if isinstance(error, each))
+                self.agreed[key] = {"kind": kind, "error": str(error)}
+        said = self.agreed[key]
+        if "error" in said:
+            raise _ERRORS[said["kind"]](said["error"])
+        found: Mapping[str, Any] = said["found"]
+        return found
+
+    def watch(self, name: str) -> Progress | None:
+        """What is told how far a download is; None where nobody watches."""
+        return self.progress(name) if self.progress is not None else None
+
+    def connect(self) -> Client:
+        """The client of this run, with the user's own settings."""
+        return self._client
+
+    @cached_property
+    def _pip_settings(self) -> Mapping[str, str]:
+        from binary_checks.places.index_settings import read_pip_settings
+
+        return read_pip_settings()
+
+    @cached_property
+    def _client(self) -> Client:
+        from binary_checks.web.client import Client
+        from binary_checks.web.web_settings import read_web_settings
+        from binary_checks.withheld import user_environment
+
+        client = Client(read_web_settings(self._pip_settings, user_environment()))
+        for index in (*self.index_places.indexes, *self.index_places.links):
+            client.know(index)
+        return client
+
+    @cached_property
+    def index_places(self) -> IndexPlaces:
+        """Where the user's packages come from."""
+        from binary_checks.indexes.index_places import read_index_places
+        from binary_checks.withheld import user_environment
+
+        return read_index_places(self._pip_settings, user_environment())
+
+    @cached_property
+    def tagged_python(self) -> TaggedPython:
+        """What wheels are chosen for. Raises ProfileError or GatherError."""
+        if self.target:
+            from binary_checks.places.foreign_tags import read_target_name
+
+            there = read_target_name(self.target)
+            version = "{}.{}.0".format(*there.version)
+            label = f"{there.abi} on {there.platforms[0]}"
+            return TaggedPython(version=version, tags=there.tags, label=label)
+        if os.path.realpath(self.python) == os.path.realpath(sys.executable):
+            from packaging.tags import sys_tags
+
+            return _label(platform.python_version(), tuple(sys_tags()))
+        from binary_checks.places.interpreter import identify
+
+        try:
+            asked = identify(self.python, timeout=_PATIENCE, sandbox=self.sandbox)
+        except BinaryChecksError as error:
+            raise ProfileError(f"--binary-python: {error}") from None
+        return _label(asked.version, asked.ranked_tags or tuple(sorted(asked.tags, key=str)))
 
     @cached_property
     def folders(self) -> Folders:
@@ -37,3 +133,9 @@ class Surroundings:
         if self.static or not self.folders.unread:
             return None
         return places.list_folders(self.python, timeout=_PATIENCE, sandbox=self.sandbox)
+
+
+def _label(version: str, tags: tuple[Tag, ...]) -> TaggedPython:
+    first = tags[0]
+    label = f"{first.interpreter} on {first.platform}"
+    return TaggedPython(version=version, tags=tags, label=label)

@@ -128,6 +128,12 @@ class Client:
         known = self._known.get(origin)
         return url, known or self._settings.find_credentials(origin)
 
+    def know(self, url: str) -> None:
+        """Remember the credentials in a URL for its server."""
+        bare, given = take_credentials(url)
+        if given is not None:
+            self._known[origin_of(bare)] = given
+
     def insist(self, url: str, ask: Callable[[], _T]) -> _T:
         """Ask again while that may help, with pauses that grow; no Transient leaves it."""
         for pause in self._pauses():

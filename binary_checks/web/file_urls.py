@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from types import TracebackType
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from binary_checks.errors import GatherError, MalformedError, NotThere
 from binary_checks.web.addresses import show
@@ -14,6 +13,8 @@ from binary_checks.web.answers import Validator, WebAnswer
 
 def path_of(url: str) -> Path:
     """Where the file lies. Raises GatherError for one on another host."""
+    from urllib.request import url2pathname  # with all that speaks HTTP
+
     parts = urlsplit(url)
     if parts.netloc not in ("", "localhost"):
         raise GatherError(f"{show(url)}: a file: URL of another host")

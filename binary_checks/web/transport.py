@@ -33,7 +33,7 @@ class Transport:
 
     def __init__(self, settings: WebSettings) -> None:
         self._settings = settings
-        self._managers: dict[tuple[str, bool], PoolManager] = {}
+        self._managers: dict[tuple[str, bool, bool], PoolManager] = {}
 
     def ask(self, url: str, headers: Mapping[str, str]) -> BaseHTTPResponse:
         """The answer to a GET, its body not read, whatever its status.
@@ -63,7 +63,8 @@ class Transport:
 
     def _manager_of(self, origin: WebOrigin) -> PoolManager:
         proxy = self._find_proxy(origin)
-        key = (proxy, self._settings.trusts(origin))
+        encrypts = origin.scheme == "https" or proxy.startswith("https:")
+        key = (proxy, encrypts, self._settings.trusts(origin))
         if key not in self._managers:
             self._managers[key] = self._connect(*key)
         return self._managers[key]
@@ -72,11 +73,12 @@ class Transport:
         spared = self._settings.reaches_directly(origin)
         return "" if spared else self._settings.proxies.get(origin.scheme, "")
 
-    def _connect(self, proxy: str, trusted: bool) -> PoolManager:
+    def _connect(self, proxy: str, encrypts: bool, trusted: bool) -> PoolManager:
         urllib3 = demand_urllib3()
         timeout = urllib3.Timeout(connect=self._settings.timeout, read=self._settings.timeout)
         options: dict[str, Any] = {"num_pools": 16, "maxsize": 8, "timeout": timeout}
-        options["ssl_context"] = _make_context(self._settings, trusted=trusted)
+        if encrypts:
+            options["ssl_context"] = _make_context(self._settings, trusted=trusted)
         if not proxy:
             manager: PoolManager = urllib3.PoolManager(**options)
         else:

@@ -1,0 +1,68 @@
+"""Where we keep what is dear to fetch or to make, and how processes take turns there."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from binary_checks.withheld import user_environment
+
+VARIABLE = "BINARY_CHECKS_CACHE"
+"""The environment variable that names the folder of all that we keep."""
+_PAUSE = 0.1  # seconds between two looks at a lock
+
+
+def name_cache_folder(environ: Mapping[str, str] | None = None) -> Path:
+    """The user's cache folder, as the system has it; it need not be there."""
+    theirs = user_environment() if environ is None else environ
+    if named := theirs.get(VARIABLE, ""):
+        return Path(named).expanduser().absolute()
+    xdg = theirs.get("XDG_CACHE_HOME", "")
+    if Path(xdg).is_absolute():
+        return Path(xdg) / "binary-checks"
+    if os.name == "nt" and (local := theirs.get("LOCALAPPDATA", "")):
+        return Path(local) / "binary-checks" / "Cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "binary-checks"
+    return Path.home() / ".cache" / "binary-checks"
+
+
+@contextmanager
+def take_turns(path: Path, timeout: float) -> Iterator[None]:
+    """Be the only process with the lock at that path. Raises OSError, TimeoutError for too long."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    until = time.monotonic() + timeout
+    with path.open("a+b") as file:
+        while not _try_lock(file):
+            if time.monotonic() > until:
+                raise TimeoutError(f"locked by another process for more than {timeout:g} s")
+            time.sleep(_PAUSE)
+        yield
+
+
+def _try_lock(file: IO[bytes]) -> bool:
+    lock: Callable[[IO[bytes]], None] = _lock_windows if os.name == "nt" else _lock_posix
+    try:
+        lock(file)
+    except OSError:
+        return False
+    return True
+
+
+def _lock_posix(file: IO[bytes]) -> None:
+    import fcntl
+
+    fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _lock_windows(file: IO[bytes]) -> None:
+    import msvcrt
+
+    file.seek(0)
+    locking, exclusive = vars(msvcrt)["locking"], vars(msvcrt)["LK_NBLCK"]
+    locking(file.fileno(), exclusive, 1)

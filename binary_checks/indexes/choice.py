@@ -1,0 +1,164 @@
+"""Chooses the wheel that pip would install, or says in one line why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.tags import Tag
+from packaging.utils import (
+    BuildTag,
+    InvalidSdistFilename,
+    InvalidWheelFilename,
+    canonicalize_name,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
+from packaging.version import InvalidVersion, Version
+
+from binary_checks.errors import ProfileError
+from binary_checks.indexes.simple_page import ListedFile
+
+_FEW = 5  # versions, or platforms, that a message lists
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What is looked for, and the Python that it is for."""
+
+    asked: str  # as the user wrote it
+    project: str  # normalised
+    specifier: SpecifierSet
+    tags: Sequence[Tag]  # that are taken, best first
+    python: str  # version, "3.12.0"
+    label: str  # of that Python: "cp312 on win_amd64"
+    prereleases: bool = False
+
+    @cached_property
+    def ranks(self) -> Mapping[Tag, int]:
+        """The place of each tag among those that are taken."""
+        return {tag: place for place, tag in reversed([*enumerate(self.tags)])}
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether it names one version: then a yanked one is what users get (PEP 592)."""
+        exact = (each for each in self.specifier if each.operator in ("==", "==="))
+        return any(each.operator == "===" or not each.version.endswith(".*") for each in exact)
+
+    def allows_python(self, requirement: str | None) -> bool:
+        """Whether a Requires-Python allows it; one that cannot be read allows all, as for pip."""
+        try:
+            return SpecifierSet(requirement or "").contains(self.python, prereleases=True)
+        except (InvalidSpecifier, ValueError):
+            return True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Candidate:
+    """A wheel of the project."""
+
+    file: ListedFile
+    version: Version
+    build: BuildTag
+    tags: frozenset[Tag]
+
+
+def choose(files: Iterable[ListedFile], wish: Wish, where: str) -> ListedFile:
+    """The file that pip installs. Raises ProfileError where there is none."""
+    files = list(files)
+    wheels = [each for file in files if (each := _read(file, wish.project))]
+    fitting = [each for each in wheels if _fits(each, wish)]
+    wanted = _filter(fitting, wish)
+    ranked = sorted(wanted, key=lambda each: _rank(each, wish))
+    taken_back = all(each.file.yanked is not None for each in ranked)
+    for each in reversed(ranked):
+        if each.file.yanked is None or (taken_back and wish.is_pinned):
+            return each.file
+    raise ProfileError(f"{wish.asked}: {_explain(files, wheels, ranked, wish)} (asked: {where})")
+
+
+def _read(file: ListedFile, project: str) -> Candidate | None:
+    if not file.file_name.endswith(".whl"):
+        return None
+    try:
+        name, version, build, tags = parse_wheel_filename(file.file_name)
+    except (InvalidWheelFilename, InvalidVersion, ValueError):
+        return None
+    if name != project:
+        return None
+    return Candidate(file=file, version=version, build=build, tags=tags)
+
+
+def _fits(candidate: Candidate, wish: Wish) -> bool:
+    ranks = wish.ranks
+    fits = any(tag in ranks for tag in candidate.tags)
+    return fits and wish.allows_python(candidate.file.requires_python)
+
+
+def _filter(candidates: Sequence[Candidate], wish: Wish) -> list[Candidate]:
+    """Those of a version that is asked for; of pre-releases the specifier decides, or a setting."""
+    versions = {str(each.version) for each in candidates}
+    kept = {*wish.specifier.filter(versions, prereleases=True if wish.prereleases else None)}
+    return [each for each in candidates if str(each.version) in kept]
+
+
+def _rank(
+    candidate: Candidate, wish: Wish
+) -> tuple[bool, Version, int, tuple[int, str] | tuple[()]]:
+    best = min(wish.ranks[tag] for tag in candidate.tags if tag in wish.ranks)
+    return candidate.file.yanked is None, candidate.version, -best, candidate.build
+
+
+def _explain(
+    files: Sequence[ListedFile],
+    wheels: Sequence[Candidate],
+    ranked: Sequence[Candidate],
+    wish: Wish,
+) -> str:
+    if ranked:
+        reasons = {each.file.yanked or "" for each in ranked} - {""}
+        why = f" ({sorted(reasons)[0]:.200})" if reasons else ""
+        return f"what fits was yanked{why}; name the version with == to judge it all the same"
+    versions = _filter(wheels, wish)
+    sources = [*_list_sources(files, wish)]
+    if versions:
+        best = max(each.version for each in versions)
+        return f"no wheel for {wish.label}; {_say_what_there_is(versions, best, wish)}"
+    if sources:
+        return (
+            f"only a source distribution there ({sources[-1]}): build a wheel from it, "
+            f"pip wheel --no-deps '{wish.asked}'"
+        )
+    known = sorted({each.version for each in wheels}, reverse=True)
+    if not known:
+        return f"no package of the name {wish.project} there"
+    shown = ", ".join(map(str, known[:_FEW])) + ", …" * (len(known) > _FEW)
+    return f"no such version there; there are {shown}"
+
+
+def _say_what_there_is(versions: Sequence[Candidate], best: Version, wish: Wish) -> str:
+    """The systems that the newest version has wheels for, or the Pythons that it wants."""
+    newest = [each for each in versions if each.version == best]
+    right = [each for each in newest if any(tag in wish.ranks for tag in each.tags)]
+    if right:
+        return f"{best} requires Python {right[0].file.requires_python}"
+    labels = sorted({_label(each) for each in newest})
+    return f"{best} has {', '.join(labels[:_FEW])}" + ", …" * (len(labels) > _FEW)
+
+
+def _label(candidate: Candidate) -> str:
+    return "-".join(candidate.file.file_name.removesuffix(".whl").split("-")[-3:])
+
+
+def _list_sources(files: Sequence[ListedFile], wish: Wish) -> Iterator[str]:
+    for file in files:
+        try:
+            name, version = parse_sdist_filename(file.file_name)
+        except (InvalidSdistFilename, InvalidVersion, ValueError):
+            continue
+        if canonicalize_name(name) == wish.project and wish.specifier.contains(
+            version, prereleases=True
+        ):
+            yield file.file_name

@@ -1,0 +1,157 @@
+"""Downloaded package files, kept by their hashes: fetched once for all runs and processes."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from binary_checks.cache_folder import name_cache_folder, take_turns
+from binary_checks.errors import GatherError
+from binary_checks.model.protocols import Progress
+
+if TYPE_CHECKING:
+    from binary_checks.web.client import Client
+
+_MOST = 20 << 30  # bytes that are kept; what was used last goes last
+_IN_USE = 3600.0  # seconds after its last use for which nothing is removed
+_LONGEST = 6 * 3600.0  # seconds for which another process may be downloading the same file
+_STRENGTHS = ("sha512", "sha384", "sha3_256", "sha256", "blake2b", "sha1", "md5")
+_TAKEN, _PART = "taken.json", "part"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """A file to be fetched."""
+
+    url: str  # with what its server is to see
+    file_name: str
+    key: str  # by what it is known here: a hash of its bytes, or of its address and state
+    hashes: Mapping[str, str]  # that the index states, by algorithm
+    size: int | None = None  # that it states
+    stated_by: str = ""  # the index, as messages name it
+    here: Path | None = None  # of a file: URL: it is read where it lies
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Taken:
+    """A file that was fetched, and is what its index says."""
+
+    path: Path
+    sha256: str
+    size: int
+
+
+def fetch(client: Client, wanted: Wanted, progress: Progress | None = None) -> Taken:
+    """The file, downloaded unless it lies here. Raises NotThere or GatherError."""
+    folder = name_cache_folder() / "downloads" / wanted.key[:2] / wanted.key
+    try:
+        with take_turns(folder / ".lock", _LONGEST):
+            path = wanted.here or folder / wanted.file_name
+            if (found := _find(folder, path)) is None:
+                found = _take(client, wanted, folder, progress)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise GatherError(f"{wanted.file_name}: cannot be kept in {folder}: {reason}") from None
+    return found
+
+
+def find_taken(key: str, file_name: str, here: Path | None) -> Taken | None:
+    """The same, if it lies here."""
+    folder = name_cache_folder() / "downloads" / key[:2] / key
+    return _find(folder, here or folder / file_name)
+
+
+def _find(folder: Path, path: Path) -> Taken | None:
+    """A file that was verified, and that nobody wrote to since."""
+    note = folder / _TAKEN
+    try:
+        said = json.loads(note.read_text(encoding="utf-8"))
+        found = path.stat()
+        same = (said["size"], said["mtime_ns"]) == (found.st_size, found.st_mtime_ns)
+        if not same:
+            return None
+        os.utime(note)  # it was used
+        return Taken(path=path, sha256=str(said["sha256"]), size=found.st_size)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _take(client: Client, wanted: Wanted, folder: Path, progress: Progress | None) -> Taken:
+    part = wanted.here or folder / _PART
+    with _remove_refused(folder / _PART):
+        if wanted.here is None:
+            client.download(wanted.url, part, size=wanted.size, progress=progress)
+        digests = _hash(part, wanted.hashes)
+        _demand_hashes(wanted, digests)
+    path, note = wanted.here or folder / wanted.file_name, folder / _TAKEN
+    if wanted.here is None:
+        part.replace(path)
+    found = path.stat()
+    row = {"sha256": digests["sha256"], "size": found.st_size, "mtime_ns": found.st_mtime_ns}
+    note.write_text(json.dumps(row), encoding="utf-8")
+    _make_room(folder.parent.parent)
+    return Taken(path=path, sha256=digests["sha256"], size=found.st_size)
+
+
+@contextmanager
+def _remove_refused(part: Path) -> Iterator[None]:
+    """Keep what a cut left, and nothing that is not the file that was asked for."""
+    try:
+        yield
+    except _OtherBytes as error:
+        part.unlink(missing_ok=True)
+        raise GatherError(str(error)) from None
+    except OSError:
+        part.unlink(missing_ok=True)  # the disk may be full
+        raise
+
+
+class _OtherBytes(Exception):
+    """The server sends other bytes than the index says."""
+
+
+def _hash(path: Path, stated: Mapping[str, str]) -> dict[str, str]:
+    names = {"sha256", *(name for name in stated if name in _STRENGTHS)}
+    digests = {name: hashlib.new(name) for name in names}
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            for digest in digests.values():
+                digest.update(block)
+    return {name: digest.hexdigest() for name, digest in digests.items()}
+
+
+def _demand_hashes(wanted: Wanted, found: Mapping[str, str]) -> None:
+    """Compare the strongest hash that the index states: neither side is the package's fault."""
+    for name in _STRENGTHS:
+        if (stated := wanted.hashes.get(name)) is None:
+            continue
+        if stated != found[name]:
+            raise _OtherBytes(
+                f"{wanted.file_name}: {wanted.stated_by or 'the index'} says {name} {stated}, and "
+                f"its server sent {found[name]}"
+            )
+        return
+
+
+def _make_room(downloads: Path) -> None:
+    """Remove what was not used for longest, until the rest fits."""
+    kept: list[tuple[float, int, Path]] = []
+    for note in downloads.glob(f"*/*/{_TAKEN}"):
+        with contextlib.suppress(OSError):
+            size = sum(each.stat().st_size for each in note.parent.iterdir())
+            kept.append((note.stat().st_mtime, size, note.parent))
+    total = sum(size for _, size, _ in kept)
+    for used, size, folder in sorted(kept):
+        if total <= _MOST or time.time() - used < _IN_USE:
+            return
+        shutil.rmtree(folder, ignore_errors=True)
+        total -= size

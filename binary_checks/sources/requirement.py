@@ -1,0 +1,153 @@
+"""A package that an index has, named as pip takes it: ``numpy==2.4.6``, ``index:numpy``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import (
+    InvalidSdistFilename,
+    InvalidWheelFilename,
+    canonicalize_name,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
+from packaging.version import InvalidVersion, Version
+
+from binary_checks.errors import ProfileError
+from binary_checks.model.provenance import Provenance
+from binary_checks.sources.remote import Found, RemoteSource
+from binary_checks.sources.surroundings import Surroundings
+from binary_checks.sources.url import look_at
+
+LABEL = "index:"
+"""Before what is to be looked for in an index, and may have no version."""
+_PACKAGES = (".whl", ".conda", ".tar.bz2", ".tar.gz", ".tar.xz", ".tgz", ".zip", ".egg")
+_SPECIFIED = re.compile(r"[A-Za-z0-9][\w.-]*\s*(?:\[[\w\s,.-]*\])?\s*(?:[=~!]=|[<>])")
+
+
+def parse(argument: str, folder: Path) -> NamedRequirement | None:
+    """What has a version specifier, or says ``index:``, and is no path.
+
+    A path exists, has a separator, or ends as packages do: a typo never becomes a download.
+    """
+    if argument.startswith(LABEL):
+        return NamedRequirement(text=argument.removeprefix(LABEL).strip(), folder=folder)
+    if not _SPECIFIED.match(argument) or _is_path(argument, folder):
+        return None
+    return NamedRequirement(text=argument.strip(), folder=folder)
+
+
+def _is_path(argument: str, folder: Path) -> bool:
+    if {"/", "\\", "\0"} & set(argument) or argument.lower().endswith(_PACKAGES):
+        return True
+    try:
+        return (folder / argument).exists()
+    except (OSError, ValueError):
+        return True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NamedRequirement:
+    """A package that an index is said to have."""
+
+    text: str  # "numpy==2.4.6"
+    folder: Path  # the current one
+
+    @property
+    def path(self) -> Path:
+        """The requirement in the current folder, without extras: they change no file."""
+        bare = re.sub(r"\[[^\]]*\]|\s", "", self.text)
+        bare = bare.replace("/", "_").replace("\\", "_")
+        return self.folder / (bare if _SPECIFIED.match(bare) else f"{LABEL}{bare}")
+
+    def resolve(self, surroundings: Surroundings) -> RemoteSource:
+        """Choose what a user would get. Raises ProfileError or GatherError."""
+        wanted = _read(self.text)
+        key = f"requirement {self.text} for {surroundings.target}"
+        said = surroundings.agree(key, lambda: _choose(wanted, self.text, surroundings).spell())
+        found = Found.read(said)
+        return RemoteSource(
+            path=self.path,
+            found=found,
+            connect=surroundings.connect,
+            progress=surroundings.watch(found.file_name),
+        )
+
+
+def _read(text: str) -> Requirement:
+    try:
+        wanted = Requirement(text)
+    except (InvalidRequirement, ValueError):
+        raise ProfileError(f"{text}: not a requirement, as numpy==2.4.6 is one") from None
+    if wanted.url is not None:
+        raise ProfileError(f"{text}: name the URL alone")
+    if wanted.marker is not None:
+        raise ProfileError(f"{text}: a marker decides nothing here: leave it out")
+    return wanted
+
+
+def _choose(wanted: Requirement, text: str, surroundings: Surroundings) -> Found:
+    from binary_checks.indexes.choice import Wish, choose
+    from binary_checks.indexes.index_places import list_files
+    from binary_checks.indexes.simple_page import metadata_url
+    from binary_checks.web.addresses import show
+
+    places = surroundings.index_places
+    python = surroundings.tagged_python
+    project = canonicalize_name(wanted.name)
+    wish = Wish(
+        asked=text,
+        project=project,
+        specifier=wanted.specifier,
+        tags=python.tags,
+        python=python.version,
+        label=python.label,
+        prereleases=places.prereleases,
+    )
+    listed = list_files(surroundings.connect(), places, project)
+    file = choose(listed, wish, places.name())
+    provenance = Provenance(
+        asked=text,
+        kind="index",
+        url=show(file.url),
+        index=file.index,
+        sha256=file.hashes.get("sha256", ""),
+        size=file.size,
+        uploaded=file.uploaded,
+        requires_python=file.requires_python,
+        yanked=file.yanked,
+        metadata_hash=file.metadata_hash,
+        attestation="present, not verified" if file.provenance else "",
+        serial=file.serial,
+    )
+    return Found(
+        url=file.url,
+        file_name=file.file_name,
+        key=file.hashes.get("sha256") or look_at(surroundings.connect(), file.url).key,
+        hashes=dict(file.hashes),
+        provenance=asdict(provenance),
+        metadata_url=metadata_url(file.url) if file.metadata else "",
+        siblings=_list_siblings([each.file_name for each in listed], file.file_name, project),
+    )
+
+
+def _list_siblings(names: Sequence[str], chosen: str, project: str) -> tuple[str, ...]:
+    """All files of the same version."""
+    version = _read_version(chosen, project)
+    same = {name for name in names if _read_version(name, project) == version}
+    return tuple(sorted(same))
+
+
+def _read_version(file_name: str, project: str) -> Version | None:
+    try:
+        if file_name.endswith(".whl"):
+            name, version = parse_wheel_filename(file_name)[:2]
+        else:
+            name, version = parse_sdist_filename(file_name)
+    except (InvalidWheelFilename, InvalidSdistFilename, InvalidVersion, ValueError):
+        return None
+    return version if name == project else None

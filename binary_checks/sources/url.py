@@ -1,0 +1,119 @@
+"""A package file named by its URL: ``https``, ``http`` or ``file``."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from binary_checks.errors import NotThere, ProfileError
+from binary_checks.model.provenance import Provenance
+from binary_checks.sources.remote import Found, RemoteSource
+from binary_checks.sources.surroundings import Surroundings
+
+if TYPE_CHECKING:
+    from binary_checks.web.client import Client
+
+_SCHEME = re.compile(r"(?:https?|file):", re.IGNORECASE)
+_HASH = re.compile(r"(sha256|sha384|sha512)=([0-9a-fA-F]{64,128})(?![^&])")
+_ANY = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+
+
+def is_url(argument: str) -> bool:
+    """Whether it is written as one."""
+    return bool(_SCHEME.match(argument) or _ANY.match(argument))
+
+
+def parse(argument: str, folder: Path) -> NamedUrl | None:
+    """Anything with a scheme in front; what cannot be fetched says so when it is looked for."""
+    return NamedUrl(url=argument, folder=folder) if is_url(argument) else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NamedUrl:
+    """A file that is said to be there."""
+
+    url: str
+    folder: Path  # the current one
+
+    @property
+    def path(self) -> Path:
+        """The URL in the current folder, without what may be a secret in it."""
+        from binary_checks.web.addresses import show
+
+        return self.folder / show(self.url)
+
+    def resolve(self, surroundings: Surroundings) -> RemoteSource:
+        """Ask the server whether it is there. Raises ProfileError or GatherError."""
+        from binary_checks.web.addresses import shorten, show
+
+        if not _SCHEME.match(self.url):
+            raise ProfileError(f"{shorten(self.url)}: only https, http and file URLs are followed")
+        key = f"url {self.url}"
+        said = surroundings.agree(key, lambda: _look(self.url, surroundings).spell())
+        found = Found.read(said)
+        return RemoteSource(
+            path=self.path,
+            found=found,
+            connect=surroundings.connect,
+            progress=surroundings.watch(found.file_name or show(self.url)),
+        )
+
+
+def _look(url: str, surroundings: Surroundings) -> Found:
+    from binary_checks.web.addresses import file_name, show, split
+
+    name, fragment = file_name(url), split(url).fragment
+    if not name:
+        raise ProfileError(f"{show(url)}: names no file")
+    hashes = {found[1]: found[2].lower() for found in _HASH.finditer(fragment)}
+    address = url.partition("#")[0]
+    try:
+        state = look_at(surroundings.connect(), address)
+    except NotThere as error:
+        raise ProfileError(str(error)) from None
+    provenance = Provenance(
+        asked=show(url),
+        kind="url",
+        url=show(url),
+        sha256=hashes.get("sha256", ""),
+        size=state.size,
+        modified=state.modified,
+    )
+    return Found(
+        url=address,
+        file_name=name,
+        key=hashes.get("sha256") or state.key,
+        hashes=hashes,
+        provenance=asdict(provenance),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class State:
+    """What a server says of a file as it is now."""
+
+    key: str  # another one for another state of it
+    size: int | None
+    modified: str
+
+
+def look_at(client: Client, url: str) -> State:
+    """Ask for the state of a file. Raises NotThere or GatherError.
+
+    Without any mark of it the file is fetched anew in each run.
+    """
+    from binary_checks.web.addresses import take_credentials
+
+    with client.open_remote(url) as file:
+        mark = file.etag or file.last_modified or f"{time.time_ns()} {os.getpid()}"
+        text = f"{take_credentials(url)[0]} {mark} {file.size}"
+        return State(
+            key=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
+            size=file.size if file.size >= 0 else None,
+            modified=file.last_modified,
+        )

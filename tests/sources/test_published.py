@@ -1,0 +1,338 @@
+"""What is published is found by its name, fetched when it is read, and never by a typo."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from binary_checks import examine, objects
+from binary_checks.errors import GatherError, ProfileError, Unavailable
+from binary_checks.model import Package, Wheel
+from binary_checks.places import index_settings
+from binary_checks.sources import Surroundings, download_store, is_published, parse
+from binary_checks.sources.file import FileSource
+from binary_checks.sources.remote import RemoteSource
+from binary_checks.sources.requirement import NamedRequirement
+from fixtures.package_index import Conduct, PackageIndex, serve_index
+from tests.plugin.conftest import healthy
+
+NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
+TARGET = "cp311-manylinux_2_17_x86_64"
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PackageIndex]:
+    """The only index of the user's settings, and an empty cache."""
+    for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_RETRIES", "1")
+    monkeypatch.setattr(index_settings, "has_pip", lambda: False)  # which takes its time to start
+    monkeypatch.setenv("BINARY_CHECKS_CACHE", str(tmp_path / "cache"))
+    with serve_index() as index:
+        monkeypatch.setenv("PIP_INDEX_URL", index.simple)
+        yield index
+
+
+@pytest.fixture
+def wheel(tmp_path: Path) -> Path:
+    return healthy(tmp_path / "dist")
+
+
+def around(**more: object) -> Surroundings:
+    return Surroundings(python=Path(sys.executable), target=TARGET, **more)  # type: ignore[arg-type]
+
+
+def find(argument: str, folder: Path, surroundings: Surroundings | None = None) -> RemoteSource:
+    named = parse(argument, folder)
+    assert named is not None
+    source = named.resolve(surroundings or around())
+    assert isinstance(source, RemoteSource)
+    return source
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        *("demo==1.0", "demo>=1", "demo<2", "demo~=1.0", "demo!=1", "demo===1", "My.Demo[x]==1,<2"),
+        *("index:demo", "index:demo==1.0", "https://h/x.whl", "HTTP://h/x.whl", "file:///x.whl"),
+    ],
+)
+def test_what_is_published_is_told_by_its_name(argument: str, tmp_path: Path) -> None:
+    assert is_published(argument, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        *("torch", "foo.whl", "./demo==1.0", "dist/demo==1.0", "demo==1.0.whl", "demo==1.tar.gz"),
+        *("demo==1.0.conda", "a\\demo==1", "there==1.0", "*.whl", "tests", "==1.0", "installed:x"),
+    ],
+)
+def test_a_path_never_becomes_a_download(argument: str, tmp_path: Path) -> None:
+    (tmp_path / "there==1.0").touch()
+    assert not is_published(argument, tmp_path)
+
+
+def test_a_requirement_is_what_a_user_would_get(
+    index: PackageIndex, wheel: Path, tmp_path: Path
+) -> None:
+    index.serial = "77"
+    index.offer(wheel, "demo", uploaded="2026-11-21T03:12:45Z", provenance=True, metadata=True)
+    source = find("demo==1.0", tmp_path)
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    assert (source.label, source.path) == (NAME, tmp_path / "demo==1.0")
+    assert not any("/files/" in path for path in index.asked)  # nothing is fetched by that
+    provenance = source.remote().provenance
+    assert (provenance.kind, provenance.index) == ("index", index.simple)
+    assert (provenance.asked, provenance.url) == ("demo==1.0", f"{index.url}/files/{NAME}")
+    assert (provenance.sha256, provenance.sha256_taken) == (digest, "")
+    assert (provenance.attestation, provenance.metadata) == ("present, not verified", "PEP 658")
+    assert (provenance.serial, provenance.uploaded) == ("77", "2026-11-21T03:12:45Z")
+    assert source.read(objects).version == "1.0"
+    assert source.remote().provenance.sha256_taken == digest
+    assert source.identity() == f"sha256 {digest}"
+
+
+def test_its_kind_is_told_without_a_download(
+    index: PackageIndex, wheel: Path, tmp_path: Path
+) -> None:
+    index.offer(wheel, "demo")
+    assert find("demo==1.0", tmp_path).preview(objects).kind is Wheel
+    assert not any("/files/" in path for path in index.asked)
+
+
+def test_metadata_beside_the_file_is_read_and_verified(
+    index: PackageIndex, wheel: Path, tmp_path: Path
+) -> None:
+    index.offer(wheel, "demo", metadata=True)
+    remote = find("demo==1.0", tmp_path).remote()
+    assert b"Name: demo" in (remote.core_metadata() or b"")
+    index.conduct[f"/files/{NAME}.metadata"].body = b"Name: other"
+    with pytest.raises(GatherError, match="its sha256 is not what the index says"):
+        remote.core_metadata()
+    del index.conduct[f"/files/{NAME}.metadata"]
+    with pytest.raises(GatherError, match=r"not there .*, but the index says that it is"):
+        remote.core_metadata()
+
+
+def test_the_files_beside_it_are_known(index: PackageIndex, tmp_path: Path) -> None:
+    index.offer(healthy(tmp_path, version="1.0"), "demo")
+    index.offer(healthy(tmp_path, version="1.0", tags=("cp312-cp312-win_amd64",)), "demo")
+    index.offer(healthy(tmp_path, version="2.0"), "demo")
+    names = find("demo==1.0", tmp_path).remote().siblings()
+    assert names == (NAME, "demo-1.0-cp312-cp312-win_amd64.whl")
+
+
+def test_a_file_is_fetched_once(index: PackageIndex, wheel: Path, tmp_path: Path) -> None:
+    address = index.offer(wheel, "demo")
+    for _ in range(2):
+        source = find("demo==1.0", tmp_path)
+        source.read(objects)
+        source.identity()
+    assert index.asked.count(address.removeprefix(index.url)) == 1
+
+
+def test_a_file_that_somebody_wrote_to_is_fetched_again(
+    index: PackageIndex, wheel: Path, tmp_path: Path
+) -> None:
+    index.offer(wheel, "demo")
+    kept = find("demo==1.0", tmp_path).fetch().path
+    kept.write_bytes(b"something else")
+    assert find("demo==1.0", tmp_path).fetch().path.read_bytes() == wheel.read_bytes()
+
+
+def test_other_bytes_than_the_index_says_are_nobodys_package(
+    index: PackageIndex, wheel: Path, tmp_path: Path
+) -> None:
+    index.offer(wheel, "demo", sha256="0" * 64)
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    with pytest.raises(GatherError) as caught:
+        find("demo==1.0", tmp_path).read(objects)
+    assert str(caught.value) == (
+        f"{NAME}: {index.simple} says sha256 {'0' * 64}, and its server sent {digest}"
+    )
+    assert not [path for path in (tmp_path / "cache").rglob("*") if path.suffix == ".whl"]
+
+
+def test_a_download_that_was_cut_goes_on(index: PackageIndex, wheel: Path, tmp_path: Path) -> None:
+    index.offer(wheel, "demo")
+    index.conduct[f"/files/{NAME}"] = Conduct(cut_after=200, cuts=3)
+    before = index.sent
+    with pytest.raises(GatherError, match=f"{NAME}: the connection was cut"):
+        find("demo==1.0", tmp_path).fetch()
+    assert find("demo==1.0", tmp_path).fetch().path.read_bytes() == wheel.read_bytes()
+    pages = sum("/simple/" in path for path in index.asked)
+    assert index.sent - before < wheel.stat().st_size + pages * 1000
+
+
+def test_threads_and_processes_share_a_download(
+    index: PackageIndex, wheel: Path, tmp_path: Path
+) -> None:
+    address = index.offer(wheel, "demo")
+    index.conduct[f"/files/{NAME}"] = Conduct(pause=0.05)
+    sources = [find("demo==1.0", tmp_path) for _ in range(3)]
+    threads = [threading.Thread(target=source.fetch) for source in sources]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert index.asked.count(address.removeprefix(index.url)) == 1
+
+
+def test_what_was_used_last_is_kept(
+    index: PackageIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for version in ("1.0", "2.0"):
+        index.offer(healthy(tmp_path / "dist", version=version), "demo")
+    monkeypatch.setattr(download_store, "_IN_USE", 0.0)
+    first = find("demo==1.0", tmp_path).fetch().path
+    monkeypatch.setattr(download_store, "_MOST", first.stat().st_size * 3 // 2)
+    find("demo==2.0", tmp_path).fetch()
+    assert not first.exists()
+
+
+def test_a_url_is_a_package_of_its_own(index: PackageIndex, wheel: Path, tmp_path: Path) -> None:
+    address = index.offer(wheel, "demo")
+    source = find(address.replace("//", "//me:secret@", 1) + "?signature=x", tmp_path)
+    assert source.label == NAME
+    provenance = source.remote().provenance
+    assert (provenance.kind, provenance.url, provenance.index) == ("url", address, "")
+    assert "secret" not in f"{source.path} {provenance}"
+    assert isinstance(source.read(objects), Wheel)
+
+
+def test_a_url_may_say_its_hash(index: PackageIndex, wheel: Path, tmp_path: Path) -> None:
+    address = index.offer(wheel, "demo")
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    assert find(f"{address}#sha256={digest}", tmp_path).fetch().sha256 == digest
+    with pytest.raises(GatherError, match=f"says sha256 {'0' * 64}, and its server sent {digest}"):
+        find(f"{address}#sha256={'0' * 64}", tmp_path).fetch()
+
+
+def test_the_file_of_a_url_is_asked_for_anew_when_it_changed(
+    index: PackageIndex, wheel: Path, tmp_path: Path
+) -> None:
+    address = index.offer(wheel, "demo")
+    first = find(address, tmp_path).fetch()
+    other = healthy(tmp_path / "new", requires=("numpy",))
+    index.files[NAME] = other
+    second = find(address, tmp_path).fetch()
+    assert (first.sha256 == second.sha256, second.size) == (False, other.stat().st_size)
+
+
+def test_a_file_url_is_read_where_it_lies(index: PackageIndex, wheel: Path, tmp_path: Path) -> None:
+    source = find(wheel.as_uri(), tmp_path)
+    assert source.fetch().path == wheel
+    assert isinstance(source.read(objects), Wheel)
+    assert index.asked == []
+
+
+def test_a_place_of_links_is_one_of_indexes(
+    index: PackageIndex, wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheel.parent))
+    source = find("demo==1.0", tmp_path)
+    assert source.fetch().path == wheel
+    assert source.remote().provenance.index == wheel.parent.as_uri()
+
+
+@pytest.mark.parametrize(
+    ("argument", "said"),
+    [
+        ("demo==9", "demo==9: no such version there; there are 1.0 (asked: {index})"),
+        ("absent==1", "absent==1: no package of the name absent there (asked: {index})"),
+        ("demo==1 ; python_version<'3'", "a marker decides nothing here: leave it out"),
+        ("index:demo @ https://h/x.whl", "name the URL alone"),
+        ("demo==one", "demo==one: not a requirement, as numpy==2.4.6 is one"),
+        ("{url}/files/gone.whl", "{url}/files/gone.whl: not there (answers 404)"),
+        ("{url}/", "{url}/: names no file"),
+        ("ftp://h/x.whl", "ftp://h/x.whl: only https, http and file URLs are followed"),
+        ("http://h:x/x.whl", "http://h:x/x.whl: not a URL"),
+    ],
+)
+def test_what_is_not_there_is_the_users_mistake(
+    index: PackageIndex, wheel: Path, tmp_path: Path, argument: str, said: str
+) -> None:
+    index.offer(wheel, "demo")
+    names = {"url": index.url, "index": index.simple}
+    with pytest.raises(ProfileError) as caught:
+        find(argument.format(**names), tmp_path)
+    assert said.format(**names) in str(caught.value)
+
+
+def test_what_broke_is_not(index: PackageIndex, wheel: Path, tmp_path: Path) -> None:
+    index.offer(wheel, "demo")
+    index.conduct["/simple/demo/"] = Conduct(failures=[503] * 9)
+    with pytest.raises(GatherError, match=r"/simple/demo/: answers 503 \(asked 2 times\)"):
+        find("demo==1.0", tmp_path)
+    index.conduct["/simple/demo/"] = Conduct(html=True)
+    with pytest.raises(GatherError, match="a web page"):
+        find("demo==1.0", tmp_path)
+
+
+def test_other_processes_take_over_what_was_found(
+    index: PackageIndex, wheel: Path, tmp_path: Path
+) -> None:
+    index.offer(wheel, "demo")
+    first = around()
+    found = find("demo==1.0", tmp_path, first).found
+    index.offer(healthy(tmp_path / "b", build="2"), "demo")
+    index.asked.clear()
+    assert find("demo==1.0", tmp_path, around(agreed=first.agreed)).found == found
+    assert index.asked == []
+
+
+def test_they_take_over_failures_too(index: PackageIndex, tmp_path: Path) -> None:
+    first = around()
+    for _ in range(2):
+        with pytest.raises(ProfileError, match="no package of the name demo"):
+            find("demo==1.0", tmp_path, first)
+    assert len(index.asked) == 1
+
+
+def test_ranges_are_read_of_what_is_not_fetched(
+    index: PackageIndex, wheel: Path, tmp_path: Path
+) -> None:
+    index.offer(wheel, "demo")
+    remote = find("demo==1.0", tmp_path).remote()
+    file = remote.open()
+    assert (file.size, file.read(0, 2)) == (wheel.stat().st_size, b"PK")
+    index.conduct[f"/files/{NAME}"].ranges = False
+    with pytest.raises(Unavailable, match="the server sends no parts of files"):
+        remote.open()
+
+
+def test_the_public_function_takes_them(index: PackageIndex, wheel: Path, tmp_path: Path) -> None:
+    index.offer(wheel, "demo")
+    with examine("demo==1.0", target=TARGET) as facts:
+        assert facts.get(Package).name == "demo"
+
+
+@pytest.mark.parametrize("name", ["demo-1.0-py3-none-any.whl", "torch"])
+def test_a_local_run_imports_nothing_of_the_web(wheel: Path, name: str) -> None:
+    code = (
+        "import sys; from pathlib import Path; from binary_checks import sources;"
+        f"sources.parse({name!r}, Path('/nowhere'));"
+        "wrong = {'urllib3', 'ssl', 'http.client', 'binary_checks.web', 'binary_checks.places'};"
+        "sys.exit(' '.join(wrong & set(sys.modules)) or 0)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_names_of_requirements_need_no_folder() -> None:
+    assert NamedRequirement(text="demo[x] == 1.0", folder=Path("/f")).path == Path("/f/demo==1.0")
+    assert NamedRequirement(text="demo", folder=Path("/f")).path == Path("/f/index:demo")
+    assert not isinstance(parse("demo-1.0.whl", Path("/f")), NamedRequirement)
+    assert isinstance(parse(NAME, Path("/f")), FileSource)
