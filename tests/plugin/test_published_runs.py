@@ -1,0 +1,150 @@
+"""Published packages are judged like any other: found once, fetched once, with their index."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fixtures.package_index import Conduct, PackageIndex, serve_index
+from tests.plugin.conftest import TRY_AGAIN, Run, faulty, healthy
+
+NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
+FOR = ("--binary-for", "cp311-manylinux_2_17_x86_64")
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PackageIndex]:
+    for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    monkeypatch.setenv("BINARY_CHECKS_CACHE", str(tmp_path / "cache"))
+    with serve_index() as index:
+        monkeypatch.setenv("PIP_INDEX_URL", index.simple)
+        yield index
+
+
+def test_a_published_package_is_judged_and_named_by_its_index(
+    index: PackageIndex, run: Run, tmp_path: Path
+) -> None:
+    index.offer(faulty(tmp_path / "dist"), "demo", yanked="too old")
+    result = run("demo==1.0", *FOR, "--binary-report", "json:r.json")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            f"{NAME}: from {index.simple}; not downloaded, sha256 * by the index; yanked: too old",
+            f"absolute-search-path: {NAME}: demo/_native*",
+        ]
+    )
+    (package,) = (
+        each
+        for each in json.loads(Path("r.json").read_text())["packages"]
+        if each["node"] == "demo==1.0"
+    )
+    provenance = package["provenance"]
+    assert (package["file_name"], provenance["index"]) == (NAME, index.simple)
+    assert provenance["sha256_taken"] == provenance["sha256"] == package["sha256"]
+    assert provenance["yanked"] == "too old"
+
+
+def test_workers_judge_what_the_controller_found(
+    index: PackageIndex, run: Run, tmp_path: Path
+) -> None:
+    address = index.offer(faulty(tmp_path / "dist"), "demo").removeprefix(index.url)
+    result = run("demo==1.0", *FOR, "-n", "2", "--dist", "load")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines([f"absolute-search-path: {NAME}: demo/_native*"])
+    assert index.asked.count("/simple/demo/") == 1
+    gets = [each for each in index.requests if each.path == address]
+    assert sum("range" not in each.headers for each in gets) == 1
+
+
+def test_an_index_that_broke_is_tried_again_later(index: PackageIndex, run: Run) -> None:
+    index.conduct["/simple/demo/"] = Conduct(failures=[503] * 9)
+    result = run("demo==1.0", *FOR, "--binary-report", "json:r.json")
+    assert result.ret == TRY_AGAIN
+    said = f"{index.simple}demo/: answers 503"
+    (package,) = (
+        each
+        for each in json.loads(Path("r.json").read_text())["packages"]
+        if each["node"] == "demo==1.0"
+    )
+    assert (package["verdict"], {each["reason"] for each in package["entries"]}) == (
+        "error",
+        {said},
+    )
+
+
+@pytest.mark.slow
+def test_a_url_that_broke_is_tried_again_later(index: PackageIndex, run: Run) -> None:
+    index.conduct[f"/{NAME}"] = Conduct(failures=[500] * 9)
+    assert run(f"{index.url}/{NAME}").ret == TRY_AGAIN
+
+
+def test_a_download_that_broke_is_no_fault_of_the_package(
+    index: PackageIndex, run: Run, tmp_path: Path
+) -> None:
+    index.offer(healthy(tmp_path / "dist"), "demo", sha256="0" * 64)
+    result = run("demo==1.0", *FOR)
+    assert result.ret == TRY_AGAIN
+    result.stdout.fnmatch_lines(
+        [f"*{NAME}: {index.simple} says sha256 {'0' * 64}, and its server*"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("argument", "said"),
+    [
+        ("demo==9", "demo==9: no package of the name demo there (asked: *)"),
+        ("--binary-published=demo", "demo: no package of the name demo there (asked: *)"),
+        ("torch", "file or directory not found: torch"),
+        ("foo.whl", "foo.whl: no such file"),
+    ],
+)
+def test_what_is_not_there_is_a_mistake_in_the_command(
+    index: PackageIndex, run: Run, argument: str, said: str
+) -> None:
+    result = run(argument)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {said}"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("argument", ["torch", "foo.whl", "./demo==1"])
+def test_a_typo_contacts_nothing(index: PackageIndex, run: Run, argument: str) -> None:
+    assert run(argument).ret == pytest.ExitCode.USAGE_ERROR
+    assert index.asked == []
+
+
+@pytest.mark.slow
+def test_an_option_names_them_in_a_run_of_tests(
+    index: PackageIndex, run: Run, tmp_path: Path
+) -> None:
+    index.offer(healthy(tmp_path / "dist"), "demo")
+    result = run("--binary-published", "demo", *FOR, "-v")
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(["index:demo::absolute-search-path PASSED*"])
+
+
+def test_a_target_is_for_published_packages(index: PackageIndex, run: Run, tmp_path: Path) -> None:
+    result = run(healthy(tmp_path), "--binary-for", "cp312-win_amd64")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    said = "ERROR: --binary-for cp312-win_amd64: nothing is named that is published on an index"
+    result.stderr.fnmatch_lines([said])
+    result = run("demo==1", "--binary-for", "amiga")
+    result.stderr.fnmatch_lines(["ERROR: amiga: no target; name a Python and a platform*"])
+
+
+def test_without_the_extra_it_is_named(
+    index: PackageIndex, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makepyfile(urllib3="raise ImportError")
+    monkeypatch.setenv("PYTHONPATH", str(pytester.path))
+    result = pytester.runpytest_subprocess("--binary-static", "demo==1.0", *FOR)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    said = "ERROR: indexes and URLs need urllib3: pip install 'binary-checks[[]published]'"
+    result.stderr.fnmatch_lines([said])
