@@ -25,6 +25,7 @@ _LONGEST_TAG = 8192  # characters of a link
 _ATTRIBUTE = re.compile(
     r"""\s*([^\s=>"'/]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']+)))?|\s*/""", re.DOTALL
 )
+_TAG = re.compile(r"<(a|base)(?=\s)", re.IGNORECASE)
 _HASH = re.compile(r"(sha256|sha384|sha512|sha3_256|blake2b|sha1|md5)=([0-9a-fA-F]{32,128})")
 _INTERACTIVE = re.compile(r"<(?:form|script|input)\b", re.IGNORECASE)
 
@@ -97,7 +98,8 @@ def _leave_out_comments(text: str) -> str:
 
 def _tags(text: str) -> Iterator[tuple[str, dict[str, str]]]:
     """Every ``<a>`` and ``<base>`` with its attributes, in time that grows with the text alone."""
-    for found in re.finditer(r"<(a|base)(?=\s)", text, re.IGNORECASE):
+    place = 0
+    while found := _TAG.search(text, place):
         attributes: dict[str, str] = {}
         place, end = found.end(), min(found.end() + _LONGEST_TAG, len(text))
         while part := _ATTRIBUTE.match(text, place, end):
