@@ -29,7 +29,7 @@ _TAKEN, _PART = "taken.json", "part"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
+class Awaited:
     """A file to be fetched."""
 
     url: str  # with what its server is to see
@@ -42,7 +42,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Taken:
+class KeptFile:
     """A file that was fetched, and is what its index says."""
 
     path: Path
@@ -50,7 +50,7 @@ class Taken:
     size: int
 
 
-def fetch(client: Client, wanted: Wanted, progress: Progress | None = None) -> Taken:
+def fetch(client: Client, wanted: Awaited, progress: Progress | None = None) -> KeptFile:
     """The file, downloaded unless it lies here. Raises NotThere or GatherError."""
     folder = name_cache_folder() / "downloads" / wanted.key[:2] / wanted.key
     try:
@@ -64,13 +64,13 @@ def fetch(client: Client, wanted: Wanted, progress: Progress | None = None) -> T
     return found
 
 
-def find_taken(key: str, file_name: str, here: Path | None) -> Taken | None:
+def find_taken(key: str, file_name: str, here: Path | None) -> KeptFile | None:
     """The same, if it lies here."""
     folder = name_cache_folder() / "downloads" / key[:2] / key
     return _find(folder, here or folder / file_name)
 
 
-def _find(folder: Path, path: Path) -> Taken | None:
+def _find(folder: Path, path: Path) -> KeptFile | None:
     """A file that was verified, and that nobody wrote to since."""
     note = folder / _TAKEN
     try:
@@ -80,12 +80,12 @@ def _find(folder: Path, path: Path) -> Taken | None:
         if not same:
             return None
         os.utime(note)  # it was used
-        return Taken(path=path, sha256=str(said["sha256"]), size=found.st_size)
+        return KeptFile(path=path, sha256=str(said["sha256"]), size=found.st_size)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _take(client: Client, wanted: Wanted, folder: Path, progress: Progress | None) -> Taken:
+def _take(client: Client, wanted: Awaited, folder: Path, progress: Progress | None) -> KeptFile:
     part = wanted.here or folder / _PART
     with _remove_refused(folder / _PART):
         if wanted.here is None:
@@ -99,7 +99,7 @@ def _take(client: Client, wanted: Wanted, folder: Path, progress: Progress | Non
     row = {"sha256": digests["sha256"], "size": found.st_size, "mtime_ns": found.st_mtime_ns}
     note.write_text(json.dumps(row), encoding="utf-8")
     _make_room(folder.parent.parent)
-    return Taken(path=path, sha256=digests["sha256"], size=found.st_size)
+    return KeptFile(path=path, sha256=digests["sha256"], size=found.st_size)
 
 
 @contextmanager
@@ -129,7 +129,7 @@ def _hash(path: Path, stated: Mapping[str, str]) -> dict[str, str]:
     return {name: digest.hexdigest() for name, digest in digests.items()}
 
 
-def _demand_hashes(wanted: Wanted, found: Mapping[str, str]) -> None:
+def _demand_hashes(wanted: Awaited, found: Mapping[str, str]) -> None:
     """Compare the strongest hash that the index states: neither side is the package's fault."""
     for name in _STRENGTHS:
         if (stated := wanted.hashes.get(name)) is None:

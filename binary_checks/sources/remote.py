@@ -21,7 +21,7 @@ from binary_checks.model.protocols import (
     Tree,
 )
 from binary_checks.model.provenance import Provenance
-from binary_checks.sources.download_store import Taken, Wanted, fetch, find_taken
+from binary_checks.sources.download_store import Awaited, KeptFile, fetch, find_taken
 from binary_checks.sources.opened import OpenedSource
 
 if TYPE_CHECKING:
@@ -72,10 +72,10 @@ class RemoteSource(OpenedSource):
         """By what it is known: ``sha256 …`` of what was downloaded. Raises GatherError."""
         return f"sha256 {self.fetch().sha256}"
 
-    def fetch(self) -> Taken:
+    def fetch(self) -> KeptFile:
         """Download it, if it was not. Raises GatherError."""
         provenance = self.found.provenance
-        wanted = Wanted(
+        wanted = Awaited(
             url=self.found.url,
             file_name=self.found.file_name,
             key=self.found.key,
