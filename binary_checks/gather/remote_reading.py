@@ -24,6 +24,7 @@ from binary_checks.packages.wheel_texts import read_headers
 from binary_checks.trees import open_part
 from binary_checks.trees.ranged_bytes import RangedBytes
 
+_CONDA = (".conda", ".tar.bz2")  # name-version-build
 _FACTS: dict[type[Package], Callable[..., PublishedFile]] = {Wheel: PublishedWheel}
 """The kinds of packages of which more is known than of any."""
 
@@ -51,7 +52,11 @@ def read_publication(remote: Remote) -> Publication:
 
 
 def _read_name(file_name: str) -> tuple[str, str, tuple[Tag, ...]]:
-    """What the name of a wheel says; nothing where it is none."""
+    """What the name of a wheel or a conda package says; nothing where it is neither."""
+    if file_name.endswith(_CONDA):
+        stem = next(file_name.removesuffix(end) for end in _CONDA if file_name.endswith(end))
+        name, version, _ = [*stem.rsplit("-", 2), "", ""][:3]
+        return name, version, ()
     try:
         name, version, _, tags = parse_file_name(file_name)
     except PackageError:

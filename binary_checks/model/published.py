@@ -29,7 +29,7 @@ class Publication(Survey):
     """What is said of a file where it is published, and by its name."""
 
     file_name: str
-    name: str = ""  # by the file name, normalised; "" where that says none
+    name: str = ""  # by the file name, of a wheel normalised; "" where that says none
     version: str = ""
     tags: tuple[Tag, ...] = ()  # of a wheel
     provenance: Provenance

@@ -7,11 +7,13 @@ from typing import Any
 
 from binary_checks.errors import PackageError
 from binary_checks.model.conda_packages import CondaPackage
+from binary_checks.model.objects import UnreadObject, format_of_name
 from binary_checks.model.packages import Member
 from binary_checks.model.protocols import ObjectReader, Tree, Visited, Wanted
 from binary_checks.packages.conda_index import INDEX, Index, find_layout, parse_json, read_claims
 
 _PATHS = "info/paths.json"
+_PACKED = "what is installed lies in an archive without a directory"
 _MIB = 1 << 20
 _LONGEST = {INDEX: 4 * _MIB, _PATHS: 64 * _MIB}
 
@@ -25,7 +27,8 @@ def outline(tree: Tree, reader: ObjectReader) -> CondaPackage:
     texts = {each.member.archive_name: each for each in visited}
     index = Index.read(tree.label, texts.get(INDEX))
     claims = read_claims(index)
-    members = (*(each.member for each in visited), *_list_members(tree, texts.get(_PATHS)))
+    listed = tuple(_list_members(tree, texts.get(_PATHS)))
+    members = (*(each.member for each in visited), *listed)
     return CondaPackage(
         path=tree.path,
         name=index.name,
@@ -34,6 +37,11 @@ def outline(tree: Tree, reader: ObjectReader) -> CondaPackage:
         layout=find_layout(index, claims, members),
         claims=claims,
         members=members,
+        unread=tuple(
+            UnreadObject(path=each.path, format=form, reason=_PACKED)
+            for each in listed
+            if (form := format_of_name(each.path)) is not None
+        ),
         archive_faults=(*tree.faults, *_judge_name(tree.label, index)),
     )
 

@@ -234,6 +234,9 @@ def test_a_tag_without_a_library_for_it_is_found_unless_one_was_not_read() -> No
     unread = (UnreadObject(path="demo/x.dylib", format=Format.MACHO, reason="beyond"),)
     (gap,) = published_for_another_system(published(replace(package, unread=unread)))
     assert gap == NotInspected(path="demo/x.dylib", sentence="Mach-O not read: beyond")
+    (gap,) = published_for_another_system(published(replace(package, unread=unread * 3)))
+    assert isinstance(gap, NotInspected)
+    assert gap.sentence == "Mach-O not read, and 2 more: beyond"
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,14 @@ def test_a_text_too_long_to_be_fetched_is_said(tmp_path: Path) -> None:
         read_published(RemotePackage(path), objects)
 
 
+@pytest.mark.parametrize("suffix", [".conda", ".tar.bz2"])
+def test_the_name_of_a_conda_package_tells_its_version(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"x")
+    found = read_publication(RemotePackage(path, file_name=f"my-demo-2.1-py311_0{suffix}"))
+    assert (found.name, found.version) == ("my-demo", "2.1")
+
+
 def test_a_publication_is_known_by_its_name_and_its_index(tmp_path: Path) -> None:
     path = build_wheel(tmp_path, version="1.2+cu126")
     metadata = b"Metadata-Version: 2.1\nName: demo\nVersion: 1.2+cu126\n\nA demo.\n"
@@ -146,6 +154,7 @@ def test_of_a_conda_package_info_is_read_and_its_objects_are_not(tmp_path: Path)
     assert [each.name for each in file.package.claims.systems] == ["linux-64 with __glibc >=2.17"]
     assert "lib/libdemo.so" in {each.path for each in file.package.members}
     assert file.package.objects == file.package.archive_faults == ()
+    assert [each.path for each in file.package.unread] == ["lib/libdemo.so"]
     assert file.transferred < path.stat().st_size / 2
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from binary_checks.checks import archive
@@ -11,7 +11,7 @@ from binary_checks.checks.metadata import wheel_claims
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.claimed_systems import compare_architectures
-from binary_checks.model import Finding, Level, Note, NotInspected, Problem, Wheel
+from binary_checks.model import Finding, Level, Note, NotInspected, Problem, UnreadObject, Wheel
 from binary_checks.model.published import PublishedFile, PublishedWheel
 from binary_checks.model.record import decode_hash
 
@@ -81,8 +81,7 @@ def published_for_another_system(file: PublishedFile) -> Iterator[Finding]:
         raise NotApplicable("it has no library whose first bytes can be read")
     for platform in found.unknown:
         yield NotInspected(sentence=f"the architecture of {platform} is unknown to this check")
-    for unread in package.unread:
-        yield NotInspected(path=unread.path, sentence=f"{unread.format} not read: {unread.reason}")
+    yield from _sum_up(package.unread)
     level = Level.WARNING if found.fitting else Level.ERROR
     for misfit in found.misfits:
         if misfit.item is not None:
@@ -104,6 +103,15 @@ def published_record_differs(file: PublishedWheel) -> Iterator[Finding]:
     Level: uv refuses files that do not match their row, and an index refuses the upload.
     """
     yield from archive.record_is_wrong(_trust_hashes(file.package))
+
+
+def _sum_up(unread: Sequence[UnreadObject]) -> Iterator[NotInspected]:
+    """One line for all that were not read for one reason: a conda package has hundreds."""
+    for reason in dict.fromkeys(each.reason for each in unread):
+        same = [each for each in unread if each.reason == reason]
+        more = f", and {len(same) - 1} more" if len(same) > 1 else ""
+        sentence = f"{same[0].format} not read{more}: {reason}"
+        yield NotInspected(path=same[0].path, sentence=sentence)
 
 
 def _read_hash(signature: str) -> str:

@@ -96,7 +96,7 @@ def unexpected_publication(publication: Publication, *, expected: str = "") -> I
     if not expected:
         yield NotInspected(sentence="no version to compare with: the option expected is not set")
     elif not publication.version:
-        yield NotInspected(sentence=f"{publication.file_name} is no wheel's name: no version in it")
+        yield NotInspected(sentence=f"{publication.file_name} has no version that is known here")
     elif not same_version(expected, publication.version):
         yield Problem(sentence=f"its version is {publication.version}, not {expected} as expected")
 
