@@ -22,7 +22,7 @@ ReadHead: TypeAlias = Callable[[str, bytes, int], Sequence[ReadObject]]
 """Takes a path, the first bytes of the file there and its size, and says which objects it holds."""
 
 _HEAD = 1 << 10  # bytes of each library
-_MOST_HEADS = 300  # libraries: each takes a request where they lie far from each other
+_MOST_HEADS = 500  # libraries: each takes a request where they lie far from each other
 _MOST_TEXT = 4 << 20  # bytes that a text takes in the archive
 
 
