@@ -31,15 +31,20 @@ _NOWHERE = re.compile(
 )
 
 
+_NEWER = re.compile(r"(?:@|version [`'])(?P<version>(?:GLIBC|GLIBCXX|CXXABI|GCC)_[\w.]+)")
+"""A symbol of a newer C or C++ runtime than this host's."""
+
+
 @check
 def consumer_configuration_fails(report: ConsumerReport, package: CppArchive) -> Iterator[Finding]:
     """CMake's ``find_package`` does not find the archive's package, or ends with an error.
 
     The archive is unpacked, moved to another folder, and found there by ``CMAKE_PREFIX_PATH``
     alone, for one neutral example for each package that it has, and for the units of the profile's
-    table ``[probes.consumer]``. What the archive's own pkg-config files say is asked, too. Of an
-    archive whose name says that it comes without its dependencies, what needs one that this host
-    lacks is not inspected, here and when it is linked and run.
+    table ``[probes.consumer]``. What the archive's own pkg-config files say is asked, too. What
+    needs a library that this host lacks is not inspected, here and when it is linked and run,
+    unless the archive's name says that it comes with its dependencies; so is what needs a newer C
+    or C++ runtime.
 
     Why: nobody who builds with CMake can use the package.
 
@@ -260,8 +265,7 @@ def _report_failures(
         names = tuple(dict.fromkeys(_name(unit, way, stopped) for unit, way in stopped))
         who = f"{name_first(names)} {verbs[len(names) > 1]}"
         if lacking := _find_lacking(message, package):
-            nowhere = f"the archive comes without {lacking}, and this host has none"
-            yield NotInspected(sentence=f"{who}: {nowhere}")
+            yield NotInspected(sentence=f"{who}: {lacking}")
         else:
             yield f"{who}: {message}"
 
@@ -274,14 +278,20 @@ def _name(unit: ConsumerUnit, way: str, stopped: list[tuple[ConsumerUnit, str]])
 
 
 def _find_lacking(message: str, package: CppArchive | None) -> str:
-    """The library that only a dependency would have, which the archive does not claim to have."""
-    if package is None or package.stated.with_deps is not False:
+    """Say what this host lacks, where the message says that and the archive promises no other."""
+    if package is None:
         return ""
+    if newer := _NEWER.search(message):
+        return f"{newer['version']} is newer than what this host has"
     found = _NOWHERE.search(message)
-    name = next(filter(None, found.groups()), "") if found else ""
+    if package.stated.with_deps or found is None:
+        return ""
+    name = next(filter(None, found.groups()), "")
     own = {member.path.rpartition("/")[2] for member in package.members}
     own |= {each.name for each in package.cmake_packages}
-    return "" if own & {name, f"lib{name}.so", f"lib{name}.a"} else name
+    if own & {name, f"lib{name}.so", f"lib{name}.a"}:
+        return ""
+    return f"the archive comes without {name}, and this host has none"
 
 
 def _find_earlier(report: ConsumerReport, stage: Stage) -> Iterator[NotInspected]:

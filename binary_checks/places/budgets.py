@@ -32,7 +32,8 @@ class Budget:
 
     processes: int = 512
     memory: int = 0  # bytes, private or shared among them alone; 0: most of what is free
-    disk: int = 1 << 30  # bytes in its folders
+    disk: int = 1 << 30  # bytes in its folders, each of which may lie in memory
+    shared: int = 0  # bytes in those that lie on the host's disk; 0: as many
 
     @property
     def tasks(self) -> int:
@@ -93,13 +94,13 @@ class Watcher:
         if takes_more_memory(pids, self._memory):
             return f"its processes take more than {spell_bytes(self._memory)} of memory"
         if self._takes_more_disk(pids):
-            return f"it writes more than {spell_bytes(self._budget.disk)}"
+            return f"it writes more than {spell_bytes(self._budget.shared or self._budget.disk)}"
         return ""
 
     def _takes_more_disk(self, pids: tuple[int, ...]) -> bool:
         """Count files, too: in memory each takes some, and a size bounds their bytes alone."""
         most = self._budget.disk
-        return takes_more_disk(self._folders, most) or any(
+        return takes_more_disk(self._folders, self._budget.shared or most) or any(
             count_files(pid, path) * ENTRY > most for pid in pids[:1] for path in self._inside
         )
 

@@ -97,7 +97,12 @@ def _name_program(script: str | Path, probes: Path) -> tuple[Path, ...]:
 
 def limit(conditions: Conditions, budget: Budget, timeout: float) -> dict[str, object]:
     """Say what the probe is to take on itself."""
-    limits = {"CORE": 0, "FSIZE": budget.disk, "DATA": conditions.memory, **bound_forks(budget)}
+    limits = {
+        "CORE": 0,
+        "FSIZE": budget.shared or budget.disk,
+        "DATA": conditions.memory,
+        **bound_forks(budget),
+    }
     return {
         "limits": {name: most for name, most in limits.items() if most or name == "CORE"},
         "stacks_after": max(timeout - 1, timeout / 2),

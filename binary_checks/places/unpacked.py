@@ -12,7 +12,6 @@ from binary_checks.model import InstallReport, Package
 from binary_checks.model.cpp_archive import CppArchive
 from binary_checks.model.places import Place
 from binary_checks.model.protocols import ObjectReader, ReadObject
-from binary_checks.places.budgets import Budget
 from binary_checks.places.host_place import HostPlace, PlaceSettings
 from binary_checks.places.toolchains import find_files_of
 from binary_checks.places.unpacking import RefusedMember, unpack
@@ -31,8 +30,7 @@ class UnpackedPlace(HostPlace):
 
     def __init__(self, settings: PlaceSettings, requires: tuple[str, ...] = ()) -> None:
         super().__init__(settings, requires)
-        budget = replace(self.sandbox.budget, disk=max(_DISK, Budget().disk))
-        self.sandbox = replace(self.sandbox, budget=budget)
+        self.sandbox = replace(self.sandbox, budget=replace(self.sandbox.budget, shared=_DISK))
         self._prefix: Path | None = None
 
     @property

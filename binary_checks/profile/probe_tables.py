@@ -5,11 +5,12 @@ from __future__ import annotations
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
+from pathlib import Path
 from typing import Any
 
 from binary_checks.declaring import Check, Gatherer
 from binary_checks.errors import ProfileError
-from binary_checks.model.requests import REQUESTS, Code, Request
+from binary_checks.model.requests import REQUESTS, Code, ConsumerRequest, Request
 from binary_checks.profile.toml_values import convert, reject_unknown
 
 # In which table of probes each key stands that was an option of a check.
@@ -26,6 +27,7 @@ _MOVED = {
     "gpu-without-code": {"architectures": "gpu"},
     "snippet-fails": dict.fromkeys(("snippets", "only", "requires"), "snippets"),
 }
+_LONGEST_SOURCE = 1 << 20  # characters of a translation unit
 _RENAMED = {("snippets", "snippets"): "code"}
 
 
@@ -48,6 +50,37 @@ def find_requests(
     asked = (kind for each in declared for kinds in each.facts for kind in kinds)
     found = (kind for kind in asked if isinstance(kind, type) and issubclass(kind, Request))
     return {kind.table: kind for kind in (*REQUESTS, *found)}
+
+
+def read_sources(tables: Mapping[str, Any], folder: Path, where: str) -> dict[str, Any]:
+    """The tables with the text of each ``file``, relative to the folder, that stands for a source.
+
+    Raises ProfileError for a file that cannot be read.
+    """
+    table = tables.get(ConsumerRequest.table)
+    units = table.get("units") if isinstance(table, dict) else None
+    if not isinstance(table, dict) or not isinstance(units, dict):
+        return dict(tables)
+    place = f"{where}: probes.{ConsumerRequest.table}.units"
+    read = {name: _read_source(unit, folder, f"{place}.{name}") for name, unit in units.items()}
+    return {**tables, ConsumerRequest.table: {**table, "units": read}}
+
+
+def _read_source(unit: Any, folder: Path, where: str) -> Any:
+    if not isinstance(unit, dict) or "file" not in unit:
+        return unit
+    name: str = convert(unit["file"], str, f"{where}.file")
+    if "source" in unit:
+        raise ProfileError(f"{where}: it has both 'file' and 'source'")
+    try:
+        with (folder / name).open(encoding="utf-8") as file:
+            text = file.read(_LONGEST_SOURCE + 1)
+    except (OSError, ValueError) as error:  # no such file, no text, a NUL byte in its name
+        reason = getattr(error, "strerror", None) or "not a text file"
+        raise ProfileError(f"{where}.file: {name}: {reason}") from None
+    if len(text) > _LONGEST_SOURCE:
+        raise ProfileError(f"{where}.file: {name}: more than {_LONGEST_SOURCE} characters")
+    return {**{key: value for key, value in unit.items() if key != "file"}, "source": text}
 
 
 def read_requests(

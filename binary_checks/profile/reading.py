@@ -21,7 +21,12 @@ from binary_checks.profile.levels import (
     read_levels,
     switches_off,
 )
-from binary_checks.profile.probe_tables import find_requests, read_requests, reject_moved
+from binary_checks.profile.probe_tables import (
+    find_requests,
+    read_requests,
+    read_sources,
+    reject_moved,
+)
 from binary_checks.profile.toml_values import convert, parse_toml, read_toml, reject_unknown
 
 _LARGEST_FACTOR = 1024
@@ -181,7 +186,11 @@ def _profile(
         levels=merge_levels(
             base.levels, read_levels(values.get("levels", {}), f"profile {source}: levels")
         ),
-        probes=_merge(base.probes, values.get("probes", {}), f"profile {source}: probes"),
+        probes=_merge(
+            base.probes,
+            read_sources(values.get("probes", {}), folder, f"profile {source}"),
+            f"profile {source}: probes",
+        ),
         shipped=base.shipped,
         known_problems=base.known_problems
         + read_known_problems(values.get("known_problems", []), f"profile {source}"),

@@ -33,7 +33,7 @@ from fixtures.values import elf_file, member
 
 CMAKE, ALONE = "CMake", "the compiler alone"
 TOOLS = BuildTools(cmake="CMake 4.4.4", generator="Ninja", compiler="g++ 12.2.0")
-ARCHIVE = CppArchive(path=Path("demo.zip"))
+ARCHIVE = CppArchive(path=Path("demo.zip"), stated=StatedBuild(with_deps=True))
 BARE = CppArchive(path=Path("demo.zip"), stated=StatedBuild(with_deps=False))
 
 
@@ -169,6 +169,21 @@ def test_an_archive_without_dependencies_must_have_its_own_libraries() -> None:
     assert sentences(consumer_linking_fails(report(unit(end)), own)) == [
         f"example Demo does not link: {message}"
     ]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "lib/libx.so: undefined reference to `strlcpy@GLIBC_2.38'",
+        "consumer: /lib/libc.so.6: version `GLIBC_2.38' not found (required by lib/libx.so)",
+    ],
+)
+def test_what_needs_a_newer_system_than_this_is_not_inspected(message: str) -> None:
+    end = step(Stage.LINK, Ending.EXITED, message=message)
+    (found,) = consumer_linking_fails(report(unit(end, end)), ARCHIVE)
+    assert found == NotInspected(
+        sentence="example Demo does not link: GLIBC_2.38 is newer than what this host has"
+    )
 
 
 def test_a_program_that_ends_badly_fails() -> None:

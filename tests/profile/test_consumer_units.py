@@ -39,9 +39,28 @@ def test_of_a_profile_that_nobody_named_no_unit_is_built(tmp_path: Path) -> None
     assert found.left_out == ("probes.consumer.package", "probes.consumer.units")
 
 
+def test_a_unit_may_stand_in_a_file_beside_the_profile(tmp_path: Path) -> None:
+    (tmp_path / "a.cpp").write_text("int main() {}\n")
+    read = validate(profile(tmp_path, "[probes.consumer.units.a]\nfile = 'a.cpp'\n"), [])
+    units = {"a": TranslationUnit(source=Code("int main() {}\n"))}
+    assert read.requests == {ConsumerRequest: ConsumerRequest(units=units)}
+
+
 @pytest.mark.parametrize(
     ("text", "line"),
     [
+        (
+            "[probes.consumer.units.a]\nfile = 'gone.cpp'",
+            "profile P: probes.consumer.units.a.file: gone.cpp: No such file or directory",
+        ),
+        (
+            "[probes.consumer.units.a]\nfile = 'x.cpp'\nsource = ''",
+            "profile P: probes.consumer.units.a: it has both 'file' and 'source'",
+        ),
+        (
+            "[probes.consumer.units.a]\nfile = 1",
+            "profile P: probes.consumer.units.a.file: 1 is not a str",
+        ),
         (
             "[probes.consumer.units.a]\nprints = 'x'",
             "profile P: probes.consumer.units.a: it has no 'source'",

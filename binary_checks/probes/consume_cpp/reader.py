@@ -46,6 +46,8 @@ from binary_checks.probes.run_snippet.reader import name_system
 _OWN_FOLDER = re.compile(r"\bbuild/(?:unit|module)\d+/(?:build/)?")
 _OBJECT = f"CMakeFiles/{PROGRAM}.dir/{SOURCE}.o"
 _ALONE, _OTHER = "alone", "other_abi"
+_MOST_HANGS = 3  # each may take as long as the profile allows
+_MOST_UNITS = 100
 _WAYS = ("CMake", "the compiler alone")
 EXAMPLE = "example"
 """The neutral unit: it links every library that the package exports, and prints the version."""
@@ -65,7 +67,7 @@ def build_consumers(
     modules = list_modules(package)
     if not wanted and not modules:
         raise NotApplicable("it has no CMake package and no pkg-config module")
-    _demand_native(package, system)
+    _demand_native(package, place)
     own = demand_builds(place)
     programs = _demand_programs(package, request)
     tools = choose_tools(
@@ -119,18 +121,25 @@ def _choose(
     return wanted, tuple(elsewhere)
 
 
-def _demand_native(package: CppArchive, system: str) -> None:
+def _demand_native(package: CppArchive, place: Place) -> None:
     """Raise Unavailable for libraries that no program of this host can be linked with."""
-    name, _, architecture = system.partition("-")
-    formats = {"linux": Format.ELF, "macos": Format.MACHO, "windows": Format.PE}
-    objects = [each for each in package.objects if each.format in formats.values()]
-    native = [each for each in objects if each.format == formats.get(name)]
+    name, _, architecture = name_system(place.target).partition("-")
+    formats = {"linux": Format.ELF, "macos": Format.MACHO}
+    if name not in formats:
+        raise Unavailable("programs are built against archives on Linux and macOS alone")
+    objects = [each for each in package.objects if each.format in {*formats.values(), Format.PE}]
+    native = [each for each in objects if each.format == formats[name]]
     if objects and not any(each.architecture == architecture for each in native):
         theirs = objects[0]
         raise Unavailable(
             f"its libraries are {theirs.format} for {theirs.architecture}, "
-            f"and programs are built for {system} here"
+            f"and programs are built for {name} on {architecture} here"
         )
+    for claim in package.claims.systems:
+        if claim.libc and place.target.libc and not place.target.libc.startswith(claim.libc):
+            raise Unavailable(
+                f"its libraries are for {claim.libc}, and here is {place.target.libc}"
+            )
 
 
 def _demand_programs(package: CppArchive, request: ConsumerRequest) -> tuple[Path, ...]:
@@ -155,17 +164,22 @@ class _Bench:
     reader: ObjectReader
 
     def build_all(self, wanted: Sequence[_Wanted]) -> Iterator[ConsumerUnit]:
-        """Build each; of a package that hangs CMake no other unit is tried."""
+        """Build each; of a package that hangs CMake no other unit is tried, nor of many hangs."""
         hung: dict[str, str] = {}
+        hangs = 0
         for number, each in enumerate(wanted):
-            if each.package in hung:
-                reason = f"find_package({each.package}) hung for {hung[each.package]} before"
-                yield replace(each.begin(), untried=reason)
+            reason = f"find_package({each.package}) hung for {hung.get(each.package)} before"
+            if hangs >= _MOST_HANGS or number >= _MOST_UNITS:
+                reason = "not tried after so many others" if not hangs else "others hung before"
+            elif each.package not in hung:
+                unit = self._build(each, self.place.work / f"unit{number}")
+                steps = (unit.configured, *(build.last for build in unit.builds))
+                hangs += any(step and step.outcome is Ending.HUNG for step in steps)
+                if unit.configured is not None and unit.configured.outcome is Ending.HUNG:
+                    hung[each.package] = unit.configured.detail
+                yield unit
                 continue
-            unit = self._build(each, self.place.work / f"unit{number}")
-            if unit.configured is not None and unit.configured.outcome is Ending.HUNG:
-                hung[each.package] = unit.configured.detail
-            yield unit
+            yield replace(each.begin(), untried=reason)
 
     def _build(self, wanted: _Wanted, folder: Path) -> ConsumerUnit:
         asked = wanted.unit
