@@ -25,7 +25,15 @@ from binary_checks.model.root_filesystem import RootFilesystem
 from binary_checks.places.foreign_tags import find_python_version
 from binary_checks.places.host_place import HostPlace, find_drivers
 from binary_checks.places.image_choice import find_chosen, find_with_python
-from binary_checks.places.image_prefix import Cargo, Prefix, demand_system, fill, imagine_python
+from binary_checks.places.image_prefix import (
+    Cargo,
+    Prefix,
+    UnpackedFiles,
+    demand_system,
+    fill,
+    imagine_python,
+    unpack_files,
+)
 from binary_checks.places.image_running import PACKAGE, Bound, ImageRunner
 from binary_checks.places.interpreter import read_target, require_fit
 from binary_checks.places.left_behind import hash_file
@@ -34,7 +42,6 @@ _PACKAGING, _DRIVER = "/mnt/packaging", "/mnt/driver"
 _KEPT = 8 << 20  # bytes of what a loader says of one object: a symbol is a line with a path
 _RESOLVING = {"LD_TRACE_LOADED_OBJECTS": "1", "LD_WARN": "yes", "LD_BIND_NOW": "yes"}
 """What ldd -r sets: glibc's loader then looks up every version and symbol, and runs nothing."""
-
 _PYTHONS_OWN = {"LD_PRELOAD": "libpthread.so.0 libdl.so.2 libutil.so.1 libm.so.6"}
 """What every CPython is linked with, so that modules use it without naming it: numpy's dladdr."""
 
@@ -42,9 +49,9 @@ _Answer = TypeVar("_Answer")
 
 
 class ImagePlace(HostPlace):
-    """A root file system, in which a wheel is unpacked beside what it requires."""
+    """A root file system, in which a package is unpacked, a wheel beside what it requires."""
 
-    serves = (Wheel,)
+    serves = (Package,)
     spelled = ("image",)
 
     def __init__(self, *arguments: object, **keywords: object) -> None:
@@ -116,8 +123,9 @@ class ImagePlace(HostPlace):
 
     def _install(self, package: Package) -> InstallReport | None:
         """Unpack it for the first Python of the image that takes it."""
-        assert isinstance(package, Wheel)
         demand_system(package.claims, self.system)
+        if not isinstance(package, Wheel):
+            raise Unavailable(f"{package.noun} is not imported in an image, only its objects load")
         refusals = []
         for each in self._with_python.pythons:
             target = self._ask(each.path)
@@ -185,26 +193,28 @@ class ImagePlace(HostPlace):
         """What a process finds of this host's files beside the package."""
         decoys = self.folder / "decoys"
         own: Bound = ((decoys, str(decoys)),) if conditions.decoys else ()
-        return (*own, *self._drivers) if conditions.gpu else own
+        return (*own, *self._find_drivers({})) if conditions.gpu else own
 
-    @property
-    def _drivers(self) -> Bound:
+    def _find_drivers(self, environ: Mapping[str, str]) -> Bound:
         from binary_checks.places.gpu_drivers import find_driver_files  # for few runs
 
-        return self._once("drivers", lambda: find_driver_files(_DRIVER, find_drivers(os.environ)))
+        return self._once("drivers", lambda: find_driver_files(_DRIVER, find_drivers(environ)))
 
     def driver_variables(self, environ: Mapping[str, str]) -> Mapping[str, str]:
         """The host's driver lies in a folder of its own there."""
-        del environ
-        return {"LD_LIBRARY_PATH": _DRIVER} if self._drivers else {}
+        return {"LD_LIBRARY_PATH": _DRIVER} if self._find_drivers(environ) else {}
 
     def resolve(self, package: Package, paths: Sequence[str]) -> tuple[LoaderAnswer, ...]:
         """Have the root's loader load objects, each in a process of its own."""
-        assert isinstance(package, Wheel)
         demand_system(package.claims, self.system)
-        prefix = self._once("prefix", partial(self._unpack, package))
+        prefix = self._once("prefix", partial(self._lay_out, package))
         with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
             return tuple(pool.map(partial(self._resolve, package, prefix), paths))
+
+    def _lay_out(self, package: Package) -> Prefix | UnpackedFiles:
+        if isinstance(package, Wheel):
+            return self._unpack(package)
+        return unpack_files(package, self.folder / "package", self.timeout)
 
     def _unpack(self, wheel: Wheel) -> Prefix:
         """Take it as it was installed, or without a Python for it unpack it all the same."""
@@ -222,13 +232,14 @@ class ImagePlace(HostPlace):
                 raise Unavailable(f"its requirements cannot be had: {report.error}")
         return self._prefix
 
-    def _resolve(self, wheel: Wheel, prefix: Prefix, path: str) -> LoaderAnswer:
-        place = f"{PACKAGE}/{prefix.place(wheel, path)}"
+    def _resolve(self, package: Package, prefix: Prefix | UnpackedFiles, path: str) -> LoaderAnswer:
+        place = f"{PACKAGE}/{prefix.place(package, path)}"
         listing = () if self.system.libc.startswith("glibc") else ("--list",)
         command = (self.system.loader, *listing, place)
-        programs = {item.path for item in wheel.objects if item.kind is Kind.EXECUTABLE}
+        programs = {item.path for item in package.objects if item.kind is Kind.EXECUTABLE}
         variables = _RESOLVING if path in programs else {**_RESOLVING, **_PYTHONS_OWN}
-        ended = self._box(self.system).start(command, variables, kept=_KEPT)
+        runner = replace(self._box(self.system), bound=((prefix.folder, PACKAGE),))
+        ended = runner.start(command, variables, kept=_KEPT)
         lack = ended.exceeded or ("" if ended.status is not None else f"hung {self.timeout:g} s")
         if len(ended.stdout) + len(ended.stderr) >= _KEPT:
             lack = "its loader says more of it than is read"
@@ -237,8 +248,8 @@ class ImagePlace(HostPlace):
 
         return LoaderAnswer(
             path=path,
-            printed=_rename(ended.stdout, wheel, prefix),
-            complaints=_rename(ended.stderr, wheel, prefix),
+            printed=_rename(ended.stdout, package, prefix),
+            complaints=_rename(ended.stderr, package, prefix),
             lack=lack,
         )
 
@@ -254,10 +265,10 @@ class ImagePlace(HostPlace):
         return super().scrub(text).replace(f"{PACKAGE}/", "environment/")
 
 
-def _rename(text: str, wheel: Wheel, prefix: Prefix) -> str:
+def _rename(text: str, package: Package, prefix: Prefix | UnpackedFiles) -> str:
     """Write paths as they are in the package's own prefix."""
 
     def find(match: re.Match[str]) -> str:
-        return prefix.find(wheel, posixpath.normpath(match[1]))
+        return prefix.find(package, posixpath.normpath(match[1]))
 
     return re.sub(rf"{PACKAGE}/([^\s:()]+)", find, text)

@@ -8,23 +8,29 @@ from __future__ import annotations
 
 import shutil
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from packaging.tags import Tag, compatible_tags, cpython_tags
 
 from binary_checks.errors import GatherError, Unavailable
-from binary_checks.model import Wheel
+from binary_checks.model import InstalledPackage, Package, Wheel
 from binary_checks.model.claims import ANY_SYSTEM, Claims, SystemClaim
+from binary_checks.model.conda_packages import CondaLike
 from binary_checks.model.places import TargetPython
 from binary_checks.model.requires_dist import applies, read_requirement
 from binary_checks.model.root_filesystem import RootFilesystem
 from binary_checks.places.given_wheels import describe_given
 from binary_checks.places.host_place import PlaceSettings
 from binary_checks.places.installers import Installer, find_installer, find_uv, install
+from binary_checks.places.unpacking import RefusedMember, unpack
 from binary_checks.places.venv import demand_wheels
+from binary_checks.trees import open_tree
 
+_ELSEWHERE = (InstalledPackage, CondaLike)
+"""Packages that run only with others around them, which are not resolved for an image."""
 _GLIBC = (17, 28, *range(31, 41))
 """The minor versions of glibc that uv knows as platforms (``--python-platform``, 0.13)."""
 _PREFIX = "lib/python*/site-packages"
@@ -38,16 +44,52 @@ class Prefix:
     folder: Path
     site: str  # site-packages in it: "lib/python3.13/site-packages"
 
-    def place(self, wheel: Wheel, path: str) -> str:
+    def place(self, package: Package, path: str) -> str:
         """Where a path of the package's prefix lies in this one, whose Python may be another."""
-        inside = wheel.layout.inside(path)
+        inside = package.layout.inside(path)
         return path if inside is None else f"{self.site}/{inside}"
 
-    def find(self, wheel: Wheel, place: str) -> str:
+    def find(self, package: Package, place: str) -> str:
         """The path in the package's prefix of what lies at that place: `place` backwards."""
         if place.startswith(f"{self.site}/"):
-            return wheel.layout.place(place.removeprefix(f"{self.site}/"))
+            return package.layout.place(place.removeprefix(f"{self.site}/"))
         return place
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnpackedFiles:
+    """A folder of this host with the members of a package that no installer knows."""
+
+    folder: Path
+    names: Mapping[str, str]  # of the members in that folder, by their places in the prefix
+    paths: Mapping[str, str]  # the other way round
+
+    def place(self, package: Package, path: str) -> str:
+        """Where the object of that path lies."""
+        del package
+        return self.names.get(path, path)
+
+    def find(self, package: Package, place: str) -> str:
+        """The path of the object that lies there."""
+        del package
+        return self.paths.get(place, place)
+
+
+def unpack_files(package: Package, folder: Path, seconds: float) -> UnpackedFiles:
+    """Write the members of any package as it has them. Raises Unavailable, GatherError."""
+    if isinstance(package, _ELSEWHERE):
+        raise Unavailable(f"{package.noun} is not taken into an image")
+    folder.mkdir()
+    with closing(open_tree(package.path)) as tree:
+        try:
+            unpack(tree, package, folder, seconds=seconds)
+        except RefusedMember as error:
+            raise Unavailable(f"it cannot be unpacked: {error}") from error
+    members = [member for member in package.members if not member.is_directory]
+    names = {member.path: member.archive_name for member in members}
+    return UnpackedFiles(
+        folder=folder, names=names, paths={name: path for path, name in names.items()}
+    )
 
 
 def demand_system(claims: Claims, image: RootFilesystem) -> None:
@@ -91,7 +133,7 @@ def fill(cargo: Cargo) -> str:
     held = tuple(text for text, item in items if item is None or applies(item, target.markers))
     refused = _install_required(held, cargo) if held or cargo.settings.given else ""
     (cargo.prefix.folder / cargo.prefix.site).mkdir(parents=True, exist_ok=True)
-    unpack(wheel, cargo.prefix)
+    unpack_wheel(wheel, cargo.prefix)
     return refused
 
 
@@ -141,7 +183,7 @@ def _name_platform(image: RootFilesystem) -> str:
     return f"{image.architecture}-manylinux_2_{known[-1]}"
 
 
-def unpack(wheel: Wheel, prefix: Prefix) -> None:
+def unpack_wheel(wheel: Wheel, prefix: Prefix) -> None:
     """Write the files of a wheel where installers put them. Raises Unavailable, GatherError."""
     paths = {member.archive_name: member.path for member in wheel.members}
     root = prefix.folder.resolve()

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from binary_checks.errors import BrokenDataError, GatherError, Unavailable
 from binary_checks.model.cpp_archive import CppArchive
-from binary_checks.model.packages import Member
+from binary_checks.model.packages import Member, Package
 from binary_checks.model.protocols import Tree, TreeEntry
 
 _MARGIN = 256 << 20  # bytes that stay free on the disk
@@ -44,12 +44,13 @@ class _Target:
     hard: dict[str, str]
 
 
-def unpack(tree: Tree, package: CppArchive, folder: Path, *, seconds: float) -> None:
+def unpack(tree: Tree, package: Package, folder: Path, *, seconds: float) -> None:
     """Write every member of the package below the folder, which is empty.
 
     Each is held against the hash with which the package was read. Raises RefusedMember for what is
     the package's fault, GatherError for a disk that is full, Unavailable where it takes too long.
     """
+    top = package.top if isinstance(package, CppArchive) else ""
     members = {member.archive_name: member for member in package.members}
     entries = tree.entries()
     _demand_room(folder, sum(entry.size for entry in entries))
@@ -64,7 +65,7 @@ def unpack(tree: Tree, package: CppArchive, folder: Path, *, seconds: float) -> 
             member = members.get(entry.stored)
             if member is None:
                 raise GatherError(f"{name} was not there when it was read: it has changed")
-            leads = posixpath.join(package.top, member.target) if member.target else ""
+            leads = posixpath.join(top, member.target) if member.target else ""
             _write(target, name, replace(member, target=leads), content)
         _link(target)
     except BrokenDataError as error:

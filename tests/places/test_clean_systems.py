@@ -19,9 +19,18 @@ from binary_checks import examine, judge
 from binary_checks.errors import Unavailable
 from binary_checks.gather.examination import Examination
 from binary_checks.judging import Verdict
-from binary_checks.model import LoadReport, Outcome
+from binary_checks.model import Ending, LoadReport, Outcome
+from binary_checks.model.place_names import read_place
+from binary_checks.model.places import Conditions
+from binary_checks.places import PlaceSettings
+from binary_checks.places.image_place import ImagePlace
 from binary_checks.places.images import find_image
+from binary_checks.places.sandbox import ROUTES
+from binary_checks.probes.gpu_host.reader import choose_variables, describe_host
+from binary_checks.probes.import_name.reader import import_each
 from fixtures.build_wheel import build_wheel
+from fixtures.environments import PYTHON, demand_sandbox, read_wheel
+from tests.probes.test_gpu_host import make_driver
 
 pytestmark = [
     pytest.mark.slow,
@@ -138,6 +147,39 @@ def test_opencv_lacks_the_libraries_of_a_screen(tmp_path: Path, image: str) -> N
     sentences = [problem.sentence for problem in found["object-does-not-load"].problems]
     assert f"does not load on {SYSTEMS[image]}: libxcb.so.1 is not found there" in sentences
     assert found["import-fails"].outcome is Outcome.FAILED
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_either_sandbox_confines_it_to_the_image(tmp_path: Path, route: str, image: str) -> None:
+    wheel = read_wheel(compile_wheel(tmp_path))
+    with open_image(f"{image}-python", route) as place:
+        assert place.install(wheel) is None
+        (step,) = import_each(place, ("demo",)).steps
+        assert (step.outcome, step.origin) == (Ending.OK, "demo.abi3.so")
+        assert step.origin_sha256 == wheel.members[0].sha256
+        (answer,) = place.resolve(wheel, ["lib/python3.8/site-packages/demo.abi3.so"])
+        assert "undefined symbol: PyModule_Create2\t(lib/python3.8/site-packages/demo" in (
+            answer.complaints
+        )
+
+
+def open_image(name: str, route: str = "bubblewrap") -> ImagePlace:
+    settings = PlaceSettings(
+        name=read_place(f"image:{name}"), python=PYTHON, timeout=60, sandbox=demand_sandbox(route)
+    )
+    return ImagePlace(settings)
+
+
+def test_probes_for_a_gpu_find_this_hosts_driver_there(tmp_path: Path, image: str) -> None:
+    if not shutil.which("cc"):
+        pytest.skip("there is no C compiler here")
+    with open_image(f"{image}-python") as place:
+        assert describe_host(place, Conditions(gpu=True)).library == ""
+    with open_image(f"{image}-python") as place:
+        variables = choose_variables(make_driver(tmp_path, "return 0;"), place)
+        assert variables == {"LD_LIBRARY_PATH": "/mnt/driver"}
+        host = describe_host(place, Conditions(variables=variables, gpu=True))
+    assert (host.library, len(host.devices)) == ("/mnt/driver/libcuda.so.1", 2)
 
 
 HANGING = "import time\ntime.sleep(600)\n"

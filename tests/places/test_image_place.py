@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,9 +10,12 @@ from typing import Any
 
 import pytest
 
+from binary_checks import objects
 from binary_checks.errors import Unavailable
+from binary_checks.model import InstalledPackage
 from binary_checks.model.place_names import read_place
 from binary_checks.model.root_filesystem import ImagePython, RootFilesystem
+from binary_checks.packages import open_package
 from binary_checks.places import PlaceSettings, Sandbox, choose_place, image_place
 from binary_checks.places.confinement import Limits, confine
 from binary_checks.places.gpu_drivers import find_driver_files
@@ -23,7 +27,8 @@ from binary_checks.places.image_prefix import (
     demand_system,
     fill,
     imagine_python,
-    unpack,
+    unpack_files,
+    unpack_wheel,
 )
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PYTHON, read_wheel
@@ -133,7 +138,7 @@ def test_a_wheel_is_unpacked_where_an_installer_of_that_python_puts_it(tmp_path:
     }
     package = read_wheel(build_wheel(tmp_path, members=members, tags=ABI3))
     prefix = Prefix(folder=tmp_path / "package", site="lib/python3.13/site-packages")
-    unpack(package, prefix)
+    unpack_wheel(package, prefix)
     assert (prefix.folder / prefix.site / "demo" / "__init__.py").read_text() == "x = 1\n"
     assert (prefix.folder / "share" / "x").is_file()
     assert (prefix.folder / "bin" / "run").is_file()
@@ -143,11 +148,29 @@ def test_a_wheel_is_unpacked_where_an_installer_of_that_python_puts_it(tmp_path:
     assert prefix.find(package, "share/x") == "share/x"
 
 
+def test_what_no_installer_knows_lies_as_it_lay(tmp_path: Path) -> None:
+    unpacked = tmp_path / "demo-1.0"
+    with zipfile.ZipFile(build_wheel(tmp_path, members={"demo.py": "x = 1\n"}, tags=ABI3)) as file:
+        file.extractall(unpacked)
+    package = open_package(unpacked, objects)
+    found = unpack_files(package, tmp_path / "copy", 60)
+    (own,) = (member.path for member in package.members if member.path.endswith("demo.py"))
+    assert (found.folder / found.place(package, own)).read_text() == "x = 1\n"
+    assert found.find(package, "demo.py") == own
+
+
+def test_what_needs_others_around_it_is_not_taken_into_an_image(tmp_path: Path) -> None:
+    package = InstalledPackage(path=tmp_path, name="demo")
+    with pytest.raises(Unavailable, match="is not taken into an image"):
+        unpack_files(package, tmp_path / "copy", 60)
+    assert not (tmp_path / "copy").exists()
+
+
 def test_a_member_that_leads_out_is_not_unpacked(tmp_path: Path) -> None:
     path = build_wheel(tmp_path, members={"demo.py": "", "../../../../gone": ""}, tags=ABI3)
     prefix = Prefix(folder=tmp_path / "package", site="lib/python3.13/site-packages")
     with pytest.raises(Unavailable, match="leads out of where it is unpacked"):
-        unpack(read_wheel(path), prefix)
+        unpack_wheel(read_wheel(path), prefix)
     assert not (tmp_path / "gone").exists()
 
 

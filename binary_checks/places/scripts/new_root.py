@@ -13,6 +13,7 @@ import re
 from typing import Any
 
 # mount(2), umount2(2)
+PAIRS = ("--symlink", "--setenv")  # words with two arguments, beside those that bind
 READ_ONLY, NO_SUID, NO_DEV, NO_EXEC, REMOUNT, BIND = 1, 2, 4, 8, 32, 4096
 RECURSIVE, PRIVATE, DETACH = 16384, 1 << 18, 2
 OPTIONS = {"ro": READ_ONLY, "nosuid": NO_SUID, "nodev": NO_DEV, "noexec": NO_EXEC}
@@ -33,7 +34,7 @@ def read_steps(words: list[str]) -> list[tuple[Any, list[str]]]:
         if name == "--size":
             size = [next(rest)]
         elif name in STEPS:
-            count = 2 if "bind" in name or name == "--symlink" else 1
+            count = 2 if "bind" in name or name in PAIRS else 1
             arguments = [next(rest) for _ in range(count)]
             if "bind" in name:
                 arguments[0] = os.path.realpath(arguments[0])
