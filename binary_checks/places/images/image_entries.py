@@ -73,7 +73,8 @@ class _Suite:
     architectures: tuple[str, ...]
     suite: str = ""  # where it is called otherwise
     python: str = ""
-    packages: tuple[str, ...] = ()  # of it alone: it has no profiles
+    packages: tuple[str, ...] = ()  # of it alone: it has no profiles ...
+    profile: str = _PLAIN  # ... but this one
     lacks: tuple[str, ...] = ()
     moves: bool = False
     renamed: Mapping[str, str] = field(default_factory=dict)
@@ -128,7 +129,7 @@ def _read_shipped() -> Iterator[ImageEntry]:
     for name, table in tables["suites"].items():
         suite = _Suite(**_convert(table, _Suite, f"{_SHIPPED.name}: {name}"))
         for architecture in suite.architectures:
-            for profile in (_PLAIN,) if suite.packages else profiles:
+            for profile in (suite.profile,) if suite.packages else profiles:
                 yield _make_shipped(name, suite, architecture, profile, profiles)
 
 
@@ -141,7 +142,7 @@ def _make_shipped(
         for each in _list_packages(profile, profiles)
     )
     return ImageEntry(
-        name=_spell(name, profile, architecture),
+        name=_spell(name, _PLAIN if suite.packages else profile, architecture),
         suite=suite.suite or name,
         profile=profile,
         architecture=architecture,

@@ -14,22 +14,21 @@ from binary_checks.places.index_settings import read_pip_settings
 from binary_checks.places.processes import run_process
 from binary_checks.places.sandbox import Sandbox
 from binary_checks.places.wine.windows_python import fetch_python
-from binary_checks.places.wine.wine_prefix import furnish
+from binary_checks.places.wine.wine_prefix import ENVIRONMENT, Wine, furnish
 
 _PYPI = "https://pypi.org/simple"
-_SERVERS = ("wineserver", "/usr/lib/wine/wineserver64", "/usr/lib/wine/wineserver")
 _PATIENCE = 300.0  # seconds for a Windows: 10 are usual
 _FORMAT = 1  # of how one is furnished: another one is made anew
 
 
-def find_windows(wine: str, version: str, *, sandbox: Sandbox, private: Path) -> Path:
+def find_windows(wine: Wine, *, sandbox: Sandbox, private: Path) -> Path:
     """Find a Windows that was made before, or make it; nothing is ever written to it again."""
 
     def make(folder: Path) -> None:
         _boot(wine, folder, sandbox=sandbox, private=private)
         furnish(folder)
 
-    return _keep(f"wine-{version}-{_FORMAT}", make)
+    return _keep(f"wine-{wine.version}-{_FORMAT}", make)
 
 
 def find_python(version: str) -> bytes:
@@ -42,30 +41,34 @@ def find_python(version: str) -> bytes:
     return (_keep(f"python-{version}", make) / "archive").read_bytes()
 
 
-def _boot(wine: str, folder: Path, *, sandbox: Sandbox, private: Path) -> None:
+def _boot(wine: Wine, folder: Path, *, sandbox: Sandbox, private: Path) -> None:
     """Have wine make a Windows; its server is waited for, or the registry is lost."""
-    server = next(filter(None, map(shutil.which, _SERVERS)), "wineserver")
-    command = f"{shlex.quote(wine)} wineboot --init; {shlex.quote(server)} --wait"
-    home = private / "home"
+    home, made = private / "home", private / "windows"
+    command = f"{shlex.quote(wine.program)} wineboot --init; {shlex.quote(wine.server)} --wait"
+    system = made / "drive_c" / "windows" / "system32"
+    system.mkdir(parents=True)
+    for path in wine.list_native():
+        shutil.copyfile(path, system / path.name)
     limits = Limits(
-        writable=(folder,), private=private, folders=(private, home), disk=sandbox.budget.disk
+        root=wine.root.path if wine.root else None,
+        writable=(made,),
+        private=private,
+        folders=(private, home),
+        disk=sandbox.budget.disk,
     )
-    argv, _ = sandbox.start(("sh", "-c", command), limits)
+    argv, _ = sandbox.start(("/bin/sh", "-c", command), limits)
     ended = run_process(
         argv,
-        cwd=Path("/"),
-        env={
-            "PATH": "/usr/local/bin:/usr/bin:/bin",
-            "HOME": str(home),
-            "WINEPREFIX": str(folder),
-            "WINEDEBUG": "-all",
-            "WINEDLLOVERRIDES": "mscoree,mshtml=;winemenubuilder.exe=",
-        },
+        cwd=private,
+        env={**ENVIRONMENT, "HOME": str(home), "WINEPREFIX": str(made), "WINEDEBUG": "-all"},
         timeout=_PATIENCE,
     )
-    if not (folder / "user.reg").exists():
+    if not (made / "user.reg").exists() or not (system / "kernel32.dll").exists():
         said = ended.stderr.strip().rpartition("\n")[2] or f"it ended with {ended.status}"
         raise Unavailable(f"wine makes no Windows: {said}")
+    for path in made.iterdir():
+        shutil.move(path, folder / path.name)
+    made.rmdir()
 
 
 def _keep(name: str, make: Callable[[Path], None]) -> Path:

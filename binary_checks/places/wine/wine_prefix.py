@@ -6,21 +6,35 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from binary_checks.errors import Unavailable
+from binary_checks.model.root_filesystem import RootFilesystem
+from binary_checks.places.images import find_image
 from binary_checks.places.wine.forwarders import make_forwarder
 from binary_checks.systems.windows_libraries import windows_libraries
 
-_LOADERS = ("wine64", "/usr/lib/wine/wine64", "wine")
+_FOLDER = "/usr/lib/wine"  # of Debian
+_LOADERS = ("wine64", f"{_FOLDER}/wine64", "wine")
 """What starts a 64-bit program, the first that is there."""
-_HOW = "there is no wine here; on Debian and Ubuntu: apt-get install --no-install-recommends wine64"
+_SERVERS = ("wineserver", f"{_FOLDER}/wineserver64", f"{_FOLDER}/wineserver")
+_HOW = (
+    "there is no wine here; on Debian and Ubuntu: apt-get install --no-install-recommends wine64; "
+    "or name image:wine-trixie, which is built with one (1 GB)"
+)
 _RUNTIME = re.compile(r"(?:msvc[mpr]|vcruntime|concrt|vccorlib|vcamp|vcomp|mfcm?|atl)\d+.*\.dll")
 _FORWARDERS: Mapping[str, Mapping[str, str]] = {
     # Of Windows 10, for programs in Rust: random bytes from what advapi32 calls RtlGenRandom.
     "bcryptprimitives.dll": {"ProcessPrng": "advapi32.SystemFunction036"},
 }
 """Small DLLs that older wines lack, and which of wine's functions do what theirs do."""
+ENVIRONMENT = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "WINEDEBUG": "-all,err+module",
+    "WINEDLLOVERRIDES": "mscoree,mshtml=;winemenubuilder.exe=",
+}
+"""What a process of wine's is told: of all that it may say, what it does not find."""
 _TIME = 1_700_000_000  # of entries in the registry
 # A crash shall end the process, not start a debugger.
 _USERS = {
@@ -34,12 +48,50 @@ _COPIED = ("system.reg", "user.reg", "userdef.reg", ".update-timestamp")
 _SHARED = ("windows", "Program Files", "Program Files (x86)", "ProgramData")
 
 
-def find_wine() -> str:
-    """Find what starts 64-bit Windows programs; raises Unavailable with how to install it."""
-    found = next(filter(None, map(shutil.which, _LOADERS)), None)
-    if found is None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wine:
+    """A wine, of this host or of a root file system."""
+
+    program: str  # what starts a 64-bit program
+    server: str
+    version: str  # "8.0"
+    root: RootFilesystem | None = None
+
+    def list_native(self) -> list[Path]:
+        """List the DLLs that wine is linked with and that are none of its own.
+
+        Debian's scripts put them where wine finds them, and no script of a package runs.
+        """
+        folder = self.root.path / "usr" / "x86_64-w64-mingw32" / "lib" if self.root else None
+        return sorted(folder.glob("*.dll")) if folder else []
+
+
+def find_wine(name: str) -> Wine:
+    """Find this host's wine for ``wine``, else that of an image of the name given.
+
+    Raises Unavailable with how to install it, or why it cannot be built.
+    """
+    if name != "wine":
+        return _find_in_image(find_image(name))
+    program = next(filter(None, map(shutil.which, _LOADERS)), None)
+    if program is None:
         raise Unavailable(_HOW)
-    return found
+    server = next(filter(None, map(shutil.which, _SERVERS)), "wineserver")
+    return Wine(program=program, server=server, version=read_version(program))
+
+
+def _find_in_image(root: RootFilesystem) -> Wine:
+    """Of an image nothing is run to ask for the version: the package says it."""
+    package = next((each for each in root.packages if each.name == "libwine"), None)
+    if package is None:
+        raise Unavailable(f"image {root.name} has no wine")
+    version = re.match(r"[\d.]+", package.version)
+    return Wine(
+        program=f"{_FOLDER}/wine64",
+        server=f"{_FOLDER}/wineserver64",
+        version=version[0] if version else package.version,
+        root=root,
+    )
 
 
 def read_version(wine: str) -> str:
@@ -94,8 +146,11 @@ def _register(path: Path, sections: Mapping[str, Mapping[str, str]]) -> None:
             file.write(f"\n[{section}] {_TIME}\n{lines}")
 
 
-def copy_prefix(base: Path, prefix: Path) -> None:
-    """Make a prefix of one's own, whose Windows is that of another one, which is only read."""
+def copy_prefix(base: Path, prefix: Path, shown: str) -> None:
+    """Make a prefix of one's own, whose Windows is that of another one, which is only read.
+
+    Processes see that one at the path ``shown``.
+    """
     (prefix / "drive_c").mkdir(parents=True)
     (prefix / "dosdevices").mkdir()
     (prefix / "dosdevices" / "c:").symlink_to("../drive_c")
@@ -103,7 +158,7 @@ def copy_prefix(base: Path, prefix: Path) -> None:
     for name in _COPIED:
         shutil.copyfile(base / name, prefix / name)
     for name in _SHARED:
-        (prefix / "drive_c" / name).symlink_to(base / "drive_c" / name)
+        (prefix / "drive_c" / name).symlink_to(f"{shown}/drive_c/{name}")
 
 
 def list_lacking(text: str) -> Iterator[tuple[str, str]]:

@@ -7,12 +7,14 @@ import io
 import tarfile
 import zipfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import PeFile
+from binary_checks.model.root_filesystem import ImagePackage, RootFilesystem
 from binary_checks.objects import read_objects
 from binary_checks.places.wine import windows_python, wine_prefix
 from binary_checks.places.wine.forwarders import make_forwarder
@@ -143,9 +145,9 @@ def test_a_windows_gets_the_small_dlls_that_an_older_wine_lacks(tmp_path: Path) 
 
 def test_a_copy_writes_nothing_to_the_windows_that_it_shares(tmp_path: Path) -> None:
     base = make_base(tmp_path / "base", "kernel32.dll")
-    copy_prefix(base, tmp_path / "own")
+    copy_prefix(base, tmp_path / "own", "/mnt/windows")
     own = tmp_path / "own"
-    assert (own / "drive_c/windows").readlink() == base / "drive_c/windows"
+    assert (own / "drive_c/windows").readlink() == Path("/mnt/windows/drive_c/windows")
     (own / "user.reg").write_text("changed", encoding="utf-8")
     assert "changed" not in (base / "user.reg").read_text(encoding="utf-8")
     assert (own / "dosdevices/c:").resolve() == own / "drive_c"
@@ -187,7 +189,24 @@ def test_what_wine_does_not_implement_is_known_by_its_words(text: str, function:
 def test_without_wine_it_is_said_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wine_prefix.shutil, "which", lambda _name: None)
     with pytest.raises(Unavailable, match="there is no wine here; on Debian and Ubuntu: apt-get"):
-        find_wine()
+        find_wine("wine")
+
+
+def test_an_image_with_a_wine_says_its_version_and_runs_nothing_for_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = ImagePackage(name="libwine", version="10.0~repack-6", architecture="amd64", sha256="")
+    root = RootFilesystem(name="wine-trixie", path=tmp_path, packages=(package,))
+    monkeypatch.setattr(wine_prefix, "find_image", lambda _name: root)
+    library = tmp_path / "usr/x86_64-w64-mingw32/lib/zlib1.dll"
+    library.parent.mkdir(parents=True)
+    library.touch()
+    wine = find_wine("wine-trixie")
+    assert (wine.version, wine.program, wine.root) == ("10.0", "/usr/lib/wine/wine64", root)
+    assert wine.list_native() == [library]
+    monkeypatch.setattr(wine_prefix, "find_image", lambda _name: replace(root, packages=()))
+    with pytest.raises(Unavailable, match="image wine-trixie has no wine"):
+        find_wine("wine-trixie")
 
 
 def test_a_wine_that_does_not_start_is_said(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,7 @@ from binary_checks.errors import Unavailable
 from binary_checks.model.place_names import read_place
 from binary_checks.model.places import ProbeAnswer, TargetPython
 from binary_checks.places import PlaceSettings, Sandbox, choose_place
-from binary_checks.places.host_place import HostPlace
-from binary_checks.places.wine.wine_place import RESERVATION, WinePlace, choose_python
+from binary_checks.places.wine.wine_place import RESERVATION, WinePlace, choose_python, judge_answer
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PYTHON
 from fixtures.values import wheel
@@ -31,14 +31,11 @@ def settings(**fields: Any) -> PlaceSettings:
     return PlaceSettings(**{**usual, **fields})
 
 
-def answer_with(monkeypatch: pytest.MonkeyPatch, stderr: str) -> None:
+def judged(*needs: tuple[str, str], said: str = "") -> Mapping[str, Any]:
+    """What becomes of an answer, when wine said that these libraries were not found."""
+    stderr = "".join(NEEDS.format(*each) for each in needs) + said
     answer = ProbeAnswer(answer={"detail": FAILED, "steps": [FAILED]}, stderr=stderr)
-    monkeypatch.setattr(HostPlace, "run", lambda *_args, **_options: answer)
-
-
-def run(monkeypatch: pytest.MonkeyPatch, *needs: tuple[str, str]) -> ProbeAnswer:
-    answer_with(monkeypatch, "".join(NEEDS.format(*each) for each in needs))
-    return WinePlace(settings()).run("import_name", {})
+    return judge_answer(answer, "8.0").answer
 
 
 def test_the_image_wine_is_a_place_of_its_own() -> None:
@@ -73,29 +70,26 @@ def test_without_a_sandbox_nothing_runs() -> None:
         place.install(wheel("demo-1.0-cp311-cp311-win_amd64.whl"))
 
 
-def test_what_was_not_found_is_named_in_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = run(monkeypatch, ("gone.dll", "b.dll"), ("b.dll", "a.pyd")).answer
+def test_what_was_not_found_is_named_in_the_answer() -> None:
     said = (
         "ImportError: DLL load failed while importing a: b.dll needs gone.dll, which is not there"
     )
+    found = judged(("gone.dll", "b.dll"), ("b.dll", "a.pyd"))
     assert found == {"detail": said, "steps": [said]}
-    both = run(monkeypatch, ("One.dll", "a.pyd"), ("two.dll", "a.pyd")).answer
+    both = judged(("One.dll", "a.pyd"), ("two.dll", "a.pyd"))
     assert both["detail"].endswith("a.pyd needs One.dll and two.dll, which are not there")
 
 
-def test_where_more_than_one_can_be_meant_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run(monkeypatch, ("one.dll", "a.pyd"), ("two.dll", "b.pyd")).answer["detail"] == FAILED
-    assert run(monkeypatch).answer["detail"] == FAILED
+def test_where_more_than_one_can_be_meant_none_is_named() -> None:
+    assert judged(("one.dll", "a.pyd"), ("two.dll", "b.pyd"))["detail"] == FAILED
+    assert judged()["detail"] == FAILED
 
 
-def test_what_windows_has_and_wine_lacks_says_nothing_of_a_package(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with pytest.raises(Unavailable, match=r"has no d3d12core\.dll|has no bcryptprimitives\.dll"):
-        run(monkeypatch, ("bcryptprimitives.dll", "a.pyd"))
-    answer_with(monkeypatch, "wine: Call from 7B01 to unimplemented function u.dll.f, aborting\n")
-    with pytest.raises(Unavailable, match=r"does not implement u\.dll\.f"):
-        WinePlace(settings()).run("import_name", {})
+def test_what_windows_has_and_wine_lacks_says_nothing_of_a_package() -> None:
+    with pytest.raises(Unavailable, match=r"wine 8\.0 has no bcryptprimitives\.dll, which a\.pyd"):
+        judged(("bcryptprimitives.dll", "a.pyd"))
+    with pytest.raises(Unavailable, match=r"wine 8\.0 does not implement u\.dll\.f"):
+        judged(said="wine: Call from 7B01 to unimplemented function u.dll.f, aborting\n")
 
 
 def test_requirements_are_those_of_windows() -> None:
@@ -116,8 +110,8 @@ needs_wine = [
 ]
 
 
-def judge(path: Path, *options: str) -> str:
-    words = (sys.executable, "-m", "binary_checks", path, "--binary-place", "image:wine", *options)
+def judge(path: Path, *, place: str = "image:wine") -> str:
+    words = (sys.executable, "-m", "binary_checks", path, "--binary-place", place)
     done = subprocess.run(
         [*map(str, words), "-m", "runtime", "-v"],
         cwd=path.parent,
@@ -161,6 +155,13 @@ class TestUnderWine:
                 if not info.filename.endswith("libmpfr-6.dll"):
                     written.writestr(info, archive.read(info))
         assert "libmpc-3.dll needs libmpfr-6.dll, which is not there" in judge(lacking)
+
+    def test_a_wine_of_an_image_does_the_same(self, tmp_path: Path) -> None:
+        said = judge(fetch(tmp_path, "markupsafe==3.0.4"), place="image:wine-trixie")
+        if "mmdebstrap" in said or "cannot be built" in said:
+            pytest.skip(said)
+        assert "import-fails PASSED" in said
+        assert RESERVATION in said
 
     def test_what_wine_lacks_is_not_inspected(self, tmp_path: Path) -> None:
         said = judge(fetch(tmp_path, "numpy==2.2.6"))
