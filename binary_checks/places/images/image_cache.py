@@ -8,24 +8,21 @@ import json
 import os
 import re
 import shutil
-import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from binary_checks.cache_folder import name_cache_folder, take_turns
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model.root_filesystem import ImagePackage
 from binary_checks.places.images.image_entries import ImageEntry
 from binary_checks.places.images.root_tree import digest_tree, measure_tree, stamp_tree
-from binary_checks.withheld import user_environment
 
-VARIABLE = "BINARY_CHECKS_CACHE"
-"""The environment variable that names the folder of all that we keep."""
 _MANIFEST, _ROOT, _BUILT_IN = "manifest.json", "root", ".building-"
 _KEY = re.compile(r"[a-z0-9][a-z0-9.+_-]{0,63}@[0-9a-f]{12}")
 _FORMAT = 1  # of how a tree is made: a root of another one is built anew
-_PAUSE = 0.2  # seconds between two looks at a lock
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,13 +44,7 @@ class CachedRoot:
 
 def find_cache_folder() -> Path:
     """Find where images are kept; the folder need not be there."""
-    theirs = user_environment()
-    named = theirs.get(VARIABLE, "")
-    if named:
-        return Path(named).expanduser().absolute() / "images"
-    usual = theirs.get("XDG_CACHE_HOME", "")
-    base = Path(usual) if Path(usual).is_absolute() else Path.home() / ".cache"
-    return base / "binary-checks" / "images"
+    return name_cache_folder() / "images"
 
 
 def make_key(entry: ImageEntry) -> str:
@@ -137,30 +128,16 @@ def add_root(
 @contextlib.contextmanager
 def lock(cache: Path, key: str, *, timeout: float) -> Iterator[None]:
     """Be the only process that builds or removes an image. Raises Unavailable at the time limit."""
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-        file = (cache / f".{key}.lock").open("wb")
-    except OSError as error:
-        raise Unavailable(f"{cache}: {error.strerror}: no image can be kept there") from None
-    until = time.monotonic() + timeout
-    with file:
-        while not _try_lock(file.fileno()):
-            if time.monotonic() > until:
-                raise Unavailable(
-                    f"another process has been building it for more than {timeout:g} s"
-                )
-            time.sleep(_PAUSE)
+    with ExitStack() as held:
+        try:
+            held.enter_context(take_turns(cache / f".{key}.lock", timeout))
+        except TimeoutError:
+            raise Unavailable(
+                f"another process has been building it for more than {timeout:g} s"
+            ) from None
+        except OSError as error:
+            raise Unavailable(f"{cache}: {error.strerror}: nothing can be kept there") from None
         yield
-
-
-def _try_lock(descriptor: int) -> bool:
-    import fcntl  # Windows has none, and no images
-
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def _remove(folder: Path) -> None:

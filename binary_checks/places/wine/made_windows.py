@@ -7,9 +7,10 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from binary_checks.cache_folder import name_cache_folder
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.places.confinement import Limits
-from binary_checks.places.images.image_cache import find_cache_folder, lock
+from binary_checks.places.images.image_cache import lock
 from binary_checks.places.index_settings import read_pip_settings
 from binary_checks.places.processes import run_process
 from binary_checks.places.sandbox import Sandbox
@@ -73,7 +74,7 @@ def _boot(wine: Wine, folder: Path, *, sandbox: Sandbox, private: Path) -> None:
 
 def _keep(name: str, make: Callable[[Path], None]) -> Path:
     """Give a folder of the cache, made whole or not at all."""
-    cache = find_cache_folder().with_name("wine")
+    cache = name_cache_folder() / "wine"
     folder, apart = cache / name, cache / f".making-{name}"
     with lock(cache, name, timeout=_PATIENCE):
         if not folder.is_dir():

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from binary_checks.cache_folder import VARIABLE
 from binary_checks.command import main
-from binary_checks.places.images.image_cache import VARIABLE
 from fixtures.root_streams import BuildStandIn, elf_head, file
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="roots are Linux's")
