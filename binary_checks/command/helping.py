@@ -30,8 +30,8 @@ Say whether built binary packages (wheels, conda packages) are fit to ship.
   --binary-place PLACE         where packages run: venv, existing:PYTHON,
                                prefix:PATH or image:NAME
   --binary-python PATH         interpreter that a venv is made from
-  --binary-with PATH           a required wheel, or a folder of such
-  --binary-with-requirements   download required wheels that are not given
+  --binary-with PATH           a required package, or a folder of such
+  --binary-with-requirements   download required packages that are not given
   --binary-require FAMILY      fail if its checks cannot inspect the package
   --binary-report FORMAT:FILE  write a report: html, json, sarif, markdown, ...
   -m FAMILY, -k TEXT           only these checks    -n NUMBER  more processes
@@ -49,6 +49,7 @@ _PYTESTS = (
 _OURS = (
     *(
         "--binary-allow-builds",
+        "--binary-channel",
         "--binary-crosscheck",
         "--binary-facts",
         "--binary-github",

@@ -9,8 +9,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from binary_checks import objects, packages, trees
-from binary_checks.errors import GatherError, NoWheelError, PackageError
+from binary_checks.errors import (
+    BinaryChecksError,
+    GatherError,
+    NoWheelError,
+    PackageError,
+    Unavailable,
+)
 from binary_checks.model import Package, TargetSystem, UnpackedWheel, Wheel, WheelLike
+from binary_checks.model.conda_packages import CondaPackage
 from binary_checks.model.protocols import Source, Tree
 
 _ENDINGS = (".whl", ".conda", ".tar.bz2")
@@ -38,14 +45,17 @@ class Shelf:
         fetches: bool = False,
         folder: Path | None = None,
         limit_factor: int = 1,
+        channels: tuple[str, ...] = (),
     ) -> None:
         self.given = tuple(paths)  # folders as folders: an installer takes from them what it wants
         self.paths = tuple(_packages_in(self.given))
         self.fetches = fetches
+        self.channels = channels  # of conda
         self._folder = folder and folder.absolute()
         self._private: tempfile.TemporaryDirectory[str] | None = None
         self._opened: dict[Path, Package] = {}
         self._required: dict[Path, tuple[Package, ...] | NoWheelError] = {}
+        self._linked: dict[Path, tuple[Package, ...] | Unavailable | GatherError] = {}
         self._reader = objects.Raised(limit_factor)
 
     def others(self, than: Path) -> tuple[Package, ...]:
@@ -63,6 +73,8 @@ class Shelf:
             return Company((*others, *around), ())
         if isinstance(package, Wheel | UnpackedWheel):
             others = (*others, *self.required(package, target))
+        elif isinstance(package, CondaPackage):
+            others = (*others, *self.required_conda(package))
         return Company(others, package.claims.requirements)
 
     def open_tree(self, source: Source, other: Package) -> Callable[[], Tree]:
@@ -79,6 +91,25 @@ class Shelf:
             self._required[wheel.path] = self._fetch(wheel, target)
         answer = self._required[wheel.path]
         if isinstance(answer, NoWheelError):
+            raise answer.with_traceback(None)
+        return answer
+
+    def required_conda(self, package: CondaPackage) -> tuple[Package, ...]:
+        """What a conda package requires on its platform, from channels. Raises as `required`."""
+        if not (self.fetches and self.channels):
+            return ()
+        if package.path not in self._linked:
+            from binary_checks.gather.required_conda import fetch_conda  # for few runs
+
+            try:
+                paths = fetch_conda(package, self.channels, self.given, self._open_folder())
+                found: tuple[Package, ...] | Unavailable | GatherError
+                found = tuple(self._open(path) for path in paths)
+            except (Unavailable, GatherError) as error:
+                found = error
+            self._linked[package.path] = found
+        answer = self._linked[package.path]
+        if isinstance(answer, BinaryChecksError):
             raise answer.with_traceback(None)
         return answer
 

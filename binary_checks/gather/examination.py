@@ -72,6 +72,7 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
     place: str | PlaceName = "venv",
     downloads: bool = False,
     downloads_folder: str | os.PathLike[str] | None = None,
+    channels: Iterable[str] = (),
     configuration: Iterable[str] = (),
     target: str = "",
 ) -> Iterator[Examination]:
@@ -81,6 +82,7 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
     and its own files of checks are not run. Without it nothing is expected, and none is looked for
     in the current folder.
     companions: packages that it requires, or folders of such; ``downloads`` fetches the others.
+    channels: of conda, by name, URL or folder, for what a conda package requires.
     checks: of your own, beside ours and the profile's.
     run: install and run the package, with your rights where there is no sandbox. Without it no
     code of the package runs.
@@ -96,11 +98,13 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
     """
     chosen, every, gatherers = _choose(profile, checks)
     folder = None if downloads_folder is None else Path(downloads_folder)
+    named = tuple(_read_channels(channels))
     shelf = Shelf(
         map(Path, companions),
         fetches=downloads or folder is not None,
         folder=folder,
         limit_factor=chosen.limit_factor,
+        channels=named,
     )
     name = read_place(place) if isinstance(place, str) else place
     settings = Settings(
@@ -108,6 +112,7 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
         python=_choose_python(name, python),
         place=name,
         sandbox=_box(chosen, run=run),
+        channels=named,
         gatherers=gatherers,
         stated=StatedConfiguration(claims=tuple(read_given(configuration))),
     )
@@ -120,6 +125,14 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
             checks=tuple(each for each in every if run or not each.runs_package),
             facts=facts,
         )
+
+
+def _read_channels(names: Iterable[str]) -> Iterator[str]:
+    """Channels by name or address; folders by the addresses that they have."""
+    for name in names:
+        from binary_checks.places.channels import spell_channel  # of few runs
+
+        yield spell_channel(name, Path.cwd())
 
 
 def _choose_python(name: PlaceName, python: str | os.PathLike[str] | None) -> Path:

@@ -132,8 +132,9 @@ def find_required_wheels(package: Wheel, target: TargetSystem, shelf: Shelf) -> 
 
 @gathers(GivenPackages)
 def find_given(package: CondaPackage, source: Source, shelf: Shelf) -> GivenPackages:
-    """Read the conda packages that were given beside one."""
-    others = (each for each in shelf.others(source.path) if isinstance(each, CondaPackage))
+    """Read the conda packages that were given beside one, or that its channels have for it."""
+    beside = (*shelf.others(source.path), *shelf.required_conda(package))
+    others = (each for each in beside if isinstance(each, CondaPackage))
     fitting = (each for each in others if each.subdir == package.subdir or each.noarch)
     return GivenPackages(packages=tuple(each for each in fitting if each.name != package.name))
 

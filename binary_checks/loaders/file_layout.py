@@ -47,6 +47,8 @@ def relocate(package: Package, layout: Layout) -> Package:
         return package
 
     def move(path: str) -> str:
+        if package.layout.inside(path) is None and not package.layout.climbs:
+            return path  # it counts from the prefix, wherever site-packages is
         return layout.place(package.layout.shorten(path))
 
     return replace(

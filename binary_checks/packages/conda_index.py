@@ -278,6 +278,8 @@ def find_layout(index: Index, claims: Claims, members: Iterable[Member]) -> Layo
     return Layout(site_packages=site_packages, climbs=False)
 
 
+_NO_PYTHON = "site-packages"
+"""Of a package that has nothing for Python: no file lies there, and all count from the prefix."""
 _SITE_PACKAGES = r"lib/python3\.\d{1,3}t?/site-packages(?=/)"
 
 
@@ -286,4 +288,4 @@ def _guess_site_packages(claims: Claims) -> str:
         if python.version:
             threaded = "t" if python.free_threaded else ""
             return "lib/python{}.{}{}/site-packages".format(*python.version, threaded)
-    return ""
+    return _NO_PYTHON

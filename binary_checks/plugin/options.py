@@ -95,7 +95,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add(
         "--binary-with-requirements",
         action="store_true",
-        help="download required wheels that --binary-with does not give",
+        help="download required packages that --binary-with does not give",
     )
     add(
         "--binary-requirements-folder",

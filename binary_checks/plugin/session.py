@@ -108,18 +108,18 @@ def open_session(config: pytest.Config) -> Session:
         _demand_checks(asked, every, checks)
         sandbox = choose_sandbox(config, profile)
     configuration = read_configuration(config, [path.name for path in named.packages])
+    shelf = _stock_shelf(config, profile.limit_factor)
     settings = Settings(
         profile=profile,
         python=placing.python,
         place=placing.names[0],
         sandbox=sandbox,
-        channels=tuple(_read_channels(config)),
+        channels=shelf.channels,
         builds=option.binary_allow_builds,
         gatherers=gatherers,
         expected=_read_expected(config),
         stated=configuration.stated,
     )
-    shelf = _stock_shelf(config, profile.limit_factor)
 
     def gather(source: Source) -> Facts:
         return Facts(source, settings, shelf, progress_line(config, source.label))
@@ -249,6 +249,7 @@ def _stock_shelf(config: pytest.Config, limit_factor: int) -> Shelf:
         fetches=option.binary_with_requirements or place is not None,
         folder=place,
         limit_factor=limit_factor,
+        channels=tuple(_read_channels(config)),
     )
 
 

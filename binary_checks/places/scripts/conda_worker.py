@@ -6,7 +6,8 @@ cannot be interrupted: here it is stopped at the time limit like any other proce
 before anything is linked. Scripts of packages (post-link, pre-link) never run.
 
 Executed by its path: REQUEST ANSWER, two files of JSON. The request says the ``task``: ``find``
-(one package of the channels) or ``install`` (a package from its file, into a prefix).
+(one package of the channels), ``collect`` (what a package requires, downloaded) or ``install`` (a
+package from its file, into a prefix).
 """
 
 from __future__ import annotations
@@ -68,16 +69,11 @@ async def install(request: dict[str, Any]) -> dict[str, Any]:
     import rattler
     from rattler import exceptions
 
-    own = await read_record(request["package"], Refused)
-    paths = [path for given in request["given"] for path in list_packages(Path(given))]
-    others = [await read_record(path, Broke) for path in paths]
+    own, others = await read_given(request)
     own_name = own.name.normalized
-    others = [each for each in others if each.name.normalized != own_name]
     if own.subdir not in (request["platform"], "noarch"):
         raise Unsolved("it is for %s, and this host is %s" % (own.subdir, request["platform"]))
-    gateway = rattler.Gateway(cache_dir=Path(request["cache"], "repodata"), client=make_client())
-    specs = ["%s ==%s %s" % (own.name.source, own.version, own.build), *request["requires"]]
-    records = await solve(request, gateway, PackagesAtHand([own, *others]), specs)
+    records = await solve(request, own, others, request["requires"], detect_host())
     folder = Path(request["cache"], "fetched")
     described = [describe(record) for record in records]
     for record in records:
@@ -97,6 +93,42 @@ async def install(request: dict[str, Any]) -> dict[str, Any]:
         blame = Refused if own.file_name in said else Broke
         raise blame(said) from None
     return {"records": described}
+
+
+async def collect(request: dict[str, Any]) -> dict[str, Any]:
+    """Download what the package requires on its own platform, and link nothing."""
+    own, others = await read_given(request)
+    request["platform"] = request["platform"] if own.subdir == "noarch" else own.subdir
+    records = await solve(request, own, others, [], name_virtual(request["virtual"]))
+    folder = Path(request["folder"])
+    found = [each for each in records if each.name.normalized != own.name.normalized]
+    return {"records": [{**describe(r), "path": str(await fetch(r, folder))} for r in found]}
+
+
+async def read_given(request: dict[str, Any]) -> tuple[Any, list[Any]]:
+    """The records of the package, and of those that were given beside it."""
+    own = await read_record(request["package"], Refused)
+    paths = [path for given in request["given"] for path in list_packages(Path(given))]
+    others = [await read_record(path, Broke) for path in paths]
+    return own, [each for each in others if each.name.normalized != own.name.normalized]
+
+
+def detect_host() -> list[Any]:
+    """The virtual packages of this host, or those that variables state."""
+    import rattler
+
+    overrides = rattler.VirtualPackageOverrides.from_env()
+    return [each.into_generic() for each in rattler.VirtualPackage.detect(overrides)]
+
+
+def name_virtual(stated: dict[str, str]) -> list[Any]:
+    """The virtual packages of another host."""
+    from rattler import BuildString, GenericVirtualPackage, PackageName, Version
+
+    return [
+        GenericVirtualPackage(PackageName(name), Version(version), BuildString("0"))
+        for name, version in stated.items()
+    ]
 
 
 async def find(request: dict[str, Any]) -> dict[str, Any]:
@@ -161,18 +193,17 @@ def list_packages(given: Path) -> Iterator[Path]:
 
 
 async def solve(
-    request: dict[str, Any], gateway: Any, given: PackagesAtHand, specs: list[str]
+    request: dict[str, Any], own: Any, others: list[Any], more: list[str], virtual: list[Any]
 ) -> list[Any]:
     """Choose the packages; those at hand come before the channels'."""
     import rattler
     from rattler import exceptions
 
-    overrides = rattler.VirtualPackageOverrides.from_env()
-    virtual = [each.into_generic() for each in rattler.VirtualPackage.detect(overrides)]
+    gateway = rattler.Gateway(cache_dir=Path(request["cache"], "repodata"), client=make_client())
     try:
         found: list[Any] = await rattler.solve(
-            [given, *open_channels(request)],
-            specs,
+            [PackagesAtHand([own, *others]), *open_channels(request)],
+            ["%s ==%s %s" % (own.name.source, own.version, own.build), *more],
             gateway=gateway,
             platforms=[request["platform"], "noarch"],
             virtual_packages=virtual,
@@ -318,7 +349,7 @@ def main() -> None:
 
         answer = {"version": rattler.__version__}
         request["platform"] = request["platform"] or str(rattler.Subdir.current())
-        task = {"find": find, "install": install}[request["task"]]
+        task = {"collect": collect, "find": find, "install": install}[request["task"]]
         answer.update(asyncio.run(task(request)))
     except ImportError as error:
         answer["lacking"] = str(error)
