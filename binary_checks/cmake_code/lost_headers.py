@@ -18,6 +18,7 @@ _DIRECTIVE = re.compile(
 )  # begins with one letter, for which the search is four times as quick as for the start of a line
 _RAW = re.compile(rb'R"([^()\\\s]{0,16})\(.*?\)\1"', re.DOTALL)
 _INCLUDE = re.compile(r'include\s*([<"])([^<>"\n]+)[>"]')
+_INCLUDED = re.compile(rb'(?:^|\n)include\s*([<"][^<>"\n]+)')
 _PLATFORMS = frozenset({"sys", "linux", "asm", "mach", "arpa", "net", "netinet", "bits", "gnu"})
 _LONGEST_NAME = 300
 _MOST_LOST = 10_000
@@ -50,9 +51,12 @@ def find_lost(condensed: Mapping[str, bytes], shipped: frozenset[str], root: str
     """
     known = _Shipped(shipped, root)
     lost: list[LostInclude] = []
+    suspects = _Suspects(known)
     for path, text in sorted(condensed.items()):
-        for include in _unconditional(text.decode("utf-8", "replace").splitlines()):
-            if len(lost) < _MOST_LOST and known.lacks(include, posixpath.dirname(path)):
+        # Nearly all of them include nothing but what is there.
+        lines = text.decode("utf-8", "replace").splitlines() if suspects.are_in(text) else []
+        for include in _unconditional(lines):
+            if len(lost) < _MOST_LOST and known.lacks(include):
                 lost.append(LostInclude(path=path, included=include.written))
     return Headers(count=len(condensed), lost=tuple(lost))
 
@@ -92,6 +96,25 @@ def _is_guarded(lines: list[str]) -> bool:
     )
 
 
+class _Suspects:
+    """What may be missing wherever it is included from: each name is looked up once."""
+
+    def __init__(self, known: _Shipped) -> None:
+        self._known = known
+        self._found: dict[bytes, bool] = {}
+
+    def are_in(self, text: bytes) -> bool:
+        """Whether a header includes one of them."""
+        return any(self._is_one(written) for written in _INCLUDED.findall(text))
+
+    def _is_one(self, written: bytes) -> bool:
+        if written not in self._found:
+            name = written[1:].decode("utf-8", "replace").strip()
+            include = _Include("", name, written.startswith(b'"'))
+            self._found[written] = self._known.lacks(include)
+        return self._found[written]
+
+
 class _Shipped:
     """The files of an archive, by every end of their paths."""
 
@@ -99,16 +122,14 @@ class _Shipped:
         self._names: dict[str, list[str]] = {}
         for path in paths:
             self._names.setdefault(path.rpartition("/")[2], []).append(path)
-        self._paths, self._root = paths, root
+        self._root = root
         self._folders = {path.rpartition("/")[0] for path in paths}
         inside = (path.removeprefix(f"{root}/") for path in paths if path.startswith(f"{root}/"))
         self._tops = {path.partition("/")[0] for path in inside if "/" in path}
 
-    def lacks(self, include: _Include, folder: str) -> bool:
+    def lacks(self, include: _Include) -> bool:
         """Whether it is nowhere, and no other package would have it."""
         name = posixpath.normpath(include.name)
-        if include.quoted and posixpath.normpath(f"{folder}/{name}") in self._paths:
-            return False
         plain = name.lstrip("./")
         ends = self._names.get(plain.rpartition("/")[2], ())
         if any(path == plain or path.endswith(f"/{plain}") for path in ends):

@@ -11,6 +11,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from binary_checks.errors import GatherError, PackageError
@@ -41,6 +42,7 @@ from binary_checks.packages.distributions import pick
 from binary_checks.trees.members import find_formats
 
 _CONDA = ".tar.bz2"  # as conda's packages are named, too
+_LISTED = (".zip", "/")  # whose names are known before anything is read
 _WHOLE = (".zip", _CONDA, "/")  # all names of which are looked at
 _LIBRARY = re.compile(
     r"(?:libs?(?:32|64)?/(?:.+/)?[^/]+\.(?:so(?:\.\d+)*|dylib|a|lib|dll)|bin/[^/]+\.dll)"
@@ -59,6 +61,7 @@ _LONGEST_CODE = 4 << 20  # bytes of a file for CMake; their own largest has 200 
 _LONGEST_HEADER = 16 << 20  # bytes
 _MOST_KEPT = 256 << 20  # bytes of all that; torch has 4 MB
 _LONGEST_TARGET = 4096  # bytes of a symbolic link in a zip archive
+_DEEPEST_TELLING = 2  # slashes in the names of what only other kinds have
 _CODE = (".cmake", ".pc")
 _HEADERS = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".ipp", ".tcc", ".inc")
 _CONFIG = re.compile(r"(?:^|/)(?:([^/]+)Config|([^/]+)-config)\.cmake\Z")
@@ -69,19 +72,27 @@ class _Evidence:
 
     def __init__(self) -> None:
         self._found: dict[str, set[str]] = {}  # by folder, "" for the archive's own top
+        self._complete = False
         self.refuted = False  # it is another kind of package
 
     def see(self, name: str) -> None:
-        """Take the next name."""
+        """Take the next name; of ten thousand headers the first is enough."""
+        if self._complete and name.count("/") > _DEEPEST_TELLING:
+            return
         name = name.removeprefix("./")
         top, _, rest = name.partition("/")
         for folder, path in (("", name), (top, rest)):
             if _LIBRARY.fullmatch(path):
-                self._found.setdefault(folder, set()).add("library")
+                self._add(folder, "library")
             elif _FOR_BUILDING.fullmatch(path):
-                self._found.setdefault(folder, set()).add("building")
+                self._add(folder, "building")
             elif _OF_OTHERS.fullmatch(path):
                 self.refuted = True
+
+    def _add(self, folder: str, part: str) -> None:
+        found = self._found.setdefault(folder, set())
+        found.add(part)
+        self._complete = self._complete or len(found) > 1
 
     @property
     def prefix(self) -> str | None:
@@ -116,7 +127,7 @@ def _find_prefix(each_entry: Callable[[], Iterable[TreeEntry]], *, whole: bool) 
 
 def preview(tree: Tree, reader: ObjectReader) -> Preview:
     """Look at the first bytes of its members; of one that must be unpacked for that, none."""
-    if tree.label.endswith((".zip", "/")):
+    if tree.label.endswith(_LISTED):
         return Preview(kind=CppArchive, formats=find_formats(tree, tree.entries(), reader))
     return Preview(kind=CppArchive, formats=frozenset(map(Format, object_kinds())))
 
@@ -124,14 +135,15 @@ def preview(tree: Tree, reader: ObjectReader) -> Preview:
 def read(tree: Tree, reader: ObjectReader, progress: Progress | None = None) -> CppArchive:
     """Read an archive from start to end; PackageError where it is another kind of package."""
     links, condense = _find_links(tree), _Condenser()
-    visited = tree.visit(reader, Wanted(kept=_Kept(links), condense=condense), progress)
-    evidence = _Evidence()
-    for each in visited:
-        evidence.see(each.member.archive_name)
-    if evidence.refuted:
-        raise PackageError(f"{tree.label}: not an archive of C++ libraries alone")
-    top = evidence.prefix or ""
-    visited = [_move(_follow(each, links), top) for each in visited]
+    wanted = Wanted(kept=_Kept(links), condense=condense)
+    if tree.label.endswith(_LISTED):
+        top = _demand_prefix(tree.label, (each.name for each in tree.entries()))
+        visited = tree.visit(reader, replace(wanted, place=partial(_place, top)), progress)
+        visited = [_follow(each, links, top) for each in visited]
+    else:
+        visited = tree.visit(reader, wanted, progress)
+        top = _demand_prefix(tree.label, (each.member.archive_name for each in visited))
+        visited = [_move(each, top) for each in visited]
     named = parse_name(tree.label)
     if condense.full:
         raise PackageError(
@@ -219,7 +231,7 @@ def _find_links(tree: Tree) -> frozenset[str]:
     return frozenset(each.name for each in tree.entries() if each.mode & 0o170000 == 0o120000)
 
 
-def _follow(each: Visited, links: frozenset[str]) -> Visited:
+def _follow(each: Visited, links: frozenset[str], top: str) -> Visited:
     member = each.member
     if member.archive_name not in links or not each.content:
         return each
@@ -228,6 +240,7 @@ def _follow(each: Visited, links: frozenset[str]) -> Visited:
     faults = member.faults
     if target.startswith(("/", "../")) or target == "..":
         faults = (*faults, f"it links to {target}, outside of the package")
+    target = _place(top, target)
     return each._replace(member=replace(member, target=target, faults=faults), content=None)
 
 
@@ -236,22 +249,32 @@ def _read_line(text: bytes | None) -> str:
     return (text or b"").decode("utf-8", "backslashreplace").strip().partition("\n")[0].strip()
 
 
+def _demand_prefix(label: str, names: Iterable[str]) -> str:
+    """The folder in the archive that becomes the prefix."""
+    evidence = _Evidence()
+    for name in names:
+        evidence.see(name)
+    if evidence.refuted:
+        raise PackageError(f"{label}: not an archive of C++ libraries alone")
+    return evidence.prefix or ""
+
+
+def _place(top: str, path: str) -> str:
+    """A path as it counts from the prefix; what lies beside that begins with ``../``."""
+    path = path.removeprefix("./")
+    if not top or path.startswith("/"):
+        return path
+    beginning = f"{top}/"
+    return path.removeprefix(beginning) if path.startswith(beginning) else f"../{path}"
+
+
 def _move(each: Visited, top: str) -> Visited:
-    """Have its paths count from the prefix; what lies beside that begins with ``../``."""
-
-    def place(path: str) -> str:
-        path = path.removeprefix("./")
-        if not top or path.startswith("/"):
-            return path
-        inside, beginning = path.startswith(f"{top}/"), f"{top}/"
-        return path.removeprefix(beginning) if inside else f"../{path}"
-
+    """Have the paths of a member count from the prefix."""
     member = each.member
+    target = member.target and _place(top, member.target)
     return each._replace(
-        member=replace(
-            member, path=place(member.path), target=member.target and place(member.target)
-        ),
-        objects=tuple(replace(item, path=place(item.path)) for item in each.objects),
+        member=replace(member, path=_place(top, member.path), target=target),
+        objects=tuple(replace(item, path=_place(top, item.path)) for item in each.objects),
     )
 
 

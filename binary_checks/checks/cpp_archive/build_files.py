@@ -113,11 +113,11 @@ def cxx_abi_misreported(package: CppArchive) -> Iterator[Finding]:
     Fix: write the value that the libraries were compiled with into the configuration.
     Level: what users compile does not link.
     """
-    symbols = _count_strings(package)
     stated = package.stated.cxx11_abi
     flags = package.build_files.abi_flags
     if stated is None and not flags:
         raise NotApplicable("neither its name nor its files state an ABI")
+    symbols = _count_strings(package)
     found = None
     if max(symbols) >= _ENOUGH and min(symbols) * 20 < max(symbols):
         found = symbols[0] > symbols[1]
