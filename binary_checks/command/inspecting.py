@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from binary_checks.command import MISUSED, SubcommandParser, complain
@@ -22,8 +22,9 @@ from binary_checks.model import Linkage, Package
 from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.model.linking import LinkedLibraries
 from binary_checks.profile.reading import Profile, find_profile, load_profile
-from binary_checks.sources import expand
+from binary_checks.sources import demand_named, expand, is_published
 from binary_checks.sources.misnamed import demand_package
+from binary_checks.wording.origin_texts import describe_origin
 
 _PURPOSE = "Print the facts of packages without a verdict: a summary, or everything as JSON."
 _UNREADABLE, _TRY_AGAIN = 1, 6
@@ -75,10 +76,12 @@ def _inspect(
 ) -> int:
     """Print the facts of one; the exit status. What is wrong with it keeps none from the others."""
     try:
-        demand_package(name)
+        demand_named(name, Path.cwd())
         with examine(
             name,
             profile=profile,
+            python=options.python,
+            target=options.target,
             companions=options.beside,
             downloads=options.fetches,
             downloads_folder=options.kept,
@@ -89,7 +92,7 @@ def _inspect(
         complain(str(error))
         return MISUSED
     except GatherError as error:  # of this machine: not all of them say for which package
-        about = f"{Path(name).name}: "
+        about = "" if is_published(name, Path.cwd()) else f"{Path(name).name}: "
         complain(f"{about}{str(error).removeprefix(about)}")
         return _TRY_AGAIN
     except BinaryChecksError as error:
@@ -106,7 +109,8 @@ def _print(facts: Examination, options: argparse.Namespace, separator: _Separato
         from binary_checks.documents.facts_reader import DERIVED
         from binary_checks.documents.facts_writer import write_facts
 
-        sha256 = facts.source.identity().removeprefix("sha256 ")
+        algorithm, _, digest = facts.source.identity().partition(" ")
+        sha256 = digest if algorithm == "sha256" else ""  # what is installed has that of RECORD
         derived: dict[str, object] = {name: facts.get(kind) for name, kind in DERIVED.items()}
         separator.next()
         sys.stdout.writelines(
@@ -116,7 +120,15 @@ def _print(facts: Examination, options: argparse.Namespace, separator: _Separato
         from binary_checks.reports.summary import write_summary
 
         separator.next()
-        _print_summary(write_summary(package, linkage, configuration, linked))
+        lines = write_summary(package, linkage, configuration, linked)
+        _print_summary(chain(lines, _name_origin(facts)))
+
+
+def _name_origin(facts: Examination) -> Iterator[str]:
+    """Where it is published, if it is."""
+    remote = facts.source.remote()
+    if remote is not None:
+        yield f"  published     {describe_origin(remote.provenance)}"
 
 
 def _get_linkage(facts: Examination) -> Linkage | None:
@@ -161,6 +173,14 @@ def _inspect_options() -> argparse.ArgumentParser:
         dest="kept",
         metavar="PATH",
         help="keep the downloaded wheels there",
+    )
+    add("--binary-python", dest="python", metavar="PATH", help="the interpreter of installed:NAME")
+    add(
+        "--binary-for",
+        dest="target",
+        metavar="TARGET",
+        default="",
+        help="the Python and system that a published package is for, as cp312-win_amd64",
     )
     add(
         "--binary-configuration",

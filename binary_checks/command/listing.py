@@ -13,6 +13,7 @@ from binary_checks.command import MISUSED, SubcommandParser, complain, suggest
 from binary_checks.declaring import Check
 from binary_checks.errors import (
     BinaryChecksError,
+    GatherError,
     NotApplicable,
     PackageError,
     ProfileError,
@@ -31,11 +32,10 @@ from binary_checks.model import Package
 from binary_checks.model.requests import Request
 from binary_checks.profile.found import leave_out_code
 from binary_checks.profile.reading import Profile, find_profile, load_profile, validate
-from binary_checks.sources import expand
-from binary_checks.sources.misnamed import demand_package
+from binary_checks.sources import demand_named, expand
 
 _PURPOSE = "List every check, and of each package named whether it applies, and if not, why."
-_UNREADABLE = 1
+_UNREADABLE, _TRY_AGAIN = 1, 6
 _Row = tuple[str, str, str, str]
 
 
@@ -51,7 +51,8 @@ def run(arguments: Sequence[str]) -> int:
         _print((*_describe(check, profile), check.documentation.title) for check in checks)
         return 0
     names = [name for each in options.packages for name in expand(each, Path.cwd())]
-    return max([_list(name, profile, checks) for name in names])
+    statuses = {_list(name, profile, checks) for name in names}
+    return next((each for each in (MISUSED, _UNREADABLE, _TRY_AGAIN) if each in statuses), 0)
 
 
 def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -86,14 +87,17 @@ def _choose(options: argparse.Namespace) -> tuple[Profile, tuple[Check[Any], ...
 def _list(name: str, profile: Profile, checks: Iterable[Check[Any]]) -> int:
     """Print the list for one package; the exit status."""
     try:
-        demand_package(name)
+        demand_named(name, Path.cwd())
         with examine(name, profile=replace(profile, checks=())) as facts:
             facts.get(Package)  # of one that cannot be read there is no list
-            print(one_line(name))
+            print(one_line(facts.node if facts.source.remote() else name))
             _print((*_describe(check, profile), _judge(check, facts, profile)) for check in checks)
     except ProfileError as error:
         complain(str(error))
         return MISUSED
+    except GatherError as error:
+        complain(str(error))
+        return _TRY_AGAIN
     except BinaryChecksError as error:
         complain(str(error))
         return _UNREADABLE

@@ -191,7 +191,7 @@ def _find(
 ) -> Source:
     if not isinstance(package, (str, os.PathLike)):
         return package
-    named = sources.parse(os.fspath(package), Path.cwd())
+    named = sources.parse(os.fspath(package), Path.cwd(), folders=True)
     if named is None:
         return FileSource(path=Path(package))  # which says what is wrong with it when it is read
     return named.resolve(

@@ -9,9 +9,18 @@ from typing import Protocol
 from binary_checks.model.protocols import Source
 from binary_checks.sources import file, installed, requirement, url
 from binary_checks.sources import folder as folder_source
+from binary_checks.sources.misnamed import demand_package
 from binary_checks.sources.surroundings import Surroundings
 
-__all__ = ["SOURCES", "NamedSource", "Surroundings", "expand", "is_published", "parse"]
+__all__ = [
+    "SOURCES",
+    "NamedSource",
+    "Surroundings",
+    "demand_named",
+    "expand",
+    "is_published",
+    "parse",
+]
 
 
 class NamedSource(Protocol):
@@ -43,6 +52,15 @@ def parse(argument: str, folder: Path, *, folders: bool = False) -> NamedSource 
     found = (module.parse(argument, folder) for module in SOURCES)
     named = next((each for each in found if each is not None), None)
     return folder_source.find(argument, folder) if named is None and folders else named
+
+
+def demand_named(argument: str, folder: Path) -> None:
+    """Raise ProfileError where it names no package of any source."""
+    try:
+        if parse(argument, folder, folders=True) is None:
+            demand_package(argument)
+    except (OSError, ValueError):  # too long a name, or a NUL in it
+        demand_package(argument)
 
 
 def is_published(argument: str, folder: Path) -> bool:

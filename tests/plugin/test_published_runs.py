@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from fixtures.package_index import Conduct, PackageIndex, serve_index
+from binary_checks.command import inspecting, listing
+from fixtures.package_index import Conduct, PackageIndex, serve_only_index
 from tests.plugin.conftest import TRY_AGAIN, Run, faulty, healthy
 
 NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
@@ -18,13 +18,7 @@ FOR = ("--binary-for", "cp311-manylinux_2_17_x86_64")
 
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PackageIndex]:
-    for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_RETRIES", "0")
-    monkeypatch.setenv("BINARY_CHECKS_CACHE", str(tmp_path / "cache"))
-    with serve_index() as index:
-        monkeypatch.setenv("PIP_INDEX_URL", index.simple)
+    with serve_only_index(monkeypatch, tmp_path / "cache") as index:
         yield index
 
 
@@ -148,3 +142,44 @@ def test_without_the_extra_it_is_named(
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     said = "ERROR: indexes and URLs need urllib3: pip install 'binary-checks[[]published]'"
     result.stderr.fnmatch_lines([said])
+
+
+def test_they_are_inspected_and_listed_like_files(
+    index: PackageIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    address = index.offer(healthy(tmp_path / "dist"), "demo")
+    assert inspecting.run(["demo==1.0", *FOR]) == 0
+    out = capsys.readouterr().out
+    assert f"published     from {index.simple}; sha256 " in out
+    assert inspecting.run(["--json", address]) == 0
+    assert json.loads(capsys.readouterr().out)["package"]["name"] == "demo"
+    assert listing.run([address]) == 0
+    assert capsys.readouterr().out.startswith(f"{NAME}\n")
+
+
+@pytest.mark.parametrize(
+    ("argument", "status", "said"),
+    [
+        ("demo==9", 4, "demo==9: no package of the name demo there (asked: {index})"),
+        ("torch", 4, "torch: no such file"),
+        ("{url}/x.whl?signature=secret", 6, "{url}/x.whl: answers 500"),
+    ],
+)
+def test_what_cannot_be_inspected_is_one_line(
+    index: PackageIndex,
+    capsys: pytest.CaptureFixture[str],
+    argument: str,
+    status: int,
+    said: str,
+) -> None:
+    index.conduct["/x.whl"] = Conduct(failures=[500] * 9)
+    names = {"url": index.url, "index": index.simple}
+    for command in (inspecting, listing):
+        assert command.run([argument.format(**names)]) == status
+        assert capsys.readouterr().err == f"binary-checks: {said.format(**names)}\n"
+
+
+def test_an_installed_package_is_inspected(capsys: pytest.CaptureFixture[str]) -> None:
+    assert inspecting.run(["installed:pytest", "--json"]) == 0
+    package = json.loads(capsys.readouterr().out)["package"]
+    assert (package["name"], package["sha256"]) == ("pytest", "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import subprocess
 import sys
 import threading
@@ -20,7 +19,7 @@ from binary_checks.sources import Surroundings, download_store, is_published, pa
 from binary_checks.sources.file import FileSource
 from binary_checks.sources.remote import RemoteSource
 from binary_checks.sources.requirement import NamedRequirement
-from fixtures.package_index import Conduct, PackageIndex, serve_index
+from fixtures.package_index import Conduct, PackageIndex, serve_only_index
 from tests.plugin.conftest import healthy
 
 NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
@@ -30,14 +29,8 @@ TARGET = "cp311-manylinux_2_17_x86_64"
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PackageIndex]:
     """The only index of the user's settings, and an empty cache."""
-    for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_RETRIES", "1")
     monkeypatch.setattr(index_settings, "has_pip", lambda: False)  # which takes its time to start
-    monkeypatch.setenv("BINARY_CHECKS_CACHE", str(tmp_path / "cache"))
-    with serve_index() as index:
-        monkeypatch.setenv("PIP_INDEX_URL", index.simple)
+    with serve_only_index(monkeypatch, tmp_path / "cache", retries=1) as index:
         yield index
 
 
