@@ -22,6 +22,7 @@ from binary_checks.model import (
     LoadFault,
     LoadFaultKind,
     LoadReport,
+    Note,
     NotInspected,
     ObjectFile,
     Package,
@@ -73,6 +74,11 @@ def judge_faults(
         elif fault.kind is LoadFaultKind.REFUSED:
             yield _fail(fault, fault.detail, "", tried)
     yield from _judge_symbols(tried)
+    if report.loaded:
+        counted = f"{len(report.loaded):,} objects were" if report.loaded[1:] else "1 object was"
+        yield Note(sentence=f"{counted} loaded on {report.system}, each with all that it needs")
+    if report.reservation:
+        yield Note(sentence=report.reservation)
     for path, why in report.untried:
         yield NotInspected(path=path, sentence=f"not loaded on {report.system}: {why}")
 

@@ -6,14 +6,16 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 import pytest
 
 from binary_checks.errors import ProfileError
-from binary_checks.model.place_names import PlaceName, read_place
+from binary_checks.model.place_names import RELATIVE, PlaceName, read_place
 from binary_checks.plugin.failures import misused
 
+_WINE = "wine"  # an image that is no root file system
 _OPTION = "--binary-place"
 
 
@@ -52,6 +54,9 @@ def read_placing(config: pytest.Config, *, installed: bool) -> Placing:
     except ProfileError as error:
         raise misused(f"{_OPTION} {error}") from None
     _demand_one_meaning(config, names, installed=installed)
+    for name in names:
+        if name.kind == "image" and name.argument not in {*RELATIVE, _WINE}:
+            demand_image(folder, name)
     python = demand_program(folder, given or sys.executable, f"--binary-python {given}")
     return Placing(
         interpreters={
@@ -90,6 +95,26 @@ def find_interpreter(folder: Path, name: PlaceName) -> Path:
     from binary_checks.places.prefixes import find_python  # for few runs
 
     return find_python(path) or path / "bin" / "python"
+
+
+def demand_image(folder: Path, name: PlaceName) -> None:
+    """Refuse an image that there is none of: a typing error is no reason to inspect nothing."""
+    from binary_checks.places.images import list_images  # for few runs
+    from binary_checks.places.images.image_entries import spell_host_architecture
+
+    wanted = name.argument
+    if "/" in wanted:
+        if not (folder / wanted).is_dir():
+            raise misused(f"{_OPTION} {name.label}: no such folder")
+        return
+    try:
+        known = {entry.name for entry in list_images()}
+    except ProfileError as error:
+        raise misused(f"{_OPTION} {name.label}: {error}") from None
+    if known.isdisjoint({wanted, wanted.removesuffix(f"-{spell_host_architecture()}")}):
+        close = get_close_matches(wanted, {*known, *RELATIVE, _WINE}, n=1)
+        hint = f"did you mean {close[0]}?" if close else "binary-checks images lists them"
+        raise misused(f"{_OPTION} {name.label}: there is no such image; {hint}")
 
 
 def demand_program(folder: Path, name: str, option: str) -> Path:

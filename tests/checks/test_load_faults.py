@@ -15,6 +15,7 @@ from binary_checks.model import (
     LoadFault,
     LoadFaultKind,
     LoadReport,
+    Note,
     NotInspected,
     Problem,
     Rule,
@@ -44,11 +45,20 @@ def linkage(*edges: Edge, **fields: Any) -> Linkage:
 def judge(found: LoadReport, known: Linkage | None = None, **fields: Any) -> list[Any]:
     native = elf_file(OBJECT, exports=symbols("PyInit__native"), **fields)
     package = wheel(objects=(native, elf_file("demo/other.so", exports=symbols("of_other"))))
-    return list(object_does_not_load(found, known or linkage(), package))
+    said = object_does_not_load(found, known or linkage(), package)
+    return [each for each in said if not isinstance(each, Note)]
 
 
 def test_a_package_that_loads_has_no_problem() -> None:
     assert judge(report()) == []
+
+
+def test_what_was_loaded_where_is_noted_with_what_that_does_not_prove() -> None:
+    found = report(reservation="aarch64 was emulated by qemu")
+    assert list(object_does_not_load(found, linkage(), wheel())) == [
+        Note(sentence=f"1 object was loaded on {SYSTEM}, each with all that it needs"),
+        Note(sentence="aarch64 was emulated by qemu"),
+    ]
 
 
 def test_a_version_that_its_libc_lacks_is_named_once_with_the_system() -> None:
@@ -137,7 +147,7 @@ def test_a_library_may_find_symbols_in_what_is_loaded_before_it() -> None:
     found = report(fault(SYMBOL, path="demo/plugin.so", root="demo/plugin.so", name="of_other"))
     plugin = elf_file("demo/plugin.so", imports=symbols("of_other"))
     package = wheel(objects=(plugin, elf_file("demo/other.so", exports=symbols("of_other"))))
-    (gap,) = object_does_not_load(found, linkage(), package)
+    gap, _ = object_does_not_load(found, linkage(), package)
     assert gap == NotInspected(
         path="demo/plugin.so",
         sentence=f"not loaded on {SYSTEM}: only what is loaded before it may define of_other",
@@ -148,7 +158,7 @@ def test_a_library_needs_what_the_simulation_finds_nowhere_either() -> None:
     found = report(fault(SYMBOL, path="demo/plugin.so", root="demo/plugin.so", name="gone"))
     plugin = elf_file("demo/plugin.so", imports=symbols("gone"))
     known = linkage(unresolved=(UnresolvedSymbol(path="demo/plugin.so", name="gone"),))
-    (problem,) = object_does_not_load(found, known, wheel(objects=(plugin,)))
+    problem, _ = object_does_not_load(found, known, wheel(objects=(plugin,)))
     assert isinstance(problem, Problem)
     assert "nothing that it loads there defines a symbol (gone)" in problem.sentence
     assert problem.cause == "undefined symbol gone"

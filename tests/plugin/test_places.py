@@ -45,6 +45,16 @@ from fixtures.environments import PURE
             "--binary-place image:oldest: with --binary-static nothing runs anywhere",
         ),
         (
+            ["--binary-place", "image:bulseye"],
+            "--binary-place image:bulseye: there is no such image; did you mean bullseye?",
+        ),
+        (
+            ["--binary-place", "image:nothing-like-it"],
+            "--binary-place image:nothing-like-it: there is no such image; "
+            "binary-checks images lists them",
+        ),
+        (["--binary-place", "image:./gone"], "--binary-place image:./gone: no such folder"),
+        (
             ["--binary-place", "venv", "--binary-installed", "demo"],
             "--binary-place venv: what is installed runs where it lies: "
             "name that by existing:PYTHON or prefix:PATH",

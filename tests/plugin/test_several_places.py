@@ -19,7 +19,7 @@ from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE
 
 NAME = "demo-1.0-py3-none-any.whl"
-PLACES = ("--binary-place", "image:old", "--binary-place", "image:new")
+PLACES = ("--binary-place", "image:bullseye", "--binary-place", "image:trixie")
 REFUSED = {"state": "loader error", "detail": "version `GLIBC_2.36' not found"}
 CLOSED: list[str] = []
 
@@ -33,7 +33,7 @@ class OldAndNew(HostPlace):
     @property
     def system(self) -> RootFilesystem:
         name = self.settings.name.argument
-        libc = {"old": "glibc 2.31", "new": "glibc 2.41"}[name]
+        libc = {"bullseye": "glibc 2.31", "trixie": "glibc 2.41"}[name]
         return RootFilesystem(name=name, path=Path("/roots", name), libc=libc)
 
     @property
@@ -49,7 +49,7 @@ class OldAndNew(HostPlace):
     def run(self, script: Any, request: Mapping[str, object], **_: Any) -> ProbeAnswer:
         assert (script, request["name"]) == ("import_name", "demo")
         imported = {"state": "imported", "version": "1.0"}
-        return ProbeAnswer(answer=REFUSED if self.system.name == "old" else imported)
+        return ProbeAnswer(answer=REFUSED if self.system.name == "bullseye" else imported)
 
     def resolve(self, package: Package, paths: Any) -> tuple[LoaderAnswer, ...]:
         raise AssertionError(package, paths)
@@ -71,37 +71,37 @@ def test_each_place_has_an_item_and_what_differs_is_named(run: Any) -> None:
     result = run(NAME, *PLACES, "-m", "runtime", "-v", "--binary-report", "json:r.json")
     result.stdout.fnmatch_lines(
         [
-            "*profile default, image:old, image:new, *",
-            f"{NAME}::import-fails[[]image:old[]] FAILED*",
-            f"{NAME}::import-fails[[]image:new[]] PASSED*",
+            "*profile default, image:bullseye, image:trixie, *",
+            f"{NAME}::import-fails[[]image:bullseye[]] FAILED*",
+            f"{NAME}::import-fails[[]image:trixie[]] PASSED*",
         ]
     )
-    line = f"import-fails: {NAME}: import demo is refused by the loader: * [[]image:old[]]"
+    line = f"import-fails: {NAME}: import demo is refused by the loader: * [[]image:bullseye[]]"
     result.stdout.fnmatch_lines([f"*{line}"])
     difference = (
-        f"{NAME}: import-fails: passes in image:new (image new (glibc 2.41)), "
-        "fails in image:old (image old (glibc 2.31))"
+        f"{NAME}: import-fails: passes in image:trixie (image trixie (glibc 2.41)), "
+        "fails in image:bullseye (image bullseye (glibc 2.31))"
     )
     result.stdout.fnmatch_lines([difference])
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    assert sorted(set(CLOSED)) == ["image:new", "image:old"]
+    assert sorted(set(CLOSED)) == ["image:bullseye", "image:trixie"]
     document = json.loads(Path("r.json").read_text())
     (package,) = document["packages"]
     imports = [each for each in package["entries"] if each["check"] == "import-fails"]
     assert [(each["place"], each["outcome"]) for each in imports] == [
-        ("image:new", "passed"),
-        ("image:old", "failed"),
+        ("image:bullseye", "failed"),
+        ("image:trixie", "passed"),
     ]
     assert difference in document["remarks"]
     python = "CPython 3.11.7"
     assert (
         package["ran_on"]
-        == f"image old (glibc 2.31), {python} and image new (glibc 2.41), {python}"
+        == f"image bullseye (glibc 2.31), {python} and image trixie (glibc 2.41), {python}"
     )
 
 
 def test_one_place_is_asked_for_by_its_items_name(run: Any) -> None:
-    result = run(f"{NAME}::import-fails[image:new]", *PLACES)
+    result = run(f"{NAME}::import-fails[image:trixie]", *PLACES)
     assert result.ret == pytest.ExitCode.OK
     result.assert_outcomes(passed=1)
     run(f"{NAME}::import-fails", *PLACES).assert_outcomes(passed=1, failed=1)
@@ -117,9 +117,9 @@ def test_what_does_not_run_is_judged_once(run: Any) -> None:
 def test_one_place_alone_has_items_as_ever(run: Any) -> None:
     run(f"{NAME}::import-fails", *PLACES[:2]).assert_outcomes(failed=1)
     result = run(NAME, *PLACES[:2], "-m", "runtime")
-    assert "[image:old]" not in result.stdout.str()
+    assert "[image:bullseye]" not in result.stdout.str()
 
 
 def test_workers_share_packages_in_several_places(run: Any) -> None:
-    result = run(f"{NAME}::no-such[image:new]", *PLACES, "-n", "2")
+    result = run(f"{NAME}::no-such[image:trixie]", *PLACES, "-n", "2")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
