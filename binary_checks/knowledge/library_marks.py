@@ -30,7 +30,7 @@ _DEPENDENCIES = (
     LibraryMarks(
         name="OpenBLAS",
         role="BLAS",
-        files=r"(?:scipy_)?openblas(?:p|64|64_)?",
+        files=r"(?:\w+-)*(?:scipy_)?openblas\w*",
         proofs=(r"\bOpenBLAS \d+\.\d+",),
         version=r"\bOpenBLAS (\d+(?:\.\d+)+)",
         exports=(
@@ -104,7 +104,7 @@ _DEPENDENCIES = (
         role="zlib",
         files=r"z|zlib1?",
         proofs=(r"\b(?:de|in)flate \d\S* Copyright 19",),
-        version=r"\b(?:de|in)flate (\d[\d.]*)\S* Copyright 19",
+        version=r"\b(?:de|in)flate (\d+\.\d+(?:\.\d+)?) Copyright 19",
     ),
     LibraryMarks(
         name="zlib-ng",
@@ -173,28 +173,28 @@ _DEPENDENCIES = (
         role="curl",
         files=r"curl\w*",
         proofs=(r"CLIENT libcurl \d",),
-        version=r"CLIENT libcurl (\d[\d.]+)",
+        version=r"CLIENT libcurl (\d+(?:\.\d+)+)",
     ),
     LibraryMarks(
         name="libpng",
         role="libpng",
         files=r"png(?:16)?",
         proofs=(r"\blibpng version \d",),
-        version=r"\blibpng version (\d[\d.]+)",
+        version=r"\blibpng version (\d+(?:\.\d+)+)",
     ),
     LibraryMarks(
         name="libjpeg-turbo",
         role="libjpeg",
         files=r"(?:turbo)?jpeg\w*",
         proofs=(r"\Alibjpeg-turbo version \d",),
-        version=r"\Alibjpeg-turbo version (\d[\d.]+)",
+        version=r"\Alibjpeg-turbo version (\d+(?:\.\d+)+)",
     ),
     LibraryMarks(
         name="libtiff",
         role="libtiff",
         files=r"tiff",
         proofs=(r"\ALIBTIFF, Version \d",),
-        version=r"\ALIBTIFF, Version (\d[\d.]+)",
+        version=r"\ALIBTIFF, Version (\d+(?:\.\d+)+)",
     ),
     LibraryMarks(name="expat", role="expat", files=r"expat", exports=("XML_ExpatVersion",)),
     LibraryMarks(
@@ -202,11 +202,11 @@ _DEPENDENCIES = (
         role="FFmpeg",
         files=r"(?:avcodec|avformat|avutil|avfilter|avdevice|swscale|swresample)",
         proofs=(r"\AFFmpeg version \S",),
-        version=r"\AFFmpeg version n?(\d[\d.]+)",
+        version=r"\AFFmpeg version n?(\d+(?:\.\d+)+)",
     ),
     LibraryMarks(name="zstd", role="zstd", files=r"zstd", exports=("ZSTD_versionNumber",)),
     LibraryMarks(name="LZ4", role="LZ4", files=r"lz4", exports=("LZ4_versionNumber",)),
-    LibraryMarks(name="HDF5", role="HDF5", files=r"hdf5", exports=("H5open",)),
+    LibraryMarks(name="HDF5", role="HDF5", files=r"hdf5", exports=("H5Fcreate",)),
 )
 DEPENDENCIES = {row.name: row for row in _DEPENDENCIES}
 

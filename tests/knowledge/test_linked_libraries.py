@@ -94,6 +94,8 @@ def test_the_blas_of_macos() -> None:
     [
         ("libopenblas64_p-r0-15028c96.3.21.so", "OpenBLAS"),
         ("libscipy_openblas64_-32a4b2a6.so", "OpenBLAS"),
+        ("libopenblaso-r0-d77a1985.3.15.so", "OpenBLAS"),
+        ("libcasadi-tp-openblas.so.0", "OpenBLAS"),
         ("libgomp-a34b3233.so.1.0.0", "libgomp"),
         ("libomp.dylib", "LLVM OpenMP"),
         ("libiomp5md.dll", "Intel OpenMP"),
