@@ -118,7 +118,10 @@ _DEPENDENCIES = (
         name="protobuf",
         role="protobuf",
         files=r"protobuf(?:-lite|d)?",
-        proofs=(r"Protocol Buffer runtime library",),
+        proofs=(
+            r"Protocol Buffer runtime library",
+            r"\AThis program was compiled with Protobuf C\+\+ version\b",
+        ),
     ),
     LibraryMarks(
         name="libstdc++",
