@@ -34,7 +34,8 @@ Found = tuple[str, str, str]
 
 def claim_by_name(package: Package) -> Iterator[StatedClaim]:
     """What the package's name, tags, version and build string say; nothing of its bytes."""
-    yield from _state(_read_label(package.claims.variant))
+    label = package.claims.variant or package.version.partition("+")[2]
+    yield from _state(_read_label(label))
     yield from _state(_read_package(package.name, package.version))
     yield from _state(_read_claims(package.claims))
     yield from _state(_read_libtorch(package.file_name))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from binary_checks.knowledge.accelerators import claim_accelerators
 from binary_checks.knowledge.configuration_names import claim_by_file_name, claim_by_name
-from binary_checks.model import ElfFile, Format, Kind, ObjectFile, Package
+from binary_checks.model import ElfFile, Format, Kind, ObjectFile, Package, StaticArchive
 from binary_checks.model.binary_configuration import (
     ASPECTS,
     Aspect,
@@ -22,7 +22,9 @@ from binary_checks.model.binary_configuration import (
 from binary_checks.model.extensions import parse_extension_name
 
 _SYSTEMS = {Format.ELF: "linux", Format.MACHO: "macos", Format.PE: "windows"}
-_KINDS = {"CppArchive": "libtorch", "UnpackedWheel": "wheel", "SingleObject": "object"}
+_LIBTORCH = "libtorch"
+_SYSTEMS_OF_MEMBERS = {"ELF": "linux", "Mach-O": "macos", "COFF": "windows"}
+_KINDS = {"CppArchive": _LIBTORCH, "UnpackedWheel": "wheel", "SingleObject": "object"}
 _GRAFTED = re.compile(r"(?:^|/)[^/]*\.(?:libs|dylibs)/")
 _FEW = 10  # as many times more symbols of one kind than of the other leave the other out
 _NEW, _OLD = "St7__cxx1112basic_string", ("_ZNSs", "_ZNKSs")
@@ -84,6 +86,36 @@ def _claim_by_bytes(package: Package) -> Claimed:
     yield from _claim_systems(loaded)
     yield from _claim_pythons(package, loaded)
     yield from _claim_cxx_abi(package, loaded)
+    archives = tuple(package.objects_of(StaticArchive))
+    if name_kind(package) == _LIBTORCH:
+        yield from _claim_variant(loaded, archives)
+        yield from _claim_by_archives(archives if not loaded else ())
+
+
+def _claim_variant(loaded: Sequence[ObjectFile], archives: Sequence[StaticArchive]) -> Claimed:
+    """A few archives beside shared libraries, as torch's are, make no static build."""
+    shared = [item for item in loaded if item.kind is Kind.SHARED]
+    if shared:
+        yield "libtorch_variant", _by_bytes("shared", f"{len(shared)} shared libraries")
+    elif archives:
+        yield "libtorch_variant", _by_bytes("static", f"{len(archives)} static archives alone")
+
+
+def _claim_by_archives(archives: Sequence[StaticArchive]) -> Claimed:
+    """What the members of static archives are for, where there is nothing else."""
+    seen: dict[tuple[str, str], str] = {}
+    for archive in archives:
+        for members in archive.members:
+            if members.format in _SYSTEMS_OF_MEMBERS:
+                system = _SYSTEMS_OF_MEMBERS[members.format]
+                seen.setdefault(("system", system), archive.path)
+                seen.setdefault(("architecture", members.architecture), archive.path)
+        for value, count in (("cxx11", archive.strings.new), ("pre-cxx11", archive.strings.old)):
+            if count:
+                seen.setdefault(("cxx_abi", value), archive.path)
+    for (aspect, value), path in seen.items():
+        if value:
+            yield aspect, _by_bytes(value, f"{path} has such members")
 
 
 def name_kind(package: Package) -> str:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from binary_checks.errors import ProfileError
@@ -8,8 +10,19 @@ from binary_checks.knowledge.ci_variables import read_variables
 from binary_checks.knowledge.configuration_names import claim_by_file_name
 from binary_checks.knowledge.configurations import configure
 from binary_checks.knowledge.stated_values import read_given, read_python
-from binary_checks.model import Dependency, DeviceCode, DeviceKind, ObjectFile
+from binary_checks.model import (
+    Claims,
+    Dependency,
+    DeviceCode,
+    DeviceKind,
+    Kind,
+    ObjectFile,
+    StaticArchive,
+)
 from binary_checks.model.binary_configuration import ClaimSource, StatedConfiguration, agree
+from binary_checks.model.cpp_archive import CppArchive
+from binary_checks.model.objects import ArchiveMembers, CxxStrings
+from binary_checks.packages.conda import CondaPackage
 from fixtures.values import elf_file, macho_file, pe_file, symbols, wheel
 
 TAGS = "cp311-cp311-manylinux_2_17_x86_64.whl"
@@ -231,3 +244,41 @@ def test_what_a_user_gives() -> None:
 )
 def test_which_values_agree(aspect: str, one: str, other: str, expected: bool) -> None:
     assert agree(aspect, one, other) is agree(aspect, other, one) is expected
+
+
+def libtorch(*objects: ObjectFile, version: str = "2.13.0+cpu") -> dict[str, str]:
+    archive = CppArchive(path=Path("libtorch.zip"), version=version, objects=objects)
+    found = configure(archive, StatedConfiguration())
+    return {name: aspect.value for name, aspect in found.aspects() if aspect.value}
+
+
+def test_a_shared_libtorch_with_an_archive_beside() -> None:
+    beside = StaticArchive(path="lib/libkineto.a", kind=Kind.RELOCATABLE)
+    assert libtorch(elf_file("lib/libtorch.so"), beside) == {
+        "kind": "libtorch",
+        "accelerator": "cpu",
+        "system": "linux",
+        "architecture": "x86_64",
+        "libtorch_variant": "shared",
+        "channel": "stable",
+        "version": "2.13.0",
+    }
+
+
+def test_a_static_libtorch_is_known_by_the_members_of_its_archives() -> None:
+    archive = StaticArchive(
+        path="lib/libtorch.a",
+        kind=Kind.RELOCATABLE,
+        architecture="",
+        members=(ArchiveMembers(format="ELF", architecture="aarch64"),),
+        strings=CxxStrings(new=9),
+    )
+    found = libtorch(archive)
+    assert (found["libtorch_variant"], found["system"]) == ("static", "linux")
+    assert (found["architecture"], found["cxx_abi"]) == ("aarch64", "cxx11")
+
+
+def test_what_a_build_string_of_conda_says() -> None:
+    package = CondaPackage(path=Path("x.conda"), version="2.5.1", claims=Claims(variant="cu126"))
+    found = configure(package, StatedConfiguration())
+    assert (found.kind.value, found.accelerator.value) == ("conda", "cuda 12.6")
