@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 import binary_checks.plugin.reporting  # noqa: F401 - pytester forgets what a test imports first
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.build_wheel import build_wheel
+from fixtures.package_index import PackageIndex, serve_only_index
 
 Run = Callable[..., pytest.RunResult]
 TRY_AGAIN = 6  # the exit code where no problem was found, and something broke
@@ -41,3 +42,10 @@ def run(pytester: pytest.Pytester) -> Run:
         return pytester.runpytest_subprocess(*own, *arguments)
 
     return run
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PackageIndex]:
+    """An index that is all that pip's settings name, and an empty cache."""
+    with serve_only_index(monkeypatch, tmp_path / "cache") as index:
+        yield index

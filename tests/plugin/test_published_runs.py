@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from binary_checks.command import inspecting, listing
-from fixtures.package_index import Conduct, PackageIndex, serve_only_index
+from fixtures.package_index import Conduct, PackageIndex
 from tests.plugin.conftest import TRY_AGAIN, Run, faulty, healthy
 
 NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
 FOR = ("--binary-for", "cp311-manylinux_2_17_x86_64")
-
-
-@pytest.fixture
-def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PackageIndex]:
-    with serve_only_index(monkeypatch, tmp_path / "cache") as index:
-        yield index
 
 
 def test_a_published_package_is_judged_and_named_by_its_index(
