@@ -62,7 +62,7 @@ def read_arguments(config: pytest.Config) -> Named:
     others = []
     release: set[str] | None = None
     for argument in (*(left if named or not apart else ()), *apart):
-        pattern, colons, check = argument.partition("::")
+        pattern, colons, check = sources.cut_check(argument)
         if pattern == RELEASE and not (folder / pattern).exists():
             release = {*(release or ()), *filter(None, [check])}
             continue
@@ -88,7 +88,7 @@ def read_arguments(config: pytest.Config) -> Named:
 
 
 def _explain(folder: Path, argument: str) -> str:
-    name = argument.partition("::")[0]
+    name = sources.cut_check(argument)[0]
     try:
         return explain(name, folder / name)
     except OSError as error:  # too long a name
@@ -107,7 +107,9 @@ def _list_published(config: pytest.Config, folder: Path) -> list[str]:
         name if sources.is_published(name, folder) else f"{INDEX}{name}"
         for name in config.option.binary_published
     ]
-    given = [each for each in config.args if sources.is_published(each.partition("::")[0], folder)]
+    given = [
+        each for each in config.args if sources.is_published(sources.cut_check(each)[0], folder)
+    ]
     return list(dict.fromkeys((*names, *given)))
 
 
@@ -123,7 +125,7 @@ def _ask(found: Asked, package: Path, check: str) -> None:
 
 def _demand_nameable(folder: Path, argument: str, source: sources.NamedSource | None) -> None:
     """Refuse a package whose file's name pytest takes for something else, or cannot pass on."""
-    name = argument.split("::", 1)[0]
+    name = sources.cut_check(argument)[0]
     if "::" in argument and packages.recognises(Path(argument)) and (folder / argument).exists():
         raise misused(f"{argument}: pytest takes '::' in a file's name for a test: rename it")
     labelled = _is_installed(argument) or sources.is_published(name, folder)

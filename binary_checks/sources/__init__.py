@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Protocol
 
 from binary_checks.model.protocols import Source
-from binary_checks.sources import file, installed, requirement, url
+from binary_checks.sources import conda_channel, file, installed, requirement, url
 from binary_checks.sources import folder as folder_source
+from binary_checks.sources.conda_channel import cut_check
 from binary_checks.sources.misnamed import demand_package
 from binary_checks.sources.surroundings import Surroundings
 
@@ -16,6 +17,7 @@ __all__ = [
     "SOURCES",
     "NamedSource",
     "Surroundings",
+    "cut_check",
     "demand_named",
     "expand",
     "is_published",
@@ -38,7 +40,7 @@ class _Module(Protocol):
     def parse(self, argument: str, folder: Path) -> NamedSource | None: ...
 
 
-REMOTE: tuple[_Module, ...] = (url, requirement)
+REMOTE: tuple[_Module, ...] = (conda_channel, url, requirement)
 SOURCES: tuple[_Module, ...] = (installed, *REMOTE, folder_source, file)
 
 

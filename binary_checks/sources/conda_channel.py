@@ -1,0 +1,149 @@
+"""A package that a conda channel has: ``conda:conda-forge::numpy==2.4.6``."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from binary_checks.errors import ProfileError, Unavailable
+from binary_checks.model.provenance import Provenance
+from binary_checks.sources.remote import Found, RemoteSource
+from binary_checks.sources.surroundings import Surroundings
+
+LABEL = "conda:"
+"""Before the channel, which ``::`` keeps apart from what is asked of it."""
+_PATIENCE = 300.0  # seconds for the index of a channel, which may have 300 MB
+_SUBDIRS = (  # platform tags, and what conda calls them
+    (r".*linux.*_x86_64", "linux-64"),
+    (r".*linux.*_(aarch64|ppc64le|s390x|riscv64)", "linux-{}"),
+    (r"macosx_.*_x86_64", "osx-64"),
+    (r"macosx_.*_arm64", "osx-arm64"),
+    (r"win_amd64", "win-64"),
+    (r"win_arm64", "win-arm64"),
+)
+
+
+def parse(argument: str, folder: Path) -> NamedRecord | None:
+    """The channel and the specification behind ``conda:``."""
+    if not argument.startswith(LABEL):
+        return None
+    channel, spec = _split(argument.removeprefix(LABEL))
+    return NamedRecord(channel=channel.strip(), spec=spec.strip(), folder=folder)
+
+
+def cut_check(argument: str) -> tuple[str, str, str]:
+    """The name of a package, ``::`` and a check: that of a channel has colons of its own."""
+    if not argument.startswith(LABEL):
+        return argument.partition("::")
+    channel, colons, rest = argument.partition("::")
+    if re.match(r"conda:(?![A-Za-z]:[\\/])[^:]+:[^:/]+\Z", channel):  # as ids have it: one colon
+        return channel, colons, rest
+    spec, colons, check = rest.partition("::")
+    return f"{channel}::{spec}" if spec else channel, colons, check
+
+
+def _split(text: str) -> tuple[str, str]:
+    """The parts around ``::``, or around the last colon, as the ids of items have it."""
+    channel, colons, spec = text.partition("::")
+    if not colons:
+        channel, colons, spec = text.rpartition(":")
+    return channel, spec
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NamedRecord:
+    """A package that a channel is said to have."""
+
+    channel: str  # a name, a URL or a folder
+    spec: str  # "numpy==2.4.6", or another match specification
+    folder: Path  # the current one
+
+    @property
+    def path(self) -> Path:
+        """What the user named, in the current folder."""
+        from binary_checks.web.addresses import show
+
+        shown = show(self.channel) if "://" in self.channel else self.channel
+        text = f"{LABEL}{shown}:{self.spec}"
+        return self.folder / re.sub(r"[/\\]+", "_", re.sub(r"\s+", " ", text))
+
+    def resolve(self, surroundings: Surroundings) -> RemoteSource:
+        """Choose what a user would get. Raises ProfileError or GatherError."""
+        if not self.channel or not self.spec:
+            raise ProfileError(
+                f"{LABEL}{self.channel}{self.spec}: name a channel and a package, as "
+                "conda:conda-forge::numpy==2.4.6 does"
+            )
+        key = f"{LABEL}{self.channel}::{self.spec} for {surroundings.target}"
+        said = surroundings.agree(key, lambda: _choose(self, surroundings).spell())
+        found = Found.read(said)
+        return RemoteSource(
+            path=self.path,
+            found=found,
+            connect=surroundings.connect,
+            progress=surroundings.watch(found.file_name),
+        )
+
+
+def _choose(named: NamedRecord, surroundings: Surroundings) -> Found:
+    from binary_checks.places.channels import spell_channel
+    from binary_checks.web.addresses import show
+
+    channel = spell_channel(named.channel, named.folder)
+    record = _find(named, channel, surroundings)
+    url, sha256, md5 = (str(record[key]) for key in ("url", "sha256", "md5"))
+    hashes = {name: value for name, value in (("sha256", sha256), ("md5", md5)) if value}
+    provenance = Provenance(
+        asked=f"{LABEL}{show(channel) if '://' in channel else channel}::{named.spec}",
+        kind="channel",
+        url=show(url),
+        index=show(str(record["channel"])),
+        sha256=sha256,
+        size=record["size"],
+        uploaded=str(record["timestamp"]),
+    )
+    return Found(
+        url=url,
+        file_name=str(record["file_name"]),
+        key=sha256 or md5 or hashlib.sha256(url.encode()).hexdigest(),
+        hashes=hashes,
+        provenance=asdict(provenance),
+    )
+
+
+def _find(named: NamedRecord, channel: str, surroundings: Surroundings) -> dict[str, Any]:
+    import tempfile
+
+    from binary_checks.places.channels import ask_channels
+    from binary_checks.places.sandbox import Sandbox
+
+    task = {
+        "task": "find",
+        "channels": [channel],
+        "spec": named.spec,
+        "platform": _name_subdir(surroundings.target),
+        "python": ".".join(surroundings.tagged_python.version.split(".")[:2]),
+    }
+    sandbox = surroundings.sandbox or Sandbox()
+    with tempfile.TemporaryDirectory(prefix="binary_checks-", ignore_cleanup_errors=True) as root:
+        try:
+            answer = ask_channels(task, Path(root).resolve(), timeout=_PATIENCE, sandbox=sandbox)
+        except Unavailable as error:
+            raise ProfileError(f"{LABEL}{named.channel}::{named.spec}: {error}") from None
+    if not answer.records:
+        raise ProfileError(f"{LABEL}{named.channel}::{named.spec}: {answer.unsolved}")
+    return dict(answer.records[0])
+
+
+def _name_subdir(target: str) -> str:
+    """What conda calls the system of ``cp312-win_amd64``; "" for this host."""
+    platform = target.partition("-")[2]
+    for pattern, subdir in _SUBDIRS:
+        if match := re.fullmatch(pattern, platform):
+            return subdir.format(*match.groups())
+    if target:
+        raise ProfileError(f"--binary-for {target}: conda has no such platform")
+    return ""

@@ -1,0 +1,161 @@
+"""A package that a conda channel has is found there, fetched once, and held against its hash."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from binary_checks import examine, objects
+from binary_checks.errors import GatherError, ProfileError
+from binary_checks.model.conda_packages import CondaPackage
+from binary_checks.sources import Surroundings, cut_check, is_published, parse
+from binary_checks.sources.remote import RemoteSource
+from fixtures.build_conda import build_conda
+from fixtures.conda.channel import change_repodata, index
+from fixtures.package_index import Conduct, PackageIndex, serve_index
+
+pytest.importorskip("rattler", reason="no py-rattler, which asks channels")
+pytest.importorskip("urllib3", reason="no urllib3, which asks servers")
+pytest.importorskip("zstandard", reason="no zstandard, which reads .conda before Python 3.14")
+
+TARGET = "cp311-manylinux_2_17_x86_64"
+SUBDIR = "linux-64"
+
+
+@pytest.fixture
+def channel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("BINARY_CHECKS_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "channel"
+    for version, build in (("1.0", "py311h0_0"), ("1.0", "py312h0_0"), ("1.1", "py311h0_0")):
+        build_conda(folder / SUBDIR, version=version, build=build, members={"lib/x": version})
+    return index(folder)
+
+
+@pytest.fixture
+def server(channel: Path) -> Iterator[PackageIndex]:
+    with serve_index() as served:
+        served.folders["channel"] = channel
+        yield served
+
+
+def find(argument: str, folder: Path, target: str = TARGET) -> RemoteSource:
+    named = parse(argument, folder)
+    assert named is not None
+    source = named.resolve(Surroundings(python=Path(sys.executable), target=target))
+    assert isinstance(source, RemoteSource)
+    return source
+
+
+@pytest.mark.parametrize(
+    ("spec", "target", "name"),
+    [
+        ("demo==1.0", TARGET, "demo-1.0-py311h0_0.conda"),
+        ("demo==1.0", "cp312-manylinux_2_17_x86_64", "demo-1.0-py312h0_0.conda"),
+        ("demo", TARGET, "demo-1.1-py311h0_0.conda"),
+        ("demo 1.0 py312*", TARGET, "demo-1.0-py312h0_0.conda"),
+    ],
+)
+def test_the_newest_that_fits_is_found_for_the_python_and_the_system(
+    tmp_path: Path, channel: Path, spec: str, target: str, name: str
+) -> None:
+    assert find(f"conda:{channel}::{spec}", tmp_path, target).label == name
+
+
+def test_it_is_read_and_says_where_it_is_from(tmp_path: Path, server: PackageIndex) -> None:
+    source = find(f"conda:{server.url}/channel::demo==1.0", tmp_path)
+    package = source.read(objects)
+    assert isinstance(package, CondaPackage)
+    assert (package.name, package.version) == ("demo", "1.0")
+    said = source.remote().provenance
+    assert (said.kind, said.index) == ("channel", f"{server.url}/channel/")
+    assert said.sha256 == said.sha256_taken != ""
+    assert said.asked == f"conda:{server.url}/channel::demo==1.0"
+
+
+def test_a_file_that_is_another_than_the_channel_states_is_refused(
+    tmp_path: Path, server: PackageIndex, channel: Path
+) -> None:
+    change_repodata(channel, SUBDIR, "demo-1.0-py311h0_0.conda", sha256="0" * 64)
+    source = find(f"conda:{server.url}/channel::demo==1.0", tmp_path)
+    with pytest.raises(GatherError, match="sha256"):
+        source.read(objects)
+
+
+@pytest.mark.parametrize("spec", ["absent==1", "demo>=9", "demo==="])
+def test_what_the_channel_does_not_have_is_one_line(
+    tmp_path: Path, channel: Path, spec: str
+) -> None:
+    with pytest.raises(ProfileError) as caught:
+        find(f"conda:{channel}::{spec}", tmp_path)
+    assert str(caught.value).startswith(f"conda:{channel}::{spec}: ")
+
+
+@pytest.mark.parametrize("argument", ["conda:numpy", "conda:::numpy", "conda:x::", "conda:"])
+def test_a_channel_and_a_package_must_be_named(tmp_path: Path, argument: str) -> None:
+    with pytest.raises(ProfileError, match="name a channel and a package, as conda:conda-forge::"):
+        find(argument, tmp_path)
+
+
+def test_a_folder_that_is_no_channel_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ProfileError, match="no such channel, nor a folder of that name"):
+        find("conda:./nothing::demo", tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("conduct", [Conduct(html=True), Conduct(failures=[503] * 20)])
+def test_a_channel_that_breaks_is_tried_again_later(
+    tmp_path: Path, server: PackageIndex, conduct: Conduct
+) -> None:
+    server.conduct[f"/channel/{SUBDIR}/repodata.json"] = conduct
+    with pytest.raises(GatherError):
+        find(f"conda:{server.url}/channel::demo", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [
+        ("conda:ch::x==1", ("conda:ch::x==1", "", "")),
+        ("conda:ch::x==1::missing-library", ("conda:ch::x==1", "::", "missing-library")),
+        ("conda:ch:x==1::missing-library", ("conda:ch:x==1", "::", "missing-library")),
+        ("conda:https://h/c::x==1", ("conda:https://h/c::x==1", "", "")),
+        ("conda:https://h/c::x==1::a", ("conda:https://h/c::x==1", "::", "a")),
+        ("x.whl::a", ("x.whl", "::", "a")),
+    ],
+)
+def test_a_check_stands_behind_the_name_of_a_package(
+    argument: str, expected: tuple[str, str, str]
+) -> None:
+    assert cut_check(argument) == expected
+
+
+def test_it_is_published_and_no_file(tmp_path: Path) -> None:
+    assert is_published("conda:conda-forge::numpy==2.4.6", tmp_path)
+    assert not is_published("conda", tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]])
+def test_a_run_judges_what_a_channel_has(
+    pytester: pytest.Pytester, channel: Path, workers: list[str]
+) -> None:
+    command = (sys.executable, "-m", "binary_checks", "--binary-static", "-v", *workers)
+    name = f"conda:{channel}::demo==1.0"
+    result = pytester.run(*command, name, "--binary-for", TARGET)
+    assert result.ret == pytest.ExitCode.OK
+    told = result.stdout.str()
+    assert "demo==1.0::unreadable-member" in told
+    assert (
+        hashlib.sha256((channel / SUBDIR / "demo-1.0-py311h0_0.conda").read_bytes()).hexdigest()
+        in told
+    )
+    alone = pytester.run(*command, f"{name}::unreadable-member", "--binary-for", TARGET)
+    alone.assert_outcomes(passed=1)
+
+
+def test_the_api_takes_it_too(channel: Path) -> None:
+    with examine(find(f"conda:{channel}::demo==1.0", channel)) as examination:
+        assert examination.get(CondaPackage).version == "1.0"
