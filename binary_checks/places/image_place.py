@@ -29,6 +29,7 @@ from binary_checks.places.image_prefix import (
     Cargo,
     Prefix,
     UnpackedFiles,
+    demand_movable,
     demand_system,
     fill,
     imagine_python,
@@ -123,6 +124,7 @@ class ImagePlace(HostPlace):
 
     def _install(self, package: Package) -> InstallReport | None:
         """Unpack it for the first Python of the image that takes it."""
+        demand_movable(package)
         demand_system(package.claims, self.system)
         if not isinstance(package, Wheel):
             raise Unavailable(f"{package.noun} is not imported in an image, only its objects load")

@@ -75,10 +75,15 @@ class UnpackedFiles:
         return self.paths.get(place, place)
 
 
-def unpack_files(package: Package, folder: Path, seconds: float) -> UnpackedFiles:
-    """Write the members of any package as it has them. Raises Unavailable, GatherError."""
+def demand_movable(package: Package) -> None:
+    """Raise Unavailable for a package that runs only with others around it."""
     if isinstance(package, _ELSEWHERE):
         raise Unavailable(f"{package.noun} is not taken into an image")
+
+
+def unpack_files(package: Package, folder: Path, seconds: float) -> UnpackedFiles:
+    """Write the members of any package as it has them. Raises Unavailable, GatherError."""
+    demand_movable(package)
     folder.mkdir()
     with closing(open_tree(package.path)) as tree:
         try:

@@ -58,12 +58,15 @@ def read_placing(config: pytest.Config, *, installed: bool) -> Placing:
         if name.kind == "image" and name.argument not in {*RELATIVE, _WINE}:
             demand_image(folder, name)
     python = demand_program(folder, given or sys.executable, f"--binary-python {given}")
-    return Placing(
+    placing = Placing(
         interpreters={
             name: find_interpreter(folder, name) if name.is_there else python
             for name in names or (PlaceName(),)
         }
     )
+    if installed and not placing.python.exists():
+        raise misused(f"{placing.option}: there is no Python in it")
+    return placing
 
 
 def _demand_one_meaning(

@@ -45,6 +45,10 @@ from fixtures.environments import PURE
             "--binary-place image:oldest: with --binary-static nothing runs anywhere",
         ),
         (
+            ["--binary-place", "prefix:.", "--binary-installed", "demo"],
+            "--binary-place prefix:.: there is no Python in it",
+        ),
+        (
             ["--binary-place", "image:bulseye"],
             "--binary-place image:bulseye: there is no such image; did you mean bullseye?",
         ),
