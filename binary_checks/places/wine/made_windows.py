@@ -17,7 +17,6 @@ from binary_checks.places.sandbox import Sandbox
 from binary_checks.places.wine.windows_python import fetch_python
 from binary_checks.places.wine.wine_prefix import ENVIRONMENT, Wine, furnish
 
-_PYPI = "https://pypi.org/simple"
 _PATIENCE = 300.0  # seconds for a Windows: 10 are usual
 _FORMAT = 1  # of how one is furnished: another one is made anew
 
@@ -36,8 +35,7 @@ def find_python(version: str) -> bytes:
     """Find the archive of a Python that was downloaded before, or download it."""
 
     def make(folder: Path) -> None:
-        index = read_pip_settings().get("index-url", _PYPI)
-        (folder / "archive").write_bytes(fetch_python(version, index))
+        (folder / "archive").write_bytes(fetch_python(version, read_pip_settings()))
 
     return (_keep(f"python-{version}", make) / "archive").read_bytes()
 

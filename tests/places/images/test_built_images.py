@@ -117,7 +117,7 @@ def test_a_root_has_the_libc_that_it_says_and_no_library_beyond_the_policy(
     assert not [each for each in names if each.startswith(lucky)]
 
 
-@pytest.mark.parametrize("name", ["bullseye-python", "trixie-python", "trixie-python-s390x"])
+@pytest.mark.parametrize("name", ["bullseye-python", "trixie-python-arm64", "trixie-python-s390x"])
 def test_a_root_with_a_python_runs_it(name: str) -> None:
     root = build(name)
     (python,) = root.pythons

