@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
 from binary_checks.cmake_code.language import Argument, Block, CmakeCommand, Node
-from binary_checks.cmake_code.truth import Known, decide
+from binary_checks.cmake_code.truth import SYSTEMS, Known, decide
 
 ROOT: Final = "/\ue000/\ue000/\ue000/\ue000"
 """Stands for the prefix, wherever users unpack it; deep enough for what climbs out of it."""
@@ -23,12 +23,7 @@ _DEEPEST = 40  # files, macros and functions within each other
 _LONGEST = 1 << 16  # characters of a value
 _REFERENCE = re.compile(r"\$\{([\w./+-]+)\}|\$(ENV)\{[^}]*\}|\$CACHE\{[^}]*\}")
 _PATH_OF = {"PATH": posixpath.dirname, "DIRECTORY": posixpath.dirname, "NAME": posixpath.basename}
-_SYSTEMS: Mapping[str, Mapping[str, str]] = {
-    "linux": {"UNIX": "1", "WIN32": "", "APPLE": "", "MSVC": "", "CMAKE_SYSTEM_NAME": "Linux"},
-    "macos": {"UNIX": "1", "WIN32": "", "APPLE": "1", "MSVC": "", "CMAKE_SYSTEM_NAME": "Darwin"},
-    "windows": {"UNIX": "", "WIN32": "1", "APPLE": "", "CMAKE_SYSTEM_NAME": "Windows"},
-}
-"""What CMake says of the system that it builds for."""
+_OWN_MODULE = re.compile(r"CMake\w+\Z|FindPackageHandleStandardArgs\Z|GNUInstallDirs\Z")
 _UNKNOWN_OUTPUT = frozenset(
     {"find_library", "find_path", "find_program", "find_file", "separate_arguments", "option"}
     | {"get_target_property", "get_property", "execute_process", "try_compile", "math"}
@@ -91,8 +86,9 @@ class Evaluation:
 
     def __init__(self, archive: CodeAround) -> None:
         self._archive = archive
-        self._values: Values = dict(_SYSTEMS.get(archive.system, {}))
-        self._targets: set[str] = set()
+        self._values: Values = dict(SYSTEMS.get(archive.system, {}))
+        self._targets: dict[str, bool] = {}  # and whether that is certain
+        self._foreign = False  # code was come to that is not in the archive
         self._macros: dict[str, Block] = {}
         self._certain = True
         self._depth = self._steps = 0
@@ -233,10 +229,16 @@ class Evaluation:
         return Known(
             expand=self._expand,
             value=self._values.get,
-            is_set=lambda name: True if self._values.get(name) is not None else None,
+            is_set=lambda name: True if self._values.get(name) else None,
             exists=self._exists,
-            has_target=lambda name: True if name in self._targets else None,
+            has_target=self._has_target,
         )
+
+    def _has_target(self, name: str) -> bool | None:
+        """Whether there is a target in a project that has looked for nothing else before."""
+        if name in self._targets:
+            return True if self._targets[name] else None
+        return None if self._foreign else False
 
     def _exists(self, path: str) -> bool | None:
         place = self.place(path)
@@ -315,7 +317,7 @@ class Evaluation:
 
     def _do_unset(self, values: tuple[str | None, ...]) -> None:
         if values and values[0]:
-            self._values[values[0]] = None
+            self._values[values[0]] = ""
 
     def _do_list(self, values: tuple[str | None, ...]) -> None:
         """Only what is appended is followed."""
@@ -365,13 +367,18 @@ class Evaluation:
         place = self.place(values[0]) if values and values[0] else None
         if place is not None and self.has(place):
             self._include(place)
-        elif self._certain and place is not None and "OPTIONAL" not in values:
+        elif place is None or place.startswith(("/", "../")):
+            # CMake's own modules define macros, and no targets.
+            self._foreign = self._foreign or not (values and _OWN_MODULE.match(values[0] or ""))
+        elif self._certain and "OPTIONAL" not in values:
             raise _Stopped
 
     def _do_find_package(self, values: tuple[str | None, ...]) -> None:
         path = self._archive.packages.get(values[0].lower()) if values and values[0] else None
         if path is not None:
             self._include(path)
+        else:
+            self._foreign = True
 
     _do_find_dependency = _do_find_package
 
@@ -384,7 +391,9 @@ class Evaluation:
 
     def _do_add_library(self, values: tuple[str | None, ...]) -> None:
         if values and values[0]:
-            self._targets.add(values[0])
+            self._targets[values[0]] = self._certain or self._targets.get(values[0], False)
+
+    _do_add_executable = _do_add_library
 
 
 def _unescape(found: re.Match[str]) -> str:

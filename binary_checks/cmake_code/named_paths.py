@@ -46,7 +46,7 @@ _TARGET_COMMANDS = {
 }
 _FOR_USERS = re.compile(r"INCLUDE|LIB|FLAGS|PREFIX|(?<!^)_DIRS?$", re.IGNORECASE)
 """Names of variables that tell users where headers and libraries are."""
-_CHECKED = "_cmake_import_check_files_for_"
+_CHECKED = re.compile(r"_(?:cmake_import_check|IMPORT_CHECK)_files_for_", re.IGNORECASE)
 _ABI_COMMANDS = frozenset(
     {"set", "list", "string", "add_definitions", "add_compile_options", "set_target_properties"}
     | {"set_property", "target_compile_definitions", "target_compile_options"}
@@ -190,8 +190,8 @@ def _name_paths(seen: Seen, top: str, *, exported: bool) -> Iterator[_Named]:
         yield from _of_value(role, f"{written} of {values[0]}", values[1:], top)
     elif name == "list" and values[0] == "APPEND" and (values[1:2] or ("",))[0]:
         variable = str(values[1])
-        if variable.startswith(_CHECKED):
-            subject = variable.removeprefix(_CHECKED)
+        if found := _CHECKED.match(variable):
+            subject = variable[found.end() :]
             yield from _of_value(PathRole.CHECKED, subject, values[2:], top)
     elif name == "set" and _FOR_USERS.search(values[0]):
         yield from _of_literals(values[0], seen.command.arguments[1:])

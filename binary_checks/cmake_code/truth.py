@@ -28,6 +28,12 @@ _TESTS = frozenset(
     {"DEFINED", "EXISTS", "TARGET", "COMMAND", "POLICY", "TEST", "IS_DIRECTORY", "IS_SYMLINK"}
     | {"IS_ABSOLUTE", "IS_READABLE", "IS_WRITABLE", "IS_EXECUTABLE"}
 )
+SYSTEMS: Mapping[str, Mapping[str, str]] = {
+    "linux": {"UNIX": "1", "WIN32": "", "APPLE": "", "MSVC": "", "CMAKE_SYSTEM_NAME": "Linux"},
+    "macos": {"UNIX": "1", "WIN32": "", "APPLE": "1", "MSVC": "", "CMAKE_SYSTEM_NAME": "Darwin"},
+    "windows": {"UNIX": "", "WIN32": "1", "APPLE": "", "CMAKE_SYSTEM_NAME": "Windows"},
+}
+"""What CMake says of the system that it builds for."""
 _MOST_WORDS = 1000  # in one condition
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,15 @@ class TestName:
             list(build_contradicts_name(package(tmp_path, name="demo.zip")))
 
 
+def mach_object(processor: int) -> bytes:
+    return struct.pack("<8I", 0xFEEDFACF, processor, 0, 1, 0, 0, 0, 0)
+
+
+INTEL, ARM = 0x01000007, 0x0100000C
+PARTS = [indexed("_f", x_o=mach_object(cpu)) for cpu in (INTEL, ARM)]
+SIZE = len(PARTS[0])
+HEADER = struct.pack(">12I", 0xCAFEBABE, 2, INTEL, 3, 256, SIZE, 4, ARM, 0, 512, SIZE, 4)
+UNIVERSAL = b"".join(part.ljust(256, b"\0") for part in (HEADER, PARTS[0])) + PARTS[1]
 LTCG = b"\0\0\xff\xff\1\0\x64\x86" + bytes(4) + bytes.fromhex("38feb30ca5d9ab4dac9bd6b6222653c2")
 LTCG += bytes(40)
 """What ``cl /GL`` writes."""
@@ -143,6 +153,13 @@ class TestStaticLibraries:
         found = package(tmp_path, members)
         assert said(foreign_archive_member(found)) == []
         assert said(unlinkable_static_library(found)) == []
+
+    @pytest.mark.parametrize(("system", "problems"), [("macos-arm64", 0), ("linux-x86_64", 2)])
+    def test_of_a_universal_one_what_fits_is_taken(
+        self, tmp_path: Path, system: str, problems: int
+    ) -> None:
+        found = package(tmp_path, {"lib/liba.a": UNIVERSAL}, name=f"demo-{system}.zip")
+        assert len(said(foreign_archive_member(found))) == problems
 
     def test_what_linkers_refuse(self, tmp_path: Path) -> None:
         names = archive(names=b"gone.o/\nthere.o/\n").replace(b"names/", b"//    ", 1)

@@ -7,7 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from binary_checks.model import Dependency, Kind, MachOFile, Symbol, Symbols
+from binary_checks.model import (
+    Dependency,
+    Format,
+    Kind,
+    MachOFile,
+    StaticArchive,
+    Symbol,
+    Symbols,
+    UnreadObject,
+)
 from binary_checks.objects import read_objects
 from binary_checks.objects.macho.commands import (
     LC_DYLD_CHAINED_FIXUPS,
@@ -145,10 +154,13 @@ def test_each_slice_of_a_fat_file_is_an_object() -> None:
         }
 
 
-def test_a_fat_static_library_is_no_object() -> None:
-    archive = b"!<arch>\n" + bytes(100)
+@pytest.mark.parametrize("content", [b"", bytes(100)], ids=["empty", "broken"])
+def test_a_fat_static_library_is_a_static_library(content: bytes) -> None:
+    archive = b"!<arch>\n" + content
     head = struct.pack(">2I5I", 0xCAFEBABE, 1, 0x01000007, 3, 28, len(archive), 0)
-    assert read_objects("a.a", Bytes(head + archive)) == ()
+    (found,) = read_objects("a.a", Bytes(head + archive))
+    assert isinstance(found, UnreadObject if content else StaticArchive)
+    assert found.format is Format.ARCHIVE
 
 
 def test_files_that_are_not_loaded_show_no_more_than_their_headers() -> None:

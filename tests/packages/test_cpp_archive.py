@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from binary_checks.errors import PackageError
+from binary_checks.errors import BinaryChecksError, PackageError
 from binary_checks.model import Format, Package
 from binary_checks.model.claims import SystemClaim
 from binary_checks.model.cpp_archive import CmakePackage, CppArchive
 from binary_checks.packages import cpp_archive, open_package, preview, recognises
 from binary_checks.packages.conda import CondaPackage
+from binary_checks.trees import open_tree
 from fixtures.archive_entries import Entry
 from fixtures.build_conda import build_conda
 from fixtures.build_cpp_archive import OMIT, TarMember, build_cpp_archive
@@ -179,3 +182,46 @@ def test_a_folder_is_one_too_and_an_environment_is_none(tmp_path: Path) -> None:
     assert isinstance(read(tmp_path / "demo"), CppArchive)
     (tmp_path / "demo/pyvenv.cfg").touch()
     assert not isinstance(read(tmp_path / "demo"), CppArchive)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_an_archive_cut_at_any_length_is_one_line_or_a_fault(tmp_path: Path, suffix: str) -> None:
+    path = build_cpp_archive(tmp_path, LIBRARY, name=f"demo-linux-x64{suffix}")
+    whole = path.read_bytes()
+    for length in range(0, len(whole), 41):
+        path.write_bytes(whole[:length])
+        try:
+            package = cpp_archive.read(open_tree(path), FakeReader())
+            faults = [*package.archive_faults, *(f for m in package.members for f in m.faults)]
+            assert faults
+        except BinaryChecksError as error:
+            assert str(error).startswith(path.name)
+            assert "\n" not in str(error)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.sampled_from(SUFFIXES),
+    st.lists(st.tuples(st.integers(0, 10_000), st.integers(1, 255)), min_size=1, max_size=4),
+)
+def test_bytes_that_are_wrong_anywhere_are_a_fault_or_one_line(
+    tmp_path: Path, suffix: str, changes: list[tuple[int, int]]
+) -> None:
+    path = build_cpp_archive(tmp_path, LIBRARY, name=f"demo-linux-x64{suffix}")
+    whole = bytearray(path.read_bytes())
+    for place, change in changes:
+        whole[place % len(whole)] ^= change
+    path.write_bytes(whole)
+    try:
+        read(path)
+    except BinaryChecksError as error:
+        assert "\n" not in str(error)
+
+
+def test_more_than_is_kept_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpp_archive, "_MOST_KEPT", 100)
+    path = build_cpp_archive(tmp_path, LIBRARY)
+    with pytest.raises(PackageError, match="have more than 100 bytes"):
+        read(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from binary_checks.declaring import check
@@ -40,7 +41,15 @@ def foreign_archive_member(package: CppArchive) -> Iterator[Finding]:
     architectures = {name for each in systems for name in each.architectures}
     if not (formats and architectures):
         raise NotApplicable("it is not known for which system and architecture it is")
+    fitting = {
+        item.path
+        for item in package.objects_of(StaticArchive)
+        if any(e.format in formats and e.architecture in architectures for e in item.members)
+    }
+    slices = Counter(item.path for item in package.objects_of(StaticArchive))
     for item in package.objects_of(StaticArchive):
+        if slices[item.path] > 1 and item.path in fitting:
+            continue  # of a universal one the linker takes what it needs
         for each in item.members:
             if each.format in {"", _BITCODE} or item.file_name == _OF_TINY_C:
                 continue

@@ -96,7 +96,7 @@ class Slice:
 def read_slices(source: ByteSource) -> tuple[Slice, ...]:
     """The objects of a fat file, or the one of a thin file. Raises MalformedError.
 
-    Static libraries, which may be fat too, are no objects.
+    Static libraries, which may be fat too, are other objects (`is_archive`).
     """
     if source.size < 8:
         raise MalformedError("the file ends within the magic number", source.size)
@@ -105,7 +105,12 @@ def read_slices(source: ByteSource) -> tuple[Slice, ...]:
         return (Slice(source, 0, source.size),)
     slices = tuple(_read_fat(source, layout))
     _refuse_overlaps(slices)
-    return tuple(s for s in slices if s.read(0, min(8, s.size)) != _ARCHIVE)
+    return slices
+
+
+def is_archive(source: Slice) -> bool:
+    """Whether it is a static library for one architecture."""
+    return source.read(0, min(8, source.size)) == _ARCHIVE
 
 
 def _read_fat(source: ByteSource, layout: Struct) -> Iterator[Slice]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from binary_checks.errors import MalformedError, TooLarge, Unavailable
-from binary_checks.model import Format, Kind, MachOFile, UnreadObject
+from binary_checks.model import Format, Kind, MachOFile, StaticArchive, UnreadObject
 from binary_checks.model.protocols import NOTHING_SEEN, ByteSource, Observations
 from binary_checks.objects.macho.commands import (
     LC_CODE_SIGNATURE,
@@ -29,6 +29,7 @@ from binary_checks.objects.macho.header import (
     MachHeader,
     Slice,
     architecture_of,
+    is_archive,
     read_header,
     read_slices,
 )
@@ -55,7 +56,7 @@ KINDS = {
 
 def read(
     path: str, source: ByteSource, observations: Observations
-) -> tuple[MachOFile | UnreadObject, ...]:
+) -> tuple[MachOFile | StaticArchive | UnreadObject, ...]:
     """The objects of a Mach-O file, one a slice; what is too long is unread.
 
     Raises MalformedError.
@@ -65,9 +66,12 @@ def read(
 
 def _read_slices(
     path: str, source: ByteSource, observations: Observations
-) -> Iterator[MachOFile | UnreadObject]:
+) -> Iterator[MachOFile | StaticArchive | UnreadObject]:
     for item in read_slices(source):
         place = f"slice for {item.architecture}: " if item.architecture else ""
+        if is_archive(item):
+            yield from _read_archive(path, item)
+            continue
         try:
             # Scanners count from the first byte of a file: what they saw is of a thin one.
             yield _read_slice(path, item, NOTHING_SEEN if item.start else observations)
@@ -76,6 +80,18 @@ def _read_slices(
             yield UnreadObject(path=path, format=Format.MACHO, reason=reason, too_large=too_large)
         except MalformedError as error:
             raise MalformedError(place + error.reason, item.start + error.offset) from None
+
+
+def _read_archive(path: str, source: Slice) -> Iterator[StaticArchive | UnreadObject]:
+    """The static library for one architecture of a fat one."""
+    from binary_checks.objects import archives  # of few packages
+
+    try:
+        yield from archives.read(path, source, NOTHING_SEEN)
+    except (MalformedError, Unavailable) as error:
+        reason = f"static library for {source.architecture}: {error}"
+        too_large = isinstance(error, TooLarge)
+        yield UnreadObject(path=path, format=Format.ARCHIVE, reason=reason, too_large=too_large)
 
 
 def _read_slice(path: str, source: Slice, observations: Observations) -> MachOFile:
