@@ -32,7 +32,8 @@ def broken_published_archive(file: PublishedFile) -> Iterator[Finding]:
     yield from archive.escaping_member_name(file.package)
     amount = f"{file.transferred} of {file.package.size} bytes"
     anew = ", begun anew once as it changed" if file.began_anew else ""
-    yield Note(sentence=f"{amount} were read by {file.requests} ranges{anew}")
+    ranges = "1 range" if file.requests == 1 else f"{file.requests} ranges"
+    yield Note(sentence=f"{amount} were read by {ranges}{anew}")
 
 
 @check
