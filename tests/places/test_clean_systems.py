@@ -22,7 +22,7 @@ from binary_checks.judging import Verdict
 from binary_checks.model import Ending, LoadReport, Outcome
 from binary_checks.model.place_names import read_place
 from binary_checks.model.places import Conditions
-from binary_checks.places import PlaceSettings
+from binary_checks.places import PlaceSettings, installers
 from binary_checks.places.image_place import ImagePlace
 from binary_checks.places.images import find_image
 from binary_checks.places.sandbox import ROUTES
@@ -147,6 +147,31 @@ def test_opencv_lacks_the_libraries_of_a_screen(tmp_path: Path, image: str) -> N
     sentences = [problem.sentence for problem in found["object-does-not-load"].problems]
     assert f"does not load on {SYSTEMS[image]}: libxcb.so.1 is not found there" in sentences
     assert found["import-fails"].outcome is Outcome.FAILED
+
+
+def test_what_it_requires_is_put_beside_it_for_the_images_python(
+    tmp_path: Path, image: str
+) -> None:
+    """The requirement requires the package in turn, which no index has."""
+    if installers.find_uv() is None:
+        pytest.skip("there is no uv here")
+    (tmp_path / "given").mkdir()
+    own = "import sys, other\nassert other.value == 1 and sys.prefix == '/mnt/package'\n"
+    requires = ("other-for-demo==1.0", "absent-anywhere; python_version < '3.8'")
+    wheel = build_wheel(
+        tmp_path, members={"demo.py": own}, requires=requires, tags=("py3-none-any",)
+    )
+    other = build_wheel(
+        tmp_path / "given",
+        name="other_for_demo",
+        members={"other.py": "value = 1\n"},
+        requires=("demo",),
+        tags=("py3-none-any",),
+    )
+    with examine(wheel, run=True, place=f"image:{image}", companions=[other]) as examination:
+        _demand_sandbox(examination)
+        found = {verdict.check: verdict.outcome for verdict in judge(examination)}
+    assert found["import-fails"] is Outcome.PASSED
 
 
 @pytest.mark.parametrize("route", ROUTES)
