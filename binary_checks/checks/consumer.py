@@ -27,10 +27,12 @@ _OWN = ("$PREFIX", "$BUILD", "$ORIGIN", "${ORIGIN}")
 _NOWHERE = re.compile(
     r"(?P<needed>\S+), needed by \S+, not found|cannot find -?-?l(?P<library>[\w.+:-]+)"
     r"|loading shared libraries: (?P<loaded>[^:\s]+): cannot open"
-    r'|package configuration file provided by "(?P<package>[^"]+)"|Could NOT find (?P<module>\w+)'
+    r'|package configuration file provided by "(?P<package>[^"]+)"'
+    r"|Package '(?P<module>[^']+)', required by '[^']+', not found"
+    r"|(?i:could not|failed to|unable to|cannot) (?i:find|detect|locate) "
+    r"(?!-|(?:a|an|any|the|file|cmake)\b)['\"]?(?P<other>[\w.+-]+)"
 )
-
-
+_OF_PYTHON = re.compile(r"_?Py[A-Z_]")
 _NEWER = re.compile(r"(?:@|version [`'])(?P<version>(?:GLIBC|GLIBCXX|CXXABI|GCC)_[\w.]+)")
 """A symbol of a newer C or C++ runtime than this host's."""
 
@@ -257,30 +259,32 @@ def _report_failures(
     package: CppArchive | None = None,
 ) -> Iterator[Finding]:
     """One problem for each message, whoever it stopped."""
-    rows: dict[str, list[tuple[ConsumerUnit, str]]] = {}
+    rows: dict[str, list[tuple[ConsumerUnit, str, BuildStep]]] = {}
     for unit, way, step in _list_steps(report):
         if step.stage is stage and step.outcome is not Ending.OK:
-            rows.setdefault(_describe(step), []).append((unit, way))
+            rows.setdefault(_describe(step), []).append((unit, way, step))
     for message, stopped in rows.items():
-        names = tuple(dict.fromkeys(_name(unit, way, stopped) for unit, way in stopped))
+        names = tuple(dict.fromkeys(_name(unit, way, stopped) for unit, way, _ in stopped))
         who = f"{name_first(names)} {verbs[len(names) > 1]}"
-        if lacking := _find_lacking(message, package):
+        if lacking := _find_lacking(message, stopped[0][2], package):
             yield NotInspected(sentence=f"{who}: {lacking}")
         else:
             yield f"{who}: {message}"
 
 
-def _name(unit: ConsumerUnit, way: str, stopped: list[tuple[ConsumerUnit, str]]) -> str:
+def _name(unit: ConsumerUnit, way: str, stopped: list[tuple[ConsumerUnit, str, BuildStep]]) -> str:
     """The unit; with the way in which it was built, where another one did not stop as well."""
     ways = [build.way for build in unit.builds]
-    alone = way and sum(other is unit for other, _ in stopped) < len(ways)
+    alone = way and sum(other is unit for other, *_ in stopped) < len(ways)
     return f"{unit.name} ({way})" if alone else unit.name
 
 
-def _find_lacking(message: str, package: CppArchive | None) -> str:
+def _find_lacking(message: str, step: BuildStep, package: CppArchive | None) -> str:
     """Say what this host lacks, where the message says that and the archive promises no other."""
     if package is None:
         return ""
+    if step.undefined and all(map(_OF_PYTHON.match, step.undefined)):
+        return f"{step.undefined[0]} is a symbol of Python, which an extension module finds"
     if newer := _NEWER.search(message):
         return f"{newer['version']} is newer than what this host has"
     found = _NOWHERE.search(message)

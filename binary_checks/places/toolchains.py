@@ -16,6 +16,7 @@ _SHIMS = "shims"
 """The folder of pyenv and its kin, whose scripts call what a sandbox does not show."""
 _PARTS = ("bin", "lib", "lib64", "libexec", "include", "share/cmake*", "share/gcc*", "*-*-*")
 """What a prefix has that a compiler or CMake may read; ``*-*-*`` is that of a target's triplet."""
+_PROGRAMS = ("bin", "sbin")
 _PYTHON = re.compile(r"#!\s*(?P<path>/\S*python[\d.]*)\b")
 OWN_FOLDER = Path(sys.executable).parent
 """Where ``pip install cmake ninja`` puts them: not everybody activates an environment."""
@@ -52,7 +53,9 @@ def find_files_of(program: Path) -> Iterator[Path]:
     """Yield the folders that a program needs, beside those which every process sees."""
     for path in dict.fromkeys((program, program.resolve())):
         if not is_below(path, SYSTEM):
-            yield from _list_parts(path.parent.parent)
+            yield path
+            if path.parent.name in _PROGRAMS:
+                yield from _list_parts(path.parent.parent)
             yield from _find_python(path)
 
 

@@ -186,6 +186,38 @@ def test_what_needs_a_newer_system_than_this_is_not_inspected(message: str) -> N
     )
 
 
+def test_a_library_for_extension_modules_is_not_linked_with_a_program() -> None:
+    names = ("PyInstanceMethod_Type", "_Py_Dealloc")
+    end = step(Stage.LINK, Ending.EXITED, message="undefined reference", undefined=names)
+    (found,) = consumer_linking_fails(report(unit(end, end)), ARCHIVE)
+    assert isinstance(found, NotInspected)
+    assert "PyInstanceMethod_Type is a symbol of Python" in found.sentence
+    mixed = step(Stage.LINK, Ending.EXITED, message="no f", undefined=("Py_IncRef", "f"))
+    assert sentences(consumer_linking_fails(report(unit(mixed)), ARCHIVE)) == [
+        "example Demo does not link: no f"
+    ]
+
+
+@pytest.mark.parametrize(
+    "message, name",
+    [
+        ("python.cmake:568: Failed to detect numpy", "numpy"),
+        ("Package 'eigen3', required by 'eigenpy', not found", "eigen3"),
+        ('Could not find a package configuration file provided by "Eigen3" with', "Eigen3"),
+        ("Could NOT find MPI_C (missing: MPI_C_LIB_NAMES)", "MPI_C"),
+    ],
+)
+def test_a_dependency_that_this_host_lacks_is_not_inspected(message: str, name: str) -> None:
+    error = step(Stage.CONFIGURE, Ending.EXITED, message=message)
+    broken = report(unit(configured=error))
+    lack = f"the archive comes without {name}, and this host has none"
+    found = sentences(consumer_configuration_fails(broken, BARE))
+    assert found == [f"example Demo is not configured: {lack}"]
+    assert sentences(consumer_configuration_fails(broken, ARCHIVE)) == [
+        f"example Demo is not configured: {message}"
+    ]
+
+
 def test_a_program_that_ends_badly_fails() -> None:
     end = step(Stage.RUN, Ending.CRASHED, detail="SIGABRT", message="terminate called")
     assert sentences(consumer_run_fails(report(unit(end, end)), ARCHIVE)) == [

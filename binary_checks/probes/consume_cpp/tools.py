@@ -204,6 +204,10 @@ class _Trial:
 
 
 def _spell_end(end: CommandEnd) -> str:
-    how = {Ending.HUNG: "does not end within", Ending.CRASHED: "crashes with"}
+    how = {Ending.HUNG: "does not end within ", Ending.CRASHED: "crashes with "}.get(
+        end.outcome, ""
+    )
+    if end.detail.startswith("exit status"):
+        how = "ends with "
     reason = find_first_error(end.output)
-    return f"{how.get(end.outcome, 'ends with')} {end.detail}{reason and f' ({reason})'}"
+    return f"{how}{end.detail}{reason and f' ({reason})'}"
