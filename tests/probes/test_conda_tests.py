@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.checks.conda.embedded_tests import embedded_test_fails
-from binary_checks.model import Ending, NotInspected, Problem, Step
-from binary_checks.model.probes import EmbeddedTestReport, SnippetRun
 from binary_checks.probes.conda_tests.embedded import EmbeddedTest, find_tests
 
 
@@ -81,28 +78,3 @@ def test_a_list_that_cannot_be_read_is_not_run(text: str) -> None:
     pytest.importorskip("yaml", reason="no PyYAML")
     (test,) = listed(text)
     assert test.untried.startswith("it cannot be read: ")
-
-
-def report(outcome: Ending, detail: str = "", **fields: bool) -> EmbeddedTestReport:
-    step = Step(name="run_test.py", outcome=outcome, detail=detail, **fields)  # type: ignore[arg-type]
-    return EmbeddedTestReport(python="CPython 3.11.7", runs=(SnippetRun(step=step),))
-
-
-def test_embedded_test_fails_fires_on_one_that_fails() -> None:
-    (found,) = embedded_test_fails(report(Ending.RAISED, "ValueError: no"))
-    assert found == Problem(sentence="run_test.py raises ValueError: no")
-    (found,) = embedded_test_fails(report(Ending.CRASHED, "SIGSEGV", finished=True))
-    assert found == Problem(sentence="run_test.py is done, but its process then crashes: SIGSEGV")
-
-
-def test_embedded_test_fails_is_quiet_on_one_that_passes() -> None:
-    assert list(embedded_test_fails(report(Ending.OK))) == []
-
-
-def test_one_that_needs_the_network_is_not_inspected() -> None:
-    detail = "OSError: Temporary failure in name resolution"
-    (found,) = embedded_test_fails(report(Ending.RAISED, detail))
-    assert isinstance(found, NotInspected)
-    untried = EmbeddedTestReport(python="", untried=(("tests.yaml[0] r", "no"),))
-    (found,) = embedded_test_fails(untried)
-    assert found == NotInspected(sentence="tests.yaml[0] r: no")
