@@ -120,6 +120,7 @@ _DEPENDENCIES = (
         files=r"protobuf(?:-lite|d)?",
         proofs=(
             r"Protocol Buffer runtime library",
+            r"\Aexceeded maximum protobuf size of 2GB",
             r"\AThis program was compiled with Protobuf C\+\+ version\b",
         ),
     ),
@@ -207,7 +208,13 @@ _DEPENDENCIES = (
         proofs=(r"\AFFmpeg version \S",),
         version=r"\AFFmpeg version n?(\d+(?:\.\d+)+)",
     ),
-    LibraryMarks(name="zstd", role="zstd", files=r"zstd", exports=("ZSTD_versionNumber",)),
+    LibraryMarks(
+        name="zstd",
+        role="zstd",
+        files=r"zstd",
+        proofs=(r"\AOperation not authorized at current processing stage\Z",),
+        exports=("ZSTD_versionNumber",),
+    ),
     LibraryMarks(name="LZ4", role="LZ4", files=r"lz4", exports=("LZ4_versionNumber",)),
     LibraryMarks(name="HDF5", role="HDF5", files=r"hdf5", exports=("H5Fcreate",)),
 )
@@ -218,7 +225,8 @@ ANCHORS: tuple[bytes, ...] = (
     b'OPENSSLDIR: "', b"OpenSSL ", b"AWS-LC KEM method", b"boringssl", b" Copyright 1995-",
     b" zlib-ng 2.", b"N10__cxxabiv117__class_type_infoE", b" exception of type %s",
     b"Fortran runtime error", b"insufficient for CUDA runtime version", b"oneDNN v%d.%d.%d",
-    b"CLIENT libcurl ",
+    b"CLIENT libcurl ", b"exceeded maximum protobuf size of 2GB",
+    b"Operation not authorized at current processing stage",
 )  # fmt: skip
 """What all of these texts have in them: bytes are searched for this, and around it for the text.
 

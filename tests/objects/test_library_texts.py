@@ -43,6 +43,8 @@ def stream(content: bytes, cuts: list[int]) -> tuple[str, ...]:
         ("CLIENT libcurl 8.18.0", "curl", "8.18.0"),
         ("FFmpeg version n7.1", "FFmpeg", "7.1"),
         ("TBB: INTERFACE VERSION\t12170", "TBB", "12170"),
+        ("Operation not authorized at current processing stage", "zstd", ""),
+        ("exceeded maximum protobuf size of 2GB:", "protobuf", ""),
         ("LLVM OMP version: 5.0.20140926", "LLVM OpenMP", ""),
         ("CUDA driver version is insufficient for CUDA runtime version", "CUDA runtime", ""),
         ("N10__cxxabiv117__class_type_infoE", "libstdc++", ""),
