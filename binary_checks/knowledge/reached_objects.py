@@ -21,6 +21,11 @@ _FRAMEWORKS = {
 }
 """Whose libraries only their own distribution has. A package that does not require it has a part
 for users who have it (torchao, open3d, cuda_core); where all of it needs it, its import says so."""
+_CORES = {
+    "torch": re.compile(r"(?:lib)?(?:c10|torch_cpu)\.(?:so|dll|dylib)"),
+    "tensorflow": re.compile(r"libtensorflow_framework\.(?:so|\d|dylib)"),
+}
+"""What only the framework itself has: to that nobody else brings its other libraries."""
 _CUDA = re.compile(r"lib(?:cu\w+|nv\w+|nccl)\.so")
 """What torch brings and has loaded beside its own libraries."""
 
@@ -76,5 +81,5 @@ def _find_framework(edge: Edge, linkage: Linkage) -> str:
     beside = linkage.edges_of(edge.path, edge.architecture) if _CUDA.match(edge.needed) else ()
     missing = [each.needed for each in beside if each.resolved is None]
     names = [name.rpartition("/")[2] for name in (edge.needed, *missing)]
-    found = (each for each, its in _FRAMEWORKS.items() if any(map(its.match, names)))
-    return next(found, "")
+    found = next((each for each, its in _FRAMEWORKS.items() if any(map(its.match, names))), "")
+    return "" if found and any(map(_CORES[found].match, linkage.names)) else found

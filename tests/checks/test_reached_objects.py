@@ -101,6 +101,12 @@ def test_a_framework_that_is_not_required_is_there_for_those_who_use_that_part(n
     assert found.sentence.endswith("'s, which the package does not require")
 
 
+def test_the_framework_itself_lacks_its_own_libraries() -> None:
+    objects = (library("lib/libtorch.so", "libtorch_cpu.so"), library("lib/libc10.so"))
+    (found,) = missing_library(link(*objects), wheel(objects=objects))
+    assert level(found) == [Level.ERROR]
+
+
 def test_what_torch_has_loaded_counts_with_it() -> None:
     for needed, levels in ((("libcudart.so.13",), ["error"]), (("libtorch.so",), ["warning"])):
         module = extension("libcudart.so.13", *needed[:1])
