@@ -28,7 +28,7 @@ Say whether built binary packages (wheels, conda packages) are fit to ship.
   --binary-profile FILE        what the project expects; without it the table
                                tool.binary_checks of the nearest pyproject.toml
   --binary-place PLACE         where packages run: venv, existing:PYTHON,
-                               prefix:PATH or image:NAME
+                               prefix:PATH, image:NAME (binary-checks images)
   --binary-python PATH         interpreter that a venv is made from
   --binary-with PATH           a required package, or a folder of such
   --binary-with-requirements   download required packages that are not given
