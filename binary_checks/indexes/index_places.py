@@ -42,7 +42,7 @@ def read_index_places(pip: Mapping[str, str], environ: Mapping[str, str]) -> Ind
     return IndexPlaces(
         indexes=tuple(dict.fromkeys(map(_as_url, indexes))),
         links=tuple(dict.fromkeys(map(_as_url, _words(theirs, "find-links")))),
-        prereleases=is_true(theirs.get("pre", "")),
+        prereleases=is_true(theirs.get("pre", "")) or ":all:" in _words(theirs, "all-releases"),
         trusted_hosts=tuple(theirs.get("trusted-host", "").lower().split()),
     )
 

@@ -70,4 +70,5 @@ def test_the_settings_are_pips_and_else_uvs() -> None:
         ("file:///l",),
     )
     assert read_index_places({}, {}).indexes == ("https://pypi.org/simple",)
+    assert read_index_places({"all-releases": ":all:"}, {}).prereleases
     assert read_index_places({"no-index": "true"}, {}).indexes == ()

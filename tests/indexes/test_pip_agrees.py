@@ -7,12 +7,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.tags import sys_tags
+from packaging.version import Version
 
 from binary_checks.errors import ProfileError
 from binary_checks.indexes.choice import Wish, choose
@@ -106,6 +108,11 @@ TARGETS = ("cp312-win_amd64", "cp311-macosx_14_0_arm64", "cp313-manylinux_2_28_a
 TARGETS += ("cp310-manylinux2014_x86_64", "cp312-musllinux_1_2_x86_64", "cp313t-win_amd64")
 
 
+def is_known(target: str) -> bool:
+    """Whether this pip knows such a Python: before 24.1 it takes abi3 for free-threaded ones."""
+    return "t-" not in target or Version(metadata.version("pip")) >= Version("24.1")
+
+
 def pip_options(target: str) -> list[str]:
     return [*read_target_name(target).options(), "--target", "unused"]
 
@@ -141,7 +148,7 @@ def test_pip_chooses_the_same_on_the_index_of_this_machine(requirement: str) -> 
     places = read_index_places(settings, os.environ)
     project = Requirement(requirement).name
     files = list_files(client, places, project)
-    for target in ("", *TARGETS):
+    for target in filter(is_known, ("", *TARGETS)):
         wanted = Requirement(requirement)
         tags = read_target_name(target).tags if target else tuple(sys_tags())
         python = (

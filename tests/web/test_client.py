@@ -17,7 +17,7 @@ from binary_checks.errors import (
     RemoteChanged,
     Unavailable,
 )
-from binary_checks.web import transport
+from binary_checks.web import answers, transport
 from binary_checks.web.client import Client
 from binary_checks.web.web_settings import WebSettings, read_web_settings
 from fixtures.package_index import Conduct, PackageIndex, serve_index
@@ -231,6 +231,19 @@ def test_a_server_that_sends_a_header_a_letter_at_a_time_is_left(
             Client(WebSettings(retries=0)).get(f"http://127.0.0.1:{server.getsockname()[1]}/")
         over.set()
         thread.join()
+
+
+def test_a_server_that_sends_a_body_a_bit_at_a_time_is_left(
+    index: PackageIndex, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each bit is in time: what the whole takes is what counts."""
+    monkeypatch.setattr(answers, "_WINDOW", 0.05)
+    monkeypatch.setattr(answers, "_SLOWEST", 1 << 30)
+    index.conduct["/dl/x.whl"].pause = 0.02
+    with pytest.raises(GatherError, match=r"x\.whl: sends [\d,]+ bytes a minute"):
+        client.get(f"{index.url}/dl/x.whl")
+    with pytest.raises(GatherError, match=r"x\.whl: sends [\d,]+ bytes a minute"):
+        client.download(f"{index.url}/dl/x.whl", tmp_path / "y")
 
 
 @pytest.mark.parametrize(
