@@ -96,6 +96,10 @@ class Facts:
             raise CheckError(f"{gatherer!r} gives {fact!r:.80}")
         return fact
 
+    def has_gathered(self, kind: type) -> bool:
+        """Whether somebody asked for that fact, and there is one."""
+        return isinstance(self._remembered.get(kind), kind)
+
     @property
     def wheel_names(self) -> tuple[str, ...]:
         """Of an installed copy, the names that its wheel may have had."""

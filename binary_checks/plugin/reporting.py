@@ -21,6 +21,8 @@ from binary_checks.lines import cut, one_line
 from binary_checks.model import Outcome, Package, PackageIdentity, Run
 from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.model.linking import LinkedLibraries
+from binary_checks.model.provenance import Provenance
+from binary_checks.model.published import PublishedFile
 from binary_checks.plugin.failures import ProblemsAccepted, misused
 from binary_checks.plugin.items import PackageItem
 from binary_checks.plugin.options import DEAF_INI
@@ -151,12 +153,22 @@ def _identify_anew(item: PackageItem) -> PackageIdentity | None:
         news |= {"objects": found, "expected_objects": expected}
         if item.state.destinations:
             news |= _configure(facts)
-    remote = item.package.examination.source.remote()
-    if remote is not None and not (known.provenance and known.provenance.sha256_taken):
-        news |= {"provenance": remote.provenance}
+    if known.provenance is None or not known.provenance.sha256_taken:
+        news |= {"provenance": _name_provenance(item)}
     identity = replace(known, **news)
     ledger.identify(identity)
     return identity if identity != known else None
+
+
+def _name_provenance(item: PackageItem) -> Provenance | None:
+    """Where it is published, if it is, and how its metadata came."""
+    examination = item.package.examination
+    remote = examination.source.remote()
+    if remote is None:
+        return None
+    provenance = remote.provenance
+    ranged = provenance.metadata != "PEP 658" and examination.facts.has_gathered(PublishedFile)
+    return replace(provenance, metadata="ranges") if ranged else provenance
 
 
 def _configure(facts: Facts) -> dict[str, Any]:

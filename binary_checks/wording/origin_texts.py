@@ -19,8 +19,8 @@ def _list_origin(provenance: Provenance) -> Iterator[str]:
         yield f"sha256 {provenance.sha256_taken}{checked}"
     elif provenance.sha256:
         yield f"not downloaded, sha256 {provenance.sha256} by the index"
-    if provenance.metadata == "PEP 658":
-        yield "metadata by PEP 658"
+    if provenance.metadata in ("PEP 658", "ranges"):
+        yield f"metadata by {provenance.metadata}"
     if provenance.attestation:
         yield f"attestation {provenance.attestation}"
     if provenance.yanked is not None:

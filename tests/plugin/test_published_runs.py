@@ -35,7 +35,22 @@ def test_a_published_package_is_judged_and_named_by_its_index(
     provenance = package["provenance"]
     assert (package["file_name"], provenance["index"]) == (NAME, index.simple)
     assert provenance["sha256_taken"] == provenance["sha256"] == package["sha256"]
-    assert provenance["yanked"] == "too old"
+    assert (provenance["yanked"], provenance["metadata"]) == ("too old", "ranges")
+
+
+def test_the_checks_of_what_is_published_download_nothing(
+    index: PackageIndex, run: Run, tmp_path: Path
+) -> None:
+    index.offer(healthy(tmp_path / "dist"), "demo", metadata=True)
+    result = run("demo==1.0", *FOR, "-m", "published", "--binary-report", "json:r.json")
+    assert result.ret == pytest.ExitCode.OK
+    gets = [each for each in index.requests if each.path == f"/files/{NAME}"]
+    assert gets
+    assert all("range" in each.headers for each in gets)
+    assert not list((tmp_path / "cache").rglob("*.whl"))
+    (package,) = json.loads(Path("r.json").read_text())["packages"]
+    assert package["provenance"]["metadata"] == "PEP 658"
+    assert "sha256_taken" not in package["provenance"]
 
 
 def test_workers_judge_what_the_controller_found(
