@@ -125,7 +125,9 @@ def _explain(
     sources = [*_list_sources(files, wish)]
     if versions:
         best = max(each.version for each in versions)
-        return f"no wheel for {wish.label}; {_say_what_there_is(versions, best, wish)}"
+        others = _say_what_there_is(versions, best, wish)
+        built = f"; pip would build {sources[-1]}" if sources else ""
+        return f"no wheel for {wish.label}; {others}{built}"
     if sources:
         return (
             f"only a source distribution there ({sources[-1]}): build a wheel from it, "

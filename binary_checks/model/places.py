@@ -41,7 +41,7 @@ class TargetPython:
     system: str = ""  # that it is of, where that is not this host's: "image bullseye (glibc 2.31)"
     reservation: str = ""  # what a pass there does not prove, as a sentence
     tags: frozenset[Tag] = frozenset()  # the wheel tags that it takes
-    ranked_tags: tuple[Tag, ...] = ()  # the same, best first; () where it could not say
+    ranked_tags: tuple[Tag, ...] = ()  # the same, best first
 
     @property
     def name(self) -> str:

@@ -57,6 +57,10 @@ def read_target(python: Path, answer: Mapping[str, object]) -> TargetPython:
         paths, machine = answer["paths"], str(answer["machine"]).lower()
         if not isinstance(paths, dict) or "platlib" not in paths:
             raise KeyError("paths")
+        texts = map(str, _list(tags))
+        ranked = tuple(tag for text in texts for tag in parse_tag(text))
+        if tags is None:
+            ranked = tuple(_guess_tags(version))
         return TargetPython(
             executable=python,
             implementation=str(answer["implementation"]),
@@ -68,10 +72,8 @@ def read_target(python: Path, answer: Mapping[str, object]) -> TargetPython:
             extension_suffixes=tuple(map(str, _list(answer["extension_suffixes"]))),
             paths={str(key): str(value) for key, value in paths.items()},
             prefix=str(answer["prefix"]),
-            ranked_tags=tuple(tag for text in map(str, _list(tags)) for tag in parse_tag(text)),
-            tags=frozenset(tag for text in map(str, _list(tags)) for tag in parse_tag(text))
-            if tags is not None
-            else frozenset(_guess_tags(version)),
+            ranked_tags=ranked,
+            tags=frozenset(ranked),
         )
     except KeyError as error:
         raise GatherError(f"{python}: does not say its {error.args[0]}") from error

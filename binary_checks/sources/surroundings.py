@@ -116,7 +116,7 @@ class Surroundings:
             asked = identify(self.python, timeout=_PATIENCE, sandbox=self.sandbox)
         except BinaryChecksError as error:
             raise ProfileError(f"--binary-python: {error}") from None
-        return _label(asked.version, asked.ranked_tags or tuple(sorted(asked.tags, key=str)))
+        return _label(asked.version, asked.ranked_tags)
 
     @cached_property
     def folders(self) -> Folders:
@@ -136,6 +136,8 @@ class Surroundings:
 
 
 def _label(version: str, tags: tuple[Tag, ...]) -> TaggedPython:
-    first = tags[0]
+    if not tags:
+        raise GatherError("the interpreter takes no wheels")
+    first = next((tag for tag in tags if not tag.platform.startswith("linux_")), tags[0])
     label = f"{first.interpreter} on {first.platform}"
     return TaggedPython(version=version, tags=tags, label=label)
