@@ -135,7 +135,7 @@ def _explain(
         )
     known = sorted({each.version for each in wheels}, reverse=True)
     if not known:
-        return f"no package of the name {wish.project} there"
+        return "no such project"
     shown = ", ".join(map(str, known[:_FEW])) + ", …" * (len(known) > _FEW)
     return f"no such version there; there are {shown}"
 

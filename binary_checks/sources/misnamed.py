@@ -16,6 +16,8 @@ from binary_checks.trees import open_tree
 
 _EMPTY = "a folder without packages or object files"
 _ARCHIVES = (".tar.gz", ".tgz", ".tar.xz", ".tar.zst", ".zip")
+_PROJECT = re.compile(r"[A-Za-z0-9][\w-]*")
+"""What may be a project's name on an index, too: a typo never becomes a download."""
 _MOST_NAMES = 5_000  # PKG-INFO is among the first of an sdist, or nearly so
 _PACKAGES = ("*.whl", "*.conda", "*.tar.bz2", "*/*.whl", "*/*.conda")
 
@@ -26,7 +28,8 @@ def explain(written: str, path: Path) -> str:
         return f"{written}: {explain_folder(written, path) or _EMPTY}"
     if not path.exists():
         missing = "no file matches" if has_magic(written) else "no such file"
-        return f"{written}: {missing}"
+        project = f"; a requirement is {written}==VERSION or index:{written}"
+        return f"{written}: {missing}{project if _PROJECT.fullmatch(written) else ''}"
     if not path.is_file():
         return f"{written}: not a regular file"
     name = path.name.lower()

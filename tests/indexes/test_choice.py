@@ -132,8 +132,8 @@ def test_what_is_no_target_is_refused(target: str) -> None:
 @pytest.mark.parametrize(
     ("files", "requirement", "said"),
     [
-        ([], "demo==1", "demo==1: no package of the name demo there (asked: https://i)"),
-        (listed("other-1.0-py3-none-any.whl"), "demo==1", "no package of the name demo there"),
+        ([], "demo==1", "demo==1: no such project (asked: https://i)"),
+        (listed("other-1.0-py3-none-any.whl"), "demo==1", "no such project"),
         (listed(name("1.0"), name("2.0")), "demo==3", "no such version there; there are 2.0, 1.0"),
         (
             listed(name("1.0", "cp312-cp312-win_amd64")),

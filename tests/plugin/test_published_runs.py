@@ -101,8 +101,8 @@ def test_a_download_that_broke_is_no_fault_of_the_package(
 @pytest.mark.parametrize(
     ("argument", "said"),
     [
-        ("demo==9", "demo==9: no package of the name demo there (asked: *)"),
-        ("--binary-published=demo", "demo: no package of the name demo there (asked: *)"),
+        ("demo==9", "demo==9: no such project (asked: *)"),
+        ("--binary-published=demo", "demo: no such project (asked: *)"),
         ("torch", "file or directory not found: torch"),
         ("foo.whl", "foo.whl: no such file"),
     ],
@@ -168,8 +168,8 @@ def test_they_are_inspected_and_listed_like_files(
 @pytest.mark.parametrize(
     ("argument", "status", "said"),
     [
-        ("demo==9", 4, "demo==9: no package of the name demo there (asked: {index})"),
-        ("torch", 4, "torch: no such file"),
+        ("demo==9", 4, "demo==9: no such project (asked: {index})"),
+        ("torch", 4, "torch: no such file; a requirement is torch==VERSION or index:torch"),
         ("{url}/x.whl?signature=secret", 6, "{url}/x.whl: answers 500"),
     ],
 )

@@ -242,7 +242,7 @@ def test_a_place_of_links_is_one_of_indexes(
     ("argument", "said"),
     [
         ("demo==9", "demo==9: no such version there; there are 1.0 (asked: {index})"),
-        ("absent==1", "absent==1: no package of the name absent there (asked: {index})"),
+        ("absent==1", "absent==1: no such project (asked: {index})"),
         ("demo==1 ; python_version<'3'", "a marker decides nothing here: leave it out"),
         ("index:demo @ https://h/x.whl", "name the URL alone"),
         ("demo==one", "demo==one: not a requirement, as numpy==2.4.6 is one"),
@@ -287,7 +287,7 @@ def test_other_processes_take_over_what_was_found(
 def test_they_take_over_failures_too(index: PackageIndex, tmp_path: Path) -> None:
     first = around()
     for _ in range(2):
-        with pytest.raises(ProfileError, match="no package of the name demo"):
+        with pytest.raises(ProfileError, match="no such project"):
             find("demo==1.0", tmp_path, first)
     assert len(index.asked) == 1
 
