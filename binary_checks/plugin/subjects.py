@@ -18,7 +18,7 @@ from binary_checks.plugin.failures import misused
 from binary_checks.plugin.options import DEAF_INI
 from binary_checks.plugin.screen import progress_line
 from binary_checks.sources.lost import LostSource
-from binary_checks.sources.misnamed import explain
+from binary_checks.sources.misnamed import explain, suggest_requirement
 from binary_checks.sources.release import RELEASE
 from binary_checks.sources.requirement import LABEL as INDEX
 
@@ -90,7 +90,7 @@ def read_arguments(config: pytest.Config) -> Named:
 def _explain(folder: Path, argument: str) -> str:
     name = sources.cut_check(argument)[0]
     try:
-        return explain(name, folder / name)
+        return f"{explain(name, folder / name)}{suggest_requirement(name, folder / name)}"
     except OSError as error:  # too long a name
         return f"{name}: {error.strerror}"
     except ValueError:  # a NUL in it

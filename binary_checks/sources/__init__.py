@@ -6,11 +6,12 @@ from glob import glob
 from pathlib import Path
 from typing import Protocol
 
+from binary_checks.errors import ProfileError
 from binary_checks.model.protocols import Source
 from binary_checks.sources import conda_channel, file, installed, requirement, url
 from binary_checks.sources import folder as folder_source
 from binary_checks.sources.conda_channel import cut_check
-from binary_checks.sources.misnamed import demand_package
+from binary_checks.sources.misnamed import demand_package, explain, suggest_requirement
 from binary_checks.sources.surroundings import Surroundings
 
 __all__ = [
@@ -60,6 +61,8 @@ def demand_named(argument: str, folder: Path) -> None:
     """Raise ProfileError where it names no package of any source."""
     try:
         if parse(argument, folder, folders=True) is None:
+            if hint := suggest_requirement(argument, folder / argument):
+                raise ProfileError(f"{explain(argument, folder / argument)}{hint}")
             demand_package(argument)
     except (OSError, ValueError):  # too long a name, or a NUL in it
         demand_package(argument)

@@ -28,8 +28,7 @@ def explain(written: str, path: Path) -> str:
         return f"{written}: {explain_folder(written, path) or _EMPTY}"
     if not path.exists():
         missing = "no file matches" if has_magic(written) else "no such file"
-        project = f"; a requirement is {written}==VERSION or index:{written}"
-        return f"{written}: {missing}{project if _PROJECT.fullmatch(written) else ''}"
+        return f"{written}: {missing}"
     if not path.is_file():
         return f"{written}: not a regular file"
     name = path.name.lower()
@@ -37,6 +36,13 @@ def explain(written: str, path: Path) -> str:
         return f"{written}: {_explain_archive(shlex.quote(written), path)}"
     known = next((say for ending, say in _KINDS if name.endswith(ending)), _say_unknown)
     return f"{written}: {known(shlex.quote(written))}"
+
+
+def suggest_requirement(written: str, path: Path) -> str:
+    """What to add to that of a name that an index may know; "" for another."""
+    if path.exists() or not _PROJECT.fullmatch(written):
+        return ""
+    return f"; a requirement is {written}==VERSION or index:{written}"
 
 
 def demand_package(written: str) -> None:
