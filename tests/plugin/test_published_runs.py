@@ -38,6 +38,7 @@ def test_a_published_package_is_judged_and_named_by_its_index(
     assert (provenance["yanked"], provenance["metadata"]) == ("too old", "ranges")
 
 
+@pytest.mark.slow
 def test_the_checks_of_what_is_published_download_nothing(
     index: PackageIndex, run: Run, tmp_path: Path
 ) -> None:
@@ -53,6 +54,7 @@ def test_the_checks_of_what_is_published_download_nothing(
     assert "sha256_taken" not in package["provenance"]
 
 
+@pytest.mark.slow
 def test_workers_judge_what_the_controller_found(
     index: PackageIndex, run: Run, tmp_path: Path
 ) -> None:
@@ -98,6 +100,7 @@ def test_a_download_that_broke_is_no_fault_of_the_package(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("argument", "said"),
     [
@@ -132,6 +135,7 @@ def test_an_option_names_them_in_a_run_of_tests(
     result.stdout.fnmatch_lines(["index:demo::absolute-search-path PASSED*"])
 
 
+@pytest.mark.slow
 def test_a_target_is_for_published_packages(index: PackageIndex, run: Run, tmp_path: Path) -> None:
     result = run(healthy(tmp_path), "--binary-for", "cp312-win_amd64")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -141,6 +145,7 @@ def test_a_target_is_for_published_packages(index: PackageIndex, run: Run, tmp_p
     result.stderr.fnmatch_lines(["ERROR: amiga: no target; name a Python and a platform*"])
 
 
+@pytest.mark.slow
 def test_without_the_extra_it_is_named(
     index: PackageIndex, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
