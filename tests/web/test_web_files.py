@@ -1,0 +1,130 @@
+"""Files are read in parts, or whole after cuts, and never of two states mixed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from binary_checks.errors import (
+    GatherError,
+    MalformedError,
+    RemoteChanged,
+    Unavailable,
+)
+from binary_checks.web.client import Client
+from binary_checks.web.web_settings import WebSettings
+from fixtures.package_index import Conduct, PackageIndex
+from tests.web.conftest import CONTENT
+
+
+def test_parts_of_a_file_are_read_with_a_request_each(index: PackageIndex, client: Client) -> None:
+    with client.open_remote(f"{index.url}/dl/x.whl") as file:
+        assert (file.size, file.ranges, file.requests) == (len(CONTENT), True, 1)
+        assert file.read(0, 10) == CONTENT[:10]
+        assert file.read(len(CONTENT) - 10, 10) == CONTENT[-10:]  # came with the first
+        assert (file.requests, file.transferred, index.sent) == (2, 262_154, 262_154)
+        with pytest.raises(MalformedError):
+            file.read(len(CONTENT) - 1, 2)
+
+
+def test_a_server_without_ranges_is_not_listened_to(index: PackageIndex, client: Client) -> None:
+    index.conduct["/dl/x.whl"].ranges = False
+    with client.open_remote(f"{index.url}/dl/x.whl") as file:
+        assert (file.size, file.ranges) == (len(CONTENT), False)
+        with pytest.raises(Unavailable, match="sends no parts of files"):
+            file.read(0, 1)
+
+
+def test_a_server_that_cannot_count_from_the_end_is_asked_otherwise(
+    index: PackageIndex, client: Client
+) -> None:
+    index.conduct["/dl/x.whl"].suffixes = False
+    with client.open_remote(f"{index.url}/dl/x.whl") as file:
+        assert file.read(1000, 5) == CONTENT[1000:1005]
+
+
+@pytest.mark.parametrize(
+    "conduct",
+    [
+        Conduct(changes=True),
+        Conduct(etag="", last_modified="Sat, 21 Nov 2026 00:00:00 GMT"),
+        Conduct(etag='W/"1"'),
+        Conduct(etag=""),
+    ],
+    ids=["new etag", "date", "weak", "neither"],
+)
+def test_a_file_that_changed_is_told_apart(
+    index: PackageIndex, client: Client, conduct: Conduct, tmp_path: Path
+) -> None:
+    index.conduct["/dl/x.whl"] = conduct
+    with client.open_remote(f"{index.url}/dl/x.whl") as file:
+        if not conduct.changes:
+            assert file.read(0, 1) == CONTENT[:1]
+            (tmp_path / "x.whl").write_bytes(CONTENT + b"more")
+            conduct.last_modified = conduct.last_modified.replace("21", "22")
+            conduct.etag = conduct.etag.replace("1", "2") if conduct.etag else conduct.etag
+        with pytest.raises(RemoteChanged, match=r"x\.whl: the file changed while it was read"):
+            file.read(0, 10)
+
+
+def test_an_address_that_expired_is_asked_for_again(index: PackageIndex, client: Client) -> None:
+    index.conduct["/stable"].redirect = "/dl/x.whl"
+    with client.open_remote(f"{index.url}/stable") as file:
+        index.conduct["/dl/x.whl"].failures = [403]
+        assert file.read(0, 4) == CONTENT[:4]
+
+
+def test_a_login_page_is_no_file(index: PackageIndex, client: Client, tmp_path: Path) -> None:
+    index.conduct["/dl/x.whl"].html = True
+    url = f"{index.url}/dl/x.whl"
+    with pytest.raises(GatherError, match=r"x\.whl: a web page \(HTML\) instead of the file"):
+        client.open_remote(url)
+    with pytest.raises(GatherError, match=r"x\.whl: a web page \(HTML\)"):
+        client.download(url, tmp_path / "y")
+
+
+def test_a_download_goes_on_after_every_cut(
+    index: PackageIndex, client: Client, tmp_path: Path
+) -> None:
+    index.conduct["/dl/x.whl"].cut_after = 300_000
+    seen: list[tuple[int, int]] = []
+    client.download(f"{index.url}/dl/x.whl", tmp_path / "y", progress=lambda *row: seen.append(row))
+    assert (tmp_path / "y").read_bytes() == CONTENT
+    assert index.sent == len(CONTENT)
+    assert seen[-1] == (len(CONTENT), len(CONTENT))
+
+
+def test_a_download_goes_on_in_another_process(
+    index: PackageIndex, client: Client, tmp_path: Path
+) -> None:
+    url = f"{index.url}/dl/x.whl"
+    index.conduct["/dl/x.whl"].cut_after = 300_000
+    with pytest.raises(GatherError, match="the connection was cut"):
+        Client(WebSettings(retries=0)).download(url, tmp_path / "y")
+    assert 0 < (tmp_path / "y").stat().st_size < len(CONTENT)
+    del index.conduct["/dl/x.whl"]
+    before = index.sent
+    client.download(url, tmp_path / "y")
+    assert (tmp_path / "y").read_bytes() == CONTENT
+    assert index.sent - before < len(CONTENT)
+
+
+def test_what_is_there_of_another_state_is_not_added_to(
+    index: PackageIndex, client: Client, tmp_path: Path
+) -> None:
+    url = f"{index.url}/dl/x.whl"
+    index.conduct["/dl/x.whl"].cut_after = 300_000
+    with pytest.raises(GatherError):
+        Client(WebSettings(retries=0)).download(url, tmp_path / "y")
+    del index.conduct["/dl/x.whl"]
+    (tmp_path / "x.whl").write_bytes(CONTENT[::-1])
+    client.download(url, tmp_path / "y")
+    assert (tmp_path / "y").read_bytes() == CONTENT[::-1]
+
+
+def test_a_file_of_another_size_than_the_index_says_is_not_fetched(
+    index: PackageIndex, client: Client, tmp_path: Path
+) -> None:
+    with pytest.raises(GatherError, match=r"1,048,576 bytes, but 5 by the index"):
+        client.download(f"{index.url}/dl/x.whl", tmp_path / "y", size=5)
