@@ -56,12 +56,19 @@ def read_variables(environment: Mapping[str, str]) -> VariableReading:
     for name, value in known.items():
         said = dict(_read(name, value[:_LONGEST], known))
         shown = _show(name, value[:_LONGEST], known)
-        if not said and name not in (_STABLE, _GPU_VERSION, f"MATRIX_{_GPU_VERSION}"):
+        if not said and _is_meant(name, value):
             lost.append(shown)
         for aspect, text in said.items():
             claim = ConfigurationClaim(value=text, source=ClaimSource.VARIABLE, evidence=shown)
             found.append(StatedClaim(aspect=aspect, claim=claim))
     return VariableReading(tuple(found), tuple(lost))
+
+
+def _is_meant(name: str, value: str) -> bool:
+    """Whether the variable would have to say something: others have a BUILD_ENVIRONMENT too."""
+    if name == _BUILD:
+        return "-binary-" in value
+    return name not in (_STABLE, _GPU_VERSION, f"MATRIX_{_GPU_VERSION}")
 
 
 def _show(name: str, value: str, every: Mapping[str, str]) -> str:

@@ -196,9 +196,14 @@ def test_variables_of_pytorch_s_jobs() -> None:
 
 
 def test_variables_that_say_nothing_are_named() -> None:
-    found = read_variables({"DESIRED_CUDA": "banana", "BUILD_ENVIRONMENT": "linux-jammy-py3.10"})
+    odd = "linux-binary-spaceship"
+    found = read_variables({"DESIRED_CUDA": "banana", "BUILD_ENVIRONMENT": odd})
     assert found.claims == ()
-    assert found.misunderstood == ("BUILD_ENVIRONMENT=linux-jammy-py3.10", "DESIRED_CUDA=banana")
+    assert found.misunderstood == (f"BUILD_ENVIRONMENT={odd}", "DESIRED_CUDA=banana")
+
+
+def test_a_variable_of_that_name_that_means_something_else_is_left_alone() -> None:
+    assert read_variables({"BUILD_ENVIRONMENT": "production"}) == ((), ())
 
 
 def test_the_version_of_a_matrix_counts_in_its_release_channel_alone() -> None:
