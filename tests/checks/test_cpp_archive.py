@@ -33,8 +33,13 @@ class TestPrefix:
 
     def test_without_headers_nobody_can_compile(self, tmp_path: Path) -> None:
         assert said(missing_prefix_part(package(tmp_path, {"include/demo.h": OMIT}))) == [
-            "include: has no headers: nobody can compile against it"
+            "warning: include: has no headers: nobody can compile against it"
         ]
+        name = "libtorch-shared-with-deps-2.13.0.zip"
+        (line, *_) = said(
+            missing_prefix_part(package(tmp_path, {"include/demo.h": OMIT}, name=name))
+        )
+        assert line == "include: has no headers: nobody can compile against it"
 
     def test_libtorch_has_more(self, tmp_path: Path) -> None:
         name = "libtorch-shared-with-deps-2.13.0+cpu.zip"

@@ -45,12 +45,14 @@ def missing_prefix_part(package: CppArchive) -> Iterator[Finding]:
 
     Why: the first ``#include`` or ``find_package`` of a user's project fails.
     Fix: install the missing part into the prefix before it is packed.
-    Level: users cannot build with it; without ``build-version`` or ``build-hash`` they only cannot
-    tell what they have, which is a warning.
+    Level: users cannot build with it. Without ``build-version`` or ``build-hash`` they only cannot
+    tell what they have, and what is not libtorch may be for running alone: these are warnings.
     """
     files = [each for each in package.members if not each.is_directory]
     if not any(_is_header(each) for each in files):
-        yield Problem(path="include", sentence="has no headers: nobody can compile against it")
+        sentence = "has no headers: nobody can compile against it"
+        level = Level.ERROR if package.name == _LIBTORCH else Level.WARNING
+        yield Problem(path="include", sentence=sentence, level=level)
     if package.name != _LIBTORCH:
         return
     present = {each.path for each in files}
