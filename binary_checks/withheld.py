@@ -13,6 +13,12 @@ import sys
 import tempfile
 from collections.abc import Mapping
 
+DEAF = "-P" if sys.version_info >= (3, 11) else "-I"
+"""The option for ``-m`` and ``-c`` with which a process hears nothing of the folder it starts in.
+
+They put it first on the module search path. Python 3.10 knows only the stricter one, which leaves
+out PYTHONPATH and the user's site-packages.
+"""
 _HANDED = "BINARY_CHECKS_WITHHELD"
 """The variable with the descriptor of what was withheld."""
 # What Python, pytest, coverage and a terminal read, and what a GPU is chosen by.

@@ -8,16 +8,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from binary_checks.withheld import user_environment
+from binary_checks.withheld import DEAF, user_environment
 
 # What would lead the installer, or what it builds, to something that lies on this machine.
 _LEAKS = ("PYTHON", "LD_", "DYLD_", "VIRTUAL_ENV", "CONDA_", "PIP_TARGET", "PIP_PREFIX", "PIP_USER")
-DEAF = "-P" if sys.version_info >= (3, 11) else "-I"
-"""The option for ``-m`` and ``-c`` with which a process hears nothing of the folder it starts in.
-
-They put it first on the module search path. Python 3.10 knows only the stricter one, which leaves
-out PYTHONPATH and the user's site-packages.
-"""
 PIP = (sys.executable, DEAF, "-m", "pip")
 """The pip beside us, deaf to a module of that name in the current folder."""
 

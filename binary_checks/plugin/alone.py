@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from binary_checks import withheld
-from binary_checks.places.pip_command import DEAF
 from binary_checks.plugin import quiet
 from binary_checks.plugin.sandboxing import WITHHELD
 from binary_checks.plugin.session import SESSION
@@ -69,6 +68,6 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 def _deafen(spec: str) -> str:
     """A worker of xdist's on this host, by this interpreter; others are the user's own words."""
-    start = f"{shlex.quote(sys.executable)} {DEAF}"
+    start = f"{shlex.quote(sys.executable)} {withheld.DEAF}"
     local = re.fullmatch(r"(\d+\*)?popen", spec)
     return f"{spec}//python={start}" if local else spec

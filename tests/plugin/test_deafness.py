@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.places import index_settings, installers, pip_command
-from binary_checks.places.pip_command import DEAF
+from binary_checks.withheld import DEAF
 from fixtures.package_index import serve_index
 from tests.plugin.conftest import healthy
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pytest
 
 import binary_checks
-from binary_checks.places.pip_command import DEAF
+from binary_checks.withheld import DEAF
 from fixtures import audited
 from fixtures.build_wheel import build_wheel
 from fixtures.package_index import PackageIndex, serve_index
