@@ -89,7 +89,13 @@ def _take(client: Client, wanted: Awaited, folder: Path, progress: Progress | No
     part = wanted.here or folder / _PART
     with _remove_refused(folder / _PART):
         if wanted.here is None:
-            client.download(wanted.url, part, size=wanted.size, progress=progress)
+            client.download(
+                wanted.url,
+                part,
+                size=wanted.size,
+                progress=progress,
+                hashed=bool(wanted.hashes),
+            )
         digests = _hash(part, wanted.hashes)
         _demand_hashes(wanted, digests)
     path, note = wanted.here or folder / wanted.file_name, folder / _TAKEN

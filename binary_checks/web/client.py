@@ -79,7 +79,7 @@ class Client:
         """
         return DiskFile(url) if _is_file(url) else WebFile.begin(self, url)
 
-    def download(
+    def download(  # noqa: PLR0913 - all that may be known of a file beforehand
         self,
         url: str,
         path: Path,
@@ -87,17 +87,21 @@ class Client:
         size: int | None = None,
         progress: Progress | None = None,
         limit: int = LARGEST,
+        hashed: bool = False,
     ) -> None:
         """Write the whole file to that path; one of the same state that was cut is completed.
 
-        A note beside it says which state that is. Raises NotThere or GatherError.
+        A note beside it says which state that is; ``hashed`` says that the caller knows by a hash
+        whether it is the right one. Raises NotThere or GatherError.
         """
         from binary_checks.web.downloading import Download, copy
 
         if _is_file(url):
             copy(path_of(url), path, progress)
         else:
-            Download(self, url, path, size=size, progress=progress, limit=limit).finish()
+            download = Download(self, url, path, size=size, progress=progress, limit=limit)
+            download.hashed = hashed
+            download.finish()
 
     def open(self, url: str, headers: Mapping[str, str]) -> Reply:
         """The good answer to one GET, wherever that leads, its body not read.

@@ -48,6 +48,7 @@ class Download:
     ) -> None:
         self._client, self._url, self._path = client, url, path
         self._size, self._progress, self._limit = size, progress, limit
+        self.hashed = False  # whether somebody will know whether it is the right file
         self._note = path.with_name(f"{path.name}.state")
 
     def finish(self) -> None:
@@ -59,7 +60,7 @@ class Download:
                 return
             except GatherError:
                 there = self._there()
-                if there < before + _STEP or not self._state().for_ranges:
+                if there < before + _STEP or not (self._state().for_ranges or self.hashed):
                     raise
                 before = there
             except OSError as error:
@@ -68,8 +69,10 @@ class Download:
     def _try_once(self) -> None:
         there, state = self._there(), self._state()
         headers = dict(AS_IT_IS)
+        if there and (state.for_ranges or self.hashed):
+            headers["Range"] = f"bytes={there}-"
         if there and state.for_ranges:
-            headers |= {"Range": f"bytes={there}-", "If-Range": state.for_ranges}
+            headers["If-Range"] = state.for_ranges
         reply = self._client.open(self._url, headers)
         try:
             self._take(reply, there, state)

@@ -95,6 +95,15 @@ def test_a_download_goes_on_after_every_cut(
     assert seen[-1] == (len(CONTENT), len(CONTENT))
 
 
+def test_what_a_hash_will_verify_goes_on_without_a_mark_of_the_servers(
+    index: PackageIndex, client: Client, tmp_path: Path
+) -> None:
+    index.conduct["/dl/x.whl"] = Conduct(etag="", cut_after=400_000)
+    client.download(f"{index.url}/dl/x.whl", tmp_path / "y", hashed=True)
+    assert (tmp_path / "y").read_bytes() == CONTENT
+    assert index.sent == len(CONTENT)
+
+
 def test_a_download_goes_on_in_another_process(
     index: PackageIndex, client: Client, tmp_path: Path
 ) -> None:
