@@ -148,10 +148,11 @@ def test_without_ninja_it_is_built_by_make(
 ) -> None:
     if not find_programs(("make",), os.environ):
         pytest.skip("no make on PATH")
+    archive = archives("shared-with-deps")
     only(("cmake", "make", "c++"), tmp_path, monkeypatch)
-    report = build(archives("shared-with-deps"))
+    report = build(archive)
     assert report.tools.generator == "Unix Makefiles"
-    assert judge(report, archives("shared-with-deps")) == {}
+    assert judge(report, archive) == {}
 
 
 def only(names: tuple[str, ...], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
