@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from types import TracebackType
 from urllib.parse import urlsplit
@@ -53,6 +54,7 @@ class DiskFile:
         self.url = show(url)
         path = path_of(url)
         self.name = path.name
+        self._lock = threading.Lock()  # parts are read from several threads
         try:
             if not path.is_file():
                 raise NotThere(f"{self.url}: no such file")
@@ -75,8 +77,9 @@ class DiskFile:
 
     def read(self, offset: int, length: int) -> bytes:
         """Exactly those bytes. Raises MalformedError where the file ends before."""
-        self._file.seek(offset)
-        content = self._file.read(length)
+        with self._lock:
+            self._file.seek(offset)
+            content = self._file.read(length)
         if len(content) != length:
             raise MalformedError("the file ends before", offset)
         return content

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,17 @@ def test_parts_of_a_file_are_read_with_a_request_each(index: PackageIndex, clien
         assert (file.requests, file.transferred, index.sent) == (2, 262_154, 262_154)
         with pytest.raises(MalformedError):
             file.read(len(CONTENT) - 1, 2)
+
+
+@pytest.mark.parametrize("scheme", ["http", "file"])
+def test_parts_are_read_from_several_threads(
+    index: PackageIndex, client: Client, tmp_path: Path, scheme: str
+) -> None:
+    url = f"{index.url}/dl/x.whl" if scheme == "http" else (tmp_path / "x.whl").as_uri()
+    places = [(start * 7919) % 700_000 for start in range(64)]
+    with client.open_remote(url) as file, ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda place: file.read(place, 1000), places))
+    assert found == [CONTENT[place : place + 1000] for place in places]
 
 
 def test_a_server_without_ranges_is_not_listened_to(index: PackageIndex, client: Client) -> None:
