@@ -13,23 +13,23 @@ usage: binary-checks [OPTION]... PACKAGE[::CHECK]...
        binary-checks inspect PACKAGE...  what is in packages, without a verdict
        binary-checks report RESULT.json  another report of a run that has ended
 
-Say whether built binary packages (wheels, conda packages) are fit to ship.
+Say whether wheels, conda packages, C++ libraries and folders are fit to ship.
 
   binary-checks dist/*.whl                        inspect, install, import, load
   binary-checks --binary-static dist/*.whl        inspect only, on any host
+  binary-checks numpy==2.4.6                      what the index has, or a URL
   binary-checks dist/*.whl -m linkage             one family of checks
   binary-checks --list dist/a.whl                 which checks apply to it
   binary-checks --explain missing-library         what it finds, how to fix it
-  binary-checks --write-known k.toml dist/*.whl   accept today's problems, then
-  binary-checks --binary-known k.toml dist/*.whl  see only new ones
+  binary-checks --write-known k.toml dist/*.whl   accept today's problems
 
   --binary-static              install and run nothing
+  --binary-known FILE          accept the problems that it lists
   --binary-strict              count every warning as an error
   --binary-profile FILE        what the project expects; without it the table
                                tool.binary_checks of the nearest pyproject.toml
   --binary-place PLACE         where packages run: venv, existing:PYTHON,
                                prefix:PATH, image:NAME (binary-checks images)
-  --binary-python PATH         interpreter that a venv is made from
   --binary-with PATH           a required package, or a folder of such
   --binary-with-requirements   download required packages that are not given
   --binary-require FAMILY      fail if its checks cannot inspect the package
@@ -54,6 +54,7 @@ _OURS = (
         "--binary-facts",
         "--binary-github",
         "--binary-installed",
+        "--binary-python",
         "--binary-sandbox",
     ),
     *("--binary-requirements-folder", "--binary-sarif"),
