@@ -72,6 +72,7 @@ class GivenFacts:
         self.path = package.path
         self.label = package.path.name
         self.wheel_names = ()
+        self.place = ""
         self._values = (package, *others)
 
     def get(self, kind: type) -> Any:

@@ -6,7 +6,10 @@ from binary_checks.declaring import find_checks
 
 WITH_A_LIMIT_OF_THE_PROJECT = {
     "hijackable-library",
+    "published-file-too-large",
+    "stale-publication",
     "unexpected-cxx-abi",
+    "unexpected-publication",
     "unexpected-version",
     "wheel-too-large",
 }
@@ -17,6 +20,7 @@ OF_TASTE = {  # healthy published wheels break them
     "no-relro",
     "opened-library-missing",
     "orphan-library",
+    "overdepending",
     "rpath-instead-of-runpath",
     "runpath-instead-of-rpath",
     "unhidden-exports",

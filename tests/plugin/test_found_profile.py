@@ -19,12 +19,27 @@ from binary_checks.profile.reading import Profile, find_profile, load_profile, v
 from tests.plugin.conftest import healthy
 
 HARMLESS = {
-    *("bfloat16", "expected", "float16", "float32", "float64", "must_import", "newer", "only"),
+    *(
+        "allowed",
+        "bfloat16",
+        "expected",
+        "float16",
+        "float32",
+        "float64",
+        "must_import",
+        "newer",
+        "only",
+    ),
     *("prints", "seconds"),
 }
 """Options of checks that run the package: by none does anything run, they judge what came out."""
-HARMLESS_KEYS = {"gpu": {"leave_out", "steps"}, "snippets": {"only"}}
-"""Of tables of probes: they choose among what is there."""
+HARMLESS_KEYS = {
+    "gpu": {"leave_out", "steps"},
+    "snippets": {"only"},
+    "release": {"commits"},
+    "consumer": {"programs", "standard"},
+}
+"""Of tables of probes: they choose among what is there, or say what to look for."""
 OWN_CHECK = """
 from binary_checks import check
 from binary_checks.model import Wheel
