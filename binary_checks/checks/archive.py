@@ -46,13 +46,15 @@ def unreadable_member(package: Package) -> Iterator[Finding]:
     Why: tools unpack it differently, or refuse to; a package index rejects it.
     Fix: write the archive again with a sound tool; look for a broken upload or download.
     Level: an index or an installer refuses the archive, or users get another file than the one that
-    was built.
+    was built. A link that leads out of a folder on disk is no fault: it is not inspected.
     """
     for fault in package.archive_faults:
         yield Problem(sentence=fault)
     for member in package.members:
+        leads_out = package.claims.partial and member.target.startswith("/")
+        say = NotInspected if leads_out else Problem
         for fault in member.faults:
-            yield Problem(path=member.archive_name, sentence=fault)
+            yield say(path=member.archive_name, sentence=fault)
 
 
 @check

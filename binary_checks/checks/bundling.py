@@ -21,6 +21,7 @@ _HASH = r"-(?:[0-9a-f]{32}|[0-9a-f]{8})(?=[.-])"
 @check
 def forbidden_bundled_library(
     library: ElfFile | PeFile,
+    package: Package,
     *,
     forbidden: Pattern = _NEVER_BUNDLED,
     forbidden_dlls: Pattern = _NEVER_BUNDLED_DLLS,
@@ -34,15 +35,21 @@ def forbidden_bundled_library(
 
     Why: libc must match the loader of the running process, and the driver's library the kernel.
     Fix: exclude it from bundling (``auditwheel repair --exclude``), and build on an older system.
-    Level: a second libc crashes the process, and another driver fails at its first call.
+    Level: a second libc crashes the process, and another driver fails at its first call. Only a
+    warning in a folder, which may be that system; a file alone is bundled with nothing.
     """
+    partial = package.claims.partial
     if library.kind is not Kind.SHARED or _is_stub(library):
+        return
+    if partial and len(package.members) == 1:
         return
     of_elf = isinstance(library, ElfFile)
     pattern = re.compile(forbidden if of_elf else forbidden_dlls, 0 if of_elf else re.IGNORECASE)
     for name in dict.fromkeys((library.name, library.file_name)):
         if pattern.fullmatch(re.sub(_HASH, "", name)):
-            yield f"is {name}, which must come from the user's system"
+            sentence = f"is {name}, which must come from the user's system"
+            level = Level.WARNING if partial else Level.ERROR
+            yield Problem(path=library.path, sentence=sentence, level=level)
             return
 
 

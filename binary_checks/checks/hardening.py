@@ -23,6 +23,7 @@ from binary_checks.model import (
     Problem,
     TargetSystem,
 )
+from binary_checks.model.extensions import is_extension
 from binary_checks.wording.phrases import name_first
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
@@ -158,7 +159,8 @@ def static_tls_budget(
     imported before.
     Fix: compile libraries that are opened with ``dlopen`` without ``-ftls-model=initial-exec``, or
     make the thread-local data smaller.
-    Level: the import fails, depending on what was imported before.
+    Level: the import fails, depending on what was imported before. In a folder only a warning for
+    libraries that are no extension modules: programs may be linked to them, which is fine.
     """
     yield from find_unloaded(linkage, package)
     objects = {item.path: item for item in package.objects_of(ElfFile)}
@@ -174,10 +176,15 @@ def static_tls_budget(
             continue
         judged.add(paths)
         shares = (f"{item.file_name} {item.tls_size}" for item in users)
+        extension = root in objects and is_extension(objects[root])
+        linked = package.claims.partial and not extension
+        needs = f"needs {total} bytes of static TLS, about {budget} are available: "
         yield Problem(
             path=root,
-            sentence=f"its import needs {total} bytes of static TLS, about {budget} are available: "
+            sentence=("opened by dlopen it " if linked else "its import ")
+            + needs
             + name_first(tuple(shares)),
+            level=Level.WARNING if linked else Level.ERROR,
         )
 
 
@@ -195,7 +202,7 @@ def relr_without_marker(library: ElfFile, target: TargetSystem) -> Iterator[Find
     relocates_itself = library.kind is Kind.EXECUTABLE and not library.interpreter
     if target.libc != "glibc" or not library.relative_relocations or relocates_itself:
         return
-    new_enough = target.policy is not None and target.policy.minimum >= (2, 36)
+    new_enough = target.policy is None or target.policy.minimum >= (2, 36)
     if new_enough and not any(n.library.startswith("libc.so") for n in library.symbol_versions):
         return  # glibc asks for the marker only where versions of libc.so are needed
     if all(node.version != "GLIBC_ABI_DT_RELR" for node in library.symbol_versions):

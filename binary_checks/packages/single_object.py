@@ -30,7 +30,10 @@ def recognises(label: str, look: Callable[[], Tree]) -> bool:
     """Whether it is called like a library, or like a program and is one."""
     if format_of_name(label) is not None:
         return True
-    return PurePath(label).suffix in _PROGRAMS and isinstance(look(), LooseFile)
+    suffix = PurePath(label).suffix
+    # python3.12 and clang-14.0 are programs
+    called = suffix in _PROGRAMS or suffix[1:].isdigit()
+    return called and isinstance(look(), LooseFile)
 
 
 def preview(tree: Tree, reader: ObjectReader) -> Preview:

@@ -95,8 +95,16 @@ def _say_document(name: str) -> str:
     return f"not a package file; for another report from a result: {example}"
 
 
+def _say_linkable(_: str) -> str:
+    return (
+        "an input for linkers, judged only as part of C++ libraries: name the folder or the "
+        "archive that has it in 'lib', and headers in 'include'"
+    )
+
+
 _KINDS: tuple[tuple[str, Callable[[str], str]], ...] = (
     *((ending, _say_convertible) for ending in (".egg", ".exe")),
     (".json", _say_document),
+    *((ending, _say_linkable) for ending in (".a", ".lib", ".o", ".obj")),
 )
 """How names end that are often taken for a package's, or are parts of one."""

@@ -15,7 +15,7 @@ from binary_checks.checks.archive import (
     uninstallable_member,
     unreadable_member,
 )
-from binary_checks.model import Level, NotInspected, Problem, RecordRow, Wheel
+from binary_checks.model import Claims, Level, NotInspected, Problem, RecordRow, Wheel
 from fixtures.values import member, record_row, wheel
 
 RECORD = "demo-1.0.dist-info/RECORD"
@@ -28,6 +28,14 @@ def test_faults_of_the_archive_and_its_members_are_problems() -> None:
         Problem(sentence="4 bytes follow the end of the archive"),
         Problem(path="demo/a.py", sentence="its CRC-32 is wrong"),
         Problem(path="demo/a.py", sentence="it is encrypted"),
+    ]
+
+
+def test_a_link_out_of_a_folder_on_disk_is_not_inspected() -> None:
+    link = replace(member("include/x"), target="/usr/x", faults=("it links to /usr/x",))
+    folder = replace(wheel(members=[link]), claims=Claims(partial=True))
+    assert list(unreadable_member(folder)) == [
+        NotInspected(path="include/x", sentence="it links to /usr/x")
     ]
 
 

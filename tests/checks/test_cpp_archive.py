@@ -138,6 +138,11 @@ class TestPython:
             "which C++ users do not have",
         ]
 
+    def test_a_prefix_may_be_that_of_a_python(self, tmp_path: Path) -> None:
+        found = package(tmp_path, {"lib/python3.12/os.py": b"", "lib/python3.12/x.py": b""})
+        with pytest.raises(NotApplicable, match="a Python of its own"):
+            said(python_in_cpp_archive(found))
+
     def test_one_without_python(self, tmp_path: Path) -> None:
         assert said(python_in_cpp_archive(package(tmp_path))) == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from binary_checks.model import (
     TargetSystem,
     Wheel,
 )
-from fixtures.values import elf_file, wheel
+from fixtures.values import elf_file, symbols, wheel
 
 GLIBC, MUSL = TargetSystem(name="manylinux"), TargetSystem(name="musllinux", libc="musl")
 FAULTS: list[tuple[Any, dict[str, Any], str]] = [
@@ -190,6 +191,17 @@ def test_static_tls_of_one_import_is_added_up() -> None:
 )
 def test_static_tls_within_the_budget_is_quiet(objects: tuple[ElfFile, ...]) -> None:
     assert list(hardening.static_tls_budget(*_closure(*objects))) == []
+
+
+def test_a_library_in_a_folder_may_be_one_that_programs_are_linked_to() -> None:
+    for path, level in (("libtsan.so", Level.WARNING), ("_demo.abi3.so", Level.ERROR)):
+        exports = symbols("PyInit__demo")
+        library = elf_file(path, static_tls=True, tls_size=4096, exports=exports)
+        linkage, package = _closure(library)
+        folder = replace(package, claims=replace(package.claims, partial=True))
+        (problem,) = hardening.static_tls_budget(linkage, folder)
+        assert isinstance(problem, Problem)
+        assert problem.level is level
 
 
 def test_the_same_static_tls_is_told_once() -> None:

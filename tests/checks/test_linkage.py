@@ -14,6 +14,7 @@ from binary_checks.checks.linkage.needed_libraries import (
     needed_name_with_slash,
 )
 from binary_checks.model import (
+    Claims,
     Edge,
     ElfFile,
     Kind,
@@ -149,6 +150,22 @@ def test_a_library_that_no_path_finds_depends_on_load_order() -> None:
             consequence=True,
         )
     ]
+
+
+def test_the_system_may_search_a_folder_on_disk() -> None:
+    """As ld.so.conf says; an extension module there is meant for a package, and lacks its path."""
+    subject = linkage(searched=("demo",), elsewhere=("demo/lib/libx.so.1",))
+    module = library("demo/a.so", exports=symbols("PyInit_a"))
+    program = library("demo/a.so", kind=Kind.EXECUTABLE)
+    for check, item, level in (
+        (missing_library, program, Level.WARNING),
+        (load_order_dependent, library("demo/a.so"), Level.WARNING),
+        (load_order_dependent, module, Level.ERROR),
+    ):
+        folder = replace(wheel(objects=(item,)), claims=Claims(partial=True))
+        (finding,) = check(subject, folder)
+        assert isinstance(finding, Problem)
+        assert finding.level is level
 
 
 def test_a_wheel_that_is_not_required_is_called_another() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from binary_checks.checks.python_abi.cpython_api import (
 )
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
+    Claims,
     CodeNames,
     Finding,
     Format,
@@ -21,7 +23,9 @@ from binary_checks.model import (
     NotInspected,
     ObjectFile,
     OpenedNames,
+    Package,
     Problem,
+    PythonClaim,
     Symbol,
     Symbols,
     TargetSystem,
@@ -90,6 +94,23 @@ def test_an_object_that_promises_and_could_not_be_read_is_not_inspected() -> Non
     assert list(unstable_symbol(package, link(), SYSTEM)) == [
         NotInspected(path=PATH, sentence="too large")
     ]
+
+
+def test_in_a_folder_each_module_speaks_for_itself() -> None:
+    bound, stable = "a.cpython-311-x86_64-linux-gnu.so", "b.abi3.so"
+    objects = tuple(
+        elf_file(path, imports=symbols("PyRun_String", "PyModule_AddType"))
+        for path in (bound, stable)
+    )
+    pythons = (
+        PythonClaim(name="abi3", implementation="cpython", abi="abi3"),
+        PythonClaim(name="cp38", implementation="cpython", abi="cp38", version=(3, 8)),
+    )
+    claims = Claims(pythons=pythons, partial=True)
+    folder = Package(path=Path("env"), claims=claims, objects=objects)
+    (found,) = unstable_symbol(folder, link(*objects, on=SYSTEM), SYSTEM)
+    assert isinstance(found, Problem)
+    assert (found.path, found.sentence.partition(",")[0]) == (stable, "uses PyRun_String")
 
 
 def test_a_tag_beside_the_judged_one_is_said_once() -> None:

@@ -175,6 +175,17 @@ def test_imports_that_are_gone_leave_their_addresses() -> None:
     assert "its tables name 0: nothing fills in the others" in refusals(content)
 
 
+def test_addresses_that_are_filled_in_already_need_no_import() -> None:
+    """As binutils leaves those of delayed imports: they lead to code of the image."""
+    content = bytearray(patched("delayed.dll", (directory(IMPORT), 0)))
+    start = int.from_bytes(content[60:64], "little")
+    address, size = struct.unpack_from("<2I", content, start + directory(ADDRESSES)[0])
+    (base,) = struct.unpack_from("<Q", content, start + IMAGE_BASE[0])
+    place = offset_of(bytes(content), address)
+    struct.pack_into(f"<{size // 8}Q", content, place, *[base + 0x1000] * (size // 8))
+    assert "import addresses" not in refusals(bytes(content))
+
+
 def test_a_table_of_exports_in_zeros_that_nobody_wrote() -> None:
     assert "has the ordinals of its exports in memory that the file does not fill" in refusals(
         in_directory("plain.dll", EXPORT, 9, 0x2F00)

@@ -54,9 +54,10 @@ def test_a_stable_abi_is_bound_to_no_version(tmp_path: Path) -> None:
 
 
 def test_a_program_needs_no_suffix(tmp_path: Path) -> None:
-    path = write(tmp_path / "tool", build_elf(interpreter="/lib64/ld-linux-x86-64.so.2"))
-    assert packages.recognises(path)
-    assert isinstance(read(path), SingleObject)
+    for name in ("tool", "python3.12"):
+        path = write(tmp_path / name, build_elf(interpreter="/lib64/ld-linux-x86-64.so.2"))
+        assert packages.recognises(path)
+        assert isinstance(read(path), SingleObject)
     assert not packages.recognises(write(tmp_path / "README", b"a text"))
 
 

@@ -135,7 +135,7 @@ def folder(tmp_path: Path) -> Path:
         sdist.addfile(tarfile.TarInfo("demo-1.0/PKG-INFO"))
     with zipfile.ZipFile(tmp_path / "texts.zip", "w") as archive:
         archive.writestr("a.txt", "a text")
-    for name in ("demo.tgz", "demo.egg", "setup.exe", "a.json", "a.txt"):
+    for name in ("demo.tgz", "demo.egg", "setup.exe", "libx.a", "a.json", "a.txt"):
         (tmp_path / name).write_text("anything")
     (tmp_path / "empty").mkdir()
     (tmp_path / "project").mkdir()
@@ -162,6 +162,8 @@ MISNAMED = {
     "wheel convert setup.exe",
     "a.json": "not a package file; for another report from a result: "
     "binary-checks report a.json --format markdown",
+    "libx.a": "an input for linkers, judged only as part of C++ libraries: name the folder or the "
+    "archive that has it in 'lib', and headers in 'include'",
     "a.txt": "neither a package file nor an object file",
 }
 

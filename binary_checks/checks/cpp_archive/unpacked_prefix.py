@@ -32,6 +32,7 @@ _LIBPYTHON = re.compile(
     r"(?:.*/)?(?:libpython[23][\d.]*[a-z]*(?:\.so[\d.]*|\.dylib)|Python3?|python3?\d*t?\.dll)",
     re.IGNORECASE,
 )
+_OF_A_PYTHON = re.compile(r"(?:lib(?:64)?/python\d\.\d+t?|Lib)/os\.py")
 _FOR_PYTHON = re.compile(r"(?:lib)?torch_python\.|(?!.*-gdb\.py).*\.py[dic]?\Z")  # for debuggers
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
@@ -137,6 +138,8 @@ def python_in_cpp_archive(package: CppArchive) -> Iterator[Finding]:
     Level: programs of C++ users have no Python. A library whose name says that it is for Python
     (``libboost_python311.so``), and files that no program is linked with, are warnings.
     """
+    if any(_OF_A_PYTHON.fullmatch(member.path) for member in package.members):
+        raise NotApplicable("a prefix with a Python of its own")
     for item in package.objects:
         if item.kind is not Kind.SHARED:
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cache, partial
 
 from binary_checks.declaring import check
@@ -92,7 +93,8 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
     statically, or require the distribution that provides it and give the object a search path that
     leads there. List libraries that users always have in the profile's ``system_libraries``, and
     directories that the package's code adds on Windows in its ``dll_directories``.
-    Level: users who lack the library cannot load the file.
+    Level: users who lack the library cannot load the file. A library that lies in the same folder
+    on disk as a program that does not find it is a warning: the system may search that folder.
     """
     yield from find_unloaded(linkage, package)
     for other in linkage.refused:
@@ -107,7 +109,10 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
             continue
         for edge in edges:
             if is_executable(edge, found):
-                yield soften(spell_stray(edge, searched, linkage, cause), linkage, edge)
+                stray = spell_stray(edge, searched, linkage, cause)
+                if package.claims.partial and isinstance(stray, Problem):
+                    stray = replace(stray, level=Level.WARNING)
+                yield soften(stray, linkage, edge)
     hidden = [e for e in lacking if _is_out_of_reach(e, linkage, package, found)]
     for cause, edges in _share_causes(hidden, linkage, package):
         searched = spell_search(edges[0], found, linkage.layout)
@@ -219,7 +224,8 @@ def load_order_dependent(linkage: Linkage, package: Package) -> Iterator[Finding
     have an ``__init__`` above it load the library first, by an import or with ctypes: what its code
     always does is taken into account. What a required wheel loads is known once that is given.
     Level: users who import that module first cannot import it. Only a warning where all that leads
-    to the object loads the library before it, or no import reaches it (see missing-library).
+    to the object loads the library before it, or no import reaches it (see missing-library), or
+    it is no extension module and lies in a folder on disk, which the system may search.
     """
     yield from find_unloaded(linkage, package)
     found = owners(package)
@@ -232,7 +238,9 @@ def load_order_dependent(linkage: Linkage, package: Package) -> Iterator[Finding
         if linkage.format == Format.PE and not _is_module(edge.root or edge.path, package):
             yield Note(path=edge.path, sentence=sentence)
         else:
-            level = Level.WARNING if _is_for_others(edge, package) else _level_of(edge)
+            library = package.claims.partial and not _is_module(edge.root or edge.path, package)
+            milder = library or _is_for_others(edge, package)
+            level = Level.WARNING if milder else _level_of(edge)
             yield soften(
                 Problem(
                     path=edge.path,

@@ -109,16 +109,22 @@ def _judge_age(
 
 def _baseline(package: Package) -> tuple[int, int] | None:
     """The oldest CPython that is claimed; None where none is named."""
+    if package.claims.partial:
+        return None  # a folder may have modules for several Pythons, and no tag
     pythons = (each for each in package.claims.pythons if each.implementation == "cpython")
     return min((each.version for each in pythons if each.version), default=None)
 
 
 def _promises_abi3(path: str, package: Package) -> bool:
-    """Whether more than one Python loads it: in a cp312-cp312 wheel CPython 3.12 alone does."""
-    pythons = package.claims.pythons
+    """Whether more than one Python loads it: in a cp312-cp312 wheel CPython 3.12 alone does.
+
+    The files of a folder come from many packages: there each speaks for itself.
+    """
+    pythons, name = package.claims.pythons, parse_extension_name(path)
+    if package.claims.partial:
+        return name is not None and name.stable == "abi3"
     if any(each.abi == "abi3" for each in pythons):
         return True
-    name = parse_extension_name(path)
     bound = bool(pythons) and all(each.abi.startswith("cp") for each in pythons)
     return name is not None and name.stable == "abi3" and not bound
 

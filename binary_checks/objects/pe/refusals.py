@@ -73,12 +73,19 @@ def _find_name_faults(imports: SymbolTable, header: PeHeader) -> Iterator[str]:
 
 
 def _count_pointers(image: MappedImage, start: int, size: int) -> int:
-    """How many there are before the loader puts others in their place; linkers leave zeros too."""
+    """How many there are before the loader puts others in their place; linkers leave zeros too.
+
+    One that leads into the mapped image is filled in already: binutils has those of delayed
+    imports there, which lead to the code that loads the library (all of Wine's own DLLs).
+    """
     kind = "Q" if image.header.bits == 64 else "I"
     pointers = array(kind)
     content = image.read(start, size, "the import addresses")
     pointers.frombytes(content[: len(content) // pointers.itemsize * pointers.itemsize])
-    return len(pointers) - pointers.count(0)
+    base, end = image.header.image_base, image.header.image_base + image.header.image_size
+    if base < image.header.image_size:
+        return len(pointers) - pointers.count(0)  # it cannot be told from an address in the file
+    return sum(1 for pointer in pointers if pointer and not base <= pointer < end)
 
 
 def _judge_library(image: MappedImage, library: ImportedLibrary, size: int) -> Iterator[str]:
