@@ -41,14 +41,12 @@ from binary_checks.model import (
 from binary_checks.model.objects import object_kinds
 from binary_checks.model.protocols import Source
 from binary_checks.model.published import Release, Survey
-from binary_checks.model.run_results import CheckResult
+from binary_checks.model.run_results import UNREADABLE, CheckResult
 from binary_checks.packages import Preview
 from binary_checks.profile.known import accept, find_expired, find_stale
 from binary_checks.profile.reading import Profile
 from binary_checks.wording.problem_lines import problem_lines
 
-UNREADABLE = "unreadable-package"
-"""What stands in place of a check's id where a package cannot be read."""
 _RAISE = "raise limit_factor in the profile, or accept it there"
 
 

@@ -18,6 +18,10 @@ class Level(str, Enum):
         return self if self is other else max(self, other, key=list(Level).index)
 
 
+NOT_SEEN = "not inspected: "
+"""The cause of a problem begins so where a required check could not look."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
 class Problem:
     """One thing that is wrong with one file of a package (or with the package: path "").
@@ -34,6 +38,11 @@ class Problem:
     consequence: bool = False  # whether another check's problem of that cause says it better
     # What mends it in a shell, {path} and {package} filled in by reports; it is no other problem.
     command: str = field(default="", compare=False)
+
+    @property
+    def is_gap(self) -> bool:
+        """Whether it says only that a required check could not look."""
+        return self.cause.startswith(NOT_SEEN)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)

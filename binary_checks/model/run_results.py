@@ -13,6 +13,9 @@ from binary_checks.model.findings import Level, Note, NotInspected, Problem
 from binary_checks.model.linking import LinkedLibraries
 from binary_checks.model.provenance import Provenance
 
+UNREADABLE = "unreadable-package"
+"""What stands in place of a check's id, and is the reason, where a package cannot be read."""
+
 
 class Outcome(str, Enum):
     """How one check ended on one package; of a package the first that occurs in it."""
@@ -67,6 +70,11 @@ class CheckResult:
     def has_gap(self) -> bool:
         """Whether there is something that it could not inspect."""
         return self.outcome is Outcome.NOT_INSPECTED or bool(self.not_inspected)
+
+    @property
+    def shown_check(self) -> str:
+        """What its problems are shown under: of an unreadable package that, and no check."""
+        return UNREADABLE if self.reason == UNREADABLE else self.check
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -86,7 +86,7 @@ class CondaPlace(HostPlace):
             override = "CONDA_OVERRIDE_CUDA and its like state another host"
             raise Unavailable(f"this host does not have {lacking[0].strip()} ({override})")
         if not self.settings.channels:
-            raise Unavailable(f"{said}; {_ADVICE}")
+            raise Unavailable(f"{said.rstrip('.')}; {_ADVICE}")
         return InstallReport(
             python="no Python", installer=f"py-rattler {answer.version}", error=said
         )

@@ -23,7 +23,6 @@ from binary_checks.gather.examination import Examination
 from binary_checks.gather.facts import Facts
 from binary_checks.gather.placed_facts import PlacedFacts, place_facts
 from binary_checks.judging import (
-    UNREADABLE,
     Case,
     Verdict,
     applicable_checks,
@@ -34,6 +33,8 @@ from binary_checks.judging import (
 )
 from binary_checks.lines import cut, one_line
 from binary_checks.model import Entry, Level, Outcome, Problem
+from binary_checks.model.findings import NOT_SEEN
+from binary_checks.model.run_results import UNREADABLE
 from binary_checks.plugin.failures import (
     ProblemsAccepted,
     ProblemsFound,
@@ -287,7 +288,8 @@ class CheckItem(PackageItem):
             self._skip(Outcome.NOT_INSPECTED, reason, verdict)
         sentence = f"not inspected, but {self.check.family} is required: {reason}"
         known = verdict or _nothing_seen(self.check, self.file_name)
-        verdict = replace(known, problems=(Problem(sentence=sentence),))
+        problem = Problem(sentence=sentence, cause=f"{NOT_SEEN}{reason}")
+        verdict = replace(known, problems=(problem,))
         self.note(Outcome.FAILED, self.check.family, reason=reason, verdict=verdict)
         self.failure = describe(verdict, ())
 

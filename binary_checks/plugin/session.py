@@ -19,10 +19,10 @@ from binary_checks.gather.companions import Shelf
 from binary_checks.gather.examination import Examination, find_declared, load_own_checks
 from binary_checks.gather.facts import Facts
 from binary_checks.gather.settings import Settings
-from binary_checks.judging import UNREADABLE
 from binary_checks.lines import cut, one_line
 from binary_checks.model import PackageIdentity, Run, SecondOpinion
 from binary_checks.model.protocols import Source
+from binary_checks.model.run_results import UNREADABLE
 from binary_checks.plugin.configuring import (
     NOTHING_STATED,
     ReadConfiguration,

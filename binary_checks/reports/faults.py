@@ -78,7 +78,7 @@ def fault_line(package_file_name: str, fault: Fault) -> str:
 def _all_groups(results: Iterable[CheckResult]) -> Iterator[CheckedGroup]:
     for result in results:
         for group in group_problems((*result.problems, *result.warnings)):
-            yield CheckedGroup(check=result.check, group=group)
+            yield CheckedGroup(check=result.shown_check, group=group)
 
 
 def _rank(each: CheckedGroup) -> tuple[bool, bool]:

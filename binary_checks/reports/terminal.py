@@ -102,7 +102,7 @@ class RunText:
         shown = self._choose(faults)
         width = max((len(fault.shown.check) for fault in shown), default=0)
         for before, fault in zip((None, *shown), shown, strict=False):
-            self._first = self._first or fault.shown.check
+            self._first = self._first or fault.shown.check * (fault.shown.check in self._checks)
             if self._wraps:
                 yield from self._block(package, fault, width, before.shown.check if before else "")
             else:
@@ -201,7 +201,8 @@ class RunText:
     def _advise(self, package: PackageResult, fault: Fault) -> Iterator[str]:
         """What to do about an error: a command for this very file, or else in words, once."""
         check = fault.shown.check
-        if fault.level is not Level.ERROR or is_follow_up(fault.shown.group.first):
+        first = fault.shown.group.first
+        if fault.level is not Level.ERROR or is_follow_up(first) or first.is_gap:
             return
         if command := self._find_command(package, fault):
             given = self._commands.setdefault((package.node, check), [])
@@ -288,10 +289,15 @@ class RunText:
         """What could not be judged: what did not run, and what could not be inspected."""
         checks = self._checks.values()
         judged = [each for each in packages if assess(each) is not Fitness.NOT_JUDGED]
-        unrun = [reason for each in judged if (reason := find_unrun(each, checks))]
+        unrun = [_say_once(why, each) for each in judged if (why := find_unrun(each, checks))]
         if unrun:
             yield _summarise("not run", unrun, "package", len(packages := [*packages]) > 1)
-        gaps = [_reason(entry) for each in judged for entry in find_gaps(each, checks)]
+        gaps = [
+            _say_once(_reason(entry), each)
+            for each in judged
+            for entry in find_gaps(each, checks)
+            if not any(problem.is_gap for problem in entry.problems)  # that is a problem, and shown
+        ]
         if gaps:
             yield _summarise("not inspected", gaps, "check", True)
 
@@ -304,6 +310,13 @@ def _summarise(word: str, reasons: list[str], noun: str, counted: bool) -> str:
     (reason, _), *others = Counter(reasons).most_common()
     more = f" (and {count(len(others), 'other reason')})" if others else ""
     return f"{word}{f', {count(len(reasons), noun)}' * counted}: {one_line(reason)}{more}"
+
+
+def _say_once(reason: str, package: PackageResult) -> str:
+    """Without what a problem of the package says already: "unreadable package"."""
+    head, _, rest = reason.partition(": ")
+    said = (problem.sentence for entry in package.entries for problem in entry.problems)
+    return head if rest and any(each.endswith(rest) for each in said) else reason
 
 
 def _reason(entry: Entry) -> str:

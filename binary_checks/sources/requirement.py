@@ -79,6 +79,8 @@ class NamedRequirement:
 
 
 def _read(text: str) -> Requirement:
+    if not text:
+        raise ProfileError(f"{LABEL} a name has to follow, as in {LABEL}numpy")
     try:
         wanted = Requirement(text)
     except (InvalidRequirement, ValueError):

@@ -89,7 +89,7 @@ class WebFile:
         now, Unavailable where the server sends no parts, GatherError where the network broke.
         """
         if not self.ranges:
-            raise Unavailable(f"{self.url}: the server sends no parts of files")
+            raise Unavailable("the server sends no parts of files")
         if offset < 0 or length < 0 or offset + length > self.size:
             raise MalformedError("the file ends before", offset)
         start, tail = self._tail

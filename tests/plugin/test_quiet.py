@@ -49,6 +49,11 @@ def blind(wheel: Wheel):
     yield NotInspected(sentence="no light")
 
 @check
+def unsighted(wheel: Wheel):
+    "Another cannot see, for the same reason."
+    yield NotInspected(sentence="no light")
+
+@check
 def is_interrupted(wheel: Wheel):
     "The user has enough."
     raise KeyboardInterrupt
@@ -132,6 +137,31 @@ def test_what_could_not_be_judged_is_said_last(tmp_path: Path) -> None:
     ended = command(tmp_path, "--binary-static", healthy(tmp_path), *chosen)
     assert ended.returncode == 0
     assert ended.stdout.splitlines()[-1] == "not inspected, 1 check: no light; -v says all"
+
+
+def test_a_required_family_that_could_not_look_is_one_problem_without_advice(
+    tmp_path: Path,
+) -> None:
+    chosen = own_checks(tmp_path, "blind", "unsighted")
+    required = ("--binary-static", "--binary-require", "own_checks")
+    ended = command(tmp_path, healthy(tmp_path), *required, *chosen)
+    assert ended.returncode == 1
+    _, verdict, problem, closing, _ = ended.stdout.splitlines()
+    assert ": unfit · 1 problem · 2 checks" in verdict
+    required_but = "not inspected, but own_checks is required: no light"
+    assert problem == f"blind: {NAME}: {required_but} [also: unsighted]"
+    assert closing.startswith("1 package: 1 unfit · ")
+
+
+def test_an_unreadable_package_is_said_under_that_name_and_once(tmp_path: Path) -> None:
+    (tmp_path / "demo.tar.bz2").write_bytes(b"BZh9 and no more")
+    ended = command(tmp_path, "--binary-static", "demo.tar.bz2")
+    assert ended.returncode == 1
+    verdict, problem, closing, _, lacking = ended.stdout.splitlines()
+    assert verdict.startswith("demo.tar.bz2: unfit · 1 problem · ")
+    assert problem == "unreadable-package: demo.tar.bz2: its compressed data are broken"
+    assert "--explain" not in closing  # it is no check
+    assert re.fullmatch(r"not inspected, \d+ checks: unreadable package; -v says all", lacking)
 
 
 def test_a_wheel_for_another_python_is_fit_but_not_run(tmp_path: Path) -> None:

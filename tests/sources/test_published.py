@@ -245,6 +245,7 @@ def test_a_place_of_links_is_one_of_indexes(
         ("absent==1", "absent==1: no such project (asked: {index})"),
         ("demo==1 ; python_version<'3'", "a marker decides nothing here: leave it out"),
         ("index:demo @ https://h/x.whl", "name the URL alone"),
+        ("index:", "index: a name has to follow, as in index:numpy"),
         ("demo==one", "demo==one: not a requirement, as numpy==2.4.6 is one"),
         ("{url}/files/gone.whl", "{url}/files/gone.whl: not there (answers 404)"),
         ("{url}/", "{url}/: names no file"),
