@@ -35,7 +35,7 @@ def name_cache_folder(environ: Mapping[str, str] | None = None) -> Path:
 @contextmanager
 def take_turns(path: Path, timeout: float) -> Iterator[None]:
     """Be the only process with the lock at that path. Raises OSError, TimeoutError for too long."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _make_private(path.parent)
     until = time.monotonic() + timeout
     with path.open("a+b") as file:
         while not _try_lock(file):
@@ -43,6 +43,13 @@ def take_turns(path: Path, timeout: float) -> Iterator[None]:
                 raise TimeoutError(f"locked by another process for more than {timeout:g} s")
             time.sleep(_PAUSE)
         yield
+
+
+def _make_private(folder: Path) -> None:
+    """Make a folder and those above that lack, for this user alone, whatever the umask allows."""
+    if not folder.is_dir():
+        _make_private(folder.parent)
+        folder.mkdir(exist_ok=True, mode=0o700)
 
 
 def _try_lock(file: IO[bytes]) -> bool:

@@ -9,18 +9,25 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
-from binary_checks.cmake_code.language import Argument, Block, CmakeCommand, Node
+from binary_checks.cmake_code.language import (
+    LONGEST_VALUE,
+    Argument,
+    Block,
+    CmakeCommand,
+    Node,
+    join,
+    unescape,
+)
 from binary_checks.cmake_code.truth import SYSTEMS, Known, decide
 
 ROOT: Final = "/\ue000/\ue000/\ue000/\ue000"
 """Stands for the prefix, wherever users unpack it; deep enough for what climbs out of it."""
 _MOST_STEPS = 200_000  # commands, and variables that are copied, from one package's file on
 _DEEPEST = 40  # files, macros and functions within each other
-_LONGEST = 1 << 16  # characters of a value
 _REFERENCE = re.compile(r"\$\{([\w./+-]+)\}|\$(ENV)\{[^}]*\}|\$CACHE\{[^}]*\}")
 _PATH_OF = {"PATH": posixpath.dirname, "DIRECTORY": posixpath.dirname, "NAME": posixpath.basename}
 _OWN_MODULE = re.compile(r"CMake\w+\Z|FindPackageHandleStandardArgs\Z|GNUInstallDirs\Z")
@@ -91,7 +98,8 @@ class Evaluation:
         self._foreign = False  # code was come to that is not in the archive
         self._macros: dict[str, Block] = {}
         self._certain = True
-        self._depth = self._steps = 0
+        self._depth = 0
+        self.steps = 0  # so far
         self._file = ""
         self._active: list[str] = []
         self.seen: list[Seen] = []
@@ -109,7 +117,8 @@ class Evaluation:
         if nodes is None:
             self.lost.append(path)
             return
-        outer, before = self._file, dict(self._values)
+        outer, own = self._file, ("CMAKE_CURRENT_LIST_FILE", "CMAKE_CURRENT_LIST_DIR")
+        before = {name: self._values.get(name) for name in own}
         self._file = path
         whole = posixpath.join(ROOT, path)
         self._values["CMAKE_CURRENT_LIST_FILE"] = whole
@@ -123,8 +132,7 @@ class Evaluation:
         finally:
             self._file = outer
             self._active.pop()
-            for name in ("CMAKE_CURRENT_LIST_FILE", "CMAKE_CURRENT_LIST_DIR"):
-                self._values[name] = before.get(name)
+            self._values.update(before)
 
     @contextmanager
     def _deeper(self) -> Iterator[None]:
@@ -137,8 +145,8 @@ class Evaluation:
             self._depth -= 1
 
     def _count(self, steps: int = 1) -> None:
-        self._steps += steps
-        if self._steps > _MOST_STEPS:
+        self.steps += steps
+        if self.steps > _MOST_STEPS:
             raise TooMuchCode(f"it takes more than {_MOST_STEPS} steps")
 
     def _follow(self, nodes: Iterable[Node]) -> None:
@@ -165,19 +173,16 @@ class Evaluation:
 
     def _branch(self, branches: list[Block]) -> None:
         """The one branch that is taken, or each that may be."""
-        for branch in branches:
-            is_else = branch.head.name == "else"
-            found = True if is_else else decide(branch.head.arguments, self._known)
-            if found:
-                self._follow(branch.body)
-                return
-            if found is None:
-                self._maybe(branch.body)
-                rest = branches[branches.index(branch) + 1 :]
-                if rest:
-                    with self._in_doubt():
-                        self._branch(rest)
-                return
+        with ExitStack() as doubts:
+            for branch in branches:
+                is_else = branch.head.name == "else"
+                found = True if is_else else decide(branch.head.arguments, self._known)
+                if found:
+                    self._follow(branch.body)
+                    return
+                if found is None:
+                    self._maybe(branch.body)
+                    doubts.enter_context(self._in_doubt())  # whether a later one is come to
 
     def _maybe(self, body: Iterable[Node]) -> None:
         with self._in_doubt():
@@ -265,17 +270,19 @@ class Evaluation:
                 return value or ""
 
             replaced = _REFERENCE.sub(stand_for, text)
-            if missing or len(replaced) > _LONGEST:
+            self._count(len(replaced) // 1000)
+            if missing or len(replaced) > LONGEST_VALUE:
                 return None
             if replaced == text:
                 break
             text = replaced
-        return re.sub(r"\\(.)", _unescape, text) if "\\" in text else text
+        return unescape(text)
 
     def _expand_all(self, arguments: Iterable[Argument]) -> tuple[str | None, ...]:
         return tuple(map(self._expand, arguments))
 
     def _run(self, command: CmakeCommand) -> None:
+        self._count(len(command.arguments) // 10)
         values = self._expand_all(command.arguments)
         self.seen.append(Seen(self._file, command, values, self._certain))
         if (macro := self._macros.get(command.name)) is not None:
@@ -312,8 +319,7 @@ class Evaluation:
             rest = values[1:]
             end = next((n for n, v in enumerate(rest) if v in {"CACHE", "PARENT_SCOPE"}), len(rest))
             of_user = end < len(rest)  # whose cache may have another value
-            known = None if of_user or None in rest else ";".join(map(str, rest))
-            self._values[values[0]] = known
+            self._values[values[0]] = None if of_user else join(rest)
 
     def _do_unset(self, values: tuple[str | None, ...]) -> None:
         if values and values[0]:
@@ -324,10 +330,8 @@ class Evaluation:
         if len(values) < 2 or not values[1]:
             return
         before, rest = self._values.get(values[1]), values[2:]
-        if values[0] != "APPEND" or None in rest:
-            self._values[values[1]] = None
-        else:
-            self._values[values[1]] = ";".join(filter(None, [before or "", *map(str, rest)]))
+        own = (before,) if before else ()
+        self._values[values[1]] = join((*own, *rest)) if values[0] == "APPEND" else None
 
     def _do_string(self, values: tuple[str | None, ...]) -> None:
         for value in values[1:]:  # which of them is its output depends on the operation
@@ -394,7 +398,3 @@ class Evaluation:
             self._targets[values[0]] = self._certain or self._targets.get(values[0], False)
 
     _do_add_executable = _do_add_library
-
-
-def _unescape(found: re.Match[str]) -> str:
-    return {"n": "\n", "t": "\t", "r": "\r", ";": "\\;"}.get(found[1], found[1])

@@ -7,9 +7,11 @@ not known here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
+LONGEST_VALUE: Final = 1 << 16
+"""Characters of a variable's value that is known."""
 _MOST_COMMANDS = 100_000  # in one file; CMake's own largest module has 2,000
 _MOST_ARGUMENTS = 1_000_000
 _DEEPEST = 50  # blocks within blocks
@@ -165,3 +167,19 @@ class _Commands:
             self._at += 1
             if part.name == end:
                 return Block(head, parts[0].body, tuple(parts[1:]))
+
+
+def join(values: Iterable[str | None]) -> str | None:
+    """A list of these; nothing is known of one too long to be copied as often as code may."""
+    known = list(values)
+    text = None if None in known else ";".join(map(str, known))
+    return None if text is not None and len(text) > LONGEST_VALUE else text
+
+
+def unescape(text: str) -> str:
+    """What the escape sequences in an argument stand for."""
+    return re.sub(r"\\(.)", _stand_for, text) if "\\" in text else text
+
+
+def _stand_for(found: re.Match[str]) -> str:
+    return {"n": "\n", "t": "\t", "r": "\r", ";": "\\;"}.get(found[1], found[1])

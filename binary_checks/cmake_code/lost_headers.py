@@ -16,18 +16,19 @@ from binary_checks.model.headers import Headers, LostInclude
 _DIRECTIVE = re.compile(
     rb"\n[ \t]*#[ \t]*((?:include|if|ifdef|ifndef|elif|else|endif)\b[^\n]*)"
 )  # begins with one letter, for which the search is four times as quick as for the start of a line
-_RAW = re.compile(rb'R"([^()\\\s]{0,16})\(.*?\)\1"', re.DOTALL)
+_RAW = re.compile(rb'R"([^()\\\s]{0,16})\(')
 _INCLUDE = re.compile(r'include\s*([<"])([^<>"\n]+)[>"]')
 _INCLUDED = re.compile(rb'(?:^|\n)include\s*([<"][^<>"\n]+)')
 _PLATFORMS = frozenset({"sys", "linux", "asm", "mach", "arpa", "net", "netinet", "bits", "gnu"})
 _LONGEST_NAME = 300
 _MOST_LOST = 10_000
+_MOST_ENDLESS = 100  # raw strings without an end, each of which takes a search to the end
 
 
 def condense(content: bytes) -> bytes:
     """The directives of a header that include others or are conditions, a line each."""
     if b'R"' in content:
-        content = _RAW.sub(b'""', content)
+        content = _leave_out_raw(content)
     if b"\\\n" in content:
         content = content.replace(b"\\\n", b" ")
     if b"/*" in content:
@@ -36,6 +37,24 @@ def condense(content: bytes) -> bytes:
     return b"\n".join(
         found[:_LONGEST_NAME].rstrip() for found in _DIRECTIVE.findall(b"\n" + content)
     )
+
+
+def _leave_out_raw(content: bytes) -> bytes:
+    """The text without its raw strings; each end that is not there is looked for once."""
+    kept, at, endless = list[bytes](), 0, set[bytes]()
+    for found in _RAW.finditer(content):
+        end = b")" + found[1] + b'"'
+        if found.start() < at or end in endless:
+            continue
+        closed = content.find(end, found.end())
+        if closed < 0 and len(endless) > _MOST_ENDLESS:
+            break  # no header, but a trap
+        if closed < 0:
+            endless.add(end)
+            continue
+        kept += (content[at : found.start()], b'""')
+        at = closed + len(end)
+    return b"".join((*kept, content[at:]))
 
 
 class _Include(NamedTuple):

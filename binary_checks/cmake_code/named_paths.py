@@ -14,6 +14,8 @@ from binary_checks.model.cmake import BuildFiles, NamedPath, PathRole, StatedAbi
 
 LONGEST: Final = 4 << 20  # bytes of one file
 _MOST_PATHS = 20_000  # that are told of
+_MOST_CODE = 16 << 20  # characters of all files; torch has 0.3 MB
+_MOST_STEPS = 2_000_000  # of all evaluations; torch takes 6,500
 _MODULE = re.compile(r"(?:^|/)Find[^/]*\.cmake\Z|/Modules[^/]*/")
 """What searches users' systems for others' packages: it may name the usual places."""
 _EXPORT = re.compile(r"(?:targets|exports?|config)[^/]*\.cmake\Z", re.IGNORECASE)
@@ -114,6 +116,7 @@ class _Code:
     def __init__(self, texts: Mapping[str, str]) -> None:
         self._texts = texts
         self._parsed: dict[str, tuple[Node, ...] | None] = {}
+        self._left = _MOST_CODE
         self.unread: dict[str, str] = {}
 
     def nodes_of(self, path: str) -> tuple[Node, ...] | None:
@@ -123,8 +126,14 @@ class _Code:
 
     def _parse(self, path: str) -> tuple[Node, ...] | None:
         text = self._texts.get(path)
+        if text is None:
+            return None
+        self._left -= len(text)
+        if self._left < 0:
+            self.unread[path] = f"the package has more than {_MOST_CODE} characters of it"
+            return None
         try:
-            return None if text is None else parse(text)
+            return parse(text)
         except CmakeSyntaxError as error:
             self.unread[path] = str(error)
             return None
@@ -139,6 +148,7 @@ class _Collected:
         self.files: set[str] = set()
         self.reached_files: set[str] = set()
         self.unread: list[UnreadCode] = []
+        self.steps = 0  # that all evaluations took together
 
     def add(self, seen: Iterable[Seen], package: str) -> None:
         for each in seen:
@@ -167,10 +177,15 @@ class _Collected:
 
 def _evaluate(archive: CodeAround, path: str, collected: _Collected) -> Evaluation:
     evaluation = Evaluation(archive)
+    if collected.steps > _MOST_STEPS:
+        reason = f"all code of the package takes more than {_MOST_STEPS} steps"
+        collected.unread.append(UnreadCode(file=path, reason=reason, reached=True))
+        return evaluation
     try:
         evaluation.run(path)
     except TooMuchCode as error:
         collected.unread.append(UnreadCode(file=path, reason=str(error), reached=True))
+    collected.steps += evaluation.steps
     return evaluation
 
 

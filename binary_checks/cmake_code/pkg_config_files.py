@@ -52,7 +52,14 @@ def _blank(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _expand(text: str, values: Mapping[str, str]) -> str:
-    return _REFERENCE.sub(lambda found: values.get(found[1], ""), text)[:_LONGEST]
+    text = text[:_LONGEST]
+    parts, length, at = list[str](), 0, 0
+    for found in _REFERENCE.finditer(text):
+        parts += (text[at : found.start()], values.get(found[1], ""))
+        length, at = length + len(parts[-1]), found.end()
+        if length > _LONGEST:
+            break
+    return "".join((*parts, text[at:]))[:_LONGEST]
 
 
 def _name(file: str, line: int, role: PathRole, subject: str, path: str) -> NamedPath:

@@ -6,6 +6,7 @@ import html
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
@@ -60,10 +61,16 @@ def read_page(answer: WebAnswer, index: str) -> list[ListedFile]:
         raise GatherError(f"{show(answer.url)}: no page of an index ({kind})")
     found = []
     for each in files:
+        if not _is_local(answer.url) and _is_local(each.url):
+            continue  # no server names files of this host
         found.append(each)
         if len(found) > _MOST:
             raise GatherError(f"{show(answer.url)}: lists more than {_MOST:,} files")
     return found
+
+
+def _is_local(url: str) -> bool:
+    return url[:5].lower() == "file:"
 
 
 def _read_html(answer: WebAnswer, index: str, serial: str) -> Iterator[ListedFile]:
@@ -74,7 +81,8 @@ def _read_html(answer: WebAnswer, index: str, serial: str) -> Iterator[ListedFil
         if href is None:
             continue
         if name == "base":
-            base = urljoin(base, href)
+            with suppress(ValueError):  # it is no URL: the page's own counts
+                base = urljoin(base, href)
             continue
         count += 1
         if found := _read_link(base, href, attributes, index, serial):

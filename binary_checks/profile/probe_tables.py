@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
@@ -72,6 +73,8 @@ def _read_source(unit: Any, folder: Path, where: str) -> Any:
     name: str = convert(unit["file"], str, f"{where}.file")
     if "source" in unit:
         raise ProfileError(f"{where}: it has both 'file' and 'source'")
+    if os.path.lexists(folder / name) and not (folder / name).is_file():
+        raise ProfileError(f"{where}.file: {name}: not a file")  # a pipe would never end
     try:
         with (folder / name).open(encoding="utf-8") as file:
             text = file.read(_LONGEST_SOURCE + 1)

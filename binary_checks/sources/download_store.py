@@ -136,16 +136,17 @@ def _hash(path: Path, stated: Mapping[str, str]) -> dict[str, str]:
 
 
 def _demand_hashes(wanted: Awaited, found: Mapping[str, str]) -> None:
-    """Compare the strongest hash that the index states: neither side is the package's fault."""
+    """Compare each hash that the index states: neither side is the package's fault.
+
+    One alone would not do: the file is kept by its SHA-256, for other indexes too.
+    """
     for name in _STRENGTHS:
-        if (stated := wanted.hashes.get(name)) is None:
-            continue
-        if stated != found[name]:
+        stated = wanted.hashes.get(name)
+        if stated is not None and stated != found[name]:
             raise _OtherBytes(
                 f"{wanted.file_name}: {wanted.stated_by or 'the index'} says {name} {stated}, and "
                 f"its server sent {found[name]}"
             )
-        return
 
 
 def _make_room(downloads: Path) -> None:

@@ -21,9 +21,7 @@ _PIECE = 1 << 16  # bytes
 _SLOWEST = 1024  # bytes a second, on average over a window: slower is no download but a trap
 _WINDOW = 60.0  # seconds
 _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
-_HTML = re.compile(
-    rb"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|script|body)\b", re.I | re.S
-)
+_HTML = re.compile(rb"<(?:!doctype\s+html|html|head|script|body)\b", re.I)
 AS_IT_IS: Final = {"Accept": "*/*", "Accept-Encoding": "identity"}
 """The header for files: their hashes are of the bytes that lie on the server."""
 _LONGEST_HEADER = 300  # characters of one that is kept
@@ -180,4 +178,7 @@ class Reply:
 
 def is_html(head: bytes) -> bool:
     """Whether a file begins as a web page does."""
-    return bool(_HTML.match(head[:1024]))
+    text = head[:1024].lstrip()
+    while text.startswith(b"<!--"):  # not in the pattern, which would try every division of them
+        text = text[4:].partition(b"-->")[2].lstrip()
+    return bool(_HTML.match(text))

@@ -169,3 +169,14 @@ def test_a_page_with_too_many_links_is_refused(monkeypatch: pytest.MonkeyPatch) 
         html("<a href=/>" * 101)
     with pytest.raises(GatherError, match="lists more than 100 files"):
         rows(*[{"filename": WHEEL, "url": WHEEL}] * 101)
+
+
+def test_a_base_that_is_no_url_does_not_count() -> None:
+    (file,) = html(f'<base href="https://[::1"><a href="../../files/{WHEEL}">x</a>')
+    assert file.url == f"https://index.example/files/{WHEEL}"
+
+
+@pytest.mark.parametrize("base", ["", '<base href="file:///home/user/">'])
+def test_a_server_names_no_file_of_this_host(base: str) -> None:
+    assert html(f'{base}<a href="file:///home/user/{WHEEL}">x</a>') == []
+    assert rows({"filename": WHEEL, "url": f"file:///home/user/{WHEEL}"}) == []

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from binary_checks.cmake_code import named_paths
 from binary_checks.cmake_code.language import Block, CmakeCommand, CmakeSyntaxError, parse
 from binary_checks.cmake_code.lost_headers import condense, find_lost
 from binary_checks.cmake_code.named_paths import read_build_files
@@ -146,6 +147,9 @@ def test_behind_the_end_nothing_is_come_to() -> None:
         "if(" + "NOT " * 900 + "a)\nendif()",
         "if(" + "( " * 400 + ")" * 400 + ")\nendif()",
         'set(a "${${${${${${${${${${a}}}}}}}}}}")',
+        "set(a " + "x" * 60_000 + ")\nset(b " + "${a} " * 3000 + ")",
+        "set(a " + "x" * 60_000 + ")\n" + "list(APPEND b ${a})\n" * 3000,
+        "if(a)\n" + "elseif(a)\n" * 3000 + "endif()",
     ],
 )
 def test_code_that_never_ends_is_given_up(code: str) -> None:
@@ -183,3 +187,34 @@ def test_a_header_may_be_included_by_any_end_of_its_path() -> None:
     lines = b'include "detail/b.h"\ninclude <detail/b.h>\ninclude <demo/sub/c.h>\ninclude "../d.h"'
     found = find_lost({"include/demo/a.h": lines}, paths, "include")
     assert [each.included for each in found.lost] == ['"../d.h"']
+
+
+def test_code_is_followed_for_so_long_in_all_files_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(named_paths, "_MOST_STEPS", 1000)
+    loop = "foreach(a " + "x " * 400 + ")\n b()\nendforeach()\n"
+    texts = {f"lib/{number}Config.cmake": loop for number in range(5)}
+    unread = {each.file: each.reason for each in follow("set(a b)", texts=texts).unread}
+    reason = "all code of the package takes more than 1000 steps"
+    assert unread == dict.fromkeys(["lib/3Config.cmake", "lib/4Config.cmake"], reason)
+
+
+def test_code_is_read_up_to_a_size_of_all_files_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(named_paths, "_MOST_CODE", 100)
+    found = follow("set(a b)\n", texts={"lib/dConfig.cmake": "set(a b)\n" * 20})
+    (unread,) = found.unread
+    assert unread.file == "lib/dConfig.cmake"
+    assert unread.reason == "the package has more than 100 characters of it"
+
+
+def test_raw_strings_without_an_end_are_looked_through_once() -> None:
+    assert condense(b'R"(' * 300_000 + b"\n#include <a.h>") == b"include <a.h>"
+    many = b"".join(b'R"%x(' % number for number in range(200_000))
+    assert condense(many + b"\n#include <a.h>") == b"include <a.h>"
+    assert condense(b'x = R"y(\n#include <b.h>\n)" )y";\n#include <a.h>') == b"include <a.h>"
+
+
+def test_a_value_of_pkg_config_has_a_longest_one() -> None:
+    text = "a=" + "/x" * 5000 + "\n" + "b=/" + "${a}" * 500_000 + "\n"
+    assert [len(each.path) <= 10_000 for each in read_pkg_config("lib/d.pc", text)] == [True, True]

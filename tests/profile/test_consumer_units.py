@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -83,3 +84,10 @@ def test_a_unit_that_cannot_be_followed_is_one_line(tmp_path: Path, text: str, l
     with pytest.raises(ProfileError) as caught:
         validate(profile(tmp_path, text), [])
     assert str(caught.value).replace(str(tmp_path / "p.toml"), "P") == line
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no such pipes")
+def test_a_pipe_is_no_source(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.cpp")
+    with pytest.raises(ProfileError, match="not a file"):
+        profile(tmp_path, "[probes.consumer.units.a]\nfile = 'a.cpp'\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 import sys
 import threading
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks import examine, objects
+from binary_checks.cache_folder import take_turns
 from binary_checks.errors import GatherError, ProfileError, Unavailable
 from binary_checks.model import Package, Wheel
 from binary_checks.places import index_settings
@@ -19,6 +21,7 @@ from binary_checks.sources import Surroundings, download_store, is_published, pa
 from binary_checks.sources.file import FileSource
 from binary_checks.sources.remote import RemoteSource
 from binary_checks.sources.requirement import NamedRequirement
+from binary_checks.web.client import Client
 from fixtures.package_index import Conduct, PackageIndex, serve_only_index
 from tests.plugin.conftest import healthy
 
@@ -330,3 +333,28 @@ def test_names_of_requirements_need_no_folder() -> None:
     assert NamedRequirement(text="demo", folder=Path("/f")).path == Path("/f/index:demo")
     assert not isinstance(parse("demo-1.0.whl", Path("/f")), NamedRequirement)
     assert isinstance(parse(NAME, Path("/f")), FileSource)
+
+
+def test_each_hash_that_an_index_states_counts(index: PackageIndex, wheel: Path) -> None:
+    """A hostile index would else put its own bytes where those of another one are looked for."""
+    assert index.simple, "the cache is a new one"
+    wanted = download_store.Awaited(
+        url=wheel.as_uri(),
+        file_name=NAME,
+        key="0" * 64,
+        hashes={"sha256": "0" * 64, "sha512": hashlib.sha512(wheel.read_bytes()).hexdigest()},
+    )
+    with pytest.raises(GatherError, match=f"says sha256 {'0' * 64}, and its server sent "):
+        download_store.fetch(Client(), wanted)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
+def test_what_is_kept_is_for_this_user_alone(tmp_path: Path) -> None:
+    before = os.umask(0o002)
+    try:
+        with take_turns(tmp_path / "cache" / "downloads" / "lock", 1):
+            pass
+    finally:
+        os.umask(before)
+    folders = [tmp_path / "cache", tmp_path / "cache" / "downloads"]
+    assert [each.stat().st_mode & 0o777 for each in folders] == [0o700, 0o700]

@@ -13,6 +13,7 @@ from binary_checks.errors import (
     RemoteChanged,
     Unavailable,
 )
+from binary_checks.web.answers import is_html
 from binary_checks.web.client import Client
 from binary_checks.web.web_settings import WebSettings
 from fixtures.package_index import Conduct, PackageIndex
@@ -149,3 +150,17 @@ def test_a_file_of_another_size_than_the_index_says_is_not_fetched(
 ) -> None:
     with pytest.raises(GatherError, match=r"1,048,576 bytes, but 5 by the index"):
         client.download(f"{index.url}/dl/x.whl", tmp_path / "y", size=5)
+
+
+@pytest.mark.parametrize(
+    ("head", "is_one"),
+    [
+        (b"<!DOCTYPE html>", True),
+        (b" <!-- a --> <!--> b -->\n<html>", True),
+        (b"<!---->" * 140 + b"x", False),
+        (b"<!-- <html>", False),
+        (b"PK\x03\x04", False),
+    ],
+)
+def test_a_web_page_is_told_by_its_head(head: bytes, is_one: bool) -> None:
+    assert is_html(head) is is_one

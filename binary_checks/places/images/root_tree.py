@@ -19,10 +19,12 @@ from typing import IO
 
 from binary_checks.errors import GatherError
 from binary_checks.model.root_filesystem import MOUNT_POINTS, ImagePackage
+from binary_checks.places.images.root_folders import follow
 
 MOST_BYTES = 8 << 30
 MOST_ENTRIES = 400_000
 """What a root may have: a Debian with wine has 1.1 GB and 20,000 entries."""
+_DEEPEST = 200  # folders within each other
 _ARCHIVES = "var/cache/apt/archives/"
 _PACKAGE = re.compile(r"(?P<name>[^_/]+)_(?P<version>[^_/]+)_(?P<architecture>[^_/]+)\.deb")
 _LEFT_OUT = re.compile(
@@ -74,6 +76,8 @@ def _take(archive: tarfile.TarFile, member: tarfile.TarInfo, state: _Unpacking) 
     state.size += member.size
     if state.entries > MOST_ENTRIES or state.size > MOST_BYTES:
         raise GatherError("the root file system is larger than any system that we know")
+    if len(path.parts) > _DEEPEST:
+        raise GatherError(f"the root file system has more than {_DEEPEST} folders in one another")
     if path.is_absolute() or ".." in path.parts or "\0" in member.name:
         raise GatherError(f"the root file system has an entry that leads elsewhere: {member.name}")
     if found := _PACKAGE.fullmatch(path.name) if str(path).startswith(_ARCHIVES) else None:
@@ -155,11 +159,11 @@ def _complete(root: Path) -> None:
         if not path.is_symlink() and not path.exists() and (root / "usr" / name).is_dir():
             path.symlink_to(f"usr/{name}")
     for name in MOUNT_POINTS:
-        (root / name).mkdir(parents=True, exist_ok=True)
+        _make_inside(root, PurePosixPath(name))
     for name, text in _WRITTEN.items():
-        path = root / name
+        inside = PurePosixPath(name)
+        path = _make_inside(root, inside.parent) / inside.name
         if not path.is_symlink() and not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="ascii")
             path.chmod(0o644)
     for path in _walk(root):
@@ -168,6 +172,27 @@ def _complete(root: Path) -> None:
         os.utime(path, ns=(0, 0), follow_symlinks=False)
     root.chmod(0o755)
     os.utime(root, ns=(0, 0))
+
+
+def _make_inside(root: Path, path: PurePosixPath) -> Path:
+    """Make a folder, through links as the root's own processes follow them: none leads out of it.
+
+    Returns where it lies.
+    """
+    real = root
+    for part in path.parts:
+        shown = (real / part).relative_to(root).as_posix()
+        if (real / part).is_symlink():
+            found = follow(root, shown)
+            if found is None:
+                raise GatherError(f"the root file system has a link to nothing at {shown}")
+            real = found
+        else:
+            real /= part
+        if not real.is_dir() and real.exists():
+            raise GatherError(f"the root file system has no folder at {shown}")
+        real.mkdir(exist_ok=True)
+    return real
 
 
 def _walk(folder: Path) -> Iterator[Path]:

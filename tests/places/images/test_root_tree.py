@@ -82,6 +82,10 @@ def test_a_root_has_mount_points_and_the_links_of_a_merged_system(tmp_path: Path
         ([link("x", "usr/nothing", hard=True)], "a link that leads elsewhere: usr/nothing"),
         ([link("a", "/etc"), link("x", "a", hard=True)], "a link that leads elsewhere: a"),
         ([file("a"), file("a/b")], "a folder where a file or link lies: a"),
+        ([link("etc", "/nothing")], "a link to nothing at etc"),
+        ([link("mnt", "../outside")], "a link to nothing at mnt"),
+        ([file("run")], "no folder at run"),
+        ([file("a/" * 300 + "b")], "more than 200 folders in one another"),
     ],
 )
 def test_a_stream_that_leads_out_of_the_root_is_refused(
@@ -90,6 +94,15 @@ def test_a_stream_that_leads_out_of_the_root_is_refused(
     with pytest.raises(GatherError, match=said.replace(".", r"\.")):
         unpack(tmp_path / "root", *entries)
     assert [path.name for path in tmp_path.iterdir()] == ["root"]
+
+
+def test_what_each_system_has_is_written_nowhere_but_into_the_root(tmp_path: Path) -> None:
+    outside, root = tmp_path / "outside", tmp_path / "root"
+    outside.mkdir()
+    inside = str(outside).lstrip("/")
+    unpack(root, folder(inside), link("etc", str(outside)), link("mnt", str(outside)))
+    assert list(outside.iterdir()) == []
+    assert (root / inside / "passwd").is_file()
 
 
 def test_a_stream_that_is_cut_off_or_none_at_all_is_refused(tmp_path: Path) -> None:
