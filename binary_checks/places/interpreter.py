@@ -11,7 +11,7 @@ from packaging.tags import Tag, compatible_tags, cpython_tags, parse_tag, platfo
 
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import Ending, Wheel
-from binary_checks.model.places import TargetPython
+from binary_checks.model.places import Conditions, TargetPython
 from binary_checks.places.running import HostFiles, run_probe
 from binary_checks.places.sandbox import Sandbox
 
@@ -25,9 +25,11 @@ def identify(
     timeout: float,
     sandbox: Sandbox | None = None,
     interpreter: tuple[Path, ...] | None = None,
+    site: bool = True,
 ) -> TargetPython:
     """Ask an interpreter who it is; ``interpreter`` says what of it the sandbox shows.
 
+    Without ``site`` nothing runs there but the interpreter itself: no ``.pth``, no sitecustomize.
     Raises GatherError when it does not answer: then it is no Python that probes can run in.
     """
     # The packaging installed here computes the tags there: its own libc and ABI decide.
@@ -39,6 +41,7 @@ def identify(
         timeout=timeout,
         sandbox=sandbox,
         files=HostFiles(visible=(folder,), interpreter=interpreter),
+        conditions=Conditions(site=site),
     )
     if result.outcome is not Ending.OK or not result.answer:
         last = result.stderr.strip().rpartition("\n")[2]

@@ -55,7 +55,7 @@ def fetch(client: Client, wanted: Awaited, progress: Progress | None = None) -> 
     folder = name_cache_folder() / "downloads" / wanted.key[:2] / wanted.key
     try:
         with take_turns(folder / ".lock", _LONGEST):
-            path = wanted.here or folder / wanted.file_name
+            path = wanted.here or _place(folder, wanted.file_name)
             if (found := _find(folder, path)) is None:
                 found = _take(client, wanted, folder, progress)
     except OSError as error:
@@ -67,7 +67,15 @@ def fetch(client: Client, wanted: Awaited, progress: Progress | None = None) -> 
 def find_taken(key: str, file_name: str, here: Path | None) -> KeptFile | None:
     """The same, if it lies here."""
     folder = name_cache_folder() / "downloads" / key[:2] / key
-    return _find(folder, here or folder / file_name)
+    return _find(folder, here or _place(folder, file_name))
+
+
+def _place(folder: Path, file_name: str) -> Path:
+    """Where it is kept. Raises GatherError for a name of a server's that is no file's, or ours."""
+    odd = {"/", "\\", "\0"} & set(file_name) or file_name == _TAKEN
+    if odd or "." not in file_name.strip("."):
+        raise GatherError(f"{file_name}: not the name of a package file")
+    return folder / file_name
 
 
 def _find(folder: Path, path: Path) -> KeptFile | None:

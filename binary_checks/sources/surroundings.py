@@ -113,7 +113,7 @@ class Surroundings:
         from binary_checks.places.interpreter import identify
 
         try:
-            asked = identify(self.python, timeout=_PATIENCE, sandbox=self.sandbox)
+            asked = identify(self.python, timeout=_PATIENCE, site=False)  # also in static mode
         except BinaryChecksError as error:
             raise ProfileError(f"--binary-python: {error}") from None
         return _label(asked.version, asked.ranked_tags)

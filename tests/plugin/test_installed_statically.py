@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 import venv
 from pathlib import Path
 
 import pytest
+from packaging.tags import Tag
 
 from binary_checks.places import list_folders
+from binary_checks.places.interpreter import identify
 from binary_checks.sources.installed import find_installation
 from fixtures.installation import find_site, install_by_hand
 from tests.plugin.conftest import Run, healthy
@@ -51,6 +54,14 @@ def test_the_marks_would_show(python: Path, mark: Path) -> None:
         "x.pth",
         "sitecustomize.py",
     ]
+
+
+def test_an_interpreter_for_which_wheels_are_chosen_runs_nothing_that_is_installed(
+    python: Path, mark: Path
+) -> None:
+    asked = identify(python, timeout=60, site=False)
+    assert (asked.version, mark.exists()) == (platform.python_version(), False)
+    assert Tag("py3", "none", "any") in asked.ranked_tags
 
 
 @pytest.mark.parametrize("workers", [[], ["-n", "2", "--dist", "load"]], ids=["alone", "xdist"])

@@ -358,3 +358,16 @@ def test_what_is_kept_is_for_this_user_alone(tmp_path: Path) -> None:
         os.umask(before)
     folders = [tmp_path / "cache", tmp_path / "cache" / "downloads"]
     assert [each.stat().st_mode & 0o777 for each in folders] == [0o700, 0o700]
+
+
+@pytest.mark.parametrize(
+    "name", ["../../x.conda", "/x.conda", "a\\b.conda", "..", "part", "taken.json"]
+)
+def test_a_file_is_kept_under_a_name_of_its_own(
+    index: PackageIndex, wheel: Path, tmp_path: Path, name: str
+) -> None:
+    assert index.simple, "the cache is a new one"
+    wanted = download_store.Awaited(url=wheel.as_uri(), file_name=name, key="0" * 64, hashes={})
+    with pytest.raises(GatherError, match="not the name of a package file"):
+        download_store.fetch(Client(), wanted)
+    assert not list((tmp_path / "cache").rglob("*.json"))
