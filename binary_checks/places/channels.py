@@ -7,7 +7,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from binary_checks.places.pip_command import make_installer_environment
 from binary_checks.places.processes import name_crash, run_process
 from binary_checks.places.sandbox import Sandbox
 from binary_checks.places.visible import find_visible
+from binary_checks.web.addresses import show
 from binary_checks.withheld import user_environment
 
 _SCRIPT = Path(__file__).parent / "scripts" / "conda_worker.py"
@@ -86,7 +87,18 @@ def ask_channels(
         last = ended.stderr.strip().rpartition("\n")[2]
         how = name_crash(ended.status) or f"exit status {ended.status}"
         raise GatherError(f"py-rattler broke ({how}): {last}") from None
-    return _read(answer)
+    try:
+        return _read(answer)
+    except GatherError as error:
+        raise GatherError(_name_channels(str(error), task.get("channels", ()))) from None
+
+
+def _name_channels(said: str, channels: Sequence[str]) -> str:
+    """What broke, with the channels that were asked, unless it names one of them already."""
+    shown = [show(each) if "://" in each else each for each in channels]
+    if not shown or any(each.rstrip("/") in said for each in shown):
+        return said
+    return f"{' or '.join(shown)}: {said}"
 
 
 def _read(answer: Mapping[str, Any]) -> ChannelAnswer:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from binary_checks.cache_folder import name_cache_folder, take_turns
-from binary_checks.errors import GatherError
+from binary_checks.errors import GatherError, NotThere
 from binary_checks.model.protocols import Progress
 
 if TYPE_CHECKING:
@@ -94,6 +94,9 @@ def _find(folder: Path, path: Path) -> KeptFile | None:
 
 
 def _take(client: Client, wanted: Awaited, folder: Path, progress: Progress | None) -> KeptFile:
+    if wanted.here is not None and not wanted.here.is_file():
+        where = wanted.stated_by or "its folder"
+        raise NotThere(f"{wanted.file_name}: the file is not there, although {where} lists it")
     part = wanted.here or folder / _PART
     with _remove_refused(folder / _PART):
         if wanted.here is None:

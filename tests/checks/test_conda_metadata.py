@@ -154,6 +154,8 @@ def test_unpinned_python_is_quiet_on_what_is_pinned() -> None:
     assert told(unpinned_python(package("demo", "python_abi 3.11.*", members=MODULE))) == []
     with pytest.raises(NotApplicable):
         list(unpinned_python(package("demo", members=MODULE, noarch="python")))
+    with pytest.raises(NotApplicable, match="it is the Python itself"):
+        list(unpinned_python(package("python", members=MODULE)))
 
 
 def test_python_changed_fires_on_another_python() -> None:

@@ -105,6 +105,20 @@ def test_a_folder_that_is_no_channel_is_one_line(tmp_path: Path) -> None:
         find("conda:./nothing::demo", tmp_path)
 
 
+def test_a_channel_that_lists_what_it_lacks_is_one_line(tmp_path: Path, channel: Path) -> None:
+    source = find(f"conda:{channel}::demo==1.0", tmp_path)
+    (channel / SUBDIR / "demo-1.0-py311h0_0.conda").unlink()
+    said = f"demo-1.0-py311h0_0.conda: the file is not there, although {channel.as_uri()}/ lists it"
+    with pytest.raises(GatherError, match=f"^{said}$"):
+        source.read(objects)
+
+
+def test_a_channel_that_cannot_be_read_is_named(tmp_path: Path, channel: Path) -> None:
+    (channel / SUBDIR / "repodata.json").write_text("<html>", encoding="utf-8")
+    with pytest.raises(GatherError, match=f"^{channel.as_uri()}: failed to parse repodata"):
+        find(f"conda:{channel}::demo", tmp_path)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("conduct", [Conduct(html=True), Conduct(failures=[503] * 20)])
 def test_a_channel_that_breaks_is_tried_again_later(

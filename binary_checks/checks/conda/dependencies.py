@@ -172,6 +172,8 @@ def unpinned_python(package: CondaPackage) -> Iterator[Finding]:
     the package as ``noarch: python``.
     Level: users of another Python cannot import it.
     """
+    if package.name == "python":
+        raise NotApplicable("it is the Python itself")
     match = _SITE_PACKAGES.match(package.layout.site_packages)
     inside = any(package.layout.inside(member.path) for member in package.members)
     if package.noarch or match is None or not inside:
