@@ -18,6 +18,8 @@ _EMPTY = "a folder without packages or object files"
 _ARCHIVES = (".tar.gz", ".tgz", ".tar.xz", ".tar.zst", ".zip")
 _PROJECT = re.compile(r"[A-Za-z0-9][\w-]*")
 """What may be a project's name on an index, too: a typo never becomes a download."""
+_AS_CONDA = re.compile(r"([A-Za-z0-9][\w.-]*)=(\d[\w.]*)")
+"""A version behind one equals sign, as conda takes it."""
 _MOST_NAMES = 5_000  # PKG-INFO is among the first of an sdist, or nearly so
 _PACKAGES = ("*.whl", "*.conda", "*.tar.bz2", "*/*.whl", "*/*.conda")
 
@@ -40,7 +42,11 @@ def explain(written: str, path: Path) -> str:
 
 def suggest_requirement(written: str, path: Path) -> str:
     """What to add to that of a name that an index may know; "" for another."""
-    if path.exists() or not _PROJECT.fullmatch(written):
+    if path.exists():
+        return ""
+    if as_conda := _AS_CONDA.fullmatch(written):
+        return f"; a requirement is {as_conda[1]}=={as_conda[2]}"
+    if not _PROJECT.fullmatch(written):
         return ""
     return f"; a requirement is {written}==VERSION or index:{written}"
 

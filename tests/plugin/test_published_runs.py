@@ -175,6 +175,7 @@ def test_they_are_inspected_and_listed_like_files(
     [
         ("demo==9", 4, "demo==9: no such project (asked: {index})"),
         ("torch", 4, "torch: no such file; a requirement is torch==VERSION or index:torch"),
+        ("torch=2.9.1", 4, "torch=2.9.1: no such file; a requirement is torch==2.9.1"),
         ("{url}/x.whl?signature=secret", 6, "{url}/x.whl: answers 500"),
     ],
 )
