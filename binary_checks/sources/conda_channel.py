@@ -62,19 +62,23 @@ class NamedRecord:
     folder: Path  # the current one
 
     @property
-    def path(self) -> Path:
-        """What the user named, in the current folder."""
+    def shown(self) -> str:
+        """The channel without what may be a secret in it."""
         from binary_checks.web.addresses import show
 
-        shown = show(self.channel) if "://" in self.channel else self.channel
-        text = f"{LABEL}{shown}:{self.spec}"
+        return show(self.channel) if "://" in self.channel else self.channel
+
+    @property
+    def path(self) -> Path:
+        """What the user named, in the current folder."""
+        text = f"{LABEL}{self.shown}:{self.spec}"
         return self.folder / re.sub(r"[/\\]+", "_", re.sub(r"\s+", " ", text))
 
     def resolve(self, surroundings: Surroundings) -> RemoteSource:
         """Choose what a user would get. Raises ProfileError or GatherError."""
         if not self.channel or not self.spec:
             raise ProfileError(
-                f"{LABEL}{self.channel}{self.spec}: name a channel and a package, as "
+                f"{LABEL}{self.shown}{self.spec}: name a channel and a package, as "
                 "conda:conda-forge::numpy==2.4.6 does"
             )
         key = f"{LABEL}{self.channel}::{self.spec} for {surroundings.target}"
@@ -132,9 +136,9 @@ def _find(named: NamedRecord, channel: str, surroundings: Surroundings) -> dict[
         try:
             answer = ask_channels(task, Path(root).resolve(), timeout=_PATIENCE, sandbox=sandbox)
         except Unavailable as error:
-            raise ProfileError(f"{LABEL}{named.channel}::{named.spec}: {error}") from None
+            raise ProfileError(f"{LABEL}{named.shown}::{named.spec}: {error}") from None
     if not answer.records:
-        raise ProfileError(f"{LABEL}{named.channel}::{named.spec}: {answer.unsolved}")
+        raise ProfileError(f"{LABEL}{named.shown}::{named.spec}: {answer.unsolved}")
     return dict(answer.records[0])
 
 

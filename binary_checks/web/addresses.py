@@ -12,6 +12,7 @@ from binary_checks.lines import one_line
 
 _PORTS = {"http": 80, "https": 443}
 _LONGEST = 8192  # characters; web servers take no more
+_TOKEN = re.compile(r"(?<=/t/)[^/]+(?=/)")
 _STRANGE = re.compile(r"[\x00-\x20\x7f<>\"\\^`{|}]")
 
 
@@ -68,14 +69,16 @@ def origin_of(url: str) -> WebOrigin:
 def show(url: str) -> str:
     """The URL as messages and documents have it: what may be a secret in it is left out.
 
-    Some servers take signatures in the query, and credentials stand before the host.
+    Some servers take signatures in the query, credentials stand before the host, and conda's tokens
+    stand in the path, behind ``/t/``.
     """
     try:
         parts = urlsplit(url)
     except ValueError:
         return "a URL that cannot be read"
     host = parts.netloc.rpartition("@")[2]
-    return one_line(urlunsplit((parts.scheme, host, parts.path, "", "")))
+    path = _TOKEN.sub("***", parts.path)
+    return one_line(urlunsplit((parts.scheme, host, path, "", "")))
 
 
 def shorten(url: str) -> str:

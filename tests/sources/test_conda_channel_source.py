@@ -13,7 +13,9 @@ from binary_checks import examine, objects
 from binary_checks.errors import GatherError, ProfileError
 from binary_checks.model.conda_packages import CondaPackage
 from binary_checks.sources import Surroundings, cut_check, is_published, parse
+from binary_checks.sources.conda_channel import NamedRecord
 from binary_checks.sources.remote import RemoteSource
+from binary_checks.web.addresses import show
 from fixtures.build_conda import build_conda
 from fixtures.conda.channel import change_repodata, index
 from fixtures.package_index import Conduct, PackageIndex, serve_index
@@ -173,3 +175,14 @@ def test_a_run_judges_what_a_channel_has(
 def test_the_api_takes_it_too(channel: Path) -> None:
     with examine(find(f"conda:{channel}::demo==1.0", channel)) as examination:
         assert examination.get(CondaPackage).version == "1.0"
+
+
+@pytest.mark.parametrize("secret", ["user:secret@h/c", "h/t/secret/c"])
+def test_secrets_in_the_address_of_a_channel_stand_nowhere(tmp_path: Path, secret: str) -> None:
+    named = parse(f"conda:https://{secret}::demo==1.0", tmp_path)
+    assert isinstance(named, NamedRecord)
+    assert "secret" not in str(named.path)
+    assert "secret" not in show(f"https://{secret}/linux-64/demo-1.0-0.conda")
+    with pytest.raises(ProfileError) as caught:
+        parse(f"conda:https://{secret}::", tmp_path).resolve(Surroundings(python=Path("python")))
+    assert "secret" not in str(caught.value)

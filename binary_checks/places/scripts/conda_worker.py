@@ -227,7 +227,9 @@ def open_channels(request: dict[str, Any]) -> list[Any]:
         try:
             found.append(rattler.Channel(name))
         except Exception as error:  # of classes that differ with what is wrong
-            raise Broke("%s: not a channel: %s" % (name, one_line(error))) from None
+            raise Broke(
+                "%s: not a channel: %s" % (SECRET.sub("***", name), one_line(error))
+            ) from None
     return found
 
 
