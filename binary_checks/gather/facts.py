@@ -61,7 +61,7 @@ class Facts:
             raise CheckError(f"nothing gathers {kind.__name__}")
         fact = self._remember(gatherer)
         if kind is not gatherer.fact and not isinstance(fact, kind):
-            raise NotApplicable(f"its kind is {type(fact).__name__}, not {kind.__name__}")
+            raise NotApplicable(f"it is {_spell(type(fact))}, not {_spell(kind)}")
         return cast("_Fact", fact)
 
     def _remember(self, gatherer: Gatherer[..., Any]) -> Any:
@@ -146,6 +146,11 @@ class Facts:
             if isinstance(fact, AbstractContextManager):
                 fact.__exit__(None, None, None)
         self._remembered.clear()
+
+
+def _spell(kind: type) -> str:
+    """A kind of package in words, any other fact by its class."""
+    return kind.noun if issubclass(kind, Package) else kind.__name__
 
 
 def find_gatherer(kind: type, own: _Gatherers) -> Gatherer[..., Any] | None:

@@ -100,6 +100,8 @@ class RecordRow:
 class Distribution(Package):
     """What a wheel and its installed copy both say of themselves, in their ``*.dist-info``."""
 
+    noun: ClassVar[str] = "a Python distribution"
+
     tags: tuple[Tag, ...] = ()  # compressed sets expanded, sorted
     dist_info: str = ""  # the name of its one *.dist-info directory
     metadata: tuple[tuple[str, str], ...] = ()  # METADATA headers in order

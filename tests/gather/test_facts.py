@@ -99,7 +99,7 @@ def test_a_failure_is_remembered(open_facts: Open) -> None:
 def test_a_kind_of_package_is_the_package(open_facts: Open) -> None:
     facts = open_facts()
     assert facts.get(Wheel) is facts.get(Package)
-    with pytest.raises(NotApplicable, match="its kind is Wheel, not InstalledPackage"):
+    with pytest.raises(NotApplicable, match="it is a wheel, not an installed package"):
         facts.get(InstalledPackage)
     assert first_of((InstalledPackage, Wheel), facts) is facts.get(Package)
 
