@@ -66,6 +66,7 @@ class FolderTree:
         self._root = root
         self._within = within
         self._listed_by = listed_by
+        self._entries: list[FileEntry] | None = None
 
     @property
     def size(self) -> int:
@@ -73,7 +74,15 @@ class FolderTree:
         return sum(entry.size for entry in self.entries())
 
     def entries(self) -> Sequence[FileEntry]:
-        """Every file and link in the folder, in the order of their names. Raises PackageError."""
+        """Every file and link in the folder, in the order of their names. Raises PackageError.
+
+        They are listed once: whoever opened the tree sees one state of the folder.
+        """
+        if self._entries is None:
+            self._entries = self._list()
+        return self._entries
+
+    def _list(self) -> list[FileEntry]:
         names: list[str] = []
         for folder, folders, files in os.walk(self._root, onerror=self._refuse):
             links = [name for name in folders if Path(folder, name).is_symlink()]

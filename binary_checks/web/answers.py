@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _PIECE = 1 << 16  # bytes
 _SLOWEST = 1024  # bytes a second, on average over a window: slower is no download but a trap
 _WINDOW = 60.0  # seconds
+_LONGEST_PAGE = 300.0  # seconds for a page of an index, of 10 MB for the longest projects
 _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 _HTML = re.compile(rb"<(?:!doctype\s+html|html|head|script|body)\b", re.I)
 AS_IT_IS: Final = {"Accept": "*/*", "Accept-Encoding": "identity"}
@@ -136,13 +137,21 @@ class Reply:
 
     def read(self, most: int) -> bytes:
         """The whole body, inflated where it is sent compressed; so many bytes at most."""
-        pieces = self.pieces(most)
+        pieces = self._in_time(self.pieces(most))
         how = self.headers.get("content-encoding", "identity").strip().lower()
         if how in ("", "identity"):
             return b"".join(pieces)
         if how not in ("gzip", "x-gzip", "deflate"):
             raise GatherError(f"{show(self.url)}: is sent in an unknown encoding")
         return self._inflate(pieces, most)
+
+    def _in_time(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        """The pieces, as long as they come within the time for a page, however slowly."""
+        started = time.monotonic()
+        for piece in pieces:
+            if time.monotonic() - started > _LONGEST_PAGE:
+                raise GatherError(f"{show(self.url)}: not whole after {_LONGEST_PAGE:.0f} s")
+            yield piece
 
     def _inflate(self, pieces: Iterator[bytes], most: int) -> bytes:
         inflater: Any = zlib.decompressobj(zlib.MAX_WBITS | 32)  # gzip or zlib, by its head

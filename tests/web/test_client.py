@@ -221,6 +221,15 @@ def test_a_server_that_sends_a_body_a_bit_at_a_time_is_left(
         client.download(f"{index.url}/dl/x.whl", tmp_path / "y")
 
 
+def test_a_page_that_comes_just_fast_enough_is_left_all_the_same(
+    index: PackageIndex, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "_LONGEST_PAGE", 0.05)
+    index.conduct["/dl/x.whl"].pause = 0.02
+    with pytest.raises(GatherError, match=r"x\.whl: not whole after 0 s"):
+        client.get(f"{index.url}/dl/x.whl")
+
+
 @pytest.mark.parametrize(
     "url", ["ftp://h/x", "http:///x", "http://h:0/x", "nonsense", "http://[::1/x", "http://h:x/"]
 )
