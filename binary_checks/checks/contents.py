@@ -129,9 +129,12 @@ def case_collision(package: Package) -> Iterator[Finding]:
 
 
 def _is_for_linux(package: Package) -> bool:
-    """Whether nobody installs it on another system: kernel headers need both names there."""
+    """Whether nobody installs it on another system: kernel headers need both names there.
+
+    A folder with programs for Linux lies on a disk that has both; tools for Windows may be in it.
+    """
     systems = {claim.system for claim in package.claims.systems}
-    return systems == {"linux"}
+    return systems == {"linux"} or (package.claims.partial and "linux" in systems)
 
 
 @check(level=Level.WARNING)

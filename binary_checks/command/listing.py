@@ -143,8 +143,8 @@ def _find_unasked(check: Check[Any], profile: Profile) -> str:
 def _say_kind(check: Check[Any]) -> str:
     formats = applicable_formats(check)
     if formats is None:
-        kinds = " or ".join(sorted(kind.__name__.lower() for kind in check.subjects))
-        return f"it is for another kind of package ({kinds})"
+        nouns = sorted({getattr(kind, "noun", kind.__name__.lower()) for kind in check.subjects})
+        return f"it is for another kind of package ({' or '.join(nouns)})"
     return f"no {' or '.join(sorted(formats))} object in the package"
 
 

@@ -237,6 +237,8 @@ def _find_members(source: ByteSource, *, thin: bool = False) -> Iterator[_Member
         if name not in _OTHERS:
             label = name.rstrip(b"/").decode("utf-8", "backslashreplace")
             yield _Member(source, start, size, label, is_index=name in _INDEXES)
+    if at < source.size and source.read(at, source.size - at).strip(b"\0\n "):
+        raise MalformedError("it ends within the head of a member", at)
 
 
 def _find_extents(member: _Member) -> Iterator[Extent]:

@@ -127,7 +127,7 @@ class ImagePlace(HostPlace):
         demand_movable(package)
         demand_system(package.claims, self.system)
         if not isinstance(package, Wheel):
-            raise Unavailable(f"{package.noun} is not imported in an image, only its objects load")
+            raise Unavailable(f"an image only loads the objects of {package.noun}")
         refusals = []
         for each in self._with_python.pythons:
             target = self._ask(each.path)

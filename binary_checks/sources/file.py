@@ -37,8 +37,12 @@ class FileSource(OpenedSource):
     def resolve(self, surroundings: Surroundings) -> FileSource:
         """The same, if it is there. Raises ProfileError."""
         del surroundings
-        if not self.path.is_file():
-            raise ProfileError(explain(self.written or self.path.name, self.path))
+        written = self.written or self.path.name
+        try:
+            if not self.path.is_file():
+                raise ProfileError(explain(written, self.path))
+        except OSError as error:  # too long a name
+            raise ProfileError(f"{written}: {error.strerror}") from None
         return self
 
     def identity(self) -> str:

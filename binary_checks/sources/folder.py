@@ -51,6 +51,8 @@ class FolderSource(OpenedSource):
     def resolve(self, surroundings: Surroundings) -> FolderSource:
         """The same, if it is there. Raises ProfileError."""
         del surroundings
+        if self.written == LABEL:
+            raise ProfileError(f"{LABEL}: name a folder behind it: {LABEL}build/lib")
         if not self.path.is_dir():
             lost = "not a folder" if self.path.exists() else "no such folder"
             raise ProfileError(f"{self.written}: {lost}")

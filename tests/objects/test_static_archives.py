@@ -161,3 +161,12 @@ def test_an_archive_of_members_without_number_is_unread(monkeypatch: pytest.Monk
     (found,) = read_objects("a.a", Bytes(archive(one_o=ONE, other_o=OTHER)))
     assert isinstance(found, UnreadObject)
     assert found.reason == "no more than 1 members of a static archive are read"
+
+
+def test_an_archive_that_ends_within_the_head_of_a_member_is_malformed() -> None:
+    """Linkers refuse it; a byte or some newlines that fill it up mean nothing."""
+    whole = archive(one_o=build_elf(kind="relocatable"))
+    (found,) = read_objects("a.a", Bytes(whole + b"two.o/   0"))
+    assert isinstance(found, MalformedObject)
+    assert found.reason == "it ends within the head of a member"
+    read_plain(whole + b"\n\n")

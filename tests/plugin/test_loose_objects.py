@@ -90,6 +90,7 @@ def test_a_folder_that_is_not_there_or_has_no_objects_is_the_users_mistake(tmp_p
         "folder:empty: a folder without packages or object files"
         in command(tmp_path, "folder:empty").stderr
     )
+    assert "folder:: name a folder behind it" in command(tmp_path, "folder:").stderr
     assert command(tmp_path, "empty").returncode == 4
 
 
