@@ -252,7 +252,7 @@ def _place(path: str, top: str) -> str | None:
 
 
 def _of_literals(variable: str, arguments: Iterable[Argument]) -> Iterator[_Named]:
-    """Absolute paths that stand in the code itself: ``set(ATEN_INCLUDE_DIR "/work/include")``."""
+    """Absolute paths that stand in the code itself: ``set(ATEN_INCLUDE_DIR "/build/include")``."""
     for argument in arguments:
         if argument.text in {"CACHE", "PARENT_SCOPE"}:
             return
