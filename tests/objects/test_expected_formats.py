@@ -15,6 +15,7 @@ from tests.objects.byte_sources import Bytes
 
 DOS = b"MZ".ljust(200, b"\0")
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n"
+HEAD = b"/".ljust(48) + b"0".ljust(10) + b"`\n"  # of a member of a static archive, which is empty
 SCRIPT = b"/* GNU ld script */\nGROUP ( /lib/libc.so.6 AS_NEEDED ( ld.so ) )\n"
 
 
@@ -29,8 +30,8 @@ SCRIPT = b"/* GNU ld script */\nGROUP ( /lib/libc.so.6 AS_NEEDED ( ld.so ) )\n"
         ("demo/liba.dylib", b"text", Format.MACHO, "(4 bytes of text that begin with b'text')"),
         ("demo/liba.dylib", b"\0" * 9, Format.MACHO, "(9 bytes that begin with zeros)"),
         ("demo/liba.so", b"\x80\2\n", Format.ELF, "(3 bytes that begin with b'\\x80"),
-        ("demo/liba.so", b"!<arch>\n/               0", Format.ELF, "a static archive"),
-        ("demo/liba.so", b"!<thin>\n/               0", Format.ELF, "a thin archive"),
+        ("demo/liba.so", b"!<arch>\n" + HEAD, Format.ELF, "a static archive"),
+        ("demo/liba.so", b"!<thin>\n" + HEAD, Format.ELF, "a thin archive"),
         ("demo/a.abi3.so", SCRIPT, Format.ELF, "of text that begin with b'/* GNU ld script'"),
         ("demo/a.cpython-311-x86_64-linux-gnu.so", b"", Format.ELF, "it is empty"),
     ],

@@ -97,11 +97,11 @@ def test_a_stream_that_leads_out_of_the_root_is_refused(
 
 
 def test_what_each_system_has_is_written_nowhere_but_into_the_root(tmp_path: Path) -> None:
-    outside, root = tmp_path / "outside", tmp_path / "root"
-    outside.mkdir()
+    """Links of the root lead where its own processes find themselves, not where they point."""
+    outside, root = Path("/srv/of-binary-checks-tests"), tmp_path / "root"
     inside = str(outside).lstrip("/")
     unpack(root, folder(inside), link("etc", str(outside)), link("mnt", str(outside)))
-    assert list(outside.iterdir()) == []
+    assert not outside.exists()
     assert (root / inside / "passwd").is_file()
 
 
