@@ -17,7 +17,7 @@ from binary_checks.packages import installed
 from binary_checks.packages.distributions import DIST_INFO
 from binary_checks.packages.installed import LABEL
 from binary_checks.sources.linked import LinkedSource, find_linked
-from binary_checks.sources.opened import OpenedSource
+from binary_checks.sources.opened import OpenedSource, take_objects
 from binary_checks.sources.surroundings import Surroundings
 from binary_checks.trees.folder import FolderTree
 
@@ -109,15 +109,7 @@ class Installation(OpenedSource):
     def restate(self, package: Package) -> Package:
         """Look whether its files are there, and take their objects as they are stated."""
         with closing(self.open()) as tree:
-            return replace(
-                installed.survey(tree),
-                objects=package.objects,
-                malformed=package.malformed,
-                unread=package.unread,
-                dll_directories=package.dll_directories,
-                loading_code=package.loading_code,
-                preloaded=package.preloaded,
-            )
+            return take_objects(installed.survey(tree), package)
 
     def neighbours(self, reader: ObjectReader) -> Neighbours:
         """What lies in its own folder: only there do search paths find it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from binary_checks.model.packages import Package
 from binary_checks.model.protocols import Neighbours, ObjectReader, Tree
 from binary_checks.packages import conda_record
 from binary_checks.packages.installed import LABEL
-from binary_checks.sources.opened import OpenedSource
+from binary_checks.sources.opened import OpenedSource, take_objects
 from binary_checks.trees.folder import FolderTree
 
 _META = conda_record.META
@@ -62,12 +62,7 @@ class LinkedSource(OpenedSource):
     def restate(self, package: Package) -> Package:
         """Look whether its files are there, and take their objects as they are stated."""
         with closing(self.open()) as tree:
-            return replace(
-                conda_record.survey(tree),
-                objects=package.objects,
-                malformed=package.malformed,
-                unread=package.unread,
-            )
+            return take_objects(conda_record.survey(tree), package)
 
     def neighbours(self, reader: ObjectReader) -> Neighbours:
         """What lies in the same prefix."""

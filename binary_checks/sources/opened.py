@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from contextlib import closing
+from dataclasses import replace
 
 from binary_checks import packages
 from binary_checks.model.packages import Package
@@ -16,6 +17,19 @@ from binary_checks.model.protocols import (
     Source,
     Tree,
 )
+
+
+def take_objects(surveyed: Package, stated: Package) -> Package:
+    """What was found installed, with its objects, and what loads them, as they were stated."""
+    return replace(
+        surveyed,
+        objects=stated.objects,
+        malformed=stated.malformed,
+        unread=stated.unread,
+        dll_directories=stated.dll_directories,
+        loading_code=stated.loading_code,
+        preloaded=stated.preloaded,
+    )
 
 
 class OpenedSource(ABC):

@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import time
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -109,7 +110,7 @@ def look_at(client: Client, url: str) -> State:
     """
     from binary_checks.web.addresses import take_credentials
 
-    with client.open_remote(url) as file:
+    with closing(client.open_remote(url)) as file:
         mark = file.etag or file.last_modified or f"{time.time_ns()} {os.getpid()}"
         text = f"{take_credentials(url)[0]} {mark} {file.size}"
         return State(

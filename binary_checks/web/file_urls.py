@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from types import TracebackType
 from urllib.parse import urlsplit
 
 from binary_checks.errors import GatherError, MalformedError, NotThere
@@ -87,14 +86,3 @@ class DiskFile:
     def close(self) -> None:
         """Let go of it."""
         self._file.close()
-
-    def __enter__(self) -> DiskFile:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from binary_checks.errors import GatherError, MalformedError, RemoteChanged, Unavailable
@@ -142,17 +141,6 @@ class WebFile:
 
     def close(self) -> None:
         """Nothing is held open between two requests."""
-
-    def __enter__(self) -> WebFile:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class _NoSuffix(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from tests.web.conftest import CONTENT
 
 
 def test_parts_of_a_file_are_read_with_a_request_each(index: PackageIndex, client: Client) -> None:
-    with client.open_remote(f"{index.url}/dl/x.whl") as file:
+    with closing(client.open_remote(f"{index.url}/dl/x.whl")) as file:
         assert (file.size, file.ranges, file.requests) == (len(CONTENT), True, 1)
         assert file.read(0, 10) == CONTENT[:10]
         assert file.read(len(CONTENT) - 10, 10) == CONTENT[-10:]  # came with the first
@@ -36,14 +37,14 @@ def test_parts_are_read_from_several_threads(
 ) -> None:
     url = f"{index.url}/dl/x.whl" if scheme == "http" else (tmp_path / "x.whl").as_uri()
     places = [(start * 7919) % 700_000 for start in range(64)]
-    with client.open_remote(url) as file, ThreadPoolExecutor(8) as pool:
+    with closing(client.open_remote(url)) as file, ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda place: file.read(place, 1000), places))
     assert found == [CONTENT[place : place + 1000] for place in places]
 
 
 def test_a_server_without_ranges_is_not_listened_to(index: PackageIndex, client: Client) -> None:
     index.conduct["/dl/x.whl"].ranges = False
-    with client.open_remote(f"{index.url}/dl/x.whl") as file:
+    with closing(client.open_remote(f"{index.url}/dl/x.whl")) as file:
         assert (file.size, file.ranges) == (len(CONTENT), False)
         with pytest.raises(Unavailable, match="sends no parts of files"):
             file.read(0, 1)
@@ -53,7 +54,7 @@ def test_a_server_that_cannot_count_from_the_end_is_asked_otherwise(
     index: PackageIndex, client: Client
 ) -> None:
     index.conduct["/dl/x.whl"].suffixes = False
-    with client.open_remote(f"{index.url}/dl/x.whl") as file:
+    with closing(client.open_remote(f"{index.url}/dl/x.whl")) as file:
         assert file.read(1000, 5) == CONTENT[1000:1005]
 
 
@@ -71,7 +72,7 @@ def test_a_file_that_changed_is_told_apart(
     index: PackageIndex, client: Client, conduct: Conduct, tmp_path: Path
 ) -> None:
     index.conduct["/dl/x.whl"] = conduct
-    with client.open_remote(f"{index.url}/dl/x.whl") as file:
+    with closing(client.open_remote(f"{index.url}/dl/x.whl")) as file:
         if not conduct.changes:
             assert file.read(0, 1) == CONTENT[:1]
             (tmp_path / "x.whl").write_bytes(CONTENT + b"more")
@@ -83,7 +84,7 @@ def test_a_file_that_changed_is_told_apart(
 
 def test_an_address_that_expired_is_asked_for_again(index: PackageIndex, client: Client) -> None:
     index.conduct["/stable"].redirect = "/dl/x.whl"
-    with client.open_remote(f"{index.url}/stable") as file:
+    with closing(client.open_remote(f"{index.url}/stable")) as file:
         index.conduct["/dl/x.whl"].failures = [403]
         assert file.read(0, 4) == CONTENT[:4]
 
