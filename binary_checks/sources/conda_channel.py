@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from binary_checks.errors import ProfileError, Unavailable
 from binary_checks.model.provenance import Provenance
-from binary_checks.sources.remote import Found, RemoteSource
+from binary_checks.sources.remote import Found, RemoteSource, agree_on
 from binary_checks.sources.surroundings import Surroundings
 
 LABEL = "conda:"
@@ -82,14 +83,7 @@ class NamedRecord:
                 "conda:conda-forge::numpy==2.4.6 does"
             )
         key = f"{LABEL}{self.channel}::{self.spec} for {surroundings.target}"
-        said = surroundings.agree(key, lambda: _choose(self, surroundings).spell())
-        found = Found.read(said)
-        return RemoteSource(
-            path=self.path,
-            found=found,
-            connect=surroundings.connect,
-            progress=surroundings.watch(found.file_name),
-        )
+        return agree_on(self.path, key, partial(_choose, self, surroundings), surroundings)
 
 
 def _choose(named: NamedRecord, surroundings: Surroundings) -> Found:

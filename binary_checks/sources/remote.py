@@ -25,6 +25,7 @@ from binary_checks.sources.download_store import Awaited, KeptFile, fetch, find_
 from binary_checks.sources.opened import OpenedSource
 
 if TYPE_CHECKING:
+    from binary_checks.sources.surroundings import Surroundings
     from binary_checks.web.client import Client
 
 _KINDS: dict[str, type[Package]] = {".whl": Wheel, ".conda": CondaPackage}
@@ -166,3 +167,16 @@ def _find_here(url: str) -> Path | None:
     from binary_checks.web.file_urls import path_of
 
     return path_of(url)
+
+
+def agree_on(
+    path: Path, key: str, find: Callable[[], Found], surroundings: Surroundings
+) -> RemoteSource:
+    """The source of what this run found under that key, in whichever of its processes."""
+    found = Found.read(surroundings.agree(key, lambda: find().spell()))
+    return RemoteSource(
+        path=path,
+        found=found,
+        connect=surroundings.connect,
+        progress=surroundings.watch(found.file_name),
+    )

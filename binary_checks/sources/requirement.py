@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -19,7 +20,7 @@ from packaging.version import InvalidVersion, Version
 
 from binary_checks.errors import ProfileError
 from binary_checks.model.provenance import Provenance
-from binary_checks.sources.remote import Found, RemoteSource
+from binary_checks.sources.remote import Found, RemoteSource, agree_on
 from binary_checks.sources.surroundings import Surroundings
 from binary_checks.sources.url import look_at
 
@@ -68,14 +69,8 @@ class NamedRequirement:
         """Choose what a user would get. Raises ProfileError or GatherError."""
         wanted = _read(self.text)
         key = f"requirement {self.text} for {surroundings.target}"
-        said = surroundings.agree(key, lambda: _choose(wanted, self.text, surroundings).spell())
-        found = Found.read(said)
-        return RemoteSource(
-            path=self.path,
-            found=found,
-            connect=surroundings.connect,
-            progress=surroundings.watch(found.file_name),
-        )
+        choose = partial(_choose, wanted, self.text, surroundings)
+        return agree_on(self.path, key, choose, surroundings)
 
 
 def _read(text: str) -> Requirement:

@@ -8,12 +8,13 @@ import re
 import time
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from binary_checks.errors import NotThere, ProfileError
 from binary_checks.model.provenance import Provenance
-from binary_checks.sources.remote import Found, RemoteSource
+from binary_checks.sources.remote import Found, RemoteSource, agree_on
 from binary_checks.sources.surroundings import Surroundings
 
 if TYPE_CHECKING:
@@ -50,19 +51,12 @@ class NamedUrl:
 
     def resolve(self, surroundings: Surroundings) -> RemoteSource:
         """Ask the server whether it is there. Raises ProfileError or GatherError."""
-        from binary_checks.web.addresses import shorten, show
+        from binary_checks.web.addresses import shorten
 
         if not _SCHEME.match(self.url):
             raise ProfileError(f"{shorten(self.url)}: only https, http and file URLs are followed")
-        key = f"url {self.url}"
-        said = surroundings.agree(key, lambda: _look(self.url, surroundings).spell())
-        found = Found.read(said)
-        return RemoteSource(
-            path=self.path,
-            found=found,
-            connect=surroundings.connect,
-            progress=surroundings.watch(found.file_name or show(self.url)),
-        )
+        look = partial(_look, self.url, surroundings)
+        return agree_on(self.path, f"url {self.url}", look, surroundings)
 
 
 def _look(url: str, surroundings: Surroundings) -> Found:
