@@ -36,6 +36,7 @@ from binary_checks.places.image_prefix import (
     unpack_files,
 )
 from binary_checks.places.image_running import PACKAGE, Bound, ImageRunner
+from binary_checks.places.images.root_folders import follow
 from binary_checks.places.interpreter import read_target, require_fit
 from binary_checks.places.left_behind import hash_file
 
@@ -260,7 +261,8 @@ class ImagePlace(HostPlace):
         place = os.path.normpath(self.site_packages / path)
         if self._prefix is not None and Path(place).is_relative_to(PACKAGE):
             return hash_file(self._prefix.folder / os.path.relpath(place, PACKAGE))
-        return hash_file(self.system.path / place.lstrip("/"))
+        found = follow(self._with_python.path, place)  # links as a process there follows them
+        return hash_file(found) if found is not None else ""
 
     def scrub(self, text: str) -> str:
         """Write paths relative to site-packages, and leave no temporary one."""

@@ -201,7 +201,9 @@ def unpack_wheel(wheel: Wheel, prefix: Prefix) -> None:
                 if not path.parent.resolve().is_relative_to(root) or ".." in path.parts:
                     raise Unavailable(f"{entry.filename}: leads out of where it is unpacked")
                 path.parent.mkdir(parents=True, exist_ok=True)
-                with archive.open(entry) as source, path.open("wb") as file:
+                # Never through a link: the environment's own python leads to the image's.
+                path.unlink(missing_ok=True)
+                with archive.open(entry) as source, path.open("xb") as file:
                     shutil.copyfileobj(source, file, 1 << 20)
                 path.chmod(0o755 if (entry.external_attr >> 16) & 0o111 else 0o644)
     except (zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError) as error:

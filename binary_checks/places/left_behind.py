@@ -78,9 +78,11 @@ def _list_digests(wheel: Wheel) -> dict[str, str]:
 
 
 def hash_file(path: Path) -> str:
-    """The SHA-256 of a file, hexadecimal; "" when it cannot be read."""
+    """The SHA-256 of a regular file, hexadecimal; "" when it cannot be read, or is none."""
     digest = sha256()
     try:
+        if not path.is_file():  # a pipe or a device has no end
+            return ""
         with path.open("rb") as file:
             while block := file.read(1 << 20):
                 digest.update(block)

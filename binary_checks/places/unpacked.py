@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -46,6 +47,13 @@ class UnpackedPlace(HostPlace):
         folder.mkdir(exist_ok=True)
         self.writable = (folder,)
         return folder
+
+    def make_folder(self, name: str) -> Path:
+        """Make a folder to build in, under a name that nothing which ran before could guess.
+
+        Else what ran could have put a link there, which the host would write through.
+        """
+        return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.work))
 
     def show(self, programs: tuple[Path, ...]) -> None:
         """Let probes run these programs of the host, with the files that they need themselves."""

@@ -193,7 +193,8 @@ class WinePlace(HostPlace):
         place = path.replace("\\", "/").removeprefix("C:/")
         drive = self.folder / "prefix" / "drive_c"
         inside = "" if place != path.replace("\\", "/") else "Python/Lib/site-packages"
-        return hash_file(Path(os.path.normpath(drive / inside / place)))
+        real = Path(os.path.realpath(drive / inside / place))  # what ran there may have made links
+        return hash_file(real) if real.is_relative_to(os.path.realpath(drive)) else ""
 
     def scrub(self, text: str) -> str:
         """Write paths relative to site-packages, with "/"."""

@@ -53,7 +53,7 @@ def start_modules(
             )
             continue
         place.show(found[:1])
-        folder = place.work / f"module{number}"
+        folder = place.make_folder(f"module{number}")
         yield _build(place, tools, (name, found[0], folders), folder, finish)
 
 
@@ -65,7 +65,6 @@ def _build(
     finish: Finish,
 ) -> ConsumerUnit:
     name, program, folders = module
-    folder.mkdir()
     (folder / SOURCE).write_text(_EXAMPLE, encoding="ascii")
     asked = Command(
         argv=(

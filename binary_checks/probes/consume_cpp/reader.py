@@ -43,7 +43,7 @@ from binary_checks.probes.gpu_torch.reader import demand_gpu
 from binary_checks.probes.run_commands.reader import Command, CommandEnd, run_jobs
 from binary_checks.probes.run_snippet.reader import name_system
 
-_OWN_FOLDER = re.compile(r"\bbuild/(?:unit|module)\d+/(?:build/)?")
+_OWN_FOLDER = re.compile(r"\bbuild/(?:unit|module)\d+-\w+/(?:build/)?")
 _OBJECT = f"CMakeFiles/{PROGRAM}.dir/{SOURCE}.o"
 _ALONE, _OTHER = "alone", "other_abi"
 _MOST_HANGS = 3  # each may take as long as the profile allows
@@ -172,7 +172,7 @@ class _Bench:
             if hangs >= _MOST_HANGS or number >= _MOST_UNITS:
                 reason = "not tried after so many others" if not hangs else "others hung before"
             elif each.package not in hung:
-                unit = self._build(each, self.place.work / f"unit{number}")
+                unit = self._build(each, self.place.make_folder(f"unit{number}"))
                 steps = (unit.configured, *(build.last for build in unit.builds))
                 hangs += any(step and step.outcome is Ending.HUNG for step in steps)
                 if unit.configured is not None and unit.configured.outcome is Ending.HUNG:
@@ -363,6 +363,8 @@ class _Jobs:
         self, name: str, flags: tuple[str, ...] = (), links: tuple[str, ...] = ()
     ) -> list[Command]:
         folder = self.folder / name
+        if self.folder.is_symlink() or os.path.lexists(folder):
+            raise PackageError("code that CMake ran put something in the place of a build folder")
         folder.mkdir()
         compiler, source = str(self.tools.compiler), str(self.folder / SOURCE)
         known = self.known
