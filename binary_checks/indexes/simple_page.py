@@ -139,7 +139,7 @@ def _read_link(
         requires_python=attributes.get("data-requires-python") or None,
         yanked=yanked,
         metadata=metadata is not None and metadata.lower() != "false",
-        metadata_hash=hashed[0] if hashed else "",
+        metadata_hash=hashed[0].lower() if hashed else "",
         provenance=bool(attributes.get("data-provenance")),
         serial=serial,
     )
@@ -184,7 +184,7 @@ def _read_row(base: str, row: Mapping[str, Any], index: str, serial: str) -> Lis
         requires_python=_text(row.get("requires-python")) or None,
         yanked=(yanked if isinstance(yanked, str) else "") if yanked else None,
         metadata=bool(metadata),
-        metadata_hash=f"sha256={digest}" if _HASH.fullmatch(f"sha256={digest}") else "",
+        metadata_hash=f"sha256={digest}".lower() if _HASH.fullmatch(f"sha256={digest}") else "",
         provenance=bool(row.get("provenance")),
         size=size if isinstance(size, int) and size >= 0 else None,
         uploaded=_text(row.get("upload-time")),

@@ -72,8 +72,9 @@ def find_taken(key: str, file_name: str, here: Path | None) -> KeptFile | None:
 
 def _place(folder: Path, file_name: str) -> Path:
     """Where it is kept. Raises GatherError for a name of a server's that is no file's, or ours."""
-    odd = {"/", "\\", "\0"} & set(file_name) or file_name == _TAKEN
-    if odd or "." not in file_name.strip("."):
+    from binary_checks.web.addresses import is_plain
+
+    if not is_plain(file_name) or file_name == _TAKEN or "." not in file_name.strip("."):
         raise GatherError(f"{file_name}: not the name of a package file")
     return folder / file_name
 

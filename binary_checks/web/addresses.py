@@ -90,8 +90,12 @@ def shorten(url: str) -> str:
 def file_name(url: str) -> str:
     """The last part of its path, decoded; "" where that is no name of a file."""
     name = unquote(basename(urlsplit(url).path))
-    strange = {"/", "\\", "\0"} & set(name) or name in (".", "..") or len(name) > 255
-    return "" if strange else name
+    return name if is_plain(name) else ""
+
+
+def is_plain(name: str) -> bool:
+    """Whether a server's name for a file names one in its folder, on Windows too (``C:x``)."""
+    return not ({"/", "\\", ":", "\0"} & set(name) or name in ("", ".", "..") or len(name) > 255)
 
 
 def quote_strange(url: str) -> str:

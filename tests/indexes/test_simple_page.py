@@ -180,3 +180,12 @@ def test_a_base_that_is_no_url_does_not_count() -> None:
 def test_a_server_names_no_file_of_this_host(base: str) -> None:
     assert html(f'{base}<a href="file:///home/user/{WHEEL}">x</a>') == []
     assert rows({"filename": WHEEL, "url": f"file:///home/user/{WHEEL}"}) == []
+
+
+def test_a_hash_may_be_written_in_capitals() -> None:
+    """What is compared with it never is."""
+    (link,) = html(f'<a href="{WHEEL}" data-core-metadata="sha256={DIGEST.upper()}">x</a>')
+    (row,) = rows(
+        {"filename": WHEEL, "url": WHEEL, "core-metadata": {"sha256": DIGEST.upper()}, "hashes": {}}
+    )
+    assert link.metadata_hash == row.metadata_hash == f"sha256={DIGEST}"
