@@ -230,3 +230,16 @@ def test_the_driver_of_this_host_is_found_where_the_environment_leads(tmp_path: 
         tmp_path / "libcuda.so.1": "/mnt/driver/libcuda.so.1",
         tmp_path / "libnvidia-ml.so.1": "/mnt/driver/libnvidia-ml.so.1",
     }
+
+
+def test_no_file_of_a_wheel_is_written_through_the_environments_own_links(tmp_path: Path) -> None:
+    """The environment's python leads to the image's, which on this host is the host's own."""
+    host = tmp_path / "python3.11"
+    host.write_bytes(b"the host's")
+    folder = tmp_path / "package"
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin/python").symlink_to(host)
+    path = build_wheel(tmp_path, members={"demo-1.0.data/scripts/python": "a stranger's"})
+    unpack_wheel(read_wheel(path), Prefix(folder=folder, site="lib/python3.11/site-packages"))
+    assert host.read_bytes() == b"the host's"
+    assert (folder / "bin/python").read_bytes() == b"a stranger's"

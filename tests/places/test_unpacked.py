@@ -184,3 +184,14 @@ def test_what_is_refused_cannot_be_built_against(place: UnpackedPlace, tmp_path:
     package = read(build_cpp_archive(tmp_path, {**LIBRARY, "x": Entry("demo/../../x", b"")}))
     with place, pytest.raises(Unavailable, match="is no path below the folder"):
         place.demand(package)
+
+
+def test_a_build_folder_is_made_under_a_name_that_cannot_be_guessed(tmp_path: Path) -> None:
+    """What ran before could else put a link there, through which this host would write."""
+    place = UnpackedPlace(PlaceSettings(python=Path(sys.executable), timeout=1))
+    with place:
+        (place.work / "unit0").symlink_to(tmp_path)
+        one, other = place.make_folder("unit0"), place.make_folder("unit0")
+        assert one != other
+        assert {one.parent, other.parent} == {place.work}
+        assert list(tmp_path.iterdir()) == []
