@@ -24,7 +24,6 @@ from binary_checks.objects import recognise
 from binary_checks.objects.ranges import Head
 from binary_checks.objects.recognition import expect, refuse
 
-ENOUGH = 1 << 10  # bytes: a DOS program stands before the headers of PE
 _CLR = 14  # the number of the directory that .NET code has
 
 

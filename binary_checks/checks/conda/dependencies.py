@@ -53,9 +53,9 @@ def overlinking(
         advice = f"give what it depends on with --binary-with ({names})"
         yield NotInspected(sentence=f"whose the needed libraries are is not known: {advice}")
         return
-    brought = _find_brought(package, given)
+    brought, direct = _find_brought(package, given), direct_names(package)
     for (owner, needed), edges in _group(linkage).items():
-        if owner in direct_names(package) or is_allowed(needed, allowed):
+        if owner in direct or is_allowed(needed, allowed):
             continue
         there = owner in brought
         level = Level.WARNING if there else Level.ERROR
@@ -90,8 +90,9 @@ def overlinking_in_prefix(
         name = edge.needed.rpartition("/")[2]
         if edge.resolved is None and (owner := owners.get(name)):
             found.setdefault((owner, name), []).append(edge)
+    direct = direct_names(package)
     for (owner, needed), edges in found.items():
-        if owner not in direct_names(package) and not is_allowed(needed, allowed):
+        if owner not in direct and not is_allowed(needed, allowed):
             yield Problem(path=edges[0].path, sentence=_accuse(edges, owner, there=True))
 
 
@@ -119,10 +120,13 @@ def _find_brought(package: CondaPackage, given: GivenPackages) -> frozenset[str]
     """What comes with the dependencies, as far as these were given."""
     known = {each.name.lower(): each for each in given.packages}
     queue = sorted(direct_names(package))
-    for name in queue:
-        more = known[name].depends if name in known else ()
-        queue += [each for each in dict.fromkeys(map(name_of, more)) if each not in queue]
-    return frozenset(queue)
+    found = set(queue)
+    while queue:
+        name = queue.pop()
+        more = set(map(name_of, known[name].depends)) if name in known else set()
+        queue += more - found
+        found |= more
+    return frozenset(found)
 
 
 def _accuse(edges: list[Edge], owner: str, *, there: bool) -> str:
@@ -150,10 +154,10 @@ def overdepending(
     """
     if not given.packages:
         raise NotApplicable("no dependency was given with --binary-with")
-    used = {owner for owner, _ in _group(linkage)}
+    used, direct = {owner for owner, _ in _group(linkage)}, direct_names(package)
     for other in given.packages:
         name = other.name.lower()
-        if name in used or name not in direct_names(package) or is_allowed(name, allowed):
+        if name in used or name not in direct or is_allowed(name, allowed):
             continue
         python = any(other.layout.inside(member.path) for member in other.members)
         if other.objects and not python:
@@ -183,7 +187,9 @@ def unpinned_python(package: CondaPackage) -> Iterator[Finding]:
     if bound or names & set(_PINS):
         return
     specs = [each for each in package.depends if name_of(each) == "python"]
-    said = f"{specs[0]!r} lets others" if specs else "no requirement of Python keeps others from it"
+    said = (
+        f"{specs[0]!r} allows others" if specs else "no requirement of Python keeps others from it"
+    )
     sentence = f"its files are for Python {match[1]}, and {said}"
     yield Problem(sentence=sentence)
 

@@ -58,12 +58,10 @@ def placeholder_without_room(package: CondaPackage) -> Iterator[Finding]:
     for row in _demand_rows(package):
         there = found.get((row.path, row.placeholder))
         if row.mode == "binary" and there is not None and there.cramped:
-            places = (
-                "its only place" if there.count == 1 else f"{there.cramped} of {there.count} places"
-            )
-            sentence = (
-                f"{places} of {_shorten(there.text)} end in no NUL: no prefix can be put there"
-            )
+            places = f"{there.cramped} of {there.count} places of {_shorten(there.text)} do"
+            if there.count == 1:
+                places = f"the only place of {_shorten(there.text)} does"
+            sentence = f"{places} not end in NUL: no prefix can be put there"
             yield Problem(path=row.path, sentence=sentence)
 
 

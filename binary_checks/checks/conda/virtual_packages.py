@@ -114,7 +114,7 @@ def understated_driver(package: CondaLike, linkage: Linkage | CondaLike) -> Iter
     if stated is not None:
         if newest > stated[0]:
             name = next(name for major, name in needed if major == newest)
-            sentence = "needs {}, of CUDA {}, and __cuda >={}.{} lets an older driver do"
+            sentence = "needs {}, of CUDA {}, and __cuda >={}.{} allows an older driver"
             yield Problem(sentence=sentence.format(name, newest, *stated))
         return
     if not any(map(is_of_cuda, package.depends)):

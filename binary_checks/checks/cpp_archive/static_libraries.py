@@ -92,7 +92,7 @@ def unlinkable_static_library(package: CppArchive) -> Iterator[Finding]:
     for item in package.objects_of(StaticArchive):
         lost = [name for name in item.thin if f"{item.directory}/{name}" not in present]
         if lost:
-            sentence = f"is a thin archive, of which {name_first(lost)} and other files are missing"
+            sentence = f"is a thin archive, and {name_first(lost)} are missing"
             if len(lost) == 1:
                 sentence = f"is a thin archive, and its {lost[0]} is missing"
             yield Problem(path=item.path, sentence=sentence)

@@ -108,16 +108,14 @@ def _judge_linking(package: CppArchive) -> Iterator[Finding]:
     shared = [item for item in package.objects if item.kind is Kind.SHARED]
     static = [item for item in package.objects_of(StaticArchive) if not _is_import(item)]
     unread = package.malformed or package.unread
-    if linking == "static" and not static:
+    for sort, found in (("static", static), ("shared", shared)):
+        if linking != sort or found:
+            continue
         if unread:
-            yield NotInspected(sentence="whether it has static libraries: some were not read")
+            lack = f"whether it has {sort} libraries is not known: some files were not read"
+            yield NotInspected(sentence=lack)
         else:
-            yield Problem(sentence="its name says static, and it has no static library")
-    if linking == "shared" and not shared:
-        if unread:
-            yield NotInspected(sentence="whether it has shared libraries: some were not read")
-        else:
-            yield Problem(sentence="its name says shared, and it has no shared library")
+            yield Problem(sentence=f"its name says {sort}, and it has no {sort} library")
 
 
 def _is_import(item: StaticArchive) -> bool:
