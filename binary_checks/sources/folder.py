@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -61,10 +62,18 @@ class FolderSource(OpenedSource):
         return self
 
     def identity(self) -> str:
-        """``sha256 …`` of a list of all its files, a name and a hash each. Raises PackageError."""
+        """``sha256 …`` of a list of all its files, a name and a hash each, and of its links.
+
+        Raises PackageError.
+        """
         digest = hashlib.sha256()
         with closing(self.open()) as tree:
-            for entry, pieces in tree.contents([e for e in tree.entries() if not e.faults]):
+            whole = [each for each in tree.entries() if not each.faults]
+            for link in (each for each in whole if stat.S_ISLNK(each.mode)):
+                target = (self.path / link.name).readlink()
+                digest.update(f"{target}  {link.name}\n".encode(errors="replace"))
+            files = [each for each in whole if not stat.S_ISLNK(each.mode)]
+            for entry, pieces in tree.contents(files):
                 content = hashlib.sha256()
                 for piece in pieces:
                     content.update(piece)

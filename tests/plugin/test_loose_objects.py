@@ -113,3 +113,15 @@ def test_the_interpreter_of_an_environment_may_need_its_own_library(tmp_path: Pa
     problems = [line for line in result.stdout.splitlines() if line.startswith("libpython-linked")]
     assert len(problems) == 1
     assert EXTENSION in problems[0]
+
+
+def test_facts_of_a_folder_with_links_serve_it_and_no_other(tmp_path: Path) -> None:
+    (build(tmp_path).parent / "again.so").symlink_to(EXTENSION)
+    words = [sys.executable, "-m", "binary_checks", "inspect", "--json", "folder:build"]
+    facts = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    (tmp_path / "facts.json").write_text(facts)
+    given = ("build", "--binary-facts", "facts.json")
+    assert command(tmp_path, *given).returncode == 0
+    (tmp_path / "build/again.so").unlink()
+    result = command(tmp_path, *given)
+    assert (result.returncode, "not about build/" in result.stderr) == (4, True)
