@@ -90,3 +90,7 @@ class NoWheelError(GatherError):
 
 class BrokenDataError(Exception):
     """Compressed bytes do not inflate to what was declared; it becomes a fault of their member."""
+
+
+class StoreError(BinaryChecksError):
+    """The store of results cannot be used, or holds what it should not; ours or the machine's."""

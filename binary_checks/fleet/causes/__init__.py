@@ -1,0 +1,1 @@
+"""Why something failed: rules of causes.toml over results and logs."""

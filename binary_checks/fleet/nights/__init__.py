@@ -1,0 +1,1 @@
+"""The night: planned, run in two queues, resumed, collected, summed up and pruned."""

@@ -1,0 +1,1 @@
+"""The page of all nights: static, offline, complete without script."""

@@ -1,0 +1,32 @@
+"""How a cell's night ended: nine words, and the letter of each, for colours alone tell too few."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class State(str, Enum):
+    """Of one attempt, and of the cell, whose last attempt decides but where it is flaky."""
+
+    PASSED = "passed"
+    KNOWN = "known"  # problems, and all of them accepted
+    FAILED = "failed"
+    FLAKY = "flaky"  # failed, then passed on the same bytes; counts as neither
+    INFRA = "infra"  # the network, the disk or the host broke: tried again
+    LOST = "lost"  # no result: out of memory, killed, disk full
+    BLOCKED = "blocked"  # a GPU stage without a passing CPU stage of the same bytes
+    STALE = "stale"  # what is published is older than the channel allows
+    MISSING = "missing"  # nothing is published
+
+
+LETTERS = {
+    State.PASSED: "·",
+    State.KNOWN: "k",
+    State.FAILED: "X",
+    State.FLAKY: "~",
+    State.INFRA: "I",
+    State.LOST: "L",
+    State.BLOCKED: "B",
+    State.STALE: "S",
+    State.MISSING: "\N{EN DASH}",
+}

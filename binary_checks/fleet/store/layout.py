@@ -1,0 +1,59 @@
+"""Where everything lies in a store: the one place that spells its names."""
+
+from __future__ import annotations
+
+import re
+
+NIGHT = re.compile(r"night=(\d{4}-\d{2}-\d{2})/")
+_ATTEMPT = re.compile(r"(?P<cell>.+)\.(?P<stage>cpu|gpu)(?P<number>[1-9]\d*)\.(?:json|log)")
+
+
+def night_folder(night: str) -> str:
+    """All of one night; nothing in it changes once it is closed."""
+    return f"night={night}/"
+
+
+def plan_name(night: str) -> str:
+    """Its frozen plan, created by the one coordinator that wins."""
+    return f"{night_folder(night)}plan.json"
+
+
+def frozen_name(night: str, sha256: str) -> str:
+    """A profile, a list of known problems or of causes, as it was when the night was planned."""
+    return f"{night_folder(night)}frozen/{sha256}.toml"
+
+
+def result_name(night: str, cell: str, stage: str, number: int) -> str:
+    """The document of one attempt."""
+    return f"{night_folder(night)}results/{cell}.{stage}{number}.json"
+
+
+def log_name(night: str, folder: str, cell: str, stage: str, number: int) -> str:
+    """The log of one attempt, in running, failed or succeeded."""
+    return f"{night_folder(night)}{folder}/{cell}.{stage}{number}.log"
+
+
+def split_attempt(name: str) -> tuple[str, str, int] | None:
+    """Cell, stage and number of a result or a log; None for another name."""
+    found = _ATTEMPT.fullmatch(name.rpartition("/")[2])
+    return (found["cell"], found["stage"], int(found["number"])) if found else None
+
+
+def facts_name(sha256: str) -> str:
+    """The facts of a package, kept once for all nights: gzip, always the same bytes."""
+    return f"facts/{sha256[:2]}/{sha256}.json.gz"
+
+
+def package_name(sha256: str, file_name: str) -> str:
+    """A package that the store keeps itself."""
+    return f"packages/{sha256[:2]}/{sha256}/{file_name}"
+
+
+def table_name(night: str, table: str) -> str:
+    """A Parquet table of one night, which `collect` makes: cells, checks, objects, parts."""
+    return f"{night_folder(night)}{table}.parquet"
+
+
+def closed_name(night: str) -> str:
+    """The mark that a night is over; from then on it never changes."""
+    return f"{night_folder(night)}closed.json"

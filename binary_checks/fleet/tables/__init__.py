@@ -1,0 +1,1 @@
+"""Results as Parquet, and the questions that DuckDB answers of them."""
