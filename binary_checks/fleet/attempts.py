@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from binary_checks.fleet.states import State
+from binary_checks.fleet.states import CellState
 
 ATTEMPT_SCHEMA = "binary-checks/attempt/1"
 CPU, GPU = "cpu", "gpu"
@@ -20,7 +20,7 @@ class Attempt:
     cell: str  # id
     stage: str = CPU
     number: int  # from 1, of its stage
-    state: State
+    state: CellState
     reason: str = ""  # of a state that has no problems to show: one line
     cause: str = ""  # of causes.toml; "unknown"; "" for what passed
     cause_kind: str = ""  # infra, product, unknown

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from binary_checks.fleet.cell import Cell
-from binary_checks.fleet.states import State
+from binary_checks.fleet.states import CellState
 
 PLAN_SCHEMA = "binary-checks/plan/1"
 
@@ -16,7 +16,9 @@ class PlannedCell:
     """A cell, and the file that it stands for this night; what is not known is empty."""
 
     cell: Cell
-    state: State | None = None  # missing, stale or infra where the plan decides it; None: it runs
+    state: CellState | None = (
+        None  # missing, stale or infra where the plan decides it; None: it runs
+    )
     reason: str = ""  # why, in one line
     file_name: str = ""
     name: str = ""  # of the project, as the file's name has it
@@ -31,7 +33,7 @@ class PlannedCell:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
+class NightPlan:
     """What a night judges. Nothing that changes later changes it."""
 
     night: str  # a date in UTC, 2026-11-20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 
-class State(str, Enum):
+class CellState(str, Enum):
     """Of one attempt, and of the cell, whose last attempt decides but where it is flaky."""
 
     PASSED = "passed"
@@ -20,13 +20,13 @@ class State(str, Enum):
 
 
 LETTERS = {
-    State.PASSED: "·",
-    State.KNOWN: "k",
-    State.FAILED: "X",
-    State.FLAKY: "~",
-    State.INFRA: "I",
-    State.LOST: "L",
-    State.BLOCKED: "B",
-    State.STALE: "S",
-    State.MISSING: "\N{EN DASH}",
+    CellState.PASSED: "·",
+    CellState.KNOWN: "k",
+    CellState.FAILED: "X",
+    CellState.FLAKY: "~",
+    CellState.INFRA: "I",
+    CellState.LOST: "L",
+    CellState.BLOCKED: "B",
+    CellState.STALE: "S",
+    CellState.MISSING: "\N{EN DASH}",
 }
