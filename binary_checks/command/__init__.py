@@ -20,6 +20,7 @@ _ALL_HELP = "--help-pytest"
 SUBCOMMANDS = {
     "images": "binary_checks.command.imaging",
     "inspect": "binary_checks.command.inspecting",
+    "nightly": "binary_checks.command.nightly",
     "report": "binary_checks.command.rewriting",
 }
 """The modules, loaded when they are called, in which ``run(arguments)`` returns the exit status.

@@ -16,9 +16,7 @@ class PlannedCell:
     """A cell, and the file that it stands for this night; what is not known is empty."""
 
     cell: Cell
-    state: CellState | None = (
-        None  # missing, stale or infra where the plan decides it; None: it runs
-    )
+    state: CellState | None = None  # missing, stale or infra by the plan; None: it runs
     reason: str = ""  # why, in one line
     file_name: str = ""
     name: str = ""  # of the project, as the file's name has it

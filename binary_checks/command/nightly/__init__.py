@@ -1,0 +1,43 @@
+"""``binary-checks nightly ACTION``: the nights of a matrix, a module for each action."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+
+from binary_checks.command import MISUSED, complain, suggest
+from binary_checks.errors import BinaryChecksError, GatherError, ProfileError, StoreError
+
+ACTIONS: Mapping[str, str] = {}
+"""The modules, loaded when called, in which ``run(arguments)`` returns the exit status."""
+_UNREADABLE, _TRY_AGAIN = 1, 6
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Do what is asked of the nights; returns the exit status."""
+    if not arguments or arguments[0] not in ACTIONS:
+        return _answer(arguments)
+    action: Callable[[Sequence[str]], int] = import_module(ACTIONS[arguments[0]]).run
+    try:
+        return action(arguments[1:])
+    except ProfileError as error:
+        complain(str(error))
+        return MISUSED
+    except (StoreError, GatherError, OSError) as error:
+        complain(str(error))
+        return _TRY_AGAIN
+    except BinaryChecksError as error:
+        complain(str(error))
+        return _UNREADABLE
+
+
+def _answer(arguments: Sequence[str]) -> int:
+    """Print the help, or refuse an action that there is not."""
+    known = ", ".join(ACTIONS)
+    if arguments and arguments[0] in ("-h", "--help"):
+        print(f"usage: binary-checks nightly ACTION ...\n\nactions: {known}")
+        return 0
+    hint = suggest(arguments[0], ACTIONS) if arguments else ""
+    named = f"{arguments[0]}: not an action{hint}" if arguments else "no action"
+    complain(f"nightly: {named} (known: {known})")
+    return MISUSED
