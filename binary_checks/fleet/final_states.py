@@ -1,0 +1,95 @@
+"""How a cell's night ended, decided from its plan and all of its attempts; nothing is read here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from binary_checks.fleet.attempts import CPU, GPU, Attempt
+from binary_checks.fleet.plan import PlannedCell
+from binary_checks.fleet.states import CellState
+
+HAPPY = frozenset({CellState.PASSED, CellState.KNOWN})
+"""After which a package may be published, and its second stage begin."""
+_CONCLUSIVE = HAPPY | {CellState.FAILED}
+_WORST_FIRST = (
+    CellState.FAILED,
+    CellState.LOST,
+    CellState.INFRA,
+    CellState.BLOCKED,
+    CellState.FLAKY,
+    CellState.KNOWN,
+    CellState.PASSED,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CellEnd:
+    """The state of a cell when its night is over, and the attempts that led to it."""
+
+    state: CellState
+    reason: str = ""
+    cause: str = ""
+    cause_kind: str = ""
+    evidence: str = ""
+    attempts: tuple[Attempt, ...] = ()  # those that count, by stage and number
+    last: Mapping[str, Attempt] = field(default_factory=dict)  # by stage: the one that decides
+
+
+def final_state(planned: PlannedCell, attempts: Iterable[Attempt]) -> CellEnd:
+    """Decide how the cell's night ended.
+
+    What the plan itself decided stands (missing, stale, infra). Else of each stage the last
+    attempt that came to a conclusion decides (passed, known, failed): a failure is not undone by
+    a retry that was lost. Failed, and then passed on the same bytes, is flaky. Without a
+    conclusion the last attempt decides, and without any attempt the cell is lost.
+
+    Where the first stage did not pass, it stands for both; else the worse of the two. An attempt at
+    other bytes than the plan's does not count, nor does a second document of one attempt.
+    """
+    if planned.state is not None:
+        return CellEnd(state=planned.state, reason=planned.reason)
+    counted = _select(planned, attempts)
+    stages = [_end_stage([each for each in counted if each.stage == CPU], CPU)]
+    if planned.cell.gpu and stages[0].state in HAPPY | {CellState.FLAKY}:
+        stages.append(_end_stage([each for each in counted if each.stage == GPU], GPU))
+    worst = min(stages, key=lambda end: _WORST_FIRST.index(end.state))
+    last = {stage: each for end in stages for stage, each in end.last.items()}
+    return CellEnd(
+        state=worst.state,
+        reason=worst.reason,
+        cause=worst.cause,
+        cause_kind=worst.cause_kind,
+        evidence=worst.evidence,
+        attempts=counted,
+        last=last,
+    )
+
+
+def _select(planned: PlannedCell, attempts: Iterable[Attempt]) -> tuple[Attempt, ...]:
+    """Each attempt at the planned bytes, once."""
+    found: dict[tuple[str, int], Attempt] = {}
+    for each in attempts:
+        if each.cell == planned.cell.id and each.sha256 == planned.sha256:
+            found.setdefault((each.stage, each.number), each)
+    return tuple(found[key] for key in sorted(found))
+
+
+def _end_stage(attempts: Sequence[Attempt], stage: str) -> CellEnd:
+    """How one stage ended, of whose attempts these are all, in order."""
+    if not attempts:
+        return CellEnd(state=CellState.LOST, reason=f"no result of its {stage} stage")
+    conclusive = [each for each in attempts if each.state in _CONCLUSIVE]
+    decides = (conclusive or attempts)[-1]
+    state, told = decides.state, decides
+    if state in HAPPY and any(each.state is CellState.FAILED for each in conclusive):
+        state = CellState.FLAKY
+        told = next(each for each in reversed(conclusive) if each.state is CellState.FAILED)
+    return CellEnd(
+        state=state,
+        reason=told.reason,
+        cause=told.cause,
+        cause_kind=told.cause_kind,
+        evidence=told.evidence,
+        last={stage: decides},
+    )

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from binary_checks.fleet.attempts import CPU, GPU, Attempt
+from binary_checks.fleet.cell import Cell
+from binary_checks.fleet.final_states import final_state
+from binary_checks.fleet.plan import PlannedCell
+from binary_checks.fleet.states import CellState
+
+
+def planned(*, gpu: bool = False, **fields: Any) -> PlannedCell:
+    cell = Cell(id="demo-3.12", project="demo", gpu=gpu)
+    return PlannedCell(**{"cell": cell, "sha256": "aa", **fields})
+
+
+def attempt(state: str, number: int = 1, stage: str = CPU, **fields: Any) -> Attempt:
+    usual = {"night": "2026-11-20", "cell": "demo-3.12", "sha256": "aa", "seconds": 1.0}
+    usual |= {"started": "2026-11-20T01:00:00Z"}
+    return Attempt(
+        **{**usual, "state": CellState(state), "number": number, "stage": stage, **fields}
+    )
+
+
+@pytest.mark.parametrize(
+    ("states", "end"),
+    [
+        (["passed"], "passed"),
+        (["known"], "known"),
+        (["failed"], "failed"),
+        (["infra", "lost", "passed"], "passed"),
+        (["infra", "infra", "lost"], "lost"),
+        (["failed", "passed"], "flaky"),
+        (["failed", "infra", "known"], "flaky"),
+        (["failed", "failed"], "failed"),
+        ([], "lost"),
+    ],
+)
+def test_the_last_conclusion_decides(states: list[str], end: str) -> None:
+    attempts = [attempt(state, number) for number, state in enumerate(states, 1)]
+    assert final_state(planned(), attempts).state.value == end
+
+
+@pytest.mark.parametrize("later", ["infra", "lost"])
+def test_a_failure_is_not_undone_by_a_retry_without_a_result(later: str) -> None:
+    attempts = [attempt("failed", cause="check"), attempt(later, 2, cause="network")]
+    end = final_state(planned(), attempts)
+    assert (end.state, end.cause) == (CellState.FAILED, "check")
+
+
+def test_the_order_in_which_documents_are_found_does_not_matter() -> None:
+    attempts = [attempt("passed", 10), attempt("failed", 9)]
+    assert final_state(planned(), attempts) == final_state(planned(), reversed(attempts))
+
+
+@pytest.mark.parametrize("state", ["missing", "stale", "infra"])
+def test_the_plan_stands_whatever_was_run(state: str) -> None:
+    plan = planned(state=CellState(state), reason="nothing is published")
+    end = final_state(plan, [attempt("passed")])
+    assert (end.state.value, end.reason, end.attempts) == (state, "nothing is published", ())
+
+
+def test_flaky_says_why_it_failed_and_shows_what_passed() -> None:
+    failed, passed = attempt("failed", reason="it hung"), attempt("passed", 2)
+    end = final_state(planned(), [failed, passed])
+    assert end.reason == "it hung"
+    assert end.last == {CPU: passed}
+
+
+def test_an_attempt_at_other_bytes_does_not_count() -> None:
+    end = final_state(planned(), [attempt("passed", sha256="bb")])
+    assert (end.state, end.attempts) == (CellState.LOST, ())
+    other = [attempt("failed", sha256="bb"), attempt("passed", 2)]
+    assert final_state(planned(), other).state is CellState.PASSED
+
+
+def test_two_documents_of_one_attempt_count_once() -> None:
+    end = final_state(planned(), [attempt("failed"), attempt("failed")])
+    assert len(end.attempts) == 1
+
+
+@pytest.mark.parametrize(
+    ("cpu", "gpu", "end"),
+    [
+        (["passed"], ["passed"], "passed"),
+        (["passed"], ["failed"], "failed"),
+        (["passed"], ["failed", "passed"], "flaky"),
+        (["known"], ["passed"], "known"),
+        (["passed"], ["blocked"], "blocked"),
+        (["passed"], ["infra"], "infra"),
+        (["passed"], [], "lost"),
+        (["failed", "passed"], ["passed"], "flaky"),
+        (["failed"], ["blocked"], "failed"),
+        (["failed"], [], "failed"),
+        (["infra"], ["blocked"], "infra"),
+    ],
+)
+def test_a_second_stage_joins_the_first(cpu: list[str], gpu: list[str], end: str) -> None:
+    attempts = [attempt(state, number) for number, state in enumerate(cpu, 1)]
+    attempts += [attempt(state, number, GPU) for number, state in enumerate(gpu, 1)]
+    assert final_state(planned(gpu=True), attempts).state.value == end
+
+
+def test_a_second_stage_of_a_cell_that_has_none_does_not_count_against_it() -> None:
+    end = final_state(planned(), [attempt("passed"), attempt("failed", 1, GPU)])
+    assert end.state is CellState.PASSED
