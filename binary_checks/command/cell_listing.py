@@ -1,0 +1,169 @@
+"""``binary-checks cells``: the cells of a matrix, as a table for people or JSON for machines."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from binary_checks.command import MISUSED, SubcommandParser, complain
+from binary_checks.errors import ProfileError
+from binary_checks.fleet.cell import Cell
+from binary_checks.fleet.cells.cells_file import DEFAULT_FILE, read_cells
+from binary_checks.fleet.cells.matrix import Matrix
+from binary_checks.fleet.cells.selecting import select, shard
+from binary_checks.lines import cut, one_line
+
+CELLS_SCHEMA = "binary-checks/cells/1"
+_PURPOSE = "List the cells of a matrix: what is judged every night, and where it is published."
+_WIDTH = 80
+_LEAST = 24  # characters that are left for the last column
+_RUN = {"place": "", "profile": "", "options": (), "timeout": Cell(id="", project="").timeout}
+"""What is said of how a cell is run, where it is not as usual."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """List what is asked for; returns the exit status."""
+    try:
+        options = _read_options(arguments)
+        matrix = read_cells(options.file)
+        cells = select(matrix.cells, options.where)
+        if not cells:
+            raise ProfileError(f"cells: --where {options.where!r} matches no cell")
+        cells = shard(cells, options.shard)
+    except ProfileError as error:
+        complain(str(error))
+        return MISUSED
+    if options.json:
+        print(json.dumps(_spell(matrix, cells), indent=1, ensure_ascii=False))
+    elif options.ids:
+        for cell in cells:
+            print(cell.id)
+    else:
+        for line in _describe(matrix, cells):
+            print(one_line(line))
+    for warning in () if options.json else matrix.warnings:
+        print(cut(one_line(f"warning: {warning}")), file=sys.stderr)
+    return 0
+
+
+def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = SubcommandParser(prog="binary-checks cells", description=_PURPOSE)
+    parser.add_argument("file", metavar="FILE", type=Path, nargs="?", default=Path(DEFAULT_FILE))
+    parser.add_argument(
+        "--where", metavar="CONDITION", default="", help='globs: "variant=cu* python=3.13*"'
+    )
+    parser.add_argument("--shard", metavar="I/N", default="1/1", help="one of N equal parts")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help=f"schema {CELLS_SCHEMA}")
+    form.add_argument("--ids", action="store_true", help="ids alone, one a line")
+    return parser.parse_args(arguments)
+
+
+def _spell(matrix: Matrix, cells: Sequence[Cell]) -> dict[str, Any]:
+    return {
+        "schema": CELLS_SCHEMA,
+        "source": matrix.source,
+        "sha256": matrix.sha256,
+        "axes": list(matrix.axes),
+        "cells": [_spell_cell(cell) for cell in cells],
+        "left_out": [
+            {
+                "when": each.when,
+                "reason": each.reason,
+                "expires": each.expires.isoformat() if each.expires else None,
+                "expired": each.expired,
+                "cells": each.cells,
+            }
+            for each in matrix.left_out
+        ],
+        "warnings": list(matrix.warnings),
+    }
+
+
+def _spell_cell(cell: Cell) -> dict[str, Any]:
+    said = {"id": cell.id, "axes": cell.axes, "package": cell.package, "gpu": cell.gpu}
+    return {**said, **{name: getattr(cell, name) for name in _RUN}}
+
+
+def _describe(matrix: Matrix, cells: Sequence[Cell]) -> Iterator[str]:
+    """A table a project, how cells are run, and what is no cell and why."""
+    gpu = sum(cell.gpu for cell in cells)
+    yield f"{matrix.source}: {_count(len(cells), 'cell')}, {gpu} with a GPU stage (+)"
+    for project in dict.fromkeys(cell.project for cell in cells):
+        yield ""
+        own = [cell for cell in cells if cell.project == project]
+        yield from _describe_project(project, own, matrix.axes)
+    yield ""
+    yield from _describe_runs(cells)
+    for each in matrix.left_out:
+        until = f", until {each.expires}" if each.expires else ""
+        if not each.expired:
+            said = f"{each.when} ({_count(each.cells, 'cell')}{until}): {each.reason}"
+            yield from _wrap("left out: ", said)
+
+
+def _describe_project(project: str, cells: Sequence[Cell], used: Sequence[str]) -> Iterator[str]:
+    """What its cells have in common, then a row for those that differ in one axis alone."""
+    rows = [_name_values(cell, used) for cell in cells]
+    axes = [axis for axis in rows[0] if len({row[axis] for row in rows}) > 1]
+    same = " ".join(
+        f"{axis}={value}" for axis, value in rows[0].items() if value != "-" and axis not in axes
+    )
+    yield from _wrap(f"{project}: ", f"{_count(len(cells), 'cell')}  {same}")
+    if not axes:
+        return
+    last = "python" if "python" in axes else axes[-1]
+    others = [axis for axis in axes if axis != last]
+    found: dict[tuple[str, ...], list[str]] = {tuple(others): [last]}
+    for row, cell in zip(rows, cells, strict=True):
+        found.setdefault(tuple(row[axis] for axis in others), []).append(row[last] + "+" * cell.gpu)
+    widths = [max(map(len, column)) for column in zip(*found, strict=True)]
+    for key, values in found.items():
+        head = "".join(f"{value.ljust(width)}  " for value, width in zip(key, widths, strict=True))
+        yield from _wrap(f"  {head}", " ".join(values))
+
+
+def _name_values(cell: Cell, axes: Sequence[str]) -> dict[str, str]:
+    """The values of its axes, with system and architecture in one column."""
+    both = "-".join(filter(None, (cell.system, cell.architecture)))
+    values = {axis: getattr(cell, axis) or "-" for axis in axes if axis != "project"}
+    values.pop("architecture", None)
+    return {**values, "system": both} if both else values
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def _wrap(head: str, text: str) -> Iterator[str]:
+    """The text behind its head, in lines of 80 columns; below a head that is too long for both."""
+    indent = len(head) if len(head) <= _WIDTH - _LEAST else 4
+    lines = textwrap.wrap(text, _WIDTH - indent, break_on_hyphens=False) or [""]
+    if indent != len(head):
+        yield head.rstrip()
+        yield from (" " * indent + line for line in lines)
+        return
+    yield (head + lines[0]).rstrip()
+    yield from (" " * indent + line for line in lines[1:])
+
+
+def _describe_runs(cells: Sequence[Cell]) -> Iterator[str]:
+    """What is not as usual in how cells are run, with how many it is about."""
+    found = [(said, cell) for cell in cells if (said := _say_run(cell))]
+    for said, alike in groupby(sorted(found, key=lambda pair: pair[0]), lambda pair: pair[0]):
+        yield from _wrap("run: ", f"{said} ({_count(len([*alike]), 'cell')})")
+
+
+def _say_run(cell: Cell) -> str:
+    said = {name: getattr(cell, name) for name in _RUN if getattr(cell, name) != _RUN[name]}
+    if "options" in said:
+        said["options"] = " ".join(cell.options)
+    if "timeout" in said:
+        said["timeout"] = f"{cell.timeout:g} s"
+    return ", ".join(f"{name} {value}" for name, value in said.items())

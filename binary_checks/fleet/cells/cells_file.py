@@ -1,0 +1,266 @@
+"""Reads cells.toml: the products of its blocks, without what it leaves out, and how each is run."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import date, datetime, timezone
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from binary_checks.errors import ProfileError
+from binary_checks.fleet.cell import AXES, Cell
+from binary_checks.fleet.cells.axis_values import demand_consistent, demand_value
+from binary_checks.fleet.cells.channel_tables import demand_channel, read_channels
+from binary_checks.fleet.cells.matrix import LeftOut, Matrix
+from binary_checks.fleet.cells.selecting import CellCondition, read_condition
+from binary_checks.profile.toml_values import convert, parse_toml, reject_unknown
+
+DEFAULT_FILE = "cells.toml"
+MOST_CELLS = 20_000
+_LARGEST = 4 << 20  # bytes of the file
+_LONGEST_ID = 150  # characters: it names files, with an attempt and an ending behind it
+_MOST_SECONDS = 7 * 86_400.0
+
+_TABLES = {"cells", "leave_out", "gpu", "run", "channels"}
+_OF_CI = ("runners", "ci")  # tables that say how CI runs the cells, and nothing of a night
+_BLOCK = dict.fromkeys(AXES, object) | {"package": str}
+_LEAVE_OUT = {"when": str, "reason": str, "expires": date}
+_GPU = {"when": str}
+_RUN = {"when": str, "place": str, "profile": str, "options": tuple[str, ...], "timeout": float}
+
+
+def read_cells(path: Path, today: date | None = None) -> Matrix:
+    """The matrix of a file; ``today`` decides what has expired. Raises ProfileError."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(_LARGEST + 1)
+    except OSError as error:
+        raise ProfileError(f"{path}: {error.strerror}") from None
+    except ValueError:
+        raise ProfileError(f"{path}: not the name of a file") from None
+    if len(content) > _LARGEST:
+        raise ProfileError(f"{path}: more than {_LARGEST:,} bytes")
+    return parse_cells(content, path, today)
+
+
+def parse_cells(content: bytes, path: Path, today: date | None = None) -> Matrix:
+    """The same of bytes that were read there. Raises ProfileError."""
+    return _Reader(content, path, today or datetime.now(timezone.utc).date()).read()
+
+
+class _Reader:
+    """One file while it is read."""
+
+    def __init__(self, content: bytes, path: Path, today: date) -> None:
+        self._content, self._path, self._today = content, path, today
+        self._name = str(path)
+        self._tables = parse_toml(content, self._name)
+        self._warnings: list[str] = []
+
+    def read(self) -> Matrix:
+        known = {name: name for name in (*sorted(_TABLES), *_OF_CI)}
+        reject_unknown(self._tables, known, self._name, "table")
+        channels = read_channels(self._tables.get("channels", {}), self._name)
+        pairs = self._multiply()
+        _demand_unique(pairs)
+        cells, left_out = self._leave_out([cell for cell, _ in pairs])
+        cells = self._apply_runs(self._apply_gpu(cells))
+        wheres = {cell.id: where for cell, where in pairs}
+        for cell in cells:
+            demand_channel(cell, channels, wheres[cell.id])
+        return Matrix(
+            source=self._name,
+            folder=self._path.absolute().parent,
+            sha256=hashlib.sha256(self._content).hexdigest(),
+            cells=cells,
+            axes=self._used(),
+            channels=channels,
+            left_out=left_out,
+            warnings=tuple(self._warnings),
+        )
+
+    def _rows(self, table: str, known: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
+        """The tables of an array, each with the words that say where it stands."""
+        rows = self._tables.get(table, [])
+        if not isinstance(rows, list):
+            raise ProfileError(f"{self._name}: {table}: write [[{table}]], with two brackets")
+        lines = self._find_lines(table, len(rows))
+        for index, row in enumerate(rows):
+            where = f"{self._name}: {table}[{index}]{lines[index]}"
+            if not isinstance(row, dict):
+                raise ProfileError(f"{where}: not a table")
+            reject_unknown(row, known, where, "key")
+            yield row, where
+
+    def _find_lines(self, table: str, count: int) -> list[str]:
+        """In which lines the tables begin, where each has a line of its own that says so."""
+        header = re.compile(rf"[ \t]*\[\[[ \t]*{table}[ \t]*\]\]")
+        text = self._content.decode("utf-8").splitlines()
+        found = [number for number, line in enumerate(text, 1) if header.match(line)]
+        return [f" (line {number})" for number in found] if len(found) == count else [""] * count
+
+    def _used(self) -> tuple[str, ...]:
+        """The axes that make ids: those that any block names."""
+        named = {key for row in self._tables.get("cells", ()) for key in row}
+        named |= _split_system(self._tables.get("cells", ()))
+        return tuple(axis for axis in AXES if axis in named)
+
+    def _multiply(self) -> list[tuple[Cell, str]]:
+        """Every cell of every block, in the order of the file and of the values in it."""
+        blocks = [*self._rows("cells", _BLOCK)]
+        if not blocks:
+            raise ProfileError(f"{self._name}: it has no [[cells]]")
+        values = [(_read_axes(row, where), row, where) for row, where in blocks]
+        if sum(prod(map(len, axes.values())) for axes, _, _ in values) > MOST_CELLS:
+            raise ProfileError(f"{self._name}: more than {MOST_CELLS:,} cells")
+        used = self._used()
+        return [
+            (cell, where)
+            for axes, row, where in values
+            for cell in _make_cells(axes, row, used, where)
+        ]
+
+    def _conditions(
+        self, table: str, known: Mapping[str, Any]
+    ) -> Iterator[tuple[CellCondition, dict[str, Any], str]]:
+        for row, where in self._rows(table, known):
+            said = {key: convert(row[key], known[key], f"{where}: {key}") for key in row}
+            if "when" not in said:
+                raise ProfileError(f"{where}: 'when' is missing")
+            yield read_condition(said["when"], f"{where}: when"), said, where
+
+    def _leave_out(self, cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], tuple[LeftOut, ...]]:
+        left: list[LeftOut] = []
+        gone: set[str] = set()
+        for condition, said, where in self._conditions("leave_out", _LEAVE_OUT):
+            if not said.get("reason", "").strip():
+                raise ProfileError(f"{where}: 'reason' is missing")
+            meant = {cell.id for cell in cells if condition.meets(cell)}
+            expires = said.get("expires")
+            expired = expires is not None and self._today > expires
+            if not meant:
+                self._warn(where, condition, "matches no cell; remove it")
+            elif expired:
+                self._warn(where, condition, f"expired on {expires}: its cells are back")
+            gone |= set() if expired else meant
+            left.append(
+                LeftOut(
+                    when=condition.written,
+                    reason=said["reason"],
+                    expires=expires,
+                    cells=len(meant),
+                    expired=expired,
+                )
+            )
+        kept = tuple(cell for cell in cells if cell.id not in gone)
+        if not kept:
+            raise ProfileError(f"{self._name}: leave_out: no cell is left")
+        return kept, tuple(left)
+
+    def _warn(self, where: str, condition: CellCondition, said: str) -> None:
+        self._warnings.append(f"{where}: when = {condition.written!r} {said}")
+
+    def _apply(
+        self,
+        cells: Iterable[Cell],
+        table: str,
+        known: Mapping[str, Any],
+        change: Callable[[Cell, dict[str, Any]], Cell],
+    ) -> tuple[Cell, ...]:
+        """The cells as each entry changes those that it is about: the last one holds."""
+        found = list(cells)
+        for condition, said, where in self._conditions(table, known):
+            meant = [number for number, cell in enumerate(found) if condition.meets(cell)]
+            if not meant:
+                self._warn(where, condition, "matches no cell; remove it")
+            _demand_run(said, where)
+            for number in meant:
+                found[number] = change(found[number], said)
+        return tuple(found)
+
+    def _apply_gpu(self, cells: Iterable[Cell]) -> tuple[Cell, ...]:
+        return self._apply(cells, "gpu", _GPU, lambda cell, _: replace(cell, gpu=True))
+
+    def _apply_runs(self, cells: Iterable[Cell]) -> tuple[Cell, ...]:
+        def change(cell: Cell, said: dict[str, Any]) -> Cell:
+            return replace(cell, **{key: said[key] for key in said if key != "when"})
+
+        return self._apply(cells, "run", _RUN, change)
+
+
+def _split_system(rows: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The axis that ``system = "linux-x86_64"`` gives as well."""
+    named = (value for row in rows for value in _listed(row.get("system", ())))
+    return {"architecture"} if any("-" in str(value) for value in named) else set()
+
+
+def _listed(value: Any) -> list[Any]:
+    return [*value] if isinstance(value, (list, tuple)) else [value]
+
+
+def _read_axes(row: Mapping[str, Any], where: str) -> dict[str, list[tuple[tuple[str, str], ...]]]:
+    """By axis the values that the block multiplies; one of a system may set two axes."""
+    if "project" not in row:
+        raise ProfileError(f"{where}: 'project' is missing")
+    found = {}
+    for axis in AXES:
+        if axis not in row:
+            continue
+        values = _listed(row[axis])
+        if not values:
+            raise ProfileError(f"{where}: {axis}: an empty list makes no cell")
+        found[axis] = [_read_value(axis, value, row, f"{where}: {axis}") for value in values]
+    return found
+
+
+def _read_value(
+    axis: str, value: Any, row: Mapping[str, Any], where: str
+) -> tuple[tuple[str, str], ...]:
+    if axis != "system" or not isinstance(value, str) or "-" not in value:
+        return ((axis, demand_value(axis, value, where)),)
+    system, _, architecture = value.partition("-")
+    if "architecture" in row:
+        raise ProfileError(f"{where}: {value!r} names an architecture, and so does the block")
+    parts = ("system", system), ("architecture", architecture)
+    return tuple((name, demand_value(name, part, where)) for name, part in parts)
+
+
+def _make_cells(
+    axes: Mapping[str, list[tuple[tuple[str, str], ...]]],
+    row: Mapping[str, Any],
+    used: Sequence[str],
+    where: str,
+) -> Iterator[Cell]:
+    asked = convert(row.get("package", ""), str, f"{where}: package")
+    for chosen in product(*axes.values()):
+        values: dict[str, Any] = {axis: value for pairs in chosen for axis, value in pairs}
+        bare = Cell(id="", package=asked or values["project"], **values)
+        own = "-".join(filter(None, (getattr(bare, axis) for axis in used)))
+        if len(own) > _LONGEST_ID:
+            raise ProfileError(f"{where}: {own}: an id of more than {_LONGEST_ID} characters")
+        cell = replace(bare, id=own)
+        demand_consistent(cell, f"{where}: {own}")
+        yield cell
+
+
+def _demand_unique(pairs: Iterable[tuple[Cell, str]]) -> None:
+    """Raise ProfileError for two cells of one id; there are file systems that know no case."""
+    seen: dict[str, str] = {}
+    for cell, where in pairs:
+        key = cell.id.lower()
+        if key in seen:
+            before = seen[key].partition(": ")[2]
+            there = "in that block twice" if seen[key] == where else f"in {before} already"
+            raise ProfileError(f"{where}: {cell.id} is {there}")
+        seen[key] = where
+
+
+def _demand_run(said: Mapping[str, Any], where: str) -> None:
+    timeout = said.get("timeout", 1.0)
+    if not 0 < timeout <= _MOST_SECONDS:
+        raise ProfileError(f"{where}: timeout: {timeout:g} s is not within 7 days")

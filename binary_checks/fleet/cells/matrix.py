@@ -1,0 +1,60 @@
+"""The matrix as its file says it: cells, channels where they are published, exceptions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+from binary_checks.fleet.cell import Cell
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CellChannel:
+    """Where packages are published; of index, folder, url and conda at most one is set.
+
+    With none of them it is what pip is set to. In each, an axis in braces stands for its value.
+    """
+
+    name: str = ""  # "" where a cell names none
+    index: str = ""  # the URL of a package index: https://example.org/nightly/{variant}
+    folder: str = ""  # relative to the matrix's file
+    url: str = ""  # of the file itself
+    conda: str = ""  # a channel's name or URL
+    freshness: int | None = None  # days; what is older is stale
+    prereleases: bool = False  # whether they count where there are releases too
+    gate: str = ""  # kept for what publishes
+
+
+PIPS_CHANNEL = CellChannel()
+"""What a cell without a channel is looked up in."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LeftOut:
+    """An exception to the products: what it matches is no cell, until it expires."""
+
+    when: str
+    reason: str
+    expires: date | None = None  # the last day on which it holds
+    cells: int = 0  # that it leaves out
+    expired: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Matrix:
+    """All that one file says, in the order in which it says it."""
+
+    source: str  # how the user named the file
+    folder: Path  # in which it lies: paths in it are relative to that
+    sha256: str  # of the file
+    cells: tuple[Cell, ...]
+    axes: tuple[str, ...]  # that the file uses, in the order of AXES
+    channels: Mapping[str, CellChannel] = field(default_factory=dict)
+    left_out: tuple[LeftOut, ...] = ()
+    warnings: tuple[str, ...] = ()  # a line each
+
+    def channel_of(self, cell: Cell) -> CellChannel:
+        """Where a cell is published."""
+        return self.channels.get(cell.channel, PIPS_CHANNEL)

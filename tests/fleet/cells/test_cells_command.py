@@ -1,0 +1,129 @@
+"""`binary-checks cells`: a table that fits 80 columns, ids, JSON, and a line for what is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from binary_checks.command import main
+
+FILE = """\
+[[cells]]
+project = "numpy"
+system = ["linux-x86_64", "windows-amd64"]
+python = ["3.11", "3.12"]
+variant = ["cpu", "cu126"]
+
+[[leave_out]]
+when = "system=windows variant=cu*"
+reason = "no CUDA build there"
+
+[[leave_out]]
+when = "python=3.11 system=windows"
+reason = "was broken"
+expires = 2020-01-01
+
+[[gpu]]
+when = "variant=cu*"
+
+[[run]]
+when = "system=linux"
+place = "image:oldest"
+timeout = 90
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cells.toml").write_text(FILE, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+
+
+def test_people_get_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cells"]) == 0
+    printed = capsys.readouterr()
+    assert (
+        printed.out
+        == """\
+cells.toml: 6 cells, 2 with a GPU stage (+)
+
+numpy: 6 cells
+  system         variant  python
+  linux-x86_64   cpu      3.11 3.12
+  linux-x86_64   cu126    3.11+ 3.12+
+  windows-amd64  cpu      3.11 3.12
+
+run: place image:oldest, timeout 90 s (4 cells)
+left out: system=windows variant=cu* (2 cells): no CUDA build there
+"""
+    )
+    assert printed.err.startswith(
+        "warning: cells.toml: leave_out[1] (line 11): when = 'python=3.11 system=windows' expired"
+    )
+
+
+def test_the_table_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    pythons = [f"3.{minor}{t}" for minor in range(20) for t in ("", "t")]
+    Path("cells.toml").write_text(
+        f'[[cells]]\nproject = "torch"\nsystem = ["linux-x86_64", "windows-amd64"]\n'
+        f"python = {pythons}\n",
+        encoding="utf-8",
+    )
+    assert main(["cells"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum("3.19t" in line for line in lines) == 2
+
+
+def test_machines_get_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cells", "cells.toml", "--where", "variant=cu*", "--shard", "2/2", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["schema"] == "binary-checks/cells/1"
+    assert len(said["warnings"]) == 1
+    assert [each["cells"] for each in said["left_out"]] == [2, 2]
+    assert said["cells"] == [
+        {
+            "id": "numpy-linux-x86_64-3.12-cu126",
+            "axes": {
+                "project": "numpy",
+                "kind": "wheel",
+                "system": "linux",
+                "architecture": "x86_64",
+                "python": "3.12",
+                "variant": "cu126",
+            },
+            "package": "numpy",
+            "gpu": True,
+            "place": "image:oldest",
+            "profile": "",
+            "options": [],
+            "timeout": 90.0,
+        }
+    ]
+
+
+def test_scripts_get_ids(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cells", "--where", "python=3.12", "--ids"]) == 0
+    assert capsys.readouterr().out.split() == [
+        *("numpy-linux-x86_64-3.12-cpu", "numpy-linux-x86_64-3.12-cu126"),
+        "numpy-windows-amd64-3.12-cpu",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere.toml"], "nowhere.toml: No such file or directory"),
+        (["--where", "variant=rocm*"], "cells: --where 'variant=rocm*' matches no cell"),
+        (["--where", "varient=cu*"], "--where: unknown axis 'varient'; did you mean 'variant'?"),
+        (["--shard", "3/2"], "--shard: 3/2: not I/N, as 1/4 to 4/4 are"),
+        (["--jsn"], "cells: unknown option --jsn; did you mean --json?"),
+    ],
+)
+def test_what_cannot_be_followed_is_one_line_and_code_4(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["cells", *arguments]) == 4
+    assert capsys.readouterr().err == f"binary-checks: {said}\n"

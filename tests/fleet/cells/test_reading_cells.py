@@ -1,0 +1,282 @@
+"""cells.toml as it is read: products, exceptions, how cells are run, and every refusal."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from binary_checks.errors import ProfileError
+from binary_checks.fleet.cells.cells_file import read_cells
+from binary_checks.fleet.cells.matrix import Matrix
+
+TODAY = date(2026, 11, 20)
+NUMPY = '[[cells]]\nproject = "numpy"\nsystem = "linux-x86_64"\npython = ["3.11", "3.12"]\n'
+
+
+def read(folder: Path, text: str) -> Matrix:
+    (folder / "cells.toml").write_text(text, encoding="utf-8")
+    return read_cells(folder / "cells.toml", TODAY)
+
+
+def ids(matrix: Matrix) -> list[str]:
+    return [cell.id for cell in matrix.cells]
+
+
+def refusal(folder: Path, text: str) -> str:
+    with pytest.raises(ProfileError) as caught:
+        read(folder, text)
+    said = str(caught.value)
+    assert "\n" not in said
+    assert said.startswith(f"{folder / 'cells.toml'}: ")
+    return said.removeprefix(f"{folder / 'cells.toml'}: ")
+
+
+def test_a_block_is_the_product_of_its_axes(tmp_path: Path) -> None:
+    matrix = read(tmp_path, NUMPY + 'variant = ["cpu", "cu126"]\n')
+    assert ids(matrix) == [
+        "numpy-linux-x86_64-3.11-cpu",
+        "numpy-linux-x86_64-3.11-cu126",
+        "numpy-linux-x86_64-3.12-cpu",
+        "numpy-linux-x86_64-3.12-cu126",
+    ]
+    cell = matrix.cells[0]
+    assert (cell.system, cell.architecture, cell.kind, cell.package) == (
+        *("linux", "x86_64", "wheel", "numpy"),
+    )
+
+
+def test_an_id_has_the_axes_that_the_file_uses_in_any_of_its_blocks(tmp_path: Path) -> None:
+    other = '[[cells]]\nproject = "pure"\nkind = ["wheel"]\n'
+    assert ids(read(tmp_path, NUMPY + other))[-1] == "pure-wheel"
+    assert ids(read(tmp_path, NUMPY + other))[0] == "numpy-wheel-linux-x86_64-3.11"
+
+
+def test_several_projects_share_a_block_and_a_package_may_have_another_name(
+    tmp_path: Path,
+) -> None:
+    matrix = read(tmp_path, '[[cells]]\nproject = ["a", "b"]\npackage = "numpy<3"\n')
+    assert [(cell.id, cell.package) for cell in matrix.cells] == [
+        ("a", "numpy<3"),
+        ("b", "numpy<3"),
+    ]
+
+
+def test_what_is_left_out_is_no_cell_and_says_why(tmp_path: Path) -> None:
+    rule = '[[leave_out]]\nwhen = "python=3.1[12] system=linux python=*2"\nreason = "slow"\n'
+    matrix = read(tmp_path, NUMPY + rule)
+    assert ids(matrix) == ["numpy-linux-x86_64-3.11"]
+    assert [(each.reason, each.cells) for each in matrix.left_out] == [("slow", 1)]
+    assert matrix.warnings == ()
+
+
+def test_what_has_expired_leaves_nothing_out_and_is_a_warning(tmp_path: Path) -> None:
+    rule = '[[leave_out]]\nwhen = "python=3.12"\nreason = "later"\nexpires = 2026-11-{}\n'
+    assert len(read(tmp_path, NUMPY + rule.format("20")).cells) == 1
+    matrix = read(tmp_path, NUMPY + rule.format("19"))
+    assert len(matrix.cells) == 2
+    assert matrix.warnings[0].endswith(
+        "cells.toml: leave_out[0] (line 5): when = 'python=3.12' expired on 2026-11-19: "
+        "its cells are back"
+    )
+
+
+def test_a_rule_that_matches_nothing_is_a_warning(tmp_path: Path) -> None:
+    matrix = read(tmp_path, NUMPY + '[[gpu]]\nwhen = "variant=cu*"\n')
+    assert [line.partition(": ")[2] for line in matrix.warnings] == [
+        "gpu[0] (line 5): when = 'variant=cu*' matches no cell; remove it"
+    ]
+
+
+def test_a_gpu_stage_and_how_a_cell_is_run_come_by_globs_and_the_last_one_holds(
+    tmp_path: Path,
+) -> None:
+    rules = (
+        '[[gpu]]\nwhen = "python=3.12"\n'
+        '[[run]]\nwhen = "project=*"\nplace = "image:oldest"\ntimeout = 60\n'
+        '[[run]]\nwhen = "python=3.12"\nplace = "venv"\noptions = ["--binary-strict"]\n'
+    )
+    first, second = read(tmp_path, NUMPY + rules).cells
+    assert (first.gpu, first.place, first.options, first.timeout) == (
+        *(False, "image:oldest", (), 60.0),
+    )
+    assert (second.gpu, second.place, second.options, second.timeout) == (
+        *(True, "venv", ("--binary-strict",), 60.0),
+    )
+
+
+def test_a_channel_belongs_to_the_cells_that_name_it(tmp_path: Path) -> None:
+    channel = (
+        '[channels.nightly]\nindex = "https://x.example/{variant}"\nfreshness = 2\ngate = "x"\n'
+        "prereleases = true\n"
+    )
+    matrix = read(tmp_path, NUMPY + 'variant = "cpu"\nchannel = "nightly"\n' + channel)
+    found = matrix.channel_of(matrix.cells[0])
+    assert (found.name, found.freshness, found.prereleases) == ("nightly", 2, True)
+
+
+def test_tables_of_ci_are_left_to_ci(tmp_path: Path) -> None:
+    tables = '[runners]\nlinux = "ubuntu-24.04"\n[ci.actions]\ncheckout = "0123"\n'
+    assert len(read(tmp_path, NUMPY + tables).cells) == 2
+
+
+REFUSED = {
+    "a typo in a key": (
+        NUMPY + 'pyhton = "3.12"\n',
+        "cells[0] (line 1): unknown key 'pyhton'; did you mean 'python'?",
+    ),
+    "a typo in a table": (
+        '[[cell]]\nproject = "x"\n',
+        "unknown table 'cell'; did you mean 'cells'?",
+    ),
+    "one bracket": ('[cells]\nproject = "x"\n', "cells: write [[cells]], with two brackets"),
+    "no cells": ("", "it has no [[cells]]"),
+    "no project": ('[[cells]]\npython = "3.12"\n', "cells[0] (line 1): 'project' is missing"),
+    "an empty list": (
+        '[[cells]]\nproject = "x"\npython = []\n',
+        "cells[0] (line 1): python: an empty list makes no cell",
+    ),
+    "a number": (
+        '[[cells]]\nproject = "x"\npython = 3.10\n',
+        "cells[0] (line 1): python: 3.1 is not a string; write it in quotes "
+        "(TOML reads 3.10 as 3.1)",
+    ),
+    "no Python": (
+        '[[cells]]\nproject = "x"\npython = "3.12.1"\n',
+        "cells[0] (line 1): python: '3.12.1' is not a Python, as 3.12 and 3.13t are",
+    ),
+    "an unknown kind": (
+        '[[cells]]\nproject = "x"\nkind = "weel"\n',
+        "cells[0] (line 1): kind: 'weel' is not one of: wheel, conda, libtorch; "
+        "did you mean 'wheel'?",
+    ),
+    "an unknown system": (
+        '[[cells]]\nproject = "x"\nsystem = "linx-x86_64"\n',
+        "cells[0] (line 1): system: 'linx' is not one of: linux, musllinux, macos, windows, nor a "
+        "tag such as manylinux_2_28, musllinux_1_2 or macosx_14_0; did you mean 'linux'?",
+    ),
+    "an architecture of another system": (
+        '[[cells]]\nproject = "x"\nsystem = "macos-aarch64"\n',
+        "cells[0] (line 1): x-macos-aarch64: macos has no architecture 'aarch64', but x86_64, "
+        "arm64",
+    ),
+    "a value that names no file": (
+        '[[cells]]\nproject = "../x"\n',
+        "cells[0] (line 1): project: '../x' names no file: letters, digits and ._+- alone may "
+        "stand in it",
+    ),
+    "a wheel of libtorch": (
+        '[[cells]]\nproject = "x"\nlibtorch = "shared-with-deps"\n',
+        "cells[0] (line 1): x-shared-with-deps: libtorch = 'shared-with-deps', but kind is 'wheel'",
+    ),
+    "the same cell in two blocks": (
+        NUMPY + "\n" + NUMPY,
+        "cells[1] (line 6): numpy-linux-x86_64-3.11 is in cells[0] (line 1) already",
+    ),
+    "the same cell twice": (
+        '[[cells]]\nproject = ["x", "X"]\n',
+        "cells[0] (line 1): X is in that block twice",
+    ),
+    "leave_out without a reason": (
+        NUMPY + '[[leave_out]]\nwhen = "python=3.12"\n',
+        "leave_out[0] (line 5): 'reason' is missing",
+    ),
+    "leave_out of all": (
+        NUMPY + '[[leave_out]]\nwhen = "project=*"\nreason = "holidays"\n',
+        "leave_out: no cell is left",
+    ),
+    "a rule on an unknown axis": (
+        NUMPY + '[[gpu]]\nwhen = "varient=cu*"\n',
+        "gpu[0] (line 5): when: unknown axis 'varient'; did you mean 'variant'?",
+    ),
+    "a rule that is no glob": (
+        NUMPY + '[[gpu]]\nwhen = "cu*"\n',
+        "gpu[0] (line 5): when: cu*: not AXIS=GLOB, as variant=cu* is",
+    ),
+    "an expiry that is no day": (
+        NUMPY + '[[leave_out]]\nwhen = "python=3.12"\nreason = "x"\nexpires = "soon"\n',
+        "leave_out[0] (line 5): expires: 'soon' is not a date",
+    ),
+    "a timeout without end": (
+        NUMPY + '[[run]]\nwhen = "python=3.12"\ntimeout = inf\n',
+        "run[0] (line 5): timeout: inf s is not within 7 days",
+    ),
+    "an unknown channel": (
+        NUMPY + 'channel = "nightl"\n[channels.nightly]\nindex = "https://x.example"\n',
+        "cells[0] (line 1): numpy-linux-x86_64-3.11-nightl: unknown channel 'nightl'; did you mean "
+        "'nightly'?",
+    ),
+    "a template with an unknown axis": (
+        NUMPY + '[channels.nightly]\nindex = "https://x.example/{varient}"\n',
+        "channels.nightly: index: unknown axis 'varient'; did you mean 'variant'?",
+    ),
+    "a template with half a brace": (
+        NUMPY + '[channels.nightly]\nindex = "https://x.example/{variant"\n',
+        "channels.nightly: index: 'https://x.example/{variant' has a brace without its other one",
+    ),
+    "a template with an axis that a cell lacks": (
+        NUMPY + 'channel = "n"\n[channels.n]\nindex = "https://x.example/{variant}"\n',
+        "cells[0] (line 1): numpy-linux-x86_64-3.11-n: channels.n: index: {variant} has no value "
+        "in this cell",
+    ),
+    "a channel in two places": (
+        NUMPY + '[channels.n]\nindex = "https://x.example"\nfolder = "dist"\n',
+        "channels.n: index and folder: name one of them",
+    ),
+    "conda from an index": (
+        NUMPY + 'kind = "conda"\n',
+        "cells[0] (line 1): numpy-conda-linux-x86_64-3.11: kind is 'conda', and its channel names "
+        "no conda channel",
+    ),
+    "a Python of no system": (
+        '[[cells]]\nproject = "x"\npython = "3.12"\n',
+        "cells[0] (line 1): x-3.12: it has no system, by which its file is chosen",
+    ),
+    "no requirement": (
+        '[[cells]]\nproject = "x"\npackage = "x=1"\n',
+        "cells[0] (line 1): x: package: 'x=1' is not a requirement",
+    ),
+    "too many": (
+        "[[cells]]\n"
+        + "".join(f"{axis} = {[str(n) for n in range(200)]}\n" for axis in ("project",))
+        + f"variant = {[str(n) for n in range(200)]}\n",
+        "more than 20,000 cells",
+    ),
+    "no TOML": (
+        "[[cells",
+        "not TOML: Expected ']]' at the end of an array declaration (at end of document)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_meant_is_one_line_with_its_place(name: str, tmp_path: Path) -> None:
+    text, said = REFUSED[name]
+    assert refusal(tmp_path, text) == said
+
+
+def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ProfileError, match=r"nowhere\.toml: No such file"):
+        read_cells(tmp_path / "nowhere.toml")
+
+
+def test_the_same_bytes_give_the_same_cells_in_the_same_order(tmp_path: Path) -> None:
+    read(tmp_path, NUMPY + 'variant = ["cpu", "cu126"]\n[[gpu]]\nwhen = "variant=cu*"\n')
+    command = [sys.executable, "-m", "binary_checks", "cells", "--json"]
+    told = {
+        subprocess.run(
+            command,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path.cwd())},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1", "4711")
+    }
+    assert len(told) == 1
+    assert len(json.loads(told.pop())["cells"]) == 4
