@@ -38,7 +38,7 @@ def take_turns(path: Path, timeout: float) -> Iterator[None]:
     _make_private(path.parent)
     until = time.monotonic() + timeout
     with path.open("a+b") as file:
-        while not _try_lock(file):
+        while not try_lock(file):
             if time.monotonic() > until:
                 raise TimeoutError(f"locked by another process for more than {timeout:g} s")
             time.sleep(_PAUSE)
@@ -52,7 +52,8 @@ def _make_private(folder: Path) -> None:
         folder.mkdir(exist_ok=True, mode=0o700)
 
 
-def _try_lock(file: IO[bytes]) -> bool:
+def try_lock(file: IO[bytes]) -> bool:
+    """Hold the lock of an open file until it is closed; whether nobody else holds it."""
     lock: Callable[[IO[bytes]], None] = _lock_windows if os.name == "nt" else _lock_posix
     try:
         lock(file)

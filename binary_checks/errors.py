@@ -94,3 +94,7 @@ class BrokenDataError(Exception):
 
 class StoreError(BinaryChecksError):
     """The store of results cannot be used, or holds what it should not; ours or the machine's."""
+
+
+class RecordError(StoreError):
+    """A document of the store is cut, corrupt, or of another version: it counts as lost."""

@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 
 NIGHT = re.compile(r"night=(\d{4}-\d{2}-\d{2})/")
+MARK = "store.json"
+"""By which a store is known for one."""
+TOP_LEVEL = (MARK, "night=", "facts/", "packages/", "channels/", "simple/")
+"""How every name of a store begins."""
 _ATTEMPT = re.compile(r"(?P<cell>.+)\.(?P<stage>cpu|gpu)(?P<number>[1-9]\d*)\.(?:json|log)")
 
 

@@ -1,0 +1,142 @@
+"""Plans and attempts as documents: canonical bytes, read back strictly."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+from binary_checks.documents.decoding import OddityError, decode_fields, read_json
+from binary_checks.documents.encoding import dump, encode_fields
+from binary_checks.documents.json_schema import describe_document
+from binary_checks.documents.result_writer import RESULT_SCHEMA
+from binary_checks.errors import RecordError
+from binary_checks.fleet.attempts import ATTEMPT_SCHEMA, CPU, GPU, Attempt
+from binary_checks.fleet.plan import PLAN_SCHEMA, NightPlan
+
+_RESULT = frozenset({"result"})
+_DIGEST = re.compile("[0-9a-f]{64}|")  # or none
+
+
+def write_plan(plan: NightPlan) -> bytes:
+    """The document of a plan: of equal plans the same bytes."""
+    return _write({"schema": PLAN_SCHEMA, **encode_fields(plan)})
+
+
+def read_plan(content: bytes, named: str) -> NightPlan:
+    """Read the document of a plan, which messages name so.
+
+    Raises RecordError, one line, for one that is cut, corrupt, or of another schema.
+    """
+    try:
+        plan = NightPlan(**decode_fields(NightPlan, _open(content, PLAN_SCHEMA)))
+        _demand_night(plan.night)
+        _demand_unique(each.cell.id for each in plan.cells)
+        for each in plan.cells:
+            _demand_digest("sha256", each.sha256)
+    except OddityError as error:
+        raise RecordError(f"{named}: {error}") from None
+    return plan
+
+
+def write_attempt(attempt: Attempt) -> bytes:
+    """The document of an attempt, with the result of its run as that was written."""
+    row = encode_fields(replace(attempt, result=None))
+    result = {} if attempt.result is None else {"result": attempt.result}
+    return _write({"schema": ATTEMPT_SCHEMA, **row, **result})
+
+
+def read_attempt(content: bytes, named: str) -> Attempt:
+    """Read the document of an attempt, which messages name so.
+
+    Raises RecordError, one line, for one that is cut, corrupt, or of another schema, or whose
+    result is: whoever counts takes it for lost.
+    """
+    try:
+        row = _open(content, ATTEMPT_SCHEMA)
+        result = row.pop("result", None)
+        attempt = Attempt(**decode_fields(Attempt, row, _RESULT), result=result)
+        _demand_attempt(attempt)
+    except OddityError as error:
+        raise RecordError(f"{named}: {error}") from None
+    return attempt
+
+
+def describe_plans() -> dict[str, Any]:
+    """The JSON Schema of a plan, out of the types that it is written from."""
+    return describe_document(PLAN_SCHEMA, NightPlan)
+
+
+def describe_attempts() -> dict[str, Any]:
+    """The JSON Schema of an attempt; its result is a document with a schema of its own."""
+    described = describe_document(ATTEMPT_SCHEMA, Attempt, _RESULT)
+    result = {"anyOf": [{"$ref": "result.schema.json"}, {"type": "null"}], "default": None}
+    return {**described, "properties": {**described["properties"], "result": result}}
+
+
+def _write(row: dict[str, Any]) -> bytes:
+    return f"{dump(row)}\n".encode("ascii")
+
+
+def _open(content: bytes, schema: str) -> dict[str, Any]:
+    """The fields of a document of that schema. Raises OddityError."""
+    kind, _, number = schema.rpartition("/")
+    try:
+        row = read_json(content.decode("ascii"))
+    except UnicodeDecodeError as error:
+        raise OddityError(f"not ASCII at byte {error.start:#x}") from None
+    if not isinstance(row, dict) or not isinstance(found := row.pop("schema", None), str):
+        raise OddityError(f"not a document {kind}")
+    if found == schema:
+        return row
+    before, _, theirs = found.rpartition("/")
+    if before == kind and theirs.isdecimal() and len(theirs) < 9 and int(theirs) > int(number):
+        raise OddityError(f"its schema is {found}: a newer binary-checks wrote it, update this one")
+    raise OddityError(f"its schema is {found!r:.80}, not {schema}")
+
+
+def _demand_attempt(attempt: Attempt) -> None:
+    _demand_night(attempt.night)
+    for name in ("sha256", "facts"):
+        _demand_digest(name, getattr(attempt, name))
+    for name in ("seconds", "cpu_seconds", "peak_memory", "signal"):
+        if getattr(attempt, name) < 0:
+            raise OddityError(f"{name}: less than 0")
+    if attempt.stage not in (CPU, GPU) or attempt.number < 1:
+        raise OddityError(f"{attempt.stage!r:.20}, {attempt.number}: not the number of an attempt")
+    if attempt.result is not None:
+        _demand_result(attempt.result)
+
+
+def _demand_result(result: Any) -> None:
+    if not isinstance(result, dict):
+        raise OddityError("result: not an object")
+    if result.get("schema") != RESULT_SCHEMA:
+        raise OddityError(
+            f"result: its schema is {result.get('schema')!r:.80}, not {RESULT_SCHEMA}: another "
+            "version of binary-checks wrote it"
+        )
+
+
+def _demand_night(night: str) -> None:
+    try:
+        usual = date.fromisoformat(night).isoformat() == night
+    except ValueError:
+        usual = False
+    if not usual:
+        raise OddityError(f"night: {night!r:.40} is not a date")
+
+
+def _demand_digest(name: str, value: str) -> None:
+    if not _DIGEST.fullmatch(value):
+        raise OddityError(f"{name}: not the 64 hexadecimal digits of a digest")
+
+
+def _demand_unique(ids: Iterable[str]) -> None:
+    seen = set[str]()
+    for each in ids:
+        if each in seen:
+            raise OddityError(f"cells: {each!r:.80} stands twice")
+        seen.add(each)

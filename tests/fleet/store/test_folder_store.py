@@ -1,0 +1,186 @@
+"""A folder as a store: killed writers, full disks, and what is no store at all."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from binary_checks.errors import StoreError
+from binary_checks.fleet.store import Store, open_store
+
+POSIX = pytest.mark.skipif(os.name != "posix", reason="has no such files")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def store(folder: Path) -> Store:
+    return open_store(str(folder), make=True)
+
+
+def test_a_file_url_names_a_folder(folder: Path, store: Store) -> None:
+    store.create("facts/aa/aa", b"a")
+    assert open_store(folder.as_uri()).read("facts/aa/aa") == b"a"
+
+
+def test_nothing_of_a_writer_is_left(folder: Path, store: Store) -> None:
+    store.create("facts/aa/aa", b"a")
+    store.create("facts/aa/aa", b"b")
+    assert list(folder.rglob("*.part")) == []
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from binary_checks.fleet.store import open_store
+store = open_store(sys.argv[1])
+store.create("facts/aa/aa", Path(sys.argv[2]))
+"""
+
+
+@POSIX
+def test_a_writer_that_is_killed_leaves_nothing_under_the_name(
+    folder: Path, store: Store, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "endless")
+    command = [sys.executable, "-c", WRITER, str(folder), str(tmp_path / "endless")]
+    with (
+        subprocess.Popen(command) as writer,
+        (tmp_path / "endless").open("wb", buffering=0) as pipe,
+    ):
+        pipe.write(b"half of it")  # it reads now, and has its lock
+        while not any(each.stat().st_size for each in folder.rglob("*.part")):
+            pipe.write(b"x" * 4096)
+        open_store(str(folder)).create("facts/bb/bb", b"b")
+        assert list(folder.rglob("*.part")), "its writer lives"
+        writer.send_signal(signal.SIGKILL)
+        writer.wait()
+    assert [each.name for each in store.names("facts/")] == ["facts/bb/bb"]
+    assert open_store(str(folder)).create("facts/aa/aa", b"whole")
+    assert not list(folder.rglob("*.part"))
+
+
+def test_a_file_that_cannot_be_linked_is_renamed(
+    folder: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    assert store.create("facts/aa/aa", b"first")
+    assert not store.create("facts/aa/aa", b"second")
+    assert store.read("facts/aa/aa") == b"first"
+
+
+def test_a_folder_of_other_things_is_no_store(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("chapter 1")
+    with pytest.raises(StoreError, match="what lies there is something else"):
+        open_store(str(tmp_path))
+    with pytest.raises(StoreError, match=r"not empty: it holds thesis\.tex"):
+        open_store(str(tmp_path), make=True)
+    assert [each.name for each in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_store_that_lost_its_mark_is_half_of_one_and_can_be_made_whole(
+    folder: Path, store: Store
+) -> None:
+    store.create("night=2026-11-20/plan.json", b"plan")
+    (folder / "store.json").unlink()
+    with pytest.raises(StoreError, match="half of a store"):
+        open_store(str(folder))
+    assert open_store(str(folder), make=True).read("night=2026-11-20/plan.json") == b"plan"
+
+
+def test_a_file_is_no_store(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for make in (False, True):
+        with pytest.raises(StoreError, match="file"):
+            open_store(str(tmp_path / "file"), make=make)
+
+
+def test_a_store_whose_disk_is_gone_is_not_empty(folder: Path, store: Store) -> None:
+    store.create("channels/release/numpy/numpy.whl.aa", b"")
+    folder.rename(folder.with_name("elsewhere"))
+    folder.mkdir()
+    for ask in (store.names, store.folders):
+        with pytest.raises(StoreError, match="cannot be listed: the store is gone"):
+            list(ask("channels/"))
+
+
+@POSIX
+def test_no_link_leads_out_of_a_store(folder: Path, store: Store, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "aa").write_text("secret")
+    (folder / "facts").mkdir()
+    (folder / "facts" / "aa").symlink_to(tmp_path / "outside")
+    (folder / "facts" / "bb").symlink_to(tmp_path / "outside" / "aa")
+    assert list(store.names("")) == [*store.names("store.json")]
+    with pytest.raises(StoreError, match="a link leads to it"):
+        store.read("facts/aa/aa")
+    with pytest.raises(StoreError, match="a link leads to it"):
+        store.create("facts/aa/new", b"")
+    with pytest.raises(StoreError, match="cannot be read"):
+        store.read("facts/bb")
+    assert [each.name for each in (tmp_path / "outside").iterdir()] == ["aa"]
+
+
+@POSIX
+def test_what_is_no_regular_file_is_no_object(folder: Path, store: Store) -> None:
+    (folder / "facts").mkdir()
+    os.mkfifo(folder / "facts" / "pipe")
+    with pytest.raises(StoreError, match="not a regular file"):
+        store.read("facts/pipe")
+    with pytest.raises(StoreError, match="something else than a file"):
+        store.create("facts/pipe", b"")
+    assert list(store.names("facts/")) == []
+
+
+ASK = """
+import sys
+from binary_checks.errors import StoreError
+from binary_checks.fleet.store import open_store
+store = open_store(sys.argv[1])
+try:
+    store.create("facts/aa/aa", bytes(1_000_000))
+except StoreError as error:
+    print(error)
+print([each.name for each in store.names("facts/")])
+"""
+
+
+def ask_where(mounted: str, folder: Path) -> list[str]:
+    """What it says with that mounted, in a name space of its own."""
+    script = f'({mounted}) 2>/dev/null || exit 77; exec "$2" -c "$3" "$1"'
+    command = ["unshare", "-m", "sh", "-c", script, "sh", str(folder), sys.executable, ASK]
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("no unshare")
+    if not ended.stdout and (ended.returncode == 77 or ended.stderr.startswith("unshare")):
+        pytest.skip("nothing can be mounted here")
+    assert not ended.stderr
+    return ended.stdout.splitlines()
+
+
+def test_a_full_disk_leaves_nothing_half(folder: Path, store: Store) -> None:
+    tiny = 'cp "$1/store.json" "$1.mark" && mount -t tmpfs -o size=128k tmpfs "$1"'
+    assert ask_where(f'{tiny} && cp "$1.mark" "$1/store.json"', folder) == [
+        f"{folder}: facts/aa/aa: cannot be written: No space left on device",
+        "[]",
+    ]
+
+
+def test_a_folder_that_is_read_only_is_named(folder: Path, store: Store) -> None:
+    store.create("facts/bb/bb", b"b")
+    assert ask_where('mount --bind "$1" "$1" && mount -o remount,ro,bind "$1"', folder) == [
+        f"{folder}: facts/aa/aa: cannot be written: Read-only file system",
+        "['facts/bb/bb']",
+    ]

@@ -1,0 +1,231 @@
+"""What every store promises, held over each kind of it."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from binary_checks.errors import ProfileError, StoreError
+from binary_checks.fleet.store import Store, Stored, open_store
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return str(tmp_path / "store")
+
+
+@pytest.fixture
+def store(url: str) -> Store:
+    return open_store(url, make=True)
+
+
+def test_an_object_is_read_as_it_was_created(store: Store) -> None:
+    assert store.create("night=2026-11-20/plan.json", b"the plan")
+    assert store.read("night=2026-11-20/plan.json") == b"the plan"
+
+
+def test_the_content_of_a_file_is_taken_too(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "facts").write_bytes(b"x" * 3_000_000)
+    assert store.create("facts/aa/aa.json.gz", tmp_path / "facts")
+    assert store.read("facts/aa/aa.json.gz") == b"x" * 3_000_000
+
+
+def test_an_empty_object_is_one(store: Store) -> None:
+    assert store.create("channels/nightly/numpy/numpy.whl.aa", b"")
+    assert store.read("channels/nightly/numpy/numpy.whl.aa") == b""
+
+
+def test_what_is_there_is_never_changed(store: Store) -> None:
+    store.create("facts/aa/aa.json.gz", b"first")
+    assert not store.create("facts/aa/aa.json.gz", b"second")
+    assert store.read("facts/aa/aa.json.gz") == b"first"
+
+
+def test_what_is_not_there_reads_as_nothing(store: Store) -> None:
+    assert store.read("facts/aa/aa.json.gz") is None
+    store.create("facts/aa/aa.json.gz", b"")
+    assert store.read("facts/aa/aa.json.gz/below") is None
+    assert store.read("facts/aa") is None
+
+
+def test_names_are_sorted_as_whole_names_and_have_sizes(store: Store) -> None:
+    given = ["facts/a/b", "facts/a-b/c", "facts/a.b", "facts/a+/x", "facts/ab", "facts/B"]
+    for number, name in enumerate(given):
+        store.create(name, b"x" * number)
+    sizes = {name: number for number, name in enumerate(given)}
+    assert list(store.names("facts/")) == [
+        Stored(name=name, size=sizes[name]) for name in sorted(given)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("prefix", "found"),
+    [
+        ("night=2026-11-2", ["night=2026-11-20/plan.json", "night=2026-11-21/plan.json"]),
+        ("night=2026-11-20/", ["night=2026-11-20/plan.json"]),
+        ("night=2026-11-20/pl", ["night=2026-11-20/plan.json"]),
+        ("night=2026-11-20/plan.json", ["night=2026-11-20/plan.json"]),
+        ("night=2026-12", []),
+        ("night=2026-11-20/plan.json/", []),
+        ("channels/", []),
+    ],
+)
+def test_a_prefix_need_not_end_with_a_part(store: Store, prefix: str, found: list[str]) -> None:
+    store.create("night=2026-11-20/plan.json", b"")
+    store.create("night=2026-11-21/plan.json", b"")
+    assert [each.name for each in store.names(prefix)] == found
+
+
+def test_folders_are_what_names_have_up_to_the_next_slash(store: Store) -> None:
+    for night in ("2026-11-21", "2026-11-20"):
+        for name in ("plan.json", "results/a.cpu1.json", "results/b.cpu1.json"):
+            store.create(f"night={night}/{name}", b"")
+    assert list(store.folders("night=")) == ["night=2026-11-20/", "night=2026-11-21/"]
+    assert list(store.folders("night=2026-11-20/")) == ["night=2026-11-20/results/"]
+    assert list(store.folders("night=2026-11-20/results/")) == []
+    assert list(store.folders("")) == ["night=2026-11-20/", "night=2026-11-21/"]
+
+
+def test_what_is_deleted_is_gone_and_deleting_it_again_is_no_error(store: Store) -> None:
+    store.create("night=2026-11-20/running/a.cpu1.log", b"a")
+    store.create("night=2026-11-20/running/b.cpu1.log", b"b")
+    for _ in range(2):
+        store.delete("night=2026-11-20/running/a.cpu1.log")
+    assert [each.name[-10:] for each in store.names("night=")] == ["b.cpu1.log"]
+    store.delete("night=2026-11-20/running/b.cpu1.log")
+    assert list(store.folders("")) == []
+    assert store.create("night=2026-11-20/running/b.cpu1.log", b"again")
+
+
+def test_an_object_is_a_file_of_this_host(store: Store) -> None:
+    store.create("night=2026-11-20/cells.parquet", b"PAR1")
+    with store.local("night=2026-11-20/cells.parquet") as path:
+        assert path.read_bytes() == b"PAR1"
+    with store.local("night=2026-11-20/cells.parquet") as path:
+        assert path.read_bytes() == b"PAR1"
+
+
+def test_an_object_that_is_not_there_is_no_file(store: Store) -> None:
+    with (
+        pytest.raises(StoreError, match=r"night=2026-11-20/cells\.parquet: cannot be read"),
+        store.local("night=2026-11-20/cells.parquet"),
+    ):
+        raise AssertionError
+
+
+HOSTILE = [
+    "",
+    "/etc/passwd",
+    "../outside",
+    "facts/../../outside",
+    "facts//aa",
+    "facts/aa/",
+    "facts/./aa",
+    "facts/a\0b",
+    "facts/a\nb",
+    "facts\\aa",
+    "C:/aa",
+    "facts/aa:stream",
+    "facts/NUL",
+    "facts/nul.txt",
+    "facts/COM1.json",
+    "facts/LPT9",
+    "facts/aa.",
+    "facts/aa ",
+    "facts/.partial",
+    "facts/\N{LATIN SMALL LETTER E WITH ACUTE}",
+    f"facts/{'x' * 201}",
+    "/".join(["facts"] * 200),
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=ascii)
+def test_a_name_that_leads_elsewhere_is_refused(store: Store, name: str) -> None:
+    def stored() -> None:
+        with store.local(name):
+            pass
+
+    asked: list[Callable[[], object]] = [
+        lambda: store.create(name, b""),
+        lambda: store.read(name),
+        lambda: store.delete(name),
+        stored,
+    ]
+    for ask in asked:
+        with pytest.raises(StoreError, match="not a name that a store may have"):
+            ask()
+
+
+@pytest.mark.parametrize("prefix", ["../", "/", "facts/../", "facts/\0", ".", "facts/.p", "a\\"])
+def test_a_prefix_that_leads_elsewhere_is_refused(store: Store, prefix: str) -> None:
+    with pytest.raises(StoreError, match="name"):
+        list(store.names(prefix))
+    with pytest.raises(StoreError, match="name"):
+        list(store.folders(prefix))
+
+
+def test_of_16_threads_that_write_one_name_one_wins(store: Store) -> None:
+    contents = [bytes([each]) * 100_000 for each in range(16)]
+    with ThreadPoolExecutor(16) as pool:
+        won = list(pool.map(lambda content: store.create("facts/aa/aa", content), contents))
+    assert won.count(True) == 1
+    assert store.read("facts/aa/aa") == contents[won.index(True)]
+
+
+def create(url: str, number: int) -> bool:
+    return open_store(url).create("facts/aa/aa", bytes([number]) * 100_000)
+
+
+@pytest.mark.slow
+def test_of_8_processes_that_write_one_name_one_wins(store: Store, url: str) -> None:
+    with multiprocessing.get_context("spawn").Pool(8) as pool:
+        won = pool.starmap(create, [(url, number) for number in range(8)])
+    assert won.count(True) == 1
+    assert store.read("facts/aa/aa") == bytes([won.index(True)]) * 100_000
+
+
+def test_all_the_same_store_is_opened_again(store: Store, url: str) -> None:
+    store.create("facts/aa/aa", b"a")
+    assert open_store(url).read("facts/aa/aa") == b"a"
+    assert open_store(url, make=True).read("facts/aa/aa") == b"a"
+
+
+def test_a_url_that_holds_no_store_is_not_an_empty_one(url: str) -> None:
+    with pytest.raises(StoreError, match=r"not a store: it has no store\.json"):
+        open_store(url)
+
+
+@pytest.mark.parametrize(
+    ("mark", "reason"),
+    [
+        (b"", "not the mark of a store, or cut off"),
+        (b'{"id": "', "not the mark of a store, or cut off"),
+        (b'{"schema": "binary-checks/store/2"}', "its schema is .*, not binary-checks/store/1"),
+        (b'{"schema": "binary-checks/store/1", "id": "../../x"}', "it has no id"),
+    ],
+)
+def test_a_broken_mark_is_no_store(tmp_path: Path, mark: bytes, reason: str) -> None:
+    (tmp_path / "store.json").write_bytes(mark)
+    with pytest.raises(StoreError, match=reason):
+        open_store(str(tmp_path), make=True)
+
+
+@pytest.mark.parametrize("url", ["", "gs://bucket/x", "file://host/store", "file:store", "a\0b"])
+def test_what_is_no_store_by_its_url_is_refused(url: str) -> None:
+    with pytest.raises(ProfileError, match="--store"):
+        open_store(url)
+
+
+@pytest.mark.slow
+def test_deep_prefixes_with_10_000_names_are_listed_whole(store: Store) -> None:
+    names = sorted(f"facts/{n % 7}/{n % 11}/a/b/c/d/{n:05}.json" for n in range(10_000))
+    with ThreadPoolExecutor(16) as pool:
+        assert all(pool.map(lambda name: store.create(name, b""), names))
+    assert [each.name for each in store.names("facts/")] == names
+    below = [name for name in names if name.startswith("facts/3/4/")]
+    assert [each.name for each in store.names("facts/3/4/")] == below
+    assert len(list(store.folders("facts/3/"))) == 11

@@ -1,0 +1,139 @@
+"""Plans and attempts as documents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from referencing import Registry, Resource
+
+from binary_checks.errors import RecordError
+from binary_checks.fleet.attempts import Attempt
+from binary_checks.fleet.cell import Cell
+from binary_checks.fleet.plan import NightPlan, PlannedCell
+from binary_checks.fleet.records import read_attempt, read_plan, write_attempt, write_plan
+from binary_checks.fleet.states import CellState
+
+DOCS = Path(__file__).parents[2] / "docs"
+RESULT = {
+    "schema": "binary-checks/result/1",
+    "packages": [{"file_name": "a.whl", "entries": [1, 2.5, None, "\N{BULLET}"]}],
+}
+CELL = Cell(id="numpy-linux-3.12", project="numpy", system="linux", options=("-m", "not gpu"))
+PLAN = NightPlan(
+    night="2026-11-20",
+    made="2026-11-20T02:00:00Z",
+    cells_sha256="c" * 64,
+    profiles={"torch": "d" * 64},
+    cells=(
+        PlannedCell(cell=CELL, file_name="numpy.whl", sha256="a" * 64, size=12),
+        PlannedCell(cell=replace(CELL, id="other"), state=CellState.MISSING, reason="none"),
+    ),
+)
+ATTEMPT = Attempt(
+    night="2026-11-20",
+    cell="numpy-linux-3.12",
+    number=1,
+    state=CellState.FAILED,
+    started="2026-11-20T02:00:01Z",
+    seconds=1.5,
+    exit_status=1,
+    sha256="a" * 64,
+    command=("binary-checks", "numpy.whl"),
+    result=RESULT,
+)
+
+
+def test_a_plan_is_read_as_it_was_written() -> None:
+    assert read_plan(write_plan(PLAN), "plan.json") == PLAN
+
+
+def test_an_attempt_is_read_as_it_was_written_its_result_too() -> None:
+    assert read_attempt(write_attempt(ATTEMPT), "a.json") == ATTEMPT
+    without = replace(ATTEMPT, result=None, exit_status=None, signal=9, state=CellState.LOST)
+    assert read_attempt(write_attempt(without), "a.json") == without
+
+
+def test_equal_records_are_the_same_bytes() -> None:
+    turned = dict(reversed(RESULT.items()))
+    assert write_attempt(ATTEMPT) == write_attempt(replace(ATTEMPT, result=turned))
+    assert write_plan(PLAN) == write_plan(read_plan(write_plan(PLAN), ""))
+
+
+def test_both_are_what_their_schemas_say() -> None:
+    result = Resource.from_contents({"$schema": "https://json-schema.org/draft/2020-12/schema"})
+    known: Registry[Any] = Registry().with_resource("urn:binary-checks:result.schema.json", result)
+    known = known.with_resource("result.schema.json", result)
+    for name, document in (("plan", write_plan(PLAN)), ("attempt", write_attempt(ATTEMPT))):
+        schema = json.loads((DOCS / f"{name}.schema.json").read_text())
+        jsonschema.Draft202012Validator.check_schema(schema)
+        schema.pop("$id")
+        jsonschema.Draft202012Validator(schema, registry=known).validate(json.loads(document))
+
+
+@pytest.mark.parametrize("read", [read_plan, read_attempt])
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "not JSON"),
+        (b'{"schema": "binary-che', "not JSON"),
+        (b"\xff\xfe", "not ASCII at byte 0x0"),
+        (b"[]", "not a document binary-checks/"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"schema": "binary-checks/facts/1"}', "its schema is 'binary-checks/facts/1', not"),
+        (b'{"a": 1, "a": 2}', "the same key twice"),
+    ],
+)
+def test_what_is_cut_or_something_else_is_refused_in_one_line(
+    read: Callable[[bytes, str], object], content: bytes, reason: str
+) -> None:
+    with pytest.raises(RecordError, match=f"night=x/y.json: .*{reason}") as raised:
+        read(content, "night=x/y.json")
+    assert len(str(raised.value)) < 300
+
+
+def test_what_a_newer_version_wrote_is_said_to_be_that() -> None:
+    newer = write_plan(PLAN).replace(b"plan/1", b"plan/2")
+    with pytest.raises(RecordError, match="a newer binary-checks wrote it, update this one"):
+        read_plan(newer, "plan.json")
+
+
+@pytest.mark.parametrize("cut", range(1, 400, 7))
+def test_no_cut_document_is_read(cut: int) -> None:
+    with pytest.raises(RecordError):
+        read_attempt(write_attempt(ATTEMPT)[: -cut - 1], "a.json")
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"state": "fine"}, 'state: "fine" is not one of'),
+        ({"state": None}, "state: "),
+        ({"night": "2026-13-01"}, "night: '2026-13-01' is not a date"),
+        ({"night": "20261101"}, "night: '20261101' is not a date"),
+        ({"sha256": "../../x"}, "sha256: not the 64"),
+        ({"facts": "A" * 64}, "facts: not the 64"),
+        ({"number": 0}, "not the number of an attempt"),
+        ({"stage": "tpu"}, "not the number of an attempt"),
+        ({"peak_memory": -1}, "peak_memory: less than 0"),
+        ({"seconds": "1"}, 'seconds: "1" is not a number'),
+        ({"surprise": 1}, 'unknown field "surprise"'),
+        ({"result": []}, "result: not an object"),
+        ({"result": {"schema": "binary-checks/result/9"}}, "another version of binary-checks"),
+    ],
+)
+def test_what_no_attempt_says_is_refused(changed: dict[str, Any], reason: str) -> None:
+    row = {**json.loads(write_attempt(ATTEMPT)), **changed}
+    with pytest.raises(RecordError, match=reason):
+        read_attempt(json.dumps(row).encode(), "a.json")
+
+
+def test_a_plan_has_each_cell_once() -> None:
+    twice = replace(PLAN, cells=(PLAN.cells[0], PLAN.cells[0]))
+    with pytest.raises(RecordError, match=r"cells: 'numpy-linux-3\.12' stands twice"):
+        read_plan(write_plan(twice), "plan.json")
