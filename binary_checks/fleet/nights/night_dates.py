@@ -1,0 +1,42 @@
+"""Which nights a store has, and which of them is meant."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timezone
+
+from binary_checks.errors import ProfileError, StoreError
+from binary_checks.fleet.store import Store
+from binary_checks.fleet.store.store_names import NIGHT
+
+
+def tonight() -> str:
+    """The date of now, in UTC, as every night is named."""
+    return datetime.now(timezone.utc).date().isoformat()
+
+
+def read_date(text: str) -> str:
+    """A date as the user gives it. Raises ProfileError for what is none."""
+    try:
+        found = date.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.isoformat() != text:
+        raise ProfileError(f"--date {text!r:.40}: not a date, as {tonight()} is one")
+    return text
+
+
+def list_nights(store: Store) -> list[str]:
+    """Every night of the store, the oldest first."""
+    found = (NIGHT.fullmatch(name) for name in store.folders("night="))
+    return sorted(each[1] for each in found if each)
+
+
+def choose_night(store: Store, named: str = "") -> str:
+    """The night of that date; of none the newest. Raises StoreError where there is none such."""
+    nights = list_nights(store)
+    if named and read_date(named) not in nights:
+        newest = f"; the newest is {nights[-1]}" if nights else ""
+        raise StoreError(f"{store.url}: no night {named}{newest}")
+    if not nights:
+        raise StoreError(f"{store.url}: no night yet: `binary-checks nightly run` makes one")
+    return named or nights[-1]

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from binary_checks.errors import ProfileError, StoreError
+from binary_checks.fleet.nights.night_dates import choose_night, list_nights, read_date
+from binary_checks.fleet.store import Store, open_store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return open_store(str(tmp_path / "store"), make=True)
+
+
+def test_of_several_nights_the_newest_is_meant(store: Store) -> None:
+    for night in ("2026-11-20", "2026-11-22", "2026-11-21"):
+        store.create(f"night={night}/plan.json", b"{}")
+    assert list_nights(store) == ["2026-11-20", "2026-11-21", "2026-11-22"]
+    assert choose_night(store) == "2026-11-22"
+    assert choose_night(store, "2026-11-20") == "2026-11-20"
+
+
+def test_a_night_that_the_store_lacks_names_the_newest(store: Store) -> None:
+    store.create("night=2026-11-20/plan.json", b"{}")
+    with pytest.raises(StoreError, match=r"no night 2026-11-21; the newest is 2026-11-20"):
+        choose_night(store, "2026-11-21")
+
+
+def test_an_empty_store_has_no_night(store: Store) -> None:
+    with pytest.raises(StoreError, match="no night yet"):
+        choose_night(store)
+
+
+@pytest.mark.parametrize("text", ["yesterday", "2026-13-01", "20261120", "2026-11-20T00", ""])
+def test_what_is_no_date_is_refused(text: str) -> None:
+    with pytest.raises(ProfileError, match="not a date"):
+        read_date(text)
