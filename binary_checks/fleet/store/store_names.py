@@ -61,3 +61,13 @@ def table_name(night: str, table: str) -> str:
 def closed_name(night: str) -> str:
     """The mark that a night is over; from then on it never changes."""
     return f"{night_folder(night)}closed.json"
+
+
+def running_name(night: str, cell: str, stage: str, number: int) -> str:
+    """Where an attempt that runs shows itself: host, process, and its log there."""
+    return f"{night_folder(night)}running/{cell}.{stage}{number}.json"
+
+
+def lease_prefix(night: str) -> str:
+    """How the names of all begin by which coordinators of a night know each other."""
+    return f"{night_folder(night)}leases/"

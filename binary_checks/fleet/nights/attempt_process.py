@@ -1,0 +1,280 @@
+"""Runs the command of one attempt with all that it starts, and leaves none of it behind.
+
+Its log keeps a head and a tail, so that no amount of output fills a disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+LOG_HALF = 1 << 20  # bytes of a log's head, and of its tail
+GRACE = 10.0  # seconds from the request to end to the killing
+_CHUNK = 1 << 16  # bytes
+_PIPE_RUNS_DRY = 3.0  # seconds that a pipe is drained after its process, where another holds it
+_ROUNDS = 20  # of a hunt for processes that start others meanwhile
+_ENDED_IN_ORDER = range(7)  # exit statuses of `binary-checks`, which then left nothing running
+_OOM_KILLS = re.compile(rb"^oom_kill (\d+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AttemptEnd:
+    """How the process ended, and what it took."""
+
+    exit_status: int | None  # None: a signal ended it, or it never began
+    signal: int = 0
+    timed_out: bool = False
+    stopped: bool = False  # by whoever runs the night: the attempt did not happen
+    seconds: float = 0.0  # wall time, by a clock that does not go back
+    cpu_seconds: float = 0.0  # its own, and of those descendants that were waited for
+    peak_memory: int = 0  # bytes, of the largest process
+    oom_kills: int = 0  # how often the kernel killed for want of memory meanwhile, anywhere
+
+
+class RunningProcesses:
+    """The processes of all attempts that this process runs, so that they can be ended at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[Leader] = set()
+        self.stopped = False
+
+    @contextlib.contextmanager
+    def watch(self, process: Leader) -> Iterator[None]:
+        """Count the process among those that run."""
+        with self._lock:
+            self._running.add(process)
+            late = self.stopped
+        if late:
+            process.ask_to_end()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running.discard(process)
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """Ask all of them to end, or kill them; what begins from now on ends, too."""
+        with self._lock:
+            self.stopped = True
+            for process in self._running:
+                process.kill() if at_once else process.ask_to_end()
+
+
+class Leader:
+    """A process that leads a session; it gets no signal once its number may be another's."""
+
+    def __init__(
+        self, command: Sequence[str], folder: Path, environment: Mapping[str, str]
+    ) -> None:
+        self._process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None
+        self.output = self._process.stdout
+        self.pid = self._process.pid
+        self._lock = threading.Lock()
+        self._gone = False
+
+    def ask_to_end(self) -> None:
+        """Let `binary-checks` end in order: it ends what it started, and cleans up."""
+        self._signal(lambda: os.kill(self.pid, signal.SIGTERM))
+        timer = threading.Timer(GRACE, self.kill)
+        timer.daemon = True
+        timer.start()
+
+    def kill(self) -> None:
+        """Kill the process and all that is left of its session's first group."""
+        self._signal(self._kill)
+
+    def _kill(self) -> None:
+        if sys.platform != "win32":
+            os.killpg(self.pid, signal.SIGKILL)
+        else:  # with all that it started
+            end_tree = ["taskkill", "/F", "/T", "/PID", str(self.pid)]
+            subprocess.run(end_tree, check=False, capture_output=True)
+
+    def _signal(self, send: Callable[[], None]) -> None:
+        with self._lock, contextlib.suppress(ProcessLookupError, PermissionError):
+            if not self._gone:
+                send()
+
+    def reap(self) -> tuple[int, float, int]:
+        """Wait for its end; its status, seconds of CPU, and the bytes of its largest process."""
+        if sys.platform == "win32":
+            return self._process.wait(), 0.0, 0
+        # Left a zombie while its group is killed, its number stays its own.
+        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        with self._lock:
+            self._gone = True
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+            _, status, usage = os.wait4(self.pid, 0)
+            self._process.returncode = os.waitstatus_to_exitcode(status)
+        unit = 1 if sys.platform == "darwin" else 1024
+        seconds = usage.ru_utime + usage.ru_stime
+        return self._process.returncode, seconds, usage.ru_maxrss * unit
+
+
+def run_command(  # noqa: PLR0913 - what the process is given, and under what
+    command: Sequence[str],
+    *,
+    folder: Path,
+    log: Path,
+    environment: Mapping[str, str],
+    timeout: float,
+    running: RunningProcesses,
+    began: Callable[[int], None],
+) -> AttemptEnd:
+    """Run the command in the folder, in a session of its own, with its output in the log.
+
+    At the time limit it is asked to end, and killed soon after. Raises OSError when it cannot be
+    started.
+    """
+    kills, start = count_oom_kills(), time.monotonic()
+    process = Leader(command, folder, environment)
+    drain = LogDrain(process.output, log)
+    _prefer_to_be_killed(process.pid)
+    with running.watch(process):
+        limit = _TimeLimit(process, timeout)
+        began(process.pid)
+        status, cpu_seconds, peak_memory = process.reap()
+        limit.cancel()
+    if status not in _ENDED_IN_ORDER:
+        kill_carriers(str(folder))
+    drain.finish(_PIPE_RUNS_DRY)
+    return AttemptEnd(
+        exit_status=status if status >= 0 else None,
+        signal=max(-status, 0),
+        timed_out=limit.reached,
+        stopped=running.stopped,
+        seconds=time.monotonic() - start,
+        cpu_seconds=cpu_seconds,
+        peak_memory=peak_memory,
+        oom_kills=count_oom_kills() - kills,
+    )
+
+
+class _TimeLimit:
+    """Asks a process to end when its time is over."""
+
+    def __init__(self, process: Leader, seconds: float) -> None:
+        self.reached = False
+        self._process = process
+        self._timer = threading.Timer(seconds, self._end)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _end(self) -> None:
+        self.reached = True
+        self._process.ask_to_end()
+
+    def cancel(self) -> None:
+        self._timer.cancel()
+
+
+def _prefer_to_be_killed(pid: int) -> None:
+    """Let a kernel short of memory kill the attempt, and not whoever runs the night."""
+    with contextlib.suppress(OSError):
+        Path(f"/proc/{pid}/oom_score_adj").write_text("800", encoding="ascii")
+
+
+def count_oom_kills() -> int:
+    """How often the kernel has killed for want of memory since it was started; 0: it says not."""
+    try:
+        found = _OOM_KILLS.search(Path("/proc/vmstat").read_bytes())
+    except OSError:
+        return 0
+    return int(found[1]) if found else 0
+
+
+def kill_carriers(folder: str) -> None:
+    """Kill every process that was started in that folder, or with it in its environment.
+
+    A probe has a session of its own, so that it outlives a `binary-checks` that was killed.
+    """
+    if sys.platform != "linux":
+        return
+    for _ in range(_ROUNDS):
+        found = list(_find_carriers(os.fsencode(folder)))
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        if not found:
+            return
+        time.sleep(0.01)  # until the killed are no longer listed
+
+
+def _find_carriers(folder: bytes) -> Iterator[int]:
+    for name in os.listdir("/proc"):  # noqa: PTH208 - thousands of paths a second
+        if name.isdecimal() and int(name) != os.getpid():
+            with contextlib.suppress(OSError):
+                if _carries(f"/proc/{name}", folder):
+                    yield int(name)
+
+
+def _carries(process: str, folder: bytes) -> bool:
+    if os.fsencode(Path(process, "cwd").readlink()).startswith(folder):
+        return True
+    return any(folder in Path(process, name).read_bytes() for name in ("environ", "cmdline"))
+
+
+class LogDrain(threading.Thread):
+    """Reads a pipe until it ends into a file, which keeps how the output began and how it ended."""
+
+    def __init__(self, pipe: IO[bytes], log: Path, half: int = LOG_HALF) -> None:
+        super().__init__(daemon=True)
+        self._pipe, self._log, self._half = pipe, log, half
+        self._tail, self._left_out = bytearray(), 0
+        self._lock = threading.Lock()
+        self._finished = False
+        self.start()
+
+    def run(self) -> None:
+        """Drain the pipe whatever becomes of the log: a full disk must not stop the process."""
+        room = self._half
+        with self._pipe, contextlib.suppress(OSError, ValueError):
+            while chunk := os.read(self._pipe.fileno(), _CHUNK):
+                with self._lock:
+                    if self._finished:
+                        return
+                    head = chunk[:room]
+                    self._append(head)
+                    room -= len(head)
+                    self._keep(chunk[len(head) :])
+
+    def _append(self, chunk: bytes) -> None:
+        if chunk:
+            with contextlib.suppress(OSError), self._log.open("ab") as file:
+                file.write(chunk)
+
+    def _keep(self, chunk: bytes) -> None:
+        self._tail += chunk
+        if (extra := len(self._tail) - self._half) > 0:
+            del self._tail[:extra]
+            self._left_out += extra
+
+    def finish(self, seconds: float) -> None:
+        """Wait for the end of the pipe, so long, and write what was kept of it."""
+        self.join(seconds)
+        with self._lock:
+            self._finished = True
+            if self._left_out:
+                self._append(b"\n[... %d bytes left out ...]\n" % self._left_out)
+            self._append(bytes(self._tail))

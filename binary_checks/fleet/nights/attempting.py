@@ -1,0 +1,277 @@
+"""One attempt: `binary-checks` as a process, and the document of how it ended, written last.
+
+A thread of the night and a worker of an engine do the same: all that it needs is in its task. Until
+the document is there, nothing counts, so that it may be killed at any moment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, TypeVar
+
+from binary_checks.documents.decoding import read_json
+from binary_checks.documents.encoding import dump
+from binary_checks.documents.result_reader import read_results
+from binary_checks.errors import BinaryChecksError, ProfileError, RecordError, StoreError
+from binary_checks.fleet.attempts import CPU, Attempt
+from binary_checks.fleet.final_states import HAPPY
+from binary_checks.fleet.nights.attempt_process import AttemptEnd, RunningProcesses, run_command
+from binary_checks.fleet.nights.attempt_states import Left, decide_state
+from binary_checks.fleet.nights.process_identity import identify
+from binary_checks.fleet.plan import PlannedCell
+from binary_checks.fleet.records import read_attempt, write_attempt
+from binary_checks.fleet.states import CellState
+from binary_checks.fleet.store import Store, open_store
+from binary_checks.fleet.store.store_names import log_name, result_name, running_name
+from binary_checks.lines import cut, one_line
+from binary_checks.model import Run
+from binary_checks.withheld import DEAF
+
+_RESULT, _FACTS, _GIVEN_FACTS, _LOG = "result.json", "facts.json", "given-facts.json", "log"
+"""What the process finds and leaves in its folder."""
+_PROGRAM = (sys.executable, DEAF, "-m", "binary_checks")
+_CREDENTIALS = ("AWS_", "AZURE_", "GOOGLE_")
+"""How variables begin that open object stores: a cell has no business there."""
+_LAST = 1 << 20  # bytes of a log, from whose end a cause may be named
+_T = TypeVar("_T")
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AttemptTask:
+    """All that an attempt needs, wherever it runs."""
+
+    store: str  # URL
+    night: str
+    planned: PlannedCell
+    stage: str = CPU
+    number: int = 1  # from 1, of its stage
+    arguments: tuple[str, ...]  # of `binary-checks`
+    inputs: Mapping[str, str] = field(default_factory=dict)  # file in its folder -> stored object
+    facts: str = ""  # SHA-256 of the stored facts that are used instead of reading the objects
+    causes: str = ""  # stored object with the project's own causes
+    engine: str = "local"
+    program: tuple[str, ...] = ()  # instead of `binary-checks` of this installation
+    folder: str = ""  # in which it makes its own; "": that of temporary files
+    pauses: tuple[float, ...] = (1.0, 5.0, 25.0)  # seconds, between attempts to store it
+
+    @property
+    def name(self) -> str:
+        """How logs and messages call it."""
+        return f"{self.planned.cell.id}.{self.stage}{self.number}"
+
+
+class StoppedError(BinaryChecksError):
+    """Whoever runs the night ended the attempt: it did not happen."""
+
+
+def run_attempt(
+    task: AttemptTask, store: Store | None = None, running: RunningProcesses | None = None
+) -> Attempt:
+    """Run the attempt and store its document; where one is there already, that one counts.
+
+    Raises StoppedError where it was ended from outside, StoreError where the store fails for
+    longer than the task's pauses, and OSError where this machine has no room for a folder.
+    """
+    store = store or open_store(task.store)
+    if there := find_attempt(store, task):
+        return there
+    folder = Path(tempfile.mkdtemp(prefix=f"{task.stage}{task.number}-", dir=task.folder or None))
+    try:
+        return _run_in(folder, task, store, running or RunningProcesses())
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def find_attempt(store: Store, task: AttemptTask) -> Attempt | None:
+    """The attempt as the store has it; one that cannot be read is lost. None: it has none."""
+    name = result_name(task.night, task.planned.cell.id, task.stage, task.number)
+    content = store.read(name)
+    if content is None:
+        return None
+    try:
+        return read_attempt(content, name)
+    except RecordError as error:
+        return lose(task, str(error))
+
+
+def lose(task: AttemptTask, reason: str) -> Attempt:
+    """The attempt, of which there is nothing but the reason why there is nothing."""
+    return Attempt(
+        **_identity(task),
+        state=CellState.LOST,
+        reason=cut(one_line(reason)),
+        cause=UNKNOWN,
+        cause_kind=UNKNOWN,
+        started=_now(),
+        seconds=0.0,
+    )
+
+
+def record(
+    store: Store, task: AttemptTask, attempt: Attempt, folder: Path | None = None
+) -> Attempt:
+    """Store all of an attempt, its document last; returns the one that counts.
+
+    Where another one stored the same attempt meanwhile, that is theirs.
+    """
+    if there := find_attempt(store, task):
+        return there
+    if folder is not None:
+        _keep_log(store, task, attempt, folder / _LOG)
+    name = result_name(task.night, attempt.cell, attempt.stage, attempt.number)
+    written = store.create(name, write_attempt(attempt))
+    return attempt if written else find_attempt(store, task) or attempt
+
+
+def _keep_log(store: Store, task: AttemptTask, attempt: Attempt, log: Path) -> None:
+    """Keep the log where the attempt's state has it; what an attempt that was killed left goes."""
+    happy = "succeeded" if attempt.state in HAPPY else "failed"
+    for folder in ("succeeded", "failed"):
+        name = log_name(task.night, folder, attempt.cell, attempt.stage, attempt.number)
+        store.delete(name)
+        if folder == happy:
+            store.create(name, log if log.is_file() else b"")
+
+
+def _run_in(folder: Path, task: AttemptTask, store: Store, running: RunningProcesses) -> Attempt:
+    began_at = _now()
+    _insist(task, lambda: _fetch_inputs(store, task, folder))
+    with _marked(store, task, folder) as began:
+        end = run_command(
+            [*(task.program or _PROGRAM), *_complete(task)],
+            folder=folder,
+            log=folder / _LOG,
+            environment=_make_environment(folder),
+            timeout=task.planned.cell.timeout,
+            running=running,
+            began=began,
+        )
+        if end.stopped:
+            raise StoppedError(f"{task.name}: ended before it had a result")
+        attempt = _describe(task, folder, end, began_at)
+        return _insist(task, lambda: record(store, task, attempt, folder))
+
+
+def _insist(task: AttemptTask, act: Callable[[], _T]) -> _T:
+    """Do what the store may fail at, again after each pause."""
+    for pause in task.pauses:
+        try:
+            return act()
+        except StoreError:
+            time.sleep(pause)
+    return act()
+
+
+def _fetch_inputs(store: Store, task: AttemptTask, folder: Path) -> None:
+    for name, stored in task.inputs.items():
+        content = store.read(stored)
+        if content is None:
+            raise StoreError(f"{store.url}: {stored}: not there, and the plan has it")
+        (folder / name).write_bytes(content)
+
+
+def _complete(task: AttemptTask) -> tuple[str, ...]:
+    """The arguments of the cell, and what to leave in the folder."""
+    given = ("--binary-facts", _GIVEN_FACTS) if task.facts else ()
+    kept = () if task.facts else ("--binary-report", f"facts:{_FACTS}")
+    # Else each of 400 cells would write to the summary of the one job that runs the night.
+    quiet = ("--binary-github", "off")
+    return (*task.arguments, *given, *quiet, "--binary-report", f"json:{_RESULT}", *kept)
+
+
+def _make_environment(folder: Path) -> dict[str, str]:
+    """What the cell sees: its temporary files end with it, and the store's keys are not its own."""
+    temporary = folder / "tmp"
+    temporary.mkdir()
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(_CREDENTIALS)}
+    return {**kept, **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temporary))}
+
+
+@contextlib.contextmanager
+def _marked(store: Store, task: AttemptTask, folder: Path) -> Iterator[Callable[[int], None]]:
+    """Show in the store that the attempt runs, and where, from its begin to its end."""
+    name = running_name(task.night, task.planned.cell.id, task.stage, task.number)
+
+    def show(pid: int) -> None:
+        row = {**asdict(identify(pid)), "began": _now(), "log": str(folder / _LOG)}
+        with contextlib.suppress(StoreError):  # it is for people alone
+            store.delete(name)  # of one that was killed
+            store.create(name, f"{dump(row)}\n".encode("ascii"))
+
+    try:
+        yield show
+    finally:
+        with contextlib.suppress(StoreError):
+            store.delete(name)
+
+
+def _describe(task: AttemptTask, folder: Path, end: AttemptEnd, began: str) -> Attempt:
+    """The attempt as its document says it."""
+    run, document, complaint = _read_result(folder / _RESULT)
+    log = _read_end(folder / _LOG)
+    left = Left(run=run, complaint=complaint, last_line=_find_last_line(log))
+    state, reason = decide_state(end, left, task.planned.sha256)
+    return Attempt(
+        **_identity(task),
+        state=state,
+        reason=reason,
+        cause="" if state in HAPPY else UNKNOWN,
+        cause_kind="" if state in HAPPY else UNKNOWN,
+        started=began,
+        seconds=round(end.seconds, 3),
+        cpu_seconds=round(end.cpu_seconds, 3),
+        peak_memory=end.peak_memory,
+        exit_status=end.exit_status,
+        signal=end.signal,
+        command=("binary-checks", *_complete(task)),
+        result=document,
+    )
+
+
+def _identity(task: AttemptTask) -> dict[str, Any]:
+    """Which attempt it is, as fields of its document."""
+    return {
+        "night": task.night,
+        "cell": task.planned.cell.id,
+        "stage": task.stage,
+        "number": task.number,
+        "host": socket.gethostname(),
+        "engine": task.engine,
+        "sha256": task.planned.sha256,
+    }
+
+
+def _read_result(path: Path) -> tuple[Run | None, Any, str]:
+    """The result, as a run and as the document that it is; why there is none."""
+    try:
+        return read_results(path), read_json(path.read_text(encoding="utf-8")), ""
+    except ProfileError as error:
+        return None, None, str(error)
+
+
+def _read_end(log: Path) -> bytes:
+    """The end of a log; nothing of one that was never begun."""
+    with contextlib.suppress(OSError), log.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _LAST))
+        return file.read(_LAST)
+    return b""
+
+
+def _find_last_line(log: bytes) -> str:
+    lines = log[-8192:].decode("utf-8", "replace").split("\n")
+    return next((cut(one_line(line.strip())) for line in lines[::-1] if line.strip()), "")
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")

@@ -1,0 +1,233 @@
+"""One attempt: its state from how the process ended, and what the store has of it afterwards."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from binary_checks.errors import StoreError
+from binary_checks.fleet.attempts import Attempt
+from binary_checks.fleet.nights.attempt_process import RunningProcesses
+from binary_checks.fleet.nights.attempting import (
+    AttemptTask,
+    StoppedError,
+    find_attempt,
+    run_attempt,
+)
+from binary_checks.fleet.states import CellState
+from binary_checks.fleet.store import Store, open_store
+from binary_checks.fleet.store.store_names import log_name, result_name
+from tests.fleet.nights.night_cells import NIGHT, STAND_IN, plan_cell, runs_of
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return open_store(str(tmp_path / "store"), make=True)
+
+
+def make_task(store: Store, folder: Path, *does: str, timeout: float = 60.0) -> AttemptTask:
+    planned = plan_cell(folder, "numpy-3.12", *does, timeout=timeout)
+    return AttemptTask(
+        store=store.url,
+        night=NIGHT,
+        planned=planned,
+        arguments=(planned.url,),
+        program=STAND_IN,
+        pauses=(),
+    )
+
+
+def names(store: Store) -> list[str]:
+    return [each.name for each in store.names(f"night={NIGHT}/")]
+
+
+@pytest.mark.parametrize(
+    ("does", "state", "reason"),
+    [
+        ("exit 0", CellState.PASSED, ""),
+        ("accepted", CellState.KNOWN, ""),
+        ("exit 1", CellState.FAILED, ""),
+        ("runtime", CellState.FAILED, ""),
+        ("exit 3", CellState.FAILED, "missing-library: the index did not answer"),
+        ("exit 6", CellState.INFRA, "missing-library: the index did not answer"),
+        ("exit 2", CellState.LOST, "interrupted"),
+        ("status 0", CellState.LOST, "no result, with exit code 0: result.json: cannot be read"),
+        ("status 1", CellState.LOST, "no result, with exit code 1: result.json: cannot be read"),
+        ("status 3", CellState.FAILED, "`binary-checks` broke: stand-in: status 3"),
+        ("status 4", CellState.FAILED, "`binary-checks` does not run as the cell says: stand-in"),
+        ("status 5", CellState.FAILED, "no check was selected"),
+        ("status 6", CellState.INFRA, "stand-in: status 6"),
+        ("status 77", CellState.LOST, "ended with status 0x4d, which is none of `binary-checks`"),
+        ("signal 9", CellState.LOST, "ended by signal 9"),
+        ("signal 11", CellState.LOST, "ended by signal 11"),
+        ("corrupt", CellState.LOST, "no result, with exit code 0: result.json: not JSON"),
+    ],
+)
+def test_how_the_process_ends_decides_the_state(
+    store: Store, tmp_path: Path, does: str, state: CellState, reason: str
+) -> None:
+    task = make_task(store, tmp_path, does)
+    attempt = run_attempt(task)
+    assert (attempt.state, attempt.reason[: len(reason)]) == (state, reason)
+    assert bool(attempt.reason) == bool(reason)
+    happy = state in (CellState.PASSED, CellState.KNOWN)
+    log = log_name(NIGHT, "succeeded" if happy else "failed", "numpy-3.12", "cpu", 1)
+    assert names(store) == sorted([log, result_name(NIGHT, "numpy-3.12", "cpu", 1)])
+    assert find_attempt(store, task) == attempt
+
+
+def test_other_bytes_than_the_plan_has_are_no_verdict(store: Store, tmp_path: Path) -> None:
+    task = make_task(store, tmp_path, "exit 0")
+    Path(task.planned.url).write_text("exit 0\n# another build\n", encoding="utf-8")
+    attempt = run_attempt(task)
+    assert attempt.state is CellState.INFRA
+    assert attempt.reason.startswith("other bytes than planned: SHA-256 ")
+    assert attempt.sha256 == task.planned.sha256
+
+
+def test_the_time_limit_ends_it_with_all_that_it_started(store: Store, tmp_path: Path) -> None:
+    attempt = run_attempt(make_task(store, tmp_path, "sleep 60", timeout=0.5))
+    assert attempt.state is CellState.LOST
+    assert attempt.reason == "still running after 1 seconds, and ended"
+    assert not is_running(int(runs_of(make_task(store, tmp_path, "").planned)[0].split()[0]))
+
+
+def test_a_child_in_a_session_of_its_own_does_not_outlive_a_killed_attempt(
+    store: Store, tmp_path: Path
+) -> None:
+    before = children_that_sleep()
+    attempt = run_attempt(make_task(store, tmp_path, "child"))
+    assert attempt.reason.startswith("ended by signal 9")
+    assert children_that_sleep() == before
+
+
+def children_that_sleep() -> set[int]:
+    found = set[int]()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if b"time.sleep(60)" in (folder / "cmdline").read_bytes():
+                found.add(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_of_a_long_log_the_beginning_and_the_end_are_kept(store: Store, tmp_path: Path) -> None:
+    run_attempt(make_task(store, tmp_path, "write 9000000"))
+    log = store.read(log_name(NIGHT, "succeeded", "numpy-3.12", "cpu", 1))
+    assert log is not None
+    assert log.startswith(b"stand-in: write 9000000\n")
+    assert b" bytes left out ...]\n" in log
+    assert 2 << 20 < len(log) < (2 << 20) + 100
+
+
+def test_an_attempt_that_has_its_document_is_not_run_again(store: Store, tmp_path: Path) -> None:
+    task = make_task(store, tmp_path, "exit 1", "exit 0")
+    first = run_attempt(task)
+    assert run_attempt(task) == first
+    assert len(runs_of(task.planned)) == 1
+
+
+def test_what_a_killed_attempt_left_does_not_stay_beside_the_next(
+    store: Store, tmp_path: Path
+) -> None:
+    store.create(log_name(NIGHT, "failed", "numpy-3.12", "cpu", 1), b"cut")
+    run_attempt(make_task(store, tmp_path, "exit 0"))
+    assert [name for name in names(store) if name.endswith(".log")] == [
+        log_name(NIGHT, "succeeded", "numpy-3.12", "cpu", 1)
+    ]
+
+
+def test_a_document_that_cannot_be_read_is_a_lost_attempt(store: Store, tmp_path: Path) -> None:
+    store.create(result_name(NIGHT, "numpy-3.12", "cpu", 1), b'{"schema": "binary-ch')
+    attempt = run_attempt(make_task(store, tmp_path, "exit 0"))
+    assert attempt.state is CellState.LOST
+    assert "not JSON" in attempt.reason
+
+
+def test_a_running_attempt_shows_itself_in_the_store(store: Store, tmp_path: Path) -> None:
+    task = make_task(store, tmp_path, "sleep 60")
+    running = RunningProcesses()
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            run_attempt(task, running=running)
+        except StoppedError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    while not names(store):
+        time.sleep(0.01)
+    assert names(store) == [f"night={NIGHT}/running/numpy-3.12.cpu1.json"]
+    running.stop()
+    thread.join(20)
+    assert len(raised) == 1
+    assert names(store) == []
+
+
+def test_inputs_lie_in_the_folder_of_the_attempt_and_what_is_missing_is_named(
+    store: Store, tmp_path: Path
+) -> None:
+    task = make_task(store, tmp_path, "exit 0")
+    missing = replace(task, inputs={"known.toml": f"night={NIGHT}/frozen/0.toml"})
+    with pytest.raises(StoreError, match=r"frozen/0\.toml: not there, and the plan has it"):
+        run_attempt(missing)
+
+
+def test_a_task_goes_to_another_process(store: Store, tmp_path: Path) -> None:
+    task = make_task(store, tmp_path, "exit 0")
+    assert pickle.loads(pickle.dumps(task)) == task
+
+
+def test_a_cell_sees_no_credentials_of_the_store(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "open sesame")
+    script = tmp_path / "show.py"
+    script.write_text("import os; print(sorted(os.environ))", encoding="utf-8")
+    task = replace(make_task(store, tmp_path, ""), program=(STAND_IN[0], str(script)))
+    run_attempt(task)
+    log = store.read(log_name(NIGHT, "failed", "numpy-3.12", "cpu", 1)) or b""
+    assert b"'TMPDIR'" in log
+    assert b"AWS_SECRET_ACCESS_KEY" not in log
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_stopping_ends_what_runs_and_what_begins_later(
+    store: Store, tmp_path: Path, at_once: bool
+) -> None:
+    running = RunningProcesses()
+    running.stop(at_once=at_once)
+    with pytest.raises(StoppedError):
+        run_attempt(make_task(store, tmp_path, "sleep 60"), running=running)
+
+
+def test_the_figures_are_those_of_the_process(store: Store, tmp_path: Path) -> None:
+    attempt: Attempt = run_attempt(make_task(store, tmp_path, "exit 0"))
+    assert 0 < attempt.cpu_seconds < 60
+    assert attempt.peak_memory > 1 << 20
+    assert attempt.exit_status == 0
+    assert attempt.command[0] == "binary-checks"
+    assert "json:result.json" in attempt.command
+
+
+def test_a_signal_is_told(store: Store, tmp_path: Path) -> None:
+    attempt = run_attempt(make_task(store, tmp_path, f"signal {int(signal.SIGKILL)}"))
+    assert (attempt.exit_status, attempt.signal) == (None, 9)
