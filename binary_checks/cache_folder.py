@@ -35,7 +35,7 @@ def name_cache_folder(environ: Mapping[str, str] | None = None) -> Path:
 @contextmanager
 def take_turns(path: Path, timeout: float) -> Iterator[None]:
     """Be the only process with the lock at that path. Raises OSError, TimeoutError for too long."""
-    _make_private(path.parent)
+    make_private(path.parent)
     until = time.monotonic() + timeout
     with path.open("a+b") as file:
         while not try_lock(file):
@@ -45,10 +45,10 @@ def take_turns(path: Path, timeout: float) -> Iterator[None]:
         yield
 
 
-def _make_private(folder: Path) -> None:
+def make_private(folder: Path) -> None:
     """Make a folder and those above that lack, for this user alone, whatever the umask allows."""
     if not folder.is_dir():
-        _make_private(folder.parent)
+        make_private(folder.parent)
         folder.mkdir(exist_ok=True, mode=0o700)
 
 

@@ -50,7 +50,10 @@ class Store(Protocol):
         """Every object whose name begins so, sorted by name; a listing that breaks raises."""
 
     def folders(self, prefix: str) -> Iterator[str]:
-        """What names that begin so have up to and with the next "/", each once, sorted."""
+        """What names that begin so have up to and with the next "/", each once, sorted.
+
+        Some servers list those too whose objects were all deleted.
+        """
 
     def delete(self, name: str) -> None:
         """Remove an object; one that is not there is no error. Only retention and logs do it."""

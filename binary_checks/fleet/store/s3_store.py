@@ -1,11 +1,232 @@
-"""A store in a bucket."""
+"""A store in a bucket, through obstore: conditional puts, and no request that is not made again.
+
+obstore hangs in a process that was forked after it was used: start processes with spawn, or
+programs.
+"""
 
 from __future__ import annotations
 
-from binary_checks.errors import ProfileError
-from binary_checks.fleet.store import Store
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from binary_checks.errors import ProfileError, StoreError
+from binary_checks.fleet.store import MOST_READ, Store, Stored
+from binary_checks.fleet.store.mirror import Mirror
+from binary_checks.fleet.store.s3_errors import Refusal, read_refusal
+from binary_checks.fleet.store.s3_settings import BucketSettings, read_settings
+from binary_checks.fleet.store.safe_names import demand_name, demand_prefix
+from binary_checks.withheld import user_environment
+
+PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
+"""Seconds before each further try, half of them by chance."""
+_LARGEST = 1 << 30  # bytes that are put at once: conditions hold for no other way to put
+_SLOWEST = {"connect_timeout": "10s", "timeout": "300s"}
+_ONCE = {"max_retries": 0}  # obstore's own tries would hide whether a put is ours
+_Answer = TypeVar("_Answer")
 
 
 def connect(url: str) -> Store:
-    """Not there yet."""
-    raise ProfileError(f"--store {url}: buckets are not supported yet")
+    """The store at an ``s3://`` URL. Raises ProfileError."""
+    return BucketStore(read_settings(url, user_environment()), PAUSES)
+
+
+class BucketStore:
+    """The store below a prefix of a bucket."""
+
+    def __init__(self, settings: BucketSettings, pauses: Sequence[float] = ()) -> None:
+        try:
+            import obstore
+            from obstore.store import S3Store
+        except ImportError:
+            raise ProfileError(
+                "--store s3://…: needs obstore: pip install 'binary-checks[fleet]'"
+            ) from None
+        self._obstore: Any = obstore
+        self._settings = settings
+        self._pauses = pauses
+        self._mirror: Mirror | None = None
+        try:
+            self._client: Any = S3Store(settings.bucket, **_list_options(settings))
+        except Exception as error:
+            raise ProfileError(f"--store {self.url}: its AWS_* variables are wrong") from error
+
+    @property
+    def url(self) -> str:
+        """The bucket and the prefix."""
+        return self._settings.url
+
+    def create(self, name: str, content: bytes | Path) -> bool:
+        """Write an object whole, unless there is one of that name; whether it was written."""
+        demand_name(name)
+        whole = content if isinstance(content, bytes) else self._read_file(name, content)
+        tried = 0
+
+        def put() -> bool:
+            nonlocal tried
+            tried += 1
+            self._obstore.put(self._client, name, whole, mode="create")
+            return True
+
+        def taken() -> bool:
+            # A try whose answer was lost may have been the one that wrote it.
+            return tried > 1 and self.read(name) == whole
+
+        return self._ask(name, "cannot be written", put, taken=taken)
+
+    def read(self, name: str) -> bytes | None:
+        """All of an object; None where there is none of that name."""
+        demand_name(name)
+
+        def get() -> bytes | None:
+            found = self._obstore.get(self._client, name)
+            if found.meta["size"] > MOST_READ:
+                raise StoreError(f"{self.url}: {name}: larger than {MOST_READ} bytes")
+            return bytes(found.bytes())
+
+        return self._ask(name, "cannot be read", get, missing=lambda: None)
+
+    def names(self, prefix: str) -> Iterator[Stored]:
+        """Every object whose name begins so, sorted by name: servers sort as they like."""
+        demand_prefix(prefix)
+        yield from self._ask(prefix, "cannot be listed", lambda: self._list(prefix))
+
+    def folders(self, prefix: str) -> Iterator[str]:
+        """What names that begin so have up to and with the next "/", each once, sorted."""
+        demand_prefix(prefix)
+        yield from self._ask(prefix, "cannot be listed", lambda: self._list_level(prefix)[0])
+
+    def delete(self, name: str) -> None:
+        """Remove an object; one that is not there is no error."""
+        demand_name(name)
+        self._ask(
+            name,
+            "cannot be deleted",
+            lambda: self._obstore.delete(self._client, name),
+            missing=lambda: None,
+        )
+
+    @contextmanager
+    def local(self, name: str) -> Iterator[Path]:
+        """A copy of the object, which is kept for all runs of this host."""
+        demand_name(name)
+        if self._mirror is None:
+            self._mirror = Mirror(self.url, self._identify())
+        found = self._mirror.find(name)
+        if found is None:
+            found = self._ask(name, "cannot be read", lambda: self._copy(name))
+        yield found
+
+    def top(self) -> list[str]:
+        """What lies at the top, folders with "/", sorted."""
+        return self._ask("", "cannot be listed", self._list_top)
+
+    def _identify(self) -> str:
+        """What tells the store from every other, and from one that was here before."""
+        from binary_checks.fleet.store.store_mark import demand_mark
+
+        return f"{self._settings.host} {self.url} {demand_mark(self, make=False)}"
+
+    def _copy(self, name: str) -> Path:
+        assert self._mirror is not None
+        found = self._obstore.get(self._client, name)
+        return self._mirror.keep(name, found.stream(min_chunk_size=1 << 20), found.meta["size"])
+
+    def _read_file(self, name: str, path: Path) -> bytes:
+        try:
+            size = path.stat().st_size
+            if size <= _LARGEST:
+                return path.read_bytes()
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise StoreError(f"{self.url}: {name}: cannot be written: {reason}") from None
+        raise StoreError(f"{self.url}: {name}: {size} bytes, more than {_LARGEST}")
+
+    def _list(self, prefix: str) -> list[Stored]:
+        folder, _, rest = prefix.rpartition("/")
+        if not rest:
+            return sorted(self._list_below(folder), key=_name_of)
+        # A server is asked for whole parts alone.
+        folders, objects = self._list_level(prefix)
+        below = [each for name in folders for each in self._list_below(name.rstrip("/"))]
+        return sorted([*objects, *below], key=_name_of)
+
+    def _list_below(self, folder: str) -> list[Stored]:
+        batches = self._obstore.list(self._client, prefix=folder or None, chunk_size=1000)
+        rows = (row for batch in batches for row in batch)
+        return [each for row in rows if (each := _stored(row)) is not None]
+
+    def _list_level(self, prefix: str) -> tuple[list[str], list[Stored]]:
+        """The folders and objects of one level whose names begin so."""
+        folder, _, _ = prefix.rpartition("/")
+        found = self._obstore.list_with_delimiter(self._client, folder or None)
+        folders = (f"{name}/" for name in found["common_prefixes"] if _is_name(name))
+        objects = (each for row in found["objects"] if (each := _stored(row)) is not None)
+        return (
+            sorted(name for name in folders if name.startswith(prefix)),
+            [each for each in objects if each.name.startswith(prefix)],
+        )
+
+    def _list_top(self) -> list[str]:
+        found = self._obstore.list_with_delimiter(self._client)
+        folders = [f"{name}/" for name in found["common_prefixes"]]
+        names = sorted([*folders, *(row["path"] for row in found["objects"])])
+        return [name for name in names if not name.startswith(".")]
+
+    def _ask(
+        self,
+        name: str,
+        problem: str,
+        ask: Callable[[], _Answer],
+        *,
+        missing: Callable[[], _Answer] | None = None,
+        taken: Callable[[], _Answer] | None = None,
+    ) -> _Answer:
+        """Ask until there is an answer, or it is in vain. Raises StoreError."""
+        for pause in (*self._pauses, None):
+            refusal = Refusal(reason="")
+            try:
+                return ask()
+            except StoreError:
+                raise
+            except Exception as error:  # obstore raises its own, ValueError and OSError
+                refusal = read_refusal(error, self._settings.host)
+            if refusal.missing and missing is not None:
+                return missing()
+            if refusal.taken and taken is not None:
+                return taken()
+            if not refusal.again or pause is None:
+                break
+            time.sleep(pause * (0.5 + random.random() / 2))  # noqa: S311 - no secret
+        where = f"{self.url}: {name}" if name else self.url
+        raise StoreError(f"{where}: {problem}: {refusal.reason}")
+
+
+def _list_options(settings: BucketSettings) -> dict[str, Any]:
+    return {
+        "prefix": settings.prefix or None,
+        "config": dict(settings.config),
+        "client_options": {**_SLOWEST, "allow_http": settings.allow_http},
+        "retry_config": _ONCE,
+    }
+
+
+def _is_name(name: str) -> bool:
+    try:
+        demand_name(name)
+    except StoreError:
+        return False
+    return True
+
+
+def _stored(row: Any) -> Stored | None:
+    """What a listing says of an object; None for another's, which has no name of ours."""
+    name = row["path"]
+    return Stored(name=name, size=row["size"]) if _is_name(name) else None
+
+
+def _name_of(each: Stored) -> str:
+    return each.name

@@ -1,0 +1,265 @@
+"""A bucket as a store: what servers and connections do, and what messages say of it."""
+
+from __future__ import annotations
+
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from binary_checks.errors import ProfileError, StoreError
+from binary_checks.fleet.store import Store, open_store, s3_store
+from binary_checks.fleet.store.s3_settings import read_settings
+from binary_checks.fleet.store.s3_store import BucketStore
+from fixtures.fleet.faulty_proxy import BUSY, DEAF, LOST, FaultyProxy, put_before
+from fixtures.fleet.object_store import BUCKET, KEYS, ObjectStore
+
+PATIENT = s3_store.PAUSES
+NAME = "night=2026-11-20/results/a.cpu1.json"
+
+
+@pytest.fixture
+def url(server: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    become(monkeypatch, server, "writer")
+    monkeypatch.setenv("BINARY_CHECKS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(s3_store, "PAUSES", (0.01, 0.01, 0.01))
+    return f"s3://{BUCKET}/{secrets.token_hex(8)}"
+
+
+def become(monkeypatch: pytest.MonkeyPatch, server: ObjectStore, who: str, at: str = "") -> None:
+    for name, value in server.environment(who, at).items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def store(url: str) -> Store:
+    return open_store(url, make=True)
+
+
+@pytest.fixture
+def proxy(server: ObjectStore) -> Iterator[FaultyProxy]:
+    with put_before(server.endpoint) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def behind(
+    proxy: FaultyProxy, store: Store, server: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> Store:
+    """The store as it is reached through the proxy."""
+    become(monkeypatch, server, "writer", proxy.endpoint)
+    return open_store(store.url)
+
+
+@pytest.mark.parametrize("fault", [BUSY, DEAF, LOST])
+def test_a_put_is_made_again_and_is_its_writers(
+    behind: Store, proxy: FaultyProxy, fault: str
+) -> None:
+    proxy.faults = [("PUT", fault), ("PUT", fault)]
+    assert behind.create(NAME, b"mine")
+    assert proxy.faults == []
+    assert behind.read(NAME) == b"mine"
+
+
+def test_a_put_made_again_does_not_win_what_another_wrote(
+    behind: Store, store: Store, proxy: FaultyProxy
+) -> None:
+    store.create(NAME, b"another's")
+    proxy.faults = [("PUT", DEAF)]
+    assert not behind.create(NAME, b"mine")
+    assert behind.read(NAME) == b"another's"
+
+
+@pytest.mark.parametrize("fault", [BUSY, DEAF])
+def test_reading_and_listing_are_tried_again(behind: Store, proxy: FaultyProxy, fault: str) -> None:
+    behind.create(NAME, b"mine")
+    asked: list[tuple[Callable[[], object], object]] = [
+        (lambda: behind.read(NAME), b"mine"),
+        (lambda: [each.name for each in behind.names("night=")], [NAME]),
+        (lambda: list(behind.folders("night=")), ["night=2026-11-20/"]),
+    ]
+    for ask, wanted in asked:
+        proxy.faults = [("GET", fault)]
+        assert ask() == wanted
+        assert proxy.faults == []
+
+
+def test_what_is_busy_for_good_is_said_to_be_in_one_line(behind: Store, proxy: FaultyProxy) -> None:
+    proxy.faults = [("PUT", BUSY)] * 100
+    with pytest.raises(StoreError) as raised:
+        behind.create(NAME, b"mine")
+    assert str(raised.value) == f"{behind.url}: {NAME}: cannot be written: the server answers 503"
+    assert len(proxy.faults) == 96, "once, and after each pause"
+    proxy.faults = [("GET", BUSY)] * 100
+    with pytest.raises(StoreError, match="night=: cannot be listed: the server answers 503"):
+        list(behind.names("night="))
+    with pytest.raises(StoreError, match=r"a\.cpu1\.json: cannot be read: the server answers 503"):
+        behind.read(NAME)
+
+
+def test_where_nobody_listens_the_server_is_named(
+    store: Store, proxy: FaultyProxy, server: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy.shutdown()
+    proxy.server_close()
+    become(monkeypatch, server, "writer", proxy.endpoint)
+    port = proxy.server_address[1]
+    with pytest.raises(StoreError, match=rf"cannot be read: no connection to 127\.0\.0\.1:{port}"):
+        open_store(store.url)
+
+
+def test_who_may_only_read_is_told_so(
+    store: Store, server: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.create(NAME, b"mine")
+    become(monkeypatch, server, "reader")
+    reader = open_store(store.url)
+    assert reader.read(NAME) == b"mine"
+    for ask in (lambda: reader.create("facts/aa/aa", b""), lambda: reader.delete(NAME)):
+        with pytest.raises(StoreError, match="AccessDenied"):
+            ask()
+    assert store.read(NAME) == b"mine"
+
+
+@pytest.mark.parametrize(
+    ("variable", "code"),
+    [("AWS_SECRET_ACCESS_KEY", "SignatureDoesNotMatch"), ("AWS_ACCESS_KEY_ID", "InvalidAccessKey")],
+)
+def test_a_wrong_key_is_no_empty_store_and_is_not_repeated(
+    store: Store, monkeypatch: pytest.MonkeyPatch, variable: str, code: str
+) -> None:
+    monkeypatch.setenv(variable, "hunter2hunter2")
+    with pytest.raises(StoreError, match=f"cannot be read: the server answers 403 {code}") as found:
+        open_store(store.url, make=True)
+    for secret in ("hunter2", *KEYS["writer"]):
+        assert secret not in str(found.value)
+
+
+def test_a_bucket_that_is_not_there_is_no_empty_store(
+    url: str, server: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    become(monkeypatch, server, "admin")
+    for make in (False, True):
+        with pytest.raises(StoreError, match="404 NoSuchBucket: there is no such bucket"):
+            open_store("s3://elsewhere/nights", make=make)
+
+
+def test_a_prefix_with_other_things_is_no_store(store: Store) -> None:
+    store.create("thesis/chapter-1.tex", b"")
+    above = store.url.rpartition("/")[0]
+    with pytest.raises(StoreError, match="not a store, and not empty"):
+        open_store(above, make=True)
+
+
+def test_a_copy_is_kept_and_is_not_that_of_an_earlier_store(
+    behind: Store, proxy: FaultyProxy
+) -> None:
+    name = "night=2026-11-20/cells.parquet"
+    behind.create(name, b"first")
+    for _ in range(2):
+        with behind.local(name) as path:
+            assert path.read_bytes() == b"first"
+    proxy.asked.clear()
+    with behind.local(name) as path:
+        assert path.read_bytes() == b"first"
+    assert proxy.asked == []
+    for each in ("store.json", name):
+        behind.delete(each)
+    again = open_store(behind.url, make=True)
+    again.create(name, b"second")
+    with again.local(name) as path:
+        assert path.read_bytes() == b"second"
+
+
+def test_copies_are_for_nobody_else(store: Store, tmp_path: Path) -> None:
+    store.create(NAME, b"mine")
+    with store.local(NAME) as path:
+        for folder in path.parents:
+            if folder == tmp_path:
+                break
+            assert folder.stat().st_mode & 0o077 == 0
+
+
+WRITER = """
+import sys
+from binary_checks.fleet.store import open_store
+store = open_store(sys.argv[1])
+for number in range(400):
+    name = f"night=2026-11-20/results/c{number}.cpu1.json"
+    print(int(store.create(name, str(number).encode() * 2000)), flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_a_server_that_is_killed_while_it_is_written_to_loses_nothing(
+    server: ObjectStore, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3_store, "PAUSES", PATIENT)
+    store = open_store(url, make=True)
+    command = [sys.executable, "-c", WRITER, store.url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        written: list[bytes] = []
+        for kill_after in (40, 160):
+            while len(written) < kill_after:
+                written.append(writer.stdout.readline())
+            server.kill()
+            for each in _read_half_visible(server, store):
+                raise AssertionError(each)
+        written += writer.stdout.readlines()
+    assert (writer.returncode, written) == (0, [b"1\n"] * 400)
+    assert len(list(store.names("night=2026-11-20/results/"))) == 400
+    for number in range(400):
+        name = f"night=2026-11-20/results/c{number}.cpu1.json"
+        assert store.read(name) == str(number).encode() * 2000, name
+
+
+def _read_half_visible(server: ObjectStore, store: Store) -> Iterator[str]:
+    """Start it again; what is there by then and not whole."""
+    time.sleep(0.2)
+    server.start()
+    for each in store.names("night=2026-11-20/results/"):
+        number = each.name.rpartition("/c")[2].partition(".")[0]
+        if store.read(each.name) != number.encode() * 2000:
+            yield each.name
+
+
+SETTINGS = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ALLOW_HTTP": "1"}
+
+
+@pytest.mark.parametrize(
+    ("url", "environ", "reason"),
+    [
+        ("s3://", SETTINGS, "not the name of a bucket"),
+        ("s3:///prefix", SETTINGS, "not the name of a bucket"),
+        ("s3://bucket/../x", SETTINGS, "not a bucket and a prefix"),
+        ("s3://key:hunter2@bucket/x", SETTINGS, "credentials in AWS_ACCESS_KEY_ID"),
+        ("s3://bucket/x?token=hunter2", SETTINGS, "credentials in AWS_ACCESS_KEY_ID"),
+        ("s3://bucket", {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, "set AWS_ALLOW_HTTP=1"),
+        ("s3://bucket", {"AWS_ENDPOINT_URL": "https://u:hunter2@h"}, "without credentials"),
+        ("s3://bucket", {"AWS_ENDPOINT_URL": "ftp://host"}, "not an http:// or https://"),
+        ("s3://bucket", {"AWS_ENDPOINT_URL": "https://host:x"}, "not an http:// or https://"),
+    ],
+)
+def test_settings_that_cannot_be_followed_are_refused_without_repeating_secrets(
+    url: str, environ: dict[str, str], reason: str
+) -> None:
+    with pytest.raises(ProfileError, match=reason) as raised:
+        read_settings(url, environ)
+    assert "hunter2" not in str(raised.value)
+
+
+def test_settings_show_no_secret() -> None:
+    settings = read_settings("s3://bucket/a/b/", {"AWS_SECRET_ACCESS_KEY": "hunter2"})
+    assert "hunter2" not in repr(settings)
+    assert (settings.url, settings.prefix) == ("s3://bucket/a/b", "a/b")
+
+
+def test_an_extra_that_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    with pytest.raises(ProfileError, match=r"pip install 'binary-checks\[fleet\]'"):
+        BucketStore(read_settings("s3://bucket", {}))
