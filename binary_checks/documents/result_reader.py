@@ -24,12 +24,20 @@ def read_results(path: Path, named: str = "") -> Run:
     """
     named = named or path.name
     try:
-        return _decode(read_json(_read(path)))
+        return decode_results(read_json(_read(path)), named)
     except OddityError as error:
         raise ProfileError(f"{named}: {error}") from None
     except (OSError, ValueError) as error:  # a name with a NUL
         reason = error.strerror if isinstance(error, OSError) else error
         raise ProfileError(f"{named}: cannot be read: {reason}") from None
+
+
+def decode_results(document: Any, named: str) -> Run:
+    """The run that a document states, which another document may hold. Raises ProfileError."""
+    try:
+        return _decode(document)
+    except OddityError as error:
+        raise ProfileError(f"{named}: {error}") from None
 
 
 def _read(path: Path) -> str:
@@ -48,10 +56,11 @@ def _read(path: Path) -> str:
 def _decode(document: Any) -> Run:
     if not isinstance(document, dict) or "schema" not in document:
         raise OddityError("not the results of a run, as --binary-report json:FILE writes them")
-    schema = document.pop("schema")
+    fields = {name: value for name, value in document.items() if name != "schema"}
+    schema = document["schema"]
     if schema != RESULT_SCHEMA:
         raise OddityError(f"its schema is {schema!r:.80}, not {RESULT_SCHEMA!r}")
-    run = Run(**decode_fields(Run, document, NOT_WRITTEN))
+    run = Run(**decode_fields(Run, fields, NOT_WRITTEN))
     if run.exit_code not in _EXIT_CODES:
         raise OddityError(f"exit_code: {run.exit_code} is not one of 0 to {_EXIT_CODES[-1]}")
     for package in run.packages:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from typing import TextIO
 
 from binary_checks.model import Run
@@ -15,23 +13,13 @@ uses_facts = True
 
 def write(run: Run, out: TextIO) -> None:
     """Write the page; all that packages say is escaped, and its own style is all that it loads."""
-    import jinja2
-    import markupsafe
-
     from binary_checks.reports.html.page import lay_out_page, mark_up
+    from binary_checks.reports.html.templating import prepare, read_own
 
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader(__name__),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = prepare(__name__)
     environment.filters["prose"] = mark_up
-    style = environment.get_template("page.css").render()
+    style, source = read_own(environment, "page.css")
     page = environment.get_template("page.html").generate(
-        page=lay_out_page(run),
-        style=markupsafe.Markup(style),  # noqa: S704 - our own
-        style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
+        page=lay_out_page(run), style=style, style_source=source
     )
     out.writelines(page)

@@ -174,7 +174,7 @@ def _entitle(packages: tuple[ShownPackage, ...]) -> str:
 def _show(
     package: PackageResult, number: int, texts: Mapping[str, CheckText], run: Run
 ) -> ShownPackage:
-    checks = tuple(_show_checks(package, texts))
+    checks = tuple(show_checks(package, texts))
     graph, treemap, reason = _draw(package, run)
     fitness = assess(package)
     unrun = fitness is Fitness.FIT and find_unrun(package, texts.values())
@@ -222,7 +222,7 @@ def _identify(package: PackageResult) -> Iterator[tuple[str, str]]:
     yield "SHA-256 of RECORD", one_line(package.record_sha256)
 
 
-def _show_checks(package: PackageResult, texts: Mapping[str, CheckText]) -> Iterator[ShownCheck]:
+def show_checks(package: PackageResult, texts: Mapping[str, CheckText]) -> Iterator[ShownCheck]:
     """The checks that found something, errors first, each with its faults."""
     by_check: dict[tuple[str, str], list[Fault]] = {}
     for fault in fold(package.entries):

@@ -1,0 +1,90 @@
+"""Reads a history out of the tables: the nights that a page looks back on, in four questions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from binary_checks.errors import StoreError
+from binary_checks.fleet.cell import AXES
+from binary_checks.fleet.page.history import CellNight, FailedCheck, History
+from binary_checks.fleet.states import CellState
+
+_AXES = f"[{', '.join(AXES)}]"
+_TEXTS = (
+    *("reason", "cause", "cause_kind", "evidence", "place", "file_name", "version", "url"),
+    *("sha256", "uploaded", "serial", "facts", "log"),
+)
+_NUMBERS = (
+    *("attempts", "problems", "warnings", "accepted", "not_inspected", "size", "seconds"),
+    "peak_memory",
+)
+_CELLS = f"""
+    select strftime(night, '%Y-%m-%d'), cell, coalesce(project, ''), state, {_AXES},
+        {", ".join(f"coalesce({name}, '')" for name in _TEXTS)},
+        {", ".join(f"coalesce({name}, 0)" for name in _NUMBERS)}
+    from cells order by cell, night
+"""  # noqa: S608 - our own names
+_FAILURES = """
+    select cell, strftime(night, '%Y-%m-%d'), "check", outcome, coalesce(reason, ''),
+        coalesce(problems, 0), coalesce(path, ''), coalesce(sentence, ''), coalesce(stage, '')
+    from checks where outcome in ('failed', 'broken', 'error')
+    order by cell, night, outcome <> 'failed', "check", check_place, stage
+"""
+_PARTS = "select sha256, part, max(size) from parts group by sha256, part order by sha256, part"
+
+
+def read_history(
+    connection: Any, projects: Collection[str] = (), open_nights: Iterable[str] = ()
+) -> History:
+    """Everything that views named cells, checks and parts have of these projects, or of all.
+
+    Raises StoreError for what no version of ours knows.
+    """
+    cells: dict[str, dict[str, CellNight]] = {}
+    nights = set[str]()
+    for night, cell, project, state, axes, *values in connection.execute(_CELLS).fetchall():
+        nights.add(night)
+        if projects and project not in projects:
+            continue
+        cells.setdefault(cell, {})[night] = CellNight(
+            night=night,
+            cell=cell,
+            project=project,
+            state=_know(state, night, cell),
+            axes=tuple(axis or "" for axis in axes),
+            **dict(zip((*_TEXTS, *_NUMBERS), values, strict=True)),
+        )
+    failures: dict[tuple[str, str], list[FailedCheck]] = {}
+    for cell, night, *values in connection.execute(_FAILURES).fetchall():
+        if cell in cells:
+            names = ("check", "outcome", "reason", "problems", "path", "sentence", "stage")
+            found = FailedCheck(**dict(zip(names, values, strict=True)))
+            failures.setdefault((cell, night), []).append(found)
+    return History(
+        nights=tuple(sorted(nights)),
+        cells=cells,
+        failures={key: tuple(found) for key, found in failures.items()},
+        parts=_read_parts(connection, cells.values()),
+        open_nights=tuple(open_nights),
+    )
+
+
+def _know(state: str, night: str, cell: str) -> CellState:
+    try:
+        return CellState(state)
+    except ValueError:
+        known = "a newer version of binary-checks wrote it"
+        raise StoreError(f"night {night}: {cell}: state {state!r} is unknown; {known}") from None
+
+
+def _read_parts(
+    connection: Any, cells: Iterable[dict[str, CellNight]]
+) -> dict[str, dict[str, int]]:
+    """Sizes by part of the packages that these cells stood for."""
+    wanted = {row.sha256 for rows in cells for row in rows.values()}
+    found: dict[str, dict[str, int]] = {}
+    for sha256, part, size in connection.execute(_PARTS).fetchall():
+        if sha256 in wanted:
+            found.setdefault(sha256, {})[part] = int(size)
+    return found

@@ -1,0 +1,369 @@
+"""The index: what broke tonight, then every project's nights and cells, the failing ones first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from binary_checks.fleet.page.charts import Pulse, draw_pulse
+from binary_checks.fleet.page.history import GOOD, CellNight, History
+from binary_checks.fleet.page.morning import Breakage, Morning, TroubledCell
+from binary_checks.fleet.page.naming import (
+    TONES,
+    count,
+    label_cells,
+    name_cell_page,
+    name_checks,
+    name_file,
+    spell,
+    spell_since,
+)
+from binary_checks.fleet.states import LETTERS, CellState
+
+_AT_ONCE = 4  # cells of a breakage that are named before any is unfolded
+_LINKED = 2_000  # letters that are links; of more, only those that differ from the night before
+_ORDER = {state: rank for rank, state in enumerate(
+    (CellState.FAILED, CellState.LOST, CellState.INFRA, CellState.MISSING, CellState.STALE,
+     CellState.FLAKY, CellState.BLOCKED, CellState.KNOWN, CellState.PASSED)
+)}  # fmt: skip
+_TITLES = {
+    CellState.MISSING: "Nothing is published",
+    CellState.STALE: "Too old",
+    CellState.LOST: "No result",
+    CellState.INFRA: "Not judged: network, disk or host",
+    CellState.FLAKY: "Failed, then passed on the same bytes",
+    CellState.BLOCKED: "GPU stage waits for a CPU stage that passes",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Link:
+    """A word that leads somewhere below the site's folder; nowhere where it is empty."""
+
+    text: str
+    href: str = ""
+    tone: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShownBreakage:
+    """A check that fails, where, and since when."""
+
+    project: str
+    check: Link
+    said: str
+    more: str  # how many other sentences there are
+    since: str
+    cause: str
+    cells: tuple[Link, ...]
+    others: tuple[Link, ...]  # that are shown when it is unfolded
+    count: str
+    change: str  # of versions, where the last good build was another one
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Aside:
+    """One line about cells that neither pass nor fail, or that were mended."""
+
+    title: str
+    tone: str
+    letter: str
+    cells: tuple[tuple[Link, str], ...]  # and since when
+    others: tuple[tuple[Link, str], ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GridRow:
+    """A cell's nights, the last one first."""
+
+    label: Link
+    nights: tuple[Link | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShownProject:
+    """One project: its tally, and its cells."""
+
+    name: str
+    anchor: str
+    tally: tuple[tuple[str, str, str], ...]  # tone, number, word
+    pulse: Pulse
+    rows: tuple[GridRow, ...]
+    steady: tuple[Link, ...]  # cells that passed in every night that is shown
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IndexPage:
+    """Everything that the index shows."""
+
+    title: str
+    tone: str
+    night: str
+    tally: tuple[tuple[str, str, str], ...]
+    broke: tuple[ShownBreakage, ...]
+    still: tuple[ShownBreakage, ...]
+    asides: tuple[Aside, ...]
+    updates: tuple[str, ...]
+    notices: tuple[str, ...]
+    days: tuple[tuple[str, str], ...]  # date, and how its column is headed
+    projects: tuple[ShownProject, ...]
+
+
+def lay_out_index(
+    history: History,
+    morning: Morning,
+    shown: int,
+    explained: frozenset[str],
+    notices: Iterable[str],
+) -> IndexPage:
+    """What the index shows of a history, with so many nights in its tables."""
+    nights = tuple(reversed(history.nights[-shown:]))
+    labels = _label_all(history)
+    return IndexPage(
+        title=entitle(morning),
+        tone=_judge_tone(morning),
+        night=morning.night,
+        tally=tally(morning.counts),
+        broke=tuple(_show(each, morning, labels, explained) for each in morning.broke),
+        still=tuple(_show(each, morning, labels, explained) for each in morning.still),
+        asides=tuple(_asides(morning, labels)),
+        updates=tuple(spell_updates(morning)),
+        notices=tuple(spell(each, 500) for each in notices),
+        days=tuple(_head(nights)),
+        projects=tuple(_projects(history, morning, nights, labels)),
+    )
+
+
+def entitle(morning: Morning) -> str:
+    """The night in one sentence."""
+    if not morning.total:
+        return "No cell was planned"
+    if morning.broke:
+        cells = {cell.row.cell for each in morning.broke for cell in each.cells}
+        checks = {each.check for each in morning.broke}
+        return f"{count(len(checks), 'check')} broke in {count(len(cells), 'cell')}"
+    if failing := morning.counts.get(CellState.FAILED, 0):
+        fails = "fails" if failing == 1 else "fail"
+        return f"Nothing new broke; {count(failing, 'cell')} still {fails}"
+    if morning.is_well:
+        return f"All is well in {count(morning.total, 'cell')}"
+    unjudged = sum(number for state, number in morning.counts.items() if state not in GOOD)
+    return f"Nothing broke; {count(unjudged, 'cell')} could not be judged"
+
+
+def tally(counts: Mapping[CellState, int]) -> tuple[tuple[str, str, str], ...]:
+    """How many cells ended how: tone, number and word."""
+    return tuple(
+        (TONES[state], f"{counts[state]:,}", state.value)
+        for state in CellState
+        if counts.get(state)
+    )
+
+
+def spell_updates(morning: Morning) -> Iterator[str]:
+    """Which versions are new."""
+    for (project, before, now), cells in morning.updates.items():
+        yield f"{spell(project)} {spell(before, 40)} → {spell(now, 40)} in {count(cells, 'cell')}"
+
+
+def _judge_tone(morning: Morning) -> str:
+    if morning.counts.get(CellState.FAILED):
+        return "bad"
+    return "good" if morning.is_well and morning.total else "mild"
+
+
+def _label_all(history: History) -> dict[str, str]:
+    """How each cell is called where its project is named already."""
+    by_project: dict[str, list[CellNight]] = {}
+    for rows in history.cells.values():
+        last = rows[max(rows)]
+        by_project.setdefault(last.project, []).append(last)
+    return {
+        cell: label for rows in by_project.values() for cell, label in label_cells(rows).items()
+    }
+
+
+def _show(
+    broken: Breakage, morning: Morning, labels: Mapping[str, str], explained: frozenset[str]
+) -> ShownBreakage:
+    links = tuple(_link(cell.row, labels) for cell in broken.cells)
+    named = _AT_ONCE if len(links) > _AT_ONCE + 1 else _AT_ONCE + 1
+    first = broken.cells[0]
+    return ShownBreakage(
+        project=spell(broken.project),
+        check=Link(
+            text=spell(broken.check) or "no check",
+            href=name_checks(broken.check) if broken.check in explained else "",
+        ),
+        said=spell(broken.said, 400),
+        more=f"and {broken.sentences - 1} other sentences" if broken.sentences > 2 else "",
+        since=spell_since(first.since, morning.night, known=first.known_before),
+        cause=spell(broken.cause) if broken.cause not in {"", broken.check, "unknown"} else "",
+        cells=links[:named],
+        others=links[named:],
+        count=count(len(links), "cell"),
+        change=_spell_change(first),
+    )
+
+
+def _spell_change(cell: TroubledCell) -> str:
+    good, row = cell.last_good, cell.row
+    if good is None:
+        return "" if cell.known_before else "no earlier night passed"
+    if good.sha256 and good.sha256 == row.sha256:
+        return f"same file as passed on {good.night}"
+    if good.version != row.version:
+        return f"{spell(good.version, 40)} passed on {good.night}, now {spell(row.version, 40)}"
+    return f"another file of {spell(row.version, 40)} passed on {good.night}"
+
+
+def _link(row: CellNight, labels: Mapping[str, str], text: str = "") -> Link:
+    return Link(text=text or labels[row.cell], href=name_cell_page(row.cell), tone=TONES[row.state])
+
+
+def _asides(morning: Morning, labels: Mapping[str, str]) -> Iterator[Aside]:
+    for state, title in _TITLES.items():
+        if cells := morning.others.get(state):
+            spelled = tuple(
+                (_named(cell.row, labels), _since(cell, morning.night)) for cell in cells
+            )
+            yield _fold(title, TONES[state], LETTERS[state], spelled)
+    if morning.mended:
+        spelled = tuple(
+            (_named(cell.row, labels), f"failed since {cell.since}") for cell in morning.mended
+        )
+        yield _fold("Mended", "good", LETTERS[CellState.PASSED], spelled)
+
+
+def _since(cell: TroubledCell, night: str) -> str:
+    return spell_since(cell.since, night, known=cell.known_before)
+
+
+def _named(row: CellNight, labels: Mapping[str, str]) -> Link:
+    label = labels[row.cell]
+    project = spell(row.project)
+    return _link(row, labels, label if label.startswith(project) else f"{project} {label}")
+
+
+def _fold(title: str, tone: str, letter: str, cells: tuple[tuple[Link, str], ...]) -> Aside:
+    return Aside(
+        title=title, tone=tone, letter=letter, cells=cells[:_AT_ONCE], others=cells[_AT_ONCE:]
+    )
+
+
+def _head(nights: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The day of each night; the month where it changes."""
+    for night in nights:
+        yield night, night[8:10]
+
+
+def _projects(
+    history: History, morning: Morning, nights: tuple[str, ...], labels: Mapping[str, str]
+) -> list[ShownProject]:
+    """Every project with a cell in these nights, those that fail most first."""
+    by_project: dict[str, list[str]] = {}
+    for cell, rows in history.cells.items():
+        if any(night in rows for night in nights):
+            by_project.setdefault(rows[max(rows)].project, []).append(cell)
+    grid = _Grid(
+        history=history,
+        nights=nights,
+        labels=labels,
+        fresh=frozenset(cell.row.cell for each in morning.broke for cell in each.cells),
+        every=_count_links(history, nights) <= _LINKED,
+    )
+    shown = [grid.show(name, cells) for name, cells in by_project.items()]
+    return sorted(shown, key=lambda each: (-_count_bad(each), each.name))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Grid:
+    """What the grids of all projects are drawn from."""
+
+    history: History
+    nights: tuple[str, ...]  # the last one first
+    labels: Mapping[str, str]
+    fresh: frozenset[str]  # cells that broke tonight
+    every: bool  # whether every letter of a cell that is not well is a link
+
+    def show(self, name: str, cells: Iterable[str]) -> ShownProject:
+        """One project."""
+        cells = sorted(cells)
+        steady = [cell for cell in cells if self._is_steady(cell)]
+        troubled = sorted({*cells} - {*steady}, key=self._rank)
+        last = (self.history.cells[cell].get(self.history.last) for cell in cells)
+        return ShownProject(
+            name=spell(name),
+            anchor=f"project-{name_file(name)}",
+            tally=tally(Counter(row.state for row in last if row)),
+            pulse=draw_pulse(_troubles(self.history, cells, self.nights)),
+            rows=tuple(map(self._row, troubled)),
+            steady=tuple(
+                _link(self.history.cells[cell][self.history.last], self.labels) for cell in steady
+            ),
+        )
+
+    def _is_steady(self, cell: str) -> bool:
+        """Whether a cell passed in each of its nights, the last one among them."""
+        rows = self.history.cells[cell]
+        states = (row.state for night in self.nights if (row := rows.get(night)))
+        return self.history.last in rows and all(state in GOOD for state in states)
+
+    def _rank(self, cell: str) -> tuple[bool, bool, int, str]:
+        row = self.history.cells[cell].get(self.history.last)
+        if row is None:
+            return (True, True, 0, cell)
+        return (False, cell not in self.fresh, _ORDER[row.state], cell)
+
+    def _row(self, cell: str) -> GridRow:
+        rows = self.history.cells[cell]
+        href = name_cell_page(cell) if self.history.last in rows else ""
+        return GridRow(
+            label=Link(text=self.labels[cell], href=href),
+            nights=tuple(_letters(rows, self.nights, every=self.every, href=href)),
+        )
+
+
+def _count_bad(project: ShownProject) -> int:
+    return sum(int(number.replace(",", "")) for tone, number, _ in project.tally if tone == "bad")
+
+
+def _count_links(history: History, nights: Iterable[str]) -> int:
+    nights = {*nights}
+    return sum(
+        row.state not in GOOD
+        for rows in history.cells.values()
+        for night, row in rows.items()
+        if night in nights
+    )
+
+
+def _letters(
+    rows: Mapping[str, CellNight], nights: tuple[str, ...], *, every: bool, href: str
+) -> Iterator[Link | None]:
+    """A letter a night; a cell that is well, or has no page, is no link."""
+    for index, night in enumerate(nights):
+        row = rows.get(night)
+        if row is None:
+            yield None
+            continue
+        before = rows.get(nights[index + 1]) if index + 1 < len(nights) else None
+        begins = not index or before is None or before.state is not row.state
+        linked = href and row.state not in GOOD and (every or begins)
+        tone = "" if row.state is CellState.PASSED else TONES[row.state]
+        yield Link(text=LETTERS[row.state], href=f"{href}#n{night}" if linked else "", tone=tone)
+
+
+def _troubles(
+    history: History, cells: Iterable[str], nights: Iterable[str]
+) -> list[tuple[str, int, int, int]]:
+    """Night, cells, those that failed, and those that could not be judged; the oldest first."""
+    cells = [*cells]
+    found = []
+    for night in sorted(nights):
+        states = [row.state for cell in cells if (row := history.cells[cell].get(night))]
+        failed = states.count(CellState.FAILED)
+        fine = sum(state in GOOD for state in states)
+        found.append((night, len(states), failed, len(states) - failed - fine))
+    return found

@@ -1,0 +1,84 @@
+"""All files of the site, made from a history and from what the store keeps of broken cells."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from binary_checks.fleet.page.badges import draw_cell_badge, draw_project_badge
+from binary_checks.fleet.page.cell_page import lay_out_cell
+from binary_checks.fleet.page.evidence import CellEvidence
+from binary_checks.fleet.page.feed import find_news, write_feed
+from binary_checks.fleet.page.history import GOOD, CellNight, History
+from binary_checks.fleet.page.index_page import lay_out_index
+from binary_checks.fleet.page.morning import look_back
+from binary_checks.fleet.page.naming import LEGEND, name_cell_page, name_file
+from binary_checks.fleet.page.trends_page import find_trends
+from binary_checks.fleet.states import CellState
+from binary_checks.lines import one_line
+from binary_checks.model import CheckText
+
+INDEX = "index.html"
+Read = Callable[[CellNight, CellNight | None, bool], CellEvidence]
+"""Of a cell's last night and its last good one, and whether all is wanted: what the store keeps."""
+
+
+def make_site(
+    history: History, read: Read, *, shown: int, notices: Iterable[str] = (), base: str = ""
+) -> Iterator[tuple[str, bytes]]:
+    """Name and content of every file; the index is the last, for it leads to all others."""
+    draw = _Templates()
+    morning = look_back(history)
+    texts: dict[str, CheckText] = {}
+    for row in history.tonight():
+        good = history.find_last_good(row.cell)
+        evidence = read(row, good, row.state not in GOOD)
+        texts.update(evidence.texts)
+        page = lay_out_cell(row.cell, history, shown, evidence)
+        anchor, badge = f"project-{name_file(row.project)}", name_file(row.cell)
+        yield (
+            name_cell_page(row.cell),
+            draw("cell.html", page=page, night=history.last, anchor=anchor, badge=badge),
+        )
+        yield f"badges/cells/{badge}.svg", draw_cell_badge(page.cell, row.state).encode()
+    yield from _badges(history)
+    yield "feed.xml", write_feed(morning, find_news(history, shown), base).encode()
+    yield (
+        "trends.html",
+        draw("trends.html", projects=find_trends(history, shown), night=history.last),
+    )
+    explained = [replace(texts[check], id=one_line(check)) for check in sorted(texts)]
+    yield "checks.html", draw("checks.html", checks=explained, night=history.last)
+    index = lay_out_index(history, morning, shown, frozenset(texts), notices)
+    yield INDEX, draw("index.html", page=index, legend=LEGEND)
+
+
+def _badges(history: History) -> Iterator[tuple[str, bytes]]:
+    by_project: dict[str, Counter[CellState]] = {}
+    for row in history.tonight():
+        by_project.setdefault(row.project, Counter())[row.state] += 1
+    for project, counts in by_project.items():
+        badge = draw_project_badge(one_line(project)[:80], counts)
+        yield f"badges/projects/{name_file(project)}.svg", badge.encode()
+
+
+class _Templates:
+    """Fills in the templates, each with the style, and with the hash by which that is allowed."""
+
+    def __init__(self) -> None:
+        from binary_checks.reports.html.page import mark_up
+        from binary_checks.reports.html.templating import prepare, read_own
+
+        self._environment = prepare("binary_checks.fleet.page")
+        self._environment.filters["prose"] = mark_up
+        style, source = read_own(self._environment, "fleet.css")
+        script, script_source = read_own(self._environment, "filter.js")
+        self._own = {"style": style, "style_source": source}
+        self._script = {"script": script, "script_source": script_source}
+
+    def __call__(self, template: str, **values: Any) -> bytes:
+        script = self._script if template == "index.html" else {}
+        found = self._environment.get_template(template)
+        return found.render(**self._own, **script, **values).encode()

@@ -1,0 +1,137 @@
+"""The folder of a site: page by page the old one or the new one, and nothing of anybody else's.
+
+All files are made beside their places first; then each takes its place at once, the index last.
+A list of what is ours says what may be replaced or removed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from binary_checks.errors import ProfileError
+from binary_checks.lines import one_line
+
+_LIST = ".binary-checks-hud.json"
+_SCHEMA = "binary-checks/hud/1"
+_STAGING = ".new-"
+_FORGOTTEN = 3600.0  # seconds after which what a killed run was making is removed
+_LARGEST = 64 << 20  # bytes of the list
+
+
+def write_site(folder: Path, files: Iterable[tuple[str, bytes]]) -> int:
+    """Make the folder hold these files; the last one leads to the others. Returns their bytes.
+
+    Raises ProfileError, before anything is changed, for a folder that holds something else.
+    """
+    ours = claim(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    if not ours:
+        _note(folder, [])
+    staging = Path(tempfile.mkdtemp(prefix=_STAGING, dir=folder))
+    try:
+        sizes = {name: _stage(staging / name, content) for name, content in files}
+        _refuse_foreign(folder, sizes.keys() - {*ours})
+        _note(folder, {*ours, *sizes})
+        for name in sizes:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (staging / name).replace(folder / name)
+        _remove(folder, {*ours} - sizes.keys())
+        _note(folder, sizes)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+        _sweep(folder)
+    return sum(sizes.values())
+
+
+def claim(folder: Path) -> frozenset[str]:
+    """Names of the files that are ours there. Raises ProfileError where the folder is not ours."""
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise ProfileError(f"hud: {folder}: not a folder")
+    try:
+        text = (folder / _LIST).read_bytes()[:_LARGEST]
+    except FileNotFoundError:
+        foreign = next((each for each in _look_into(folder) if _is_foreign(each)), None)
+        if foreign:
+            hint = "name a folder that is empty, or that was made by hud"
+            raise ProfileError(f"hud: {folder}: holds {foreign.name!r} already; {hint}") from None
+        return frozenset()
+    return frozenset(_read_list(text, folder))
+
+
+def _look_into(folder: Path) -> Iterator[Path]:
+    if folder.exists():
+        yield from sorted(folder.iterdir())
+
+
+def _is_foreign(path: Path) -> bool:
+    return not path.name.startswith(_STAGING)
+
+
+def _read_list(text: bytes, folder: Path) -> Iterator[str]:
+    """The names in the list; a name that leads elsewhere is nobody's."""
+    try:
+        found: Any = json.loads(text)
+        names = found["files"] if found["schema"] == _SCHEMA else None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        names = None
+    if not isinstance(names, list):
+        raise ProfileError(f"hud: {folder / _LIST}: not a list that hud wrote")
+    for name in names:
+        if isinstance(name, str) and _is_inside(name):
+            yield name
+
+
+def _is_inside(name: str) -> bool:
+    path = PurePosixPath(name)
+    return not path.is_absolute() and ".." not in path.parts and name.isprintable() and bool(name)
+
+
+def _stage(path: Path, content: bytes) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return len(content)
+
+
+def _refuse_foreign(folder: Path, names: Iterable[str]) -> None:
+    """Replace nothing that is there and is not in our list, and write through no link."""
+    for name in sorted(names):
+        if os.path.lexists(folder / name):
+            raise ProfileError(f"hud: {folder}: holds {one_line(name)!r}, which hud did not make")
+        if any((folder / each).is_symlink() for each in PurePosixPath(name).parents):
+            raise ProfileError(f"hud: {folder}: {one_line(name)!r} would be written through a link")
+
+
+def _note(folder: Path, names: Iterable[str]) -> None:
+    """Write the list of what is ours, at once."""
+    text = json.dumps({"schema": _SCHEMA, "files": sorted(names)}, indent=0) + "\n"
+    handle, name = tempfile.mkstemp(prefix=_STAGING, dir=folder)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+    Path(name).chmod(0o644)
+    Path(name).replace(folder / _LIST)
+
+
+def _remove(folder: Path, names: Iterable[str]) -> None:
+    """Remove what is no longer part of the site, and the folders that this leaves empty."""
+    for name in names:
+        parents = PurePosixPath(name).parents
+        if not any((folder / each).is_symlink() for each in parents):
+            (folder / name).unlink(missing_ok=True)
+    for parent in {PurePosixPath(name).parent for name in names} - {PurePosixPath()}:
+        path = folder / parent
+        if path.is_dir() and not path.is_symlink() and not any(path.iterdir()):
+            path.rmdir()
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what runs that were killed long ago were making."""
+    for path in folder.glob(f"{_STAGING}*"):
+        if path.lstat().st_mtime < time.time() - _FORGOTTEN:
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()

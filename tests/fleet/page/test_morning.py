@@ -1,0 +1,108 @@
+"""What a night brought, held against those before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from binary_checks.fleet.page.history import FailedCheck, History
+from binary_checks.fleet.page.index_page import entitle
+from binary_checks.fleet.page.morning import look_back
+from binary_checks.fleet.states import CellState
+from fixtures.histories import history, nights
+
+
+def broke(found: History) -> list[str]:
+    return [cell.row.cell for each in look_back(found).broke for cell in each.cells]
+
+
+def still(found: History) -> list[tuple[str, str]]:
+    return [(cell.row.cell, cell.since) for each in look_back(found).still for cell in each.cells]
+
+
+def test_a_cell_that_passed_and_fails_is_newly_broken() -> None:
+    assert broke(history({"a-1": "··X", "a-2": "···"})) == ["a-1"]
+
+
+def test_a_cell_that_fails_in_its_first_night_is_newly_broken() -> None:
+    assert broke(history({"a-1": "  X", "a-2": "···"})) == ["a-1"]
+
+
+def test_a_cell_that_failed_already_is_still_broken_since_the_first_failure_after_a_pass() -> None:
+    found = history({"a-1": "X·XXX"})
+    assert broke(found) == []
+    assert still(found) == [("a-1", nights(5)[2])]
+
+
+def test_nights_that_could_not_tell_are_stepped_over() -> None:
+    assert still(history({"a-1": "·XI-X"})) == [("a-1", nights(5)[1])]
+    assert broke(history({"a-1": "··LIX"})) == ["a-1"]
+
+
+def test_a_check_that_begins_to_fail_in_a_broken_cell_is_newly_broken() -> None:
+    found = history({"a-1": "·XX"})
+    later = FailedCheck(check="import-fails", sentence="import a fails")
+    key = ("a-1", found.last)
+    found = replace(found, failures={**found.failures, key: (*found.failures[key], later)})
+    (new,) = look_back(found).broke
+    assert (new.check, new.since) == ("import-fails", found.last)
+    assert still(found) == [("a-1", nights(3)[1])]
+
+
+def test_cells_that_one_check_broke_are_one_breakage() -> None:
+    found = history({"a-1": "·X", "a-2": "·X", "a-3": "·X", "b-1": "·X"}, checks={"a-3": "other"})
+    assert [(each.project, each.check, len(each.cells)) for each in look_back(found).broke] == [
+        ("a", "missing-library", 2),
+        ("a", "other", 1),
+        ("b", "missing-library", 1),
+    ]
+
+
+def test_a_cell_that_failed_and_passes_is_mended() -> None:
+    (cell,) = look_back(history({"a-1": "·XXI·", "a-2": "·····"})).mended
+    assert (cell.row.cell, cell.since) == ("a-1", nights(5)[1])
+
+
+def test_what_neither_passed_nor_failed_is_listed_by_state_with_its_first_night() -> None:
+    others = look_back(history({"a-1": "·--", "a-2": "··S", "a-3": "··~", "a-4": "XXI"})).others
+    assert {state: [(c.row.cell, c.since) for c in cells] for state, cells in others.items()} == {
+        CellState.FLAKY: [("a-3", nights(3)[2])],
+        CellState.INFRA: [("a-4", nights(3)[2])],
+        CellState.STALE: [("a-2", nights(3)[2])],
+        CellState.MISSING: [("a-1", nights(3)[1])],
+    }
+
+
+def test_a_failure_that_no_check_could_say_has_its_reason() -> None:
+    found = replace(history({"a-1": "·X"}), failures={})
+    rows = found.cells["a-1"]
+    row = replace(rows[found.last], reason="timed out after 1800 s")
+    (each,) = look_back(replace(found, cells={"a-1": {**rows, found.last: row}})).broke
+    assert (each.check, each.said) == ("", "timed out after 1800 s")
+
+
+def test_new_versions_are_counted_and_cells_that_are_gone_are_named() -> None:
+    found = look_back(history({"a-1": "·····", "a-2": "·····", "b-1": "···· "}))
+    assert found.updates == {("a", "1.0", "1.1"): 2}
+    assert found.gone == ("b-1",)
+
+
+def test_the_title_says_the_worst_in_one_sentence() -> None:
+    titles = {
+        "··X": "1 check broke in 1 cell",
+        "·XX": "Nothing new broke; 1 cell still fails",
+        "··~": "All is well in 1 cell",
+        "··k": "All is well in 1 cell",
+        "··-": "Nothing broke; 1 cell could not be judged",
+    }
+    assert {said: entitle(look_back(history({"a-1": said}))) for said in titles} == titles
+
+
+def test_a_night_is_well_only_where_every_cell_was_judged() -> None:
+    well = {letter: look_back(history({"a-1": f"·{letter}"})).is_well for letter in "·k~BXILS-"}
+    assert [letter for letter, is_well in well.items() if is_well] == [*"·k~B"]
+
+
+def test_an_earlier_morning_knows_nothing_of_what_came_later() -> None:
+    found = history({"a-1": "·X··"})
+    assert broke(found.until(nights(4)[1])) == ["a-1"]
+    assert look_back(found.until(nights(4)[2])).mended != ()

@@ -1,0 +1,136 @@
+"""The folder of a site: whole pages, and nothing of anybody else's."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from binary_checks.errors import ProfileError
+from binary_checks.fleet.page.site_folder import write_site
+
+LIST = ".binary-checks-hud.json"
+
+
+def names(folder: Path) -> list[str]:
+    found = (each for each in folder.rglob("*") if each.is_file())
+    return sorted(each.relative_to(folder).as_posix() for each in found)
+
+
+def test_a_site_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+    out = tmp_path / "site"
+    assert write_site(out, [("cells/a.html", b"a"), ("index.html", b"one")]) == 4
+    write_site(out, [("cells/b.html", b"b"), ("index.html", b"two")])
+    assert names(out) == [LIST, "cells/b.html", "index.html"]
+    assert (out / "index.html").read_bytes() == b"two"
+
+
+def test_folders_that_become_empty_are_removed(tmp_path: Path) -> None:
+    write_site(tmp_path, [("cells/a.html", b"a"), ("index.html", b"")])
+    write_site(tmp_path, [("index.html", b"")])
+    assert not (tmp_path / "cells").exists()
+
+
+def test_a_folder_that_holds_something_else_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years")
+    with pytest.raises(ProfileError, match=r"holds 'thesis.tex' already"):
+        write_site(tmp_path, [("index.html", b"")])
+    assert names(tmp_path) == ["thesis.tex"]
+
+
+def test_a_file_that_hud_did_not_make_is_neither_replaced_nor_removed(tmp_path: Path) -> None:
+    write_site(tmp_path, [("index.html", b"")])
+    (tmp_path / "CNAME").write_text("hud.example")
+    write_site(tmp_path, [("index.html", b"new")])
+    with pytest.raises(ProfileError, match="holds 'CNAME', which hud did not make"):
+        write_site(tmp_path, [("CNAME", b""), ("index.html", b"newest")])
+    assert (tmp_path / "CNAME").read_text() == "hud.example"
+    assert (tmp_path / "index.html").read_bytes() == b"new"
+
+
+def test_a_list_that_leads_elsewhere_removes_nothing_there(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("years")
+    out = tmp_path / "site"
+    out.mkdir()
+    listed = {"schema": "binary-checks/hud/1", "files": ["../precious", str(precious), "a\nb", 7]}
+    (out / LIST).write_text(json.dumps(listed))
+    write_site(out, [("index.html", b"")])
+    assert precious.read_text() == "years"
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "[" * 100_000, '{"schema": "x", "files": []}'])
+def test_a_list_that_hud_did_not_write_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / LIST).write_text(text)
+    with pytest.raises(ProfileError, match="not a list that hud wrote"):
+        write_site(tmp_path, [("index.html", b"")])
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    elsewhere, out = tmp_path / "elsewhere", tmp_path / "site"
+    elsewhere.mkdir()
+    write_site(out, [("index.html", b"")])
+    (out / "cells").symlink_to(elsewhere)
+    with pytest.raises(ProfileError, match="through a link"):
+        write_site(out, [("cells/a.html", b"a"), ("index.html", b"")])
+    assert names(elsewhere) == []
+
+
+def test_what_breaks_while_pages_are_made_leaves_the_old_site(tmp_path: Path) -> None:
+    write_site(tmp_path, [("a.html", b"a"), ("index.html", b"old")])
+
+    def made() -> Iterator[tuple[str, bytes]]:
+        yield "a.html", b"new"
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        write_site(tmp_path, made())
+    assert (tmp_path / "a.html").read_bytes() == b"a"
+    assert names(tmp_path) == [LIST, "a.html", "index.html"]
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from binary_checks.fleet.page.site_folder import write_site
+def made():
+    for number in range(40):
+        yield f"cells/{number}.html", sys.argv[2].encode() * 5000
+    print("half", flush=True)
+    time.sleep(float(sys.argv[3]))
+    yield "index.html", sys.argv[2].encode() * 5000
+write_site(Path(sys.argv[1]), made())
+"""
+
+
+def run(out: Path, letter: str, *, killed: bool = False) -> None:
+    """Make a site of that letter, or be killed with all of its pages but the index made."""
+    command = [sys.executable, "-c", KILLED, str(out), letter, "60" if killed else "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"half\n"
+        if killed:
+            process.kill()
+        assert process.wait(30) == (-signal.SIGKILL if killed else 0)
+
+
+def test_a_run_that_is_killed_leaves_the_old_site_and_the_next_one_a_new_one(
+    tmp_path: Path,
+) -> None:
+    run(tmp_path, "a")
+    run(tmp_path, "b", killed=True)
+    site = [name for name in names(tmp_path) if not name.startswith(".")]
+    assert len(site) == 41
+    assert {(tmp_path / name).read_bytes() for name in site} == {b"a" * 5000}
+    left = next(tmp_path.glob(".new-*"))
+    os.utime(left, (time.time() - 7200,) * 2)
+    run(tmp_path, "c")
+    assert {(tmp_path / name).read_bytes() for name in site} == {b"c" * 5000}
+    assert not left.exists()
