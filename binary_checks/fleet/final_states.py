@@ -21,6 +21,10 @@ _WORST_FIRST = (
     CellState.KNOWN,
     CellState.PASSED,
 )
+_NOTHING = {
+    CellState.LOST: "no result",
+    CellState.BLOCKED: "its GPU stage has not run: no host with a GPU took it",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,8 +48,9 @@ def final_state(planned: PlannedCell, attempts: Iterable[Attempt]) -> CellEnd:
     a retry that was lost. Failed, and then passed on the same bytes, is flaky. Without a
     conclusion the last attempt decides, and without any attempt the cell is lost.
 
-    Where the first stage did not pass, it stands for both; else the worse of the two. An attempt at
-    other bytes than the plan's does not count, nor does a second document of one attempt.
+    Where the first stage did not pass, it stands for both; else the worse of the two, and a
+    second stage that no host took is blocked. An attempt at other bytes than the plan's does not
+    count, nor does a second document of one attempt.
     """
     if planned.state is not None:
         return CellEnd(state=planned.state, reason=planned.reason)
@@ -78,7 +83,8 @@ def _select(planned: PlannedCell, attempts: Iterable[Attempt]) -> tuple[Attempt,
 def _end_stage(attempts: Sequence[Attempt], stage: str) -> CellEnd:
     """How one stage ended, of whose attempts these are all, in order."""
     if not attempts:
-        return CellEnd(state=CellState.LOST, reason=f"no result of its {stage} stage")
+        state = CellState.BLOCKED if stage == GPU else CellState.LOST
+        return CellEnd(state=state, reason=_NOTHING[state])
     conclusive = [each for each in attempts if each.state in _CONCLUSIVE]
     decides = (conclusive or attempts)[-1]
     state, told = decides.state, decides

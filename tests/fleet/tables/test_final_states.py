@@ -90,7 +90,7 @@ def test_two_documents_of_one_attempt_count_once() -> None:
         (["known"], ["passed"], "known"),
         (["passed"], ["blocked"], "blocked"),
         (["passed"], ["infra"], "infra"),
-        (["passed"], [], "lost"),
+        (["passed"], [], "blocked"),
         (["failed", "passed"], ["passed"], "flaky"),
         (["failed"], ["blocked"], "failed"),
         (["failed"], [], "failed"),

@@ -1,0 +1,203 @@
+"""Makes the tables of a night from its plan, its attempts and the facts of its packages."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from binary_checks.errors import RecordError, StoreError
+from binary_checks.fleet.attempts import Attempt
+from binary_checks.fleet.final_states import CellEnd, final_state
+from binary_checks.fleet.plan import NightPlan, PlannedCell
+from binary_checks.fleet.records import read_attempt, read_plan
+from binary_checks.fleet.states import CellState
+from binary_checks.fleet.store import Store
+from binary_checks.fleet.store.store_names import (
+    closed_name,
+    facts_name,
+    night_folder,
+    plan_name,
+    split_attempt,
+    table_name,
+)
+from binary_checks.fleet.tables.columns import TABLES
+from binary_checks.fleet.tables.facts_rows import FactsRows, read_facts_rows
+from binary_checks.fleet.tables.night_rows import (
+    cell_row,
+    check_rows,
+    facts_of,
+    find_contradiction,
+)
+from binary_checks.fleet.tables.parquet_files import TableWriter, connect
+from binary_checks.fleet.tables.views import known_packages
+
+_AT_ONCE = 16  # documents that are read while others are: an object store answers slowly
+_NOBODY = "1970-01-01T00:00:00Z"  # when an attempt began whose document does not say
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NightTables:
+    """What `make_tables` made of a night."""
+
+    night: str
+    paths: Mapping[str, Path]  # of the Parquet files, by table
+    complaints: tuple[str, ...]  # a line each: what could not be read, or was strange
+    states: Mapping[CellState, int]  # how many cells ended so
+    attempts: Mapping[str, tuple[Attempt, ...]]  # by cell: those that count, without results
+
+
+def make_tables(store: Store, night: str, folder: Path) -> NightTables:
+    """Write the Parquet tables of a night into the folder; of the same store the same bytes.
+
+    What cannot be read counts as lost and is complained of. Raises StoreError where there is no
+    plan, or the store cannot be reached.
+    """
+    plan = _read_plan(store, night)
+    documents, complaints = _find_documents(store, plan)
+    states: Counter[CellState] = Counter()
+    counted, with_facts = {}, {}
+    with TemporaryDirectory() as work, connect() as connection:
+        writers = {table: TableWriter(table, Path(work)) for table in TABLES}
+        try:
+            for planned, attempts in _read_cells(store, plan, documents, complaints):
+                end = final_state(planned, attempts)
+                writers["cells"].add([cell_row(night, planned, end)])
+                writers["checks"].add(check_rows(night, planned, end))
+                states[end.state] += 1
+                counted[planned.cell.id] = _without_results(end)
+                if facts := facts_of(end):
+                    with_facts[planned.sha256] = facts
+            known = known_packages(connection, store, night)
+            new = {each: facts for each, facts in with_facts.items() if each not in known}
+            for found in _read_facts(store, night, new, complaints):
+                writers["objects"].add(found.objects)
+                writers["parts"].add(found.parts)
+            paths = {table: folder / f"{table}.parquet" for table in TABLES}
+            for table, writer in writers.items():
+                writer.write(connection, paths[table])
+        finally:
+            for writer in writers.values():
+                writer.close()
+    return NightTables(
+        night=night,
+        paths=paths,
+        complaints=tuple(complaints),
+        states=states,
+        attempts=counted,
+    )
+
+
+def keep_tables(store: Store, made: NightTables) -> None:
+    """Put the tables into the store; they may change until the night is closed, and never after.
+
+    Raises StoreError where a closed night has others.
+    """
+    for table, path in made.paths.items():
+        name = table_name(made.night, table)
+        if store.create(name, path) or store.read(name) == path.read_bytes():
+            continue
+        if store.read(closed_name(made.night)) is not None:
+            raise StoreError(f"{store.url}: {name}: is another, and the night is closed")
+        store.delete(name)
+        store.create(name, path)
+
+
+def _read_plan(store: Store, night: str) -> NightPlan:
+    name = plan_name(night)
+    content = store.read(name)
+    if content is None:
+        raise StoreError(f"{store.url}: {name}: there is no such night: it has no plan")
+    plan = read_plan(content, f"{store.url}: {name}")
+    if plan.night != night:
+        raise StoreError(f"{store.url}: {name}: is the plan of {plan.night}")
+    return plan
+
+
+def _find_documents(store: Store, plan: NightPlan) -> tuple[dict[str, list[str]], list[str]]:
+    """The names of the attempts' documents by cell, and of those that are of none."""
+    found: dict[str, list[str]] = {each.cell.id: [] for each in plan.cells}
+    complaints = []
+    for stored in store.names(f"{night_folder(plan.night)}results/"):
+        attempt = split_attempt(stored.name)
+        if attempt is None or not stored.name.endswith(".json"):
+            complaints.append(f"{stored.name}: not the name of a result")
+        elif attempt[0] not in found:
+            complaints.append(f"{stored.name}: its cell is not in the plan, so it does not count")
+        else:
+            found[attempt[0]].append(stored.name)
+    return found, complaints
+
+
+def _read_cells(
+    store: Store, plan: NightPlan, documents: Mapping[str, list[str]], complaints: list[str]
+) -> Iterator[tuple[PlannedCell, list[Attempt]]]:
+    """Each planned cell with its attempts, of which few are in memory at a time."""
+    cells = iter(plan.cells)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        while batch := list(islice(cells, _AT_ONCE)):
+            names = [name for planned in batch for name in documents[planned.cell.id]]
+            contents = dict(zip(names, pool.map(store.read, names), strict=True))
+            for planned in batch:
+                yield (
+                    planned,
+                    [
+                        _read_document(planned, plan.night, name, contents[name] or b"", complaints)
+                        for name in documents[planned.cell.id]
+                    ],
+                )
+
+
+def _read_document(
+    planned: PlannedCell, night: str, name: str, content: bytes, complaints: list[str]
+) -> Attempt:
+    """The attempt; one that cannot be counted is a lost one."""
+    cell, stage, number = split_attempt(name) or ("", "", 0)
+    try:
+        attempt = read_attempt(content, name)
+        said = (attempt.night, attempt.cell, attempt.stage, attempt.number)
+        if said != (night, cell, stage, number):
+            raise RecordError(f"{name}: it says that it is of {' '.join(map(str, said))}")
+        if attempt.sha256 != planned.sha256:
+            complaints.append(f"{name}: of other bytes than the plan's, so it does not count")
+        elif contradiction := find_contradiction(attempt):
+            raise RecordError(f"{name}: it says {attempt.state.value}, but has {contradiction}")
+    except RecordError as error:
+        complaints.append(str(error))
+        return Attempt(
+            night=night,
+            cell=cell,
+            stage=stage,
+            number=number,
+            state=CellState.LOST,
+            reason=f"its result cannot be counted: {error}",
+            cause="unreadable-result",
+            cause_kind="infra",
+            started=_NOBODY,
+            seconds=0.0,
+            sha256=planned.sha256,
+        )
+    return attempt
+
+
+def _without_results(end: CellEnd) -> tuple[Attempt, ...]:
+    return tuple(replace(each, result=None) for each in end.attempts)
+
+
+def _read_facts(
+    store: Store, night: str, wanted: Mapping[str, str], complaints: list[str]
+) -> Iterator[FactsRows]:
+    """The rows of packages by their SHA-256, whose facts the store has under another."""
+    for sha256, facts in sorted(wanted.items()):
+        name = facts_name(facts)
+        try:
+            with store.local(name) as path:
+                yield read_facts_rows(path, night, sha256, name)
+        except RecordError as error:
+            complaints.append(str(error))
+        except StoreError as error:
+            complaints.append(f"{error}: the tables lack its objects")

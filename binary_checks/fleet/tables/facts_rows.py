@@ -1,0 +1,188 @@
+"""The rows of a package's objects and parts, out of its facts, read a line at a time.
+
+No more of the document is looked at than the tables have, so that facts of an earlier version, or
+of a later one with more in it, are read too.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from binary_checks.errors import RecordError
+from binary_checks.fleet.tables.night_rows import Row, plain
+from binary_checks.knowledge.package_parts import measure_parts
+from binary_checks.model import (
+    DeviceCode,
+    DeviceKind,
+    Format,
+    Kind,
+    Layout,
+    MalformedObject,
+    Member,
+    ObjectFile,
+    Package,
+)
+from binary_checks.model.objects import object_kinds
+
+_LARGEST = 1 << 30  # bytes of a document, inflated
+_LONGEST = 64 << 20  # bytes of one line: all symbols of one library
+_FACTS = "binary-checks/facts/"
+_GLIBC = re.compile(r"GLIBC_(\d{1,4}(?:\.\d{1,4})*)")
+_RELR = (2, 36)  # GLIBC_ABI_DT_RELR came with it
+_ARCHITECTURE = "x86_64"  # of an object file that says none, in the model
+_PLACES = ("site_packages", "headers", "climbs")
+_MOST = (1 << 62) - 1
+_DIGITS = 16  # of a digest that only tells one table of exports from another
+_TABLES = ("object_files", "malformed_objects", "unread_objects", "members")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FactsRows:
+    """What the tables have of one package."""
+
+    objects: tuple[Row, ...]
+    parts: tuple[Row, ...]
+
+
+def read_facts_rows(path: Path, night: str, sha256: str, named: str) -> FactsRows:
+    """Read a document of facts, compressed, which must be that package's.
+
+    Raises RecordError, one line, for one that is cut, corrupt, or of another package.
+    """
+    try:
+        with gzip.open(path) as file:
+            return _read(file, night, sha256)
+    except (OSError, EOFError, zlib.error) as error:
+        reason = "cut off" if isinstance(error, EOFError) else str(error)
+        raise RecordError(f"{named}: cannot be inflated: {reason}") from None
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        detail = f": {error}" if isinstance(error, _Oddity) else ""
+        raise RecordError(f"{named}: not the facts of a package{detail}") from None
+
+
+class _Oddity(ValueError):
+    """Says what is strange about the document."""
+
+
+def _read(file: gzip.GzipFile, night: str, sha256: str) -> FactsRows:
+    rows, objects, members, native = [], [], [], []
+    layout = None
+    for table, row in _lines(file):
+        if table == "schema" and not str(row).startswith(_FACTS):
+            raise _Oddity("another schema")
+        if table == "package":
+            layout = _demand_package(row, sha256)
+        elif table == "object_files":
+            rows.append({"night": night, "sha256": sha256, **_object_row(row)})
+            objects.append(_light_object(row))
+        elif table == "members":
+            members.append(_light_member(row))
+        elif table in _TABLES:
+            native.append(_lost_object(row))
+    if layout is None:
+        raise _Oddity("no package in it")
+    package = Package(
+        path=Path("package"),
+        layout=layout,
+        members=tuple(members),
+        objects=tuple(objects),
+        malformed=tuple(native),
+    )
+    parts = [
+        {"night": night, "sha256": sha256, "part": part, "files": found.files, "size": found.size}
+        for part, found in measure_parts(package).items()
+    ]
+    return FactsRows(objects=tuple(rows), parts=tuple(parts))
+
+
+def _lines(file: gzip.GzipFile) -> Iterator[tuple[str, Any]]:
+    """Each head and each row of a table, with the name of it."""
+    table, size, line = "", 0, b""
+    for line in iter(lambda: file.readline(_LONGEST), b""):
+        size += len(line)
+        if size > _LARGEST or not line.endswith(b"\n"):
+            raise _Oddity("cut off, or larger than is read")
+        if line.startswith(b'"'):
+            name, _, rest = line.rstrip(b",\n").partition(b":")
+            table = json.loads(name)
+            if rest.strip() != b"[":
+                yield table, json.loads(rest)
+        elif line.startswith(b"{") and table in _TABLES:
+            yield table, json.loads(line.rstrip(b",\n"))
+    if line != b"}\n":
+        raise _Oddity("cut off")
+
+
+def _demand_package(row: Mapping[str, Any], sha256: str) -> Layout:
+    if row["sha256"] != sha256:
+        raise _Oddity("those of another package")
+    return Layout(**{name: row["layout"][name] for name in _PLACES if name in row["layout"]})
+
+
+def _object_row(row: Mapping[str, Any]) -> Row:
+    versions = row.get("symbol_versions", ())
+    exports = sorted(f"{each['name']}@{each.get('version', '')}" for each in row.get("exports", ()))
+    digest = hashlib.sha256("\n".join(exports).encode("utf-8", "replace")).hexdigest()
+    return {
+        "path": plain(row["path"]),
+        "architecture": plain(row.get("architecture", _ARCHITECTURE)),
+        "size": _count(row.get("size", 0)),
+        "needed": [plain(each["name"]) for each in row.get("needed", ())],
+        "glibc": highest_glibc(each["version"] for each in versions if not each.get("weak")),
+        "exports": digest[:_DIGITS] if exports else "",
+        "gpu": sorted({plain(each["architecture"]) for each in row.get("device_code", ())} - {""}),
+    }
+
+
+def highest_glibc(versions: Iterable[str]) -> str:
+    """The highest version of glibc among version nodes, as 2.34; "" where none is of it."""
+    found = (_RELR if each == "GLIBC_ABI_DT_RELR" else _read_version(each) for each in versions)
+    return ".".join(map(str, max(found, default=())))
+
+
+def _read_version(node: str) -> tuple[int, ...]:
+    match = _GLIBC.fullmatch(node)
+    return tuple(map(int, match[1].split("."))) if match else ()
+
+
+def _light_object(row: Mapping[str, Any]) -> ObjectFile:
+    """What the measuring of parts looks at."""
+    kind = object_kinds()[row["format"]]
+    found: dict[str, Any] = {"kind": Kind(row["kind"])} if "kind" in row else {}
+    if "device_code" in row:
+        found["device_code"] = tuple(map(_light_code, row["device_code"]))
+    if "debug_bytes" in row:
+        found["debug_bytes"] = _count(row["debug_bytes"])
+    return kind(path=str(row["path"]), **found)
+
+
+def _light_code(row: Mapping[str, Any]) -> DeviceCode:
+    amount = _count(row["bytes"])
+    return DeviceCode(kind=DeviceKind.UNKNOWN, architecture="", count=1, bytes=amount, compressed=0)
+
+
+def _light_member(row: Mapping[str, Any]) -> Member:
+    return Member(
+        path=str(row["path"]),
+        archive_name=str(row["archive_name"]),
+        size=_count(row.get("size", 0)),
+        mode=_count(row.get("mode", 0)),
+        target=str(row.get("target", "")),
+    )
+
+
+def _lost_object(row: Mapping[str, Any]) -> MalformedObject:
+    return MalformedObject(path=str(row["path"]), format=Format.ELF, offset=0, reason="")
+
+
+def _count(number: Any) -> int:
+    """A number of bytes that a table can hold."""
+    return min(max(int(number), 0), _MOST)

@@ -1,0 +1,156 @@
+"""The rows of a night's cells and checks, from its plan and its attempts; nothing is read here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timezone
+from itertools import chain
+from typing import Any
+
+from binary_checks.fleet.attempts import CPU, GPU, Attempt
+from binary_checks.fleet.cell import AXES
+from binary_checks.fleet.final_states import HAPPY, CellEnd
+from binary_checks.fleet.plan import PlannedCell
+from binary_checks.fleet.store.store_names import log_name
+from binary_checks.lines import cut
+
+Row = dict[str, Any]
+LONGEST = 2_000
+"""Characters of a text in a table; documents have it whole."""
+_LISTS = ("problems", "warnings", "accepted", "not_inspected")
+_GAP = "not inspected"
+_MOST = {"USMALLINT": (1 << 16) - 1, "UINTEGER": (1 << 32) - 1}
+_BAD = {"failed", "broken", "error"}
+
+
+def find_contradiction(attempt: Attempt) -> str:
+    """Why the attempt cannot be counted as it says; "" where its result bears it out.
+
+    A pass without a result that passed would be one that nobody saw.
+    """
+    if attempt.result is None:
+        return "no result" if attempt.state in HAPPY else ""
+    try:
+        outcomes = {str(each["outcome"]) for each in entries_of(attempt)}
+    except (TypeError, KeyError, AttributeError, ValueError):
+        return "its result is not a result document"
+    if attempt.state not in HAPPY:
+        return ""
+    if bad := sorted(outcomes & _BAD):
+        return f"its result has a check that {'is' if bad[0] == 'broken' else 'has'} {bad[0]}"
+    return "" if outcomes else "its result has no check"
+
+
+def entries_of(attempt: Attempt) -> Iterator[Mapping[str, Any]]:
+    """What its result says of each check. Raises TypeError and its like for a strange document."""
+    for package in (attempt.result or {}).get("packages", ()):
+        for entry in package.get("entries", ()):
+            demand = (entry["check"], entry["family"], entry["outcome"], entry.get("reason", ""))
+            if not all(isinstance(each, str) for each in demand):
+                raise TypeError
+            float(entry.get("seconds", 0.0))
+            for each in chain.from_iterable(map(entry.get, _LISTS, [()] * len(_LISTS))):
+                each.get("path", "")
+            yield entry
+
+
+def cell_row(night: str, planned: PlannedCell, end: CellEnd) -> Row:
+    """How the cell's night ended."""
+    deciding = list(end.last.values())
+    counts = dict.fromkeys(_LISTS, 0)
+    for entry in chain.from_iterable(map(entries_of, deciding)):
+        for name in _LISTS[:-1]:
+            counts[name] += len(entry.get(name, ()))
+        counts["not_inspected"] += bool(entry["outcome"] == _GAP or entry.get("not_inspected"))
+    ran = max(end.attempts, key=lambda each: (each.stage == GPU, each.number), default=None)
+    cell = planned.cell
+    return {
+        "night": night,
+        "cell": cell.id,
+        **{name: plain(getattr(cell, name)) for name in AXES},
+        "place": plain(cell.place),
+        "gpu": GPU in end.last,
+        "state": end.state.value,
+        **{
+            name: plain(getattr(end, name))
+            for name in ("reason", "cause", "cause_kind", "evidence")
+        },
+        "attempts": min(len(end.attempts), _MOST["USMALLINT"]),
+        **{name: min(count, _MOST["UINTEGER"]) for name, count in counts.items()},
+        **{name: plain(getattr(planned, name)) for name in ("file_name", "version", "url")},
+        "sha256": planned.sha256,
+        "size": max(planned.size, 0),
+        "uploaded": plain(planned.uploaded),
+        "serial": plain(planned.serial),
+        "facts": facts_of(end),
+        "seconds": _round(sum(each.seconds for each in end.attempts)),
+        "cpu_seconds": _round(sum(each.cpu_seconds for each in end.attempts)),
+        "peak_memory": max((each.peak_memory for each in end.attempts), default=0),
+        "started": _as_utc(min((each.started for each in end.attempts), default="")),
+        "log": "" if ran is None else _name_log(ran),
+    }
+
+
+def facts_of(end: CellEnd) -> str:
+    """Under which SHA-256 the store has the facts that its attempts gathered; "" for none."""
+    return next((each.facts for each in reversed(end.attempts) if each.facts), "")
+
+
+def check_rows(night: str, planned: PlannedCell, end: CellEnd) -> Iterator[Row]:
+    """What the attempts that decided say of each check."""
+    for stage in (CPU, GPU):
+        for entry in entries_of(end.last[stage]) if stage in end.last else ():
+            first = _first_problem(entry)
+            yield {
+                "night": night,
+                "cell": planned.cell.id,
+                "stage": stage,
+                "check": plain(entry["check"]),
+                "family": plain(entry["family"]),
+                "check_place": plain(entry.get("place", "")),
+                "outcome": plain(entry["outcome"]),
+                "reason": plain(entry.get("reason", "")),
+                "problems": len(entry.get("problems", ())),
+                "path": plain(first.get("path", "")),
+                "sentence": plain(first.get("sentence", "")),
+                "seconds": _round(entry.get("seconds", 0.0)),
+            }
+
+
+def _first_problem(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The worst of it: of an accepted one, or of a gap, where there is nothing worse."""
+    accepted = (each.get("problem", {}) for each in entry.get("accepted", ()))
+    found: Iterable[Mapping[str, Any]] = chain(
+        entry.get("problems", ()),
+        entry.get("warnings", ()),
+        accepted,
+        entry.get("not_inspected", ()),
+    )
+    return next(iter(found), {})
+
+
+def _name_log(attempt: Attempt) -> str:
+    folder = "succeeded" if attempt.state in HAPPY else "failed"
+    return log_name(attempt.night, folder, attempt.cell, attempt.stage, attempt.number)
+
+
+def _as_utc(text: str) -> str | None:
+    """A time as DuckDB reads it; None for what is none."""
+    try:
+        found = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return found.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _round(seconds: Any) -> float:
+    """To the millisecond: what is beyond that is noise, and noise is what Parquet cannot pack."""
+    return round(min(max(float(seconds), 0.0), 1e9), 3)
+
+
+def plain(text: Any) -> str:
+    """A text that every table can hold: no half of a character, and not without end."""
+    found = text if isinstance(text, str) else ""
+    if not found.isascii():
+        found = found.encode("utf-8", "replace").decode("utf-8")
+    return cut(found.replace("\0", "\N{SYMBOL FOR NULL}"), LONGEST)

@@ -1,0 +1,289 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("duckdb", reason="the extra fleet is not installed")
+
+from binary_checks.errors import StoreError
+from binary_checks.fleet.attempts import Attempt
+from binary_checks.fleet.records import read_attempt, write_attempt
+from binary_checks.fleet.states import CellState
+from binary_checks.fleet.store import Store, open_store
+from binary_checks.fleet.store.store_names import closed_name, facts_name, result_name, table_name
+from binary_checks.fleet.tables.collecting import NightTables, keep_tables, make_tables
+from binary_checks.fleet.tables.columns import TABLES
+from binary_checks.fleet.tables.views import open_tables
+from fixtures.fleet.nights import Nights, make_nights
+from fixtures.fleet.script_of_nights import ROLES
+
+CELLS, NIGHTS = 8, 5
+
+
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> Nights:
+    return make_nights(tmp_path_factory.mktemp("nights") / "store", CELLS, NIGHTS)
+
+
+@pytest.fixture
+def nights(untouched: Nights, tmp_path: Path) -> Nights:
+    """A copy, of which the last night is not collected yet."""
+    folder = tmp_path / "store"
+    shutil.copytree(untouched.folder, folder)
+    night = untouched.tonight
+    for name in (*(table_name(night, table) for table in TABLES), closed_name(night)):
+        (folder / name).unlink()
+    return replace(untouched, folder=folder)
+
+
+@pytest.fixture
+def store(nights: Nights) -> Store:
+    return open_store(str(nights.folder))
+
+
+@pytest.fixture
+def collect(store: Store, nights: Nights, tmp_path: Path) -> Callable[[], NightTables]:
+    def collect() -> NightTables:
+        folder = tmp_path / "tables"
+        folder.mkdir(exist_ok=True)
+        return make_tables(store, nights.tonight, folder)
+
+    return collect
+
+
+def ask(store: Store, sql: str) -> list[Any]:
+    with open_tables(store) as connection:
+        return list(connection.execute(sql).fetchall())
+
+
+def rewrite(nights: Nights, role: int, change: Callable[[bytes], bytes]) -> str:
+    """Change the document of the first attempt of a cell tonight; answers with its name."""
+    name = result_name(nights.tonight, nights.cell(role), "cpu", 1)
+    path = nights.folder / name
+    path.write_bytes(change(path.read_bytes()))
+    return name
+
+
+def test_every_cell_of_every_night_ends_as_it_was_played(untouched: Nights) -> None:
+    rows = ask(open_store(str(untouched.folder)), "SELECT night::VARCHAR, cell, state FROM cells")
+    found = {(night, cell): state for night, cell, state in rows}
+    assert len(rows) == len(found) == CELLS * NIGHTS
+    assert found == {
+        (night, cell): state.value
+        for night, states in untouched.states.items()
+        for cell, state in states.items()
+    }
+
+
+def test_a_night_collected_twice_has_the_same_bytes(
+    collect: Callable[[], NightTables], store: Store
+) -> None:
+    first = {table: path.read_bytes() for table, path in collect().paths.items()}
+    keep_tables(store, collect())
+    assert {table: path.read_bytes() for table, path in collect().paths.items()} == first
+    keep_tables(store, collect())
+
+
+def test_tables_of_a_closed_night_never_change(
+    collect: Callable[[], NightTables], store: Store, nights: Nights
+) -> None:
+    keep_tables(store, collect())
+    rewrite(nights, ROLES.grows, lambda content: b"")
+    keep_tables(store, collect())  # nobody has read them yet
+    store.create(closed_name(nights.tonight), b"{}\n")
+    rewrite(nights, ROLES.known, lambda content: b"")
+    with pytest.raises(StoreError, match=r"cells\.parquet: is another, and the night is closed"):
+        keep_tables(store, collect())
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda content: content[:200], "not JSON"),
+        (lambda content: b"\xff\xfe", "not ASCII"),
+        (lambda content: content.replace(b"attempt/1", b"attempt/2"), "newer"),
+        (lambda content: content.replace(b"result/1", b"result/2"), "another version"),
+        (lambda content: content.replace(b'"number": 1', b'"number": 7'), "it says that it is of"),
+        (
+            lambda content: content.replace(b'"outcome": "', b'"outcome": 1, "o": "'),
+            "is not a result",
+        ),
+        (
+            lambda content: content.replace(b'"entries": [', b'"entries": 7, "e": ['),
+            "is not a result",
+        ),
+    ],
+)
+def test_a_document_that_cannot_be_read_counts_as_lost_and_is_reported(
+    nights: Nights,
+    collect: Callable[[], NightTables],
+    change: Callable[[bytes], bytes],
+    reason: str,
+) -> None:
+    cell = nights.cell(ROLES.known)
+    name = rewrite(nights, ROLES.known, change)
+    made = collect()
+    (complaint,) = made.complaints
+    assert complaint.startswith(f"{name}: ")
+    assert reason in complaint
+    assert made.states[CellState.LOST] == 1
+    (attempt,) = made.attempts[cell]
+    assert attempt.state is CellState.LOST
+    assert reason in attempt.reason
+
+
+def change_attempt(**fields: Any) -> Callable[[bytes], bytes]:
+    def change(content: bytes) -> bytes:
+
+        attempt: Attempt = read_attempt(content, "it")
+        return write_attempt(replace(attempt, **fields))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("role", "fields", "reason"),
+    [
+        (ROLES.grows, {"result": None}, "it says passed, but has no result"),
+        (ROLES.breaks_tonight, {"state": CellState.PASSED}, "has a check that has failed"),
+    ],
+)
+def test_a_pass_that_its_result_does_not_bear_out_is_none(
+    nights: Nights,
+    collect: Callable[[], NightTables],
+    role: int,
+    fields: dict[str, Any],
+    reason: str,
+) -> None:
+    rewrite(nights, role, change_attempt(**fields))
+    made = collect()
+    assert reason in made.complaints[0]
+    assert made.attempts[nights.cell(role)][0].state is CellState.LOST
+
+
+def test_an_attempt_at_other_bytes_than_the_plans_does_not_count(
+    nights: Nights, collect: Callable[[], NightTables]
+) -> None:
+    rewrite(nights, ROLES.known, change_attempt(sha256="ab" * 32))
+    made = collect()
+    assert "of other bytes than the plan's" in made.complaints[0]
+    assert made.attempts[nights.cell(ROLES.known)] == ()
+
+
+def test_documents_of_no_planned_cell_are_reported(
+    nights: Nights, store: Store, collect: Callable[[], NightTables]
+) -> None:
+    store.create(result_name(nights.tonight, "nobody", "cpu", 1), b"{}")
+    store.create(f"night={nights.tonight}/results/odd.json", b"{}")
+    before = len(ask(store, "FROM cells"))
+    made = collect()
+    assert [each.partition(": ")[2][:8] for each in made.complaints] == ["its cell", "not the "]
+    keep_tables(store, made)
+    store.create(closed_name(nights.tonight), b"{}\n")
+    assert len(ask(store, "FROM cells")) == before + CELLS
+
+
+def test_a_night_without_a_plan_is_one_clear_line(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"night=2020-01-01/plan\.json: there is no such night"):
+        make_tables(store, "2020-01-01", tmp_path)
+
+
+def test_an_infra_night_has_its_attempts_and_its_cause(untouched: Nights) -> None:
+    cell = untouched.cell(ROLES.troubled)
+    (row,) = ask(
+        open_store(str(untouched.folder)),
+        "SELECT state, attempts, cause, cause_kind, reason, facts, log FROM cells "
+        f"WHERE cell = '{cell}' AND night = '{untouched.nights[2]}'",
+    )
+    log = f"night={untouched.nights[2]}/failed/{cell}.cpu3.log"
+    assert row == ("infra", 3, "index-unreachable", "infra", "the index did not answer", "", log)
+
+
+def test_a_second_stage_has_checks_of_its_own(untouched: Nights) -> None:
+    rows = ask(
+        open_store(str(untouched.folder)),
+        "SELECT stage, count(*) FROM checks WHERE night = '2026-11-20' "
+        f"AND cell = '{untouched.cell(ROLES.grows)}' GROUP BY stage ORDER BY stage",
+    )
+    assert [stage for stage, _ in rows] == ["cpu", "gpu"]
+    assert rows[0][1] == rows[1][1] > 50
+
+
+def test_the_first_problem_of_a_check_stands_in_its_row(untouched: Nights) -> None:
+    (row,) = ask(
+        open_store(str(untouched.folder)),
+        'SELECT "check", family, problems, path, sentence FROM checks '
+        "WHERE night = '2026-11-20' AND outcome = 'failed' "
+        f"AND cell = '{untouched.cell(ROLES.breaks_tonight)}'",
+    )
+    assert row[:4] == ("missing-library", "linkage", 1, "demo/_native.so")
+    assert row[4].startswith("needs libfoo.so.1, which neither")
+
+
+def test_each_package_has_its_objects_once_in_the_night_that_met_it_first(
+    untouched: Nights,
+) -> None:
+    store = open_store(str(untouched.folder))
+    counts = ask(store, "SELECT sha256, count(DISTINCT night) FROM all_parts GROUP BY sha256")
+    assert {count for _, count in counts} == {1}
+    nothing_lacks = ask(
+        store,
+        "SELECT DISTINCT sha256 FROM cells WHERE facts <> '' AND sha256 NOT IN "
+        "(SELECT sha256 FROM parts)",
+    )
+    assert nothing_lacks == []
+
+
+def test_objects_say_their_floor_of_glibc_and_their_gpu_targets(untouched: Nights) -> None:
+    rows = ask(
+        open_store(str(untouched.folder)),
+        "SELECT DISTINCT night::VARCHAR, objects.glibc, objects.gpu, objects.needed FROM objects "
+        "JOIN (SELECT DISTINCT sha256 FROM cells "
+        f"WHERE cell = '{untouched.cell(ROLES.grows)}') USING (sha256) ORDER BY night",
+    )
+    first, later, last = untouched.nights[0], untouched.nights[NIGHTS // 2], untouched.tonight
+    needed = ["libc.so.6"]
+    assert rows == [
+        (first, "2.17", ["sm_70", "sm_90"], needed),
+        (later, "2.34", ["sm_90"], needed),
+        (last, "2.34", ["sm_90"], needed),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "cut off|not the facts"),
+        (b"\x1f\x8b\x08", "cut off"),
+        (b"no gzip", "cannot be inflated"),
+    ],
+)
+def test_facts_that_cannot_be_read_are_reported_and_cost_no_cell(
+    nights: Nights,
+    collect: Callable[[], NightTables],
+    content: bytes,
+    reason: str,
+) -> None:
+    path = nights.folder / result_name(nights.tonight, nights.cell(ROLES.grows), "cpu", 1)
+    facts = read_attempt(path.read_bytes(), "it").facts
+    (nights.folder / facts_name(facts)).write_bytes(content)
+    made = collect()
+    (complaint,) = made.complaints
+    assert complaint.startswith(facts_name(facts))
+    assert any(each in complaint for each in reason.split("|"))
+    assert made.states == {
+        state: [*nights.states[nights.tonight].values()].count(state) for state in made.states
+    }
+
+
+def test_facts_that_are_gone_are_reported(
+    nights: Nights, collect: Callable[[], NightTables]
+) -> None:
+    path = nights.folder / result_name(nights.tonight, nights.cell(ROLES.grows), "cpu", 1)
+    (nights.folder / facts_name(read_attempt(path.read_bytes(), "it").facts)).unlink()
+    assert "the tables lack its objects" in collect().complaints[0]
