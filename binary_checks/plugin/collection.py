@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from binary_checks.declaring import FAMILIES
+from binary_checks.plugin.facts_for_reports import KeptFacts
 from binary_checks.plugin.failures import misused, restore
 from binary_checks.plugin.items import CheckItem, collect_package
-from binary_checks.plugin.kept_facts import KeptFacts
 from binary_checks.plugin.options import DEAF_INI
 from binary_checks.plugin.scribe import SCRIBE, Scribe
 from binary_checks.plugin.session import SESSION, open_session

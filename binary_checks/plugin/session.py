@@ -29,8 +29,8 @@ from binary_checks.plugin.configuring import (
     read_configuration,
 )
 from binary_checks.plugin.examinations import examine_all
+from binary_checks.plugin.facts_for_reports import KeptFacts
 from binary_checks.plugin.failures import misused
-from binary_checks.plugin.kept_facts import KeptFacts
 from binary_checks.plugin.options import DEAF_INI
 from binary_checks.plugin.placing import Placing, read_placing
 from binary_checks.plugin.sandboxing import choose_sandbox

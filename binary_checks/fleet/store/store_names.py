@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from binary_checks import __version__
+
 NIGHT = re.compile(r"night=(\d{4}-\d{2}-\d{2})/")
 MARK = "store.json"
 """By which a store is known for one."""
@@ -43,9 +45,17 @@ def split_attempt(name: str) -> tuple[str, str, int] | None:
     return (found["cell"], found["stage"], int(found["number"])) if found else None
 
 
-def facts_name(sha256: str) -> str:
-    """The facts of a package, kept once for all nights: gzip, always the same bytes."""
-    return f"facts/{sha256[:2]}/{sha256}.json.gz"
+def facts_prefix(sha256: str) -> str:
+    """How the names of a package's facts begin: there is one for each version that wrote them."""
+    return f"facts/{sha256[:2]}/{sha256}."
+
+
+def facts_name(sha256: str, version: str = __version__) -> str:
+    """The facts of a package as that version of ours writes them, kept once for all nights: gzip.
+
+    A run takes none but those of its own version.
+    """
+    return f"{facts_prefix(sha256)}{version}.json.gz"
 
 
 def package_name(sha256: str, file_name: str) -> str:

@@ -17,6 +17,7 @@ from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.records import read_attempt, read_plan
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store
+from binary_checks.fleet.store.kept_facts import find_facts
 from binary_checks.fleet.store.store_names import (
     closed_name,
     facts_name,
@@ -193,8 +194,9 @@ def _read_facts(
 ) -> Iterator[FactsRows]:
     """The rows of packages by their SHA-256, whose facts the store has under another."""
     for sha256, facts in sorted(wanted.items()):
-        name = facts_name(facts)
+        name = facts_name(facts)  # as messages have it where there are none
         try:
+            name = find_facts(store, facts) or name
             with store.local(name) as path:
                 yield read_facts_rows(path, night, sha256, name)
         except RecordError as error:

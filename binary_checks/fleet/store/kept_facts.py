@@ -1,0 +1,149 @@
+"""The facts of packages, kept once for all nights by the hash of the package."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import shutil
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from packaging.version import InvalidVersion, Version
+
+from binary_checks import __version__
+from binary_checks.documents.decoding import OddityError, read_json
+from binary_checks.errors import RecordError, StoreError
+from binary_checks.fleet.store import Store
+from binary_checks.fleet.store.store_names import facts_name, facts_prefix
+
+_DIGEST = re.compile("[0-9a-f]{64}")
+_LONGEST = 64 << 20  # bytes of what a document says of the package itself
+_LARGEST = 1 << 30  # bytes of a document, which its reader reads no more of
+_HEADS = 8  # lines before the tables
+_PIECE = 1 << 20
+_WRITTEN_BY = re.compile(r"binary-checks ([0-9A-Za-z.+!]+)")
+
+
+def keep_facts(store: Store, sha256: str, path: Path) -> bool:
+    """Keep a document of facts, compressed, unless there is one; whether it was written.
+
+    Raises RecordError for a document that is not whole, or is about another package, and
+    StoreError where the store fails.
+    """
+    name = facts_name(_demand_digest(sha256), _identify(path, sha256))
+    if any(each.name == name for each in store.names(name)):
+        return False
+    with tempfile.TemporaryDirectory(prefix="facts-") as folder:
+        packed = Path(folder) / "packed"
+        try:
+            _pack(path, packed)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise StoreError(f"{store.url}: {name}: cannot be packed: {reason}") from None
+        return store.create(name, packed)
+
+
+def find_facts(store: Store, sha256: str) -> str | None:
+    """The name of a package's facts: those of our own version, else of the newest; None: none."""
+    names = [each.name for each in store.names(facts_prefix(_demand_digest(sha256)))]
+    return max(names, key=_rank, default=None)
+
+
+@contextmanager
+def open_facts(store: Store, sha256: str) -> Iterator[Path]:
+    """A package's facts as a file of this host, which is gone afterwards.
+
+    Raises StoreError where there are none, and RecordError where they are not whole.
+    """
+    name = find_facts(store, sha256)
+    if name is None:
+        raise StoreError(f"{store.url}: {facts_prefix(sha256)}json.gz: there are no such facts")
+    with store.local(name) as packed, tempfile.TemporaryDirectory(prefix="facts-") as folder:
+        path = Path(folder) / "facts.json"
+        try:
+            with gzip.open(packed) as source, path.open("wb") as file:
+                _copy_bounded(source, file)
+        except (EOFError, zlib.error, gzip.BadGzipFile, OddityError) as error:
+            raise RecordError(f"{store.url}: {name}: not whole: {error}") from None
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise StoreError(f"{store.url}: {name}: cannot be unpacked: {reason}") from None
+        yield path
+
+
+def _pack(path: Path, packed: Path) -> None:
+    """Compress it to bytes that tell neither when nor where."""
+    with (
+        path.open("rb") as source,
+        packed.open("wb") as file,
+        gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0) as target,
+    ):
+        shutil.copyfileobj(source, target, _PIECE)
+
+
+def _copy_bounded(source: gzip.GzipFile, file: IO[bytes]) -> None:
+    left = _LARGEST
+    while piece := source.read(_PIECE):
+        left -= len(piece)
+        if left < 0:
+            raise OddityError(f"it inflates to more than {_LARGEST} bytes")
+        file.write(piece)
+
+
+def _identify(path: Path, sha256: str) -> str:
+    """The version that wrote a document. Raises RecordError unless it is about that package."""
+    try:
+        with path.open("rb") as file:
+            heads = _read_heads(file)
+            _demand_end(file)
+        found, written_by = heads["package"]["sha256"], str(heads["written_by"])
+    except (OSError, OddityError, KeyError, TypeError) as error:
+        reason = (
+            error if isinstance(error, (OSError, OddityError)) else "not the facts of a package"
+        )
+        raise RecordError(f"{path.name}: {reason}") from None
+    if found != sha256:
+        raise RecordError(f"{path.name}: the facts of {str(found)[:64]}, not of {sha256}")
+    version = _WRITTEN_BY.fullmatch(written_by)
+    if version is None or len(written_by) > 80:
+        raise RecordError(f"{path.name}: written by {written_by!r:.80}")
+    return version[1]
+
+
+def _read_heads(file: IO[bytes]) -> dict[str, Any]:
+    """What stands before the tables, a row a line."""
+    heads: dict[str, Any] = {}
+    for _ in range(_HEADS):
+        line = file.readline(_LONGEST).strip()
+        if line.startswith(b'"') and line.endswith(b","):
+            found = read_json(f"{{{line[:-1].decode('ascii', 'replace')}}}")
+            heads.update(found)
+        if "package" in heads:
+            break
+    return heads
+
+
+def _demand_end(file: IO[bytes]) -> None:
+    """Raise OddityError for a document that was cut off."""
+    file.seek(-min(16, file.seek(0, 2)), 2)
+    if not file.read().endswith(b"]\n}\n"):
+        raise OddityError("cut off: it has no end")
+
+
+def _demand_digest(sha256: str) -> str:
+    if not _DIGEST.fullmatch(sha256):
+        raise StoreError(f"{sha256!r:.80}: not the SHA-256 of a package")
+    return sha256
+
+
+def _rank(name: str) -> tuple[bool, Version]:
+    _, _, rest = name.rpartition("/")
+    text = rest.partition(".")[2].removesuffix(".json.gz")
+    try:
+        return text == __version__, Version(text)
+    except InvalidVersion:
+        return False, Version("0")

@@ -1,0 +1,100 @@
+"""Facts, kept once for all nights."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from binary_checks import __version__
+from binary_checks.documents.facts_writer import write_facts
+from binary_checks.errors import RecordError, StoreError
+from binary_checks.fleet.store import Store, open_store
+from binary_checks.fleet.store.kept_facts import find_facts, keep_facts, open_facts
+from binary_checks.fleet.store.store_names import facts_name
+from fixtures.values import wheel
+
+SHA256 = hashlib.sha256(b"a wheel").hexdigest()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return open_store(str(tmp_path / "store"), make=True)
+
+
+@pytest.fixture
+def facts(tmp_path: Path) -> Path:
+    path = tmp_path / "facts.json"
+    path.write_text("".join(write_facts(wheel(), SHA256, None, symbols=True)))
+    return path
+
+
+def test_facts_are_kept_once_and_read_as_they_were_written(store: Store, facts: Path) -> None:
+    assert keep_facts(store, SHA256, facts)
+    assert not keep_facts(store, SHA256, facts)
+    with open_facts(store, SHA256) as path:
+        assert path.read_bytes() == facts.read_bytes()
+    assert not path.exists()
+    assert [each.name for each in store.names("facts/")] == [facts_name(SHA256)]
+
+
+def test_the_same_facts_are_the_same_bytes_whenever_they_are_kept(
+    store: Store, facts: Path, tmp_path: Path
+) -> None:
+    keep_facts(store, SHA256, facts)
+    other = open_store(str(tmp_path / "other"), make=True)
+    renamed = facts.rename(tmp_path / "renamed.json")
+    keep_facts(other, SHA256, renamed)
+    assert store.read(facts_name(SHA256)) == other.read(facts_name(SHA256))
+
+
+def test_facts_of_another_package_are_refused(store: Store, facts: Path) -> None:
+    with pytest.raises(RecordError, match=f"facts.json: the facts of {SHA256}, not of {'a' * 64}"):
+        keep_facts(store, "a" * 64, facts)
+    assert list(store.names("facts/")) == []
+
+
+@pytest.mark.parametrize("left", [0, 1, 50, 400, 0.5, 0.9, -1])
+def test_facts_that_were_cut_off_are_refused(store: Store, facts: Path, left: float) -> None:
+    whole = facts.read_bytes()
+    facts.write_bytes(whole[: int(left * len(whole)) if 0 < left < 1 else int(left)])
+    with pytest.raises(RecordError, match=r"facts\.json: "):
+        keep_facts(store, SHA256, facts)
+    assert list(store.names("facts/")) == []
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{}\n", b"[]\n}\n", b'{\n"package": 1,\n]\n}\n', b"\xff"]
+)
+def test_what_is_no_document_of_facts_is_refused(store: Store, facts: Path, content: bytes) -> None:
+    facts.write_bytes(content)
+    with pytest.raises(RecordError, match=r"facts\.json: "):
+        keep_facts(store, SHA256, facts)
+
+
+def test_there_being_no_facts_is_said(store: Store) -> None:
+    assert find_facts(store, SHA256) is None
+    with pytest.raises(StoreError, match="there are no such facts"), open_facts(store, SHA256):
+        raise AssertionError
+
+
+@pytest.mark.parametrize("left", [0, 10, -4])
+def test_stored_facts_that_are_not_whole_are_said_to_be_that(
+    store: Store, facts: Path, left: int
+) -> None:
+    store.create(facts_name(SHA256), gzip.compress(facts.read_bytes())[: left or None][:-9])
+    with pytest.raises(RecordError, match="not whole"), open_facts(store, SHA256):
+        raise AssertionError
+
+
+def test_each_version_has_its_own_and_our_own_come_first(store: Store, facts: Path) -> None:
+    for version in ("0.0.9", "99.2", "99.10"):
+        older = facts.with_name("older.json")
+        ours = f"binary-checks {__version__}".encode()
+        older.write_bytes(facts.read_bytes().replace(ours, f"binary-checks {version}".encode()))
+        assert keep_facts(store, SHA256, older)
+    assert find_facts(store, SHA256) == facts_name(SHA256, "99.10")
+    assert keep_facts(store, SHA256, facts)
+    assert find_facts(store, SHA256) == facts_name(SHA256)
