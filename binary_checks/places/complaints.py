@@ -15,7 +15,8 @@ _OURS = re.compile(
     r"|NewConnectionError|ConnectTimeout|ReadTimeout|timed out|SSLError|certificate|ProxyError"
     r"|HTTP status (?:client|server) error|HTTP error|failed to (?:fetch|download)"
     r"|no space left|permission denied|read-only file system|cannot allocate memory"
-    r"|failed to build|failed to read `--find-links`",
+    r"|failed to build|failed to read `--find-links`"
+    r"|lack of valid authentication credentials|returned a 403 Forbidden",
     re.IGNORECASE,
 )
 _CAUSES = {
@@ -24,6 +25,7 @@ _CAUSES = {
         "the disk is full": r"no space left|disk quota",
         "the disk cannot be written to": r"permission denied|read-only file system",
         "the index is not trusted": r"SSLError|certificate",
+        "the index wants credentials": r"valid authentication credentials|returned a 403 Forbidden",
         "the index answers with an error": r"HTTP status (?:client|server) error|HTTP error",
         "the index cannot be reached": r"error sending request|dns error|name resolution"
         r"|connection (?:refused|reset|broken|aborted)|NewConnectionError|ConnectTimeout"

@@ -120,6 +120,19 @@ def test_where_uv_breaks_its_lines_does_not_matter(said: str, sentence: str, wid
         blame(output, index=True)
 
 
+@pytest.mark.parametrize(
+    "hint",
+    [
+        "could not be queried due to a lack of valid authentication credentials (401 Unauthorized)",
+        "returned a 403 Forbidden error. Check that the credentials are valid.",
+    ],
+)
+def test_an_index_that_wants_credentials_is_not_the_packages_fault(hint: str) -> None:
+    said = f"{UV_NO_SOLUTION}\nhint: An index URL (http://index.example/simple/) {hint}"
+    with pytest.raises(GatherError, match="the index wants credentials: "):
+        blame(said, index=True)
+
+
 def test_a_full_disk_is_not_the_packages_fault() -> None:
     with pytest.raises(GatherError, match="No space left"):
         blame("error: failed to copy\n  Caused by: No space left on device", index=True)

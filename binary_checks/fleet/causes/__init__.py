@@ -1,1 +1,1 @@
-"""Why something failed: rules of causes.toml over results and logs."""
+"""Why an attempt failed: rules of causes.toml over reasons and logs, and how the process ended."""

@@ -1,0 +1,147 @@
+"""Rules that tell a cause by a line: read from causes.toml, a project's before those shipped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from binary_checks.errors import ProfileError
+from binary_checks.fleet.causes.line_patterns import SlowPattern, compile_pattern
+from binary_checks.lines import cut
+from binary_checks.profile.toml_values import convert, parse_toml, reject_unknown
+
+INFRA, PRODUCT, TOOL, UNKNOWN = "infra", "product", "tool", "unknown"
+"""Kinds: the network, the disk or the host; the package; binary-checks and what it was given;
+and a cause that is known while it is not known whose fault it is."""
+KINDS = (INFRA, PRODUCT, TOOL, UNKNOWN)
+REASON, LOG = "reason", "log"
+"""What a rule reads: reasons of errors in a result, or lines of a log without a result."""
+SHIPPED = "causes.toml"
+_NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
+_MOST = 500  # rules of one file
+_FIELDS: Mapping[str, Any] = {
+    "name": str,
+    "kind": str,
+    "reads": tuple[str, ...],
+    "patterns": tuple[str, ...],
+    "example": str,
+    "counter_example": str,
+    "advice": str,
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CauseRule:
+    """One rule; each of its patterns is searched in a line, and capitals match small letters."""
+
+    name: str
+    kind: str
+    patterns: tuple[re.Pattern[str], ...]
+    example: str  # a line of the kind, from a real failure
+    counter_example: str  # a line that is like it, and is something else
+    reads: tuple[str, ...] = (REASON, LOG)
+    advice: str = ""  # what to do about it
+    listed: str  # where it stands: "own.toml: causes[0]"
+
+    def matches(self, line: str) -> bool:
+        """Whether it tells the cause by that line."""
+        return any(pattern.search(line) for pattern in self.patterns)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Causes:
+    """The rules of a project, and those shipped of which it has none of the same name."""
+
+    own: tuple[CauseRule, ...] = ()
+    shipped: tuple[CauseRule, ...] = ()
+
+    @property
+    def rules(self) -> tuple[CauseRule, ...]:
+        """All of them, in the order in which they count."""
+        return (*self.own, *self.shipped)
+
+
+@cache
+def shipped_causes() -> Causes:
+    """Those that come with binary_checks."""
+    text = (resources.files("binary_checks.fleet.causes") / SHIPPED).read_bytes()
+    return _agree(Causes(shipped=_read(text, SHIPPED)))
+
+
+def load_causes(own: bytes | None = None, named: str = "causes") -> Causes:
+    """The rules of a project's file, which the user called ``named``, and those shipped.
+
+    Raises ProfileError, one line with file and rule, for rules that contradict their examples or
+    each other, and for patterns that a line could keep busy.
+    """
+    shipped = shipped_causes()
+    if own is None:
+        return shipped
+    rules = _read(own, named)
+    replaced = {rule.name for rule in rules}
+    left = tuple(rule for rule in shipped.shipped if rule.name not in replaced)
+    return _agree(Causes(own=rules, shipped=left))
+
+
+def _read(text: bytes, named: str) -> tuple[CauseRule, ...]:
+    table = parse_toml(text, named)
+    reject_unknown(table, {"causes": list}, named, "key")
+    rows = convert(table.get("causes", []), list, f"{named}: causes")
+    if len(rows) > _MOST:
+        raise ProfileError(f"{named}: {len(rows):,} rules, of at most {_MOST}")
+    rules = tuple(_read_rule(row, f"{named}: causes[{at}]") for at, row in enumerate(rows))
+    known: dict[str, CauseRule] = {}
+    for rule in rules:
+        if rule.name in known:
+            raise ProfileError(f"{rule.listed}: {rule.name!r} is the name of an earlier rule")
+        known[rule.name] = rule
+    return rules
+
+
+def _read_rule(row: object, where: str) -> CauseRule:
+    if not isinstance(row, dict):
+        raise ProfileError(f"{where}: not a table")
+    reject_unknown(row, _FIELDS, where, "key")
+    for required in ("name", "kind", "patterns", "example", "counter_example"):
+        if not row.get(required):
+            raise ProfileError(f"{where}: {required!r} is missing")
+    values = {key: convert(row[key], _FIELDS[key], f"{where}: {key}") for key in row}
+    where = cut(f"{where} ({values['name']})")
+    if not _NAME.fullmatch(values["name"]):
+        raise ProfileError(f"{where}: its name is not of small letters, digits and single hyphens")
+    _demand(values["kind"], KINDS, f"{where}: kind")
+    for source in values.get("reads", ()):
+        _demand(source, (REASON, LOG), f"{where}: reads")
+    if values.get("reads") == ():
+        raise ProfileError(f"{where}: reads: it reads nothing")
+    try:
+        values["patterns"] = tuple(map(compile_pattern, values["patterns"]))
+    except SlowPattern as error:
+        raise ProfileError(f"{where}: {error}") from None
+    return _hold_to_examples(CauseRule(**values, listed=where))
+
+
+def _demand(value: str, known: Iterable[str], where: str) -> None:
+    if value not in known:
+        raise ProfileError(f"{where}: {cut(repr(value), 60)} is not one of: {', '.join(known)}")
+
+
+def _hold_to_examples(rule: CauseRule) -> CauseRule:
+    if not rule.matches(rule.example):
+        raise ProfileError(f"{rule.listed}: none of its patterns matches its example")
+    if rule.matches(rule.counter_example):
+        raise ProfileError(f"{rule.listed}: a pattern of it matches its counter_example")
+    return rule
+
+
+def _agree(causes: Causes) -> Causes:
+    """The same rules. Raises ProfileError where one never comes to tell its own example."""
+    for place, rule in enumerate(causes.rules):
+        for earlier in causes.rules[:place]:
+            if {*earlier.reads} & {*rule.reads} and earlier.matches(rule.example):
+                raise ProfileError(f"{earlier.listed}: it claims the example of {rule.listed}")
+    return causes

@@ -1,0 +1,230 @@
+"""Names the cause of an attempt that did not pass: by its result, its log, or how it ended."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from binary_checks.fleet.causes.cause_rules import (
+    INFRA,
+    LOG,
+    PRODUCT,
+    REASON,
+    TOOL,
+    UNKNOWN,
+    CauseRule,
+    Causes,
+    shipped_causes,
+)
+from binary_checks.fleet.causes.line_patterns import LONGEST_LINE
+from binary_checks.lines import cut, one_line
+
+MOST_LINES = 2_000
+_MOST_BYTES = 1 << 20
+_LONGEST_EVIDENCE = 300
+_MOST_ENTRIES = 100_000
+_INTERRUPTED, _INCONCLUSIVE = 2, (2, 3, 5)
+_BY_STATUS = {
+    3: ("tool-crashed", TOOL),
+    4: ("option-refused", TOOL),
+    126: ("not-installed", TOOL),
+    127: ("not-installed", TOOL),
+}
+"""What is left where no line tells more."""
+_OUT_OF_MEMORY = 0.8  # of what there is: a process that has so much is the one that is killed
+
+_BREAK = re.compile(r"[\r\n]+")
+_COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
+_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,]{0,10}(?:Z|[+-]\d\d:?\d\d)? ")
+_OF_PACKAGE = re.compile(
+    r"\s*(?:FAILED |ERROR |warning: )?[a-z][a-z0-9-]{1,80}: "
+    r"\S{1,200}\.(?:whl|conda|tar\.bz2|tar\.gz|zip)[: ]"
+)
+"""A line about a package may repeat what the package says: it tells nothing of the machine."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cause:
+    """Why an attempt did not pass; all of it is empty where it did."""
+
+    name: str = ""  # of causes.toml, of the first check that failed, or "unknown"
+    kind: str = ""  # infra, product, tool, unknown
+    evidence: str = ""  # the line that tells it, fit to be shown
+    again: bool = False  # whether another attempt at the same bytes may end otherwise
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProcessEnd:
+    """How the process of an attempt ended."""
+
+    exit_status: int | None  # None: a signal ended it, or it never began
+    signal: int = 0
+    timed_out: bool = False  # it was killed at the attempt's time limit
+    seconds: float = 0.0
+    peak_memory: int = 0  # bytes, of its largest process
+    memory: int = 0  # bytes of this machine, or that its limit allows; 0: not known
+    oom_kills: int = 0  # by how many the kernel's count of them rose meanwhile
+
+
+def name_cause(
+    result: Mapping[str, Any] | None,
+    log_tail: bytes,
+    ended: ProcessEnd,
+    causes: Causes | None = None,
+) -> Cause:
+    """The cause: what the result states, else a rule's, else how the process ended.
+
+    ``result`` is a document of the schema binary-checks/result/1, ``log_tail`` what `read_tail`
+    gives. Only without a result is the log read, for else it repeats what packages say.
+    """
+    causes = causes or shipped_causes()
+    told = _name_by_result(result, causes) if isinstance(result, Mapping) else None
+    return told or _name_by_end(ended) or _name_by_log(log_tail, ended, causes)
+
+
+def read_tail(log: Path) -> bytes:
+    """The end of a log, as much as is read of one. Raises OSError."""
+    with log.open("rb") as file:
+        file.seek(max(0, file.seek(0, 2) - _MOST_BYTES))
+        return file.read(_MOST_BYTES)
+
+
+def _name_by_result(result: Mapping[str, Any], causes: Causes) -> Cause | None:
+    """None of a run that was ended before it found anything."""
+    if result.get("exit_code") == 0:
+        return Cause()
+    entries = [*_entries(result)]
+    for package, entry in entries:
+        if entry.get("outcome") == "failed":
+            return _name_failed(package, entry)
+    reasons: dict[Any, list[str]] = {}
+    for _, entry in entries:
+        if entry.get("reason"):
+            reasons.setdefault(entry.get("outcome"), []).append(str(entry["reason"]))
+    if broken := reasons.get("broken"):
+        return Cause(name="check-broke", kind=TOOL, evidence=_show(broken[0]))
+    # Where nothing broke, it was refused for what nobody could inspect.
+    said = reasons.get("error") or reasons.get("not inspected") or []
+    complaints = [str(each) for each in _list(result, "complaints")]
+    if found := _find(causes, [*said, *complaints], REASON):
+        return found
+    if result.get("exit_code") in _INCONCLUSIVE and not reasons.get("error"):
+        return None
+    return _unknown([*said, *complaints, ""][0], again=bool(reasons.get("error")))
+
+
+def _name_failed(package: Mapping[str, Any], entry: Mapping[str, Any]) -> Cause:
+    """By the first check that failed: it states what is wrong itself."""
+    check = str(entry.get("check", ""))
+    problem = next(_rows(entry, "problems"), {})
+    parts = (package.get("file_name"), problem.get("path"), problem.get("sentence"))
+    line = ": ".join(str(part) for part in (check, *parts) if part)
+    return Cause(name=check, kind=PRODUCT, evidence=_show(line))
+
+
+def _name_by_end(ended: ProcessEnd) -> Cause | None:
+    """By how the process ended, where that alone tells it."""
+    if ended.timed_out:
+        told = f"killed at its time limit, after {ended.seconds:.0f} s"
+        return Cause(name="timed-out", kind=UNKNOWN, evidence=told, again=True)
+    name = _name_signal(ended.signal)
+    if ended.signal == signal.SIGKILL.value and _ran_out(ended):
+        told = f"{name} with {ended.peak_memory:,} of {ended.memory:,} bytes of memory"
+        if ended.oom_kills:
+            told = f"{name}, and the kernel counts {ended.oom_kills} killed for lack of memory"
+        return Cause(name="out-of-memory", kind=UNKNOWN, evidence=told, again=True)
+    if name in ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"):
+        return Cause(name="killed", kind=INFRA, evidence=f"killed by {name}", again=True)
+    return None
+
+
+def _ran_out(ended: ProcessEnd) -> bool:
+    large = ended.memory and ended.peak_memory >= _OUT_OF_MEMORY * ended.memory
+    return bool(ended.oom_kills or large)
+
+
+def _name_signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name if number else ""
+    except ValueError:
+        return f"signal {number}"
+
+
+def _name_by_log(log_tail: bytes, ended: ProcessEnd, causes: Causes) -> Cause:
+    """By a log without a result: its last line that a rule claims; else by status or signal."""
+    lines = [*_lines(log_tail)]
+    name = _name_signal(ended.signal)
+    if found := _find(causes, lines[::-1], LOG):
+        return replace(found, again=found.again or bool(name))
+    if name:
+        told = f"a process of binary_checks ended with {name}"
+        return Cause(name="tool-crashed", kind=TOOL, evidence=told, again=True)
+    last = lines[-1] if lines else ""
+    if ended.exit_status is None:
+        return _unknown(last or "it did not begin", again=True)
+    told = _show(last or f"exit status {ended.exit_status}, and not a word")
+    if ended.exit_status == _INTERRUPTED:
+        return Cause(name="killed", kind=INFRA, evidence=told, again=True)
+    name, kind = _BY_STATUS.get(ended.exit_status, (UNKNOWN, UNKNOWN))
+    return Cause(name=name, kind=kind, evidence=told, again=kind == UNKNOWN)
+
+
+def _lines(log_tail: bytes) -> Iterator[str]:
+    """Those that may tell something: the last ones, each cut, without colours and times."""
+    text = log_tail[-_MOST_BYTES:].decode("utf-8", "replace")
+    for line in _BREAK.split(text)[-MOST_LINES:]:
+        line = _COLOUR.sub("", cut(line, LONGEST_LINE))  # noqa: PLW2901 - it stays the same line
+        line = _TIMESTAMP.sub("", line, count=1)  # noqa: PLW2901
+        if line.strip() and not _OF_PACKAGE.match(line):
+            yield line
+
+
+def _find(causes: Causes, lines: Sequence[str], source: str) -> Cause | None:
+    """The cause by the first line that a rule claims: a project's rules see all lines first."""
+    for rules in (causes.own, causes.shipped):
+        reading = tuple(rule for rule in rules if source in rule.reads)
+        for line in lines:
+            line = cut(line, LONGEST_LINE)  # noqa: PLW2901
+            for rule in reading:
+                if rule.matches(line):
+                    return _make(rule, line)
+    return None
+
+
+def _make(rule: CauseRule, line: str) -> Cause:
+    again = rule.kind in (INFRA, UNKNOWN)
+    return Cause(name=rule.name, kind=rule.kind, evidence=_show(line), again=again)
+
+
+def _unknown(evidence: str, *, again: bool) -> Cause:
+    return Cause(name=UNKNOWN, kind=UNKNOWN, evidence=_show(evidence), again=again)
+
+
+def _show(line: str) -> str:
+    return cut(one_line(cut(line.strip(), LONGEST_LINE)), _LONGEST_EVIDENCE)
+
+
+def _entries(
+    result: Mapping[str, Any],
+) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """The entries with their packages; a document may hold anything."""
+    count = 0
+    for package in _rows(result, "packages"):
+        for entry in _rows(package, "entries"):
+            count += 1
+            if count > _MOST_ENTRIES:
+                return
+            yield package, entry
+
+
+def _rows(table: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:
+    return (row for row in _list(table, key) if isinstance(row, Mapping))
+
+
+def _list(table: Mapping[str, Any], key: str) -> Sequence[Any]:
+    found = table.get(key)
+    return found if isinstance(found, (list, tuple)) else ()
