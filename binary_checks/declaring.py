@@ -23,6 +23,7 @@ from binary_checks.model import (
     ObjectFile,
     ProbeReport,
 )
+from binary_checks.model.compared_builds import Change
 
 _P = ParamSpec("_P")
 _Fact = typing.TypeVar("_Fact")
@@ -30,6 +31,7 @@ Pattern = typing.NewType("Pattern", str)
 """The type of an option that is a regular expression: one that is none is the profile's fault."""
 
 _OWN = "binary_checks.checks"
+_OWN_DIFFERENCES = "binary_checks.differences"
 FAMILIES = {  # of our own checks; pytest knows them as markers
     "published": "a file that is published, before it is downloaded",
     "release": "the packages of one release, held against each other",
@@ -207,6 +209,37 @@ class Check(_Declared, Generic[_P]):
         return _take_apart(inspect.getdoc(self.function) or _read_docstring(self._plain))
 
 
+class Difference(_Declared, Generic[_P]):
+    """A declared difference; calling it compares two builds, exactly as the function does."""
+
+    def __init__(self, function: Callable[_P, Iterator[Change]]) -> None:
+        update_wrapper(self, function)
+        self.function: Callable[_P, Iterator[Change]] = function
+        self.id = function.__name__.replace("_", "-")
+
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> Iterator[Change]:
+        """Compare: yield a Change for each thing that differs."""
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<difference {self.id}>"
+
+    @property
+    def subjects(self) -> tuple[type, ...]:
+        """The classes of both its parameters: objects, a fact of the builds, or whole builds."""
+        return self.facts[0]
+
+    @cached_property
+    def documentation(self) -> Documentation:
+        """The docstring's title and details."""
+        return _take_apart(inspect.getdoc(self.function) or _read_docstring(self._plain))
+
+
+def difference(function: Callable[_P, Iterator[Change]], /) -> Difference[_P]:
+    """Declare a difference: its two parameters are the old and the new of the same type."""
+    return Difference(function)
+
+
 def _read_docstring(function: Any) -> str:
     """The docstring from the source, where Python left it out (``python -OO``)."""
     if sys.flags.optimize < _WITHOUT_DOCSTRINGS:
@@ -289,6 +322,19 @@ def find_checks(modules: Iterable[types.ModuleType] = ()) -> tuple[Check[Any], .
         if isinstance(value, Check)
     }
     return tuple(sorted(found.values(), key=lambda check: (check.family, check.id)))
+
+
+def find_differences(
+    modules: Iterable[types.ModuleType] = (),
+) -> tuple[Difference[Any], ...]:
+    """Every difference of binary_checks and of the given modules, sorted by id, each once."""
+    found = {
+        value.id: value
+        for module in (*_own_modules(_OWN_DIFFERENCES), *modules)
+        for value in vars(module).values()
+        if isinstance(value, Difference)
+    }
+    return tuple(found[name] for name in sorted(found))
 
 
 def find_gatherers(modules: Iterable[types.ModuleType]) -> dict[type, Gatherer[..., Any]]:

@@ -18,6 +18,7 @@ from binary_checks.lines import cut, one_line
 
 _ALL_HELP = "--help-pytest"
 SUBCOMMANDS = {
+    "diff": "binary_checks.command.differing",
     "cells": "binary_checks.command.cell_listing",
     "images": "binary_checks.command.imaging",
     "inspect": "binary_checks.command.inspecting",

@@ -12,6 +12,7 @@ HELP = """\
 usage: binary-checks [OPTION]... PACKAGE[::CHECK]...
        binary-checks inspect PACKAGE...  what is in packages, without a verdict
        binary-checks report RESULT.json  another report of a run that has ended
+       binary-checks diff OLD NEW        what a new build breaks and changes
 
 Say whether wheels, conda packages, C++ libraries and folders are fit to ship.
 

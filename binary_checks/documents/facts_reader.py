@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import stat
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -73,16 +75,33 @@ class Statement:
     edges: tuple[Edge, ...] = ()  # of its linkage, where they were asked for
     configuration: BinaryConfiguration | None = None  # as it was then; a run derives it anew
     linked_libraries: LinkedLibraries | None = None  # likewise
+    symbols: bool = True  # whether it has those of the objects
+    written_by: str = WRITER
 
 
-def restore(path: Path, *, edges: bool = False, named: str = "") -> Statement:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WantedFacts:
+    """What of a document is wanted, and how it is kept."""
+
+    edges: bool = False  # of its linkage: a run simulates the loader anew and needs none
+    record: bool = True  # and that its hash is the one stated
+    any_writer: bool = False  # also facts that an earlier version wrote, which may lack some
+    keep_symbols: Callable[[Any], SymbolTable] = decode_symbols
+
+
+_FOR_A_RUN = WantedFacts()
+
+
+def restore(
+    path: Path, *, edges: bool = False, named: str = "", reading: WantedFacts = _FOR_A_RUN
+) -> Statement:
     """Read a document that ``inspect`` wrote, with the edges of its linkage or without.
 
-    A run simulates the loader anew and needs none.
     Raises ProfileError, one line with the file's name or as it was ``named``, for whatever is not
     as it is written.
     """
     named = named or path.name
+    reading = replace(reading, edges=edges or reading.edges)
     try:
         with path.open("rb") as file:
             found = os.fstat(file.fileno())
@@ -90,9 +109,14 @@ def restore(path: Path, *, edges: bool = False, named: str = "") -> Statement:
                 raise OddityError("not a regular file")
             if found.st_size > _LARGEST:
                 raise OddityError(f"{found.st_size} bytes; no more than {_LARGEST} are read")
-            return _restore(_Rows(file), edges=edges)
+            if path.suffix != ".gz":
+                return _restore(_Rows(file), reading)
+            with gzip.open(file) as inflated:
+                return _restore(_Rows(inflated), reading)
     except OddityError as error:
         raise ProfileError(f"{named}: {error}") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ProfileError(f"{named}: not whole, or no gzip: {error}") from None
     except OSError as error:
         raise ProfileError(f"{named}: cannot be read: {error.strerror}") from None
 
@@ -100,15 +124,17 @@ def restore(path: Path, *, edges: bool = False, named: str = "") -> Statement:
 class _Rows:
     """The lines of a document, and how far they have been read."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: IO[bytes] | gzip.GzipFile) -> None:
         self._file = file
+        self._left = _LARGEST
         self.number = 0
         self.closing = "],"  # how the last table ended: all but one are followed by another
 
     def next(self) -> str:
         """The next line without its end; "" behind the last."""
         self.number += 1
-        line = self._file.readline(_LONGEST)
+        line = self._file.readline(min(_LONGEST, self._left))
+        self._left -= len(line)
         if line and not line.endswith(b"\n"):
             raise OddityError(f"line {self.number}: cut off, or longer than {_LONGEST} bytes")
         try:
@@ -132,12 +158,12 @@ class _Rows:
         self.closing = line
 
 
-def _restore(rows: _Rows, *, edges: bool) -> Statement:
+def _restore(rows: _Rows, reading: WantedFacts) -> Statement:
     if rows.next() != "{":
         raise OddityError("not the facts of a package, as `binary-checks inspect` writes them")
-    heads = _read_heads(rows)
+    heads = _read_heads(rows, any_writer=reading.any_writer)
     tables: dict[str, Any] = dict.fromkeys(_TABLES)
-    parsers = _make_parsers(symbols=heads["symbols"], edges=edges)
+    parsers = _make_parsers(reading, symbols=heads["symbols"])
     while (line := rows.next()) != "}":
         name = next((name for name in _TABLES if line == f'"{name}": ['), None)
         if name is None or tables[name] is not None or rows.closing != "],":
@@ -151,7 +177,9 @@ def _restore(rows: _Rows, *, edges: bool) -> Statement:
         if tables[name] is None and name != "record":
             raise OddityError(f"no table {name!r}")
     derived = {name: _restore_derived(name, heads[name]) for name in DERIVED}
-    return replace(_assemble(heads["package"], tables), **derived)
+    statement = _assemble(heads["package"], tables, record=reading.record)
+    about = {"symbols": heads["symbols"], "written_by": heads["written_by"]}
+    return replace(statement, **about, **derived)
 
 
 def _restore_derived(name: str, row: Any) -> Any:
@@ -164,7 +192,7 @@ def _restore_derived(name: str, row: Any) -> Any:
         raise OddityError(f"{name}: {error}") from None
 
 
-def _read_heads(rows: _Rows) -> dict[str, Any]:
+def _read_heads(rows: _Rows, *, any_writer: bool) -> dict[str, Any]:
     heads: dict[str, Any] = {}
     for name in _HEADS:
         line = rows.next()
@@ -181,22 +209,28 @@ def _read_heads(rows: _Rows) -> dict[str, Any]:
             )
         if name == "schema" and heads[name] != SCHEMA:
             raise OddityError(f"its schema is {heads[name]!r:.80}, not {SCHEMA!r}")
-        if name == "written_by" and heads[name] != WRITER:
+        if name == "written_by" and heads[name] != WRITER and not any_writer:
             raise OddityError(f"written by {heads[name]!r:.80}, this is {WRITER!r}: inspect again")
     if not isinstance(heads["symbols"], bool):
         raise OddityError("symbols: neither true nor false")
+    if not isinstance(heads["written_by"], str):
+        raise OddityError("written_by: not a string")
     return heads
 
 
-def _make_parsers(*, symbols: bool, edges: bool) -> dict[str, Callable[[Any], Any]]:
+def _make_parsers(reading: WantedFacts, *, symbols: bool) -> dict[str, Callable[[Any], Any]]:
     return {
-        "object_files": lambda row: _restore_object(row, symbols=symbols),
+        "object_files": lambda row: _restore_object(row, reading, symbols=symbols),
         "malformed_objects": record_decoder(MalformedObject),
         "unread_objects": record_decoder(UnreadObject),
         "members": _restore_member,
-        "record": record_decoder(RecordRow),
-        "linkage": _restore_edge if edges else _demand_edge,
+        "record": record_decoder(RecordRow) if reading.record else _demand_row,
+        "linkage": _restore_edge if reading.edges else _demand_edge,
     }
+
+
+def _demand_row(row: Any) -> None:
+    demand_keys(row, ("path", "hash", "size"), ("path",))
 
 
 def _demand_edge(row: Any) -> None:
@@ -218,30 +252,30 @@ def _restore_member(row: Any) -> Member:
     return member
 
 
-def _restore_object(row: Any, *, symbols: bool) -> ObjectFile:
+def _restore_object(row: Any, reading: WantedFacts, *, symbols: bool) -> ObjectFile:
     if not isinstance(row, dict) or not isinstance(row.get("format"), str):
         raise OddityError("an object file without a format")
     kind = object_kinds().get(row["format"])
     if kind is None:
         raise OddityError(f"unknown format {row['format']!r:.40}")
-    tables: dict[str, Any] = _restore_symbols(row, kind, symbols=symbols)
+    tables: dict[str, Any] = _restore_symbols(row, kind, reading, symbols=symbols)
     others = {key: value for key, value in row.items() if key not in {"format", *tables}}
     return kind(**decode_fields(kind, others, frozenset({"imports", "exports"})), **tables)
 
 
 def _restore_symbols(
-    row: dict[str, Any], kind: type[ObjectFile], *, symbols: bool
+    row: dict[str, Any], kind: type[ObjectFile], reading: WantedFacts, *, symbols: bool
 ) -> dict[str, SymbolTable]:
     named = [name for name in ("imports", "exports") if name in row]
     if symbols:
-        return {name: decode_symbols(row[name]) for name in named}
+        return {name: reading.keep_symbols(row[name]) for name in named}
     if named:
         raise OddityError("symbols, although it says that it has none")
     unknown = UnknownSymbols("the facts were written without symbols (--no-symbols)")
     return {} if issubclass(kind, _WITHOUT_SYMBOLS) else {"imports": unknown, "exports": unknown}
 
 
-def _assemble(about: Any, tables: dict[str, Any]) -> Statement:
+def _assemble(about: Any, tables: dict[str, Any], *, record: bool) -> Statement:
     if not isinstance(about, dict):
         raise OddityError("package: not an object")
     about = dict(about)
@@ -255,7 +289,8 @@ def _assemble(about: Any, tables: dict[str, Any]) -> Statement:
         raise OddityError(f"package: no field {min(lacking)!r}")
     package = _decode_package(kind, about, Path(name), tables)
     if isinstance(package, Distribution):
-        if hash_record(package.dist_info, package.record or ()) != record_sha256:
+        stated_rows = package.record or ()
+        if record and hash_record(package.dist_info, stated_rows) != record_sha256:
             raise OddityError("package: record_sha256 is not that of its record")
     elif tables["record"] is not None:
         raise OddityError(f"a table 'record', which no {stated} has")
@@ -278,7 +313,8 @@ def _decode_package(
     except OddityError as error:
         raise OddityError(f"package: {error}") from None
     if issubclass(kind, Distribution):
-        stated["record"] = tables["record"]
+        rows = tables["record"]  # None: there is no RECORD
+        stated["record"] = None if rows is None else tuple(filter(None, rows))
     return kind(
         **stated,
         path=path,

@@ -1,0 +1,155 @@
+"""Compares two builds of one project, and says what differs for its users."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import io
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+
+from binary_checks.command import MISUSED, SubcommandParser, complain, suggest
+from binary_checks.declaring import find_differences
+from binary_checks.differences import compare
+from binary_checks.differences.accepting import GAP
+from binary_checks.documents.builds import read_build, read_result_build
+from binary_checks.errors import BinaryChecksError, GatherError, ProfileError, StoreError
+from binary_checks.model.compared_builds import Build, BuildComparison, Severity
+from binary_checks.profile.known import KnownProblem, load_known_problems
+
+_PURPOSE = "Compare two builds of one project: what breaks, changes and is new for its users."
+_SIDES = (
+    "a package as `inspect` takes it, a facts document (.json, .json.gz), a result document, or "
+    "store:CELL@DATE (store:CELL is the last good night)"
+)
+_DIFFERENT, _TRY_AGAIN = 1, 6
+_STORED = "store:"
+_HEAD = 200  # bytes in which a document says what it is
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Compare two builds; returns the exit status."""
+    try:
+        options = _options().parse_args(arguments)
+        known = _load_known(options.known)
+        with _open(options.old, options) as old, _open(options.new, options) as new:
+            comparison = compare(old, new, known=known, today=date.today())
+        _write(comparison, options)
+    except ProfileError as error:
+        complain(str(error))
+        return MISUSED
+    except (GatherError, StoreError) as error:
+        complain(str(error))
+        return _TRY_AGAIN
+    except BinaryChecksError as error:
+        complain(str(error))
+        return _DIFFERENT
+    return _DIFFERENT if options.fail_on and _fails(comparison, options.fail_on) else 0
+
+
+def _fails(comparison: BuildComparison, least: str) -> bool:
+    """Whether anything as grave differs, or could not be compared, that nobody accepted."""
+    order = list(Severity)
+    grave = order[: order.index(Severity(least)) + 1]
+    lines = [line for line in comparison.lines if line.severity in grave and not line.accepted]
+    return bool(lines) or any(not gap.accepted for gap in comparison.not_compared)
+
+
+def _load_known(path: str | None) -> tuple[KnownProblem, ...]:
+    if path is None:
+        return ()
+    entries = load_known_problems(Path(path), path)
+    ids = {each.id for each in find_differences()} | {GAP}
+    for entry in entries:
+        if entry.check not in ids:
+            hint = suggest(entry.check, ids)
+            raise ProfileError(f"{entry.listed}: {entry.check!r} is no difference{hint}")
+    return entries
+
+
+@contextmanager
+def _open(name: str, options: argparse.Namespace) -> Iterator[Build]:
+    """The facts of one side, whatever it is."""
+    if name.startswith(_STORED):
+        from binary_checks.fleet.nights.found_facts import read_stored_build
+
+        yield read_stored_build(options.store, name.removeprefix(_STORED))
+        return
+    kind = _document_kind(Path(name))
+    if kind == "result":
+        yield read_result_build(Path(name), name)
+    elif kind:
+        yield read_build(Path(name), name)
+    else:
+        yield _examine(name, options)
+
+
+def _document_kind(path: Path) -> str:
+    """Which document it is, by its head: "facts", "result"; "" of what is none."""
+    if not path.name.endswith((".json", ".json.gz")) or not path.is_file():
+        return ""
+    try:
+        with path.open("rb") as file:
+            head = (
+                gzip.GzipFile(fileobj=file).read(_HEAD)
+                if path.suffix == ".gz"
+                else file.read(_HEAD)
+            )
+    except (OSError, EOFError, zlib.error):
+        return "facts"  # whose reader says what is wrong
+    return "result" if b'"binary-checks/result/' in head else "facts"
+
+
+def _examine(name: str, options: argparse.Namespace) -> Build:
+    """Read a package, and simulate its loader; no code of it runs."""
+    from binary_checks.gather.build_facts import examine_build
+
+    return examine_build(name, companions=options.beside)
+
+
+def _write(comparison: BuildComparison, options: argparse.Namespace) -> None:
+    if options.json:
+        from binary_checks.documents.diff_writer import write_diff
+
+        sys.stdout.writelines(write_diff(comparison))
+        return
+    from binary_checks.reports.build_differences import write_markdown, write_text
+
+    if options.markdown and isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", newline="\n")
+    for line in (write_markdown if options.markdown else write_text)(comparison):
+        print(line)
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = SubcommandParser(
+        prog="binary-checks diff",
+        description=_PURPOSE,
+        epilog="exit code: 0, 1 what --fail-on names was found, 4 usage, 6 try again",
+    )
+    add = parser.add_argument
+    add("old", metavar="OLD", help=_SIDES)
+    add("new", metavar="NEW", help="the same")
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--json", action="store_true", help="as a document, binary-checks/diff/1")
+    shape.add_argument("--markdown", action="store_true", help="for a pull request")
+    add(
+        "--fail-on",
+        choices=[Severity.BREAK.value, Severity.CHANGE.value],
+        help="exit with 1 for what is as grave, and for what could not be compared",
+    )
+    add("--known", metavar="FILE", help="accepted differences: known problems by difference")
+    add("--store", metavar="URL", help="where store:CELL is looked up")
+    add(
+        "--binary-with",
+        dest="beside",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="a package that they require, or a folder of such (repeatable)",
+    )
+    return parser

@@ -1,0 +1,133 @@
+"""What a build was made from: bundled and linked libraries, and the C++ ABI."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from binary_checks.declaring import difference
+from binary_checks.knowledge.build_pairs import is_grafted, loose_name, plain_name
+from binary_checks.knowledge.inventory import read_cpp_interface
+from binary_checks.knowledge.library_marks import library_of_file
+from binary_checks.model import Kind, Package
+from binary_checks.model.compared_builds import Build, Change, Severity
+from binary_checks.model.linking import LinkedLibraries, LinkedLibrary, Linking
+
+
+@difference
+def bundled_libraries(old: Build, new: Build) -> Iterator[Change]:
+    """The libraries of other projects that it has inside, by their file names.
+
+    Those whose versions their own texts tell are compared by `linked-versions`.
+    """
+    before, after = _find_grafted(old.package), _find_grafted(new.package)
+    told = _versions_of(old).keys() & _versions_of(new).keys()
+    replaced = {loose_name(name): name for name in sorted(before - after)}
+    for name in sorted(after - before):
+        former = replaced.pop(loose_name(name), "")
+        if former and library_of_file(name) in told:
+            continue
+        rest = f"in place of {former}" if former else "now"
+        yield Change(
+            severity=Severity.CHANGE,
+            subject=name,
+            sentence=f"is bundled {rest}",
+            together="are bundled in other versions" if former else "are bundled now",
+            detail=rest if former else "",
+            noun="libraries",
+        )
+    for name in sorted(replaced.values()):
+        yield Change(
+            severity=Severity.CHANGE,
+            subject=name,
+            sentence="is no longer bundled",
+            together="are no longer bundled",
+            noun="libraries",
+        )
+
+
+def _find_grafted(package: Package) -> set[str]:
+    return {
+        plain_name(item.file_name)
+        for item in package.objects
+        if item.kind is Kind.SHARED and is_grafted(item)
+    }
+
+
+def _versions_of(build: Build) -> dict[str, str]:
+    known = _by_name(build.linked) if build.linked else {}
+    return {name: each.version for name, each in known.items() if each.version}
+
+
+@difference
+def linked_versions(old: LinkedLibraries, new: LinkedLibraries) -> Iterator[Change]:
+    """The versions of known libraries that it is linked with, and whether statically."""
+    before, after = _by_name(old), _by_name(new)
+    for name in sorted(before.keys() & after.keys()):
+        was, now = before[name], after[name]
+        if was.linking is not now.linking:
+            yield Change(
+                severity=Severity.CHANGE,
+                subject=name,
+                sentence=f"is linked {_how(now)}, before {_how(was)}",
+            )
+        elif was.version != now.version and was.version and now.version:
+            yield Change(
+                severity=Severity.CHANGE,
+                subject=name,
+                sentence=f"is built in as {now.version}, before {was.version}",
+                together="are built in as other versions",
+                detail=f"{was.version} -> {now.version}",
+                noun="libraries",
+            )
+    for name in sorted(after.keys() - before.keys()):
+        if after[name].linking is Linking.STATIC:
+            yield Change(
+                severity=Severity.CHANGE,
+                subject=f"{name} {after[name].version}".strip(),
+                sentence="is linked statically now",
+                together="are linked statically now",
+                noun="libraries",
+            )
+    for name in sorted(before.keys() - after.keys()):
+        if before[name].linking is Linking.STATIC:
+            yield Change(
+                severity=Severity.INFO,
+                subject=name,
+                sentence="nothing shows that it is linked statically any more",
+                noun="libraries",
+            )
+
+
+def _by_name(found: LinkedLibraries) -> dict[str, LinkedLibrary]:
+    """Those that are linked in one way alone: of two ways neither is the build's."""
+    grouped: dict[str, list[LinkedLibrary]] = {}
+    for each in found.libraries:
+        if each.linking is not Linking.UNKNOWN:
+            grouped.setdefault(each.name, []).append(each)
+    return {name: each[0] for name, each in grouped.items() if len(each) == 1}
+
+
+def _how(library: LinkedLibrary) -> str:
+    return "statically" if library.linking is Linking.STATIC else f"as {library.file}"
+
+
+@difference
+def cxx_abi(old: Package, new: Package) -> Iterator[Change]:
+    """Which std::string of libstdc++ its functions take: code for the other one does not link."""
+    before, after = read_cpp_interface(old), read_cpp_interface(new)
+    if before is None or after is None:
+        return
+    was, now = (
+        _strings(before.new_strings, before.old_strings),
+        _strings(after.new_strings, after.old_strings),
+    )
+    if was and now and was != now:
+        yield Change(
+            severity=Severity.BREAK,
+            sentence=f"uses libstdc++'s {now} std::string, before the {was} one",
+        )
+
+
+def _strings(new: int, old: int) -> str:
+    """Which of the two it uses; "" for none of them, or both."""
+    return "" if bool(new) is bool(old) else "new (cxx11)" if new else "old (pre-cxx11)"

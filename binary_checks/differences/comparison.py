@@ -1,0 +1,195 @@
+"""Compares two builds: every difference over what it asks for, folded into lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+from packaging.utils import canonicalize_name
+
+from binary_checks.declaring import Difference, find_differences
+from binary_checks.differences.accepting import Waivers
+from binary_checks.errors import NotApplicable, ProfileError, Unavailable
+from binary_checks.knowledge.build_pairs import PairedObjects, pair_objects, plain_path
+from binary_checks.model import ANY_SYSTEM, Linkage, ObjectFile, Package
+from binary_checks.model.binary_configuration import BinaryConfiguration
+from binary_checks.model.compared_builds import (
+    Build,
+    BuildComparison,
+    Change,
+    DifferenceLine,
+    NotCompared,
+    Severity,
+)
+from binary_checks.model.linking import LinkedLibraries
+from binary_checks.model.run_results import PackageResult
+from binary_checks.profile.known import KnownProblem
+from binary_checks.wording.phrases import name_first
+
+_WIDTH = 180
+"""Characters of the subjects that a line names of several."""
+_Found = Change | NotCompared
+
+
+def compare(
+    old: Build,
+    new: Build,
+    differences: Iterable[Difference[Any]] | None = None,
+    known: Sequence[KnownProblem] = (),
+    today: date = date.min,
+) -> BuildComparison:
+    """All that differs, and everything that could not be compared.
+
+    ``known`` are differences that are accepted: those with the ids of differences as their checks.
+    Raises ProfileError, one line, for builds of other projects, systems or architectures.
+    """
+    _demand_comparable(old.package, new.package)
+    pairs = pair_objects(old.package, new.package)
+    changes: list[tuple[str, Change]] = []
+    gaps = [*_list_gaps(old), *_list_gaps(new)]
+    for each in find_differences() if differences is None else differences:
+        for found in _apply(each, old, new, pairs):
+            if isinstance(found, NotCompared):
+                gaps.append(found)
+            else:
+                changes.append((each.id, found))
+    waivers = Waivers(known, new.package.file_name, today)
+    return BuildComparison(
+        old=old.label,
+        new=new.label,
+        old_sha256=old.sha256,
+        new_sha256=new.sha256,
+        lines=tuple(_fold((*each, waivers.accept(*each)) for each in changes)),
+        not_compared=tuple(map(waivers.accept_gap, _fold_gaps(gaps))),
+        complaints=tuple(waivers.complaints()),
+    )
+
+
+def _demand_comparable(old: Package, new: Package) -> None:
+    if (one := canonicalize_name(old.name)) != (other := canonicalize_name(new.name)):
+        raise ProfileError(
+            f"{old.file_name} is of {one}, {new.file_name} of {other}: no two builds"
+        )
+    for what in ("system", "architectures"):
+        before, after = _claimed(old, what), _claimed(new, what)
+        if before and after and not before & after:
+            spelled = f"{', '.join(sorted(before))}, {new.file_name} for {', '.join(sorted(after))}"
+            raise ProfileError(f"{old.file_name} is for {spelled}: nothing of them compares")
+
+
+def _claimed(package: Package, what: str) -> set[str]:
+    """Every system, or architecture, that it claims; none where it claims all or does not say."""
+    systems = package.claims.systems
+    if any(claim.system in (ANY_SYSTEM, "") for claim in systems):
+        return set()
+    if what == "system":
+        return {claim.system for claim in systems}
+    return {each for claim in systems for each in claim.architectures}
+
+
+def _list_gaps(build: Build) -> Iterator[NotCompared]:
+    """What is not known of one of them, whichever difference asks for it."""
+    for gap in build.gaps:
+        yield NotCompared(subject=build.label, reason=gap)
+    package = build.package
+    for unread in package.unread:
+        path = plain_path(package.layout, unread.path)
+        yield NotCompared(subject=path, reason=f"not read in {build.label}: {unread.reason}")
+
+
+def _apply(each: Difference[Any], old: Build, new: Build, pairs: PairedObjects) -> Iterator[_Found]:
+    kinds = each.subjects
+    if all(issubclass(kind, ObjectFile) for kind in kinds):
+        for pair in pairs.pairs:
+            if isinstance(pair.old, kinds) and isinstance(pair.new, kinds):
+                yield from _ask(each, pair.old, pair.new, pair.subject)
+        return
+    before, after = _find_fact(kinds, old, pairs), _find_fact(kinds, new, pairs)
+    if before is not None and after is not None:
+        yield from _ask(each, before, after, "")
+
+
+def _find_fact(kinds: tuple[type, ...], build: Build, pairs: PairedObjects) -> object:
+    """The build's fact of one of these classes; None where it has none, or nobody knows it."""
+    known: dict[type, object] = {
+        Linkage: build.linkage,
+        BinaryConfiguration: build.configuration,
+        LinkedLibraries: build.linked,
+        PackageResult: build.results,
+    }
+    if build.is_known:
+        known.update({Build: build, PairedObjects: pairs})
+    for kind in kinds:
+        if issubclass(kind, Package):
+            if build.is_known and isinstance(build.package, kind):
+                return build.package
+        elif known.get(kind) is not None:
+            return known[kind]
+    return None
+
+
+def _ask(each: Difference[Any], old: object, new: object, subject: str) -> Iterator[_Found]:
+    try:
+        for change in each(old, new):
+            yield replace(change, subject=change.subject or subject)
+    except NotApplicable:
+        return
+    except Unavailable as error:
+        yield NotCompared(difference=each.id, subject=subject, reason=str(error))
+
+
+def _fold(changes: Iterable[tuple[str, Change, str]]) -> list[DifferenceLine]:
+    """One line for all that say the same, the gravest first."""
+    groups: dict[tuple[Severity, str, str, str, str], list[Change]] = {}
+    for name, change, reason in changes:
+        said = change.together or change.sentence
+        key = (change.severity, name, said, change.noun, reason)
+        groups.setdefault(key, []).append(change)
+    order = list(Severity)
+    lines = [
+        _write_line(name, said, reason, found)
+        for (_, name, said, _, reason), found in groups.items()
+    ]
+    return sorted(lines, key=lambda line: (order.index(line.severity), line.difference, line.text))
+
+
+def _write_line(name: str, said: str, reason: str, found: list[Change]) -> DifferenceLine:
+    found = sorted(found, key=lambda change: (change.subject, change.detail))
+    first = found[0]
+    details = tuple(change.detail for change in found)
+    if len(found) == 1:
+        text = f"{first.subject}: {first.sentence}" if first.subject else first.sentence
+    else:
+        alike = f": {first.detail}" if first.detail and len({*details}) == 1 else ""
+        shown = [c.subject if alike else f"{c.subject} {c.detail}".strip() for c in found]
+        text = f"{len(found):,} {first.noun}: {said}{alike} ({_name_some(shown)})"
+    return DifferenceLine(
+        difference=name,
+        severity=first.severity,
+        text=text,
+        subjects=tuple(change.subject for change in found if change.subject),
+        details=details if any(details) else (),
+        accepted=reason,
+    )
+
+
+def _name_some(shown: list[str]) -> str:
+    """As many as fit into a line, and how many more there are."""
+    fitting, length = 0, 0
+    while fitting < len(shown) and (fitting < 1 or length + len(shown[fitting]) <= _WIDTH):
+        length += len(shown[fitting]) + 2
+        fitting += 1
+    return name_first(shown, fitting)
+
+
+def _fold_gaps(gaps: Iterable[NotCompared]) -> Iterator[NotCompared]:
+    """One for all objects with the same reason."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for gap in gaps:
+        groups.setdefault((gap.difference, gap.reason), []).append(gap.subject)
+    for (difference, reason), subjects in groups.items():
+        several = f"{len(subjects):,} objects ({_name_some(subjects)})"
+        subject = subjects[0] if len(subjects) == 1 else several
+        yield NotCompared(difference=difference, subject=subject, reason=reason)

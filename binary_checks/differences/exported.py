@@ -1,0 +1,90 @@
+"""The functions and variables that libraries have for others, and no longer have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from binary_checks.declaring import difference
+from binary_checks.knowledge.build_pairs import is_grafted, is_module_name, plain_name
+from binary_checks.model import ElfFile, Kind, ObjectFile
+from binary_checks.model.compared_builds import Change, Severity
+from binary_checks.model.extensions import module_of
+from binary_checks.wording.symbol_texts import list_symbols
+
+_LINKERS = re.compile(
+    r"_init|_fini|_edata|edata|_end|end|_etext|etext|__bss_start(?:__)?|__bss_end__|_bss_end__|"
+    r"__end__|__data_start|_DYNAMIC|_GLOBAL_OFFSET_TABLE_|_PROCEDURE_LINKAGE_TABLE_|"
+    r"__(?:init|fini|preinit)_array_(?:start|end)|__dso_handle|_IO_stdin_used|"
+    r"__x86\.get_pc_thunk\.\w+|__gmon_start__|_mh_\w+|dyld_stub_binder|__odr_asan.*"
+)
+"""What linkers put there by themselves (GNU ld's scripts, LLD, ld64)."""
+_STANDARD = re.compile(
+    r"_Z(?:GV|GR|GTt|T[VTIScvh])?(?:\d+_)*"
+    r"(?:N[rVK]*[RO]?)?(?:S[tabsiod]|10__cxxabiv1|9__gnu_cxx|6__pstl)"
+)
+"""Names of the C++ standard library in the Itanium mangling (section 5.1 of the C++ ABI)."""
+_NOBODYS = re.compile(
+    r"_GLOBAL__N_|\?A0x[0-9a-f]{8}@|Ul\w*E\d*_|\.(?:part|cold|constprop|isra|llvm)\b"
+)
+"""Anonymous namespaces, lambdas and pieces that compilers cut off: no source can name them."""
+
+
+@difference
+def exports(old: ObjectFile, new: ObjectFile) -> Iterator[Change]:
+    """What a library exported and no longer exports: who was linked with it fails to load.
+
+    An extension module is called through its PyInit function alone, and nobody links with a
+    grafted library, or with what the compiler made of the standard library's templates. Weak
+    symbols are those of inline functions and templates, which every user has too.
+    """
+    if old.kind is not Kind.SHARED or is_grafted(old) or _is_module(old) or not new.exports:
+        return
+    if _is_renamed(old, new):
+        yield Change(
+            severity=Severity.BREAK,
+            sentence=f"goes by the name {new.name}, before {old.name}: programs linked with it "
+            "look for the old name",
+            together="go by other names: programs linked with them look for the old names",
+            detail=f"{old.name} -> {new.name}",
+            noun="libraries",
+        )
+        return
+    gone = frozenset(filter(_counts, old.exports.names - new.exports.names))
+    if gone:
+        weak = {name for name in gone if all(each.weak for each in old.exports.find(name))}
+        yield _tell(gone - weak, weak)
+    if isinstance(old, ElfFile) and isinstance(new, ElfFile):
+        for version in sorted({*old.defined_versions} - {*new.defined_versions}):
+            yield Change(
+                severity=Severity.BREAK, sentence=f"no longer defines the version {version}"
+            )
+
+
+def _is_module(item: ObjectFile) -> bool:
+    return is_module_name(item) or module_of(item.path, item.exports) is not None
+
+
+def _is_renamed(old: ObjectFile, new: ObjectFile) -> bool:
+    """Whether loaders look for it under another name now, so that nothing finds it."""
+    one, other = (plain_name(item.name.rpartition("/")[2]) for item in (old, new))
+    return bool(one and other) and one.lower() != other.lower()
+
+
+def _counts(name: str) -> bool:
+    """Whether somebody may have linked with a symbol of that name."""
+    if name.startswith("?") and "@std@@" in f"{name.partition('@@')[0]}@@":
+        return False  # Microsoft's mangling: ?what@std@@...
+    return not (_LINKERS.fullmatch(name) or _STANDARD.match(name) or _NOBODYS.search(name))
+
+
+def _tell(strong: frozenset[str], weak: set[str]) -> Change:
+    shown = sorted(strong) or sorted(weak)
+    count = len(strong) or len(weak)
+    what = f"export{'' if count == 1 else 's'}"
+    beside = f", and {len(weak):,} weak" if strong and weak else ""
+    kind = "" if strong else "weak "
+    return Change(
+        severity=Severity.BREAK if strong else Severity.INFO,
+        sentence=f"lost {count:,} {kind}{what}{beside} ({list_symbols(shown)})",
+    )

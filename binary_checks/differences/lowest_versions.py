@@ -1,0 +1,204 @@
+"""The oldest systems, Pythons, NumPys, CPUs and CUDAs that a build runs with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from binary_checks.declaring import difference
+from binary_checks.knowledge.build_pairs import plain_path
+from binary_checks.knowledge.inventory import newest_stable_symbol
+from binary_checks.knowledge.lowest_tags import LowestTag, find_lowest_tags, is_loaded
+from binary_checks.knowledge.visual_cpp import is_beside_python, is_redistributable, toolset_of
+from binary_checks.model import ElfFile, Package, PeFile, Policy
+from binary_checks.model.binary_configuration import BinaryConfiguration
+from binary_checks.model.compared_builds import Build, Change, Severity
+from binary_checks.systems.policies import policies
+from binary_checks.wording.phrases import name_first
+
+_NODE = re.compile(
+    r"(GLIBC|GLIBCXX|CXXABI|GCC|GFORTRAN|GOMP|OMP|CXXABI_FLOAT128)_(\d{1,6}(?:\.\d{1,6})*)"
+)
+_LEVELS = ("", "x86-64-baseline", "x86-64-v2", "x86-64-v3", "x86-64-v4")
+
+
+@difference
+def system_versions(old: Package, new: Package) -> Iterator[Change]:
+    """The newest versions of glibc, libstdc++ and libgcc that its objects need of the system.
+
+    Beyond what the old build promised a newer one is a break, within it is only noted.
+    """
+    before, after = _newest_nodes(old), _newest_nodes(new)
+    promised = _promised_policy(old)
+    for prefix in sorted(before.keys() & after.keys()):
+        (was, _), (now, paths) = before[prefix], after[prefix]
+        if now == was:
+            continue
+        node, former = (f"{prefix}_{'.'.join(map(str, each))}" for each in (now, was))
+        if now < was:
+            said = f"needs {node} at most, before {former}"
+            yield Change(severity=Severity.INFO, sentence=said)
+            continue
+        allowed = None if promised is None else promised.allows(node)
+        severity = {None: Severity.CHANGE, True: Severity.INFO, False: Severity.BREAK}[allowed]
+        for path in paths:
+            yield Change(
+                severity=severity,
+                subject=path,
+                sentence=f"needs {node}, before no object needed more than {former}",
+                together=f"need {node}, before none needed more than {former}",
+            )
+
+
+def _newest_nodes(package: Package) -> dict[str, tuple[tuple[int, ...], list[str]]]:
+    """By prefix the newest version that is needed of a library not in it, and who needs it."""
+    own = {name for item in package.objects for name in (item.file_name, item.name)}
+    found: dict[str, tuple[tuple[int, ...], list[str]]] = {}
+    for item in package.objects_of(ElfFile):
+        for need in item.symbol_versions:
+            match = _NODE.fullmatch(need.version)
+            if match is None or need.weak or need.library in own or not is_loaded(item):
+                continue
+            version = tuple(map(int, match[2].split(".")))
+            known = found.get(match[1])
+            path = plain_path(package.layout, item.path)
+            if known is None or version > known[0]:
+                found[match[1]] = version, [path]
+            elif version == known[0] and path not in known[1]:
+                known[1].append(path)
+    return found
+
+
+def _promised_policy(package: Package) -> Policy | None:
+    """The policy of the lowest glibc that it promises; None where it promises none."""
+    claims = [
+        (claim.minimum, claim.architectures)
+        for claim in package.claims.systems
+        if claim.libc == "glibc" and claim.minimum and claim.architectures
+    ]
+    if not claims:
+        return None
+    minimum, architectures = min(claims)
+    known = policies("glibc", architectures[0])
+    fitting = [each for each in known if minimum is not None and each.minimum <= minimum]
+    return fitting[-1] if fitting else None
+
+
+@difference
+def lowest_macos(old: Build, new: Build) -> Iterator[Change]:
+    """The oldest macOS that its objects run on, by what they say and by the symbols they import."""
+    before, after = ({tag.architecture: tag for tag in _macos(each)} for each in (old, new))
+    promised = [c.minimum for c in old.package.claims.systems if c.system == "macos" and c.minimum]
+    for architecture in sorted(before.keys() & after.keys()):
+        was, now = before[architecture].version, after[architecture].version
+        if was is None or now is None or was == now:
+            continue
+        raised = now > was
+        beyond = raised and not (promised and now <= min(promised))
+        needs = dict.fromkeys(reason.need for reason in after[architecture].reasons)
+        because = f" ({name_first(needs)})" if raised and needs else ""
+        on = f" on {architecture}" if len(after) > 1 else ""
+        yield Change(
+            severity=Severity.BREAK if beyond else Severity.INFO,
+            sentence=f"runs{on} on macOS {_dotted(now)} and later, before {_dotted(was)}{because}",
+        )
+
+
+def _macos(build: Build) -> Iterator[LowestTag]:
+    if any(claim.system == "macos" for claim in build.package.claims.systems):
+        found = find_lowest_tags(build.package, build.linkage)
+        yield from (tag for tag in found if tag.family == "macosx")
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+@difference
+def visual_cpp_runtime(old: Package, new: Package) -> Iterator[Change]:
+    """Microsoft's toolset, where users must have the runtime of that version at least."""
+    was, now = _newest_toolset(old), _newest_toolset(new)
+    if was and now and was < now and _needs_runtime(new):
+        yield Change(
+            severity=Severity.CHANGE,
+            sentence=f"needs the Visual C++ runtime {_dotted(now)} or later, before {_dotted(was)}",
+        )
+
+
+def _newest_toolset(package: Package) -> tuple[int, int] | None:
+    own = (each for each in package.objects_of(PeFile) if not is_redistributable(each.file_name))
+    return max(filter(None, map(toolset_of, own)), default=None)
+
+
+def _needs_runtime(package: Package) -> bool:
+    """Whether it needs a part of the runtime that neither it nor Python has."""
+    own = {item.file_name.lower() for item in package.objects}
+    needed = {need.name.lower() for item in package.objects_of(PeFile) for need in item.needed}
+    return any(is_redistributable(n) and not is_beside_python(n) for n in needed - own)
+
+
+@difference
+def stable_abi(old: Package, new: Package) -> Iterator[Change]:
+    """The oldest Python that the functions of the stable ABI need which it imports."""
+    if not any(claim.abi.startswith("abi3") for claim in new.claims.pythons):
+        return
+    was, now = newest_stable_symbol(old.objects), newest_stable_symbol(new.objects)
+    if was and now and was[0] != now[0]:
+        floors = [c.version for c in old.claims.pythons if c.version and c.abi.startswith("abi3")]
+        beyond = now[0] > was[0] and not (floors and now[0] <= min(floors))
+        yield Change(
+            severity=Severity.BREAK if beyond else Severity.INFO,
+            sentence=f"imports {now[1]}, of Python {_dotted(now[0])} and later; "
+            f"before nothing newer than {_dotted(was[0])}",
+        )
+
+
+@difference
+def numpy_api(old: Package, new: Package) -> Iterator[Change]:
+    """The oldest NumPy that all its objects run with, by what they were compiled for."""
+    before, after = _newest_numpy(old), _newest_numpy(new)
+    if before and after and before != after and new.name.lower() != "numpy":
+        (_, _, was), (_, _, now) = before, after
+        yield Change(
+            severity=Severity.CHANGE if after > before else Severity.INFO,
+            sentence=f"runs with NumPy {now} and later, before {was}",
+        )
+
+
+def _newest_numpy(package: Package) -> tuple[int, tuple[int, ...], str] | None:
+    found = [item.numpy for item in package.objects if item.numpy is not None]
+    ages = ((each.api, _numbers(each.oldest), each.oldest or f"{each.api}.0") for each in found)
+    return max(ages, default=None)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdecimal())
+
+
+@difference
+def cpu_level(old: ElfFile, new: ElfFile) -> Iterator[Change]:
+    """The x86-64 level that an object asks the CPU for."""
+    if old.isa_level == new.isa_level:
+        return
+    ranks = {name: rank for rank, name in enumerate(_LEVELS)}
+    raised = ranks.get(new.isa_level, 9) > ranks.get(old.isa_level, 9)
+    said = f"a CPU of level {new.isa_level or 'x86-64'}, before {old.isa_level or 'x86-64'}"
+    yield Change(
+        severity=Severity.BREAK if raised else Severity.INFO,
+        sentence=f"needs {said}",
+        together=f"need {said}",
+    )
+
+
+@difference
+def accelerator(old: BinaryConfiguration, new: BinaryConfiguration) -> Iterator[Change]:
+    """For which accelerator it was built: the CPU alone, a CUDA, a ROCm."""
+    was, now = old.accelerator.value, new.accelerator.value
+    if was != now and was and now:
+        same_kind = was.split()[0] == now.split()[0]
+        major = was.split(".")[0] != now.split(".")[0]
+        driver = ": needs a driver for it" if same_kind and major else ""
+        yield Change(
+            severity=Severity.BREAK if major else Severity.CHANGE,
+            sentence=f"is built for {now}, before for {was}{driver}",
+        )

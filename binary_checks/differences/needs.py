@@ -1,0 +1,137 @@
+"""Which libraries objects need, and where loaders search for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from binary_checks.declaring import difference
+from binary_checks.knowledge.build_pairs import loose_name, plain_name, plain_path
+from binary_checks.knowledge.lowest_tags import is_loaded
+from binary_checks.model import Edge, ElfFile, MachOFile, Package
+from binary_checks.model.compared_builds import Build, Change, Severity
+
+_ALWAYS_THERE = re.compile(
+    r"(?i)lib(?:c|m|pthread|dl|rt|util)\.so\.\d+|ld-linux.*|libc\.musl-.*|ld-musl-.*|linux-vdso.*|"
+    r"(?:api|ext)-ms-.*|kernel32\.dll|ntdll\.dll|ucrtbase\.dll|/usr/lib/libSystem\.B\.dylib"
+)
+"""Parts of the C library and of Windows: every process has them."""
+
+
+@difference
+def needed_libraries(old: Build, new: Build) -> Iterator[Change]:
+    """The libraries that it needs of others: of the system, of Python, of other packages.
+
+    One that no object needed before is a change, and so is another version of one; one that the
+    promised systems have is only noted.
+    """
+    before, after = _needs_of_others(old.package), _needs_of_others(new.package)
+    replaced = {loose_name(name): name for name in before.keys() - after.keys()}
+    missing = _find_missing(new)
+    for name in sorted(after.keys() - before.keys()):
+        if name in missing or _ALWAYS_THERE.fullmatch(name):
+            continue
+        former = replaced.pop(loose_name(name), "")
+        of_system = not former and _is_systems(new, name)
+        rest = f"{name} in place of {former}" if former else name
+        for path in after[name]:
+            yield Change(
+                severity=Severity.INFO if of_system else Severity.CHANGE,
+                subject=path,
+                sentence=f"now needs {rest}",
+                together=f"now need {rest}",
+            )
+    for name in sorted(replaced.values()):
+        if not (_ALWAYS_THERE.fullmatch(name) or _is_systems(old, name)):
+            yield Change(severity=Severity.INFO, sentence=f"nothing in it needs {name} any more")
+
+
+def _needs_of_others(package: Package) -> dict[str, list[str]]:
+    """By name the libraries that are needed and not in it, and the objects that need them."""
+    own = {
+        _spell(name, windows=item.format == "PE")
+        for item in package.objects
+        for name in (item.file_name, item.name)
+        if name
+    }
+    found: dict[str, list[str]] = {}
+    for item in filter(is_loaded, package.objects):
+        for need in item.needed:
+            name = _spell(need.name, windows=item.format == "PE")
+            if name.rpartition("/")[2] not in own and name not in own and not need.weak:
+                path = plain_path(package.layout, item.path)
+                found.setdefault(name, []).append(path)
+    return {name: list(dict.fromkeys(paths)) for name, paths in found.items()}
+
+
+def _spell(name: str, *, windows: bool) -> str:
+    plain = plain_name(name)
+    if windows:
+        return plain.lower()
+    return plain.rpartition("/")[2] if plain.startswith("@") else plain
+
+
+def _is_systems(build: Build, name: str) -> bool:
+    """Whether the promised systems, or Python, have it."""
+    edges = build.linkage.edges if build.linkage else ()
+    found = [edge for edge in edges if plain_name(edge.needed).lower() == name.lower()]
+    kinds = {(edge.resolved or "").partition(":")[0] for edge in found}
+    return bool(found) and kinds == {"system"} and not any(edge.partly for edge in found)
+
+
+@difference
+def unresolved_libraries(old: Build, new: Build) -> Iterator[Change]:
+    """Libraries that nothing provides any more: the loader refuses the object."""
+    before, after = _find_missing(old), _find_missing(new)
+    for name in sorted(after.keys() - before.keys()):
+        for edge in after[name]:
+            yield Change(
+                severity=Severity.BREAK,
+                subject=plain_path(new.package.layout, edge.path),
+                sentence=f"needs {name}, which is not found",
+                together=f"need {name}, which is not found",
+            )
+
+
+def _find_missing(build: Build) -> Mapping[str, list[Edge]]:
+    found: dict[str, list[Edge]] = {}
+    for edge in build.linkage.edges if build.linkage else ():
+        doubt = edge.may_come_with or edge.weak or edge.delayed or edge.unknown or edge.partly
+        if edge.resolved is None and not doubt:
+            windows = edge.needed.lower().endswith((".dll", ".pyd"))
+            found.setdefault(_spell(edge.needed, windows=windows), []).append(edge)
+    return found
+
+
+@difference
+def search_paths(old: ElfFile | MachOFile, new: ElfFile | MachOFile) -> Iterator[Change]:
+    """Where the loader searches for what it needs: RPATH, RUNPATH, LC_RPATH."""
+    before, after = _paths_of(old), _paths_of(new)
+    if before == after:
+        return
+    known = {path for _, paths in before for path in paths}
+    there = {path for _, paths in after for path in paths}
+    absolute = sorted(path for path in there - known if path.startswith("/"))
+    severity = Severity.CHANGE if absolute or known - there else Severity.INFO
+    kind = "absolute search paths" if absolute else "search paths"
+    said = f"{_spell_paths(after)}, before {_spell_paths(before)}"
+    yield Change(
+        severity=severity,
+        sentence=f"has {'an absolute search path' if absolute else 'other search paths'}: {said}",
+        together=f"have {'new ' if absolute else 'other '}{kind}",
+        detail=said,
+    )
+
+
+def _spell_paths(paths: list[tuple[str, tuple[str, ...]]]) -> str:
+    return (
+        ", ".join(f"{key} {':'.join(value) or 'that is empty'}" for key, value in paths) or "none"
+    )
+
+
+def _paths_of(item: ElfFile | MachOFile) -> list[tuple[str, tuple[str, ...]]]:
+    if isinstance(item, MachOFile):
+        found = [("LC_RPATH", item.rpaths)]
+    else:
+        found = [("RPATH", item.rpath), ("RUNPATH", item.runpath)]
+    return [(key, value) for key, value in found if value]

@@ -1,0 +1,152 @@
+"""What a build promises: the systems and the Pythons that it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+from binary_checks.declaring import difference
+from binary_checks.model import ANY_SYSTEM, Distribution, Package, PythonClaim, SystemClaim
+from binary_checks.model.compared_builds import Change, Severity
+
+_Version = tuple[int, int]
+_Group = tuple[str, str, str]  # system, libc, architecture
+_MINORS = range(60)
+
+
+@difference
+def promised_systems(old: Package, new: Package) -> Iterator[Change]:
+    """The systems that a build promises to run on: kind, architecture and oldest version."""
+    before, after = _lowest_promised(old.claims.systems), _lowest_promised(new.claims.systems)
+    anywhere = (ANY_SYSTEM, "", "")
+    if anywhere in before and anywhere not in after:
+        names = ", ".join(claim.name for claim in new.claims.systems)
+        yield Change(severity=Severity.BREAK, sentence=f"is for {names}, before for every system")
+        return
+    if anywhere in after:
+        if anywhere not in before:
+            yield Change(severity=Severity.INFO, sentence="is for every system now")
+        return
+    for group in sorted(before.keys() - after.keys()):
+        yield Change(severity=Severity.BREAK, sentence=f"is no longer for {_spell(group)}")
+    for group in sorted(after.keys() - before.keys()):
+        yield Change(severity=Severity.INFO, sentence=f"is also for {_spell(group)}")
+    for group in sorted(before.keys() & after.keys()):
+        was, now = before[group], after[group]
+        if was != now and now is not None:
+            raised = was is None or now > was
+            earlier = f"before for {'any version' if was is None else _dotted(was)}"
+            yield Change(
+                severity=Severity.BREAK if raised else Severity.INFO,
+                sentence=f"is for {_spell(group)} {_dotted(now)} and later, {earlier}",
+            )
+
+
+def _lowest_promised(claims: Iterable[SystemClaim]) -> dict[_Group, _Version | None]:
+    """The oldest version promised of each: installers take whichever tag fits."""
+    found: dict[_Group, _Version | None] = {}
+    for claim in claims:
+        if claim.system == ANY_SYSTEM:
+            return {(ANY_SYSTEM, "", ""): None}
+        for architecture in claim.architectures or ("",):
+            group = (claim.system or claim.name, claim.libc, architecture)
+            known = found.get(group, claim.minimum)
+            lowest = [each for each in (known, claim.minimum) if each is not None]
+            found[group] = min(lowest, default=None)
+    return found
+
+
+def _spell(group: _Group) -> str:
+    system, libc, architecture = group
+    return " ".join(filter(None, (system, architecture, libc and f"with {libc}")))
+
+
+def _dotted(version: _Version) -> str:
+    return ".".join(map(str, version))
+
+
+@difference
+def promised_pythons(old: Package, new: Package) -> Iterator[Change]:
+    """The Pythons that a build promises to run on."""
+    before, after = old.claims.pythons, new.claims.pythons
+    lost = [claim for claim in before if not any(_covers(each, claim) for each in after)]
+    gained = [claim for claim in after if not any(_covers(each, claim) for each in before)]
+    if lost and after:
+        was, now = (", ".join(dict.fromkeys(map(_name, each))) for each in (before, after))
+        yield Change(severity=Severity.BREAK, sentence=f"is for {now}, before for {was}")
+    elif gained and before:
+        names = ", ".join(dict.fromkeys(map(_name, gained)))
+        yield Change(severity=Severity.INFO, sentence=f"is also for {names}")
+    elif bool(before) is not bool(after):
+        names = ", ".join(dict.fromkeys(map(_name, before or after)))
+        said = f"is bound to no Python, before to {names}" if before else f"is bound to {names} now"
+        severity = Severity.INFO if before else Severity.BREAK
+        yield Change(severity=severity, sentence=said)
+
+
+def _is_bound(claim: PythonClaim) -> bool:
+    """Whether it is for one version alone: cp312-none is, py312-none for all later ones too."""
+    bound = claim.version is not None and bool(claim.implementation or claim.abi)
+    return bound and not claim.abi.startswith("abi3")
+
+
+def _covers(claim: PythonClaim, other: PythonClaim) -> bool:
+    """Whether all Pythons of the other are among its own."""
+    if claim.implementation not in ("", other.implementation):
+        return False
+    if _is_bound(claim):
+        same = (claim.version, claim.free_threaded) == (other.version, other.free_threaded)
+        return same and claim.abi in ("", other.abi)
+    if claim.abi.startswith("abi3") and not other.abi:
+        return False
+    if claim.abi == "abi3" and other.free_threaded:
+        return False
+    return _major_of(claim) == _major_of(other) and (claim.version or (0, 0)) <= (
+        other.version or (0, 0)
+    )
+
+
+def _major_of(claim: PythonClaim) -> str:
+    if claim.version is not None:
+        return str(claim.version[0])
+    return next(filter(str.isdecimal, claim.name), "3")
+
+
+def _name(claim: PythonClaim) -> str:
+    words = {"cpython": "CPython", "pypy": "PyPy", "": "Python"}
+    name = words.get(claim.implementation, claim.implementation)
+    version = _dotted(claim.version) if claim.version else _major_of(claim)
+    threads = " free-threaded" if claim.free_threaded else ""
+    return f"{name} {version}{threads}{'' if _is_bound(claim) else ' and later'}"
+
+
+@difference
+def requires_python(old: Distribution, new: Distribution) -> Iterator[Change]:
+    """The Pythons that Requires-Python allows."""
+    was, now = old.header("Requires-Python"), new.header("Requires-Python")
+    before, after = _allowed(was), _allowed(now)
+    if before == after:
+        return
+    earlier = f"before {was!r}" if was else "which it did not state before"
+    said = (
+        f"Requires-Python is {now!r}, {earlier}" if now else f"states no Requires-Python, {earlier}"
+    )
+    claimed = {claim.version for claim in old.claims.pythons if _is_bound(claim)}
+    # Of a wheel for one Python the others are of no interest to its users.
+    hurts = bool(before - after) and (not claimed or bool(claimed & (before - after)))
+    lost = Severity.CHANGE if before - after else Severity.INFO
+    yield Change(severity=Severity.BREAK if hurts else lost, sentence=said)
+
+
+def _allowed(text: str) -> frozenset[_Version]:
+    """Every minor version of Python 3 that it allows in some release; all where it says nothing."""
+    try:
+        specifiers = SpecifierSet(text)
+    except InvalidSpecifier:
+        return frozenset()
+    return frozenset(
+        (3, minor)
+        for minor in _MINORS
+        if any(specifiers.contains(f"3.{minor}.{patch}") for patch in (0, 1, 2, 50))
+    )

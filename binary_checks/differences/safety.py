@@ -1,0 +1,108 @@
+"""Properties of objects that make a process safer, and signatures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from binary_checks.declaring import difference
+from binary_checks.knowledge.lowest_tags import is_loaded
+from binary_checks.model import ElfFile, MachOFile, PeFile
+from binary_checks.model.compared_builds import Change, Severity
+
+# IMAGE_DLLCHARACTERISTICS_*, PE Format, "DLL Characteristics".
+_PE_FLAGS = {
+    0x0020: "HIGH_ENTROPY_VA",
+    0x0040: "DYNAMIC_BASE (ASLR)",
+    0x0080: "FORCE_INTEGRITY",
+    0x0100: "NX_COMPAT (DEP)",
+    0x4000: "GUARD_CF",
+}
+_LARGE_PAGES = {"aarch64": 0x10000, "ppc64le": 0x10000, "ppc64": 0x10000, "loongarch64": 0x4000}
+
+
+_RELRO = "RELRO"
+_NOW = "immediate binding (full RELRO)"
+_NO_TEXTREL = "code without relocations (DT_TEXTREL)"
+_NO_RWX = "segments that are either writable or executable"
+_PROTECTIONS = (_RELRO, _NOW, _NO_TEXTREL, _NO_RWX)
+
+
+@difference
+def elf_hardening(old: ElfFile, new: ElfFile) -> Iterator[Change]:
+    """What an ELF object has against attackers: RELRO, immediate binding, a stack without code.
+
+    An executable stack that is new is a break: glibc 2.41 and later refuse the object.
+    """
+    if not (is_loaded(old) and is_loaded(new)):
+        return
+    if new.executable_stack and not old.executable_stack:
+        said = "for an executable stack now: glibc 2.41 and later refuse it"
+        yield Change(severity=Severity.BREAK, sentence=f"asks {said}", together=f"ask {said}")
+    largest = _LARGE_PAGES.get(new.architecture, 0)
+    if 0 < new.alignment < largest <= old.alignment:
+        said = f"segments aligned to {new.alignment:#x}, before {old.alignment:#x}"
+        rest = f"{said}: kernels with larger pages refuse it"
+        yield Change(severity=Severity.BREAK, sentence=f"has {rest}", together=f"have {rest}")
+    for lost, name in _compare_protection(old, new):
+        said = f"lost {name}" if lost else f"gained {name}"
+        yield Change(severity=Severity.CHANGE if lost else Severity.INFO, sentence=said)
+
+
+def _compare_protection(old: ElfFile, new: ElfFile) -> Iterator[tuple[bool, str]]:
+    """Each protection that only one of them has, and whether it is lost."""
+    before, after = _protections(old), _protections(new)
+    return ((name in before, name) for name in _PROTECTIONS if (name in before) != (name in after))
+
+
+def _protections(item: ElfFile) -> set[str]:
+    found = {
+        _RELRO: item.relro,
+        _NOW: item.bind_now,
+        _NO_TEXTREL: not item.text_relocations,
+        _NO_RWX: not item.writable_executable,
+    }
+    return {name for name, has in found.items() if has}
+
+
+@difference
+def pe_hardening(old: PeFile, new: PeFile) -> Iterator[Change]:
+    """What a PE image has against attackers: ASLR, DEP, Control Flow Guard."""
+    if not (is_loaded(old) and is_loaded(new)):
+        return
+    for flag, name in _PE_FLAGS.items():
+        was, now = old.dll_characteristics & flag, new.dll_characteristics & flag
+        if was and not now:
+            yield Change(severity=Severity.CHANGE, sentence=f"lost {name}")
+        elif now and not was:
+            yield Change(severity=Severity.INFO, sentence=f"gained {name}")
+
+
+@difference
+def code_signatures(old: MachOFile, new: MachOFile) -> Iterator[Change]:
+    """Signatures of Mach-O objects, without which macOS kills a process on Apple silicon."""
+    if old.signed and not new.signed:
+        severity = Severity.BREAK if new.architecture == "aarch64" else Severity.CHANGE
+        yield Change(severity=severity, sentence="lost its code signature", together="lost theirs")
+    elif new.signed and not old.signed:
+        said = "a code signature now"
+        yield Change(severity=Severity.INFO, sentence=f"has {said}", together=f"have {said}")
+    if new.signature_faults and not old.signature_faults:
+        said = f"a code signature that does not fit: {new.signature_faults[0]}"
+        yield Change(severity=Severity.BREAK, sentence=f"has {said}", together=f"have {said}")
+
+
+@difference
+def authenticode(old: PeFile, new: PeFile) -> Iterator[Change]:
+    """Authenticode signatures of PE images."""
+    if old.signed and not new.signed:
+        yield Change(
+            severity=Severity.CHANGE,
+            sentence="lost its Authenticode signature",
+            together="lost their Authenticode signatures",
+        )
+    elif new.signed and not old.signed:
+        said = "an Authenticode signature now"
+        yield Change(severity=Severity.INFO, sentence=f"has {said}", together=f"have {said}")
+    if old.signature_matches and new.signature_matches is False:
+        said = "an Authenticode signature of other bytes"
+        yield Change(severity=Severity.BREAK, sentence=f"has {said}", together=f"have {said}")

@@ -1,0 +1,180 @@
+"""What a build ships for users: modules, commands, libraries, headers, files for build systems."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from binary_checks.declaring import difference
+from binary_checks.knowledge.build_pairs import (
+    is_grafted,
+    is_module_name,
+    pair_objects,
+    plain_path,
+)
+from binary_checks.model import Distribution, Kind, ObjectFile, Package, StaticArchive
+from binary_checks.model.compared_builds import Change, Severity
+from binary_checks.model.cpp_archive import CppArchive
+from binary_checks.model.extensions import parse_extension_name
+
+_OF_TESTS = frozenset({"tests", "test", "conftest", "setup"})
+_HEADER = re.compile(r".*\.(?:h|hh|hpp|hxx|cuh|inc|inl|ipp|tcc)")
+_PRIVATE_HEADERS = re.compile(r"(?:^|/)(?:detail|impl|internal|private|native|test)s?/")
+_COMMANDS = ("console_scripts", "gui_scripts")
+
+
+@difference
+def import_names(old: Package, new: Package) -> Iterator[Change]:
+    """The modules that users import, without private ones and tests.
+
+    A module that became a package, or an extension module, is still the same module.
+    """
+    before, after = _find_modules(old), _find_modules(new)
+    yield from _list(
+        _leave_out_below(before - after), Severity.BREAK, "cannot be imported any more", "modules"
+    )
+    yield from _list(
+        _leave_out_below(after - before), Severity.INFO, "can be imported now", "modules"
+    )
+
+
+def _find_modules(package: Package) -> set[str]:
+    found: set[str] = set()
+    plain = {item.path for item in package.objects if not is_module_name(item)}
+    for member in package.members:
+        path = package.layout.inside(member.path)
+        if path is None or member.is_directory or member.path in plain:
+            continue
+        extension = parse_extension_name(path)
+        if extension is not None:
+            name = extension.module if "." in extension.module or "/" not in path else ""
+        elif path.endswith(".py"):
+            name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        else:
+            continue
+        parts = name.split(".")
+        if all(map(str.isidentifier, parts)) and _is_public(parts):
+            found.add(name)
+    return found
+
+
+def _is_public(parts: list[str]) -> bool:
+    if any(part.startswith("_") for part in parts) or _OF_TESTS.intersection(parts):
+        return False
+    return not (len(parts) == 1 and parts[0].startswith("lib"))
+
+
+def _leave_out_below(names: set[str]) -> list[str]:
+    """Without those in a package that is among them itself."""
+    return sorted(
+        name
+        for name in names
+        if not any(name[:index] in names for index, char in enumerate(name) if char == ".")
+    )
+
+
+def _list(
+    names: Iterable[str], severity: Severity, said: str, noun: str, together: str = ""
+) -> Iterator[Change]:
+    for name in names:
+        yield Change(
+            severity=severity, subject=name, sentence=said, together=together or said, noun=noun
+        )
+
+
+@difference
+def entry_points(old: Distribution, new: Distribution) -> Iterator[Change]:
+    """Its plug-ins for other projects; `commands` has those that are commands."""
+    before, after = _plug_ins(old), _plug_ins(new)
+    yield from _list(sorted(before - after), Severity.BREAK, "is gone", "entry points", "are gone")
+    yield from _list(sorted(after - before), Severity.INFO, "is new", "entry points", "are new")
+
+
+def _plug_ins(package: Distribution) -> set[str]:
+    return {f"{group}: {name}" for group, name, _ in package.entry_points if group not in _COMMANDS}
+
+
+@difference
+def commands(old: Package, new: Package) -> Iterator[Change]:
+    """The commands that it installs, by entry points or as files."""
+    before, after = _find_commands(old), _find_commands(new)
+    yield from _list(
+        sorted(before - after), Severity.BREAK, "the command is gone", "commands", "are gone"
+    )
+    yield from _list(
+        sorted(after - before), Severity.INFO, "is a new command", "commands", "are new"
+    )
+
+
+def _find_commands(package: Package) -> set[str]:
+    found: set[str] = set()
+    if isinstance(package, Distribution):
+        found.update(name for group, name, _ in package.entry_points if group in _COMMANDS)
+    folder = f"{package.layout.scripts}/"
+    for member in package.members:
+        if member.path.startswith(folder) and not member.is_directory:
+            name = member.path.removeprefix(folder)
+            if "/" not in name and not name.lower().endswith((".dll", ".pdb")):
+                found.add(re.sub(r"(?:-script\.pyw?|\.exe)$", "", name))
+    return found
+
+
+@difference
+def libraries(old: Package, new: Package) -> Iterator[Change]:
+    """The libraries of its own that others may link with or open.
+
+    Extension modules are compared by the names that import them, grafted libraries by
+    `bundled-libraries`.
+    """
+    pairs = pair_objects(old, new)
+    yield from _list(
+        _own(old, pairs.lost), Severity.BREAK, "the library is gone", "libraries", "are gone"
+    )
+    yield from _list(
+        _own(new, pairs.gained), Severity.INFO, "is a new library", "libraries", "are new"
+    )
+    after = {item.architecture for item in new.objects}
+    for lost in sorted({item.architecture for item in old.objects} - after if after else ()):
+        yield Change(severity=Severity.BREAK, sentence=f"has no code for {lost} any more")
+
+
+def _own(package: Package, items: Iterable[ObjectFile]) -> list[str]:
+    return sorted(
+        {
+            plain_path(package.layout, item.path)
+            for item in items
+            if (item.kind is Kind.SHARED or isinstance(item, StaticArchive))
+            and not is_grafted(item)
+            and not is_module_name(item)
+        }
+    )
+
+
+@difference
+def headers(old: Package, new: Package) -> Iterator[Change]:
+    """The header files that C and C++ code includes, without those in folders of details."""
+    before, after = _find_headers(old), _find_headers(new)
+    severity = Severity.BREAK if isinstance(old, CppArchive) else Severity.CHANGE
+    yield from _list(sorted(before - after), severity, "the header is gone", "headers", "are gone")
+    yield from _list(sorted(after - before), Severity.INFO, "is a new header", "headers", "are new")
+
+
+def _find_headers(package: Package) -> set[str]:
+    return {
+        package.layout.shorten(member.path)
+        for member in package.members
+        if _HEADER.fullmatch(member.path) and not _PRIVATE_HEADERS.search(member.path)
+    }
+
+
+@difference
+def cmake_packages(old: CppArchive, new: CppArchive) -> Iterator[Change]:
+    """The names that CMake's ``find_package`` finds in it."""
+    before, after = ({each.name for each in build.cmake_packages} for build in (old, new))
+    yield from _list(
+        sorted(before - after), Severity.BREAK, "find_package no longer finds it", "CMake packages",
+        "are gone",
+    )  # fmt: skip
+    yield from _list(
+        sorted(after - before), Severity.INFO, "is new to find_package", "CMake packages", "are new"
+    )

@@ -1,0 +1,38 @@
+"""How large a build is, by part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from binary_checks.declaring import difference
+from binary_checks.knowledge.package_parts import PARTS, measure_parts
+from binary_checks.model import Package
+from binary_checks.model.compared_builds import Change, Severity
+
+_SHARE, _LEAST = 0.05, 64 << 10
+"""What is less than this share, or as many bytes, is no difference."""
+_JUMP = 0.25
+
+
+@difference
+def sizes(old: Package, new: Package) -> Iterator[Change]:
+    """Bytes of the file and of its parts, from 5 % and 64 kB on."""
+    if old.size and new.size:
+        yield from _compare("the package file", old.size, new.size, jump=_JUMP)
+    before, after = measure_parts(old), measure_parts(new)
+    for part in PARTS:
+        was, now = (found[part].size if part in found else 0 for found in (before, after))
+        yield from _compare(part, was, now)
+
+
+def _compare(what: str, was: int, now: int, jump: float = 0.0) -> Iterator[Change]:
+    by = abs(now - was)
+    if by < _LEAST or by < _SHARE * was:
+        return
+    grown = f"{'+' if now > was else '-'}{by / was:.0%}" if was else "new"
+    large = jump and now > was and by >= jump * was
+    yield Change(
+        severity=Severity.CHANGE if large else Severity.INFO,
+        subject=what,
+        sentence=f"{now:,} bytes, before {was:,} ({grown})",
+    )

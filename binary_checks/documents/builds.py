@@ -1,0 +1,136 @@
+"""Reads builds to be compared out of documents: as much as a diff asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from sys import intern
+from typing import Any
+
+from binary_checks.documents.decoding import OddityError
+from binary_checks.documents.facts_reader import WRITER, Statement, WantedFacts, restore
+from binary_checks.documents.result_reader import read_results
+from binary_checks.errors import ProfileError
+from binary_checks.model import Linkage, Package, Symbol, SymbolTable
+from binary_checks.model.compared_builds import Build
+
+_FIELDS = frozenset({"name", "library", "version", "weak", "hidden", "ordinal", "forwarder"})
+
+
+def read_build(path: Path, named: str = "") -> Build:
+    """Read a facts document, ``.json`` or ``.json.gz``, also one that an earlier version wrote.
+
+    Raises ProfileError, one line with the file's name or as it was ``named``.
+    """
+    reading = WantedFacts(edges=True, record=False, any_writer=True, keep_symbols=StatedSymbols)
+    return build_of(restore(path, named=named, reading=reading))
+
+
+def read_result_build(path: Path, named: str = "") -> Build:
+    """Read what a result document says of its one package: names and verdicts, no facts.
+
+    Raises ProfileError, one line.
+    """
+    named = named or path.name
+    run = read_results(path, named)
+    if len(run.packages) != 1:
+        raise ProfileError(f"{named}: results of {len(run.packages)} packages; a build is one")
+    (package,) = run.packages
+    gap = f"only its results are given ({named}): nothing that its files say is compared"
+    return Build(
+        label=package.file_name,
+        package=Package(path=Path(package.file_name), name=package.name, version=package.version),
+        sha256=package.sha256,
+        configuration=package.configuration,
+        linked=package.linked_libraries,
+        results=package,
+        is_known=False,
+        gaps=(gap,),
+    )
+
+
+def build_of(statement: Statement) -> Build:
+    """What is to be compared of a document."""
+    package, edges = statement.package, statement.edges
+    return Build(
+        label=package.file_name,
+        package=package,
+        sha256=statement.sha256,
+        linkage=Linkage(target="", layout=package.layout, edges=edges) if edges else None,
+        configuration=statement.configuration,
+        linked=statement.linked_libraries,
+        gaps=tuple(_find_gaps(statement)),
+    )
+
+
+def _find_gaps(statement: Statement) -> Iterator[str]:
+    if statement.package.objects and not statement.edges:
+        yield "its facts have no linkage: whether libraries are found is not known"
+    if statement.written_by != WRITER:
+        yield (
+            f"its facts were written by {statement.written_by!r:.60}: whatever only {WRITER} reads "
+            "counts as not there"
+        )
+
+
+class StatedSymbols(SymbolTable):
+    """The symbols of a document in columns: two builds of torch have half a million."""
+
+    __slots__ = ("_forwarders", "_index", "_libraries", "_names", "_set", "_versions", "_weak")
+
+    def __init__(self, rows: Any) -> None:
+        if not isinstance(rows, list):
+            raise OddityError("symbols: not a list")
+        for row in rows:
+            if not (isinstance(row, dict) and row.keys() <= _FIELDS and "name" in row):
+                raise OddityError("symbols: a row that is no symbol")
+        self._names = _column(rows, "name")
+        self._versions = _column(rows, "version")
+        self._libraries = _column(rows, "library")
+        self._forwarders = _column(rows, "forwarder")
+        self._weak = bytes(row.get("weak") is True for row in rows)
+        self._set: frozenset[str] | None = None
+        self._index: Mapping[str, list[int]] | None = None
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Every name once."""
+        if self._set is None:
+            self._set = frozenset(self._names)
+        return self._set
+
+    def each_name(self) -> Iterator[str]:
+        """Every name."""
+        return iter(self._names)
+
+    def find(self, name: str) -> tuple[Symbol, ...]:
+        """The symbols of that name, one a version."""
+        if self._index is None:
+            index: dict[str, list[int]] = {}
+            for place, each in enumerate(self._names):
+                index.setdefault(each, []).append(place)
+            self._index = index
+        return tuple(map(self._make, self._index.get(name, ())))
+
+    def _make(self, place: int) -> Symbol:
+        return Symbol(
+            name=self._names[place],
+            library=self._libraries[place] if self._libraries else "",
+            version=self._versions[place] if self._versions else "",
+            weak=bool(self._weak[place]),
+            forwarder=self._forwarders[place] if self._forwarders else "",
+        )
+
+    def __iter__(self) -> Iterator[Symbol]:
+        return map(self._make, range(len(self._names)))
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def _column(rows: Iterable[Mapping[str, Any]], key: str) -> tuple[str, ...]:
+    """One field of all symbols, each text kept once; () where none has it."""
+    values = [row.get(key, "") for row in rows]
+    if not all(type(value) is str for value in values):
+        raise OddityError(f"symbols: {key}: not a string")
+    return tuple(map(intern, values)) if any(values) else ()

@@ -1,0 +1,114 @@
+"""Finds the facts of a cell in a store: those of one night, or of the last that was good."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from binary_checks.documents.builds import read_build
+from binary_checks.errors import ProfileError, RecordError, StoreError
+from binary_checks.fleet.attempts import CPU, Attempt
+from binary_checks.fleet.final_states import HAPPY, CellEnd, final_state
+from binary_checks.fleet.nights.night_dates import choose_night, list_nights, read_date
+from binary_checks.fleet.plan import PlannedCell
+from binary_checks.fleet.records import read_attempt, read_plan
+from binary_checks.fleet.store import Store, open_store
+from binary_checks.fleet.store.store_names import (
+    facts_name,
+    night_folder,
+    plan_name,
+    result_name,
+    split_attempt,
+)
+from binary_checks.model.compared_builds import Build
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FoundFacts:
+    """Where the facts of a cell are."""
+
+    night: str
+    planned: PlannedCell
+    facts: str  # the SHA-256 under which the store has them
+
+
+def find_facts(store: Store, cell: str, night: str = "", before: str = "") -> FoundFacts:
+    """The facts of that night, however it ended; without one of the last night that was good.
+
+    ``before`` leaves out that night and all later ones. Raises StoreError where there are none.
+    """
+    if night:
+        planned, end = _look(store, cell, choose_night(store, night))
+        if planned is None:
+            raise StoreError(f"{store.url}: the plan of {night} has no cell {cell}")
+        if facts := _facts_of(end):
+            return FoundFacts(night=night, planned=planned, facts=facts)
+        reason = f": {end.reason}" if end is not None and end.reason else ""
+        raise StoreError(f"{store.url}: {cell} has no facts of {night}{reason}")
+    for each in reversed(list_nights(store)):
+        if before and each >= before:
+            continue
+        planned, end = _look(store, cell, each)
+        good = end is not None and end.state in HAPPY
+        if planned is not None and good and (facts := _facts_of(end)):
+            return FoundFacts(night=each, planned=planned, facts=facts)
+    when = f" before {before}" if before else ""
+    raise StoreError(f"{store.url}: no good night of {cell}{when} that has facts")
+
+
+def _look(store: Store, cell: str, night: str) -> tuple[PlannedCell | None, CellEnd | None]:
+    """What was planned for it, and how it ended; None of both where it was not planned."""
+    content = store.read(plan_name(night))
+    if content is None:
+        return None, None
+    plan = read_plan(content, f"{store.url}: {plan_name(night)}")
+    planned = next((each for each in plan.cells if each.cell.id == cell), None)
+    if planned is None:
+        return None, None
+    return planned, final_state(planned, _attempts(store, night, cell))
+
+
+def _attempts(store: Store, night: str, cell: str) -> Iterator[Attempt]:
+    """Those whose documents are whole."""
+    for stored in store.names(f"{night_folder(night)}results/{cell}."):
+        found = split_attempt(stored.name)
+        if found is None or stored.name != result_name(night, *found) or found[0] != cell:
+            continue
+        content = store.read(stored.name)
+        try:
+            if content is not None:
+                yield read_attempt(content, f"{store.url}: {stored.name}")
+        except RecordError:
+            continue
+
+
+def _facts_of(end: CellEnd | None) -> str:
+    """Those of the last attempt of the first stage that left some."""
+    attempts = end.attempts if end is not None else ()
+    found = [each.facts for each in attempts if each.stage == CPU and each.facts]
+    return found[-1] if found else ""
+
+
+def read_found(store: Store, found: FoundFacts) -> Build:
+    """The build that the facts are of. Raises StoreError where the store has lost them."""
+    name = facts_name(found.facts)
+    with store.local(name) as path:
+        return read_build(path, f"{store.url}: {name}")
+
+
+def read_stored_build(url: str | None, named: str) -> Build:
+    """The build that ``store:CELL@DATE`` or ``store:CELL`` names, without ``store:``.
+
+    Raises ProfileError for a name that is none, StoreError where it is not there.
+    """
+    if not url:
+        raise ProfileError(f"store:{named}: give the store with --store URL")
+    cell, at, night = named.rpartition("@")
+    if not at:
+        cell, night = named, ""
+    if not cell:
+        raise ProfileError(f"store:{named}: no cell; it is store:CELL@DATE, or store:CELL")
+    if at:
+        read_date(night)
+    store = open_store(url)
+    return read_found(store, find_facts(store, cell, night))

@@ -1,0 +1,38 @@
+"""Reads a package to be compared with another build of it: all its facts, without its bytes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from binary_checks.errors import NotApplicable, Unavailable
+from binary_checks.gather.examination import examine
+from binary_checks.model import Linkage, Package
+from binary_checks.model.binary_configuration import BinaryConfiguration
+from binary_checks.model.compared_builds import Build
+from binary_checks.model.linking import LinkedLibraries
+
+
+def examine_build(
+    package: str | os.PathLike[str], companions: Iterable[str | os.PathLike[str]] = ()
+) -> Build:
+    """Read one build statically. Raises what `examine` does, and PackageError."""
+    with examine(package, companions=companions) as facts:
+        found, gaps = facts.get(Package), []
+        linkage = None
+        try:
+            linkage = facts.get(Linkage)
+        except NotApplicable:
+            pass
+        except Unavailable as error:
+            gaps.append(f"without linkage: {error}")
+        algorithm, _, digest = facts.source.identity().partition(" ")
+        return Build(
+            label=facts.file_name,
+            package=found,
+            sha256=digest if algorithm == "sha256" else "",
+            linkage=linkage,
+            configuration=facts.get(BinaryConfiguration),
+            linked=facts.get(LinkedLibraries),
+            gaps=tuple(gaps),
+        )

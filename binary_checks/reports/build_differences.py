@@ -1,0 +1,97 @@
+"""What differs between two builds, for a terminal and for a pull request."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
+from binary_checks.model.compared_builds import (
+    BuildComparison,
+    DifferenceLine,
+    NotCompared,
+    Severity,
+)
+
+_NAMES = {
+    Severity.BREAK: ("break", "breaks"),
+    Severity.CHANGE: ("change", "changes"),
+    Severity.INFO: ("note", "notes"),
+}
+_HEADINGS = {
+    Severity.BREAK: "What may break",
+    Severity.CHANGE: "What changed",
+    Severity.INFO: "Worth knowing",
+}
+_BACKTICKS = re.compile("`+")
+
+
+def write_text(comparison: BuildComparison) -> Iterator[str]:
+    """A line for each difference, the gravest first, without the lines' ends."""
+    texts = [
+        f"{comparison.old} -> {comparison.new}: {_sum_up(comparison)}",
+        *(f"{line.severity.value}: {_say(line)}" for line in comparison.lines),
+        *(f"not compared: {_say_gap(gap)}" for gap in comparison.not_compared),
+        *comparison.complaints,
+    ]
+    for text in texts[:MOST_OF_A_RUN]:
+        yield cut(one_line(text))
+    if len(texts) > MOST_OF_A_RUN:
+        yield f"and {len(texts) - MOST_OF_A_RUN:,} more lines; --json has all"
+
+
+def _say(line: DifferenceLine) -> str:
+    accepted = f" (accepted: {line.accepted})" if line.accepted else ""
+    return f"{line.difference}: {line.text}{accepted}"
+
+
+def _say_gap(gap: NotCompared) -> str:
+    accepted = f" (accepted: {gap.accepted})" if gap.accepted else ""
+    return ": ".join(filter(None, (gap.difference, gap.subject, gap.reason))) + accepted
+
+
+def _sum_up(comparison: BuildComparison) -> str:
+    counted = Counter(line.severity for line in comparison.lines)
+    found = [
+        f"{counted[each]:,} {_NAMES[each][counted[each] > 1]}" for each in Severity if counted[each]
+    ]
+    if comparison.not_compared:
+        found.append(f"{len(comparison.not_compared):,} not compared")
+    return ", ".join(found) or "no difference"
+
+
+def write_markdown(comparison: BuildComparison) -> Iterator[str]:
+    """The same as Markdown, for a comment on a pull request."""
+    yield f"### {_code(comparison.old)} → {_code(comparison.new)}"
+    yield ""
+    yield f"{_sum_up(comparison).capitalize()}."
+    for severity in Severity:
+        lines = [line for line in comparison.lines if line.severity is severity]
+        if lines:
+            yield ""
+            yield f"**{_HEADINGS[severity]}**"
+            yield ""
+            yield from (_item(line) for line in lines)
+    if comparison.not_compared:
+        yield ""
+        yield "**Not compared**"
+        yield ""
+        yield from (f"- {_code(_say_gap(gap))}" for gap in comparison.not_compared)
+    for complaint in comparison.complaints:
+        yield ""
+        yield _code(complaint)
+
+
+def _item(line: DifferenceLine) -> str:
+    accepted = f" — accepted: {_code(line.accepted)}" if line.accepted else ""
+    return f"- `{line.difference}` {_code(line.text)}{accepted}"
+
+
+def _code(text: str) -> str:
+    """Text in which nothing is Markdown, or HTML: names come out of packages."""
+    shown = cut(one_line(text))
+    longest = max(map(len, _BACKTICKS.findall(shown)), default=0)
+    fence = "`" * (longest + 1)
+    space = " " if longest else ""
+    return f"{fence}{space}{shown}{space}{fence}"

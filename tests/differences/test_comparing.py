@@ -1,0 +1,91 @@
+"""How changes become lines, are accepted, and what is said of all that could not be compared."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from binary_checks.declaring import find_differences
+from binary_checks.differences import compare
+from binary_checks.model import Package
+from binary_checks.model.compared_builds import (
+    BuildComparison,
+    DifferenceLine,
+    NotCompared,
+    Severity,
+)
+from binary_checks.profile.known import KnownProblem
+from binary_checks.reports.build_differences import write_markdown, write_text
+from fixtures.values import member, wheel
+from tests.differences.builds import build
+
+TODAY = date(2026, 11, 22)
+OLD = wheel(members=(member("demo/__init__.py"), member("demo/a.py"), member("demo/b.py")))
+NEW = wheel(members=(member("demo/__init__.py"),))
+
+
+def known(**fields: object) -> KnownProblem:
+    return KnownProblem(**{"check": "import-names", "reason": "announced", **fields})
+
+
+def compared(*waivers: KnownProblem, new: Package = NEW) -> BuildComparison:
+    return compare(build(OLD), build(new), known=waivers, today=TODAY)
+
+
+def test_an_entry_accepts_its_own_part_of_a_line() -> None:
+    found = [(line.accepted, line.subjects) for line in compared(known(path="demo.a")).lines]
+    assert found == [("announced", ("demo.a",)), ("", ("demo.b",))]
+
+
+def test_an_entry_that_matches_nothing_or_has_expired_says_so() -> None:
+    (stale,) = compared(known(path="demo.z")).complaints
+    assert "matched nothing" in stale
+    late = compared(known(expires=date(2026, 1, 1)))
+    assert [line.accepted for line in late.lines] == [""]
+    assert ["2 problems that it accepted are still there" in each for each in late.complaints] == [
+        True
+    ]
+
+
+def test_every_difference_is_documented_and_takes_the_same_twice() -> None:
+    for each in find_differences():
+        assert each.documentation.title.endswith("."), each
+        assert len(each.facts) == 2, each
+        assert each.facts[0] == each.facts[1], each
+
+
+def test_gaps_of_either_side_are_named() -> None:
+    gap = "its facts have no linkage"
+    found = compare(build(OLD, gaps=(gap,)), build(OLD))
+    assert found.not_compared == (NotCompared(subject="demo.whl", reason=gap),)
+
+
+HOSTILE = BuildComparison(
+    old="a.whl",
+    new="b\n::error::.whl",
+    lines=(
+        DifferenceLine(
+            difference="import-names",
+            severity=Severity.BREAK,
+            text="``<img src=x onerror=alert(1)>`` @everyone\x1b[2J: is gone",
+        ),
+    ),
+    not_compared=(NotCompared(difference="exports", subject="x", reason="`not` read"),),
+)
+
+
+def test_names_drive_neither_terminals_nor_pages() -> None:
+    text = "\n".join(write_text(HOSTILE))
+    assert "\x1b" not in text
+    assert "::error::" not in text
+    assert len(text.splitlines()) == 3
+    (line,) = (line for line in write_markdown(HOSTILE) if "img" in line)
+    assert line.startswith("- `import-names` ``` ``<img")
+
+
+def test_nothing_differs_in_one_line() -> None:
+    assert [*write_text(compare(build(OLD), build(OLD)))] == ["demo.whl -> demo.whl: no difference"]
+
+
+def test_the_version_in_names_of_metadata_is_no_difference() -> None:
+    later = wheel("demo-2.0-cp311-cp311-manylinux_2_17_x86_64.whl", members=OLD.members)
+    assert compare(build(OLD), build(later)).lines == ()

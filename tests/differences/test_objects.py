@@ -1,0 +1,246 @@
+"""What differs between objects: what they need, export, protect, and have code for."""
+
+from __future__ import annotations
+
+from binary_checks.model import (
+    Dependency,
+    DeviceCode,
+    DeviceKind,
+    ElfFile,
+    Package,
+    Symbol,
+    Symbols,
+    UnknownSymbols,
+    UnreadObject,
+)
+from binary_checks.model.linking import LinkedLibraries, LinkedLibrary, Linking
+from binary_checks.model.objects import Format
+from fixtures.values import elf_file, macho_file, pe_file, symbols, wheel
+from tests.differences.builds import build, compared, linkage, only, said
+
+LIBRARY = "demo/libdemo.so"
+
+
+def having(*items: object) -> Package:
+    return wheel(objects=items)
+
+
+def needing(*names: str, path: str = LIBRARY) -> ElfFile:
+    return elf_file(path, name="libdemo.so", needed=tuple(Dependency(name=n) for n in names))
+
+
+def exporting(*names: str, **fields: object) -> Package:
+    return having(elf_file(LIBRARY, **{"name": "libdemo.so", "exports": symbols(*names), **fields}))
+
+
+def test_a_need_that_is_new_to_the_package_is_one_line_for_all_objects() -> None:
+    paths = [f"demo/{name}.so" for name in "abc"]
+    old = having(*(needing(path=path) for path in paths))
+    new = having(*(needing("libnvJitLink.so.12", path=path) for path in paths))
+    assert said(old, new) == [
+        "change needed-libraries: 3 objects: now need libnvJitLink.so.12 "
+        "(demo/a.so, demo/b.so, demo/c.so)"
+    ]
+    assert said(new, new) == []
+
+
+def test_another_version_of_a_library_takes_the_place_of_the_one_before() -> None:
+    assert said(having(needing("libcudart.so.12")), having(needing("libcudart.so.13"))) == [
+        "change needed-libraries: demo/libdemo.so: now needs libcudart.so.13 "
+        "in place of libcudart.so.12"
+    ]
+
+
+def test_a_hash_in_the_name_of_a_bundled_library_is_no_difference() -> None:
+    def bundled(digest: str) -> Package:
+        name = f"libz-{digest}.so.1"
+        return having(needing(name), elf_file(f"demo.libs/{name}", name=name))
+
+    assert said(bundled("0123abcd"), bundled("4567cdef")) == []
+
+
+def test_a_library_that_nothing_provides_any_more_is_a_break() -> None:
+    edges = ((LIBRARY, "libx.so.1", None),)
+    found = said(
+        build(having(needing()), linkage=linkage()),
+        build(having(needing("libx.so.1")), linkage=linkage(*edges)),
+    )
+    assert found == [
+        "break unresolved-libraries: demo/libdemo.so: needs libx.so.1, which is not found"
+    ]
+    before = build(having(needing("libx.so.1")), linkage=linkage(*edges))
+    assert said(before, before) == []
+
+
+def test_what_the_system_has_is_only_noted() -> None:
+    new = build(having(needing("libz.so.1")), linkage=linkage((LIBRARY, "libz.so.1", "system:z")))
+    assert said(build(having(needing())), new) == [
+        "info needed-libraries: demo/libdemo.so: now needs libz.so.1"
+    ]
+
+
+def test_exports_that_are_gone_are_a_break_and_weak_ones_are_noted() -> None:
+    assert said(exporting("demo_open", "demo_close"), exporting("demo_open")) == [
+        "break exports: demo/libdemo.so: lost 1 export (demo_close)"
+    ]
+    inline = Symbols([Symbol(name="kept"), Symbol(name="_ZN4demo6inlineEv", weak=True)])
+    old = having(elf_file(LIBRARY, name="libdemo.so", exports=inline))
+    assert said(old, exporting("kept")) == [
+        "info exports: demo/libdemo.so: lost 1 weak export (_ZN4demo6inlineEv)"
+    ]
+
+
+def test_symbols_that_nobody_links_with_do_not_count() -> None:
+    gone = ("_init", "__bss_start", "_ZNSt6vectorIiE4pushEi", "_ZN12_GLOBAL__N_13runEv")
+    assert said(exporting("kept", *gone), exporting("kept")) == []
+    microsofts = Symbols([Symbol(name="?what@exception@std@@UEBAPEBDXZ"), Symbol(name="kept")])
+    assert said(exporting(exports=microsofts), exporting("kept")) == []
+
+
+def test_of_an_extension_module_only_its_init_function_is_an_interface() -> None:
+    old = having(elf_file(exports=symbols("PyInit__native", "helper")))
+    assert said(old, having(elf_file(exports=symbols("PyInit__native")))) == []
+
+
+def test_a_library_with_another_soname_is_one_line() -> None:
+    old = having(elf_file("demo/libdemo.so.1", name="libdemo.so.1", exports=symbols("a", "b")))
+    new = having(elf_file("demo/libdemo.so.2", name="libdemo.so.2", exports=symbols("a")))
+    assert said(old, new) == [
+        "break exports: demo/libdemo.so.2: goes by the name libdemo.so.2, before libdemo.so.1: "
+        "programs linked with it look for the old name"
+    ]
+
+
+def test_exports_that_are_not_known_are_not_compared() -> None:
+    unknown = UnknownSymbols("the facts were written without symbols (--no-symbols)")
+    found = compared(exporting("a"), having(elf_file(LIBRARY, name="libdemo.so", exports=unknown)))
+    assert [(gap.difference, gap.subject) for gap in found.not_compared] == [("exports", LIBRARY)]
+
+
+def test_an_object_that_is_not_read_is_not_compared() -> None:
+    unread = UnreadObject(path="demo/u.dll", format=Format.PE, reason="not read yet")
+    (gap,) = compared(wheel(), wheel(unread=(unread,))).not_compared
+    assert (gap.subject, gap.reason) == ("demo/u.dll", "not read in demo.whl: not read yet")
+
+
+def test_a_library_that_is_gone_is_a_break_and_a_new_one_is_noted() -> None:
+    assert said(exporting("a"), having()) == [
+        "break libraries: demo/libdemo.so: the library is gone"
+    ]
+    assert said(having(), exporting("a")) == ["info libraries: demo/libdemo.so: is a new library"]
+
+
+def test_code_of_an_architecture_that_a_fat_file_lost_is_a_break() -> None:
+    both = [macho_file("demo/x.so", architecture=each) for each in ("x86_64", "aarch64")]
+    assert "break libraries: has no code for x86_64 any more" in said(
+        having(*both), having(both[1])
+    )
+
+
+def test_absolute_search_paths_are_a_change() -> None:
+    old, new = (having(elf_file(runpath=(path,))) for path in ("$ORIGIN", "/usr/local/cuda/lib64"))
+    assert said(old, new) == [
+        "change search-paths: demo/_native.so: has an absolute search path: "
+        "RUNPATH /usr/local/cuda/lib64, before RUNPATH $ORIGIN"
+    ]
+    assert said(old, old) == []
+
+
+def test_protection_that_is_lost_is_a_change_and_an_executable_stack_is_a_break() -> None:
+    full = having(elf_file(relro=True, bind_now=True))
+    assert said(full, having(elf_file(relro=False, bind_now=True))) == [
+        "change elf-hardening: demo/_native.so: lost RELRO"
+    ]
+    assert said(full, having(elf_file(bind_now=True, executable_stack=True))) == [
+        "break elf-hardening: demo/_native.so: asks for an executable stack now: glibc 2.41 and "
+        "later refuse it"
+    ]
+    assert said(full, full) == []
+
+
+def test_pages_of_a_kernel_that_no_longer_load_it_are_a_break() -> None:
+    old, new = (
+        having(elf_file(architecture="aarch64", alignment=each)) for each in (0x10000, 0x1000)
+    )
+    assert said(old, new)[0].startswith("break elf-hardening: demo/_native.so: has segments")
+
+
+def test_mitigations_of_windows() -> None:
+    guarded, bare = (having(pe_file(dll_characteristics=each)) for each in (0x4160, 0x0160))
+    assert said(guarded, bare) == ["change pe-hardening: demo/_native.pyd: lost GUARD_CF"]
+    assert said(bare, guarded) == ["info pe-hardening: demo/_native.pyd: gained GUARD_CF"]
+
+
+def test_signatures_that_are_gone() -> None:
+    signed, bare = (
+        having(macho_file(architecture="aarch64", signed=each)) for each in (True, False)
+    )
+    assert said(signed, bare) == ["break code-signatures: demo/_native.so: lost its code signature"]
+    assert said(signed, signed) == []
+    old, new = (having(pe_file(signed=each)) for each in (True, False))
+    assert only(said(old, new), "authenticode") == [
+        "change authenticode: demo/_native.pyd: lost its Authenticode signature"
+    ]
+
+
+def gpu(*targets: tuple[DeviceKind, str]) -> Package:
+    code = (DeviceCode(kind=k, architecture=a, count=1, bytes=1, compressed=0) for k, a in targets)
+    return having(elf_file(LIBRARY, name="libdemo.so", device_code=tuple(code)))
+
+
+def test_a_gpu_that_nothing_runs_on_any_more_is_a_break() -> None:
+    sass, ptx = DeviceKind.SASS, DeviceKind.PTX
+    old = gpu((sass, "sm_70"), (sass, "sm_90"))
+    assert said(old, gpu((sass, "sm_90"))) == [
+        "break gpu-architectures: demo/libdemo.so: lost code for sm_70: nothing runs on sm_70"
+    ]
+    assert said(old, gpu((ptx, "sm_60"), (sass, "sm_90")))[0] == (
+        "change gpu-architectures: demo/libdemo.so: lost code for sm_70"
+    )
+    assert said(gpu((sass, "sm_80"), (sass, "sm_86")), gpu((sass, "sm_80"))) == [
+        "change gpu-architectures: demo/libdemo.so: lost code for sm_86"
+    ]
+    assert said(old, old) == []
+
+
+def test_versions_of_what_it_is_built_from() -> None:
+    def linked(version: str, linking: Linking = Linking.STATIC, file: str = "") -> LinkedLibraries:
+        found = LinkedLibrary(
+            name="OpenSSL", role="TLS", linking=linking, version=version, file=file
+        )
+        return LinkedLibraries(libraries=(found,))
+
+    old = build(linked=linked("3.3.0"))
+    assert said(old, build(linked=linked("3.3.1"))) == [
+        "change linked-versions: OpenSSL: is built in as 3.3.1, before 3.3.0"
+    ]
+    assert said(old, build(linked=linked("", Linking.DYNAMIC, "libssl.so.3"))) == [
+        "change linked-versions: OpenSSL: is linked as libssl.so.3, before statically"
+    ]
+    assert said(old, old) == []
+
+
+def test_bundled_libraries_come_and_go() -> None:
+    def bundling(*names: str) -> Package:
+        return having(*(elf_file(f"demo.libs/{each}", name=each) for each in names))
+
+    old = bundling("libharfbuzz-0123abcd.so.0.6", "libgone-0123abcd.so.1")
+    new = bundling("libharfbuzz-4567abcd.so.0.7", "libnew-0123abcd.so.1")
+    assert said(old, new) == [
+        "change bundled-libraries: libgone.so.1: is no longer bundled",
+        "change bundled-libraries: libharfbuzz.so.0.7: is bundled in place of libharfbuzz.so.0.6",
+        "change bundled-libraries: libnew.so.1: is bundled now",
+    ]
+
+
+def test_the_other_string_of_libstdcxx_is_a_break() -> None:
+    def asking(name: str) -> Package:
+        needed = (Dependency(name="libstdc++.so.6"),)
+        return having(elf_file(needed=needed, imports=symbols(name)))
+
+    new_abi = asking("_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE6appendEPKc")
+    old_abi = asking("_ZNSs6appendEPKc")
+    assert said(new_abi, old_abi) == [
+        "break cxx-abi: uses libstdc++'s old (pre-cxx11) std::string, before the new (cxx11) one"
+    ]
+    assert said(new_abi, new_abi) == []

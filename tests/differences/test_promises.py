@@ -1,0 +1,162 @@
+"""What a build promises, and what it needs of systems: broken, kept, and gained."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from binary_checks.errors import ProfileError
+from binary_checks.model import Claims, NeededVersion, Package, PythonClaim, SystemClaim
+from binary_checks.model.binary_configuration import Aspect, BinaryConfiguration
+from fixtures.values import elf_file, macho_file, pe_file, wheel
+from tests.differences.builds import build, compared, said
+
+LINUX = SystemClaim(
+    name="manylinux_2_17_x86_64",
+    system="linux",
+    libc="glibc",
+    minimum=(2, 17),
+    architectures=("x86_64",),
+)
+MACOS = SystemClaim(
+    name="macosx_11_0_arm64", system="macos", minimum=(11, 0), architectures=("aarch64",)
+)
+CP311 = PythonClaim(name="cp311-cp311", implementation="cpython", version=(3, 11), abi="cp311")
+
+
+def promising(*systems: SystemClaim, pythons: tuple[PythonClaim, ...] = (CP311,)) -> Package:
+    return wheel(claims=Claims(systems=systems, pythons=pythons))
+
+
+def test_a_newer_glibc_that_is_promised_is_a_break() -> None:
+    newer = replace(LINUX, name="manylinux_2_28_x86_64", minimum=(2, 28))
+    assert said(promising(LINUX), promising(newer)) == [
+        "break promised-systems: is for linux x86_64 with glibc 2.28 and later, before for 2.17"
+    ]
+    assert said(promising(newer), promising(LINUX)) == [
+        "info promised-systems: is for linux x86_64 with glibc 2.17 and later, before for 2.28"
+    ]
+
+
+def test_of_several_tags_the_oldest_counts() -> None:
+    both = promising(LINUX, replace(LINUX, name="manylinux_2_28_x86_64", minimum=(2, 28)))
+    assert said(promising(LINUX), both) == []
+
+
+def test_an_architecture_that_is_no_longer_promised_is_a_break() -> None:
+    universal = replace(MACOS, architectures=("aarch64", "x86_64"))
+    assert said(promising(universal), promising(MACOS)) == [
+        "break promised-systems: is no longer for macos x86_64"
+    ]
+
+
+def test_a_pure_build_that_became_one_of_a_platform_is_a_break() -> None:
+    pure = promising(SystemClaim(name="any", system="any"))
+    lines = ["break promised-systems: is for manylinux_2_17_x86_64, before for every system"]
+    assert said(pure, promising(LINUX)) == lines
+
+
+@pytest.mark.parametrize(
+    ("new", "sentence"),
+    [
+        (promising(MACOS), r"is for linux, .* for macos"),
+        (promising(replace(LINUX, architectures=("aarch64",))), r"is for x86_64, .* for aarch64"),
+        (wheel(name="another"), r"is of demo, .* of another: no two builds"),
+    ],
+)
+def test_what_is_no_other_build_of_it_is_refused(new: Package, sentence: str) -> None:
+    with pytest.raises(ProfileError, match=sentence):
+        compared(promising(LINUX), new)
+
+
+def test_another_python_is_a_break_and_one_more_is_only_noted() -> None:
+    cp312 = replace(CP311, name="cp312-cp312", version=(3, 12), abi="cp312")
+    assert said(promising(LINUX), promising(LINUX, pythons=(cp312,))) == [
+        "break promised-pythons: is for CPython 3.12, before for CPython 3.11"
+    ]
+    assert said(promising(LINUX), promising(LINUX, pythons=(CP311, cp312))) == [
+        "info promised-pythons: is also for CPython 3.12"
+    ]
+
+
+def test_the_stable_abi_covers_the_pythons_after_its_own() -> None:
+    stable = PythonClaim(name="cp39-abi3", implementation="cpython", version=(3, 9), abi="abi3")
+    newer = replace(stable, name="cp311-abi3", version=(3, 11))
+    assert said(promising(LINUX, pythons=(newer,)), promising(LINUX, pythons=(stable,))) == [
+        "info promised-pythons: is also for CPython 3.9 and later"
+    ]
+    assert said(promising(LINUX, pythons=(stable,)), promising(LINUX, pythons=(newer,))) == [
+        "break promised-pythons: is for CPython 3.11 and later, before for CPython 3.9 and later"
+    ]
+
+
+def test_requires_python_breaks_those_that_the_build_is_for() -> None:
+    def requiring(text: str, *pythons: PythonClaim) -> Package:
+        claims = Claims(systems=(LINUX,), pythons=pythons)
+        return wheel(metadata=(("Requires-Python", text),), claims=claims)
+
+    line = "requires-python: Requires-Python is '>=3.11', before '>=3.9'"
+    every = PythonClaim(name="py3-none", version=(3, 0))
+    assert said(requiring(">=3.9", every), requiring(">=3.11", every)) == [f"break {line}"]
+    assert said(requiring(">=3.9", CP311), requiring(">=3.11", CP311)) == [f"change {line}"]
+    assert said(requiring(">=3.9.0", CP311), requiring(">=3.9", CP311)) == []
+
+
+def test_a_newer_glibc_is_a_break_beyond_the_promise_alone() -> None:
+    def needing(version: str) -> Package:
+        need = NeededVersion(library="libc.so.6", version=version)
+        return wheel(claims=Claims(systems=(LINUX,)), objects=(elf_file(symbol_versions=(need,)),))
+
+    beyond = said(needing("GLIBC_2.5"), needing("GLIBC_2.27"))
+    assert beyond == [
+        "break system-versions: demo/_native.so: needs GLIBC_2.27, before no object needed more "
+        "than GLIBC_2.5"
+    ]
+    assert said(needing("GLIBC_2.5"), needing("GLIBC_2.17"))[0].startswith("info system-versions")
+    assert said(needing("GLIBC_2.17"), needing("GLIBC_2.17")) == []
+
+
+def test_a_newer_macos_that_objects_ask_for_is_a_break_beyond_the_promise_alone() -> None:
+    def built(minimum: str) -> Package:
+        item = macho_file(architecture="aarch64", minimum_os=minimum)
+        return wheel(claims=Claims(systems=(MACOS,)), objects=(item,))
+
+    assert said(built("11.0"), built("13.0")) == [
+        "break lowest-macos: runs on macOS 13.0 and later, before 11.0 (minos 13.0)"
+    ]
+    assert said(built("11.0"), built("11.0")) == []
+
+
+def test_another_cuda_needs_another_driver() -> None:
+    one, other, cpu = (
+        BinaryConfiguration(accelerator=Aspect(value=value))
+        for value in ("cuda 12.6", "cuda 13.0", "cpu")
+    )
+    assert said(build(configuration=one), build(configuration=other)) == [
+        "break accelerator: is built for cuda 13.0, before for cuda 12.6: needs a driver for it"
+    ]
+    assert said(build(configuration=cpu), build(configuration=one)) == [
+        "break accelerator: is built for cuda 12.6, before for cpu"
+    ]
+
+
+def test_a_newer_toolset_matters_where_its_runtime_is_needed() -> None:
+    def linked(version: str, *needed: str) -> Package:
+        from binary_checks.model import Dependency
+
+        needs = tuple(Dependency(name=name) for name in needed)
+        return wheel(objects=(pe_file(linker_version=version, needed=needs),))
+
+    assert said(linked("14.29", "MSVCP140.dll"), linked("14.44", "MSVCP140.dll")) == [
+        "change visual-cpp-runtime: needs the Visual C++ runtime 14.44 or later, before 14.29"
+    ]
+    assert said(linked("14.29"), linked("14.44")) == []
+
+
+def test_a_newer_cpu_is_a_break() -> None:
+    old, new = (wheel(objects=(elf_file(isa_level=level),)) for level in ("", "x86-64-v3"))
+    assert said(old, new) == [
+        "break cpu-level: demo/_native.so: needs a CPU of level x86-64-v3, before x86-64"
+    ]
+    assert said(new, old)[0].startswith("info cpu-level")

@@ -1,0 +1,124 @@
+"""Modules, commands, headers, requirements and sizes: what users have, and no longer have."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from binary_checks.model import Claims, Package, SystemClaim
+from binary_checks.model.conda_packages import CondaPackage
+from binary_checks.model.cpp_archive import CmakePackage, CppArchive
+from fixtures.values import elf_file, member, symbols, wheel
+from tests.differences.builds import only, said
+
+
+def shipping(*paths: str, **fields: object) -> Package:
+    return wheel(members=tuple(member(path) for path in paths), **fields)
+
+
+def requiring(*texts: str, **fields: object) -> Package:
+    return wheel(metadata=tuple(("Requires-Dist", text) for text in texts), **fields)
+
+
+def test_a_module_that_is_gone_is_a_break_once_with_all_that_lay_below() -> None:
+    old = shipping("demo/__init__.py", "demo/compat/__init__.py", "demo/compat/py3k.py")
+    assert said(old, shipping("demo/__init__.py")) == [
+        "break import-names: demo.compat: cannot be imported any more"
+    ]
+    assert said(shipping("demo/__init__.py"), old) == [
+        "info import-names: demo.compat: can be imported now"
+    ]
+
+
+def test_a_module_that_became_a_package_or_was_compiled_is_the_same() -> None:
+    old = shipping("demo/__init__.py", "demo/a.py", "demo/b.py")
+    compiled = "demo/b.cpython-311-x86_64-linux-gnu.so"
+    assert said(old, shipping("demo/__init__.py", "demo/a/__init__.py", compiled)) == []
+
+
+def test_private_modules_and_tests_do_not_count() -> None:
+    old = shipping("demo/__init__.py", "demo/_impl.py", "demo/tests/test_a.py")
+    assert said(old, shipping("demo/__init__.py")) == []
+
+
+def test_a_library_that_is_no_module_is_not_imported() -> None:
+    path = "demo/libdemo.so"
+    library = elf_file(path, name="libdemo.so", exports=symbols("a"))
+    old = shipping("demo/__init__.py", path, objects=(library,))
+    assert only(said(old, shipping("demo/__init__.py")), "import-names") == []
+
+
+def test_entry_points_and_commands() -> None:
+    old = wheel(
+        entry_points=(("console_scripts", "demo", "demo:main"), ("pytest11", "demo", "demo.plugin"))
+    )
+    assert said(old, wheel()) == [
+        "break commands: demo: the command is gone",
+        "break entry-points: pytest11: demo: is gone",
+    ]
+    assert said(old, old) == []
+
+
+def test_a_command_that_became_a_file_is_the_same() -> None:
+    old = wheel(entry_points=(("console_scripts", "demo", "demo:main"),))
+    assert said(old, wheel(members=(replace(member("x"), path="bin/demo"),))) == []
+
+
+def test_requirements_that_come_go_and_change() -> None:
+    assert said(requiring("a>=1", "b", "c==1", "d==1"), requiring("a>=1", "c==2", "d==3", "e")) == [
+        "change requirements: 2 requirements: are required in other versions "
+        "(c ==1 -> ==2, d ==1 -> ==3)",
+        "change requirements: b: is no longer required",
+        "change requirements: e: is required now",
+    ]
+
+
+def test_requirements_of_other_systems_do_not_count() -> None:
+    linux = SystemClaim(name="manylinux_2_17_x86_64", system="linux", architectures=("x86_64",))
+    claims = Claims(systems=(linux,))
+    new = requiring('a==1; sys_platform == "win32"', claims=claims)
+    assert said(requiring(claims=claims), new) == []
+
+
+def test_an_extra_that_is_gone_is_a_break_but_for_developers() -> None:
+    old = wheel(metadata=(("Provides-Extra", "fast"), ("Provides-Extra", "test")))
+    assert said(old, wheel()) == ["break extras: fast: the extra is gone"]
+
+
+def conda(*depends: str) -> CondaPackage:
+    return CondaPackage(path=Path("demo-1-0.conda"), name="demo", version="1", depends=depends)
+
+
+def test_dependencies_of_conda() -> None:
+    assert said(conda("a >=1", "__glibc >=2.17"), conda("a >=2", "__glibc >=2.28", "b")) == [
+        "change conda-dependencies: a: is required as '>=2', before as '>=1'",
+        "change conda-dependencies: b: is required now",
+    ]
+    assert said(conda("a"), conda("a")) == []
+
+
+def test_headers_and_cmake_packages_of_an_archive() -> None:
+    def archive(*paths: str, found: str = "") -> CppArchive:
+        cmake = (CmakePackage(name=found, path=f"lib/cmake/{found}Config.cmake"),) if found else ()
+        members = tuple(replace(member("x"), path=path) for path in paths)
+        return CppArchive(
+            path=Path("libdemo.zip"), name="demo", members=members, cmake_packages=cmake
+        )
+
+    old = archive("include/demo.h", "include/detail/x.h", found="Demo")
+    assert said(old, archive()) == [
+        "break cmake-packages: Demo: find_package no longer finds it",
+        "break headers: include/demo.h: the header is gone",
+    ]
+    assert said(old, old) == []
+
+
+def test_sizes_count_from_a_share_and_a_number_of_bytes() -> None:
+    def sized(size: int, data: int) -> Package:
+        return wheel(size=size, members=(replace(member("demo/data.bin"), size=data),))
+
+    assert said(sized(1_000_000, 100_000), sized(1_040_000, 140_000)) == []
+    assert said(sized(1_000_000, 1_000_000), sized(1_400_000, 1_100_000)) == [
+        "change sizes: the package file: 1,400,000 bytes, before 1,000,000 (+40%)",
+        "info sizes: data: 1,100,000 bytes, before 1,000,000 (+10%)",
+    ]
