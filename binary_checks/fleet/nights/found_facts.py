@@ -13,8 +13,8 @@ from binary_checks.fleet.nights.night_dates import choose_night, list_nights, re
 from binary_checks.fleet.plan import PlannedCell
 from binary_checks.fleet.records import read_attempt, read_plan
 from binary_checks.fleet.store import Store, open_store
+from binary_checks.fleet.store.kept_facts import open_facts
 from binary_checks.fleet.store.store_names import (
-    facts_name,
     night_folder,
     plan_name,
     result_name,
@@ -32,7 +32,7 @@ class FoundFacts:
     facts: str  # the SHA-256 under which the store has them
 
 
-def find_facts(store: Store, cell: str, night: str = "", before: str = "") -> FoundFacts:
+def find_cell_facts(store: Store, cell: str, night: str = "", before: str = "") -> FoundFacts:
     """The facts of that night, however it ended; without one of the last night that was good.
 
     ``before`` leaves out that night and all later ones. Raises StoreError where there are none.
@@ -91,9 +91,9 @@ def _facts_of(end: CellEnd | None) -> str:
 
 def read_found(store: Store, found: FoundFacts) -> Build:
     """The build that the facts are of. Raises StoreError where the store has lost them."""
-    name = facts_name(found.facts)
-    with store.local(name) as path:
-        return read_build(path, f"{store.url}: {name}")
+    named = f"{store.url}: facts of {found.planned.cell.id} of {found.night}"
+    with open_facts(store, found.facts) as path:
+        return read_build(path, named)
 
 
 def read_stored_build(url: str | None, named: str) -> Build:
@@ -111,4 +111,4 @@ def read_stored_build(url: str | None, named: str) -> Build:
     if at:
         read_date(night)
     store = open_store(url)
-    return read_found(store, find_facts(store, cell, night))
+    return read_found(store, find_cell_facts(store, cell, night))
