@@ -25,6 +25,7 @@ class Attempt:
     cause: str = ""  # of causes.toml; "unknown"; "" for what passed
     cause_kind: str = ""  # infra, product, unknown
     evidence: str = ""  # the line that the cause was told by
+    again: bool = False  # whether another attempt at the same bytes may end otherwise
     started: str  # RFC 3339, UTC
     seconds: float  # wall time, by a clock that does not go back
     cpu_seconds: float = 0.0
@@ -36,4 +37,4 @@ class Attempt:
     sha256: str = ""  # of the package, as the plan has it
     facts: str = ""  # the SHA-256 under which the store has its facts; "" for none
     command: tuple[str, ...] = ()  # what was run, with the names of this host taken out
-    result: Any = None  # binary-checks/result/1 as it was written, a mapping; None: it left none
+    result: Any = None  # binary-checks/result/1 as a mapping, without `checks`; None: it left none

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,15 +24,19 @@ from binary_checks.documents.encoding import dump
 from binary_checks.documents.result_reader import read_results
 from binary_checks.errors import BinaryChecksError, ProfileError, RecordError, StoreError
 from binary_checks.fleet.attempts import CPU, Attempt
+from binary_checks.fleet.causes.cause_rules import INFRA, UNKNOWN, load_causes
+from binary_checks.fleet.causes.naming_causes import Cause, ProcessEnd, name_cause, read_tail
 from binary_checks.fleet.final_states import HAPPY
 from binary_checks.fleet.nights.attempt_process import AttemptEnd, RunningProcesses, run_command
 from binary_checks.fleet.nights.attempt_states import Left, decide_state
 from binary_checks.fleet.nights.process_identity import identify
+from binary_checks.fleet.nights.retrying import may_end_otherwise
 from binary_checks.fleet.plan import PlannedCell
 from binary_checks.fleet.records import read_attempt, write_attempt
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store, open_store
-from binary_checks.fleet.store.store_names import log_name, result_name, running_name
+from binary_checks.fleet.store.kept_facts import keep_facts, open_facts
+from binary_checks.fleet.store.store_names import facts_name, log_name, result_name, running_name
 from binary_checks.lines import cut, one_line
 from binary_checks.model import Run
 from binary_checks.withheld import DEAF
@@ -42,9 +46,7 @@ _RESULT, _FACTS, _GIVEN_FACTS, _LOG = "result.json", "facts.json", "given-facts.
 _PROGRAM = (sys.executable, DEAF, "-m", "binary_checks")
 _CREDENTIALS = ("AWS_", "AZURE_", "GOOGLE_")
 """How variables begin that open object stores: a cell has no business there."""
-_LAST = 1 << 20  # bytes of a log, from whose end a cause may be named
 _T = TypeVar("_T")
-UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,9 +61,11 @@ class AttemptTask:
     arguments: tuple[str, ...]  # of `binary-checks`
     inputs: Mapping[str, str] = field(default_factory=dict)  # file in its folder -> stored object
     facts: str = ""  # SHA-256 of the stored facts that are used instead of reading the objects
+    keeps_facts: bool = False  # whether the store has yet to get the facts of these bytes
     causes: str = ""  # stored object with the project's own causes
     engine: str = "local"
     program: tuple[str, ...] = ()  # instead of `binary-checks` of this installation
+    device: str = ""  # the one GPU that it is to see, as CUDA names it; "": all
     folder: str = ""  # in which it makes its own; "": that of temporary files
     pauses: tuple[float, ...] = (1.0, 5.0, 25.0)  # seconds, between attempts to store it
 
@@ -113,6 +117,7 @@ def lose(task: AttemptTask, reason: str) -> Attempt:
         reason=cut(one_line(reason)),
         cause=UNKNOWN,
         cause_kind=UNKNOWN,
+        again=True,
         started=_now(),
         seconds=0.0,
     )
@@ -128,10 +133,22 @@ def record(
     if there := find_attempt(store, task):
         return there
     if folder is not None:
+        attempt = replace(attempt, facts=_keep_facts(store, task, attempt, folder / _FACTS))
         _keep_log(store, task, attempt, folder / _LOG)
     name = result_name(task.night, attempt.cell, attempt.stage, attempt.number)
     written = store.create(name, write_attempt(attempt))
     return attempt if written else find_attempt(store, task) or attempt
+
+
+def _keep_facts(store: Store, task: AttemptTask, attempt: Attempt, facts: Path) -> str:
+    """Keep the facts of the bytes that were judged; the hash under which the store has them."""
+    sha256 = task.planned.sha256
+    if not task.keeps_facts:
+        return sha256 if attempt.result is not None else ""
+    with contextlib.suppress(RecordError):  # of a process that was killed, or of no package
+        keep_facts(store, sha256, facts)
+        return sha256
+    return ""
 
 
 def _keep_log(store: Store, task: AttemptTask, attempt: Attempt, log: Path) -> None:
@@ -146,20 +163,24 @@ def _keep_log(store: Store, task: AttemptTask, attempt: Attempt, log: Path) -> N
 
 def _run_in(folder: Path, task: AttemptTask, store: Store, running: RunningProcesses) -> Attempt:
     began_at = _now()
+    lacks = _insist(task, lambda: _lacks_facts(store, task))
+    # Facts of another version of ours would be refused.
+    task = replace(task, facts="" if lacks else task.facts, keeps_facts=lacks)
     _insist(task, lambda: _fetch_inputs(store, task, folder))
+    causes = _insist(task, lambda: store.read(task.causes)) if task.causes else None
     with _marked(store, task, folder) as began:
         end = run_command(
             [*(task.program or _PROGRAM), *_complete(task)],
             folder=folder,
             log=folder / _LOG,
-            environment=_make_environment(folder),
+            environment=_make_environment(folder, task.device),
             timeout=task.planned.cell.timeout,
             running=running,
             began=began,
         )
         if end.stopped:
             raise StoppedError(f"{task.name}: ended before it had a result")
-        attempt = _describe(task, folder, end, began_at)
+        attempt = _describe(task, folder, end, began_at, causes)
         return _insist(task, lambda: record(store, task, attempt, folder))
 
 
@@ -178,24 +199,40 @@ def _fetch_inputs(store: Store, task: AttemptTask, folder: Path) -> None:
         content = store.read(stored)
         if content is None:
             raise StoreError(f"{store.url}: {stored}: not there, and the plan has it")
-        (folder / name).write_bytes(content)
+        path = folder / name
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise StoreError(f"{store.url}: the plan has an input {one_line(name)}, outside of it")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    if task.facts:
+        with open_facts(store, task.facts) as facts:
+            shutil.copyfile(facts, folder / _GIVEN_FACTS)
+
+
+def _lacks_facts(store: Store, task: AttemptTask) -> bool:
+    """Whether the store has no facts of these bytes yet, as this version of ours writes them."""
+    if not task.planned.sha256:
+        return False  # nothing to keep them under
+    name = facts_name(task.planned.sha256)
+    return not any(each.name == name for each in store.names(name))
 
 
 def _complete(task: AttemptTask) -> tuple[str, ...]:
     """The arguments of the cell, and what to leave in the folder."""
     given = ("--binary-facts", _GIVEN_FACTS) if task.facts else ()
-    kept = () if task.facts else ("--binary-report", f"facts:{_FACTS}")
+    kept = ("--binary-report", f"facts:{_FACTS}") if task.keeps_facts else ()
     # Else each of 400 cells would write to the summary of the one job that runs the night.
     quiet = ("--binary-github", "off")
     return (*task.arguments, *given, *quiet, "--binary-report", f"json:{_RESULT}", *kept)
 
 
-def _make_environment(folder: Path) -> dict[str, str]:
+def _make_environment(folder: Path, device: str) -> dict[str, str]:
     """What the cell sees: its temporary files end with it, and the store's keys are not its own."""
     temporary = folder / "tmp"
     temporary.mkdir()
     kept = {key: value for key, value in os.environ.items() if not key.startswith(_CREDENTIALS)}
-    return {**kept, **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temporary))}
+    gpu = {"CUDA_VISIBLE_DEVICES": device} if device else {}
+    return {**kept, **gpu, **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temporary))}
 
 
 @contextlib.contextmanager
@@ -216,18 +253,28 @@ def _marked(store: Store, task: AttemptTask, folder: Path) -> Iterator[Callable[
             store.delete(name)
 
 
-def _describe(task: AttemptTask, folder: Path, end: AttemptEnd, began: str) -> Attempt:
+def _describe(
+    task: AttemptTask, folder: Path, end: AttemptEnd, began: str, causes: bytes | None
+) -> Attempt:
     """The attempt as its document says it."""
     run, document, complaint = _read_result(folder / _RESULT)
     log = _read_end(folder / _LOG)
     left = Left(run=run, complaint=complaint, last_line=_find_last_line(log))
     state, reason = decide_state(end, left, task.planned.sha256)
+    cause = Cause()
+    if state not in HAPPY:
+        rules = load_causes(causes, task.causes) if causes else None
+        cause = name_cause(document, log, _as_process_end(end), rules)
+    if state is CellState.FAILED and reason and cause.kind == INFRA:
+        state = CellState.INFRA  # it showed no problem, and what it lacked is this machine's
     return Attempt(
         **_identity(task),
         state=state,
         reason=reason,
-        cause="" if state in HAPPY else UNKNOWN,
-        cause_kind="" if state in HAPPY else UNKNOWN,
+        cause=cause.name,
+        cause_kind=cause.kind,
+        evidence=cause.evidence,
+        again=may_end_otherwise(state, document, by_cause=cause.again),
         started=began,
         seconds=round(end.seconds, 3),
         cpu_seconds=round(end.cpu_seconds, 3),
@@ -235,8 +282,28 @@ def _describe(task: AttemptTask, folder: Path, end: AttemptEnd, began: str) -> A
         exit_status=end.exit_status,
         signal=end.signal,
         command=("binary-checks", *_complete(task)),
-        result=document,
+        result=None if document is None else _without_checks(document),
     )
+
+
+def _as_process_end(end: AttemptEnd) -> ProcessEnd:
+    return ProcessEnd(
+        exit_status=end.exit_status,
+        signal=end.signal,
+        timed_out=end.timed_out,
+        seconds=end.seconds,
+        peak_memory=end.peak_memory,
+        memory=_find_memory(),
+        oom_kills=end.oom_kills,
+    )
+
+
+def _find_memory() -> int:
+    """Bytes of this machine; 0: not known."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 0
 
 
 def _identity(task: AttemptTask) -> dict[str, Any]:
@@ -262,10 +329,10 @@ def _read_result(path: Path) -> tuple[Run | None, Any, str]:
 
 def _read_end(log: Path) -> bytes:
     """The end of a log; nothing of one that was never begun."""
-    with contextlib.suppress(OSError), log.open("rb") as file:
-        file.seek(max(0, file.seek(0, os.SEEK_END) - _LAST))
-        return file.read(_LAST)
-    return b""
+    try:
+        return read_tail(log)
+    except OSError:
+        return b""
 
 
 def _find_last_line(log: bytes) -> str:
@@ -275,3 +342,8 @@ def _find_last_line(log: bytes) -> str:
 
 def _now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
+def _without_checks(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The result without the texts of all checks, which are most of it, and the same in each."""
+    return {name: value for name, value in document.items() if name != "checks"}

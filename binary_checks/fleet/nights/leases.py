@@ -94,17 +94,12 @@ def _outlive(
         tell(f"waiting up to {times.stale:,.0f} s to see whether {who} is still alive")
         gone = _is_silent(leases, other, times)
     if not gone:
-        raise HeldError(f"{who} runs {_name_cells(other)} already; nothing was started")
+        raise HeldError(f"{who} runs cells of this night already; nothing was started")
     tell(f"{who} is dead: taking over what it left")
     leases.end(other.number)
     if other.holder.is_gone and other.folder:
         kill_carriers(other.folder)
         shutil.rmtree(other.folder, ignore_errors=True)
-
-
-def _name_cells(ticket: Ticket) -> str:
-    count = len(ticket.cells)
-    return "cells of this night" if count != 1 else next(iter(ticket.cells))
 
 
 def _is_silent(leases: _Leases, other: Ticket, times: LeaseTimes) -> bool:

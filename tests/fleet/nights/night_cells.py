@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 
 import fixtures
+from binary_checks.command.nightly import run
 from binary_checks.fleet.cell import Cell
-from binary_checks.fleet.plan import PlannedCell
+from binary_checks.fleet.nights.coordinating import read_attempts
+from binary_checks.fleet.plan import NightPlan, PlannedCell
+from binary_checks.fleet.records import read_plan, write_plan
+from binary_checks.fleet.store import Store
+from binary_checks.fleet.store.store_names import plan_name
 
 STAND_IN = (sys.executable, "-S", str(Path(fixtures.__file__).parent / "fleet" / "stand_in.py"))
 NIGHT = "2026-11-20"
@@ -32,3 +39,46 @@ def runs_of(planned: PlannedCell) -> list[str]:
     """What each run of the stand-in on the cell's package was called with."""
     runs = Path(f"{planned.url}.runs")
     return runs.read_text(encoding="utf-8").splitlines() if runs.exists() else []
+
+
+def keep_plan(store: Store, *cells: PlannedCell, night: str = NIGHT) -> NightPlan:
+    """Plan a night of these cells."""
+    plan = NightPlan(
+        night=night, made=f"{night}T01:00:00+00:00", cells_sha256="0" * 64, cells=tuple(cells)
+    )
+    assert store.create(plan_name(night), write_plan(plan))
+    return plan
+
+
+def run_night(store: Store, *options: str, night: str = NIGHT) -> int:
+    """Run the command in this process, with the stand-in and without pauses."""
+    program = ("--program", shlex.join(STAND_IN), "--pause", "0")
+    return run(["run", "--store", store.url, "--date", night, *program, *options])
+
+
+def begin_night(store: Store, *options: str, night: str = NIGHT) -> subprocess.Popen[str]:
+    """Start the command as a process of its own."""
+    program = ("--program", shlex.join(STAND_IN), "--pause", "0")
+    command = (sys.executable, "-m", "binary_checks", "nightly", "run", "--store", store.url)
+    return subprocess.Popen(
+        [*command, "--date", night, *program, *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def states_of(store: Store, night: str = NIGHT) -> dict[str, list[str]]:
+    """The states of all attempts by cell, in order."""
+    found: dict[str, list[str]] = {}
+    cells = {each.cell.id for each in read_night_plan(store, night).cells}
+    for attempt in read_attempts(store, night, cells):
+        found.setdefault(attempt.cell, []).append(attempt.state.value)
+    return found
+
+
+def read_night_plan(store: Store, night: str = NIGHT) -> NightPlan:
+    """The plan as the store has it."""
+    content = store.read(plan_name(night))
+    assert content is not None
+    return read_plan(content, night)

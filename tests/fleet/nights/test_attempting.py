@@ -22,14 +22,9 @@ from binary_checks.fleet.nights.attempting import (
     run_attempt,
 )
 from binary_checks.fleet.states import CellState
-from binary_checks.fleet.store import Store, open_store
+from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.store_names import log_name, result_name
 from tests.fleet.nights.night_cells import NIGHT, STAND_IN, plan_cell, runs_of
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return open_store(str(tmp_path / "store"), make=True)
 
 
 def make_task(store: Store, folder: Path, *does: str, timeout: float = 60.0) -> AttemptTask:

@@ -1,0 +1,208 @@
+"""``binary-checks nightly run``: plan a night, or go on with one, and run what it lacks."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import signal
+import sys
+from argparse import SUPPRESS, Namespace
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from binary_checks.command import INTERRUPTED, SubcommandParser, complain
+from binary_checks.errors import ProfileError
+from binary_checks.fleet.attempts import CPU, GPU
+from binary_checks.fleet.cells.selecting import choose_cells
+from binary_checks.fleet.nights.attempting import AttemptTask
+from binary_checks.fleet.nights.coordinating import ALL, PAUSE, Coordinator, NightOutcome
+from binary_checks.fleet.nights.engines import Engine, open_engine
+from binary_checks.fleet.nights.leases import BEAT, STALE, HeldError, LeaseTimes, hold_lease
+from binary_checks.fleet.nights.night_dates import read_date, tonight
+from binary_checks.fleet.nights.progress import NightScreen
+from binary_checks.fleet.nights.retrying import NextAttempt
+from binary_checks.fleet.plan import NightPlan, PlannedCell
+from binary_checks.fleet.records import read_plan
+from binary_checks.fleet.states import CellState
+from binary_checks.fleet.store import Store, open_store
+from binary_checks.fleet.store.store_names import closed_name, frozen_name, plan_name
+
+_FAILED, _TRY_AGAIN = 1, 6
+_WELL = frozenset({CellState.PASSED, CellState.KNOWN, CellState.FLAKY})
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a night; returns the exit status."""
+    options = _make_parser().parse_args(arguments)
+    night = read_date(options.date) if options.date else tonight()
+    store = open_store(options.store, make=True)
+    if store.read(closed_name(night)) is not None:
+        raise ProfileError(f"nightly run: {night} is closed: nothing changes in it any more")
+    screen = NightScreen(sys.stdout, terminal=sys.stdout.isatty())
+    plan = _take_plan(store, night)
+    chosen = _choose(plan, options)
+    with open_engine(options.engine, store, options.jobs, options.gpus) as engine:
+        if options.queue == GPU and not engine.slots(GPU):
+            raise ProfileError("--queue gpu: no GPU here; --gpus N says how many there are")
+        try:
+            program = tuple(options.program)
+            tasks = _Tasks(store=store, plan=plan, engine=engine, program=program)
+            outcome = _run_alone(tasks, chosen, screen, options)
+        except HeldError as error:
+            complain(f"nightly run: {error}")
+            return _TRY_AGAIN
+        finally:
+            screen.close()
+    _tell(outcome, store, night)
+    return _find_status(outcome)
+
+
+def _make_parser() -> SubcommandParser:
+    parser = SubcommandParser(prog="binary-checks nightly run", description=__doc__)
+    add = parser.add_argument
+    add("cells", nargs="?", default="cells.toml", metavar="CELLS.toml", help="the matrix")
+    add("--store", metavar="URL", required=True, help="a folder, or s3://bucket/prefix")
+    add("--date", metavar="D", help="of the night, in UTC (default: today); goes on with that one")
+    add("-j", "--jobs", metavar="N", type=_count, help="attempts at once (default: processors)")
+    add("--cell", metavar="ID", action="append", default=[], help="only this one (repeatable)")
+    add("--where", metavar="GLOBS", default="", help='only such cells: "variant=cu* python=3.13"')
+    add("--shard", metavar="I/N", default="", help="only this part of them")
+    add("--engine", metavar="E", default="local", help="local, or dask:ADDRESS")
+    add("--queue", choices=(CPU, GPU, ALL), default=ALL, help="which stages (default: all)")
+    add("--gpus", metavar="N", type=_count, help="GPU attempts at once (default: NVIDIA devices)")
+    add("--known", metavar="FILE", help="known problems, frozen with the plan")
+    add("--causes", metavar="FILE", help="causes of the project's own, frozen with the plan")
+    # For tests: what stands in for binary-checks, and how long there is to wait, in seconds.
+    add("--program", type=shlex.split, default=[], help=SUPPRESS)
+    add("--pause", type=float, default=PAUSE, help=SUPPRESS)
+    add("--beat", type=float, default=BEAT, help=SUPPRESS)
+    add("--stale", type=float, default=STALE, help=SUPPRESS)
+    return parser
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+def _take_plan(store: Store, night: str) -> NightPlan:
+    """The night's plan, as the store has it."""
+    name = plan_name(night)
+    content = store.read(name)
+    if content is None:
+        raise ProfileError(f"nightly run: {night} has no plan")
+    return read_plan(content, f"{store.url}: {name}")
+
+
+def _choose(plan: NightPlan, options: Namespace) -> list[PlannedCell]:
+    """The planned cells that are meant; where the GPU queue alone runs, those with such a stage."""
+    cells = choose_cells(
+        [each.cell for each in plan.cells],
+        ids=options.cell,
+        where=options.where,
+        part=options.shard,
+    )
+    wanted = {cell.id for cell in cells if cell.gpu or options.queue != GPU}
+    return [each for each in plan.cells if each.cell.id in wanted]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Tasks:
+    """Makes the tasks of a night."""
+
+    store: Store
+    plan: NightPlan
+    engine: Engine
+    program: tuple[str, ...]
+
+    def make(
+        self, planned: PlannedCell, stage: str, following: NextAttempt, facts: str
+    ) -> AttemptTask:
+        """The task of one attempt."""
+        night, causes = self.plan.night, self.plan.causes_sha256
+        return AttemptTask(
+            store=self.store.url,
+            night=night,
+            planned=planned,
+            stage=stage,
+            number=following.number,
+            arguments=(planned.url, "--binary-static"),
+            facts=facts,
+            causes=frozen_name(night, causes) if causes else "",
+            engine=self.engine.name,
+            program=self.program,
+            folder=self.engine.folder,
+        )
+
+
+def _run_alone(
+    tasks: _Tasks, chosen: Sequence[PlannedCell], screen: NightScreen, options: Namespace
+) -> NightOutcome:
+    """Run the cells while nobody else does."""
+    store, plan, engine = tasks.store, tasks.plan, tasks.engine
+    coordinator = Coordinator(
+        store,
+        plan,
+        engine,
+        screen,
+        chosen=chosen,
+        make_task=tasks.make,
+        queue=options.queue,
+        pause=options.pause,
+    )
+    stages = (CPU, GPU) if options.queue == ALL else (options.queue,)
+    claimed = [f"{stage}:{each.cell.id}" for each in chosen for stage in stages]
+    times = LeaseTimes(beat=options.beat, stale=options.stale)
+    with (
+        hold_lease(
+            store,
+            plan.night,
+            claimed,
+            engine.folder,
+            times=times,
+            tell=screen.say,
+            lost=coordinator.give_up,
+        ),
+        _signals(coordinator.interrupt),
+    ):
+        return coordinator.run()
+
+
+@contextlib.contextmanager
+def _signals(interrupt: Callable[[], None]) -> Iterator[None]:
+    """Let a signal end the night in order, and a second one at once."""
+    wanted = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(each, lambda *_: interrupt()) for each in wanted]
+    try:
+        yield
+    finally:
+        for each, handler in zip(wanted, before, strict=True):
+            signal.signal(each, handler)
+
+
+def _tell(outcome: NightOutcome, store: Store, night: str) -> None:
+    """Close with the counts, and the next command."""
+    found = Counter(end.state for end in outcome.ends.values())
+    counts = ", ".join(f"{found[state]:,} {state.value}" for state in CellState if found[state])
+    print(f"{len(outcome.ends):,} cells: {counts or 'none'} in {outcome.seconds:,.0f} s")
+    if outcome.waiting:
+        count = len(outcome.waiting)
+        waits = "GPU stage waits" if count == 1 else "GPU stages wait"
+        print(f"{count:,} {waits} for a host with a GPU (--queue gpu)")
+    given = f"--date {night} --store {shlex.quote(store.url)}"
+    if outcome.stopped:
+        print(f"{outcome.stopped}; go on: binary-checks nightly run {given}")
+    else:
+        print(f"next: binary-checks nightly collect {given}")
+
+
+def _find_status(outcome: NightOutcome) -> int:
+    states = {end.state for end in outcome.ends.values()}
+    if outcome.interrupted:
+        return INTERRUPTED
+    if CellState.FAILED in states:
+        return _FAILED
+    return 0 if states <= _WELL and not outcome.stopped else _TRY_AGAIN

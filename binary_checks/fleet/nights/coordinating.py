@@ -1,0 +1,306 @@
+"""Runs what a night still lacks, in two queues, until each cell has come to its end.
+
+It believes documents in the store and nothing else: a future that broke may have left a result, and
+one that ended may have left none. Pauses before another attempt hold up no other cell.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass, field, replace
+from queue import Empty, SimpleQueue
+
+from binary_checks.errors import RecordError, StoreError
+from binary_checks.fleet.attempts import CPU, GPU, Attempt
+from binary_checks.fleet.final_states import HAPPY, CellEnd, final_state
+from binary_checks.fleet.nights.attempting import AttemptTask, StoppedError, lose, record
+from binary_checks.fleet.nights.engines import Engine
+from binary_checks.fleet.nights.progress import Progress
+from binary_checks.fleet.nights.retrying import MOST, NextAttempt, plan_next
+from binary_checks.fleet.plan import NightPlan, PlannedCell
+from binary_checks.fleet.records import read_attempt
+from binary_checks.fleet.states import CellState
+from binary_checks.fleet.store import Store
+from binary_checks.fleet.store.store_names import night_folder, split_attempt
+
+PAUSE = 30.0  # seconds before a second attempt; the third waits four times as long
+ALL = "all"
+_Key = tuple[str, str]  # a cell's id, and a stage
+MakeTask = Callable[[PlannedCell, str, NextAttempt, str], AttemptTask]
+"""Of a cell, a stage, which attempt, and the facts that are to be used."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NightOutcome:
+    """How a run of a night ended; the night may go on elsewhere."""
+
+    ends: Mapping[str, CellEnd]  # by cell, as far as its stages are run here
+    waiting: tuple[str, ...] = ()  # cells whose GPU stage needs another host
+    stopped: str = ""  # why it ended before all had come to their end; "": it did not
+    interrupted: bool = False
+    seconds: float = 0.0
+
+
+@dataclass(order=True, slots=True)
+class _Due:
+    """An attempt that waits for its time, and for a slot."""
+
+    when: float  # of the monotonic clock
+    order: int
+    key: _Key = field(compare=False)
+    following: NextAttempt = field(compare=False)
+
+
+class Coordinator:
+    """Runs the chosen cells of a planned night."""
+
+    def __init__(  # noqa: PLR0913 - what it runs, and with what
+        self,
+        store: Store,
+        plan: NightPlan,
+        engine: Engine,
+        progress: Progress,
+        *,
+        chosen: Sequence[PlannedCell],
+        make_task: MakeTask,
+        queue: str = ALL,
+        pause: float = PAUSE,
+    ) -> None:
+        self._store, self._plan, self._engine, self._progress = store, plan, engine, progress
+        self._chosen = {each.cell.id: each for each in chosen}
+        self._make_task, self._queue, self._pause = make_task, queue, pause
+        self._tried: dict[_Key, list[Attempt]] = {}
+        self._due: dict[str, list[_Due]] = {CPU: [], GPU: []}
+        self._running: dict[_Key, AttemptTask] = {}
+        self._in_vain: dict[_Key, int] = {}  # attempts whose document could not be stored
+        self._events: SimpleQueue[tuple[AttemptTask, Future[Attempt]] | str] = SimpleQueue()
+        self._stopped, self._interrupts, self._count = "", 0, 0
+
+    def interrupt(self) -> None:
+        """End in order at the first call, and at once at the second; signal handlers may call."""
+        self._events.put("")
+
+    def give_up(self, reason: str) -> None:
+        """End in order, for that reason."""
+        self._events.put(reason)
+
+    def run(self) -> NightOutcome:
+        """Run what lacks a result and nothing else. Raises StoreError where it cannot be read."""
+        start = time.monotonic()
+        for attempt in read_attempts(self._store, self._plan.night, self._chosen):
+            self._remember(attempt)
+        ready = [each for each in self._chosen.values() if each.state is None]
+        self._progress.begin(len(self._chosen), sum(map(self._has_begun, ready)))
+        for planned in self._chosen.values():
+            if planned.state is None:
+                self._advance(planned)
+            else:
+                self._progress.end(planned, self._end_of(planned))
+        self._loop()
+        return NightOutcome(
+            ends={name: self._end_of(planned) for name, planned in self._chosen.items()},
+            waiting=tuple(each.cell.id for each in ready if self._waits(each)),
+            stopped=self._stopped,
+            interrupted=self._interrupts > 0,
+            seconds=time.monotonic() - start,
+        )
+
+    def _has_begun(self, planned: PlannedCell) -> bool:
+        return any((planned.cell.id, stage) in self._tried for stage in (CPU, GPU))
+
+    def _remember(self, attempt: Attempt) -> None:
+        attempt = replace(attempt, result=None)  # 400 of them are large, and nothing asks them
+        self._tried.setdefault((attempt.cell, attempt.stage), []).append(attempt)
+
+    def _attempts(self, planned: PlannedCell, *stages: str) -> list[Attempt]:
+        tried = (self._tried.get((planned.cell.id, stage), ()) for stage in stages or (CPU, GPU))
+        return [each for row in tried for each in row]
+
+    # What a cell needs next
+
+    def _advance(self, planned: PlannedCell) -> None:
+        """Queue the next attempt of the cell; of its second stage once the first has ended."""
+        if self._queue != GPU and self._enqueue(planned, CPU):
+            return
+        if planned.cell.gpu and self._runs_gpu:
+            if self._facts_of_pass(planned) is None:
+                self._block(planned)
+            elif self._enqueue(planned, GPU):
+                return
+        self._progress.end(planned, self._end_of(planned))
+
+    @property
+    def _runs_gpu(self) -> bool:
+        return self._queue != CPU and self._engine.slots(GPU) > 0
+
+    def _enqueue(self, planned: PlannedCell, stage: str) -> bool:
+        """Queue the next attempt of a stage; whether there is one."""
+        key = (planned.cell.id, stage)
+        following = plan_next(self._tried.get(key, ()), self._pause)
+        if following is not None:
+            self._push(key, following)
+        return following is not None
+
+    def _push(self, key: _Key, following: NextAttempt) -> None:
+        self._count += 1
+        when = time.monotonic() + following.pause
+        due = _Due(when=when, order=self._count, key=key, following=following)
+        heapq.heappush(self._due[key[1]], due)
+
+    def _facts_of_pass(self, planned: PlannedCell) -> str | None:
+        """The facts of the CPU stage that passed, "" if it kept none; None: none passed."""
+        passed = [each for each in self._attempts(planned, CPU) if each.state in HAPPY]
+        same = [each for each in passed if each.sha256 == planned.sha256]
+        return same[-1].facts if same else None
+
+    def _block(self, planned: PlannedCell) -> None:
+        """Note, once, that the second stage has nothing to begin with."""
+        key = (planned.cell.id, GPU)
+        tried = self._tried.get(key, ())
+        if tried and tried[-1].state is CellState.BLOCKED:
+            return
+        number = 1 + max((each.number for each in tried), default=0)
+        task = self._make_task(planned, GPU, NextAttempt(number=number), "")
+        ended = self._attempts(planned, CPU)
+        why = f"its CPU stage {ended[-1].state.value}" if ended else "no result of its CPU stage"
+        blocked = replace(
+            lose(task, why), state=CellState.BLOCKED, cause="", cause_kind="", again=False
+        )
+        try:
+            self._remember(record(self._store, task, blocked))
+        except StoreError as error:  # it says no more than that nothing was done
+            self._progress.say(f"{task.name}: {error}")
+
+    # What runs
+
+    def _loop(self) -> None:
+        while self._submit_due() or self._running:
+            try:
+                event = self._events.get(timeout=self._seconds_to_next())
+            except Empty:
+                continue
+            if isinstance(event, str):
+                self._stop(event)
+            else:
+                self._take(*event)
+
+    def _submit_due(self) -> bool:
+        """Begin what is due and has a slot; whether anything still waits."""
+        now = time.monotonic()
+        for stage, waiting in self._due.items():
+            free = self._engine.slots(stage) - sum(key[1] == stage for key in self._running)
+            while waiting and free > 0 and waiting[0].when <= now:
+                self._submit(heapq.heappop(waiting))
+                free -= 1
+        return any(self._due.values())
+
+    def _submit(self, due: _Due) -> None:
+        planned = self._chosen[due.key[0]]
+        facts = (self._facts_of_pass(planned) or "") if due.key[1] == GPU else ""
+        task = self._make_task(planned, due.key[1], due.following, facts)
+        self._running[due.key] = task
+        self._progress.start(task)
+        future = self._engine.submit(task)
+        future.add_done_callback(lambda done: self._events.put((task, done)))
+
+    def _seconds_to_next(self) -> float | None:
+        """How long to wait for an event; None: until one comes."""
+        firsts = [waiting[0].when for waiting in self._due.values() if waiting]
+        pauses = [when - time.monotonic() for when in firsts]
+        # One that is due already waits for a slot, and that comes with an event.
+        return min((pause for pause in pauses if pause > 0), default=None)
+
+    def _stop(self, reason: str) -> None:
+        self._interrupts += not reason
+        self._stopped = self._stopped or reason or "interrupted"
+        for waiting in self._due.values():
+            waiting.clear()
+        self._engine.stop(at_once=self._interrupts > 1)
+        self._progress.say(f"{self._stopped}: ending what runs ({len(self._running)})")
+
+    def _take(self, task: AttemptTask, future: Future[Attempt]) -> None:
+        """Take what an attempt came to from the store."""
+        key = (task.planned.cell.id, task.stage)
+        self._running.pop(key, None)
+        attempt = self._settle(task, future)
+        if attempt is None:
+            return
+        self._remember(attempt)
+        following = plan_next(self._tried[key], self._pause)
+        self._progress.finish(attempt, following, MOST)
+        if not self._stopped:
+            self._advance(task.planned)
+
+    def _settle(self, task: AttemptTask, future: Future[Attempt]) -> Attempt | None:
+        """The attempt as it counts; None: it did not happen, or could not be stored."""
+        try:
+            try:
+                return future.result()
+            except (StoppedError, CancelledError):
+                return None
+            except StoreError:
+                raise
+            except Exception as error:  # whatever a worker dies of, or is lost by
+                if self._stopped:
+                    return None
+                return record(self._store, task, lose(task, f"{type(error).__name__}: {error}"))
+        except StoreError as error:
+            self._try_again(task, error)
+            return None
+
+    def _try_again(self, task: AttemptTask, error: StoreError) -> None:
+        """Repeat an attempt that the store has nothing of, a few times."""
+        key = (task.planned.cell.id, task.stage)
+        self._in_vain[key] = count = self._in_vain.get(key, 0) + 1
+        self._progress.say(f"{task.name}: {error}")
+        if not self._stopped and count < MOST:
+            self._push(key, NextAttempt(number=task.number, pause=self._pause * count))
+
+    # What it came to
+
+    def _waits(self, planned: PlannedCell) -> bool:
+        """Whether its second stage could begin, on a host with a GPU."""
+        could = planned.cell.gpu and self._queue != CPU and not self._engine.slots(GPU)
+        return (
+            could and not self._attempts(planned, GPU) and self._facts_of_pass(planned) is not None
+        )
+
+    def _end_of(self, planned: PlannedCell) -> CellEnd:
+        """How the cell ended, without a stage that is another host's and has not begun."""
+        elsewhere = not self._runs_gpu and not self._attempts(planned, GPU)
+        if planned.cell.gpu and (elsewhere or self._queue == CPU):
+            planned = replace(planned, cell=replace(planned.cell, gpu=False))
+        return final_state(planned, self._attempts(planned))
+
+
+def read_attempts(store: Store, night: str, cells: Iterable[str]) -> list[Attempt]:
+    """The attempts of these cells, by stage and number; one that cannot be read is lost."""
+    wanted, found = frozenset(cells), list[Attempt]()
+    for stored in store.names(f"{night_folder(night)}results/"):
+        named = split_attempt(stored.name)
+        if named is None or named[0] not in wanted:
+            continue
+        try:
+            attempt = read_attempt(store.read(stored.name) or b"", stored.name)
+            found.append(replace(attempt, result=None))
+        except RecordError as error:
+            found.append(_unreadable(night, named, f"{error}"))
+    return sorted(found, key=lambda each: (each.cell, each.stage, each.number))
+
+
+def _unreadable(night: str, named: tuple[str, str, int], reason: str) -> Attempt:
+    cell, stage, number = named
+    return Attempt(
+        again=True,
+        night=night,
+        cell=cell,
+        stage=stage,
+        number=number,
+        state=CellState.LOST,
+        reason=reason,
+        started="",
+        seconds=0.0,
+    )

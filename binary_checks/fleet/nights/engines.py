@@ -1,0 +1,137 @@
+"""What runs attempts: threads over processes of this host, or the workers of a scheduler."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Protocol
+
+from binary_checks.errors import ProfileError
+from binary_checks.fleet.attempts import GPU, Attempt
+from binary_checks.fleet.nights.attempt_process import RunningProcesses
+from binary_checks.fleet.nights.attempting import AttemptTask, run_attempt
+from binary_checks.fleet.store import Store
+
+_DASK = "dask:"
+
+
+class Engine(Protocol):
+    """Runs attempts, and is believed in nothing: what counts is what the store has afterwards."""
+
+    @property
+    def name(self) -> str:
+        """How attempts name it."""
+
+    @property
+    def folder(self) -> str:
+        """Where attempts of this host make theirs; "" where that is the workers' affair."""
+
+    def slots(self, stage: str) -> int:
+        """How many attempts of a stage may run at once; 0: none can run here."""
+
+    def submit(self, task: AttemptTask) -> Future[Attempt]:
+        """Begin an attempt; its document is in the store before the future has its result."""
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """End what runs, or kill it; those attempts did not happen."""
+
+
+def open_engine(
+    named: str, store: Store, jobs: int | None = None, gpus: int | None = None
+) -> AbstractContextManager[Engine]:
+    """The engine of that name, with so many attempts at once. Raises ProfileError for no name."""
+    if named == "local":
+        gpus = count_gpus() if gpus is None else gpus
+        return _open_local(store, jobs or count_processors(), gpus)
+    if not named.startswith(_DASK) or named == _DASK:
+        raise ProfileError(f"--engine {named}: neither local nor dask:ADDRESS")
+    raise ProfileError("--engine dask: it is not built yet")
+
+
+def count_processors() -> int:
+    """Those that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def count_gpus() -> int:
+    """The NVIDIA devices of this host that are not hidden from this process."""
+    found = len(list(Path("/proc/driver/nvidia/gpus").glob("*"))) or len(
+        list(Path("/dev").glob("nvidia[0-9]*"))
+    )
+    return min(found, len(_list_visible(found)))
+
+
+def _list_visible(most: int) -> list[str]:
+    """The devices as CUDA_VISIBLE_DEVICES names them, of so many at most."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return list(map(str, range(most)))
+    return [each.strip() for each in visible.split(",") if each.strip() not in ("", "-1")]
+
+
+@contextlib.contextmanager
+def _open_local(store: Store, jobs: int, gpus: int) -> Iterator[Engine]:
+    with tempfile.TemporaryDirectory(
+        prefix="binary-checks-night-", ignore_cleanup_errors=True
+    ) as folder:
+        engine = LocalEngine(store, jobs, gpus, folder)
+        try:
+            yield engine
+        except BaseException:
+            engine.stop()
+            raise
+        finally:
+            engine.close()
+
+
+class LocalEngine:
+    """A thread for each attempt that runs, which waits for its process."""
+
+    name = "local"
+
+    def __init__(self, store: Store, jobs: int, gpus: int, folder: str) -> None:
+        self.folder = folder
+        self._store, self._jobs, self._gpus = store, jobs, gpus
+        self._running = RunningProcesses()
+        self._pool = ThreadPoolExecutor(max_workers=jobs + gpus)
+        self._devices = SimpleQueue[str]()
+        names = _list_visible(gpus)
+        for number in range(gpus):  # more attempts than devices share them
+            self._devices.put(names[number % len(names)] if names else "")
+
+    def slots(self, stage: str) -> int:
+        """How many attempts of a stage may run at once."""
+        return self._gpus if stage == GPU else self._jobs
+
+    def submit(self, task: AttemptTask) -> Future[Attempt]:
+        """Begin an attempt in a thread."""
+        run = self._run_on_device if task.stage == GPU else self._run
+        return self._pool.submit(run, task)
+
+    def _run(self, task: AttemptTask) -> Attempt:
+        return run_attempt(task, self._store, self._running)
+
+    def _run_on_device(self, task: AttemptTask) -> Attempt:
+        """Run it with a GPU of its own."""
+        device = self._devices.get()
+        try:
+            return self._run(replace(task, device=device))
+        finally:
+            self._devices.put(device)
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """End what runs, or kill it."""
+        self._running.stop(at_once=at_once)
+
+    def close(self) -> None:
+        """Wait for the threads; whatever waits for one is not begun."""
+        self._pool.shutdown(cancel_futures=True)

@@ -1,0 +1,269 @@
+"""`binary-checks nightly run`: what it runs, tries again and leaves, and how it ends."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from binary_checks.fleet.nights.process_identity import start_of
+from binary_checks.fleet.plan import PlannedCell
+from binary_checks.fleet.states import CellState
+from binary_checks.fleet.store import Store
+from binary_checks.fleet.store.store_names import closed_name, lease_prefix, result_name
+from tests.fleet.nights.night_cells import (
+    NIGHT,
+    begin_night,
+    keep_plan,
+    plan_cell,
+    run_night,
+    runs_of,
+    states_of,
+)
+
+Lines = pytest.CaptureFixture[str]
+
+
+def test_a_night_of_healthy_packages_ends_with_0(
+    store: Store, tmp_path: Path, capsys: Lines
+) -> None:
+    cells = plan_cell(tmp_path, "numpy", "exit 0"), plan_cell(tmp_path, "scipy", "accepted")
+    keep_plan(store, *cells)
+    assert run_night(store) == 0
+    assert states_of(store) == {"numpy": ["passed"], "scipy": ["known"]}
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "2 cells"
+    assert {re.sub(r"[\d.]+ s", "N s", line) for line in lines[1:3]} == {
+        "· numpy: passed (N s)",
+        "k scipy: known (N s)",
+    }
+    assert re.fullmatch(r"2 cells: 1 passed, 1 known in \d+ s", lines[3])
+    assert lines[4] == f"next: binary-checks nightly collect --date {NIGHT} --store {store.url}"
+
+
+@pytest.mark.parametrize(
+    ("does", "states", "status"),
+    [
+        (("exit 1",), ["failed"], 1),  # static: never again
+        (("runtime", "exit 0"), ["failed", "passed"], 0),  # flaky: neither
+        (("runtime",), ["failed", "failed"], 1),
+        (("exit 6", "exit 6", "exit 0"), ["infra", "infra", "passed"], 0),
+        (("exit 6",), ["infra", "infra", "infra"], 6),
+        (("signal 9",), ["lost", "lost", "lost"], 6),
+        (("signal 9", "exit 1"), ["lost", "failed"], 1),
+        (("runtime", "exit 6", "exit 0"), ["failed", "infra", "passed"], 0),
+        (("runtime", "exit 6", "runtime"), ["failed", "infra", "failed"], 1),
+        (("status 4",), ["failed"], 1),
+    ],
+)
+def test_what_is_tried_again(
+    store: Store, tmp_path: Path, does: tuple[str, ...], states: list[str], status: int
+) -> None:
+    keep_plan(store, plan_cell(tmp_path, "numpy", *does))
+    assert run_night(store) == status
+    assert states_of(store) == {"numpy": states}
+
+
+def test_what_the_plan_has_decided_is_not_run(store: Store, tmp_path: Path, capsys: Lines) -> None:
+    keep_plan(
+        store,
+        PlannedCell(
+            cell=plan_cell(tmp_path, "numpy", "").cell,
+            state=CellState.MISSING,
+            reason="no wheel for 3.15",
+        ),
+    )
+    assert run_night(store) == 6
+    assert "\N{EN DASH} numpy: missing: no wheel for 3.15 (0.0 s)" in capsys.readouterr().out
+    assert states_of(store) == {}
+
+
+def test_a_pause_holds_up_no_other_cell(store: Store, tmp_path: Path) -> None:
+    slow = plan_cell(tmp_path, "a-slow", "exit 6", "exit 0")
+    others = [plan_cell(tmp_path, f"b{number}", "exit 0") for number in range(3)]
+    keep_plan(store, slow, *others)
+    assert run_night(store, "-j", "1", "--pause", "1") == 0
+    last = max(Path(f"{each.url}.runs").stat().st_mtime for each in others)
+    assert Path(f"{slow.url}.runs").stat().st_mtime > last
+
+
+def test_a_night_that_is_gone_on_with_runs_what_lacks_a_result_and_nothing_else(
+    store: Store, tmp_path: Path, capsys: Lines
+) -> None:
+    cells = [plan_cell(tmp_path, f"c{number}", "exit 0") for number in range(6)]
+    keep_plan(store, *cells)
+    assert run_night(store, "--shard", "1/2") == 0
+    assert run_night(store, "--cell", "c1") == 0
+    assert [len(runs_of(each)) for each in cells] == [1, 1, 1, 0, 1, 0]
+    capsys.readouterr()
+    assert run_night(store) == 0
+    assert "6 cells, 4 of them begun before" in capsys.readouterr().out
+    assert [len(runs_of(each)) for each in cells] == [1] * 6
+    assert run_night(store) == 0
+    assert [len(runs_of(each)) for each in cells] == [1] * 6
+
+
+def test_a_result_that_is_lost_again_is_made_again(store: Store, tmp_path: Path) -> None:
+    """Futures and memories count for nothing: documents do."""
+    cells = [plan_cell(tmp_path, f"c{number}", "exit 0") for number in range(2)]
+    keep_plan(store, *cells)
+    run_night(store)
+    store.delete(result_name(NIGHT, "c1", "cpu", 1))
+    assert run_night(store) == 0
+    assert [len(runs_of(each)) for each in cells] == [1, 2]
+
+
+def test_where_is_a_choice_too(store: Store, tmp_path: Path) -> None:
+    cells = [plan_cell(tmp_path, name, "exit 0") for name in ("numpy", "scipy")]
+    keep_plan(store, *cells)
+    assert run_night(store, "--where", "project=num*") == 0
+    assert states_of(store) == {"numpy": ["passed"]}
+
+
+# The GPU stage
+
+
+def test_the_gpu_stage_follows_a_pass_on_the_same_bytes(store: Store, tmp_path: Path) -> None:
+    cells = (
+        plan_cell(tmp_path, "good", "exit 0", gpu=True),
+        plan_cell(tmp_path, "bad", "exit 1", gpu=True),
+        plan_cell(tmp_path, "none", "exit 0"),
+    )
+    keep_plan(store, *cells)
+    assert run_night(store, "--gpus", "1") == 1
+    assert states_of(store) == {
+        "good": ["passed", "passed"],
+        "bad": ["failed", "blocked"],
+        "none": ["passed"],
+    }
+    assert run_night(store, "--gpus", "1") == 1
+    assert states_of(store)["bad"] == ["failed", "blocked"]
+
+
+def test_a_host_without_a_gpu_leaves_that_stage_to_another(
+    store: Store, tmp_path: Path, capsys: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    keep_plan(store, plan_cell(tmp_path, "good", "exit 0", gpu=True))
+    assert run_night(store) == 0
+    assert "1 GPU stage waits for a host with a GPU (--queue gpu)" in capsys.readouterr().out
+    assert run_night(store, "--queue", "gpu") == 4
+    assert "no GPU here" in capsys.readouterr().err
+    assert run_night(store, "--queue", "gpu", "--gpus", "1") == 0
+    assert states_of(store) == {"good": ["passed", "passed"]}
+
+
+def test_a_gpu_host_that_comes_too_early_is_blocked_and_comes_again(
+    store: Store, tmp_path: Path
+) -> None:
+    keep_plan(store, plan_cell(tmp_path, "good", "exit 0", gpu=True))
+    assert run_night(store, "--queue", "gpu", "--gpus", "1") == 6
+    assert states_of(store) == {"good": ["blocked"]}
+    assert run_night(store, "--queue", "cpu") == 0
+    assert run_night(store, "--queue", "gpu", "--gpus", "1") == 0
+    assert states_of(store) == {"good": ["passed", "blocked", "passed"]}
+
+
+# Two coordinators, and coordinators that are killed
+
+
+def wait_for(store: Store, prefix: str, count: int = 1) -> None:
+    end = time.monotonic() + 30
+    while len(list(store.names(prefix))) < count:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_of_two_coordinators_the_second_says_so_and_ends(
+    store: Store, tmp_path: Path, capsys: Lines
+) -> None:
+    keep_plan(store, plan_cell(tmp_path, "slow", "sleep 60"), plan_cell(tmp_path, "b", "exit 0"))
+    with begin_night(store, "--cell", "slow") as first:
+        wait_for(store, f"night={NIGHT}/running/")
+        assert run_night(store) == 6
+        assert f"(process {first.pid}) runs cells of this night already" in capsys.readouterr().err
+        assert run_night(store, "--cell", "b") == 0  # nothing in common
+        first.send_signal(signal.SIGTERM)
+        out, _ = first.communicate(timeout=30)
+    assert first.returncode == 2
+    assert "interrupted; go on: binary-checks nightly run --date" in out
+    assert states_of(store) == {"b": ["passed"]}
+
+
+def test_after_a_coordinator_was_killed_the_next_ends_what_it_left_and_goes_on(
+    store: Store, tmp_path: Path, capsys: Lines
+) -> None:
+    slow = plan_cell(tmp_path, "slow", "sleep 60", "exit 0")
+    keep_plan(store, plan_cell(tmp_path, "a", "exit 0"), slow)
+    with begin_night(store) as first:
+        wait_for(store, f"night={NIGHT}/results/")
+        wait_for(store, f"night={NIGHT}/running/slow")
+        while not runs_of(slow):
+            time.sleep(0.02)
+        first.kill()
+        first.wait()
+    orphan = int(runs_of(slow)[0].split()[0])
+    assert start_of(orphan)
+    assert run_night(store) == 0
+    assert "is dead: taking over what it left" in capsys.readouterr().out
+    assert states_of(store) == {"a": ["passed"], "slow": ["passed"]}
+    assert not start_of(orphan)
+
+
+def test_a_holder_on_another_host_is_waited_for_by_one_s_own_clock(
+    store: Store, tmp_path: Path, capsys: Lines
+) -> None:
+    keep_plan(store, plan_cell(tmp_path, "a", "exit 0"))
+    holder = '{"host": "elsewhere", "numbering": "", "pid": 1, "started": ""}'
+    ticket = f'{{"number": 1, "token": "t", "holder": {holder}, "folder": "", "cells": ["cpu:a"]}}'
+    store.create(f"{lease_prefix(NIGHT)}000001.json", ticket.encode())
+    assert run_night(store, "--beat", "0.05", "--stale", "0.3") == 0
+    out = capsys.readouterr().out
+    assert "waiting up to 0 s to see whether a coordinator on elsewhere (process 1)" in out
+    assert "is dead: taking over" in out
+
+
+def test_a_second_signal_ends_it_at_once(store: Store, tmp_path: Path) -> None:
+    keep_plan(store, plan_cell(tmp_path, "slow", "ignore 60"))
+    with begin_night(store) as first:
+        wait_for(store, f"night={NIGHT}/running/")
+        time.sleep(0.2)
+        first.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+        assert first.poll() is None
+        first.send_signal(signal.SIGINT)
+        first.communicate(timeout=5)
+    assert first.returncode == 2
+    assert states_of(store) == {}
+
+
+# Usage
+
+
+def test_a_closed_night_does_not_change(store: Store, tmp_path: Path, capsys: Lines) -> None:
+    keep_plan(store, plan_cell(tmp_path, "a", "exit 0"))
+    store.create(closed_name(NIGHT), b"{}")
+    assert run_night(store) == 4
+    assert f"{NIGHT} is closed: nothing changes in it any more" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--date", "yesterday"], "--date 'yesterday': not a date"),
+        (["--cell", "nmpy"], "nmpy"),
+        (["--shard", "3/2"], "--shard: 3/2: not I/N"),
+        (["--engine", "slurm"], "--engine slurm: neither local nor dask:ADDRESS"),
+        (["-j", "0"], "-j/--jobs: invalid"),
+    ],
+)
+def test_a_wrong_option_is_one_line(
+    store: Store, tmp_path: Path, capsys: Lines, options: list[str], complaint: str
+) -> None:
+    keep_plan(store, plan_cell(tmp_path, "numpy", "exit 0"))
+    assert run_night(store, *options) == 4
+    (line,) = capsys.readouterr().err.splitlines()
+    assert complaint in line
