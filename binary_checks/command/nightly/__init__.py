@@ -8,7 +8,10 @@ from importlib import import_module
 from binary_checks.command import MISUSED, complain, suggest
 from binary_checks.errors import BinaryChecksError, GatherError, ProfileError, StoreError
 
-ACTIONS: Mapping[str, str] = {"run": "binary_checks.command.nightly.night_running"}
+ACTIONS: Mapping[str, str] = {
+    "run": "binary_checks.command.nightly.night_running",
+    "collect": "binary_checks.command.nightly.collecting_nights",
+}
 """The modules, loaded when called, in which ``run(arguments)`` returns the exit status."""
 _UNREADABLE, _TRY_AGAIN = 1, 6
 
