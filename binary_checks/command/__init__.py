@@ -20,6 +20,7 @@ _ALL_HELP = "--help-pytest"
 SUBCOMMANDS = {
     "diff": "binary_checks.command.differing",
     "cells": "binary_checks.command.cell_listing",
+    "hud": "binary_checks.command.hud",
     "images": "binary_checks.command.imaging",
     "inspect": "binary_checks.command.inspecting",
     "nightly": "binary_checks.command.nightly",

@@ -38,7 +38,7 @@ def list_remarks(run: Run) -> Iterator[str]:
     """What the whole run complains of, and what was left out of it."""
     for line in (*run.complaints, *run.remarks):
         yield ""
-        yield _code(line)
+        yield spell_code(line)
 
 
 def list_details(run: Run) -> Iterator[str]:
@@ -67,7 +67,7 @@ def _details(package: PackageResult, texts: dict[str, CheckText]) -> Iterator[st
     sections = [*_problems(package, texts), *_others(package)]
     if sections:
         yield ""
-        yield f"## {_code(package.file_name)}"
+        yield f"## {spell_code(package.file_name)}"
         yield from sections
 
 
@@ -77,7 +77,7 @@ def _problems(package: PackageResult, texts: dict[str, CheckText]) -> Iterator[s
         by_check.setdefault(fault.shown.check, []).append(fault)
     for check, faults in by_check.items():
         yield ""
-        yield f"### {_code(check)}"
+        yield f"### {spell_code(check)}"
         yield ""
         for fault in faults:  # as code, in which nothing is active
             yield f"    {fault_line(package.file_name, fault)}"
@@ -103,10 +103,10 @@ def _others(package: PackageResult) -> Iterator[str]:
             lines.append(f"{Outcome.NOT_INSPECTED.value}: {entry.check}: {reason}")
     if lines:
         yield ""
-        yield from (f"- {_code(line)}" for line in lines)
+        yield from (f"- {spell_code(line)}" for line in lines)
 
 
-def _code(text: str) -> str:
+def spell_code(text: str) -> str:
     """The text as code in one line: of what a package says nothing becomes markup or a mention."""
     text = one_line(text)
     fence = "`" * (1 + max(map(len, _BACKTICKS.findall(text)), default=0))
@@ -116,4 +116,4 @@ def _code(text: str) -> str:
 
 def spell_cell(text: str) -> str:
     """The text as code in a cell of a table."""
-    return _code(text).replace("|", "\\|") if text else ""
+    return spell_code(text).replace("|", "\\|") if text else ""

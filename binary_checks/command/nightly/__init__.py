@@ -11,6 +11,7 @@ from binary_checks.errors import BinaryChecksError, GatherError, ProfileError, S
 ACTIONS: Mapping[str, str] = {
     "run": "binary_checks.command.nightly.night_running",
     "collect": "binary_checks.command.nightly.collecting_nights",
+    "summary": "binary_checks.command.nightly.summarising",
 }
 """The modules, loaded when called, in which ``run(arguments)`` returns the exit status."""
 _UNREADABLE, _TRY_AGAIN = 1, 6

@@ -65,11 +65,13 @@ def _look(store: Store, cell: str, night: str) -> tuple[PlannedCell | None, Cell
     planned = next((each for each in plan.cells if each.cell.id == cell), None)
     if planned is None:
         return None, None
-    return planned, final_state(planned, _attempts(store, night, cell))
+    return planned, final_state(planned, read_attempts(store, night, cell))
 
 
-def _attempts(store: Store, night: str, cell: str) -> Iterator[Attempt]:
-    """Those whose documents are whole."""
+def read_attempts(
+    store: Store, night: str, cell: str, broken: list[str] | None = None
+) -> Iterator[Attempt]:
+    """A cell's attempts whose documents are whole; of others ``broken`` gets a line each."""
     for stored in store.names(f"{night_folder(night)}results/{cell}."):
         found = split_attempt(stored.name)
         if found is None or stored.name != result_name(night, *found) or found[0] != cell:
@@ -78,8 +80,9 @@ def _attempts(store: Store, night: str, cell: str) -> Iterator[Attempt]:
         try:
             if content is not None:
                 yield read_attempt(content, f"{store.url}: {stored.name}")
-        except RecordError:
-            continue
+        except RecordError as error:
+            if broken is not None:
+                broken.append(str(error))
 
 
 def _facts_of(end: CellEnd | None) -> str:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-_STEP, _HEIGHT = 8, 26  # of a pulse, in pixels
-_LEAST = 2.0  # pixels of a bar that stands for anything at all
+from binary_checks.fleet.page.history import GOOD
+from binary_checks.fleet.states import CellState
+
 _WIDTH, _TALL = 640.0, 120.0  # of a chart
 _PARTS = ("native", "debug", "device", "python", "metadata", "other")
 """The colours of parts, as the HTML report has them."""
+
+
+_STATES = {"failed": "bad", "not judged": "mild"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,16 +27,6 @@ class Bar:
     height: float
     tone: str
     title: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Pulse:
-    """A bar a night: how much of a project was not well."""
-
-    width: float
-    height: float
-    bars: tuple[Bar, ...]
-    said: str  # the same in words
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,30 +45,13 @@ class Chart:
     said: str
 
 
-def draw_pulse(troubles: Sequence[tuple[str, int, int, int]]) -> Pulse:
-    """Of night, cells, failed ones, and ones that could not be judged; the oldest first."""
-    bars = list[Bar]()
-    for index, (night, cells, failed, unjudged) in enumerate(troubles):
-        x, floor = index * _STEP, float(_HEIGHT)
-        title = f"{night}: {failed} of {cells} failed, {unjudged} not judged"
-        for tone, number in (("bad", failed), ("mild", unjudged)):
-            if number:
-                tall = max(round(number / cells * _HEIGHT, 1), _LEAST)
-                floor = round(max(floor - tall, 0.0), 1)
-                bars.append(Bar(x=x, y=floor, width=_STEP - 2, height=tall, tone=tone, title=title))
-        if not failed and not unjudged:
-            bars.append(Bar(x=x, y=_HEIGHT - 1, width=_STEP - 2, height=1, tone="ok", title=title))
-    worst = max((failed for _, _, failed, _ in troubles), default=0)
-    return Pulse(
-        width=max(len(troubles) * _STEP, 1),
-        height=_HEIGHT,
-        bars=tuple(bars),
-        said=f"Cells that failed in each of {len(troubles)} nights: at most {worst}",
-    )
+def draw_line(
+    values: Sequence[tuple[str, float]], spell: Callable[[float], str], *, titled: bool = True
+) -> Chart | None:
+    """One number a night, the oldest first; nothing of fewer than two.
 
-
-def draw_line(values: Sequence[tuple[str, float]], spell: Callable[[float], str]) -> Chart | None:
-    """One number a night, the oldest first; nothing of fewer than two."""
+    Where it is ``titled`` each point says its value to who points at it.
+    """
     if len(values) < 2:
         return None
     highest = max(value for _, value in values) or 1.0
@@ -89,6 +66,7 @@ def draw_line(values: Sequence[tuple[str, float]], spell: Callable[[float], str]
         dots=tuple(
             (x, y, f"{night}: {spell(value)}")
             for (x, y), (night, value) in zip(points, values, strict=True)
+            if titled
         ),
         top=spell(highest),
         first=values[0][0],
@@ -101,6 +79,8 @@ def draw_stacks(
     nights: Sequence[tuple[str, Mapping[str, float]]],
     spell: Callable[[float], str],
     tones: Mapping[str, str] | None = None,
+    *,
+    titled: bool = True,
 ) -> Chart | None:
     """Several numbers a night on top of each other, the largest at the bottom.
 
@@ -115,16 +95,29 @@ def draw_stacks(
     names = [name for name, _ in sorted(sums.items(), key=lambda each: (-each[1], each[0]))]
     if tones is None:
         tones = {name: _PARTS[min(index, len(_PARTS) - 1)] for index, name in enumerate(names)}
+    stacked = _stack(nights, names, tones, max(whole), spell)
     return Chart(
         width=_WIDTH,
         height=_TALL,
-        bars=tuple(_stack(nights, names, tones, max(whole), spell)),
+        bars=tuple(bar if titled else replace(bar, title="") for bar in stacked),
         top=spell(max(whole)),
         first=nights[0][0],
         last=nights[-1][0],
         legend=tuple((tones[name], name) for name in names),
         said=f"From {spell(whole[0])} to {spell(whole[-1])}, at most {spell(max(whole))}",
     )
+
+
+def draw_states(
+    nights: Sequence[tuple[str, Sequence[CellState]]], *, titled: bool = True
+) -> Chart | None:
+    """How many cells failed, and how many could not be judged, in each night."""
+    counts = []
+    for night, states in nights:
+        failed = states.count(CellState.FAILED)
+        unjudged = len(states) - failed - sum(state in GOOD for state in states)
+        counts.append((night, {"failed": float(failed), "not judged": float(unjudged)}))
+    return draw_stacks(counts, lambda number: f"{number:,.0f}", _STATES, titled=titled)
 
 
 def _stack(

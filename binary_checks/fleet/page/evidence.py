@@ -6,26 +6,32 @@ Anything that cannot be read is said on the cell's page, and costs no other page
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from binary_checks.differences import compare
+from binary_checks.documents.builds import read_build
 from binary_checks.documents.result_reader import decode_results
 from binary_checks.errors import BinaryChecksError
 from binary_checks.fleet.attempts import Attempt
 from binary_checks.fleet.final_states import final_state
+from binary_checks.fleet.nights.found_facts import read_attempts
+from binary_checks.fleet.page.check_texts import find_texts
 from binary_checks.fleet.page.history import CellNight
-from binary_checks.fleet.plan import NightPlan, PlannedCell
-from binary_checks.fleet.records import read_attempt
+from binary_checks.fleet.page.naming import count
+from binary_checks.fleet.plan import NightPlan
 from binary_checks.fleet.store import Store
-from binary_checks.fleet.store.store_names import night_folder, split_attempt
+from binary_checks.fleet.store.kept_facts import open_facts
 from binary_checks.lines import cut, one_line
 from binary_checks.model import CheckText, Run
+from binary_checks.model.compared_builds import Build, BuildComparison
 from binary_checks.reports.html.page import ShownCheck, show_checks
 
 _Found = TypeVar("_Found")
 _TAIL, _LINES, _LONGEST = 1 << 16, 80, 400  # bytes, lines and characters of a log
+_CHANGES = 40  # lines of a diff
 _CONTROLS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 """What drives a terminal (ECMA-48): colours and titles, of which a page has no need."""
 
@@ -65,40 +71,39 @@ class CellEvidence:
 
 _Log = tuple[tuple[str, ...], bool]
 _Changed = tuple[tuple[BuildChange, ...], str]
-Compare = Callable[[CellNight, CellNight], _Changed]
-"""Of the last good night and the last one: the lines, and why there are none."""
-Rerun = Callable[[PlannedCell], str]
 
 
 class EvidenceReader:
     """Reads it from a store, for the cells of one night."""
 
-    def __init__(self, store: Store, plan: NightPlan, *, compare: Compare, rerun: Rerun) -> None:
+    def __init__(self, store: Store, plan: NightPlan | None) -> None:
         self._store = store
-        self._planned = {each.cell.id: each for each in plan.cells}
-        self._compare = compare
-        self._rerun = rerun
+        self._plan = plan
+        self._compared: dict[tuple[str, str], _Changed] = {}
+        self._planned = {each.cell.id: each for each in plan.cells} if plan else {}
 
-    def read(self, row: CellNight, last_good: CellNight | None, *, whole: bool) -> CellEvidence:
+    def read(self, row: CellNight, last_good: CellNight | None, whole: bool) -> CellEvidence:
         """What there is of a cell; of one that is well (not ``whole``) only how to run it again."""
         gaps = list[str]()
         planned = self._planned.get(row.cell)
         if planned is None:
-            return CellEvidence(gaps=("the night's plan does not have this cell",))
-        rerun = _try(lambda: self._rerun(planned), "", gaps)
+            return CellEvidence(gaps=("the night's plan, which does not have this cell",))
+        rerun = ""
         if not whole:
             return CellEvidence(rerun=rerun, gaps=tuple(gaps))
-        attempts: list[Attempt] = _try(lambda: [*self._attempts(row, gaps)], [], gaps)
+        attempts: list[Attempt] = _try(
+            lambda: [*read_attempts(self._store, row.night, row.cell, gaps)], [], gaps
+        )
         last = final_state(planned, attempts).last
         found = [_show_stage(attempt, gaps) for attempt in last.values()]
         no_log: _Log = ((), False)
         log = _try(lambda: self._read_log(row.log), no_log, gaps)
         changed: _Changed = ((), "")
-        if last_good is not None and row.sha256 and row.sha256 != last_good.sha256:
+        if last_good is not None and row.sha256 != last_good.sha256:
             changed = _try(lambda: self._compare(last_good, row), changed, gaps)
         return CellEvidence(
             stages=tuple(stage for stage, _ in found),
-            texts={each.id: each for _, texts in found for each in texts},
+            texts={check: text for _, texts in found for check, text in texts.items()},
             log=log[0],
             log_cut=log[1],
             rerun=rerun,
@@ -107,22 +112,48 @@ class EvidenceReader:
             gaps=tuple(gaps),
         )
 
-    def _attempts(self, row: CellNight, gaps: list[str]) -> Iterator[Attempt]:
-        """The cell's attempts of the night, without those that cannot be read."""
-        for stored in self._store.names(f"{night_folder(row.night)}results/{row.cell}."):
-            known = split_attempt(stored.name)
-            if known and known[0] == row.cell and stored.name.endswith(".json"):
-                content = self._store.read(stored.name)
-                if content is not None and (
-                    attempt := _try(lambda: read_attempt(content, stored.name), None, gaps)  # noqa: B023 - called at once
-                ):
-                    yield attempt
+    def _compare(self, old: CellNight, new: CellNight) -> _Changed:
+        """What differs between two nights' packages, and why that is not all, or not known."""
+        if not old.facts or not new.facts:
+            lacking = old if not old.facts else new
+            return (), f"Not compared: the night of {lacking.night} left no facts of its file."
+        pair = (old.facts, new.facts)
+        if pair not in self._compared:
+            self._compared[pair] = self._compare_facts(old, new)
+        return self._compared[pair]
+
+    def _compare_facts(self, old: CellNight, new: CellNight) -> _Changed:
+        found = compare(self._read_build(old), self._read_build(new))
+        lines = tuple(
+            BuildChange(severity=each.severity.value, text=cut(one_line(each.text)))
+            for each in found.lines
+        )
+        return lines[:_CHANGES], _spell_rest(lines, found)
+
+    def _read_build(self, row: CellNight) -> Build:
+        with open_facts(self._store, row.facts) as path:
+            return read_build(path, f"facts of {row.cell} of {row.night}")
 
     def _read_log(self, name: str) -> _Log:
         if not name:
             return (), False
         with self._store.local(name) as path:
             return read_tail(path)
+
+
+def _spell_rest(lines: tuple[BuildChange, ...], found: BuildComparison) -> str:
+    """What the lines do not say: how many more there are, and what nobody could compare."""
+    said = []
+    if not lines:
+        said.append("Nothing that a diff looks at is different.")
+    if len(lines) > _CHANGES:
+        said.append(f"And {count(len(lines) - _CHANGES, 'line')} more.")
+    if found.not_compared:
+        first = found.not_compared[0]
+        reason = f"{first.subject}: {first.reason}" if first.subject else first.reason
+        more = count(len(found.not_compared), "thing")
+        said.append(cut(one_line(f"{more} could not be compared: {reason}")))
+    return " ".join(said)
 
 
 def _try(ask: Callable[[], _Found], otherwise: _Found, gaps: list[str]) -> _Found:
@@ -149,27 +180,30 @@ def read_tail(path: Path) -> _Log:
     )
 
 
-def _show_stage(attempt: Attempt, gaps: list[str]) -> tuple[StageEvidence, tuple[CheckText, ...]]:
+def _show_stage(attempt: Attempt, gaps: list[str]) -> tuple[StageEvidence, dict[str, CheckText]]:
     """What an attempt found, with the texts of the checks that it names."""
-    run: Run | None = None
-    if attempt.result is not None:
-        named = f"{attempt.cell}.{attempt.stage}{attempt.number}: result"
-        run = _try(lambda: decode_results(attempt.result, named), None, gaps)
-    texts = {check.id: check for check in run.checks} if run else {}
-    checks = tuple(
-        check for package in (run.packages if run else ()) for check in show_checks(package, texts)
+    run = _read_run(attempt, gaps)
+    packages = run.packages if run else ()
+    stated = {check.id: check for check in run.checks} if run else {}
+    named = {e.check for package in packages for e in package.entries if e.problems or e.warnings}
+    texts = find_texts(sorted(named), stated)
+    shown = StageEvidence(
+        stage=attempt.stage,
+        exit_status=_spell_end(attempt),
+        checks=tuple(check for package in packages for check in show_checks(package, texts)),
+        complaints=tuple(cut(one_line(each)) for each in run.complaints) if run else (),
+        host=one_line(attempt.host)[:80],
     )
-    named_checks = {check.id for check in checks}
-    return (
-        StageEvidence(
-            stage=attempt.stage,
-            exit_status=_spell_end(attempt),
-            checks=checks,
-            complaints=tuple(cut(one_line(each)) for each in run.complaints) if run else (),
-            host=one_line(attempt.host)[:80],
-        ),
-        tuple(text for text in texts.values() if one_line(text.id) in named_checks),
-    )
+    return shown, texts
+
+
+def _read_run(attempt: Attempt, gaps: list[str]) -> Run | None:
+    """Its result; None, and why, for one that is not as results are."""
+    if not isinstance(attempt.result, dict):
+        return None
+    named = f"{attempt.cell}.{attempt.stage}{attempt.number}: result"
+    result = {"checks": [], **attempt.result}  # attempts leave them out: they are always the same
+    return _try(lambda: decode_results(result, named), None, gaps)
 
 
 def _spell_end(attempt: Attempt) -> str:

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 from binary_checks.fleet.page.history import History
 from binary_checks.fleet.page.index_page import entitle
 from binary_checks.fleet.page.morning import Morning, look_back
-from binary_checks.fleet.page.naming import count, name_cell_page, spell
+from binary_checks.fleet.page.naming import count, name_cell_page, spell, spell_projects
 
 _SPACE = "http://www.w3.org/2005/Atom"
 _NAMES = uuid.uuid5(uuid.NAMESPACE_URL, "binary-checks/hud/1")
@@ -48,10 +48,10 @@ def _find_in(morning: Morning) -> Iterator[NewsItem]:
         check = spell(each.check) or "no check"
         yield NewsItem(
             night=morning.night,
-            title=f"{spell(each.project)}: {check} broke in {count(len(cells), 'cell')}",
+            title=f"{spell_projects(each.projects)}: {check} broke in {count(len(cells), 'cell')}",
             text=f"{spell(each.said, 400)} ({_name(cells)})",
             href=f"{name_cell_page(cells[0])}#n{morning.night}",
-            key=f"broke {morning.night} {each.project} {each.check}",
+            key=f"broke {morning.night} {' '.join(each.projects)} {each.check}",
         )
     for project in sorted({cell.row.project for cell in morning.mended}):
         cells = [cell.row.cell for cell in morning.mended if cell.row.project == project]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from binary_checks.fleet.page.charts import Pulse, draw_pulse
+from binary_checks.fleet.page.charts import Chart, draw_states
 from binary_checks.fleet.page.history import GOOD, CellNight, History
 from binary_checks.fleet.page.morning import Breakage, Morning, TroubledCell
 from binary_checks.fleet.page.naming import (
@@ -17,6 +17,7 @@ from binary_checks.fleet.page.naming import (
     name_checks,
     name_file,
     spell,
+    spell_projects,
     spell_since,
 )
 from binary_checks.fleet.states import LETTERS, CellState
@@ -83,12 +84,11 @@ class GridRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShownProject:
-    """One project: its tally, and its cells."""
+    """One project: its tally, its cells that were not always well, and the others."""
 
     name: str
     anchor: str
     tally: tuple[tuple[str, str, str], ...]  # tone, number, word
-    pulse: Pulse
     rows: tuple[GridRow, ...]
     steady: tuple[Link, ...]  # cells that passed in every night that is shown
 
@@ -108,6 +108,8 @@ class IndexPage:
     notices: tuple[str, ...]
     days: tuple[tuple[str, str], ...]  # date, and how its column is headed
     projects: tuple[ShownProject, ...]
+    steady: int  # cells that passed in every night that is shown
+    trend: Chart | None
 
 
 def lay_out_index(
@@ -120,6 +122,7 @@ def lay_out_index(
     """What the index shows of a history, with so many nights in its tables."""
     nights = tuple(reversed(history.nights[-shown:]))
     labels = _label_all(history)
+    projects = tuple(_projects(history, morning, nights, labels))
     return IndexPage(
         title=entitle(morning),
         tone=_judge_tone(morning),
@@ -131,7 +134,9 @@ def lay_out_index(
         updates=tuple(spell_updates(morning)),
         notices=tuple(spell(each, 500) for each in notices),
         days=tuple(_head(nights)),
-        projects=tuple(_projects(history, morning, nights, labels)),
+        projects=projects,
+        steady=sum(len(each.steady) for each in projects),
+        trend=_draw_trend(history, nights),
     )
 
 
@@ -187,11 +192,14 @@ def _label_all(history: History) -> dict[str, str]:
 def _show(
     broken: Breakage, morning: Morning, labels: Mapping[str, str], explained: frozenset[str]
 ) -> ShownBreakage:
-    links = tuple(_link(cell.row, labels) for cell in broken.cells)
+    several = len(broken.projects) > 1
+    links = tuple(
+        _named(cell.row, labels) if several else _link(cell.row, labels) for cell in broken.cells
+    )
     named = _AT_ONCE if len(links) > _AT_ONCE + 1 else _AT_ONCE + 1
     first = broken.cells[0]
     return ShownBreakage(
-        project=spell(broken.project),
+        project=spell_projects(broken.projects),
         check=Link(
             text=spell(broken.check) or "no check",
             href=name_checks(broken.check) if broken.check in explained else "",
@@ -225,15 +233,13 @@ def _link(row: CellNight, labels: Mapping[str, str], text: str = "") -> Link:
 def _asides(morning: Morning, labels: Mapping[str, str]) -> Iterator[Aside]:
     for state, title in _TITLES.items():
         if cells := morning.others.get(state):
-            spelled = tuple(
-                (_named(cell.row, labels), _since(cell, morning.night)) for cell in cells
-            )
-            yield _fold(title, TONES[state], LETTERS[state], spelled)
+            since = [_since(cell, morning.night) for cell in cells]
+            links = [_named(cell.row, labels) for cell in cells]
+            yield _fold(title, TONES[state], LETTERS[state], links, since)
     if morning.mended:
-        spelled = tuple(
-            (_named(cell.row, labels), f"failed since {cell.since}") for cell in morning.mended
-        )
-        yield _fold("Mended", "good", LETTERS[CellState.PASSED], spelled)
+        since = [f"failed since {cell.since}" for cell in morning.mended]
+        links = [_named(cell.row, labels) for cell in morning.mended]
+        yield _fold("Mended", "good", "✓", links, since)
 
 
 def _since(cell: TroubledCell, night: str) -> str:
@@ -246,9 +252,18 @@ def _named(row: CellNight, labels: Mapping[str, str]) -> Link:
     return _link(row, labels, label if label.startswith(project) else f"{project} {label}")
 
 
-def _fold(title: str, tone: str, letter: str, cells: tuple[tuple[Link, str], ...]) -> Aside:
+def _fold(title: str, tone: str, letter: str, links: Sequence[Link], since: Sequence[str]) -> Aside:
+    """Cells of the same time have it after the last of them."""
+    cells = [
+        (link, said if index + 1 in {_AT_ONCE, len(links)} or since[index + 1] != said else "")
+        for index, (link, said) in enumerate(zip(links, since, strict=True))
+    ]
     return Aside(
-        title=title, tone=tone, letter=letter, cells=cells[:_AT_ONCE], others=cells[_AT_ONCE:]
+        title=title,
+        tone=tone,
+        letter=letter,
+        cells=tuple(cells[:_AT_ONCE]),
+        others=tuple(cells[_AT_ONCE:]),
     )
 
 
@@ -273,8 +288,10 @@ def _projects(
         fresh=frozenset(cell.row.cell for each in morning.broke for cell in each.cells),
         every=_count_links(history, nights) <= _LINKED,
     )
-    shown = [grid.show(name, cells) for name, cells in by_project.items()]
-    return sorted(shown, key=lambda each: (-_count_bad(each), each.name))
+    broke = {project for each in morning.broke for project in each.projects}
+    shown = [(name not in broke, grid.show(name, cells)) for name, cells in by_project.items()]
+    shown.sort(key=lambda each: (each[0], -_count_bad(each[1]), each[1].name))
+    return [project for _, project in shown]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -297,7 +314,6 @@ class _Grid:
             name=spell(name),
             anchor=f"project-{name_file(name)}",
             tally=tally(Counter(row.state for row in last if row)),
-            pulse=draw_pulse(_troubles(self.history, cells, self.nights)),
             rows=tuple(map(self._row, troubled)),
             steady=tuple(
                 _link(self.history.cells[cell][self.history.last], self.labels) for cell in steady
@@ -349,21 +365,17 @@ def _letters(
             yield None
             continue
         before = rows.get(nights[index + 1]) if index + 1 < len(nights) else None
-        begins = not index or before is None or before.state is not row.state
-        linked = href and row.state not in GOOD and (every or begins)
+        begins = before is None or before.state is not row.state
+        linked = href and row.state not in GOOD and (every or begins or not index)
         tone = "" if row.state is CellState.PASSED else TONES[row.state]
+        if row.state is CellState.FAILED and begins:
+            tone = f"{tone} new"
         yield Link(text=LETTERS[row.state], href=f"{href}#n{night}" if linked else "", tone=tone)
 
 
-def _troubles(
-    history: History, cells: Iterable[str], nights: Iterable[str]
-) -> list[tuple[str, int, int, int]]:
-    """Night, cells, those that failed, and those that could not be judged; the oldest first."""
-    cells = [*cells]
-    found = []
-    for night in sorted(nights):
-        states = [row.state for cell in cells if (row := history.cells[cell].get(night))]
-        failed = states.count(CellState.FAILED)
-        fine = sum(state in GOOD for state in states)
-        found.append((night, len(states), failed, len(states) - failed - fine))
-    return found
+def _draw_trend(history: History, nights: Iterable[str]) -> Chart | None:
+    states = [
+        (night, [row.state for rows in history.cells.values() if (row := rows.get(night))])
+        for night in sorted(nights)
+    ]
+    return draw_states(states)

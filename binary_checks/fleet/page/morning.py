@@ -26,9 +26,9 @@ class TroubledCell:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Breakage:
-    """One check that fails in some cells of one project: the fault is likely one."""
+    """One check that fails in some cells, of one project or alike in several: likely one fault."""
 
-    project: str
+    projects: tuple[str, ...]
     check: str  # "" where no check could say it
     said: str  # the first cell's sentence
     cause: str
@@ -76,8 +76,10 @@ def look_back(history: History) -> Morning:
         before=before,
         total=len(tonight),
         counts=Counter(row.state for row in tonight),
-        broke=tuple(sorted(_group(fresh), key=lambda each: (-len(each.cells), each.project))),
-        still=tuple(sorted(_group(old), key=lambda each: (each.since, each.project, each.check))),
+        broke=tuple(
+            sorted(_group(fresh), key=lambda each: (-len(each.cells), each.projects, each.check))
+        ),
+        still=tuple(sorted(_group(old), key=lambda each: (each.since, each.projects, each.check))),
         mended=tuple(_find_mended(history, tonight)),
         others=_find_others(history, tonight),
         updates=_find_updates(history, tonight, before),
@@ -118,22 +120,30 @@ def _failures(history: History, row: CellNight) -> tuple[FailedCheck, ...]:
 
 
 def _group(cells: Iterable[TroubledCell]) -> Iterator[Breakage]:
+    """Cells of one project that fail one check; where projects say the very same, all of them."""
     groups: dict[tuple[str, str], list[TroubledCell]] = {}
     for cell in cells:
-        groups.setdefault((cell.row.project, cell.found.check if cell.found else ""), []).append(
-            cell
-        )
-    for (project, check), members in groups.items():
+        check = cell.found.check if cell.found else ""
+        groups.setdefault((cell.row.project, check), []).append(cell)
+    merged: dict[tuple[str, str], list[TroubledCell]] = {}
+    for (_, check), members in sorted(groups.items()):
         members.sort(key=lambda each: (each.since, each.row.cell))
-        said = [each.found.said if each.found else each.row.reason for each in members]
+        merged.setdefault((check, _said(members[0])), []).extend(members)
+    for (check, first), members in merged.items():
+        members.sort(key=lambda each: (each.since, each.row.cell))
+        said = [_said(each) for each in members]
         yield Breakage(
-            project=project,
+            projects=tuple(sorted({each.row.project for each in members})),
             check=check,
-            said=said[0],
+            said=first,
             cause=members[0].row.cause,
             sentences=len({*said}),
             cells=tuple(members),
         )
+
+
+def _said(cell: TroubledCell) -> str:
+    return cell.found.said if cell.found else cell.row.reason
 
 
 def _find_mended(history: History, tonight: Iterable[CellNight]) -> Iterator[TroubledCell]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from binary_checks.fleet.cell import AXES
 from binary_checks.fleet.page.history import CellNight
@@ -59,12 +59,18 @@ def label_cells(rows: Iterable[CellNight]) -> dict[str, str]:
 
 
 def _axis(row: CellNight, index: int) -> str:
-    return row.axes[index] if index < len(row.axes) else ""
+    value = row.axes[index] if index < len(row.axes) else ""
+    return f"py{value}" if value and AXES[index] == "python" else value  # 3.12 may be a version
 
 
 def spell(text: str, longest: int = _LONGEST) -> str:
     """A text from outside, in one line that does no harm and does not run on."""
     return shorten(one_line(text), longest)
+
+
+def spell_projects(projects: Sequence[str]) -> str:
+    """The project, or how many there are."""
+    return spell(projects[0]) if len(projects) == 1 else f"{len(projects)} projects"
 
 
 def count(number: int, noun: str, plural: str = "") -> str:

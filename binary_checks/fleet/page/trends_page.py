@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from binary_checks.fleet.page.charts import Chart, draw_line, draw_stacks
-from binary_checks.fleet.page.history import GOOD, CellNight, History
+from binary_checks.fleet.page.charts import Chart, draw_line, draw_states
+from binary_checks.fleet.page.history import CellNight, History
 from binary_checks.fleet.page.naming import name_cell_page, name_file, spell, spell_seconds
-from binary_checks.fleet.states import CellState
 from binary_checks.reports.html.figures import spell_size
 
 _NAMED = 8  # cells that take longest, and that are largest
@@ -51,27 +50,16 @@ def _draw(rows: Iterable[CellNight], nights: Iterable[str]) -> Iterator[tuple[st
     by_night: dict[str, list[CellNight]] = {night: [] for night in nights}
     for row in rows:
         by_night[row.night].append(row)
-    states = [(night, _count(rows)) for night, rows in by_night.items()]
-    if chart := draw_stacks(states, _spell_count, tones=_TONES):
+    states = [(night, [row.state for row in rows]) for night, rows in by_night.items()]
+    if chart := draw_states(states, titled=False):
         yield "Cells that were not well", chart
     for title, measure, spelled in (
         ("Size of all files", lambda row: float(row.size), _spell_bytes),
         ("Time of all cells", lambda row: row.seconds, spell_seconds),
     ):
         sums = [(night, sum(map(measure, rows))) for night, rows in by_night.items() if rows]
-        if any(value for _, value in sums) and (line := draw_line(sums, spelled)):
+        if any(value for _, value in sums) and (line := draw_line(sums, spelled, titled=False)):
             yield title, line
-
-
-_TONES = {"failed": "bad", "not judged": "mild"}
-
-
-def _count(rows: Iterable[CellNight]) -> dict[str, float]:
-    failed = unjudged = 0
-    for row in rows:
-        failed += row.state is CellState.FAILED
-        unjudged += row.state not in GOOD and row.state is not CellState.FAILED
-    return {"failed": failed, "not judged": unjudged}
 
 
 def _rank(
@@ -85,10 +73,6 @@ def _rank(
     return tuple(
         (spell(row.cell), name_cell_page(row.cell), spelled(measure(row))) for row in found[:_NAMED]
     )
-
-
-def _spell_count(number: float) -> str:
-    return f"{number:,.0f}"
 
 
 def _spell_bytes(size: float) -> str:

@@ -49,12 +49,16 @@ def test_a_check_that_begins_to_fail_in_a_broken_cell_is_newly_broken() -> None:
 
 
 def test_cells_that_one_check_broke_are_one_breakage() -> None:
-    found = history({"a-1": "·X", "a-2": "·X", "a-3": "·X", "b-1": "·X"}, checks={"a-3": "other"})
-    assert [(each.project, each.check, len(each.cells)) for each in look_back(found).broke] == [
-        ("a", "missing-library", 2),
-        ("a", "other", 1),
-        ("b", "missing-library", 1),
+    found = history({"a-1": "·X", "a-2": "·X", "a-3": "·X"}, checks={"a-3": "other"})
+    assert [(each.projects, each.check, len(each.cells)) for each in look_back(found).broke] == [
+        (("a",), "missing-library", 2),
+        (("a",), "other", 1),
     ]
+
+
+def test_projects_in_which_a_check_says_the_very_same_are_one_breakage() -> None:
+    found = history({"a-1": "·X", "b-1": "·X", "c-1": "·X"}, checks={"c-1": "other"})
+    assert [each.projects for each in look_back(found).broke] == [("a", "b"), ("c",)]
 
 
 def test_a_cell_that_failed_and_passes_is_mended() -> None:

@@ -1,9 +1,9 @@
 const box = document.getElementById("filter");
+const cells = [...document.querySelectorAll(".nights tbody")].map((part) => [part.rows[0].textContent, [...part.rows].slice(1)])
+  .concat([...document.querySelectorAll(".steady dl > div")].map((part) => [part.textContent, [part]]));
 box.parentElement.hidden = false;
 box.addEventListener("input", () => {
   const words = box.value.toLowerCase().split(/\s+/).filter(Boolean);
-  for (const each of document.querySelectorAll("[data-cells] tbody tr, [data-cells] .steady li")) {
-    const text = (each.closest("[data-cells]").dataset.cells + " " + (each.querySelector("th") || each).textContent).toLowerCase();
-    each.hidden = !words.every((word) => text.includes(word));
-  }
+  for (const [project, rows] of cells)
+    for (const row of rows) row.hidden = !words.every((word) => `${project} ${row.textContent}`.toLowerCase().includes(word));
 });

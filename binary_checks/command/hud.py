@@ -1,0 +1,55 @@
+"""``binary-checks hud``: the nights of a store as a folder of pages that need nothing else."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from binary_checks.command import MISUSED, SubcommandParser, complain
+from binary_checks.errors import BinaryChecksError, ProfileError
+
+_PURPOSE = "Write the nights of a store as pages: static, for any browser, offline, without script."
+_TRY_AGAIN = 6
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Write the site; returns the exit status."""
+    try:
+        return _write(_read_options(arguments))
+    except ProfileError as error:
+        complain(str(error))
+        return MISUSED
+    except (BinaryChecksError, OSError) as error:
+        complain(str(error))
+        return _TRY_AGAIN
+
+
+def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = SubcommandParser(prog="binary-checks hud", description=_PURPOSE)
+    parser.add_argument("out", metavar="OUT", type=Path, help="a folder for the site alone")
+    parser.add_argument("--store", metavar="URL", required=True, help="a folder, or s3://…")
+    parser.add_argument("--nights", metavar="N", default="30", help="how many are shown (30)")
+    parser.add_argument("--project", metavar="P", default="", help="only the cells of this one")
+    parser.add_argument(
+        "--base", metavar="URL", default="", help="where it will be published, for the feed's links"
+    )
+    return parser.parse_args(arguments)
+
+
+def _write(options: argparse.Namespace) -> int:
+    from binary_checks.fleet.page.evidence import EvidenceReader
+    from binary_checks.fleet.page.night_reading import demand_number, read_night
+    from binary_checks.fleet.page.site import make_site
+    from binary_checks.fleet.page.site_folder import claim, write_site
+
+    shown = demand_number(options.nights)
+    claim(options.out)  # before anything is read: it is the cheaper mistake
+    view = read_night(options.store, nights=shown, project=options.project)
+    reader = EvidenceReader(view.store, view.plan)
+    files = make_site(
+        view.history, reader.read, shown=shown, notices=view.notices, base=options.base
+    )
+    size = write_site(options.out, files)
+    print(f"{options.out / 'index.html'}: night {view.history.last}, {size / 1e6:.1f} MB")
+    return 0

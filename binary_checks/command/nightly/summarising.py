@@ -1,0 +1,35 @@
+"""``binary-checks nightly summary``: a night in the lines that one reads at breakfast."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+
+from binary_checks.command import SubcommandParser
+
+_PURPOSE = "Say in some forty lines how a night ended, and in three where all is well."
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Print it; returns 0 for a night that is well, else 1."""
+    from binary_checks.fleet.page.breakfast import write_mail, write_markdown, write_text
+    from binary_checks.fleet.page.morning import look_back
+    from binary_checks.fleet.page.night_reading import read_night
+
+    options = _read_options(arguments)
+    view = read_night(options.store, project=options.project, date=options.date)
+    morning = look_back(view.history)
+    mail = write_mail(morning, view.waivers, view.changed, view.notices)
+    lines = write_markdown(mail) if options.markdown else write_text(mail)
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+    return 0 if morning.is_well else 1
+
+
+def _read_options(arguments: Sequence[str]) -> Namespace:
+    parser = SubcommandParser(prog="binary-checks nightly summary", description=_PURPOSE)
+    parser.add_argument("--store", metavar="URL", required=True, help="a folder, or s3://…")
+    parser.add_argument("--date", metavar="D", default="", help="the newest collected without it")
+    parser.add_argument("--project", metavar="P", default="", help="only the cells of this one")
+    parser.add_argument("--markdown", action="store_true", help="for a chat or a pull request")
+    return parser.parse_args(arguments)

@@ -1,0 +1,98 @@
+"""What a page and a mail are made from: a store's history, its last plan, and what to note."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from binary_checks.errors import ProfileError, RecordError, StoreError
+from binary_checks.fleet.nights.night_dates import list_nights, read_date
+from binary_checks.fleet.page.history import History
+from binary_checks.fleet.page.history_rows import read_history
+from binary_checks.fleet.page.waivers import WaiverNews, review_waivers
+from binary_checks.fleet.plan import NightPlan
+from binary_checks.fleet.records import read_plan
+from binary_checks.fleet.store import Store, open_store
+from binary_checks.fleet.store.store_names import plan_name
+from binary_checks.fleet.tables.views import closed_nights, open_tables
+
+_LEAST = 90  # nights that are looked back on for "since", at least
+_DAYS = range(1, 3661)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NightView:
+    """A night as the store has it, and those before."""
+
+    store: Store
+    history: History
+    plan: NightPlan | None
+    waivers: WaiverNews
+    notices: tuple[str, ...]
+    changed: tuple[str, ...] = ()  # what the index had other when the night ended than before
+
+
+def read_night(url: str, *, nights: int = 1, project: str = "", date: str = "") -> NightView:
+    """The last collected night of a store, or the one of that date, looking back on so many.
+
+    Raises ProfileError for what is asked amiss, StoreError for a night that is not there.
+    """
+    store = open_store(url)
+    closed = closed_nights(store)
+    if date and read_date(date) not in closed:
+        raise StoreError(f"{store.url}: {_explain(store, date)}")
+    back = None if date else max(nights, _LEAST)
+    with open_tables(store, nights=back, project=project) as connection:
+        history = read_history(connection)
+    if not history.cells:
+        raise ProfileError(f"--project {project!r:.80}: no cell of it in {store.url}")
+    history = _add_open(history.until(date) if date else history, store, closed)
+    notices = list(_notices(history))
+    plan = _read_plan(store, history.last, notices)
+    waivers = review_waivers(store, plan, history.tonight()) if plan else WaiverNews()
+    return NightView(
+        store=store, history=history, plan=plan, waivers=waivers, notices=tuple(notices)
+    )
+
+
+def demand_number(text: str) -> int:
+    """How many nights are to be shown. Raises ProfileError."""
+    number = 0
+    with suppress(ValueError):
+        number = int(text)
+    if number not in _DAYS:
+        raise ProfileError(f"hud: --nights {text!r:.40}: not a number from 1 to {_DAYS[-1]}")
+    return number
+
+
+def _explain(store: Store, date: str) -> str:
+    """Why there is nothing to be said of a night."""
+    if date not in list_nights(store):
+        return f"no night {date}"
+    if store.read(plan_name(date)) is None:
+        return f"night {date} has no plan"
+    return f"night {date} is not collected yet: `binary-checks nightly collect --date {date}`"
+
+
+def _add_open(history: History, store: Store, closed: tuple[str, ...]) -> History:
+    """Name the nights that began after the last one that is over."""
+    later = (night for night in list_nights(store) if night > history.last)
+    return replace(history, open_nights=tuple(night for night in later if night not in closed))
+
+
+def _notices(history: History) -> Iterator[str]:
+    for night in history.open_nights:
+        yield f"The night of {night} is not collected yet, and not shown."
+
+
+def _read_plan(store: Store, night: str, notices: list[str]) -> NightPlan | None:
+    name = plan_name(night)
+    try:
+        content = store.read(name)
+        if content is not None:
+            return read_plan(content, name)
+        notices.append(f"{name} is gone: known problems and commands are not shown.")
+    except RecordError as error:
+        notices.append(str(error))
+    return None

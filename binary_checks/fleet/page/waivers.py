@@ -1,0 +1,92 @@
+"""The night's known problems: those that expire soon, and those that accept nothing any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from binary_checks.documents.result_reader import decode_results
+from binary_checks.errors import BinaryChecksError, ProfileError
+from binary_checks.fleet.page.history import CellNight
+from binary_checks.fleet.plan import NightPlan
+from binary_checks.fleet.records import read_attempt
+from binary_checks.fleet.states import CellState
+from binary_checks.fleet.store import Store
+from binary_checks.fleet.store.store_names import frozen_name, result_name, split_attempt
+from binary_checks.lines import cut, one_line
+from binary_checks.model import Accepted
+from binary_checks.profile.known import KnownProblem, load_known_problems
+
+_SOON = timedelta(days=7)
+_JUDGED = frozenset({CellState.PASSED, CellState.KNOWN, CellState.FAILED, CellState.FLAKY})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WaiverNews:
+    """What is to be done about the list of known problems, a line each."""
+
+    expiring: tuple[str, ...] = ()
+    unmatched: tuple[str, ...] = ()
+    complaint: str = ""  # why no waiver holds, or why nothing can be said of them
+
+
+def review_waivers(store: Store, plan: NightPlan, tonight: Iterable[CellNight]) -> WaiverNews:
+    """What the frozen list says, held against what the cells of the night accepted."""
+    if plan.known_complaint or not plan.known_sha256:
+        return WaiverNews(complaint=cut(one_line(plan.known_complaint)))
+    name = frozen_name(plan.night, plan.known_sha256)
+    try:
+        with store.local(name) as path:
+            waivers = load_known_problems(path, "of the night")
+    except (BinaryChecksError, OSError) as error:
+        return WaiverNews(complaint=cut(f"The known problems cannot be read: {error}"))
+    rows = [*tonight]
+    today = date.fromisoformat(plan.night)
+    unmatched, complaint = tuple[str, ...](), ""
+    try:
+        unmatched = tuple(_unmatched(store, waivers, rows, today))
+    except (BinaryChecksError, OSError) as error:  # gone by retention, or cut
+        complaint = cut(f"Which known problems match nothing is not known: {error}")
+    return WaiverNews(
+        expiring=tuple(_expiring(waivers, today)), unmatched=unmatched, complaint=complaint
+    )
+
+
+def _expiring(waivers: Iterable[KnownProblem], today: date) -> Iterator[str]:
+    dated = [(each.expires, each) for each in waivers if each.expires is not None]
+    for expires, each in sorted(dated, key=lambda found: (found[0], found[1].listed)):
+        if today <= expires <= today + _SOON:
+            yield cut(one_line(f"{each.check} until {expires}: {each.reason}"))
+
+
+def _unmatched(
+    store: Store, waivers: Iterable[KnownProblem], rows: list[CellNight], today: date
+) -> Iterator[str]:
+    """Entries that accepted nothing, where every cell that they could speak of was judged."""
+    if any(row.state not in _JUDGED for row in rows):
+        return  # a cell that was not judged may need them
+    accepted = [*_accepted(store, rows)]
+    for each in waivers:
+        if not each.has_expired(today) and not any(
+            check == each.check and each.covers(found.problem) and each.selects(file_name)
+            for file_name, check, found in accepted
+        ):
+            yield cut(one_line(f"{each.check}: {each.reason}"))
+
+
+def _accepted(store: Store, rows: Iterable[CellNight]) -> Iterator[tuple[str, str, Accepted]]:
+    """File, check and problem of all that was accepted. Raises StoreError, ProfileError."""
+    for row in rows:
+        known = split_attempt(row.log) if row.accepted else None
+        if known is None:
+            continue
+        name = result_name(row.night, *known)
+        content = store.read(name)
+        if content is None:
+            raise ProfileError(f"{name}: is gone")
+        result = read_attempt(content, name).result
+        run = decode_results({"checks": [], **result}, name)
+        for package, entry in run.entries():
+            for each in entry.accepted:
+                yield package.file_name, entry.check, each

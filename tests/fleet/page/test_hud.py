@@ -1,0 +1,212 @@
+"""``binary-checks hud`` and ``binary-checks nightly summary`` over a store of synthetic nights."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from pathlib import Path
+
+import pytest
+
+from binary_checks.command import main
+from binary_checks.fleet.states import CellState
+from binary_checks.fleet.store.store_names import closed_name, log_name, plan_name, result_name
+from fixtures.fleet.nights import Nights, make_nights
+from fixtures.fleet.script_of_nights import ROLES
+
+pytest.importorskip("duckdb")
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory: pytest.TempPathFactory) -> Nights:
+    return make_nights(tmp_path_factory.mktemp("store") / "store", cells=12, nights=6)
+
+
+def hud(store: Path, out: Path, *options: str) -> int:
+    return main(["hud", str(out), "--store", str(store), *options])
+
+
+def read(path: Path) -> str:
+    return path.read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def site(nights: Nights, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("out") / "site"
+    assert hud(nights.folder, out) == 0
+    return out
+
+
+def test_every_cell_has_a_page_and_a_badge(nights: Nights, site: Path) -> None:
+    cells = {cell.id for cell in nights.cells}
+    assert {path.stem for path in (site / "cells").iterdir()} == cells
+    assert {path.stem for path in (site / "badges" / "cells").iterdir()} == cells
+    projects = {cell.project for cell in nights.cells}
+    assert {path.stem for path in (site / "badges" / "projects").iterdir()} == projects
+
+
+def test_the_page_of_a_broken_cell_has_problems_change_history_and_log(
+    nights: Nights, site: Path
+) -> None:
+    cell = nights.cell(ROLES.breaks_tonight)
+    page = read(site / "cells" / f"{cell}.html")
+    assert 'failed</span> <span class="quiet">since tonight' in page
+    assert 'href="../checks.html#missing-library"' in page
+    assert "needs libfoo.so.1, which neither the package nor" in page
+    assert re.search(r"What changed.*which passed on", page)
+    assert "The end of the log" in page
+    assert f'id="n{nights.nights[0]}"' in page
+    assert 'id="missing-library"' in read(site / "checks.html")
+
+
+def test_the_index_says_what_the_store_knows(nights: Nights, site: Path) -> None:
+    page = read(site / "index.html")
+    states = nights.states[nights.tonight]
+    for state in CellState:
+        number = [*states.values()].count(state)
+        assert (f"<b>{number}</b> {state.value}" in page) == bool(number), state
+
+
+def test_one_store_makes_one_site(nights: Nights, site: Path, tmp_path: Path) -> None:
+    assert hud(nights.folder, tmp_path / "again") == 0
+    for path in site.rglob("*"):
+        if path.is_file():
+            assert path.read_bytes() == (tmp_path / "again" / path.relative_to(site)).read_bytes()
+
+
+def test_only_one_project_is_shown_where_that_is_asked(nights: Nights, tmp_path: Path) -> None:
+    project = nights.cells[0].project
+    assert hud(nights.folder, tmp_path, "--project", project) == 0
+    assert [path.stem for path in (tmp_path / "badges" / "projects").iterdir()] == [project]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--nights", "0"], "--nights '0': not a number from 1"),
+        (["--nights", "many"], "--nights 'many'"),
+        (["--project", "nobody"], "--project 'nobody': no cell of it"),
+    ],
+)
+def test_what_is_asked_amiss_is_one_line(
+    nights: Nights,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    said: str,
+) -> None:
+    assert hud(nights.folder, tmp_path / "site", *options) == 4
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+    assert not (tmp_path / "site").exists()
+
+
+def test_a_folder_with_something_else_is_refused_before_anything_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "thesis.tex").write_text("years")
+    assert hud(tmp_path / "no-store", tmp_path) == 4
+    assert "holds 'thesis.tex' already" in capsys.readouterr().err
+
+
+def make_broken(folder: Path) -> Nights:
+    """A store whose last night has lost documents of a broken cell."""
+    found = make_nights(folder, cells=8, nights=3)
+    cell, night = found.cell(ROLES.breaks_tonight), found.tonight
+    (folder / result_name(night, cell, "cpu", 1)).write_bytes(b'{"schema": "binary-checks/att')
+    (folder / log_name(night, "failed", cell, "cpu", 1)).unlink()
+    for facts in (folder / "facts").rglob("*.gz"):
+        facts.write_bytes(gzip.compress(b"[[[")[:-4])
+    return found
+
+
+def test_what_the_store_lost_of_a_cell_is_said_on_its_page_and_costs_no_other(
+    tmp_path: Path,
+) -> None:
+    found = make_broken(tmp_path / "store")
+    assert hud(found.folder, tmp_path / "site") == 0
+    page = read(tmp_path / "site" / "cells" / f"{found.cell(ROLES.breaks_tonight)}.html")
+    assert page.count("Not shown:") == 3
+    assert len([*(tmp_path / "site" / "cells").iterdir()]) == 8
+
+
+def test_a_night_without_its_plan_is_shown_without_what_the_plan_tells(tmp_path: Path) -> None:
+    found = make_nights(tmp_path / "store", cells=8, nights=3)
+    (found.folder / plan_name(found.tonight)).unlink()
+    assert hud(found.folder, tmp_path / "site") == 0
+    assert "plan.json is gone" in read(tmp_path / "site" / "index.html")
+
+
+def test_a_night_that_is_not_over_is_named_and_not_shown(tmp_path: Path) -> None:
+    found = make_nights(tmp_path / "store", cells=8, nights=3)
+    (found.folder / closed_name(found.tonight)).unlink()
+    assert hud(found.folder, tmp_path / "site") == 0
+    page = read(tmp_path / "site" / "index.html")
+    assert f"The night of {found.tonight} is not collected yet" in page
+    assert f'<time datetime="{found.nights[-2]}">' in page
+
+
+def summarise(found: Nights, *options: str) -> int:
+    return main(["nightly", "summary", "--store", str(found.folder), *options])
+
+
+def test_the_mail_names_what_broke_and_fits_a_screen(
+    nights: Nights, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert summarise(nights) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(f"{nights.tonight}: 1 check broke in")
+    assert "Broke tonight:" in lines
+    assert nights.cell(ROLES.breaks_tonight) in "\n".join(lines)
+    assert len(lines) <= 40
+
+
+def test_the_mail_of_a_good_night_is_three_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], nights: Nights
+) -> None:
+    project = nights.cells[0].project
+    assert nights.states[nights.tonight][nights.cells[0].id] is CellState.PASSED
+    assert summarise(nights, "--project", project) == 0
+    out = capsys.readouterr().out
+    assert "All is well in 1 cell" in out
+    assert len(out.splitlines()) <= 3
+
+
+def test_an_earlier_night_is_told_as_it_was(
+    nights: Nights, capsys: pytest.CaptureFixture[str]
+) -> None:
+    summarise(nights, "--date", nights.nights[0])
+    assert capsys.readouterr().out.startswith(f"{nights.nights[0]}: ")
+
+
+def test_markdown_has_what_comes_from_outside_as_code(
+    nights: Nights, capsys: pytest.CaptureFixture[str]
+) -> None:
+    summarise(nights, "--markdown")
+    out = capsys.readouterr().out
+    assert out.startswith(f"## {nights.tonight}: ")
+    assert re.search(r"^- `.*missing-library.*` in \d+ cells? since tonight: `", out, re.M)
+
+
+@pytest.mark.parametrize(
+    ("date", "status", "said"),
+    [("2020-01-01", 6, "no night 2020-01-01"), ("yesterday", 4, "--date 'yesterday': not a date")],
+)
+def test_a_night_that_is_not_there_is_one_line(
+    nights: Nights, capsys: pytest.CaptureFixture[str], date: str, status: int, said: str
+) -> None:
+    assert summarise(nights, "--date", date) == status
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+
+
+def test_a_night_that_is_not_collected_or_has_no_plan_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = make_nights(tmp_path / "store", cells=8, nights=3)
+    (found.folder / closed_name(found.tonight)).unlink()
+    assert summarise(found, "--date", found.tonight) == 6
+    assert "is not collected yet: `binary-checks nightly collect --date" in capsys.readouterr().err
+    (found.folder / plan_name(found.tonight)).unlink()
+    assert summarise(found, "--date", found.tonight) == 6
+    assert f"night {found.tonight} has no plan" in capsys.readouterr().err

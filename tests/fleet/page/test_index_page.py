@@ -1,0 +1,187 @@
+"""The index as HTML: letters, links only where something is wrong, and inert whatever cells say."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from binary_checks.fleet.page import index_page
+from binary_checks.fleet.page.evidence import CellEvidence
+from binary_checks.fleet.page.history import CellNight, FailedCheck, History
+from binary_checks.fleet.page.site import make_site
+from binary_checks.model import CheckText
+from fixtures.histories import history
+
+EVIL = "\n\x1b[31m\u202e\"'><img src=x onerror=alert(1)></title></style><script>alert(1)</script>&"
+CHECK = CheckText(id="missing-library", family="linkage", title="Is gone.", why="", fix="")
+
+
+class Reader(HTMLParser):
+    """The texts and elements of a page, and its cells as (text, address) by row."""
+
+    def __init__(self, page: bytes) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.rows: dict[str, list[tuple[str, str]]] = {}
+        self._cells: list[list[str]] = []
+        self.feed(page.decode())
+        self._end_row()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag in {"tr", "table"}:
+            self._end_row()
+        elif tag in {"td", "th"}:
+            self._cells.append(["", ""])
+        elif tag == "a" and self._cells:
+            self._cells[-1][1] = dict(attrs)["href"] or ""
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "table":
+            self._end_row()
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+        if self._cells:
+            self._cells[-1][0] += data.strip()
+
+    def _end_row(self) -> None:
+        if self._cells:
+            (label, _), *cells = self._cells
+            self.rows[label] = [(text, href) for text, href in cells]
+        self._cells = []
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split())
+
+    @property
+    def links(self) -> list[str]:
+        return [attrs["href"] or "" for tag, attrs in self.elements if tag == "a"]
+
+
+def nothing(row: CellNight, good: CellNight | None, whole: bool) -> CellEvidence:
+    return CellEvidence(texts={CHECK.id: CHECK} if whole else {})
+
+
+def make(found: History, **options: object) -> dict[str, bytes]:
+    return dict(make_site(found, nothing, **{"shown": 30, **options}))  # type: ignore[arg-type]
+
+
+def read_index(found: History, **options: object) -> Reader:
+    return Reader(make(found, **options)["index.html"])
+
+
+def test_what_broke_tonight_stands_on_top_with_check_sentence_cell_and_since() -> None:
+    page = read_index(history({"demo-linux": "··X", "demo-macos": "···", "other-1": "·XX"}))
+    assert page.text.index("Broke tonight") < page.text.index("Still broken")
+    top = page.text.partition("Broke tonight")[2].partition("Still broken")[0]
+    assert "demo missing-library 1 cell since tonight" in top
+    assert "demo/a.so: needs libgone.so.1, which nothing provides linux" in top
+    assert "since 2026-11-20" in page.text.partition("Still broken")[2]
+    assert {"checks.html#missing-library", "cells/demo-linux.html"} <= {*page.links}
+
+
+def test_a_row_has_a_letter_a_night_the_last_first_and_links_only_what_is_not_well() -> None:
+    page = read_index(history({"demo-linux": "·k-IX", "demo-macos": "·····"}))
+    assert page.rows["linux"] == [
+        ("X", "cells/demo-linux.html#n2026-11-21"),
+        ("I", "cells/demo-linux.html#n2026-11-20"),
+        ("\u2013", "cells/demo-linux.html#n2026-11-19"),
+        ("k", ""),
+        ("·", ""),
+    ]
+
+
+def test_failing_rows_are_first_and_cells_that_always_passed_are_folded() -> None:
+    cells = {"d-1": "···", "d-2": "X··", "d-3": "·~~", "d-4": "XXX", "d-5": "··X", "d-6": "·--"}
+    page = read_index(history(cells))
+    assert [row for row in page.rows if row.isdigit()] == ["5", "4", "6", "3", "2"]
+    assert "1 cell passed in every night d 1" in page.text
+
+
+def test_only_the_nights_that_are_asked_for_have_a_column() -> None:
+    page = read_index(history({"d-1": "·XXXX", "d-2": "X····"}), shown=2)
+    assert len(page.rows["1"]) == 2
+    assert "2" not in page.rows  # it passed in both
+    assert "since 2026-11-18" in page.text  # which is older than what is shown
+
+
+def test_a_cell_that_the_last_night_lacks_has_a_row_and_no_page() -> None:
+    found = make(history({"d-1": "·X ", "d-2": "···"}))
+    assert Reader(found["index.html"]).rows["1"] == [("", ""), ("X", ""), ("·", "")]
+    assert "cells/d-1.html" not in found
+
+
+def test_where_too_much_is_wrong_only_changes_are_links(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_page, "_LINKED", 2)
+    page = read_index(history({"d-1": "·XXX", "d-2": "····"}))
+    assert [bool(href) for _, href in page.rows["1"]] == [True, False, True, False]
+
+
+def test_a_good_night_says_so_and_shows_no_alarm() -> None:
+    page = read_index(history({"d-1": "···", "d-2": "·k·"}))
+    assert "All is well in 2 cells" in page.text
+    assert "Broke" not in page.text
+    assert not any(
+        "bad" in (attrs.get("class") or "").split() for tag, attrs in page.elements if tag != "b"
+    )
+
+
+def test_every_link_leads_to_a_file_of_the_site() -> None:
+    found = make(history({"demo-linux": "·XX", "demo-macos": "··X", "b-1": "·X·", "b-2": "··~"}))
+    for name, content in found.items():
+        if name.endswith(".html"):
+            page = Reader(content)
+            ids = {attrs.get("id") for _, attrs in page.elements}
+            for link in page.links:
+                path, _, anchor = link.partition("#")
+                target = re.sub(r"^\.\./", "", path) if name.startswith("cells/") else path
+                assert not path or target in found, (name, link)
+                where = Reader(found[target]) if path else None
+                there = {attrs.get("id") for _, attrs in where.elements} if where else ids
+                assert not anchor or anchor in there, (name, link)
+
+
+def test_what_cells_checks_and_sentences_say_stays_text() -> None:
+    found = history({"demo-linux": "··X"})
+    evil = FailedCheck(check=EVIL, path=EVIL, sentence=EVIL)
+    texts = ("project", "cell", "reason", "version", "cause", "evidence", "url", "file_name")
+    rows = {
+        night: replace(row, axes=(EVIL,) * 9, **dict.fromkeys(texts, EVIL))
+        for night, row in found.cells["demo-linux"].items()
+    }
+    found = replace(found, cells={EVIL: rows}, failures={(EVIL, found.last): (evil,)})
+    made = make(found, notices=[EVIL])
+    for name, content in made.items():
+        assert name.isascii(), name
+        assert "/" not in name.removeprefix("cells/").removeprefix("badges/").split("/", 1)[-1]
+        assert b"\x1b" not in content
+        assert "\u202e" not in content.decode()
+        if name.endswith(".html"):
+            page = Reader(content)
+            assert {tag for tag, _ in page.elements} & {"img", "iframe", "object"} == set()
+            assert sum(tag == "script" for tag, _ in page.elements) == (name == "index.html")
+            assert not [a for _, attrs in page.elements for a in attrs if a.startswith("on")]
+
+
+def test_one_history_makes_one_site() -> None:
+    cells = {"demo-linux": "·XX", "demo-macos": "··X", "b-1": "·X·"}
+    assert make(history(cells)) == make(history(dict(reversed(cells.items()))))
+
+
+def test_pages_may_load_nothing_but_their_own_style_and_script() -> None:
+    for name, content in make(history({"d-1": "·X"})).items():
+        if name.endswith(".html"):
+            (policy,) = (
+                attrs["content"] or ""
+                for tag, attrs in Reader(content).elements
+                if attrs.get("http-equiv") == "Content-Security-Policy"
+            )
+            assert policy.startswith("default-src 'none'; style-src 'sha256-")
+            assert ("script-src" in policy) == (name == "index.html")
+            assert "unsafe" not in policy
