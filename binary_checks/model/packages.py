@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import ClassVar, TypeAlias, TypeVar
 
@@ -192,12 +193,19 @@ class InstalledPackage(Distribution):
         return tuple(f"{stem}-{tag}.whl" for tag in self.tags)
 
 
+_OTHER_KINDS = tuple(
+    f"binary_checks.model.{name}" for name in ("conda_packages", "cpp_archive", "loose_packages")
+)
+
+
 def package_kinds() -> Mapping[str, type[Package]]:
     """The classes of packages by their names, without those that only others are made of.
 
-    A kind's module may have one of its own, which is known once it is loaded. (Of a dataclass with
-    slots there are two for a while; the later one is meant.)
+    One that another module defines is known once that is loaded. (Of a dataclass with slots there
+    are two for a while; the later one is meant.)
     """
+    for module in _OTHER_KINDS:
+        import_module(module)
     found: dict[str, type[Package]] = {}
     waiting: list[type[Package]] = [Package]
     while waiting:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import ClassVar
 
 from packaging.tags import Tag
 
 from binary_checks.errors import PackageError
 from binary_checks.model.layout import Layout
+from binary_checks.model.loose_packages import ObjectFolder
 from binary_checks.model.objects import format_of_name
-from binary_checks.model.packages import Package
 from binary_checks.model.protocols import (
     ObjectReader,
     Preview,
@@ -30,18 +28,6 @@ from binary_checks.trees.members import find_formats
 _SITE_PACKAGES = re.compile(r"(?:lib(?:64)?/(?:python|pypy)\d\.\d+t?|Lib)/site-packages(?=/)")
 _ON_WINDOWS = (Tag("py3", "none", "win_amd64"),)
 """Of any package for Windows: then its code is searched for the DLLs that it opens."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ObjectFolder(Package):
-    """The files of a folder, without metadata that say what they are."""
-
-    noun: ClassVar[str] = "a folder"
-
-    @property
-    def file_name(self) -> str:
-        """The folder's name, with a slash."""
-        return f"{self.path.name}/"
 
 
 def recognises(label: str, look: Callable[[], Tree]) -> bool:

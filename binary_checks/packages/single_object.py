@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import PurePath
-from typing import ClassVar
 
 from binary_checks.errors import PackageError
 from binary_checks.model.layout import Layout
+from binary_checks.model.loose_packages import SingleObject
 from binary_checks.model.objects import format_of_name
-from binary_checks.model.packages import Package
 from binary_checks.model.protocols import ObjectReader, Preview, Progress, Tree, Wanted
 from binary_checks.packages.loose_objects import assemble
 from binary_checks.trees.loose_file import LooseFile
 from binary_checks.trees.members import find_formats
 
 _PROGRAMS = ("", ".exe", ".node")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SingleObject(Package):
-    """One object file, or a universal one with its slices, without the package that it is for."""
-
-    noun: ClassVar[str] = "a single object file"
 
 
 def recognises(label: str, look: Callable[[], Tree]) -> bool:
