@@ -20,7 +20,7 @@ from binary_checks.fleet.nights.coordinating import ALL, PAUSE, Coordinator, Nig
 from binary_checks.fleet.nights.engines import Engine, open_engine
 from binary_checks.fleet.nights.leases import BEAT, STALE, HeldError, LeaseTimes, hold_lease
 from binary_checks.fleet.nights.night_dates import read_date, tonight
-from binary_checks.fleet.nights.progress import NightScreen
+from binary_checks.fleet.nights.progress import NightScreen, count_cells
 from binary_checks.fleet.nights.retrying import NextAttempt
 from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.records import read_plan
@@ -187,7 +187,7 @@ def _tell(outcome: NightOutcome, store: Store, night: str) -> None:
     """Close with the counts, and the next command."""
     found = Counter(end.state for end in outcome.ends.values())
     counts = ", ".join(f"{found[state]:,} {state.value}" for state in CellState if found[state])
-    print(f"{len(outcome.ends):,} cells: {counts or 'none'} in {outcome.seconds:,.0f} s")
+    print(f"{count_cells(len(outcome.ends))}: {counts or 'none'} in {outcome.seconds:,.0f} s")
     if outcome.waiting:
         count = len(outcome.waiting)
         waits = "GPU stage waits" if count == 1 else "GPU stages wait"

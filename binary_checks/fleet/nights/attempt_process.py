@@ -119,8 +119,9 @@ class Leader:
         """Wait for its end; its status, seconds of CPU, and the bytes of its largest process."""
         if sys.platform == "win32":
             return self._process.wait(), 0.0, 0
-        # Left a zombie while its group is killed, its number stays its own.
-        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        if hasattr(os, "waitid"):  # not on macOS before Python 3.13
+            # Left a zombie while its group is killed, its number stays its own.
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
         with self._lock:
             self._gone = True
             with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -51,7 +51,7 @@ class NightScreen:
         """Show how much there is to do."""
         self._cells = cells
         resumed = f", {begun} of them begun before" if begun else ""
-        self.say(f"{cells} cells{resumed}")
+        self.say(f"{count_cells(cells)}{resumed}")
 
     def start(self, task: AttemptTask) -> None:
         """Show what runs."""
@@ -100,6 +100,11 @@ class NightScreen:
     def _print(self, text: str) -> None:
         self._out.write(text)
         self._out.flush()
+
+
+def count_cells(number: int) -> str:
+    """So many cells."""
+    return f"{number:,} cell{'' if number == 1 else 's'}"
 
 
 def _why(attempt: Attempt) -> str:

@@ -1,0 +1,69 @@
+"""The state of an attempt where its process and its result do not agree."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from binary_checks.fleet.nights.attempt_process import AttemptEnd
+from binary_checks.fleet.nights.attempt_states import Left, decide_state
+from binary_checks.fleet.states import CellState
+from binary_checks.model import Outcome, PackageResult, ProfileIdentity, Run
+
+SHA256 = "1" * 64
+
+
+def make_run(exit_code: int = 0, verdict: Outcome = Outcome.PASSED, sha256: str = SHA256) -> Run:
+    package = PackageResult(
+        node="a.whl", file_name="a.whl", uri="a.whl", sha256=sha256, verdict=verdict, entries=()
+    )
+    profile = ProfileIdentity(source="", sha256="0" * 64, known_problems_sha256="0" * 64)
+    return Run(exit_code=exit_code, profile=profile, packages=(package,))
+
+
+def decide(status: int, run: Run) -> tuple[CellState, str]:
+    return decide_state(AttemptEnd(exit_status=status), Left(run=run), SHA256)
+
+
+def test_a_pass_needs_both_and_the_planned_bytes() -> None:
+    assert decide(0, make_run()) == (CellState.PASSED, "")
+
+
+@pytest.mark.parametrize(
+    ("status", "run", "state", "reason"),
+    [
+        (1, make_run(), CellState.LOST, "its result says exit code 0, the process 1"),
+        (6, make_run(), CellState.INFRA, "its result says exit code 0, the process 6"),
+        (0, make_run(1), CellState.LOST, "its result says exit code 1, the process 0"),
+        (
+            0,
+            make_run(verdict=Outcome.NOT_INSPECTED),
+            CellState.LOST,
+            "its result says not inspected, and yet exit code 0",
+        ),
+        (0, make_run(sha256=""), CellState.LOST, "its result does not say which bytes were judged"),
+        (
+            0,
+            replace(make_run(), packages=()),
+            CellState.LOST,
+            "its result is about 0 packages, and not about one",
+        ),
+        (
+            1,
+            make_run(1, Outcome.NOT_INSPECTED),
+            CellState.FAILED,
+            "verdict not inspected",
+        ),
+    ],
+)
+def test_nothing_passes_of_which_they_say_different_things(
+    status: int, run: Run, state: CellState, reason: str
+) -> None:
+    assert decide(status, run) == (state, reason)
+
+
+def test_a_process_that_ran_out_of_time_judged_nothing_whatever_it_wrote() -> None:
+    end = AttemptEnd(exit_status=0, timed_out=True, seconds=1800.0)
+    state, reason = decide_state(end, Left(run=make_run()), SHA256)
+    assert (state, reason) == (CellState.LOST, "still running after 1,800 seconds, and ended")

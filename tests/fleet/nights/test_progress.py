@@ -1,0 +1,52 @@
+"""What a night shows: on a terminal a line that changes, elsewhere nothing but lines."""
+
+from __future__ import annotations
+
+import io
+
+from binary_checks.fleet.attempts import Attempt
+from binary_checks.fleet.cell import Cell
+from binary_checks.fleet.final_states import CellEnd
+from binary_checks.fleet.nights.attempting import AttemptTask
+from binary_checks.fleet.nights.progress import NightScreen
+from binary_checks.fleet.nights.retrying import NextAttempt
+from binary_checks.fleet.plan import PlannedCell
+from binary_checks.fleet.states import CellState
+from tests.fleet.nights.night_cells import NIGHT
+
+HOSTILE = "needs \x1b]0;owned\x07lib.so\n::error::and obeys"
+
+
+def show(*, terminal: bool) -> str:
+    out = io.StringIO()
+    screen = NightScreen(out, terminal=terminal)
+    good, bad = (PlannedCell(cell=Cell(id=name, project=name)) for name in ("numpy", "scipy"))
+    screen.begin(2, 0)
+    for planned in (good, bad):
+        screen.start(AttemptTask(store="s", night=NIGHT, planned=planned, arguments=()))
+    lost = Attempt(
+        night=NIGHT, cell="scipy", number=1, state=CellState.LOST, reason="ended by signal 9",
+        started="", seconds=2.0,
+    )  # fmt: skip
+    screen.finish(lost, NextAttempt(number=2, pause=30.0), 3)
+    screen.end(good, CellEnd(state=CellState.PASSED))
+    screen.end(bad, CellEnd(state=CellState.FAILED, evidence=HOSTILE))
+    screen.close()
+    return out.getvalue()
+
+
+def test_in_a_pipe_each_cell_is_a_line_without_control_characters() -> None:
+    assert show(terminal=False).splitlines() == [
+        "2 cells",
+        "scipy: lost: ended by signal 9: again in 30 s (2 of at most 3)",
+        "· numpy: passed (0.0 s)",
+        r"X scipy: failed: needs \x1b]0;owned\x07lib.so\n\x3a:error::and obeys (0.0 s)",
+    ]
+
+
+def test_on_a_terminal_a_line_changes_and_only_what_is_not_well_stays() -> None:
+    shown = show(terminal=True)
+    lines = [line.rpartition("\r\x1b[K")[2] for line in shown.split("\n")]
+    assert [line.partition(":")[0] for line in lines] == ["2 cells", "scipy", "X scipy", ""]
+    assert "2/2 · 0 s · 1 failed" in shown
+    assert "\x1b]" not in shown
