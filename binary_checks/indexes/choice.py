@@ -65,17 +65,37 @@ class Candidate:
     tags: frozenset[Tag]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listing:
+    """All files of a project, their names read once for everything that is looked for in them."""
+
+    files: tuple[ListedFile, ...]
+    wheels: tuple[Candidate, ...]
+
+
+def read_listing(files: Iterable[ListedFile], project: str) -> Listing:
+    """The files, and which of them are wheels of the project."""
+    files = tuple(files)
+    return Listing(
+        files=files, wheels=tuple(filter(None, (_read(each, project) for each in files)))
+    )
+
+
 def choose(files: Iterable[ListedFile], wish: Wish, where: str) -> ListedFile:
     """The file that pip installs. Raises ProfileError where there is none."""
-    files = list(files)
-    wheels = [each for file in files if (each := _read(file, wish.project))]
+    return choose_listed(read_listing(files, wish.project), wish, where).file
+
+
+def choose_listed(listing: Listing, wish: Wish, where: str) -> Candidate:
+    """The same of files whose names were read. Raises ProfileError."""
+    files, wheels = listing.files, listing.wheels
     fitting = [each for each in wheels if _fits(each, wish)]
     wanted = _filter(fitting, wish)
     ranked = sorted(wanted, key=lambda each: _rank(each, wish))
     taken_back = all(each.file.yanked is not None for each in ranked)
     for each in reversed(ranked):
         if each.file.yanked is None or (taken_back and wish.is_pinned):
-            return each.file
+            return each
     raise ProfileError(f"{wish.asked}: {_explain(files, wheels, ranked, wish)} (asked: {where})")
 
 

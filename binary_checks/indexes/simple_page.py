@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import html
 import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
@@ -47,6 +48,7 @@ class ListedFile:
     size: int | None = None
     uploaded: str = ""
     serial: str = ""  # of the page
+    page: str = ""  # the SHA-256 of the page's bytes
 
 
 def read_page(answer: WebAnswer, index: str) -> list[ListedFile]:
@@ -59,11 +61,12 @@ def read_page(answer: WebAnswer, index: str) -> list[ListedFile]:
     else:
         kind = answer.content_type or "no content type"
         raise GatherError(f"{show(answer.url)}: no page of an index ({kind})")
+    page = hashlib.sha256(answer.content).hexdigest()
     found = []
     for each in files:
         if not _is_local(answer.url) and _is_local(each.url):
             continue  # no server names files of this host
-        found.append(each)
+        found.append(replace(each, page=page))
         if len(found) > _MOST:
             raise GatherError(f"{show(answer.url)}: lists more than {_MOST:,} files")
     return found

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from binary_checks.errors import ProfileError, Unavailable
+from binary_checks.errors import GatherError, ProfileError, Unavailable
 from binary_checks.model.provenance import Provenance
 from binary_checks.sources.remote import Found, RemoteSource, agree_on
 from binary_checks.sources.surroundings import Surroundings
+
+if TYPE_CHECKING:
+    from binary_checks.places.channels import ChannelAnswer
 
 LABEL = "conda:"
 """Before the channel, which ``::`` keeps apart from what is asked of it."""
@@ -112,12 +116,52 @@ def _choose(named: NamedRecord, surroundings: Surroundings) -> Found:
     )
 
 
-def _find(named: NamedRecord, channel: str, surroundings: Surroundings) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecordWish:
+    """A package that is looked for in a channel."""
+
+    spec: str  # "numpy==2.4.6", or another match specification
+    subdir: str  # "linux-64"; "": of this host
+    python: str  # "3.12", "3.13t"; "": of any
+
+
+def find_records(
+    channel: str, folder: Path, wishes: Sequence[RecordWish], surroundings: Surroundings
+) -> list[dict[str, Any]]:
+    """For each wish the newest record of the channel, or why there is none under ``unsolved``.
+
+    All of them in one process, which reads the channel's index once. Raises ProfileError or
+    GatherError where the channel cannot be asked.
+    """
+    from binary_checks.places.channels import spell_channel
+
+    task = {
+        "task": "find_each",
+        "channels": [spell_channel(channel, folder)],
+        "wishes": [asdict(wish) for wish in wishes],
+    }
+    shown = NamedRecord(channel=channel, spec="", folder=folder).shown
+    answer = _ask(task, f"{LABEL}{shown}", surroundings)
+    if len(answer.records) != len(wishes):
+        raise GatherError(f"{LABEL}{shown}: {answer.unsolved or 'py-rattler answered in part'}")
+    return [dict(record) for record in answer.records]
+
+
+def _ask(task: dict[str, Any], what: str, surroundings: Surroundings) -> ChannelAnswer:
     import tempfile
 
     from binary_checks.places.channels import ask_channels
     from binary_checks.places.sandbox import Sandbox
 
+    sandbox = surroundings.sandbox or Sandbox()
+    with tempfile.TemporaryDirectory(prefix="binary_checks-", ignore_cleanup_errors=True) as root:
+        try:
+            return ask_channels(task, Path(root).resolve(), timeout=_PATIENCE, sandbox=sandbox)
+        except Unavailable as error:
+            raise ProfileError(f"{what}: {error}") from None
+
+
+def _find(named: NamedRecord, channel: str, surroundings: Surroundings) -> dict[str, Any]:
     task = {
         "task": "find",
         "channels": [channel],
@@ -125,12 +169,7 @@ def _find(named: NamedRecord, channel: str, surroundings: Surroundings) -> dict[
         "platform": _name_subdir(surroundings.target),
         "python": ".".join(surroundings.tagged_python.version.split(".")[:2]),
     }
-    sandbox = surroundings.sandbox or Sandbox()
-    with tempfile.TemporaryDirectory(prefix="binary_checks-", ignore_cleanup_errors=True) as root:
-        try:
-            answer = ask_channels(task, Path(root).resolve(), timeout=_PATIENCE, sandbox=sandbox)
-        except Unavailable as error:
-            raise ProfileError(f"{LABEL}{named.shown}::{named.spec}: {error}") from None
+    answer = _ask(task, f"{LABEL}{named.shown}::{named.spec}", surroundings)
     if not answer.records:
         raise ProfileError(f"{LABEL}{named.shown}::{named.spec}: {answer.unsolved}")
     return dict(answer.records[0])

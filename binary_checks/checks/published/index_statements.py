@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import date, datetime, timezone
-from email.utils import parsedate_to_datetime
+from datetime import datetime, timezone
 from fnmatch import fnmatchcase
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -12,9 +11,8 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.stated_versions import (
-    development_number,
+    find_day,
     judge_age,
-    read_date,
     same_version,
 )
 from binary_checks.model import Finding, Level, Note, NotInspected, Problem
@@ -51,36 +49,13 @@ def stale_publication(publication: Publication, *, days: int = 3) -> Iterator[Fi
     Fix: find out why newer builds are missing; a day in the future is a wrong clock.
     Level: the project itself set the limit.
     """
-    found = _find_day(publication)
+    stated = publication.provenance
+    found = find_day(publication.version, stated.uploaded, stated.modified)
     if found is None:
         reason = "neither its version nor the index nor the server says of which day it is"
         yield NotInspected(sentence=reason)
     elif sentence := judge_age(found[1], datetime.now(timezone.utc).date(), days, found[0]):
         yield Problem(sentence=sentence)
-
-
-def _find_day(publication: Publication) -> tuple[str, date] | None:
-    """The day of a file, and what happened then."""
-    number = development_number(publication.version)
-    if number is not None and (built := read_date(number)):
-        return "built", built
-    if (day := _read_iso(publication.provenance.uploaded)) is not None:
-        return "uploaded", day
-    try:
-        return "last modified", _in_utc(parsedate_to_datetime(publication.provenance.modified))
-    except (ValueError, TypeError, OverflowError):  # "", or no date
-        return None
-
-
-def _read_iso(text: str) -> date | None:
-    try:  # Python 3.10 reads no Z
-        return _in_utc(datetime.fromisoformat(text.replace("Z", "+00:00")[:32]))
-    except (ValueError, OverflowError):
-        return None
-
-
-def _in_utc(moment: datetime) -> date:
-    return (moment.astimezone(timezone.utc) if moment.tzinfo else moment).date()
 
 
 @check(enabled=False)

@@ -6,8 +6,8 @@ cannot be interrupted: here it is stopped at the time limit like any other proce
 before anything is linked. Scripts of packages (post-link, pre-link) never run.
 
 Executed by its path: REQUEST ANSWER, two files of JSON. The request says the ``task``: ``find``
-(one package of the channels), ``collect`` (what a package requires, downloaded) or ``install`` (a
-package from its file, into a prefix).
+(one package of the channels), ``find_each`` (many of them), ``collect`` (what a package requires,
+downloaded) or ``install`` (a package from its file, into a prefix).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".conda", ".tar.bz2")
 RETRIES = 3
 BLOCK = 1 << 20
+FEW = 5  # builds that a message lists
 SECRET = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=/t/)[^/\s)']+")
 """A password in a URL, or conda's token."""
 
@@ -134,24 +135,63 @@ def name_virtual(stated: dict[str, str]) -> list[Any]:
 async def find(request: dict[str, Any]) -> dict[str, Any]:
     """Find the newest package that fits, and of its builds one for the Python, if there is one."""
     import rattler
-    from rattler import exceptions
 
     gateway = rattler.Gateway(cache_dir=Path(request["cache"], "repodata"), client=make_client())
+    found = await query(gateway, request, request["spec"], request["platform"])
+    fitting = [each for each in found if fits_python(each, request["python"])]
+    return {"records": [spell_found(max(fitting or found, key=age))]}
+
+
+async def find_each(request: dict[str, Any]) -> dict[str, Any]:
+    """Find as much for each of many wishes: a build for its Python, or the words why not."""
+    import rattler
+
+    gateway = rattler.Gateway(cache_dir=Path(request["cache"], "repodata"), client=make_client())
+    answers = []
+    for wish in request["wishes"]:
+        try:
+            platform = wish["platform"] or request["platform"]
+            found = await query(gateway, request, wish["spec"], platform)
+            fitting = [each for each in found if fits_wish(each, wish["python"])]
+            if not fitting:
+                newest = max(found, key=age)
+                builds = sorted(
+                    {str(each.build) for each in found if age(each)[0] == newest.version}
+                )
+                listed = ", ".join(builds[:FEW]) + ", ..." * (len(builds) > FEW)
+                raise Unsolved(
+                    "no build of %s for Python %s on %s; %s has %s"
+                    % (wish["spec"], wish["python"], platform, newest.version, listed)
+                )
+            answers.append(spell_found(max(fitting, key=age)))
+        except Unsolved as error:
+            answers.append({"unsolved": str(error)})
+    return {"records": answers}
+
+
+async def query(gateway: Any, request: dict[str, Any], text: str, platform: str) -> list[Any]:
+    """Every record of the channels that fits a specification, for that platform."""
+    import rattler
+    from rattler import exceptions
+
     try:
-        spec = rattler.MatchSpec(request["spec"])
+        spec = rattler.MatchSpec(text)
     except exceptions.InvalidMatchSpecError as error:
-        raise Unsolved("%s: %s" % (request["spec"], one_line(error))) from None
+        raise Unsolved("%s: %s" % (text, one_line(error))) from None
     try:
         answers = await gateway.query(
-            open_channels(request), [request["platform"], "noarch"], [spec], recursive=False
+            open_channels(request), [platform, "noarch"], [spec], recursive=False
         )
     except (OSError, exceptions.GatewayError) as error:
         raise Broke(one_line(error)) from None
     found = [record for records in answers for record in records if spec.matches(record)]
     if not found:
-        raise Unsolved("no package there fits %s for %s" % (request["spec"], request["platform"]))
-    fitting = [each for each in found if fits_python(each, request["python"])]
-    newest = max(fitting or found, key=age)
+        raise Unsolved("no package there fits %s for %s" % (text, platform))
+    return found
+
+
+def spell_found(newest: Any) -> dict[str, Any]:
+    """A record with what the channel says of its file."""
     stamp = newest.timestamp
     more = {
         "file_name": newest.file_name,
@@ -159,13 +199,21 @@ async def find(request: dict[str, Any]) -> dict[str, Any]:
         "size": newest.size,
         "timestamp": stamp.isoformat() if stamp else "",
     }
-    return {"records": [{**describe(newest), **more}]}
+    return {**describe(newest), **more}
 
 
 def fits_python(record: Any, python: str) -> bool:
     """Whether a build is for that Python, as far as its name says for which."""
     match = re.search(r"(?:^|_)(?:py|cp)3(\d{1,2})(?=[_ht]|$)", str(record.build))
     return match is None or "3." + match[1] == python
+
+
+def fits_wish(record: Any, python: str) -> bool:
+    """The same for a Python that may be free-threaded (3.13t), or for any ("")."""
+    if not python:
+        return True
+    free = any(re.search(r"_cp3\d+t\b", depend) for depend in record.depends)
+    return free is python.endswith("t") and fits_python(record, python.rstrip("t"))
 
 
 def age(record: Any) -> tuple[Any, ...]:
@@ -351,8 +399,8 @@ def main() -> None:
 
         answer = {"version": rattler.__version__}
         request["platform"] = request["platform"] or str(rattler.Subdir.current())
-        task = {"collect": collect, "find": find, "install": install}[request["task"]]
-        answer.update(asyncio.run(task(request)))
+        tasks = {"collect": collect, "find": find, "find_each": find_each, "install": install}
+        answer.update(asyncio.run(tasks[request["task"]](request)))
     except ImportError as error:
         answer["lacking"] = str(error)
     except Refused as error:
