@@ -70,6 +70,18 @@ def find_taken(key: str, file_name: str, here: Path | None) -> KeptFile | None:
     return _find(folder, here or _place(folder, file_name))
 
 
+def keep_by_hash(kept: KeptFile) -> None:
+    """Let a download whose hash nobody stated be found by its hash too, without another copy."""
+    folder = name_cache_folder() / "downloads" / kept.sha256[:2] / kept.sha256
+    if folder == kept.path.parent or not kept.path.is_relative_to(name_cache_folder()):
+        return  # a file: URL is read where it lies
+    with contextlib.suppress(OSError), take_turns(folder / ".lock", _LONGEST):
+        if _find(folder, folder / kept.path.name) is None:
+            (folder / kept.path.name).unlink(missing_ok=True)
+            os.link(kept.path, folder / kept.path.name)
+            shutil.copyfile(kept.path.parent / _TAKEN, folder / _TAKEN)
+
+
 def _place(folder: Path, file_name: str) -> Path:
     """Where it is kept. Raises GatherError for a name of a server's that is no file's, or ours."""
     from binary_checks.web.addresses import is_plain

@@ -65,7 +65,7 @@ def _look(url: str, surroundings: Surroundings) -> Found:
     name, fragment = file_name(url), split(url).fragment
     if not name:
         raise ProfileError(f"{show(url)}: names no file")
-    hashes = {found[1]: found[2].lower() for found in _HASH.finditer(fragment)}
+    hashes = read_hashes(fragment)
     address = url.partition("#")[0]
     try:
         state = look_at(surroundings.connect(), address)
@@ -86,6 +86,11 @@ def _look(url: str, surroundings: Surroundings) -> Found:
         hashes=hashes,
         provenance=asdict(provenance),
     )
+
+
+def read_hashes(fragment: str) -> dict[str, str]:
+    """What a URL says behind its ``#`` of the file's hashes: ``sha256=…``."""
+    return {found[1]: found[2].lower() for found in _HASH.finditer(fragment)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
