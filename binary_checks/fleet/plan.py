@@ -21,7 +21,7 @@ class PlannedCell:
     file_name: str = ""
     name: str = ""  # of the project, as the file's name has it
     version: str = ""
-    url: str = ""  # without credentials; of a local file its path, absolute
+    url: str = ""  # without credentials; of a file of this host a file: URL
     sha256: str = ""  # of the file; every attempt and both stages judge these bytes alone
     size: int = 0
     uploaded: str = ""  # RFC 3339, as the index states it

@@ -26,10 +26,11 @@ _LARGEST = 4 << 20  # bytes of the file
 _LONGEST_ID = 150  # characters: it names files, with an attempt and an ending behind it
 _MOST_SECONDS = 7 * 86_400.0
 
-_TABLES = {"cells", "leave_out", "gpu", "run", "channels"}
+_TABLES = {"night", "cells", "leave_out", "gpu", "run", "channels"}
 _OF_CI = ("runners", "ci")  # tables that say how CI runs the cells, and nothing of a night
 _BLOCK = dict.fromkeys(AXES, object) | {"package": str}
 _LEAVE_OUT = {"when": str, "reason": str, "expires": date}
+_NIGHT = {"known_problems": str, "causes": str}
 _GPU = {"when": str}
 _RUN = {"when": str, "place": str, "profile": str, "options": tuple[str, ...], "timeout": float}
 
@@ -73,6 +74,7 @@ class _Reader:
         wheres = {cell.id: where for cell, where in pairs}
         for cell in cells:
             demand_channel(cell, channels, wheres[cell.id])
+        night = self._read_night()
         return Matrix(
             source=self._name,
             folder=self._path.absolute().parent,
@@ -81,8 +83,18 @@ class _Reader:
             axes=self._used(),
             channels=channels,
             left_out=left_out,
+            known=night.get("known_problems", ""),
+            causes=night.get("causes", ""),
+            content=self._content,
             warnings=tuple(self._warnings),
         )
+
+    def _read_night(self) -> dict[str, str]:
+        """What holds for all cells of a night."""
+        where = f"{self._name}: night"
+        table = convert(self._tables.get("night", {}), dict, where)
+        reject_unknown(table, _NIGHT, where, "key")
+        return {key: convert(table[key], str, f"{where}: {key}") for key in table}
 
     def _rows(self, table: str, known: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
         """The tables of an array, each with the words that say where it stands."""

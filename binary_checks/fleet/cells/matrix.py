@@ -53,7 +53,10 @@ class Matrix:
     axes: tuple[str, ...]  # that the file uses, in the order of AXES
     channels: Mapping[str, CellChannel] = field(default_factory=dict)
     left_out: tuple[LeftOut, ...] = ()
+    known: str = ""  # a file of known problems, for all cells
+    causes: str = ""  # a file of the project's own causes
     warnings: tuple[str, ...] = ()  # a line each
+    content: bytes = field(default=b"", repr=False)  # of the file
 
     def channel_of(self, cell: Cell) -> CellChannel:
         """Where a cell is published."""

@@ -1,0 +1,134 @@
+"""Freezes what cells are judged by: profiles with all that they name, known problems, causes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from binary_checks.errors import ProfileError
+from binary_checks.fleet.cells.matrix import Matrix
+from binary_checks.profile.known import load_known_problems
+from binary_checks.profile.reading import load_profile
+from binary_checks.profile.toml_values import read_toml
+
+_LARGEST = 4 << 20  # bytes of one file
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FrozenInputs:
+    """What holds for a whole night; ``files`` has the bytes by SHA-256."""
+
+    profiles: Mapping[str, str] = field(default_factory=dict)
+    """Each file that any profile consists of, by its path, as a folder of a run has it."""
+    known_sha256: str = ""
+    known_complaint: str = ""
+    causes_sha256: str = ""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+
+    def find_profile(self, named: str) -> str:
+        """The hash of a profile as a cell names it; "" for one that is shipped, or none."""
+        path = find_frozen(named, self.profiles)
+        return self.profiles[path] if path else ""
+
+
+def is_shipped(named: str) -> bool:
+    """Whether it is the name of a profile that comes with this package, and no path."""
+    return "/" not in named and not named.endswith(".toml")
+
+
+def find_frozen(named: str, profiles: Mapping[str, str]) -> str:
+    """Under which path a profile was frozen; "" for one that is shipped, or none."""
+    if is_shipped(named):
+        return ""
+    parts = Path(os.path.normpath(named)).parts
+    own = "/".join(part for part in parts if part not in ("..", os.sep))
+    return next((path for path in profiles if f"/{path}".endswith(f"/{own}")), "")
+
+
+def freeze(matrix: Matrix, known: Path | None, causes: Path | None) -> FrozenInputs:
+    """Read all of it once. Raises ProfileError, but for known problems: then no waiver holds."""
+    files: dict[str, bytes] = {}
+    profiles = {name: _keep(content, files) for name, content in _read_profiles(matrix)}
+    listed = known or (matrix.folder / matrix.known if matrix.known else None)
+    known_sha256, complaint = "", ""
+    if listed is not None:
+        try:
+            load_known_problems(listed, listed.name)
+            known_sha256 = _keep(_read(listed, f"known problems {listed.name}"), files)
+        except ProfileError as error:
+            complaint = str(error)
+    own = causes or (matrix.folder / matrix.causes if matrix.causes else None)
+    causes_sha256 = ""
+    if own is not None:
+        content = _read(own, f"causes {own.name}")
+        causes_sha256 = _keep(content, files)
+    _keep(matrix.content, files)
+    return FrozenInputs(
+        profiles=profiles,
+        known_sha256=known_sha256,
+        known_complaint=complaint,
+        causes_sha256=causes_sha256,
+        files=files,
+    )
+
+
+def _keep(content: bytes, files: dict[str, bytes]) -> str:
+    digest = hashlib.sha256(content).hexdigest()
+    files[digest] = content
+    return digest
+
+
+def _read(path: Path, where: str) -> bytes:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_LARGEST + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a path"
+        raise ProfileError(f"{where}: {reason}") from None
+    if len(content) > _LARGEST:
+        raise ProfileError(f"{where}: more than {_LARGEST:,} bytes")
+    return content
+
+
+def _read_profiles(matrix: Matrix) -> Iterator[tuple[str, bytes]]:
+    """Every file that the cells' profiles consist of, by a path below all of their folders."""
+    named = sorted({cell.profile for cell in matrix.cells} - {""})
+    for each in filter(is_shipped, named):
+        load_profile(each)
+    paths: dict[Path, str] = {}
+    for each in named:
+        if not is_shipped(each):
+            load_profile(str(matrix.folder / each))  # with all that it names, or it says what lacks
+            paths.update((path, each) for path in _follow(matrix.folder / each))
+    if not paths:
+        return
+    try:
+        root = Path(os.path.commonpath([matrix.folder, *(path.parent for path in paths)]))
+    except ValueError:  # several drives
+        raise ProfileError(f"profile {named[0]}: on another drive than {matrix.source}") from None
+    for path, profile in sorted(paths.items()):
+        yield path.relative_to(root).as_posix(), _read(path, f"profile {profile}: {path.name}")
+
+
+def _follow(path: Path) -> Iterator[Path]:
+    """A profile's own file, those that it extends, and those that they name."""
+    path = Path(os.path.normpath(path))
+    table = read_toml(path, f"profile {path.name}")
+    if path.name == "pyproject.toml":
+        table = table.get("tool", {}).get("binary_checks", {})
+    yield path
+    for name in (*table.get("checks", ()), *_list_sources(table.get("probes", {}))):
+        yield Path(os.path.normpath(path.parent / name))
+    if not is_shipped(table.get("extends", "")):
+        yield from _follow(path.parent / table["extends"])
+
+
+def _list_sources(probes: Mapping[str, Any]) -> Iterator[str]:
+    for table in probes.values():
+        for unit in table.get("units", {}).values() if isinstance(table, dict) else ():
+            if "file" in unit:
+                yield unit["file"]
