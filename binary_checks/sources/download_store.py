@@ -167,9 +167,10 @@ def _demand_hashes(wanted: Awaited, found: Mapping[str, str]) -> None:
     for name in _STRENGTHS:
         stated = wanted.hashes.get(name)
         if stated is not None and stated != found[name]:
+            since = "" if wanted.stated_by else ": the file there is another one by now"
             raise _OtherBytes(
-                f"{wanted.file_name}: {wanted.stated_by or 'the index'} says {name} {stated}, and "
-                f"its server sent {found[name]}"
+                f"{wanted.file_name}: {wanted.stated_by or 'its URL'} says {name} {stated}, and "
+                f"its server sent {found[name]}{since}"
             )
 
 

@@ -44,6 +44,7 @@ class Found:
     provenance: Mapping[str, Any]  # of `Provenance`
     metadata_url: str = ""  # where METADATA is served beside it
     siblings: tuple[str, ...] = ()
+    pinned: bool = False  # whether nothing of it is read before all of it has the stated hash
 
     def spell(self) -> dict[str, Any]:
         """It as simple values."""
@@ -75,17 +76,7 @@ class RemoteSource(OpenedSource):
 
     def fetch(self) -> KeptFile:
         """Download it, if it was not. Raises GatherError."""
-        provenance = self.found.provenance
-        wanted = Awaited(
-            url=self.found.url,
-            file_name=self.found.file_name,
-            key=self.found.key,
-            hashes=self.found.hashes,
-            size=provenance["size"],
-            stated_by=provenance["index"],
-            here=_find_here(self.found.url),
-        )
-        return fetch(self.connect(), wanted, self.progress)
+        return fetch(self.connect(), _await(self.found), self.progress)
 
     def open(self) -> Tree:
         """Open the archive, once it is here."""
@@ -129,7 +120,10 @@ class PublishedPackage:
 
     def open(self) -> RemoteFile:
         """Open it to be read by ranges. Raises Unavailable, NotThere or GatherError."""
-        file = self.connect().open_remote(self.found.url)
+        client, url = self.connect(), self.found.url
+        if self.found.pinned:
+            url = fetch(client, _await(self.found)).path.as_uri()
+        file = client.open_remote(url)
         if not file.ranges:
             raise Unavailable(f"{file.url}: the server sends no parts of files")
         return file
@@ -158,6 +152,18 @@ def read_provenance(found: Found) -> Provenance:
     stated = Provenance(**found.provenance)
     how = "PEP 658" if found.metadata_url else "download" if taken else ""
     return replace(stated, sha256_taken=taken.sha256 if taken else "", metadata=how)
+
+
+def _await(found: Found) -> Awaited:
+    return Awaited(
+        url=found.url,
+        file_name=found.file_name,
+        key=found.key,
+        hashes=found.hashes,
+        size=found.provenance["size"],
+        stated_by=found.provenance["index"],
+        here=_find_here(found.url),
+    )
 
 
 def _find_here(url: str) -> Path | None:

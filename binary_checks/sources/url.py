@@ -85,6 +85,7 @@ def _look(url: str, surroundings: Surroundings) -> Found:
         key=hashes.get("sha256") or state.key,
         hashes=hashes,
         provenance=asdict(provenance),
+        pinned=bool(hashes),
     )
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.nights.frozen_inputs import find_frozen, is_shipped
+from binary_checks.fleet.nights.local_pythons import find_python, is_here
 from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.store.store_names import frozen_name
 
@@ -23,11 +22,6 @@ class CellCommand:
 
     arguments: tuple[str, ...]  # behind `binary-checks`
     inputs: Mapping[str, str]  # path in that folder -> name of an object in the store
-
-
-def find_python(name: str) -> str:
-    """The path of python3.12 or python3.13t on this host; "" where there is none."""
-    return shutil.which(f"python{name}") or ""
 
 
 def command_of(
@@ -48,8 +42,8 @@ def command_of(
     arguments = [f"{planned.url}#sha256={planned.sha256}"]
     if cell.place:
         arguments += ["--binary-place", cell.place]
-    elif python := _choose_python(cell, find_python):
-        arguments += ["--binary-python", python]
+    else:
+        arguments += _choose_python(planned, find_python)
     if cell.profile:
         frozen = find_frozen(cell.profile, plan.profiles)
         arguments += ["--binary-profile", f"{_PROFILES}/{frozen}" if frozen else cell.profile]
@@ -66,12 +60,19 @@ def _list_inputs(plan: NightPlan, cell: Cell) -> Iterator[tuple[str, str]]:
             yield f"{_PROFILES}/{path}", frozen_name(plan.night, digest)
 
 
-def _choose_python(cell: Cell, find_python: Callable[[str], str]) -> str:
-    """The interpreter of the cell's Python, where its environment is made from one of this host.
+def _choose_python(planned: PlannedCell, find_python: Callable[[str], str]) -> list[str]:
+    """The interpreter of the cell's Python; without one here nothing of it runs in another.
 
-    "" where this process has it, or nothing is stated.
+    A wheel for any system would run on this one, which says nothing of the cell's.
     """
-    own = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    if not cell.python or cell.python == own or "--binary-python" in cell.options:
-        return ""
-    return find_python(cell.python)
+    cell = planned.cell
+    if {"--binary-python", "--binary-static"} & {
+        option.partition("=")[0] for option in cell.options
+    }:
+        return []
+    if cell.system and not is_here(cell.system, cell.architecture):
+        return ["--binary-static"] if planned.file_name.endswith("-any.whl") else []
+    if not cell.python:
+        return []
+    python = find_python(cell.python)
+    return ["--binary-python", python] if python else ["--binary-static"]

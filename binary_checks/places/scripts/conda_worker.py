@@ -150,7 +150,7 @@ async def find_each(request: dict[str, Any]) -> dict[str, Any]:
     answers = []
     for wish in request["wishes"]:
         try:
-            platform = wish["platform"] or request["platform"]
+            platform = wish["subdir"] or request["platform"]
             found = await query(gateway, request, wish["spec"], platform)
             fitting = [each for each in found if fits_wish(each, wish["python"])]
             if not fitting:

@@ -120,6 +120,13 @@ def test_a_channel_belongs_to_the_cells_that_name_it(tmp_path: Path) -> None:
     assert (found.name, found.freshness, found.prereleases) == ("nightly", 2, True)
 
 
+def test_a_night_has_known_problems_and_causes_of_its_own(tmp_path: Path) -> None:
+    matrix = read(tmp_path, f'[night]\nknown_problems = "k.toml"\ncauses = "c.toml"\n{NUMPY}')
+    assert (matrix.known, matrix.causes) == ("k.toml", "c.toml")
+    said = refusal(tmp_path, f'[night]\nknown_problem = "k.toml"\n{NUMPY}')
+    assert said == "night: unknown key 'known_problem'; did you mean 'known_problems'?"
+
+
 def test_tables_of_ci_are_left_to_ci(tmp_path: Path) -> None:
     tables = '[runners]\nlinux = "ubuntu-24.04"\n[ci.actions]\ncheckout = "0123"\n'
     assert len(read(tmp_path, NUMPY + tables).cells) == 2
@@ -223,6 +230,11 @@ REFUSED = {
         NUMPY + 'channel = "n"\n[channels.n]\nindex = "https://x.example/{variant}"\n',
         "cells[0] (line 1): numpy-linux-x86_64-3.11-n: channels.n: index: {variant} has no value "
         "in this cell",
+    ),
+    "a secret": (
+        NUMPY + '[channels.n]\nindex = "https://me:geheim@x.example/simple"\n',
+        "channels.n: index: https://x.example/simple has credentials, a token or a query, which "
+        "may be secret; a netrc has room for them",
     ),
     "a channel in two places": (
         NUMPY + '[channels.n]\nindex = "https://x.example"\nfolder = "dist"\n',

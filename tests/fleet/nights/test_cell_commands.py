@@ -1,0 +1,165 @@
+"""How a planned cell is run: on the bytes of the plan alone, in the Python of the cell alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from binary_checks.command import main
+from binary_checks.errors import ProfileError
+from binary_checks.fleet.cell import Cell
+from binary_checks.fleet.nights import local_pythons
+from binary_checks.fleet.nights.cell_commands import CellCommand, command_of
+from binary_checks.fleet.nights.local_pythons import find_python
+from binary_checks.fleet.plan import NightPlan, PlannedCell
+from binary_checks.fleet.states import CellState
+from fixtures.build_wheel import build_wheel
+from fixtures.package_index import PackageIndex, serve_only_index
+
+SHA = "1" * 64
+CELL = Cell(id="demo", project="demo")
+PLAN = NightPlan(night="2026-11-20", made="", cells_sha256="0" * 64)
+PLANNED = PlannedCell(
+    cell=CELL,
+    url="https://x.example/demo-1.0-cp312-cp312-manylinux_2_17_x86_64.whl",
+    file_name="demo-1.0-cp312-cp312-manylinux_2_17_x86_64.whl",
+    sha256=SHA,
+)
+URL = f"{PLANNED.url}#sha256={SHA}"
+PYTHONS = {"3.8": "/opt/python3.8"}
+
+
+@pytest.fixture(autouse=True)
+def linux(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_pythons.sys, "platform", "linux")
+    monkeypatch.setattr(local_pythons.platform, "machine", lambda: "x86_64")
+
+
+def command(plan: NightPlan = PLAN, *, file_name: str = "", **changes: object) -> CellCommand:
+    planned = replace(PLANNED, cell=replace(CELL, **changes))  # type: ignore[arg-type]
+    planned = replace(planned, file_name=file_name or planned.file_name)
+    return command_of(plan, planned, find_python=lambda version: PYTHONS.get(version, ""))
+
+
+def test_a_plain_cell_is_its_url_with_the_hash_of_the_plan() -> None:
+    assert command() == CellCommand(arguments=(URL,), inputs={})
+
+
+def test_place_and_options_are_the_cells() -> None:
+    assert command(place="image:oldest", options=("-m", "linkage")).arguments == (
+        *(URL, "--binary-place", "image:oldest", "-m", "linkage"),
+    )
+
+
+def test_known_problems_and_profiles_are_the_frozen_ones() -> None:
+    plan = replace(
+        PLAN,
+        known_sha256="2" * 64,
+        profiles={"conf/base.toml": "3" * 64, "conf/own.toml": "4" * 64},
+    )
+    found = command(plan, profile="./conf/own.toml")
+    assert found.arguments == (
+        *(URL, "--binary-profile", "profiles/conf/own.toml", "--binary-known", "known.toml"),
+    )
+    assert found.inputs == {
+        "known.toml": f"night=2026-11-20/frozen/{'2' * 64}.toml",
+        "profiles/conf/base.toml": f"night=2026-11-20/frozen/{'3' * 64}.toml",
+        "profiles/conf/own.toml": f"night=2026-11-20/frozen/{'4' * 64}.toml",
+    }
+
+
+def test_a_shipped_profile_is_named_and_needs_no_file() -> None:
+    found = command(replace(PLAN, profiles={"x.toml": "3" * 64}), profile="torch")
+    assert found == CellCommand(arguments=(URL, "--binary-profile", "torch"), inputs={})
+
+
+HERE = {"system": "linux", "architecture": "x86_64"}
+
+
+@pytest.mark.parametrize(
+    ("cell", "more"),
+    [
+        ({**HERE, "python": "3.8"}, ("--binary-python", "/opt/python3.8")),
+        ({**HERE, "python": "3.99"}, ("--binary-static",)),  # in no other Python
+        ({**HERE, "python": "3.8", "place": "image:x"}, ("--binary-place", "image:x")),
+        ({**HERE, "python": "3.8", "options": ("--binary-static",)}, ("--binary-static",)),
+        ({"system": "windows", "architecture": "amd64", "python": "3.8"}, ()),
+        ({"system": "linux", "architecture": "aarch64", "python": "3.8"}, ()),
+    ],
+)
+def test_a_cell_of_this_host_runs_in_its_own_python_alone(
+    cell: dict[str, object], more: tuple[str, ...]
+) -> None:
+    assert command(**cell).arguments == (URL, *more)
+
+
+def test_a_wheel_for_any_system_does_not_run_here_for_a_cell_of_another() -> None:
+    found = command(
+        file_name="demo-1.0-py3-none-any.whl", system="windows", architecture="amd64", python="3.8"
+    )
+    assert found.arguments == (URL, "--binary-static")
+
+
+def test_a_cell_without_a_file_has_no_command() -> None:
+    lacking = PlannedCell(cell=CELL, state=CellState.MISSING, reason="no wheel for cp312")
+    with pytest.raises(ProfileError, match="demo: the plan has no file for it: no wheel for cp312"):
+        command_of(PLAN, lacking)
+
+
+def test_the_interpreter_of_this_process_is_found() -> None:
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    assert find_python(version) == sys.executable
+    assert find_python("3.99") == ""
+
+
+@pytest.fixture
+def planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[PlannedCell, PackageIndex]:
+    pytest.importorskip("urllib3", reason="no urllib3, which asks servers")
+    monkeypatch.chdir(tmp_path)
+    with serve_only_index(monkeypatch, tmp_path / "cache") as index:
+        path = build_wheel(
+            tmp_path / "dist",
+            tags=["py3-none-any"],
+            members={"demo/__init__.py": ""},
+            root_is_purelib=True,
+        )
+        url = index.offer(path, "demo")
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        found = PlannedCell(cell=CELL, url=url, file_name=path.name, sha256=digest)
+        yield found, index  # type: ignore[misc]
+
+
+def run(planned: PlannedCell) -> int:
+    arguments = command_of(PLAN, planned).arguments
+    return main([*arguments, "--binary-static", "--binary-report", "json:r.json"])
+
+
+def test_the_bytes_of_the_plan_are_judged(planned: tuple[PlannedCell, PackageIndex]) -> None:
+    assert run(planned[0]) == 0
+    package = json.loads(Path("r.json").read_text())["packages"][0]
+    assert (package["sha256"], package["file_name"]) == (planned[0].sha256, planned[0].file_name)
+
+
+def test_other_bytes_are_no_verdict_but_exit_code_6_and_both_hashes(
+    planned: tuple[PlannedCell, PackageIndex], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """However broken they are: nothing of them is judged."""
+    cell, index = planned
+    broken = build_wheel(tmp_path / "other", tags=["py3-none-any"], record="", version="2.0")
+    index.files[cell.file_name] = broken
+    assert run(cell) == 6
+    digest = hashlib.sha256(broken.read_bytes()).hexdigest()
+    said = capsys.readouterr().out
+    assert (
+        f"its URL says sha256 {cell.sha256}, and its server sent {digest}: "
+        "the file there is another one by now"
+    ) in said
+    package = json.loads(Path("r.json").read_text())["packages"][0]
+    assert package["verdict"] == "error"
+    passed = [each["check"] for each in package["entries"] if each["outcome"] == "passed"]
+    assert passed == ["yanked-file"]  # of which no byte is read
