@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from binary_checks.errors import ProfileError
+from binary_checks.fleet.causes.cause_rules import load_causes
 from binary_checks.fleet.cells.matrix import Matrix
 from binary_checks.profile.known import load_known_problems
 from binary_checks.profile.reading import load_profile
@@ -65,6 +66,7 @@ def freeze(matrix: Matrix, known: Path | None, causes: Path | None) -> FrozenInp
     causes_sha256 = ""
     if own is not None:
         content = _read(own, f"causes {own.name}")
+        load_causes(content, own.name)
         causes_sha256 = _keep(content, files)
     _keep(matrix.content, files)
     return FrozenInputs(

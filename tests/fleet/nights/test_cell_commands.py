@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from binary_checks.command import main
+import binary_checks
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.nights import local_pythons
@@ -134,31 +136,37 @@ def planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[PlannedCel
         yield found, index  # type: ignore[misc]
 
 
-def run(planned: PlannedCell) -> int:
-    arguments = command_of(PLAN, planned).arguments
-    return main([*arguments, "--binary-static", "--binary-report", "json:r.json"])
+def run(planned: PlannedCell) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "binary_checks", *command_of(PLAN, planned).arguments]
+    return subprocess.run(
+        [*command, "--binary-static", "--binary-report", "json:r.json"],
+        env={**os.environ, "PYTHONPATH": str(Path(binary_checks.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def test_the_bytes_of_the_plan_are_judged(planned: tuple[PlannedCell, PackageIndex]) -> None:
-    assert run(planned[0]) == 0
+    assert run(planned[0]).returncode == 0
     package = json.loads(Path("r.json").read_text())["packages"][0]
     assert (package["sha256"], package["file_name"]) == (planned[0].sha256, planned[0].file_name)
 
 
 def test_other_bytes_are_no_verdict_but_exit_code_6_and_both_hashes(
-    planned: tuple[PlannedCell, PackageIndex], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    planned: tuple[PlannedCell, PackageIndex], tmp_path: Path
 ) -> None:
     """However broken they are: nothing of them is judged."""
     cell, index = planned
     broken = build_wheel(tmp_path / "other", tags=["py3-none-any"], record="", version="2.0")
     index.files[cell.file_name] = broken
-    assert run(cell) == 6
+    ended = run(cell)
+    assert ended.returncode == 6
     digest = hashlib.sha256(broken.read_bytes()).hexdigest()
-    said = capsys.readouterr().out
     assert (
         f"its URL says sha256 {cell.sha256}, and its server sent {digest}: "
         "the file there is another one by now"
-    ) in said
+    ) in ended.stdout
     package = json.loads(Path("r.json").read_text())["packages"][0]
     assert package["verdict"] == "error"
     passed = [each["check"] for each in package["entries"] if each["outcome"] == "passed"]

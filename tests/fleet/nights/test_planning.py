@@ -315,6 +315,15 @@ def test_profiles_known_problems_and_causes_are_frozen_with_all_that_they_name(
     assert all(hashlib.sha256(each).hexdigest() == name for name, each in made.frozen.items())
 
 
+def test_causes_are_frozen_and_bad_ones_end_the_plan(index: PackageIndex, tmp_path: Path) -> None:
+    (tmp_path / "causes.toml").write_text("")
+    made = plan(tmp_path, '[night]\ncauses = "causes.toml"\n' + CELLS)
+    assert made.plan.causes_sha256 == digest(tmp_path / "causes.toml")
+    (tmp_path / "causes.toml").write_text("[[cause]]\n")
+    with pytest.raises(ProfileError, match=r"causes\.toml: unknown key 'cause'"):
+        plan(tmp_path, '[night]\ncauses = "causes.toml"\n' + CELLS)
+
+
 def test_without_known_problems_that_can_be_read_no_waiver_holds_and_the_plan_says_so(
     index: PackageIndex, tmp_path: Path
 ) -> None:
