@@ -8,15 +8,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from binary_checks.errors import GatherError, ProfileError, Unavailable
 from binary_checks.model.provenance import Provenance
 from binary_checks.sources.remote import Found, RemoteSource, agree_on
 from binary_checks.sources.surroundings import Surroundings
-
-if TYPE_CHECKING:
-    from binary_checks.places.channels import ChannelAnswer
 
 LABEL = "conda:"
 """Before the channel, which ``::`` keeps apart from what is asked of it."""
@@ -123,6 +120,7 @@ class RecordWish:
     spec: str  # "numpy==2.4.6", or another match specification
     subdir: str  # "linux-64"; "": of this host
     python: str  # "3.12", "3.13t"; "": of any
+    strict: bool = True  # whether a build for another Python is none
 
 
 def find_records(
@@ -135,44 +133,46 @@ def find_records(
     """
     from binary_checks.places.channels import spell_channel
 
-    task = {
-        "task": "find_each",
-        "channels": [spell_channel(channel, folder)],
-        "wishes": [asdict(wish) for wish in wishes],
-    }
     shown = NamedRecord(channel=channel, spec="", folder=folder).shown
-    answer = _ask(task, f"{LABEL}{shown}", surroundings)
-    if len(answer.records) != len(wishes):
-        raise GatherError(f"{LABEL}{shown}: {answer.unsolved or 'py-rattler answered in part'}")
-    return [dict(record) for record in answer.records]
+    return _ask(spell_channel(channel, folder), wishes, f"{LABEL}{shown}", surroundings)
 
 
-def _ask(task: dict[str, Any], what: str, surroundings: Surroundings) -> ChannelAnswer:
+def _ask(
+    channel: str, wishes: Sequence[RecordWish], what: str, surroundings: Surroundings
+) -> list[dict[str, Any]]:
     import tempfile
 
     from binary_checks.places.channels import ask_channels
     from binary_checks.places.sandbox import Sandbox
 
-    sandbox = surroundings.sandbox or Sandbox()
-    with tempfile.TemporaryDirectory(prefix="binary_checks-", ignore_cleanup_errors=True) as root:
-        try:
-            return ask_channels(task, Path(root).resolve(), timeout=_PATIENCE, sandbox=sandbox)
-        except Unavailable as error:
-            raise ProfileError(f"{what}: {error}") from None
-
-
-def _find(named: NamedRecord, channel: str, surroundings: Surroundings) -> dict[str, Any]:
     task = {
         "task": "find",
         "channels": [channel],
-        "spec": named.spec,
-        "platform": _name_subdir(surroundings.target),
-        "python": ".".join(surroundings.tagged_python.version.split(".")[:2]),
+        "wishes": [asdict(wish) for wish in wishes],
     }
-    answer = _ask(task, f"{LABEL}{named.shown}::{named.spec}", surroundings)
-    if not answer.records:
-        raise ProfileError(f"{LABEL}{named.shown}::{named.spec}: {answer.unsolved}")
-    return dict(answer.records[0])
+    sandbox = surroundings.sandbox or Sandbox()
+    with tempfile.TemporaryDirectory(prefix="binary_checks-", ignore_cleanup_errors=True) as root:
+        try:
+            answer = ask_channels(task, Path(root).resolve(), timeout=_PATIENCE, sandbox=sandbox)
+        except Unavailable as error:
+            raise ProfileError(f"{what}: {error}") from None
+    if len(answer.records) != len(wishes):
+        raise GatherError(f"{what}: {answer.unsolved or 'py-rattler answered in part'}")
+    return [dict(record) for record in answer.records]
+
+
+def _find(named: NamedRecord, channel: str, surroundings: Surroundings) -> dict[str, Any]:
+    wish = RecordWish(
+        spec=named.spec,
+        subdir=_name_subdir(surroundings.target),
+        python=".".join(surroundings.tagged_python.version.split(".")[:2]),
+        strict=False,
+    )
+    what = f"{LABEL}{named.shown}::{named.spec}"
+    record = _ask(channel, [wish], what, surroundings)[0]
+    if unsolved := record.get("unsolved"):
+        raise ProfileError(f"{what}: {unsolved}")
+    return record
 
 
 def _name_subdir(target: str) -> str:

@@ -6,8 +6,8 @@ cannot be interrupted: here it is stopped at the time limit like any other proce
 before anything is linked. Scripts of packages (post-link, pre-link) never run.
 
 Executed by its path: REQUEST ANSWER, two files of JSON. The request says the ``task``: ``find``
-(one package of the channels), ``find_each`` (many of them), ``collect`` (what a package requires,
-downloaded) or ``install`` (a package from its file, into a prefix).
+(packages of the channels), ``collect`` (what a package requires, downloaded) or ``install`` (a
+package from its file, into a prefix).
 """
 
 from __future__ import annotations
@@ -133,40 +133,30 @@ def name_virtual(stated: dict[str, str]) -> list[Any]:
 
 
 async def find(request: dict[str, Any]) -> dict[str, Any]:
-    """Find the newest package that fits, and of its builds one for the Python, if there is one."""
-    import rattler
-
-    gateway = rattler.Gateway(cache_dir=Path(request["cache"], "repodata"), client=make_client())
-    found = await query(gateway, request, request["spec"], request["platform"])
-    fitting = [each for each in found if fits_python(each, request["python"])]
-    return {"records": [spell_found(max(fitting or found, key=age))]}
-
-
-async def find_each(request: dict[str, Any]) -> dict[str, Any]:
-    """Find as much for each of many wishes: a build for its Python, or the words why not."""
+    """Find the newest package for each wish, a build for its Python, or the words why not."""
     import rattler
 
     gateway = rattler.Gateway(cache_dir=Path(request["cache"], "repodata"), client=make_client())
     answers = []
     for wish in request["wishes"]:
+        platform = wish["subdir"] or request["platform"]
         try:
-            platform = wish["subdir"] or request["platform"]
             found = await query(gateway, request, wish["spec"], platform)
-            fitting = [each for each in found if fits_wish(each, wish["python"])]
-            if not fitting:
-                newest = max(found, key=age)
-                builds = sorted(
-                    {str(each.build) for each in found if age(each)[0] == newest.version}
-                )
-                listed = ", ".join(builds[:FEW]) + ", ..." * (len(builds) > FEW)
-                raise Unsolved(
-                    "no build of %s for Python %s on %s; %s has %s"
-                    % (wish["spec"], wish["python"], platform, newest.version, listed)
-                )
-            answers.append(spell_found(max(fitting, key=age)))
+            fitting = [each for each in found if fits_python(each, wish["python"])]
+            if not fitting and wish["strict"]:
+                raise Unsolved(explain_builds(found, wish, platform))
+            answers.append(spell_found(max(fitting or found, key=age)))
         except Unsolved as error:
             answers.append({"unsolved": str(error)})
     return {"records": answers}
+
+
+def explain_builds(found: list[Any], wish: dict[str, Any], platform: str) -> str:
+    """What there is instead of a build for the Python."""
+    newest = max(found, key=age).version
+    builds = sorted({str(each.build) for each in found if each.version == newest})
+    said = wish["spec"], wish["python"], platform, newest, ", ".join(builds[:FEW])
+    return "no build of %s for Python %s on %s; %s has %s" % said
 
 
 async def query(gateway: Any, request: dict[str, Any], text: str, platform: str) -> list[Any]:
@@ -203,17 +193,12 @@ def spell_found(newest: Any) -> dict[str, Any]:
 
 
 def fits_python(record: Any, python: str) -> bool:
-    """Whether a build is for that Python, as far as its name says for which."""
-    match = re.search(r"(?:^|_)(?:py|cp)3(\d{1,2})(?=[_ht]|$)", str(record.build))
-    return match is None or "3." + match[1] == python
-
-
-def fits_wish(record: Any, python: str) -> bool:
-    """The same for a Python that may be free-threaded (3.13t), or for any ("")."""
-    if not python:
-        return True
+    """Whether a build is for that Python (3.13t is free-threaded, "" any), as far as it says so."""
     free = any(re.search(r"_cp3\d+t\b", depend) for depend in record.depends)
-    return free is python.endswith("t") and fits_python(record, python.rstrip("t"))
+    match = re.search(r"(?:^|_)(?:py|cp)3(\d{1,2})(?=[_ht]|$)", str(record.build))
+    if not python or match is None:
+        return True
+    return "3." + match[1] == python.rstrip("t") and free is python.endswith("t")
 
 
 def age(record: Any) -> tuple[Any, ...]:
@@ -399,7 +384,7 @@ def main() -> None:
 
         answer = {"version": rattler.__version__}
         request["platform"] = request["platform"] or str(rattler.Subdir.current())
-        tasks = {"collect": collect, "find": find, "find_each": find_each, "install": install}
+        tasks = {"collect": collect, "find": find, "install": install}
         answer.update(asyncio.run(tasks[request["task"]](request)))
     except ImportError as error:
         answer["lacking"] = str(error)
