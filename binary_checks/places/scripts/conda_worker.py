@@ -183,13 +183,13 @@ async def query(gateway: Any, request: dict[str, Any], text: str, platform: str)
 def spell_found(newest: Any) -> dict[str, Any]:
     """A record with what the channel says of its file."""
     stamp = newest.timestamp
-    more = {
+    return {
+        **describe(newest),
         "file_name": newest.file_name,
         "md5": (newest.md5 or b"").hex(),
         "size": newest.size,
         "timestamp": stamp.isoformat() if stamp else "",
     }
-    return {**describe(newest), **more}
 
 
 def fits_python(record: Any, python: str) -> bool:
