@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".conda", ".tar.bz2")
 RETRIES = 3
-BLOCK = 1 << 20
-FEW = 5  # builds that a message lists
+BLOCK, FEW = 1 << 20, 5  # bytes that are hashed at once, builds that a message lists
 SECRET = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=/t/)[^/\s)']+")
 """A password in a URL, or conda's token."""
 
@@ -182,13 +181,12 @@ async def query(gateway: Any, request: dict[str, Any], text: str, platform: str)
 
 def spell_found(newest: Any) -> dict[str, Any]:
     """A record with what the channel says of its file."""
-    stamp = newest.timestamp
     return {
         **describe(newest),
         "file_name": newest.file_name,
         "md5": (newest.md5 or b"").hex(),
         "size": newest.size,
-        "timestamp": stamp.isoformat() if stamp else "",
+        "timestamp": newest.timestamp.isoformat() if newest.timestamp else "",
     }
 
 
