@@ -3,58 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from binary_checks.errors import ProfileError
-from binary_checks.fleet.cells.cells_file import read_cells
-from binary_checks.fleet.nights.index_changes import compare_serials
-from binary_checks.fleet.nights.planning import PreparedNight, make_plan
-from binary_checks.fleet.plan import PlannedCell
 from binary_checks.fleet.records import read_plan, write_plan
 from binary_checks.fleet.states import CellState
-from binary_checks.places import index_settings
 from fixtures.build_wheel import build_wheel
-from fixtures.package_index import Conduct, PackageIndex, serve_only_index
+from fixtures.package_index import Conduct, PackageIndex
+from tests.fleet.nights.made_plans import (
+    CELLS,
+    LINUX,
+    WINDOWS,
+    digest,
+    index,
+    offer,
+    plan,
+    planned,
+)
 
 pytest.importorskip("urllib3", reason="no urllib3, which asks servers")
-
-NIGHT = "2026-11-20"
-CELLS = """
-[[cells]]
-project = "demo"
-system = ["linux-x86_64", "windows-amd64", "macos-arm64"]
-python = ["3.11", "3.12"]
-"""
-LINUX, WINDOWS = "manylinux_2_17_x86_64", "win_amd64"
-
-
-@pytest.fixture
-def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PackageIndex]:
-    monkeypatch.setattr(index_settings, "has_pip", lambda: False)  # its variables are enough
-    with serve_only_index(monkeypatch, tmp_path / "cache") as served:
-        yield served
-
-
-def plan(folder: Path, text: str) -> PreparedNight:
-    (folder / "cells.toml").write_text(text, encoding="utf-8")
-    return make_plan(read_cells(folder / "cells.toml"), NIGHT)
-
-
-def planned(folder: Path, text: str) -> dict[str, PlannedCell]:
-    return {each.cell.id: each for each in plan(folder, text).plan.cells}
-
-
-def offer(index: PackageIndex, folder: Path, tag: str, version: str = "1.0", **said: str) -> Path:
-    path = build_wheel(folder, version=version, tags=[tag], members={"demo/x.py": version})
-    index.offer(path, "demo", **said)  # type: ignore[arg-type]
-    return path
-
-
-def digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+__all__ = ["index"]  # a fixture
 
 
 def test_each_cell_stands_for_the_file_that_pip_would_take_there(
@@ -288,118 +257,3 @@ def test_a_plan_is_the_same_once_it_was_written_and_read(
     made = plan(tmp_path, CELLS).plan
     assert read_plan(write_plan(made), "plan") == made
     assert made.versions.keys() == {"binary-checks", "python"}
-
-
-def test_profiles_known_problems_and_causes_are_frozen_with_all_that_they_name(
-    index: PackageIndex, tmp_path: Path
-) -> None:
-    offer(index, tmp_path, "py3-none-any")
-    (tmp_path / "conf").mkdir()
-    (tmp_path / "conf" / "own.toml").write_text('extends = "base.toml"\nchecks = ["own.py"]\n')
-    (tmp_path / "conf" / "base.toml").write_text('disable = ["missing-library"]\n')
-    (tmp_path / "conf" / "own.py").write_text("# no checks\n")
-    (tmp_path / "known.toml").write_text(
-        '[[known_problems]]\ncheck = "missing-library"\nreason = "x"\n'
-    )
-    text = (
-        '[night]\nknown_problems = "known.toml"\n'
-        f'{CELLS}[[run]]\nwhen = "project=demo"\nprofile = "conf/own.toml"\n'
-    )
-    made = plan(tmp_path, text)
-    frozen = {path: made.frozen[sha256] for path, sha256 in made.plan.profiles.items()}
-    assert frozen.keys() == {"conf/own.toml", "conf/base.toml", "conf/own.py"}
-    assert frozen["conf/base.toml"] == b'disable = ["missing-library"]\n'
-    assert made.plan.cells[0].profile == digest(tmp_path / "conf" / "own.toml")
-    assert made.plan.known_sha256 == digest(tmp_path / "known.toml")
-    assert made.frozen[made.plan.cells_sha256] == text.encode()
-    assert all(hashlib.sha256(each).hexdigest() == name for name, each in made.frozen.items())
-
-
-def test_causes_are_frozen_and_bad_ones_end_the_plan(index: PackageIndex, tmp_path: Path) -> None:
-    (tmp_path / "causes.toml").write_text("")
-    made = plan(tmp_path, '[night]\ncauses = "causes.toml"\n' + CELLS)
-    assert made.plan.causes_sha256 == digest(tmp_path / "causes.toml")
-    (tmp_path / "causes.toml").write_text("[[cause]]\n")
-    with pytest.raises(ProfileError, match=r"causes\.toml: unknown key 'cause'"):
-        plan(tmp_path, '[night]\ncauses = "causes.toml"\n' + CELLS)
-
-
-def test_without_known_problems_that_can_be_read_no_waiver_holds_and_the_plan_says_so(
-    index: PackageIndex, tmp_path: Path
-) -> None:
-    (tmp_path / "known.toml").write_text("[[known_problem]]\n")
-    made = plan(tmp_path, '[night]\nknown_problems = "known.toml"\n' + CELLS).plan
-    assert made.known_sha256 == ""
-    assert "unknown key 'known_problem'; did you mean 'known_problems'?" in made.known_complaint
-
-
-@pytest.mark.parametrize(
-    ("rule", "said"),
-    [
-        ('profile = "nowhere.toml"', "No such file"),
-        ('profile = "torhc"', "neither a shipped profile nor a .toml file"),
-    ],
-)
-def test_a_profile_that_is_not_there_ends_the_plan(rule: str, said: str, tmp_path: Path) -> None:
-    with pytest.raises(ProfileError, match=said):
-        plan(tmp_path, f'{CELLS}[[run]]\nwhen = "project=demo"\n{rule}\n')
-
-
-def test_a_night_is_a_day(tmp_path: Path) -> None:
-    (tmp_path / "cells.toml").write_text(CELLS)
-    matrix = read_cells(tmp_path / "cells.toml")
-    for night in ("20261120", "2026-11-31", "tonight"):
-        with pytest.raises(ProfileError, match="not a date"):
-            make_plan(matrix, night)
-
-
-def changes(folder: Path, made: PreparedNight) -> dict[str, str]:
-    found = compare_serials(made.plan, read_cells(folder / "cells.toml"))
-    return {each.cell: each.reason for each in found}
-
-
-def test_an_index_that_did_not_change_is_no_change(index: PackageIndex, tmp_path: Path) -> None:
-    offer(index, tmp_path, "py3-none-any")
-    made = plan(tmp_path, CELLS)
-    index.serial = "9"  # the page changed for another file
-    assert changes(tmp_path, made) == {}
-
-
-def test_a_new_version_a_replaced_file_and_a_removed_one_are_told_apart(
-    index: PackageIndex, tmp_path: Path
-) -> None:
-    for tag in (f"cp311-cp311-{LINUX}", f"cp311-cp311-{WINDOWS}", "cp311-cp311-macosx_11_0_arm64"):
-        offer(index, tmp_path, tag)
-    index.serial = "1"
-    made = plan(tmp_path, CELLS)
-    index.pages["demo"].clear()
-    index.serial = "2"
-    offer(index, tmp_path, f"cp311-cp311-{LINUX}", "1.1")
-    offer(index, tmp_path, f"cp311-cp311-{WINDOWS}", sha256="0" * 64)
-    assert {
-        cell: reason.partition(": demo")[0] for cell, reason in changes(tmp_path, made).items()
-    } == {
-        "demo-linux-x86_64-3.11": f"demo-1.1-cp311-cp311-{LINUX}.whl is there now, "
-        f"demo-1.0-cp311-cp311-{LINUX}.whl was planned (serial 1, then 2)",
-        "demo-macos-arm64-3.11": "demo-1.0-cp311-cp311-macosx_11_0_arm64.whl is not there any more "
-        "(serial 1, then 2)",
-        "demo-windows-amd64-3.11": f"demo-1.0-cp311-cp311-{WINDOWS}.whl was replaced under its "
-        f"name: sha256 {made_hash(made, 'demo-windows-amd64-3.11')}… was planned, 000000000000… is "
-        "there now (serial 1, then 2)",
-    }
-
-
-def made_hash(made: PreparedNight, cell: str) -> str:
-    return next(each.sha256[:12] for each in made.plan.cells if each.cell.id == cell)
-
-
-def test_an_index_that_cannot_be_asked_again_is_no_answer(
-    index: PackageIndex, tmp_path: Path
-) -> None:
-    offer(index, tmp_path, "py3-none-any")
-    made = plan(tmp_path, CELLS)
-    index.conduct["/simple/demo/"] = Conduct(failures=[500])
-    assert all(
-        reason.startswith("could not be asked again: ") and "answers 500" in reason
-        for reason in changes(tmp_path, made).values()
-    )
