@@ -15,8 +15,8 @@ from binary_checks.fleet.cells.matrix import CellChannel, Matrix
 from binary_checks.fleet.nights.frozen_inputs import FrozenInputs, freeze
 from binary_checks.fleet.nights.night_dates import read_date
 from binary_checks.fleet.plan import NightPlan, PlannedCell
-from binary_checks.fleet.published.asking import look_up
 from binary_checks.fleet.published.looked_up import LookedUp
+from binary_checks.fleet.published.questions import look_up
 from binary_checks.fleet.states import CellState
 from binary_checks.knowledge.stated_versions import find_day, judge_age
 from binary_checks.lines import one_line
