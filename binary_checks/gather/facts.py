@@ -13,6 +13,7 @@ from binary_checks.gather import gatherers
 from binary_checks.gather.companions import Shelf
 from binary_checks.gather.settings import ReaderSettings, Settings
 from binary_checks.model import InstallReport, Package, ProbeReport
+from binary_checks.model.places import Place
 from binary_checks.model.protocols import ObjectReader, Progress, Source
 from binary_checks.model.published import PublishedFile
 from binary_checks.model.requests import Request
@@ -130,6 +131,18 @@ class Facts:
     def system(self) -> str:
         """What one of several places calls its system; "" where it was not asked."""
         return ""
+
+    @property
+    def root(self) -> str:
+        """The root file system that the package was put in, with its digest; "" of this host's."""
+        place = self._remembered.get(Place)
+        if place is None or isinstance(place, BinaryChecksError):
+            return ""
+        try:
+            image = place.system
+        except BinaryChecksError:
+            return ""
+        return f"{image.name}@{image.digest}" if image and image.digest else ""
 
     @property
     def ran_on(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -18,6 +19,8 @@ PLACE_KINDS: Final[Mapping[str, str]] = {
 SPELLINGS: Final = "venv|existing:PYTHON|prefix:PATH|image:NAME"
 RELATIVE: Final = frozenset({"oldest", "newest"})
 """Images that are chosen by what a package promises."""
+
+_DIGEST = re.compile(r"([^/@]+)@([0-9a-f]{12,64})")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,6 +44,12 @@ class PlaceName:
     def is_there(self) -> bool:
         """Whether it is an environment that the package lies in already."""
         return self.kind in {"existing", "prefix"}
+
+
+def split_digest(image: str) -> tuple[str, str]:
+    """The name of an image, and the digest or its beginning where one is asked for, else ""."""
+    found = _DIGEST.fullmatch(image)
+    return (found[1], found[2]) if found else (image, "")
 
 
 def read_place(text: str) -> PlaceName:

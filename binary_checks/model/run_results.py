@@ -102,6 +102,9 @@ class PackageIdentity:
     configuration: BinaryConfiguration | None = None  # once it was read, for reports
     linked_libraries: LinkedLibraries | None = None  # likewise
     ran_on: str = ""  # the interpreter that it was installed for and ran on: "CPython 3.11.7"
+    roots: tuple[
+        str, ...
+    ] = ()  # the images that it ran in, each with its SHA-256: "bullseye@3560…"
     provenance: Provenance | None = None  # where it is published; None of what was here
 
     @property

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from binary_checks.errors import Unavailable
 from binary_checks.model.claims import Claims, SystemClaim
-from binary_checks.model.place_names import RELATIVE
+from binary_checks.model.place_names import RELATIVE, split_digest
 from binary_checks.model.root_filesystem import RootFilesystem
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def find_chosen(name: str, claims: Claims) -> RootFilesystem:
     from binary_checks.places.images import find_image, list_images
 
     if name not in RELATIVE:
-        return find_image(name)
+        return _find_exactly(name)
     entries = tuple(list_images())
     lacks = []
     for entry in rank(name, claims, entries):
@@ -36,6 +36,20 @@ def find_chosen(name: str, claims: Claims) -> RootFilesystem:
     if lacks:
         raise Unavailable(f"image:{name}: {lacks[0]}")
     raise Unavailable(f"image:{name}: {_say_none(claims, entries)}")
+
+
+def _find_exactly(name: str) -> RootFilesystem:
+    """Find the image of a name; of ``NAME@DIGEST`` with that digest, or one that begins so."""
+    from binary_checks.places.images import find_image
+
+    image, digest = split_digest(name)
+    found = find_image(image)
+    if not found.digest.startswith(digest):
+        raise Unavailable(
+            f"image:{image}: its digest is {found.digest}, and {digest} is asked for: it was built "
+            "of other packages; pin them (binary-checks images pin)"
+        )
+    return found
 
 
 def find_with_python(image: RootFilesystem) -> RootFilesystem:

@@ -89,6 +89,12 @@ class PackageFile(pytest.File):
         every = (self.examination.facts, *self.placed.values())
         return " and ".join(dict.fromkeys(facts.ran_on for facts in every if facts.ran_on))
 
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The images that it ran in, each once, with the digests of their root file systems."""
+        every = (self.examination.facts, *self.placed.values())
+        return tuple(dict.fromkeys(facts.root for facts in every if facts.root))
+
 
 def collect_package(session: pytest.Session, node: str, examination: Examination) -> list[Any]:
     """The items of one package. Raises pytest.UsageError for ``x.whl::name`` that is none.

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import ProfileError
-from binary_checks.model.place_names import RELATIVE, PlaceName, read_place
+from binary_checks.model.place_names import RELATIVE, PlaceName, read_place, split_digest
 from binary_checks.plugin.failures import misused
 
 _WINE = "wine"  # an image that is no root file system
@@ -105,7 +105,7 @@ def demand_image(folder: Path, name: PlaceName) -> None:
     from binary_checks.places.images import list_images  # for few runs
     from binary_checks.places.images.image_entries import spell_host_architecture
 
-    wanted = name.argument
+    wanted, _ = split_digest(name.argument)
     if "/" in wanted:
         if not (folder / wanted).is_dir():
             raise misused(f"{_OPTION} {name.label}: no such folder")

@@ -144,7 +144,8 @@ def _identify_anew(item: PackageItem) -> PackageIdentity | None:
     ledger, facts = item.state.ledger, item.package.examination.facts
     ran_on = item.package.ran_on
     known = ledger.package(item.package_node)
-    news: dict[str, Any] = {"ran_on": ran_on or known.ran_on}
+    roots = item.package.roots or known.roots
+    news: dict[str, Any] = {"ran_on": ran_on or known.ran_on, "roots": roots}
     found, expected = facts.object_counts()
     here = found is not None or item.package.examination.source.remote() is None
     if item.state.destinations and not known.is_hashed and here:

@@ -19,7 +19,7 @@ from binary_checks.packages import open_package
 from binary_checks.places import PlaceSettings, Sandbox, choose_place, image_place
 from binary_checks.places.confinement import Limits, confine
 from binary_checks.places.gpu_drivers import find_driver_files
-from binary_checks.places.image_choice import rank
+from binary_checks.places.image_choice import find_chosen, rank
 from binary_checks.places.image_place import ImagePlace
 from binary_checks.places.image_prefix import (
     Cargo,
@@ -243,3 +243,15 @@ def test_no_file_of_a_wheel_is_written_through_the_environments_own_links(tmp_pa
     unpack_wheel(read_wheel(path), Prefix(folder=folder, site="lib/python3.11/site-packages"))
     assert host.read_bytes() == b"the host's"
     assert (folder / "bin/python").read_bytes() == b"a stranger's"
+
+
+def test_of_a_name_with_a_digest_that_root_alone_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    digest = "3560f1a3c9d2" + "0" * 52
+    monkeypatch.setattr(
+        "binary_checks.places.images.find_image", lambda name: replace(BULLSEYE, digest=digest)
+    )
+    claims = wheel().claims
+    assert find_chosen("bullseye@3560f1a3c9d2", claims).digest == digest
+    assert find_chosen(f"bullseye@{digest}", claims).digest == digest
+    with pytest.raises(Unavailable, match=f"image:bullseye: its digest is {digest}, and aaaa"):
+        find_chosen("bullseye@" + "a" * 12, claims)
