@@ -366,9 +366,10 @@ def _letters(
             continue
         before = rows.get(nights[index + 1]) if index + 1 < len(nights) else None
         begins = before is None or before.state is not row.state
+        seen = before is not None or index + 1 < len(nights)  # else it may have begun earlier
         linked = href and row.state not in GOOD and (every or begins or not index)
         tone = "" if row.state is CellState.PASSED else TONES[row.state]
-        if row.state is CellState.FAILED and begins:
+        if row.state is CellState.FAILED and begins and seen:
             tone = f"{tone} new"
         yield Link(text=LETTERS[row.state], href=f"{href}#n{night}" if linked else "", tone=tone)
 

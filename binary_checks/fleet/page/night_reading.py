@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from binary_checks.errors import ProfileError, RecordError, StoreError
+from binary_checks.fleet.nights.closing import read_closed
 from binary_checks.fleet.nights.night_dates import list_nights, read_date
 from binary_checks.fleet.page.history import History
 from binary_checks.fleet.page.history_rows import read_history
@@ -48,7 +49,7 @@ def read_night(url: str, *, nights: int = 1, project: str = "", date: str = "") 
     if not history.cells:
         raise ProfileError(f"--project {project!r:.80}: no cell of it in {store.url}")
     history = _add_open(history.until(date) if date else history, store, closed)
-    notices = list(_notices(history))
+    notices = list(_notices(store, history))
     plan = _read_plan(store, history.last, notices)
     waivers = review_waivers(store, plan, history.tonight()) if plan else WaiverNews()
     return NightView(
@@ -81,9 +82,15 @@ def _add_open(history: History, store: Store, closed: tuple[str, ...]) -> Histor
     return replace(history, open_nights=tuple(night for night in later if night not in closed))
 
 
-def _notices(history: History) -> Iterator[str]:
+def _notices(store: Store, history: History) -> Iterator[str]:
     for night in history.open_nights:
         yield f"The night of {night} is not collected yet, and not shown."
+    try:
+        closed = read_closed(store, history.last)
+    except RecordError as error:
+        yield str(error)
+    else:
+        yield from closed.complaints if closed else ()
 
 
 def _read_plan(store: Store, night: str, notices: list[str]) -> NightPlan | None:

@@ -149,7 +149,7 @@ def lay_out_page(run: Run) -> Page:
 
 def mark_up(text: str) -> markupsafe.Markup:
     """A check's documentation with its literals as code; everything else in it is escaped."""
-    text = " ".join(text.split())
+    text = one_line(" ".join(text.split()))
     pieces, end = list[str](), 0
     for found in _LITERAL.finditer(text):
         pieces.append(str(markupsafe.escape(text[end : found.start()])))

@@ -1,0 +1,197 @@
+"""The site as Chromium shows it: from files, without a network or script, inert, for everybody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from binary_checks.fleet.page.evidence import BuildChange, CellEvidence, StageEvidence
+from binary_checks.fleet.page.history import CellNight, FailedCheck, History
+from binary_checks.fleet.page.site import make_site
+from binary_checks.fleet.page.site_folder import write_site
+from binary_checks.lines import one_line
+from binary_checks.model import CheckText
+from binary_checks.reports.html.page import ShownCheck, ShownFault
+from fixtures.browser import Page, find_axe, find_browser
+from fixtures.histories import history
+
+pytestmark = pytest.mark.browser
+HOSTILE = "\"><img src=x onerror=alert(1)><script>alert(2)</script></style>\u202e'"
+EVIL = "evil-linux"
+CELLS = {
+    **{f"demo-linux-{number}": "·····X" for number in range(9)},
+    "demo-macos": "·XX-·~",
+    "demo-windows": "······",
+    "other-linux": "XXXXXX",
+    "other-macos": "·kkkkk",
+    "third-1": "·····I",
+    "third-2": "·····L",
+    "third-3": "·····B",
+    "third-4": "·····S",
+    "third-5": "·····-",
+    "third-6": "·XXXX·",
+    "fourth-1": "······",
+    EVIL: "·····X",
+}
+RULES = 15  # of axe, at least, that found something to look at and had no objection
+BROKEN = "cells/demo-linux-1.html"
+PAGES = ("index.html", BROKEN, f"cells/{EVIL}.html", "trends.html", "checks.html")
+
+
+def make_evil(found: History) -> History:
+    """One cell of which everything that comes from outside is hostile."""
+    texts = ("reason", "version", "cause", "evidence", "url", "file_name", "project")
+    rows = {
+        night: replace(row, axes=(HOSTILE,) * 9, **dict.fromkeys(texts, HOSTILE))
+        for night, row in found.cells[EVIL].items()
+    }
+    failed = FailedCheck(check=HOSTILE, path=HOSTILE, sentence=HOSTILE)
+    return replace(
+        found,
+        cells={**found.cells, EVIL: rows},
+        failures={**found.failures, (EVIL, found.last): (failed,)},
+        parts={row.sha256: {"native code": 3_000_000, HOSTILE: 70_000} for row in rows.values()},
+    )
+
+
+def read(row: CellNight, good: CellNight | None, whole: bool) -> CellEvidence:
+    """What a store may keep of a cell."""
+    text = HOSTILE if row.cell == EVIL else "missing-library"
+    said = one_line(text)
+    if not whole:
+        return CellEvidence(rerun="binary-checks demo.whl")
+    fault = ShownFault(
+        sentence=said,
+        files=("demo/a.so", said),
+        others=(said,),
+        more=7,
+        also=said,
+        commands=(said,),
+    )
+    check = ShownCheck(
+        id=said,
+        level="error",
+        title=text,
+        why=text,
+        fix=text,
+        faults=(fault,),
+        others=(fault,),
+        more=3,
+    )
+    warning = replace(check, level="warning")
+    return CellEvidence(
+        stages=(
+            StageEvidence(
+                stage="cpu", exit_status="exit 1", checks=(check, warning), complaints=(said,)
+            ),
+        ),
+        texts={text: CheckText(id=text, family="linkage", title=text, why=text, fix=text)},
+        log=(said, "", "the last line"),
+        log_cut=True,
+        rerun=f"binary-checks {said} {'x' * 500}",
+        changes=(BuildChange(severity="break", text=said),),
+        changes_note=said,
+        gaps=(said,),
+    )
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site with every state, and with a cell that is hostile wherever it can be."""
+    out = tmp_path_factory.mktemp("site")
+    found = make_evil(history(CELLS))
+    write_site(out, make_site(found, read, shown=30, notices=(HOSTILE,)))
+    return out
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    program = find_browser()
+    if program is None:
+        pytest.skip("no Chromium on this machine")
+    with Page(program, tmp_path_factory.mktemp("browser")) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 400])
+@pytest.mark.parametrize("name", PAGES)
+def test_axe_finds_nothing(page: Page, site: Path, scheme: str, width: int, name: str) -> None:
+    axe = find_axe()
+    if axe is None:
+        pytest.skip("axe is not installed (pip install --no-deps axe-playwright-python)")
+    page.open((site / name).as_uri(), scheme=scheme, width=width)
+    page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+    page.evaluate(axe.read_text("utf-8"))
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations', 'incomplete']})")
+    said = [(each["id"], each["nodes"][0]["html"]) for each in found["violations"]]
+    assert said == []
+    assert "color-contrast" in {each["id"] for each in found["passes"]}  # 4.5, computed
+    assert len(found["passes"]) >= RULES
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_opens_from_a_file_and_asks_for_nothing_else(
+    page: Page, site: Path, name: str
+) -> None:
+    page.open((site / name).as_uri(), scheme="light", width=1280)
+    assert page.requested() == [(site / name).as_uri()]
+    assert "Log.entryAdded" not in page.happened()  # nothing was blocked, for nothing was tried
+    assert page.evaluate("getComputedStyle(document.body).margin") == "0px"  # its style counts
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_hostile_texts_are_shown_and_do_nothing(page: Page, site: Path, name: str) -> None:
+    page.open((site / name).as_uri(), scheme="light", width=1280)
+    assert "Page.javascriptDialogOpening" not in page.happened()
+    assert page.evaluate("document.querySelectorAll('img, iframe, object').length") == 0
+    assert page.evaluate("document.querySelectorAll('script').length") == (name == "index.html")
+    handlers = "[...document.querySelectorAll('*')].flatMap(e => [...e.attributes])"
+    assert page.evaluate(f"{handlers}.filter(a => a.name.startsWith('on')).length") == 0
+    text = page.evaluate("document.body.textContent")
+    assert ("<script>alert(2)</script>" in text) == (name != BROKEN)
+    assert "\u202e" not in text
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_is_wider_than_a_narrow_window(page: Page, site: Path, name: str) -> None:
+    page.open((site / name).as_uri(), scheme="light", width=400)
+    page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+@pytest.mark.parametrize(("scheme", "lighter"), [("light", True), ("dark", False)])
+def test_it_is_as_light_or_dark_as_its_reader_likes(
+    page: Page, site: Path, scheme: str, lighter: bool
+) -> None:
+    page.open((site / "index.html").as_uri(), scheme=scheme, width=1280)
+    colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    red = int(colour.removeprefix("rgb(").split(",")[0])
+    assert (red > 128) is lighter
+
+
+def test_the_filter_leaves_the_rows_that_have_all_of_its_words(page: Page, site: Path) -> None:
+    page.open((site / "index.html").as_uri(), scheme="light", width=1280)
+    rows = "[...document.querySelectorAll('.nights tbody tr:not(.project)')]"
+    shown = f"{rows}.filter(row => !row.hidden)"
+    assert page.evaluate(f"{shown}.length") > 9
+    page.evaluate(
+        "document.getElementById('filter').value = 'DEMO linux';"
+        "document.getElementById('filter').dispatchEvent(new Event('input'))"
+    )
+    assert page.evaluate(f"{shown}.length") == 9
+
+
+def test_without_script_all_is_there_but_the_filter(page: Page, site: Path) -> None:
+    page.call("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        page.open((site / "index.html").as_uri(), scheme="light", width=1280)
+        tree = page.call("DOM.getDocument", depth=0)["root"]["nodeId"]
+        html = page.call("DOM.getOuterHTML", nodeId=tree)["outerHTML"]
+    finally:
+        page.call("Emulation.setScriptExecutionDisabled", value=False)
+    assert '<p hidden="">' in html
+    assert html.count("<tr") > len(CELLS)
