@@ -9,23 +9,24 @@ from binary_checks.declaring import difference
 from binary_checks.knowledge.build_pairs import is_grafted, is_module_name, plain_name
 from binary_checks.model import ElfFile, Kind, ObjectFile
 from binary_checks.model.compared_builds import Change, Severity
-from binary_checks.model.extensions import module_of
+from binary_checks.model.extensions import init_function
+from binary_checks.model.mangling import readable_name
 from binary_checks.wording.symbol_texts import list_symbols
 
 _LINKERS = re.compile(
     r"_init|_fini|_edata|edata|_end|end|_etext|etext|__bss_start(?:__)?|__bss_end__|_bss_end__|"
     r"__end__|__data_start|_DYNAMIC|_GLOBAL_OFFSET_TABLE_|_PROCEDURE_LINKAGE_TABLE_|"
     r"__(?:init|fini|preinit)_array_(?:start|end)|__dso_handle|_IO_stdin_used|"
-    r"__x86\.get_pc_thunk\.\w+|__gmon_start__|_mh_\w+|dyld_stub_binder|__odr_asan.*"
+    r"__x86\.get_pc_thunk\.\w+|__cudaRegisterLinkedBinary_.*|__fatbinwrap_.*|__gmon_start__|_mh_\w+|dyld_stub_binder|__odr_asan.*"
 )
-"""What linkers put there by themselves (GNU ld's scripts, LLD, ld64)."""
+"""What linkers put there by themselves (GNU ld's scripts, LLD, ld64, nvcc's device linker)."""
 _STANDARD = re.compile(
     r"_Z(?:GV|GR|GTt|T[VTIScvh])?(?:\d+_)*"
     r"(?:N[rVK]*[RO]?)?(?:S[tabsiod]|10__cxxabiv1|9__gnu_cxx|6__pstl)"
 )
 """Names of the C++ standard library in the Itanium mangling (section 5.1 of the C++ ABI)."""
 _NOBODYS = re.compile(
-    r"_GLOBAL__N_|\?A0x[0-9a-f]{8}@|Ul\w*E\d*_|\.(?:part|cold|constprop|isra|llvm)\b"
+    r"_GLOBAL__(?:N_|sub_I_)|\?A0x[0-9a-f]{8}@|Ul\w*E\d*_|\.(?:part|cold|constprop|isra|llvm)\b"
 )
 """Anonymous namespaces, lambdas and pieces that compilers cut off: no source can name them."""
 
@@ -46,7 +47,7 @@ def exports(old: ObjectFile, new: ObjectFile) -> Iterator[Change]:
             sentence=f"goes by the name {new.name}, before {old.name}: programs linked with it "
             "look for the old name",
             together="go by other names: programs linked with them look for the old names",
-            detail=f"{old.name} -> {new.name}",
+            detail=f"before {old.name}",
             noun="libraries",
         )
         return
@@ -62,7 +63,9 @@ def exports(old: ObjectFile, new: ObjectFile) -> Iterator[Change]:
 
 
 def _is_module(item: ObjectFile) -> bool:
-    return is_module_name(item) or module_of(item.path, item.exports) is not None
+    """Whether Python imports it: mypyc's 30fcd…__mypyc too, whose name is no identifier."""
+    init = init_function(item.file_name.partition(".")[0])
+    return is_module_name(item) or bool(item.exports.among((init,)))
 
 
 def _is_renamed(old: ObjectFile, new: ObjectFile) -> bool:
@@ -79,7 +82,7 @@ def _counts(name: str) -> bool:
 
 
 def _tell(strong: frozenset[str], weak: set[str]) -> Change:
-    shown = sorted(strong) or sorted(weak)
+    shown = list(dict.fromkeys(map(readable_name, sorted(strong) or sorted(weak))))
     count = len(strong) or len(weak)
     what = f"export{'' if count == 1 else 's'}"
     beside = f", and {len(weak):,} weak" if strong and weak else ""

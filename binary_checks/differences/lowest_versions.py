@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator
 
 from binary_checks.declaring import difference
-from binary_checks.knowledge.build_pairs import plain_path
+from binary_checks.knowledge.build_pairs import pair_objects, plain_path
 from binary_checks.knowledge.inventory import newest_stable_symbol
 from binary_checks.knowledge.lowest_tags import LowestTag, find_lowest_tags, is_loaded
 from binary_checks.knowledge.visual_cpp import is_beside_python, is_redistributable, toolset_of
-from binary_checks.model import ElfFile, Package, PeFile, Policy
+from binary_checks.model import Distribution, ElfFile, NumpyBuild, Package, PeFile, Policy
 from binary_checks.model.binary_configuration import BinaryConfiguration
 from binary_checks.model.compared_builds import Build, Change, Severity
+from binary_checks.model.requires_dist import read_requirement
 from binary_checks.systems.policies import policies
 from binary_checks.wording.phrases import name_first
 
@@ -140,7 +141,8 @@ def _needs_runtime(package: Package) -> bool:
 @difference
 def stable_abi(old: Package, new: Package) -> Iterator[Change]:
     """The oldest Python that the functions of the stable ABI need which it imports."""
-    if not any(claim.abi.startswith("abi3") for claim in new.claims.pythons):
+    claims = [old.claims.pythons, new.claims.pythons]
+    if not all(any(claim.abi.startswith("abi3") for claim in each) for each in claims):
         return
     was, now = newest_stable_symbol(old.objects), newest_stable_symbol(new.objects)
     if was and now and was[0] != now[0]:
@@ -154,21 +156,42 @@ def stable_abi(old: Package, new: Package) -> Iterator[Change]:
 
 
 @difference
-def numpy_api(old: Package, new: Package) -> Iterator[Change]:
-    """The oldest NumPy that all its objects run with, by what they were compiled for."""
-    before, after = _newest_numpy(old), _newest_numpy(new)
-    if before and after and before != after and new.name.lower() != "numpy":
-        (_, _, was), (_, _, now) = before, after
+def numpy_api(old: Distribution, new: Distribution) -> Iterator[Change]:
+    """The oldest NumPy that its objects run with, by what they were compiled for.
+
+    Of objects in both builds alone, as one that is new may be for a newer NumPy only; nor does it
+    count where the package requires a NumPy that is as new.
+    """
+    pairs = [(pair.old.numpy, pair.new.numpy) for pair in pair_objects(old, new).pairs]
+    raised = [(was, now) for was, now in pairs if was and now and _rank(was) < _rank(now)]
+    if not raised or new.name.lower() == "numpy":
+        return
+    was, now = max(raised, key=lambda pair: _rank(pair[1]))
+    if not _numpy_required(new, _rank(now)[1]):
         yield Change(
-            severity=Severity.CHANGE if after > before else Severity.INFO,
-            sentence=f"runs with NumPy {now} and later, before {was}",
+            severity=Severity.CHANGE,
+            sentence=f"runs with NumPy {_oldest(now)} and later, before {_oldest(was)}",
         )
 
 
-def _newest_numpy(package: Package) -> tuple[int, tuple[int, ...], str] | None:
-    found = [item.numpy for item in package.objects if item.numpy is not None]
-    ages = ((each.api, _numbers(each.oldest), each.oldest or f"{each.api}.0") for each in found)
-    return max(ages, default=None)
+def _rank(build: NumpyBuild) -> tuple[int, tuple[int, ...]]:
+    return build.api, _numbers(_oldest(build))
+
+
+def _oldest(build: NumpyBuild) -> str:
+    return build.oldest or f"{build.api}.0"
+
+
+def _numpy_required(package: Distribution, version: tuple[int, ...]) -> bool:
+    """Whether it requires NumPy at least in that version."""
+    found = filter(None, map(read_requirement, package.requires_dist))
+    return any(
+        _numbers(each.version) >= version
+        for item in found
+        if item.name.lower() == "numpy" and "extra" not in str(item.marker)
+        for each in item.specifier
+        if each.operator in (">=", "~=", "==", ">")
+    )
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -28,18 +28,21 @@ def needed_libraries(old: Build, new: Build) -> Iterator[Change]:
     before, after = _needs_of_others(old.package), _needs_of_others(new.package)
     replaced = {loose_name(name): name for name in before.keys() - after.keys()}
     missing = _find_missing(new)
+    new_needs: dict[tuple[Severity, tuple[str, ...]], list[str]] = {}  # by the objects with them
     for name in sorted(after.keys() - before.keys()):
         if name in missing or _ALWAYS_THERE.fullmatch(name):
             continue
         former = replaced.pop(loose_name(name), "")
         of_system = not former and _is_systems(new, name)
-        rest = f"{name} in place of {former}" if former else name
-        for path in after[name]:
+        key = Severity.INFO if of_system else Severity.CHANGE, tuple(after[name])
+        new_needs.setdefault(key, []).append(f"{name} in place of {former}" if former else name)
+    for (severity, paths), names in new_needs.items():
+        for path in paths:
             yield Change(
-                severity=Severity.INFO if of_system else Severity.CHANGE,
+                severity=severity,
                 subject=path,
-                sentence=f"now needs {rest}",
-                together=f"now need {rest}",
+                sentence=f"now needs {', '.join(names)}",
+                together=f"now need {', '.join(names)}",
             )
     for name in sorted(replaced.values()):
         if not (_ALWAYS_THERE.fullmatch(name) or _is_systems(old, name)):

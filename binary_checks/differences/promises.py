@@ -13,6 +13,8 @@ from binary_checks.model.compared_builds import Change, Severity
 _Version = tuple[int, int]
 _Group = tuple[str, str, str]  # system, libc, architecture
 _MINORS = range(60)
+_FIRST_MACOS = {"aarch64": (11, 0), "arm64": (11, 0)}
+"""Before which there is no macOS of that architecture."""
 
 
 @difference
@@ -51,8 +53,11 @@ def _lowest_promised(claims: Iterable[SystemClaim]) -> dict[_Group, _Version | N
             return {(ANY_SYSTEM, "", ""): None}
         for architecture in claim.architectures or ("",):
             group = (claim.system or claim.name, claim.libc, architecture)
-            known = found.get(group, claim.minimum)
-            lowest = [each for each in (known, claim.minimum) if each is not None]
+            minimum = claim.minimum
+            if minimum and group[0] == "macos" and architecture in _FIRST_MACOS:
+                minimum = max(minimum, _FIRST_MACOS[architecture])
+            known = found.get(group, minimum)
+            lowest = [each for each in (known, minimum) if each is not None]
             found[group] = min(lowest, default=None)
     return found
 
@@ -76,8 +81,8 @@ def promised_pythons(old: Package, new: Package) -> Iterator[Change]:
         was, now = (", ".join(dict.fromkeys(map(_name, each))) for each in (before, after))
         yield Change(severity=Severity.BREAK, sentence=f"is for {now}, before for {was}")
     elif gained and before:
-        names = ", ".join(dict.fromkeys(map(_name, gained)))
-        yield Change(severity=Severity.INFO, sentence=f"is also for {names}")
+        was, now = (", ".join(dict.fromkeys(map(_name, each))) for each in (before, after))
+        yield Change(severity=Severity.INFO, sentence=f"is for {now}, before for {was}")
     elif bool(before) is not bool(after):
         names = ", ".join(dict.fromkeys(map(_name, before or after)))
         said = f"is bound to no Python, before to {names}" if before else f"is bound to {names} now"

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from packaging.specifiers import Specifier
 from packaging.utils import canonicalize_name
 
 from binary_checks.declaring import difference
-from binary_checks.model import Distribution
+from binary_checks.model import Distribution, PythonClaim
 from binary_checks.model.compared_builds import Change, Severity
 from binary_checks.model.conda_packages import CondaLike
 from binary_checks.model.requires_dist import applies, read_requirement
 
+_OWN = "its own version"
+_OLDEST, _MINORS = (3, 8), range(8, 16)
+"""Of the Pythons that are asked for requirements."""
 _OTHER = "are required in other versions"
 _OF_DEVELOPERS = re.compile(r"test|doc|dev|lint|bench|typ(?:e|ing)|nox|mypy|sdist|^ci$|cover|style")
 _SYSTEMS: dict[str, tuple[str, str, str, dict[str, str]]] = {
@@ -67,24 +71,38 @@ def _group(package: Distribution, extra: str = "") -> dict[str, str]:
     environments = list(_environments(package))
     found: dict[str, set[str]] = {}
     for item in filter(None, map(read_requirement, package.requires_dist)):
-        always = any(applies(item, {**each, "extra": ""}) for each in environments)
-        asked = any(applies(item, {**each, "extra": extra}) for each in environments)
-        if always if not extra else asked and not always:
+        always = [applies(item, {**each, "extra": ""}) for each in environments]
+        asked = [applies(item, {**each, "extra": extra}) for each in environments]
+        if (any(asked) and not any(always)) if extra else any(always):
             wanted = f"[{','.join(sorted(item.extras))}]" if item.extras else ""
             place = f" @ {item.url}" if item.url else ""
-            spelled = f"{wanted}{item.specifier}{place}"
+            spelled = f"{wanted}{_spell(item.specifier, package.version)}{place}"
+            if not all(asked):  # the marker tells promised systems, or Pythons, apart
+                spelled = f"{spelled} ; {item.marker}".lstrip()
             found.setdefault(str(canonicalize_name(item.name)), set()).add(spelled)
     return {name: ", ".join(sorted(each)) for name, each in found.items()}
+
+
+def _spell(specifiers: Iterable[Specifier], own: str) -> str:
+    """In any order, and the package's own version as such: every release asks for its own."""
+    texts = (f"{e.operator}{_OWN if e.version == own else e.version}" for e in specifiers)
+    return ",".join(sorted(texts, reverse=True))
+
+
+def _promised_versions(claims: Sequence[PythonClaim]) -> Iterator[tuple[int, int]]:
+    for claim in claims or (PythonClaim(name="py3"),):
+        if claim.version and claim.implementation and not claim.abi.startswith("abi3"):
+            yield claim.version
+        else:
+            oldest = claim.version or _OLDEST
+            yield from ((3, minor) for minor in _MINORS if (3, minor) >= oldest)
 
 
 def _environments(package: Distribution) -> Iterator[dict[str, str]]:
     """Those of PEP 508 that it promises to run in, as far as markers of requirements ask."""
     systems = {each.system for each in package.claims.systems} & _SYSTEMS.keys() or _SYSTEMS.keys()
     architectures = {each for claim in package.claims.systems for each in claim.architectures}
-    bound = {
-        each.version for each in package.claims.pythons if each.version and each.implementation
-    }
-    versions = sorted(bound) if bound else [(3, minor) for minor in range(8, 16)]
+    versions = sorted(set(_promised_versions(package.claims.pythons)))
     for system in sorted(systems):
         os_name, platform_system, sys_platform, machines = _SYSTEMS[system]
         for architecture in sorted(architectures) or ["x86_64", "aarch64"]:

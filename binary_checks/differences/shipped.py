@@ -30,12 +30,21 @@ def import_names(old: Package, new: Package) -> Iterator[Change]:
     A module that became a package, or an extension module, is still the same module.
     """
     before, after = _find_modules(old), _find_modules(new)
+    # A folder without __init__.py is a namespace package: it is imported all the same.
+    before_too, after_too = (each.union(_parents(each)) for each in (before, after))
     yield from _list(
-        _leave_out_below(before - after), Severity.BREAK, "cannot be imported any more", "modules"
+        _leave_out_below(before - after_too),
+        Severity.BREAK,
+        "cannot be imported any more",
+        "modules",
     )
     yield from _list(
-        _leave_out_below(after - before), Severity.INFO, "can be imported now", "modules"
+        _leave_out_below(after - before_too), Severity.INFO, "can be imported now", "modules"
     )
+
+
+def _parents(names: set[str]) -> Iterator[str]:
+    return (name[:index] for name in names for index, char in enumerate(name) if char == ".")
 
 
 def _find_modules(package: Package) -> set[str]:

@@ -18,7 +18,7 @@ _JUMP = 0.25
 def sizes(old: Package, new: Package) -> Iterator[Change]:
     """Bytes of the file and of its parts, from 5 % and 64 kB on."""
     if old.size and new.size:
-        yield from _compare("the package file", old.size, new.size, jump=_JUMP)
+        yield from _compare("package file", old.size, new.size, jump=_JUMP)
     before, after = measure_parts(old), measure_parts(new)
     for part in PARTS:
         was, now = (found[part].size if part in found else 0 for found in (before, after))
@@ -31,8 +31,12 @@ def _compare(what: str, was: int, now: int, jump: float = 0.0) -> Iterator[Chang
         return
     grown = f"{'+' if now > was else '-'}{by / was:.0%}" if was else "new"
     large = jump and now > was and by >= jump * was
+    said = f"{now / 1e6:,.1f} MB, before {was / 1e6:,.1f} MB, {grown}"
     yield Change(
         severity=Severity.CHANGE if large else Severity.INFO,
         subject=what,
-        sentence=f"{now:,} bytes, before {was:,} ({grown})",
+        sentence=said,
+        together="are larger or smaller",
+        detail=said,
+        noun="parts",
     )

@@ -52,9 +52,16 @@ def loose_name(name: str) -> str:
     return _NUMBERS.sub("", plain_name(name))
 
 
+def version_in_name(name: str) -> str:
+    """That version: "1900"."""
+    found = _NUMBERS.search(plain_name(name))
+    return found[0].strip("-_.") if found else ""
+
+
 def plain_path(layout: Layout, path: str) -> str:
     """A path as users know it, without the version, the hash and the Python of one build."""
-    shown = _METADATA.sub(r"\1\2", layout.shorten(path))
+    inside = layout.inside(path)
+    shown = _METADATA.sub(r"\1\2", path if inside is None else inside)
     folder, slash, name = shown.rpartition("/")
     extension = parse_extension_name(shown)
     if extension is not None and (extension.implementation or extension.platform):

@@ -21,6 +21,10 @@ _SKIPPED = re.compile(
 )
 _NUMBER = re.compile(r"\d+", re.ASCII)
 _AFTER_LAMBDA = re.compile(r"\d*_", re.ASCII)
+_PLAIN = re.compile(r"_Z(?P<nested>N[rVK]*)?(?=[1-9])")
+_LENGTH = re.compile(r"[1-9]\d{0,2}", re.ASCII)
+_OWN_NAME = re.compile(r"C[1-3]E|D[0-2]E")
+_MICROSOFTS = re.compile(r"\?(?P<own>\?[01])?(?P<names>[A-Za-z_]\w*(?:@[A-Za-z_]\w*)*)@@")
 _NESTED = re.compile(r"N[rVK]*[RO]?(\d{1,3})", re.ASCII)
 _OPENING = re.compile("[NIJXFZ]|Ul|D[Tt]|L_Z")
 """What an ``E`` closes; a literal's ``L`` is one too, but only among arguments."""
@@ -47,6 +51,36 @@ def namespace_of(mangled: str) -> str:
     start = _SPECIAL.match(mangled)
     found = _NESTED.match(mangled, start.end()) if start else None
     return mangled[found.end() : found.end() + int(found[1])] if found else ""
+
+
+def readable_name(mangled: str) -> str:
+    """The qualified name, ``c10::impl::f``, of what is mangled plainly; else the name as it is.
+
+    By the Itanium C++ ABI or by Microsoft's; what follows a template's arguments is left out.
+    """
+    if mangled.startswith("?"):
+        return _read_microsofts(mangled)
+    start = _PLAIN.match(mangled)
+    if start is None:
+        return mangled
+    parts, position = list[str](), start.end()
+    while number := _LENGTH.match(mangled, position):
+        position = number.end() + int(number[0])
+        parts.append(mangled[number.end() : position])
+        if not start["nested"]:
+            break
+    if start["nested"] and parts and (special := _OWN_NAME.match(mangled, position)):
+        parts.append(f"{'~' if special[0][0] == 'D' else ''}{parts[-1]}")
+    return "::".join(parts) or mangled
+
+
+def _read_microsofts(mangled: str) -> str:
+    special = _MICROSOFTS.match(mangled)
+    if special is None:
+        return mangled
+    names = special["names"].split("@")
+    own = {"?0": names[0], "?1": f"~{names[0]}"}.get(special["own"] or "")
+    return "::".join([*reversed(names), own] if own else [*reversed(names)])
 
 
 def _step(mangled: str, position: int, open_: list[str]) -> int:

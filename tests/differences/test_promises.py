@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from binary_checks.errors import ProfileError
-from binary_checks.model import Claims, NeededVersion, Package, PythonClaim, SystemClaim
+from binary_checks.model import Claims, NeededVersion, NumpyBuild, Package, PythonClaim, SystemClaim
 from binary_checks.model.binary_configuration import Aspect, BinaryConfiguration
 from fixtures.values import elf_file, macho_file, pe_file, wheel
 from tests.differences.builds import build, compared, said
@@ -51,6 +51,11 @@ def test_an_architecture_that_is_no_longer_promised_is_a_break() -> None:
     ]
 
 
+def test_no_mac_with_apple_silicon_has_a_macos_before_11() -> None:
+    old, new = (replace(MACOS, minimum=minimum) for minimum in ((10, 9), (10, 13)))
+    assert said(promising(old), promising(new)) == []
+
+
 def test_a_pure_build_that_became_one_of_a_platform_is_a_break() -> None:
     pure = promising(SystemClaim(name="any", system="any"))
     lines = ["break promised-systems: is for manylinux_2_17_x86_64, before for every system"]
@@ -76,7 +81,7 @@ def test_another_python_is_a_break_and_one_more_is_only_noted() -> None:
         "break promised-pythons: is for CPython 3.12, before for CPython 3.11"
     ]
     assert said(promising(LINUX), promising(LINUX, pythons=(CP311, cp312))) == [
-        "info promised-pythons: is also for CPython 3.12"
+        "info promised-pythons: is for CPython 3.11, CPython 3.12, before for CPython 3.11"
     ]
 
 
@@ -84,7 +89,7 @@ def test_the_stable_abi_covers_the_pythons_after_its_own() -> None:
     stable = PythonClaim(name="cp39-abi3", implementation="cpython", version=(3, 9), abi="abi3")
     newer = replace(stable, name="cp311-abi3", version=(3, 11))
     assert said(promising(LINUX, pythons=(newer,)), promising(LINUX, pythons=(stable,))) == [
-        "info promised-pythons: is also for CPython 3.9 and later"
+        "info promised-pythons: is for CPython 3.9 and later, before for CPython 3.11 and later"
     ]
     assert said(promising(LINUX, pythons=(stable,)), promising(LINUX, pythons=(newer,))) == [
         "break promised-pythons: is for CPython 3.11 and later, before for CPython 3.9 and later"
@@ -126,6 +131,31 @@ def test_a_newer_macos_that_objects_ask_for_is_a_break_beyond_the_promise_alone(
         "break lowest-macos: runs on macOS 13.0 and later, before 11.0 (minos 13.0)"
     ]
     assert said(built("11.0"), built("11.0")) == []
+
+
+def needing_numpy(*oldest: str, requires: str = "") -> Package:
+    metadata = (("Requires-Dist", requires),) if requires else ()
+    items = (
+        elf_file(f"demo/{number}.so", numpy=NumpyBuild(api=1, oldest=each))
+        for number, each in enumerate(oldest)
+    )
+    return wheel(objects=items, metadata=metadata)
+
+
+def test_a_newer_numpy_counts_where_no_requirement_asks_for_it() -> None:
+    assert said(needing_numpy("1.20"), needing_numpy("1.23")) == [
+        "change numpy-api: runs with NumPy 1.23 and later, before 1.20"
+    ]
+    required = "numpy>=1.23"
+    assert (
+        said(needing_numpy("1.20", requires=required), needing_numpy("1.23", requires=required))
+        == []
+    )
+
+
+def test_a_new_object_for_a_newer_numpy_is_not_all_of_them() -> None:
+    (line,) = said(needing_numpy("1.20"), needing_numpy("1.20", "2.0"))
+    assert line.startswith("info libraries") or "numpy-api" not in line
 
 
 def test_another_cuda_needs_another_driver() -> None:

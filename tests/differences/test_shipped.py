@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from binary_checks.model import Claims, Package, SystemClaim
+from binary_checks.model import Claims, Package, PythonClaim, SystemClaim
 from binary_checks.model.conda_packages import CondaPackage
 from binary_checks.model.cpp_archive import CmakePackage, CppArchive
 from fixtures.values import elf_file, member, symbols, wheel
@@ -34,6 +34,11 @@ def test_a_module_that_became_a_package_or_was_compiled_is_the_same() -> None:
     old = shipping("demo/__init__.py", "demo/a.py", "demo/b.py")
     compiled = "demo/b.cpython-311-x86_64-linux-gnu.so"
     assert said(old, shipping("demo/__init__.py", "demo/a/__init__.py", compiled)) == []
+
+
+def test_a_package_without_its_init_is_still_imported() -> None:
+    old = shipping("nvidia/__init__.py", "nvidia/nvjitlink/__init__.py")
+    assert said(old, shipping("nvidia/nvjitlink/__init__.py")) == []
 
 
 def test_private_modules_and_tests_do_not_count() -> None:
@@ -80,6 +85,24 @@ def test_requirements_of_other_systems_do_not_count() -> None:
     assert said(requiring(claims=claims), new) == []
 
 
+def test_a_requirement_for_one_of_the_promised_pythons_counts() -> None:
+    def required(row: str) -> Package:
+        pythons = (
+            PythonClaim(name="cp38-abi3", implementation="cpython", version=(3, 8), abi="abi3"),
+        )
+        return requiring(row, claims=Claims(pythons=pythons))
+
+    old, new = required("cffi>=1.14"), required('cffi>=2.0; python_full_version >= "3.14"')
+    (line,) = said(old, new)
+    assert line.startswith("change requirements: cffi: is required as '>=2.0 ; python_full")
+
+
+def test_what_is_pinned_to_its_own_version_is_the_same_in_the_next() -> None:
+    old = requiring("demo-core==1.0")
+    new = requiring("demo-core==2.0", version="2.0")
+    assert said(old, new) == []
+
+
 def test_an_extra_that_is_gone_is_a_break_but_for_developers() -> None:
     old = wheel(metadata=(("Provides-Extra", "fast"), ("Provides-Extra", "test")))
     assert said(old, wheel()) == ["break extras: fast: the extra is gone"]
@@ -119,6 +142,6 @@ def test_sizes_count_from_a_share_and_a_number_of_bytes() -> None:
 
     assert said(sized(1_000_000, 100_000), sized(1_040_000, 140_000)) == []
     assert said(sized(1_000_000, 1_000_000), sized(1_400_000, 1_100_000)) == [
-        "change sizes: the package file: 1,400,000 bytes, before 1,000,000 (+40%)",
-        "info sizes: data: 1,100,000 bytes, before 1,000,000 (+10%)",
+        "change sizes: package file: 1.4 MB, before 1.0 MB, +40%",
+        "info sizes: data: 1.1 MB, before 1.0 MB, +10%",
     ]

@@ -1,0 +1,78 @@
+"""The facts of a cell in a store: of one night, and of the last that was good."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from binary_checks.command import main
+from binary_checks.errors import StoreError
+from binary_checks.fleet.nights.found_facts import find_cell_facts, read_found
+from binary_checks.fleet.states import CellState
+from binary_checks.fleet.store import open_store
+from fixtures.fleet.nights import Nights, make_nights
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory: pytest.TempPathFactory) -> Nights:
+    return make_nights(tmp_path_factory.mktemp("store"), cells=8, nights=6, tables=False)
+
+
+def good_nights(nights: Nights, cell: str) -> list[str]:
+    happy = (CellState.PASSED, CellState.KNOWN)
+    return [night for night in nights.nights if nights.states[night][cell] in happy]
+
+
+def test_without_a_night_it_is_the_last_good_one(nights: Nights) -> None:
+    store = open_store(str(nights.folder))
+    for cell in nights.cells:
+        good = good_nights(nights, cell)
+        if good:
+            assert find_cell_facts(store, cell).night == good[-1]
+            assert read_found(store, find_cell_facts(store, cell)).package.objects
+
+
+def test_a_broken_night_is_compared_with_the_good_one_before_it(nights: Nights) -> None:
+    store = open_store(str(nights.folder))
+    cell = nights.cell("newly broken")
+    found = find_cell_facts(store, cell, before=nights.tonight)
+    assert found.night == [n for n in good_nights(nights, cell) if n < nights.tonight][-1]
+    assert find_cell_facts(store, cell, nights.tonight).night == nights.tonight
+
+
+def test_what_is_not_there_is_said_in_one_line(nights: Nights) -> None:
+    store = open_store(str(nights.folder))
+    with pytest.raises(StoreError, match="no good night of no-such-cell"):
+        find_cell_facts(store, "no-such-cell")
+    with pytest.raises(StoreError, match="no night 2001-01-01"):
+        find_cell_facts(store, nights.cells[0], "2001-01-01")
+    with pytest.raises(StoreError, match="has no cell no-such-cell"):
+        find_cell_facts(store, "no-such-cell", nights.tonight)
+
+
+def test_the_command_compares_nights(
+    nights: Nights, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cell = nights.cell("newly broken")
+    sides = (f"store:{cell}", f"store:{cell}@{nights.tonight}")
+    assert main(["diff", *sides, "--store", str(nights.folder)]) == 0
+    assert " -> " in capsys.readouterr().out.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("side", "status", "sentence"),
+    [
+        ("store:", 4, "no cell"),
+        ("store:a@yesterday", 4, "not a date"),
+        ("store:a@2001-01-01", 6, "no night 2001-01-01"),
+        ("store:a", 6, "no good night of a"),
+    ],
+)
+def test_names_that_lead_nowhere(
+    nights: Nights, side: str, status: int, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["diff", side, side, "--store", str(nights.folder)]) == status
+    error = capsys.readouterr().err
+    assert sentence in error
+    assert error.count("\n") == 1
