@@ -31,7 +31,6 @@ Pattern = typing.NewType("Pattern", str)
 """The type of an option that is a regular expression: one that is none is the profile's fault."""
 
 _OWN = "binary_checks.checks"
-_OWN_DIFFERENCES = "binary_checks.differences"
 FAMILIES = {  # of our own checks; pytest knows them as markers
     "published": "a file that is published, before it is downloaded",
     "release": "the packages of one release, held against each other",
@@ -324,13 +323,11 @@ def find_checks(modules: Iterable[types.ModuleType] = ()) -> tuple[Check[Any], .
     return tuple(sorted(found.values(), key=lambda check: (check.family, check.id)))
 
 
-def find_differences(
-    modules: Iterable[types.ModuleType] = (),
-) -> tuple[Difference[Any], ...]:
-    """Every difference of binary_checks and of the given modules, sorted by id, each once."""
+def find_differences(modules: Iterable[types.ModuleType]) -> tuple[Difference[Any], ...]:
+    """Every difference of these modules, sorted by id, each once."""
     found = {
         value.id: value
-        for module in (*_own_modules(_OWN_DIFFERENCES), *modules)
+        for module in modules
         for value in vars(module).values()
         if isinstance(value, Difference)
     }

@@ -7,9 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks import objects, packages, places, probes, reports, sources, trees
+from binary_checks import differences, objects, packages, places, probes, reports, sources, trees
+from binary_checks.command import main
 from binary_checks.objects.recognition import Readable
-from tests.growth import box_kind, box_place, box_source, box_tree, list_report, rune_format
+from tests.growth import (
+    box_difference,
+    box_kind,
+    box_place,
+    box_source,
+    box_tree,
+    list_report,
+    rune_format,
+)
 
 CHECKS = Path(__file__).parent / "growth" / "box_checks.py"
 MEMBERS = {"ABOUT": "demo 1.0", "good": "RUNE oak", "bad": "RUNE oak raven"}
@@ -26,6 +35,8 @@ def grown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "SOURCES", (box_source, *sources.SOURCES))
     monkeypatch.setattr(places, "PLACES", (box_place.BoxPlace, *places.PLACES))
     monkeypatch.setattr(probes, "PROBES", (*probes.PROBES, weigh))
+    toys = (*differences.MODULES, box_difference.__name__)
+    monkeypatch.setattr(differences, "MODULES", toys)
     monkeypatch.setattr(reports, "REPORTS", (*reports.REPORTS, list_report))
 
 
@@ -55,3 +66,17 @@ def test_its_checks_fail_where_they_should(pytester: pytest.Pytester) -> None:
     pytester.makefile(".toml", profile=f"checks = [{str(CHECKS)!r}]")
     result = pytester.runpytest_inprocess("box:demo", "--binary-profile", "profile.toml")
     result.stdout.fnmatch_lines(["empty-box: demo.box: holds nothing but ABOUT"])
+
+
+@pytest.mark.usefixtures("grown")
+def test_two_toys_are_compared_by_differences_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pack(tmp_path, MEMBERS)
+    later = {"ABOUT": "demo 1.1", "bad": "RUNE oak raven elm"}
+    (tmp_path / "boxes" / "later.box").write_bytes(box_tree.MAGIC + json.dumps(later).encode())
+    assert main(["diff", "box:demo", "box:later", "--fail-on", "break"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert "break: texts: good: was taken out" in lines
+    assert "change: woods: bad: needs elm" in lines

@@ -13,8 +13,7 @@ from datetime import date
 from pathlib import Path
 
 from binary_checks.command import MISUSED, SubcommandParser, complain, suggest
-from binary_checks.declaring import find_differences
-from binary_checks.differences import compare
+from binary_checks.differences import compare, load_differences
 from binary_checks.differences.accepting import GAP
 from binary_checks.documents.builds import read_build, read_result_build
 from binary_checks.errors import BinaryChecksError, GatherError, ProfileError, StoreError
@@ -63,7 +62,7 @@ def _load_known(path: str | None) -> tuple[KnownProblem, ...]:
     if path is None:
         return ()
     entries = load_known_problems(Path(path), path)
-    ids = {each.id for each in find_differences()} | {GAP}
+    ids = {each.id for each in load_differences()} | {GAP}
     for entry in entries:
         if entry.check not in ids:
             hint = suggest(entry.check, ids)

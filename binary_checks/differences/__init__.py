@@ -1,5 +1,23 @@
 """The differences of two builds: one pure function each, over the facts of both."""
 
-from binary_checks.differences.comparison import compare
+from binary_checks.differences.comparison import compare, load_differences
 
-__all__ = ["compare"]
+MODULES = tuple(
+    f"{__name__}.{name}"
+    for name in (
+        "built_from",
+        "device_targets",
+        "exported",
+        "lowest_versions",
+        "needs",
+        "promises",
+        "requirements_declared",
+        "safety",
+        "shipped",
+        "sizes",
+        "verdicts",
+    )
+)
+"""Those that have differences."""
+
+__all__ = ["MODULES", "compare", "load_differences"]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
-from binary_checks.declaring import find_differences
-from binary_checks.differences import compare
+from binary_checks.differences import compare, load_differences
 from binary_checks.model import Package
 from binary_checks.model.compared_builds import (
     BuildComparison,
@@ -47,7 +46,7 @@ def test_an_entry_that_matches_nothing_or_has_expired_says_so() -> None:
 
 
 def test_every_difference_is_documented_and_takes_the_same_twice() -> None:
-    for each in find_differences():
+    for each in load_differences():
         assert each.documentation.title.endswith("."), each
         assert len(each.facts) == 2, each
         assert each.facts[0] == each.facts[1], each

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from binary_checks.command import main
@@ -12,6 +10,7 @@ from binary_checks.fleet.nights.found_facts import find_cell_facts, read_found
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import open_store
 from fixtures.fleet.nights import Nights, make_nights
+from fixtures.fleet.script_of_nights import ROLES
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +25,8 @@ def good_nights(nights: Nights, cell: str) -> list[str]:
 
 def test_without_a_night_it_is_the_last_good_one(nights: Nights) -> None:
     store = open_store(str(nights.folder))
-    for cell in nights.cells:
+    for each in nights.cells:
+        cell = each.id
         good = good_nights(nights, cell)
         if good:
             assert find_cell_facts(store, cell).night == good[-1]
@@ -35,7 +35,7 @@ def test_without_a_night_it_is_the_last_good_one(nights: Nights) -> None:
 
 def test_a_broken_night_is_compared_with_the_good_one_before_it(nights: Nights) -> None:
     store = open_store(str(nights.folder))
-    cell = nights.cell("newly broken")
+    cell = nights.cell(ROLES.breaks_tonight)
     found = find_cell_facts(store, cell, before=nights.tonight)
     assert found.night == [n for n in good_nights(nights, cell) if n < nights.tonight][-1]
     assert find_cell_facts(store, cell, nights.tonight).night == nights.tonight
@@ -46,15 +46,13 @@ def test_what_is_not_there_is_said_in_one_line(nights: Nights) -> None:
     with pytest.raises(StoreError, match="no good night of no-such-cell"):
         find_cell_facts(store, "no-such-cell")
     with pytest.raises(StoreError, match="no night 2001-01-01"):
-        find_cell_facts(store, nights.cells[0], "2001-01-01")
+        find_cell_facts(store, nights.cell(0), "2001-01-01")
     with pytest.raises(StoreError, match="has no cell no-such-cell"):
         find_cell_facts(store, "no-such-cell", nights.tonight)
 
 
-def test_the_command_compares_nights(
-    nights: Nights, capsys: pytest.CaptureFixture[str]
-) -> None:
-    cell = nights.cell("newly broken")
+def test_the_command_compares_nights(nights: Nights, capsys: pytest.CaptureFixture[str]) -> None:
+    cell = nights.cell(ROLES.breaks_tonight)
     sides = (f"store:{cell}", f"store:{cell}@{nights.tonight}")
     assert main(["diff", *sides, "--store", str(nights.folder)]) == 0
     assert " -> " in capsys.readouterr().out.splitlines()[0]
