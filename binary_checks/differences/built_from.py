@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from binary_checks.declaring import difference
-from binary_checks.knowledge.build_pairs import is_grafted, loose_name, plain_name, version_in_name
+from binary_checks.knowledge.build_pairs import is_grafted, loose_name, plain_name
 from binary_checks.knowledge.inventory import read_cpp_interface
 from binary_checks.knowledge.library_marks import library_of_file
 from binary_checks.model import Kind, Package
@@ -26,13 +26,12 @@ def bundled_libraries(old: Build, new: Build) -> Iterator[Change]:
         former = replaced.pop(loose_name(name), "")
         if former and library_of_file(name) in told:
             continue
-        was, now = version_in_name(former), version_in_name(name)
         yield Change(
             severity=Severity.CHANGE,
-            subject=loose_name(name) if former else name,
-            sentence=f"is bundled as {name}, before as {former}" if former else "is bundled now",
+            subject=name,
+            sentence=f"is bundled in place of {former}" if former else "is bundled now",
             together="are bundled in other versions" if former else "are bundled now",
-            detail=f"{was or 'none'} -> {now or 'none'}" if former else "",
+            detail=f"in place of {former}" if former else "",
             noun="libraries",
         )
     for name in sorted(replaced.values()):

@@ -13,6 +13,7 @@ from binary_checks.model.extensions import init_function
 from binary_checks.model.mangling import readable_name
 from binary_checks.wording.symbol_texts import list_symbols
 
+_NAMED = 3
 _LINKERS = re.compile(
     r"_init|_fini|_edata|edata|_end|end|_etext|etext|__bss_start(?:__)?|__bss_end__|_bss_end__|"
     r"__end__|__data_start|_DYNAMIC|_GLOBAL_OFFSET_TABLE_|_PROCEDURE_LINKAGE_TABLE_|"
@@ -47,7 +48,7 @@ def exports(old: ObjectFile, new: ObjectFile) -> Iterator[Change]:
             sentence=f"goes by the name {new.name}, before {old.name}: programs linked with it "
             "look for the old name",
             together="go by other names: programs linked with them look for the old names",
-            detail=f"before {old.name}",
+            detail=f"before {old.name.rpartition('/')[2]}",
             noun="libraries",
         )
         return
@@ -82,12 +83,14 @@ def _counts(name: str) -> bool:
 
 
 def _tell(strong: frozenset[str], weak: set[str]) -> Change:
-    shown = list(dict.fromkeys(map(readable_name, sorted(strong) or sorted(weak))))
+    names = list(dict.fromkeys(map(readable_name, sorted(strong) or sorted(weak))))
     count = len(strong) or len(weak)
+    shown = [*names[:_NAMED], *names[:1] * (count - len(names[:_NAMED]))]  # overloads count
     what = f"export{'' if count == 1 else 's'}"
     beside = f", and {len(weak):,} weak" if strong and weak else ""
     kind = "" if strong else "weak "
+    listed = list_symbols(shown, min(_NAMED, len(names)))
     return Change(
         severity=Severity.BREAK if strong else Severity.INFO,
-        sentence=f"lost {count:,} {kind}{what}{beside} ({list_symbols(shown)})",
+        sentence=f"lost {count:,} {kind}{what}{beside} ({listed})",
     )

@@ -20,6 +20,8 @@ from binary_checks.wording.phrases import name_first
 _NODE = re.compile(
     r"(GLIBC|GLIBCXX|CXXABI|GCC|GFORTRAN|GOMP|OMP|CXXABI_FLOAT128)_(\d{1,6}(?:\.\d{1,6})*)"
 )
+_CONSTANT_MUTEX = (14, 40)
+"""With which std::mutex became what older runtimes crash on (Visual Studio 2022 17.10)."""
 _LEVELS = ("", "x86-64-baseline", "x86-64-v2", "x86-64-v3", "x86-64-v4")
 
 
@@ -121,7 +123,7 @@ def visual_cpp_runtime(old: Package, new: Package) -> Iterator[Change]:
     was, now = _newest_toolset(old), _newest_toolset(new)
     if was and now and was < now and _needs_runtime(new):
         yield Change(
-            severity=Severity.CHANGE,
+            severity=Severity.CHANGE if was < _CONSTANT_MUTEX <= now else Severity.INFO,
             sentence=f"needs the Visual C++ runtime {_dotted(now)} or later, before {_dotted(was)}",
         )
 

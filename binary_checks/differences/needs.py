@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from binary_checks.declaring import difference
 from binary_checks.knowledge.build_pairs import loose_name, plain_name, plain_path
 from binary_checks.knowledge.lowest_tags import is_loaded
+from binary_checks.knowledge.python_dlls import is_python_dll
 from binary_checks.model import Edge, ElfFile, MachOFile, Package
 from binary_checks.model.compared_builds import Build, Change, Severity
 
@@ -30,7 +31,7 @@ def needed_libraries(old: Build, new: Build) -> Iterator[Change]:
     missing = _find_missing(new)
     new_needs: dict[tuple[Severity, tuple[str, ...]], list[str]] = {}  # by the objects with them
     for name in sorted(after.keys() - before.keys()):
-        if name in missing or _ALWAYS_THERE.fullmatch(name):
+        if name in missing or _ALWAYS_THERE.fullmatch(name) or is_python_dll(name):
             continue
         former = replaced.pop(loose_name(name), "")
         of_system = not former and _is_systems(new, name)
@@ -45,7 +46,8 @@ def needed_libraries(old: Build, new: Build) -> Iterator[Change]:
                 together=f"now need {', '.join(names)}",
             )
     for name in sorted(replaced.values()):
-        if not (_ALWAYS_THERE.fullmatch(name) or _is_systems(old, name)):
+        usual = _ALWAYS_THERE.fullmatch(name) or is_python_dll(name) or _is_systems(old, name)
+        if not usual:
             yield Change(severity=Severity.INFO, sentence=f"nothing in it needs {name} any more")
 
 

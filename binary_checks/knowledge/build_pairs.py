@@ -52,12 +52,6 @@ def loose_name(name: str) -> str:
     return _NUMBERS.sub("", plain_name(name))
 
 
-def version_in_name(name: str) -> str:
-    """That version: "1900"."""
-    found = _NUMBERS.search(plain_name(name))
-    return found[0].strip("-_.") if found else ""
-
-
 def plain_path(layout: Layout, path: str) -> str:
     """A path as users know it, without the version, the hash and the Python of one build."""
     inside = layout.inside(path)

@@ -71,7 +71,7 @@ def readable_name(mangled: str) -> str:
             break
     if start["nested"] and parts and (special := _OWN_NAME.match(mangled, position)):
         parts.append(f"{'~' if special[0][0] == 'D' else ''}{parts[-1]}")
-    return "::".join(parts) or mangled
+    return "::".join(parts) if position <= len(mangled) and parts else mangled
 
 
 def _read_microsofts(mangled: str) -> str:

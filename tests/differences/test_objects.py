@@ -237,8 +237,7 @@ def test_bundled_libraries_come_and_go() -> None:
     new = bundling("libharfbuzz-4567abcd.so.0.7", "libnew-0123abcd.so.1")
     assert said(old, new) == [
         "change bundled-libraries: libgone.so.1: is no longer bundled",
-        "change bundled-libraries: libharfbuzz.so: is bundled as libharfbuzz.so.0.7, "
-        "before as libharfbuzz.so.0.6",
+        "change bundled-libraries: libharfbuzz.so.0.7: is bundled in place of libharfbuzz.so.0.6",
         "change bundled-libraries: libnew.so.1: is bundled now",
     ]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from binary_checks.model.mangling import function_of, is_other_abi, names_old_abi
+from binary_checks.model.mangling import function_of, is_other_abi, names_old_abi, readable_name
 
 
 @pytest.mark.parametrize(
@@ -104,3 +104,26 @@ def test_other_functions_are_not(one: str, other: str) -> None:
 )
 def test_the_name_of_a_function_goes_without_its_parameters(mangled: str, function: str) -> None:
     assert function_of(mangled) == function
+
+
+@pytest.mark.parametrize(
+    ("mangled", "name"),
+    [
+        ("_ZN3c104impl12PyObjectSlot9has_pyobjEv", "c10::impl::PyObjectSlot::has_pyobj"),
+        ("_ZNK2at6Tensor3dimEv", "at::Tensor::dim"),
+        ("_ZN5arrow6BufferC1Ev", "arrow::Buffer::Buffer"),
+        ("_ZN5arrow6BufferD0Ev", "arrow::Buffer::~Buffer"),
+        ("_Z19isMainPyInterpreterv", "isMainPyInterpreter"),
+        ("_ZN2at6Tensor8data_ptrIfEEPT_v", "at::Tensor::data_ptr"),
+        ("?Close@Reader@io@arrow@@QEAAXXZ", "arrow::io::Reader::Close"),
+        ("??0Buffer@arrow@@QEAA@XZ", "arrow::Buffer::Buffer"),
+        ("??1Buffer@arrow@@QEAA@XZ", "arrow::Buffer::~Buffer"),
+        ("??$f@H@arrow@@YAXH@Z", "??$f@H@arrow@@YAXH@Z"),
+        ("_ZNSt6vectorIiE4pushEi", "_ZNSt6vectorIiE4pushEi"),
+        ("_ZN999x", "_ZN999x"),
+        ("_ZN", "_ZN"),
+        ("cudaMalloc", "cudaMalloc"),
+    ],
+)
+def test_plain_names_are_readable(mangled: str, name: str) -> None:
+    assert readable_name(mangled) == name
