@@ -98,3 +98,7 @@ class StoreError(BinaryChecksError):
 
 class RecordError(StoreError):
     """A document of the store is cut, corrupt, or of another version: it counts as lost."""
+
+
+class PruneRefusedError(BinaryChecksError):
+    """Retention would have to guess, so it deletes nothing; its text says why."""

@@ -12,6 +12,7 @@ ACTIONS: Mapping[str, str] = {
     "run": "binary_checks.command.nightly.night_running",
     "collect": "binary_checks.command.nightly.collecting_nights",
     "summary": "binary_checks.command.nightly.summarising",
+    "prune": "binary_checks.command.nightly.pruning_nights",
 }
 """The modules, loaded when called, in which ``run(arguments)`` returns the exit status."""
 _UNREADABLE, _TRY_AGAIN = 1, 6

@@ -1,0 +1,98 @@
+"""``binary-checks nightly prune``: shows what retention would delete, and does it when told so."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator, Sequence
+
+from binary_checks.command import SubcommandParser
+from binary_checks.errors import ProfileError
+from binary_checks.fleet.nights.night_retention import Deletion, Retention, retain
+from binary_checks.fleet.nights.pruning import carry_out, read_history
+from binary_checks.fleet.store import open_store
+from binary_checks.fleet.store.store_names import night_folder
+from binary_checks.lines import one_line
+
+_PURPOSE = "Show what retention would delete of a store, and why it keeps the rest."
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Show what would be deleted, or delete it; returns the exit status."""
+    options = _options().parse_args(arguments)
+    if options.keep < 1:
+        raise ProfileError("prune: --keep: at least 1 night of each cell is kept")
+    store = open_store(options.store)
+    view = read_history(store)
+    retention = retain(view.history, keep=options.keep, expiring=frozenset(options.expire))
+    print(f"{store.url}: {len(view.nights)} nights, {view.closed} of them closed")
+    for line in (*_tell_kept(retention), *_tell_gone(retention, names=options.names)):
+        print(one_line(line))
+    count = sum(map(len, retention.steps))
+    size = spell_size(each.stored.size for step in retention.steps for each in step)
+    if not options.do_it:
+        print(f"would delete {count:,} objects, {size}; nothing is deleted without --do-it")
+        return 0
+    print(f"deleted {carry_out(store, retention, view):,} objects, {size}")
+    return 0
+
+
+def _tell_kept(retention: Retention) -> Iterator[str]:
+    """A line a cell, with the nights that are kept of it by the reasons."""
+    cells: dict[str, dict[tuple[str, ...], list[str]]] = {}
+    for (cell, night), why in sorted(retention.kept.items()):
+        cells.setdefault(cell, {}).setdefault(why, []).append(night)
+    for cell, groups in cells.items():
+        shown = (f"{_spell_nights(nights)} ({', '.join(why)})" for why, nights in groups.items())
+        yield f"kept: {cell}: {'; '.join(shown)}"
+
+
+def _spell_nights(nights: Sequence[str]) -> str:
+    return ", ".join(nights) if len(nights) < 3 else f"{nights[0]} … {nights[-1]}"
+
+
+def _tell_gone(retention: Retention, *, names: bool) -> Iterator[str]:
+    """A line for what goes of a night, of facts, and of each package; or one for each object."""
+    groups: dict[str, list[Deletion]] = {}
+    for step in retention.steps:
+        for each in step:
+            groups.setdefault(each.stored.name if names else _group(each), []).append(each)
+    for group, deletions in groups.items():
+        count = f"{len(deletions):,} objects, " if len(deletions) > 1 else ""
+        name = group if count else deletions[0].stored.name
+        size = spell_size(each.stored.size for each in deletions)
+        yield f"delete: {name}: {count}{size}: {deletions[0].reason}"
+
+
+def _group(deletion: Deletion) -> str:
+    parts = deletion.stored.name.split("/")
+    if parts[0].startswith(night_folder("")[:6]):
+        return f"{parts[0]}/{parts[1]}/"
+    return "facts/" if parts[0] == "facts" else f"{'/'.join(parts[:3])}/"
+
+
+def spell_size(sizes: Iterable[int]) -> str:
+    """Bytes as people read them."""
+    left = float(sum(sizes))
+    for unit in _UNITS[:-1]:
+        if left < 1000:
+            return f"{left:.3g} {unit}"
+        left /= 1000
+    return f"{left:.3g} {_UNITS[-1]}"
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = SubcommandParser(prog="binary-checks nightly prune", description=_PURPOSE)
+    add = parser.add_argument
+    add("--store", metavar="URL", required=True, help="a folder, or s3://bucket/prefix")
+    add("--keep", metavar="N", type=int, default=5, help="nights of each cell (default: 5)")
+    add(
+        "--expire",
+        metavar="CHANNEL",
+        action="append",
+        default=[],
+        help="a channel that does not hold what is in it (repeatable); all others do",
+    )
+    add("--names", action="store_true", help="a line for each object that goes")
+    add("--do-it", action="store_true", help="delete it; else nothing is")
+    return parser

@@ -1,0 +1,185 @@
+"""What a store keeps of its nights, and what may go: decided from its history, purely."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from binary_checks.errors import PruneRefusedError
+from binary_checks.fleet.final_states import HAPPY
+from binary_checks.fleet.states import CellState
+from binary_checks.fleet.store import Stored
+from binary_checks.fleet.store.store_names import split_attempt
+
+_OF_NIGHT = re.compile(r"night=(\d{4}-\d{2}-\d{2})/(results|running|failed|succeeded)/[^/]+")
+_FACTS = re.compile(r"facts/[0-9a-f]{2}/([0-9a-f]{64})\.[^/]+")
+_PACKAGE = re.compile(r"packages/[0-9a-f]{2}/([0-9a-f]{64})/.+")
+Entry = tuple[str, str]
+"""A cell, and a night in which it was planned."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PastCell:
+    """How a closed night of one cell ended."""
+
+    cell: str
+    night: str
+    state: CellState
+    sha256: str = ""  # of its package; "": there was none
+    facts: str = ""  # the SHA-256 under which its facts are kept
+
+    @property
+    def digests(self) -> frozenset[str]:
+        """Of all that it refers to."""
+        return frozenset({self.sha256, self.facts}) - {""}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChannelMember:
+    """That a package belongs to a channel."""
+
+    channel: str
+    sha256: str
+    stored: Stored
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoreHistory:
+    """All that the decision depends on."""
+
+    past: tuple[PastCell, ...] = ()  # of closed nights
+    held: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By night that is not closed, the SHA-256 of all that it refers to."""
+    members: tuple[ChannelMember, ...] = ()
+    attempts: tuple[Stored, ...] = ()  # results and logs of closed nights
+    facts: tuple[Stored, ...] = ()
+    packages: tuple[Stored, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Deletion:
+    """One object that may go."""
+
+    stored: Stored
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Retention:
+    """What is kept of each cell, and why; and what goes, in steps of which each ends first.
+
+    Whatever refers to something goes before it, so that nothing that is left refers to nothing.
+    """
+
+    kept: Mapping[Entry, tuple[str, ...]]
+    steps: tuple[tuple[Deletion, ...], ...]
+
+
+def retain(
+    history: StoreHistory, *, keep: int = 5, expiring: frozenset[str] = frozenset()
+) -> Retention:
+    """Keep per cell the last nights, the last that passed, and all that a channel holds.
+
+    ``expiring`` channels hold nothing. Raises PruneRefusedError where a cell would lose its last
+    good package.
+    """
+    holding = {
+        each.sha256: each.channel for each in history.members if each.channel not in expiring
+    }
+    kept = {entry: tuple(why) for entry, why in _keep(history, keep, holding).items()}
+    retention = Retention(kept=kept, steps=_list_steps(history, kept, frozenset(holding)))
+    _demand_last_good(history, retention)
+    return retention
+
+
+def _keep(history: StoreHistory, keep: int, holding: Mapping[str, str]) -> dict[Entry, list[str]]:
+    kept: dict[Entry, list[str]] = {}
+    for cell, newest_first in _by_cell(history).items():
+        for each in newest_first[:keep]:
+            kept.setdefault((cell, each.night), []).append(f"of the last {keep}")
+        good = next((each for each in newest_first if each.state in HAPPY), None)
+        if good is not None:
+            kept.setdefault((cell, good.night), []).append("the last that passed")
+        seen = set[str]()
+        for each in newest_first:
+            if each.sha256 in holding and each.sha256 not in seen:
+                seen.add(each.sha256)
+                why = f"held by the channel {holding[each.sha256]}"
+                kept.setdefault((cell, each.night), []).append(why)
+    return kept
+
+
+def _by_cell(history: StoreHistory) -> dict[str, list[PastCell]]:
+    found: dict[str, list[PastCell]] = {}
+    for each in sorted(history.past, key=lambda each: each.night, reverse=True):
+        found.setdefault(each.cell, []).append(each)
+    return found
+
+
+def _list_steps(
+    history: StoreHistory, kept: Mapping[Entry, object], holding: frozenset[str]
+) -> tuple[tuple[Deletion, ...], ...]:
+    known = {digest for each in history.past for digest in each.digests}
+    of_nights = {
+        d for each in history.past if (each.cell, each.night) in kept for d in each.digests
+    }
+    wanted = of_nights.union(holding, *history.held.values())
+    # A package that no night has met may have been pushed a moment ago.
+    packages = [
+        each
+        for each in history.packages
+        if (sha256 := digest_of(each)) in known - wanted and sha256
+    ]
+    gone = {digest_of(each) for each in packages}
+    there = {digest_of(each) for each in history.packages} - gone
+    facts = [each for each in history.facts if digest_of(each) not in wanted | there | {""}]
+    nobody = "no night that is kept refers to it"
+    return (
+        tuple(_list_attempts(history, kept, "results/")),
+        tuple(_list_attempts(history, kept, "")),
+        tuple(Deletion(stored=each, reason=f"{nobody}, and no package") for each in facts),
+        tuple(
+            Deletion(stored=each.stored, reason=f"its package goes: {nobody}")
+            for each in history.members
+            if each.sha256 in gone
+        ),
+        tuple(Deletion(stored=each, reason=f"{nobody}, and no channel") for each in packages),
+    )
+
+
+def _list_attempts(
+    history: StoreHistory, kept: Mapping[Entry, object], folder: str
+) -> Iterator[Deletion]:
+    """The results of nights of cells that are not kept; without ``folder`` all but those."""
+    past = {(each.cell, each.night) for each in history.past}
+    for stored in history.attempts:
+        found, attempt = _OF_NIGHT.fullmatch(stored.name), split_attempt(stored.name)
+        if found is None or attempt is None or (found[2] == "results") != bool(folder):
+            continue
+        entry = (attempt[0], found[1])
+        if entry in past and entry not in kept:
+            yield Deletion(
+                stored=stored, reason="neither of the last nights nor the last that passed"
+            )
+
+
+def digest_of(stored: Stored) -> str:
+    """The SHA-256 of the package that an object of packages/ or facts/ is about; "" for others."""
+    found = _PACKAGE.fullmatch(stored.name) or _FACTS.fullmatch(stored.name)
+    return found[1] if found else ""
+
+
+def _demand_last_good(history: StoreHistory, retention: Retention) -> None:
+    """Look at the outcome alone: whatever led to it, no cell loses what last worked."""
+    gone = {each.stored.name for step in retention.steps for each in step}
+    lost = {digest_of(Stored(name=name, size=0)) for name in gone} - {""}
+    entries = {
+        (attempt[0], found[1])
+        for name in gone
+        if (found := _OF_NIGHT.fullmatch(name)) and (attempt := split_attempt(name))
+    }
+    for cell, nights in _by_cell(history).items():
+        good = next((each for each in nights if each.state in HAPPY), None)
+        if good is not None and (good.digests & lost or (cell, good.night) in entries):
+            raise PruneRefusedError(f"{cell}: it would lose its last good package, of {good.night}")

@@ -1,0 +1,147 @@
+"""Reads what retention decides on, and deletes what may go, in an order that leaves it whole."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from binary_checks.errors import PruneRefusedError, RecordError, StoreError
+from binary_checks.fleet.nights.night_dates import list_nights
+from binary_checks.fleet.nights.night_retention import (
+    ChannelMember,
+    PastCell,
+    Retention,
+    StoreHistory,
+)
+from binary_checks.fleet.plan import NightPlan
+from binary_checks.fleet.records import read_attempt, read_plan
+from binary_checks.fleet.states import CellState
+from binary_checks.fleet.store import Store, Stored
+from binary_checks.fleet.store.store_names import night_folder, plan_name
+from binary_checks.fleet.tables.views import closed_nights, open_tables
+
+_MEMBER = re.compile(r"channels/([^/]+)/[^/]+/[^/]+\.([0-9a-f]{64})")
+_CHANNELS = "channels/"
+_FOLDERS = ("results", "running", "failed", "succeeded")
+_AT_ONCE = 16  # deletions: an object store answers each slowly
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PruneView:
+    """What was read, and by what it is told whether it still holds."""
+
+    history: StoreHistory
+    nights: tuple[str, ...]
+    closed: int  # nights
+
+
+def read_history(store: Store) -> PruneView:
+    """Read all that the decision depends on.
+
+    Raises PruneRefusedError for whatever cannot be read, or says that a listing failed: what is
+    not known to be superfluous is not.
+    """
+    try:
+        nights = list_nights(store)
+        _demand_listing(store, nights)
+        closed = closed_nights(store)
+        history = StoreHistory(
+            past=_read_past(store) if closed else (),
+            held={each: _read_held(store, each) for each in nights if each not in closed},
+            members=tuple(_read_members(store)),
+            attempts=tuple(_list_attempts(store, closed)),
+            facts=tuple(store.names("facts/")),
+            packages=tuple(store.names("packages/")),
+        )
+    except StoreError as error:
+        raise PruneRefusedError(f"nothing is deleted: {error}") from None
+    return PruneView(history=history, nights=tuple(nights), closed=len(closed))
+
+
+def carry_out(store: Store, retention: Retention, view: PruneView) -> int:
+    """Delete what may go; how many objects. Whatever ends it, running it again goes on.
+
+    Raises PruneRefusedError where a night began, or a channel changed, since the history was
+    read, and StoreError where the store fails.
+    """
+    done = 0
+    for step in retention.steps:
+        if step:
+            _demand_unchanged(store, view)
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                done += sum(1 for _ in pool.map(store.delete, (d.stored.name for d in step)))
+    return done
+
+
+def _demand_listing(store: Store, nights: list[str]) -> None:
+    """Raise PruneRefusedError where tonight's listing of what is published is not whole."""
+    if not nights:
+        raise PruneRefusedError(f"{store.url}: nothing is deleted: it has no night")
+    plan = _read_plan(store, nights[-1])
+    if not any(each.sha256 for each in plan.cells):
+        raise PruneRefusedError(f"{plan.night}: nothing is deleted: its plan lists no package")
+    for each in plan.cells:
+        if each.state is CellState.INFRA:
+            raise PruneRefusedError(
+                f"{plan.night}: nothing is deleted: the listing of {each.cell.id} failed: "
+                f"{each.reason}"
+            )
+
+
+def _read_plan(store: Store, night: str) -> NightPlan:
+    name = plan_name(night)
+    content = store.read(name)
+    if content is None:
+        raise RecordError(f"{store.url}: {name}: a night without a plan")
+    return read_plan(content, f"{store.url}: {name}")
+
+
+def _read_past(store: Store) -> tuple[PastCell, ...]:
+    with open_tables(store) as connection:
+        rows = connection.execute(
+            "SELECT cell, strftime(night, '%Y-%m-%d'), state, sha256, facts FROM cells"
+        ).fetchall()
+    try:
+        return tuple(
+            PastCell(cell=cell, night=night, state=CellState(state), sha256=sha256, facts=facts)
+            for cell, night, state, sha256, facts in rows
+        )
+    except ValueError:
+        raise RecordError(f"{store.url}: cells: a state of a newer version") from None
+
+
+def _read_held(store: Store, night: str) -> frozenset[str]:
+    """All that a night refers to which may still go on."""
+    found = {each.sha256 for each in _read_plan(store, night).cells}
+    for stored in store.names(f"{night_folder(night)}results/"):
+        content = store.read(stored.name)
+        if content is not None:
+            attempt = read_attempt(content, f"{store.url}: {stored.name}")
+            found |= {attempt.sha256, attempt.facts}
+    return frozenset(found - {""})
+
+
+def _read_members(store: Store) -> Iterator[ChannelMember]:
+    for stored in store.names(_CHANNELS):
+        found = _MEMBER.fullmatch(stored.name)
+        if found is None:
+            raise RecordError(f"{store.url}: {stored.name}: does not say which package it holds")
+        yield ChannelMember(channel=found[1], sha256=found[2], stored=stored)
+
+
+def _list_attempts(store: Store, closed: tuple[str, ...]) -> Iterator[Stored]:
+    for night in closed:
+        for folder in _FOLDERS:
+            yield from store.names(f"{night_folder(night)}{folder}/")
+
+
+def _demand_unchanged(store: Store, view: PruneView) -> None:
+    members = [each.stored.name for each in view.history.members]
+    there = {stored.name for stored in store.names(_CHANNELS)}
+    if not there <= set(members) or not set(list_nights(store)) <= set(view.nights):
+        raise PruneRefusedError(
+            f"{store.url}: a night began, or a channel changed, meanwhile: nothing more is deleted;"
+            " run it again"
+        )

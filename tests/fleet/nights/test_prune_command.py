@@ -1,0 +1,282 @@
+"""`binary-checks nightly prune` over stores of synthetic nights."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("duckdb", reason="the extra fleet is not installed")
+
+from binary_checks.command.nightly import run
+from binary_checks.errors import PruneRefusedError, StoreError
+from binary_checks.fleet.nights import pruning
+from binary_checks.fleet.nights.night_retention import retain
+from binary_checks.fleet.nights.pruning import carry_out, read_history
+from binary_checks.fleet.plan import NightPlan
+from binary_checks.fleet.records import read_plan, write_plan
+from binary_checks.fleet.states import CellState
+from binary_checks.fleet.store import Store, Stored, open_store
+from binary_checks.fleet.store.store_names import package_name, plan_name
+from fixtures.fleet.nights import Nights, make_nights
+
+NIGHTS, KEEP = 4, 2
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Nights:
+    return make_nights(tmp_path_factory.mktemp("made") / "store", cells=6, nights=NIGHTS)
+
+
+@pytest.fixture
+def store(made: Nights, tmp_path: Path) -> Store:
+    """A store of its own, whose packages are in it too."""
+    shutil.copytree(made.folder, tmp_path / "store")
+    store = open_store(str(tmp_path / "store"))
+    for night in made.nights:
+        for each in plan_of(store, night).cells:
+            if each.sha256:
+                store.create(package_name(each.sha256, each.file_name), b"the package")
+    return store
+
+
+def plan_of(store: Store, night: str) -> NightPlan:
+    return read_plan(store.read(plan_name(night)) or b"", night)
+
+
+def prune(store: Store, *options: str) -> int:
+    return run(["prune", "--store", store.url, "--keep", str(KEEP), *options])
+
+
+def names(store: Store) -> list[str]:
+    return [each.name for each in store.names("")]
+
+
+def replace_plan(store: Store, night: str, plan: NightPlan | None) -> None:
+    store.delete(plan_name(night))
+    if plan is not None:
+        store.create(plan_name(night), write_plan(plan))
+
+
+def test_without_being_told_so_it_deletes_nothing_and_says_what_it_would(
+    store: Store, made: Nights, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = names(store)
+    assert prune(store) == 0
+    assert names(store) == before
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == f"{store.url}: {NIGHTS} nights, {NIGHTS} of them closed"
+    kept = [line for line in said if line.startswith("kept: ")]
+    assert len(kept) == len(made.cells)
+    assert all(f"(of the last {KEEP}" in line for line in kept)
+    assert any(line.startswith(f"delete: night={made.nights[0]}/results/: ") for line in said)
+    assert said[-1].endswith("; nothing is deleted without --do-it")
+
+
+def test_told_so_it_deletes_what_it_said_and_nothing_is_left_to_do(
+    store: Store, made: Nights, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = set(names(store))
+    assert prune(store, "--names") == 0
+    wanted = {
+        line.split(": ")[1] for line in capsys.readouterr().out.splitlines() if line[0] == "d"
+    }
+    assert prune(store, "--do-it") == 0
+    assert before - set(names(store)) == wanted
+    assert {name.partition("/")[0] for name in wanted} >= {f"night={made.nights[0]}", "packages"}
+    assert not [name for name in wanted if name.endswith((".parquet", "plan.json", "closed.json"))]
+    capsys.readouterr()
+    assert prune(store, "--do-it") == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "deleted 0 objects, 0 B"
+
+
+@pytest.mark.parametrize("emptied", [True, False])
+def test_nothing_is_deleted_where_tonight_lists_nothing(
+    store: Store, made: Nights, capsys: pytest.CaptureFixture[str], emptied: bool
+) -> None:
+    plan = plan_of(store, made.tonight)
+    gone = [replace(c, sha256="", state=CellState.MISSING) for c in plan.cells]
+    replace_plan(store, made.tonight, replace(plan, cells=() if emptied else tuple(gone)))
+    before = names(store)
+    assert prune(store, "--do-it") == 1
+    assert names(store) == before
+    refused = capsys.readouterr().err
+    assert (
+        refused == f"binary-checks: {made.tonight}: nothing is deleted: its plan lists no package\n"
+    )
+
+
+def test_nothing_is_deleted_where_a_listing_failed_tonight(
+    store: Store, made: Nights, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = plan_of(store, made.tonight)
+    failed = replace(plan.cells[0], state=CellState.INFRA, reason="the index answers 503")
+    replace_plan(store, made.tonight, replace(plan, cells=(failed, *plan.cells[1:])))
+    before = names(store)
+    assert prune(store, "--do-it") == 1
+    assert names(store) == before
+    assert f"the listing of {failed.cell.id} failed: the index" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("night={0}/plan.json", None, "a night without a plan"),
+        ("night={0}/plan.json", b'{"schema": "binary-checks/plan/2"}', "a newer binary-checks"),
+        ("night={0}/plan.json", b'{"schema": "binary-che', "not JSON"),
+        ("night={1}/cells.parquet", None, "cells.parquet"),
+        ("night={1}/cells.parquet", b"PAR1", "cells.parquet"),
+        ("channels/release/demo/surprise", b"", "does not say which package it holds"),
+        ("night=2027-01-01/results/a.cpu1.json", b"", "a night without a plan"),
+    ],
+)
+def test_nothing_is_deleted_where_something_cannot_be_read(  # noqa: PLR0917
+    store: Store,
+    made: Nights,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    content: bytes | None,
+    reason: str,
+) -> None:
+    name = name.format(made.tonight, made.nights[0])
+    store.delete(name)
+    if content is not None:
+        store.create(name, content)
+    before = names(store)
+    assert prune(store, "--do-it") == 1
+    assert names(store) == before
+    (line,) = capsys.readouterr().err.splitlines()
+    assert reason in line
+
+
+class Failing:
+    """The store whose n-th answer is a failure; it deletes as it is told."""
+
+    def __init__(self, store: Store, fails_at: int) -> None:
+        self.store, self.url = store, store.url
+        self.left = fails_at
+        self.deleted: list[str] = []
+
+    def _ask(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise StoreError(f"{self.url}: cannot be listed: the server answers 500")
+
+    def create(self, name: str, content: bytes | Path) -> bool:
+        raise AssertionError
+
+    def read(self, name: str) -> bytes | None:
+        self._ask()
+        return self.store.read(name)
+
+    def names(self, prefix: str) -> Iterator[Stored]:
+        self._ask()
+        return self.store.names(prefix)
+
+    def folders(self, prefix: str) -> Iterator[str]:
+        self._ask()
+        return self.store.folders(prefix)
+
+    def delete(self, name: str) -> None:
+        self.deleted.append(name)
+
+    def local(self, name: str) -> AbstractContextManager[Path]:
+        self._ask()
+        return self.store.local(name)
+
+    def top(self) -> list[str]:
+        raise AssertionError
+
+
+def test_no_failure_of_the_store_leads_to_a_deletion(store: Store) -> None:
+    for fails_at in range(1, 1000):
+        failing = Failing(store, fails_at)
+        try:
+            view = read_history(failing)
+            assert carry_out(failing, retain(view.history, keep=KEEP), view)
+        except PruneRefusedError as error:
+            assert "nothing is deleted: " in str(error)
+            assert failing.deleted == []
+        except StoreError:
+            break  # it began, and says so; the next run goes on
+    assert fails_at > 20
+
+
+def test_a_night_that_begins_meanwhile_ends_it(store: Store, made: Nights) -> None:
+    view = read_history(store)
+    retention = retain(view.history, keep=KEEP)
+    plan = replace(plan_of(store, made.nights[0]), night="2026-11-30")
+    store.create(plan_name("2026-11-30"), write_plan(plan))
+    before = names(store)
+    with pytest.raises(PruneRefusedError, match="a night began, or a channel changed, meanwhile"):
+        carry_out(store, retention, view)
+    assert names(store) == before
+
+
+def test_a_night_that_runs_keeps_the_packages_of_its_plan(store: Store, made: Nights) -> None:
+    plan = replace(plan_of(store, made.nights[0]), night="2026-11-30")
+    store.create(plan_name("2026-11-30"), write_plan(plan))
+    assert prune(store, "--do-it") == 0
+    packages = {each.sha256 for each in plan.cells} - {""}
+    assert packages
+    for sha256 in packages:
+        assert any(sha256 in each.name for each in store.names("packages/"))
+        assert any(sha256 in each.name for each in store.names("facts/"))
+
+
+def test_two_at_once_do_what_one_does(store: Store, tmp_path: Path) -> None:
+    alone = tmp_path / "alone"
+    shutil.copytree(tmp_path / "store", alone)
+    assert run(["prune", "--store", str(alone), "--keep", str(KEEP), "--do-it"]) == 0
+    ended: list[int] = []
+    both = [
+        threading.Thread(target=lambda: ended.append(prune(store, "--do-it"))) for _ in range(2)
+    ]
+    for each in both:
+        each.start()
+    for each in both:
+        each.join()
+    assert ended == [0, 0]
+    assert names(store) == names(open_store(str(alone)))
+
+
+def test_one_that_is_ended_in_between_is_finished_by_the_next(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = tmp_path / "alone"
+    shutil.copytree(tmp_path / "store", alone)
+    assert run(["prune", "--store", str(alone), "--keep", str(KEEP), "--do-it"]) == 0
+    monkeypatch.setattr(pruning, "_AT_ONCE", 1)
+    true_delete = type(store).delete
+    for limit in (1, 7, 10):
+        deleted = [0]
+
+        def delete(self: Any, name: str, deleted: list[int] = deleted, limit: int = limit) -> None:
+            deleted[0] += 1
+            if deleted[0] > limit:
+                raise StoreError("ended")
+            true_delete(self, name)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(type(store), "delete", delete)
+            assert prune(store, "--do-it") == 6
+    assert prune(store, "--do-it") == 0
+    assert names(store) == names(open_store(str(alone)))
+
+
+@pytest.mark.parametrize("options", [["--keep", "0"], ["--kep", "3"], ["--keep", "x"]])
+def test_options_that_are_none_are_misuse(store: Store, options: list[str]) -> None:
+    assert prune(store, *options) == 4
+
+
+def test_a_url_that_is_no_store_deletes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["prune", "--store", str(tmp_path / "typo"), "--do-it"]) == 6
+    assert "not a store: it has no store.json" in capsys.readouterr().err
