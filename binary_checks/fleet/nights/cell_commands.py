@@ -47,6 +47,8 @@ def command_of(
     if cell.profile:
         frozen = find_frozen(cell.profile, plan.profiles)
         arguments += ["--binary-profile", f"{_PROFILES}/{frozen}" if frozen else cell.profile]
+    if cell.kind == "conda" and planned.index and "--binary-channel" not in cell.options:
+        arguments += ["--binary-channel", planned.index]  # has what it requires
     if KNOWN in inputs:
         arguments += ["--binary-known", KNOWN]
     return CellCommand(arguments=(*arguments, *cell.options), inputs=inputs)

@@ -19,7 +19,8 @@ def look_up_in_channel(
     channel: str, folder: Path, cells: Sequence[Cell], surroundings: Surroundings
 ) -> list[LookedUp]:
     """The newest package of each cell; a channel that is a folder is relative to ``folder``."""
-    shown = show(channel) if "://" in channel else channel
+    own = (folder / channel).absolute()
+    shown = show(channel) if "://" in channel else str(own) if own.is_dir() else channel
     wishes = [
         RecordWish(spec=cell.package, subdir=name_subdir(cell), python=cell.python)
         for cell in cells

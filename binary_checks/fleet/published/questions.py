@@ -46,6 +46,7 @@ def look_up(matrix: Matrix, surroundings: Surroundings) -> list[LookedUp]:
     questions: dict[Question, list[Cell]] = {}
     for cell in matrix.cells:
         questions.setdefault(_ask_for(cell, matrix), []).append(cell)
+    surroundings.connect()  # before threads ask for it: the user's settings are read once
     asking = _Asking(matrix.folder, surroundings)
     answers = _map(lambda pair: asking.ask(*pair), questions.items(), _AT_ONCE)
     found = [answer for each in answers for answer in each]

@@ -100,6 +100,12 @@ def test_a_cell_of_this_host_runs_in_its_own_python_alone(
     assert command(**cell).arguments == (URL, *more)
 
 
+def test_what_a_conda_package_requires_comes_from_its_own_channel() -> None:
+    cell = Cell(id="demo", project="demo", kind="conda")
+    planned = replace(PLANNED, cell=cell, index="conda-forge")
+    assert command_of(PLAN, planned).arguments == (URL, "--binary-channel", "conda-forge")
+
+
 def test_a_wheel_for_any_system_does_not_run_here_for_a_cell_of_another() -> None:
     found = command(
         file_name="demo-1.0-py3-none-any.whl", system="windows", architecture="amd64", python="3.8"
