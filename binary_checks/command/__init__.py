@@ -24,6 +24,7 @@ SUBCOMMANDS = {
     "images": "binary_checks.command.imaging",
     "inspect": "binary_checks.command.inspecting",
     "nightly": "binary_checks.command.nightly",
+    "query": "binary_checks.command.querying",
     "report": "binary_checks.command.rewriting",
 }
 """The modules, loaded when they are called, in which ``run(arguments)`` returns the exit status.

@@ -21,6 +21,7 @@ _SETTINGS: dict[str, Any] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "allow_community_extensions": False,
+    "allow_persistent_secrets": False,
     "python_enable_replacements": False,  # else a table's name may be that of a variable of ours
     "temp_directory": "",  # what does not fit into memory ends, and fills no disk
 }

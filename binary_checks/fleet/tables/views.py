@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from binary_checks.errors import StoreError
+from binary_checks.fleet.states import LETTERS
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.store_names import NIGHT, closed_name, table_name
 from binary_checks.fleet.tables.columns import TABLES
@@ -31,12 +34,13 @@ def closed_nights(store: Store) -> tuple[str, ...]:
 
 @contextmanager
 def open_tables(
-    store: Store, *, nights: int | None = None, project: str = ""
+    store: Store, *, nights: int | None = None, project: str = "", apart: bool = False
 ) -> Iterator[Connection]:
     """A connection whose views cells, checks, objects and parts have all closed nights.
 
     With ``nights`` cells and checks have the last ones alone; with ``project`` all views have
-    what is of its cells alone. It reads no other file, and changes none. Raises StoreError for a
+    what is of its cells alone. It can open no other file. ``apart`` has it open copies, so that
+    not even a fault of DuckDB's changes the store, for SQL of strangers. Raises StoreError for a
     store without a closed night, and for tables that cannot be read.
     """
     every = closed_nights(store)
@@ -44,11 +48,13 @@ def open_tables(
         raise StoreError(f"{store.url}: no night is closed yet: `binary-checks nightly collect`")
     last = every[-nights:] if nights else every
     with ExitStack() as stack, connect() as connection:
+        folder = Path(stack.enter_context(TemporaryDirectory()))
         files = {
             table: {
-                stack.enter_context(store.local(name)): name
+                _copy(path, name, folder) if apart or _is_pattern(path) else path: name
                 for night in (every if table in _OF_PACKAGES else last)
                 for name in (table_name(night, table),)
+                for path in (stack.enter_context(store.local(name)),)
             }
             for table in TABLES
         }
@@ -57,6 +63,20 @@ def open_tables(
         _narrow(connection, project)
         _lock(connection, [path for paths in files.values() for path in paths])
         yield connection
+
+
+def _copy(path: Path, name: str, folder: Path) -> Path:
+    """A copy in the folder, which nobody may write to."""
+    copied = folder / name
+    copied.parent.mkdir(exist_ok=True)
+    shutil.copyfile(path, copied)
+    copied.chmod(0o400)
+    return copied
+
+
+def _is_pattern(path: Path) -> bool:
+    """Whether DuckDB takes it for a pattern, and then lists folders that are closed to it."""
+    return any(char in str(path) for char in "*?[")
 
 
 def known_packages(connection: Connection, store: Store, before: str) -> frozenset[str]:
@@ -80,25 +100,38 @@ def _make_view(connection: Connection, store: Store, table: str, paths: Mapping[
         f"CAST({quote_name(name)} AS {kind}) AS {quote_name(name)}"
         for name, kind in TABLES[table].items()
     )
-    files = ", ".join(map(quote_path, paths))
-    source = f"read_parquet([{files}], union_by_name = true, hive_partitioning = false)"
+    select = f"SELECT {columns} FROM {_read(paths)}"  # noqa: S608 - names and paths of ours
     try:
-        connection.execute(f"CREATE VIEW all_{table} AS SELECT {columns} FROM {source}")  # noqa: S608
+        connection.execute(f"CREATE VIEW all_{table} AS {select}")
     except duckdb.Error as error:
-        raise StoreError(f"{store.url}: {_name_damage(error, paths)}") from None
+        name = _find_damaged(connection, columns, paths)
+        reason = str(error).partition("\n")[0]
+        for path in paths:
+            reason = reason.replace(str(path), name)
+        raise StoreError(f"{store.url}: {name}: not a table that can be read: {reason}") from None
 
 
-def _name_damage(error: Exception, paths: Mapping[Path, str]) -> str:
-    """Which table is damaged, and how, in one line."""
-    reason = str(error).partition("\n")[0]
+def _read(paths: Iterable[Path]) -> str:
+    files = ", ".join(map(quote_path, paths))
+    return f"read_parquet([{files}], union_by_name = true, hive_partitioning = false)"
+
+
+def _find_damaged(connection: Connection, columns: str, paths: Mapping[Path, str]) -> str:
+    """The first table that cannot be read by itself: DuckDB does not always say."""
+    import duckdb
+
     for path, name in paths.items():
-        if str(path) in reason:
-            return f"{name}: not a table that can be read: {reason.replace(str(path), name)}"
-    return f"a table cannot be read: {reason}"
+        try:
+            connection.execute(f"SELECT {columns} FROM {_read([path])} LIMIT 0")  # noqa: S608
+        except duckdb.Error:
+            return name
+    return "its tables"
 
 
 def _narrow(connection: Connection, project: str) -> None:
     """Make the views that SQL sees: of one project, and each package's objects once."""
+    rows = ", ".join(f"('{state.value}', '{letter}')" for state, letter in LETTERS.items())
+    connection.execute(f"CREATE TABLE letters AS FROM (VALUES {rows}) AS letters(state, letter)")
     chosen = f" WHERE project = {quote_text(project)}" if project else ""
     connection.execute(f"CREATE VIEW cells AS FROM all_cells{chosen}")
     of_cells = " WHERE cell IN (SELECT cell FROM cells)" if project else ""

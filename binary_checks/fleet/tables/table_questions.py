@@ -1,0 +1,155 @@
+"""Asks the tables: a shipped question, or the SQL of a stranger, which can do nothing but read."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Timer
+from typing import Any
+
+from binary_checks.errors import ProfileError, StoreError
+from binary_checks.fleet.tables.parquet_files import Connection, quote_text
+from binary_checks.fleet.tables.shipped_queries import NIGHT
+
+LONGEST = 60.0
+"""Seconds after which an answer is given up."""
+_AT_ONCE = 1_000  # rows
+_WRITES = re.compile(
+    "COPY|INSERT|DELETE|UPDATE|MERGE_INTO|EXPORT|ATTACH|EXECUTE|LOGGING|PROFILING|CHECKPOINT"
+    "|^(?:CREATE|ALTER|DROP|SET|LOAD)"
+)
+"""Names of steps of a plan that do more than read."""
+_MISTAKE = re.compile(r"[A-Z][\w ]* Error: ")
+"""How DuckDB begins where the SQL is to blame, and not bytes that it did not expect."""
+_STORED = re.compile(r"[^\s'\"]*?(night=\d{4}-\d{2}-\d{2}/\w+\.parquet)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueryAnswer:
+    """The rows of an answer, which come as they are read, and their columns."""
+
+    columns: tuple[str, ...]
+    rows: Iterator[tuple[Any, ...]]
+
+
+@contextmanager
+def ask(
+    connection: Connection,
+    sql: str,
+    given: Mapping[str, str],
+    *,
+    ours: bool = False,
+    seconds: float = LONGEST,
+) -> Iterator[QueryAnswer]:
+    """Answer one SELECT with these parameters; ``$night`` is the last night where it is not given.
+
+    SQL that is not ``ours`` is planned first, to see that it does nothing but read.
+    Raises ProfileError, one line, for SQL that is not one SELECT or has a mistake, and for an
+    answer that takes too much memory or time; StoreError for a table that cannot be read.
+    """
+    import duckdb
+
+    timer = Timer(seconds, connection.interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        statement = _demand_select(connection, sql)
+        parameters = _choose_parameters(connection, statement.named_parameters, given)
+        if not ours:
+            _demand_reading(connection, sql, parameters)
+        connection.execute(statement, parameters or None)
+        columns = _distinguish([each[0] for each in connection.description or ()])
+        yield QueryAnswer(columns=columns, rows=_fetch(connection))
+    except duckdb.InterruptException:
+        raise ProfileError(f"SQL: no answer within {seconds:g} seconds") from None
+    except duckdb.Error as error:
+        raise _explain(connection, error) from None
+    finally:
+        timer.cancel()
+
+
+def _demand_select(connection: Connection, sql: str) -> Any:
+    """The statement. A COPY, a SET and their like would write, or open what is closed."""
+    from duckdb import StatementType
+
+    statements = connection.extract_statements(sql)
+    if len(statements) != 1:
+        raise ProfileError(f"SQL: {len(statements)} statements: give one SELECT")
+    if statements[0].type != StatementType.SELECT:
+        raise ProfileError(f"SQL: {statements[0].type.name}: only a SELECT is answered")
+    return statements[0]
+
+
+def _demand_reading(connection: Connection, sql: str, parameters: Mapping[str, str]) -> None:
+    """Look for what writes in the plan: since DuckDB 2.0 a SELECT may have a COPY in its WITH."""
+    rows = connection.execute(f"EXPLAIN (FORMAT json) {sql}", parameters or None).fetchall()
+    for step in _steps(json.loads(rows[-1][1])):
+        if _WRITES.search(step):
+            raise ProfileError(f"SQL: {step}: only what reads is answered")
+
+
+def _steps(plan: Any) -> Iterator[str]:
+    """The names of a plan's steps."""
+    waiting = list(plan)
+    while waiting:
+        step = waiting.pop()
+        yield str(step.get("name", "")).strip()
+        waiting += step.get("children", ())
+
+
+def _choose_parameters(
+    connection: Connection, wanted: set[str], given: Mapping[str, str]
+) -> dict[str, str]:
+    if unknown := sorted(given.keys() - wanted):
+        known = ", ".join(sorted(wanted)) or "none"
+        raise ProfileError(f"{unknown[0]}: the SQL has no parameter of that name (it has: {known})")
+    chosen = dict(given)
+    if NIGHT in wanted and NIGHT not in chosen:
+        (chosen[NIGHT],) = connection.execute("SELECT max(night)::VARCHAR FROM cells").fetchone()
+    if lacking := sorted(wanted - chosen.keys()):
+        raise ProfileError(f"SQL: no value for ${lacking[0]}: give {lacking[0]}=VALUE")
+    return chosen
+
+
+def _fetch(connection: Connection) -> Iterator[tuple[Any, ...]]:
+    while rows := connection.fetchmany(_AT_ONCE):
+        yield from rows
+
+
+def _distinguish(names: Sequence[str]) -> tuple[str, ...]:
+    """The names of columns, of which a later one of the same name gets a number."""
+    found: list[str] = []
+    for name in names:
+        number = 1
+        while (new := name if number == 1 else f"{name}_{number}") in found:
+            number += 1
+        found.append(new)
+    return tuple(found)
+
+
+def _explain(connection: Connection, error: Exception) -> ProfileError | StoreError:
+    """The mistake in one line, DuckDB's own first one; or which table cannot be read."""
+    reason = str(error).partition("\n")[0]
+    stored = _STORED.search(reason)
+    if reason.startswith("Permission") or (_MISTAKE.match(reason) and not stored):
+        return ProfileError(f"SQL: {reason}")
+    name = stored[1] if stored else _find_unreadable(connection)
+    shown = _STORED.sub(r"\1", reason)
+    return StoreError(f"{name}: cannot be read: {shown}")
+
+
+def _find_unreadable(connection: Connection) -> str:
+    """The first table whose rows cannot be read: of some damages DuckDB does not say in which."""
+    import duckdb
+
+    (paths,) = connection.execute("SELECT current_setting('allowed_paths')").fetchone()
+    for path in sorted(paths):
+        try:
+            rows = f"FROM read_parquet({quote_text(path)}, hive_partitioning = false)"
+            connection.execute(f"SELECT max(hash(COLUMNS(*))) {rows}").fetchall()
+        except duckdb.Error:
+            return _STORED.sub(r"\1", path)
+    return "a table"

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("duckdb", reason="the extra fleet is not installed")
+
+from binary_checks.command import main
+from binary_checks.fleet.records import read_attempt, write_attempt
+from binary_checks.fleet.store import open_store
+from binary_checks.fleet.store.store_names import closed_name, result_name, table_name
+from binary_checks.fleet.tables.collecting import keep_tables, make_tables
+from binary_checks.fleet.tables.columns import TABLES
+from fixtures.fleet.nights import Nights, make_nights
+from fixtures.fleet.script_of_nights import ROLES
+
+HOSTILE = (
+    "first\nsecond ::error::injected \x1b[31mred\x1b[0m </script><script>alert(1)</script> "
+    "##vso[task.complete] | `x` @everyone \u202egnp.exe\x00\ud800 =cmd()"
+)
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory: pytest.TempPathFactory) -> Nights:
+    """Nights in which the problem of tonight has a hostile sentence and path."""
+    made = make_nights(tmp_path_factory.mktemp("nights") / "store", 4, 3)
+    path = made.folder / result_name(made.tonight, made.cell(ROLES.breaks_tonight), "cpu", 1)
+    attempt = read_attempt(path.read_bytes(), "it")
+    result = json.loads(json.dumps(attempt.result))
+    for entry in result["packages"][0]["entries"]:
+        for problem in entry.get("problems", ()):
+            problem |= {"sentence": HOSTILE, "path": f"=1+1{HOSTILE}"}
+    path.write_bytes(write_attempt(replace(attempt, result=result)))
+    for name in (*(table_name(made.tonight, each) for each in TABLES), closed_name(made.tonight)):
+        (made.folder / name).unlink()
+    store = open_store(str(made.folder))
+    folder = made.folder.parent / "tables"
+    folder.mkdir()
+    keep_tables(store, make_tables(store, made.tonight, folder))
+    store.create(closed_name(made.tonight), b"{}\n")
+    return made
+
+
+def query(*arguments: str, nights: Nights | None = None) -> int:
+    store = ["--store", str(nights.folder)] if nights else []
+    return main(["query", *arguments, *store])
+
+
+def test_without_a_question_those_that_are_shipped_are_listed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert query() == 0
+    shown = capsys.readouterr().out
+    assert "newly-broken          What fails in a night and did not fail" in shown
+    assert "architecture: a target of device code (sm_70, gfx90a)" in shown
+
+
+def test_a_table_for_people(nights: Nights, capsys: pytest.CaptureFixture[str]) -> None:
+    assert query("grid", "rows=2", nights=nights) == 0
+    head, *rows, count = capsys.readouterr().out.splitlines()
+    assert head.split() == ["cell", "nights", "state"]
+    assert [row.split()[-1] for row in rows] == ["failed", "failed", "passed", "passed"]
+    assert count == "4 rows"
+
+
+def test_no_rows_say_so(nights: Nights, capsys: pytest.CaptureFixture[str]) -> None:
+    assert query("missing", nights=nights) == 0
+    assert capsys.readouterr().out == "0 rows\n"
+
+
+def test_free_sql_as_json_csv_and_markdown(
+    nights: Nights, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sql = "SELECT night, state, count(*) AS cells, 0.1::REAL AS x, true AS y, ['a'] AS z FROM cells"
+    sql += " WHERE night = $night::DATE GROUP BY ALL ORDER BY state"
+    assert query(sql, "--json", nights=nights) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document == {
+        "schema": "binary-checks/query/1",
+        "columns": ["night", "state", "cells", "x", "y", "z"],
+        "rows": [
+            {"night": nights.tonight, "state": state, "cells": 2, "x": 0.1, "y": True, "z": ["a"]}
+            for state in ("failed", "passed")
+        ],
+    }
+    assert query(sql, "--csv", nights=nights) == 0
+    assert list(csv.reader(io.StringIO(capsys.readouterr().out)))[1] == [
+        *(nights.tonight, "failed", "2", "0.1", "true", '["a"]')
+    ]
+    assert query(sql, "--markdown", nights=nights) == 0
+    assert capsys.readouterr().out.splitlines()[:2] == [
+        "| night | state | cells | x | y | z |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+
+
+@pytest.mark.parametrize("form", ["--json", "--csv", "--markdown", None])
+@pytest.mark.parametrize("question", ["newly-broken", "SELECT * FROM checks WHERE problems > 0"])
+def test_hostile_texts_stay_inert(
+    nights: Nights, capsys: pytest.CaptureFixture[str], form: str | None, question: str
+) -> None:
+    assert query(question, *filter(None, [form]), nights=nights) == 0
+    shown = capsys.readouterr().out
+    assert "second" in shown
+    assert "::error::" not in shown
+    assert "##vso[" not in shown
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    assert "\x00" not in shown
+    lines = shown.splitlines()
+    assert not any(line.startswith("second") for line in lines)
+    if form == "--csv":
+        cells = [cell for row in csv.reader(io.StringIO(shown)) for cell in row]
+        assert any(cell.startswith("'=1+1") for cell in cells)
+        assert not any(cell.startswith("=") for cell in cells)
+    if form == "--json":
+        assert shown.isascii()
+        assert any("first\nsecond" in str(row["sentence"]) for row in json.loads(shown)["rows"])
+    if form == "--markdown":
+        assert {line.replace("\\|", "").count("|") for line in lines} == {lines[0].count("|")}
+        assert "@everyone" not in shown.replace("`", "\0").split("\0")[0::2]
+
+
+def test_a_file_and_stdin_have_sql_of_several_lines(
+    nights: Nights,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sql = "-- how many\nSELECT count(*)\nFROM cells"
+    (tmp_path / "mine.sql").write_text(sql)
+    assert query(str(tmp_path / "mine.sql"), "--csv", nights=nights) == 0
+    assert capsys.readouterr().out == "count_star()\n12\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO(sql))
+    assert query("-", "--csv", nights=nights) == 0
+    assert capsys.readouterr().out == "count_star()\n12\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "reason"),
+    [
+        (["gird"], 4, "query: gird: not a question; did you mean grid? (known: architecture-"),
+        (["grid", "row=3"], 4, "query: grid: no parameter row; did you mean rows? (it has: "),
+        (["grid", "rows"], 4, "query: rows: not a parameter: give NAME=VALUE"),
+        (["grid", "rows=many"], 4, "query: SQL: Conversion Error: Could not convert string 'many'"),
+        (["grid", "--nights", "0"], 4, "query: --nights 0: give 1 or more"),
+        (["grid", "--jsn"], 4, "query: query: unknown option --jsn; did you mean --json?"),
+        (["none.sql"], 4, "query: none.sql: cannot be read: No such file"),
+        (["SELECT 1 +"], 4, "query: SQL: Parser Error: "),
+    ],
+)
+def test_a_mistake_is_one_line(
+    nights: Nights,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    status: int,
+    reason: str,
+) -> None:
+    assert query(*arguments, nights=nights) == status
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith(f"binary-checks: {reason}")
+    assert shown.err.count("\n") == 1
+
+
+def test_a_store_that_is_none_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["query", "grid"]) == 4
+    assert capsys.readouterr().err == "binary-checks: query: give the store: --store URL\n"
+    assert main(["query", "grid", "--store", str(tmp_path / "none")]) == 6
+    assert "not a store" in capsys.readouterr().err
+
+
+def test_a_long_answer_is_cut_on_a_terminal_and_says_so(
+    nights: Nights, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert query("SELECT range FROM range(1_001)", nights=nights) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1_002
+    assert lines[-1] == "the first 1,000 rows; --csv has all"
+
+
+def test_what_json_cannot_say_is_a_text(nights: Nights, capsys: pytest.CaptureFixture[str]) -> None:
+    sql = "SELECT 'inf'::DOUBLE AS a, 1.5::DECIMAL(3, 1) AS b, NULL AS c, {'d': 'e'} AS d"
+    assert query(sql, "--json", nights=nights) == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert row == {"a": "inf", "b": "1.5", "c": None, "d": {"d": "e"}}
+
+
+def test_a_python_without_duckdb_says_what_to_install(
+    nights: Nights, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    assert query("grid", nights=nights) == 6
+    assert "pip install 'binary-checks[fleet]'" in capsys.readouterr().err
