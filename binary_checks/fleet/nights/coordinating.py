@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field, replace
 from queue import Empty, SimpleQueue
@@ -24,7 +24,8 @@ from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.records import read_attempt
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store
-from binary_checks.fleet.store.store_names import night_folder, split_attempt
+from binary_checks.fleet.store.store_names import night_folder, result_name, split_attempt
+from binary_checks.lines import cut, one_line
 
 PAUSE = 30.0  # seconds before a second attempt; the third waits four times as long
 ALL = "all"
@@ -276,31 +277,36 @@ class Coordinator:
         return final_state(planned, self._attempts(planned))
 
 
-def read_attempts(store: Store, night: str, cells: Iterable[str]) -> list[Attempt]:
+def read_attempts(store: Store, night: str, cells: Mapping[str, PlannedCell]) -> list[Attempt]:
     """The attempts of these cells, by stage and number; one that cannot be read is lost."""
-    wanted, found = frozenset(cells), list[Attempt]()
+    found = list[Attempt]()
     for stored in store.names(f"{night_folder(night)}results/"):
         named = split_attempt(stored.name)
-        if named is None or named[0] not in wanted:
-            continue
-        try:
-            attempt = read_attempt(store.read(stored.name) or b"", stored.name)
+        if named is not None and named[0] in cells:
+            attempt = _read(store, night, named, cells[named[0]].sha256)
             found.append(replace(attempt, result=None))
-        except RecordError as error:
-            found.append(_unreadable(night, named, f"{error}"))
     return sorted(found, key=lambda each: (each.cell, each.stage, each.number))
 
 
-def _unreadable(night: str, named: tuple[str, str, int], reason: str) -> Attempt:
+def _read(store: Store, night: str, named: tuple[str, str, int], sha256: str) -> Attempt:
     cell, stage, number = named
+    name = result_name(night, cell, stage, number)
+    try:
+        attempt = read_attempt(store.read(name) or b"", name)
+        if (attempt.cell, attempt.stage, attempt.number) == named:
+            return attempt
+        reason = f"{name}: it is about {attempt.cell}, {attempt.stage} stage, {attempt.number}"
+    except RecordError as error:
+        reason = str(error)
     return Attempt(
-        again=True,
         night=night,
         cell=cell,
         stage=stage,
         number=number,
         state=CellState.LOST,
-        reason=reason,
+        reason=cut(one_line(reason)),
+        again=True,
         started="",
         seconds=0.0,
+        sha256=sha256,
     )

@@ -71,7 +71,7 @@ def begin_night(store: Store, *options: str, night: str = NIGHT) -> subprocess.P
 def states_of(store: Store, night: str = NIGHT) -> dict[str, list[str]]:
     """The states of all attempts by cell, in order."""
     found: dict[str, list[str]] = {}
-    cells = {each.cell.id for each in read_night_plan(store, night).cells}
+    cells = {each.cell.id: each for each in read_night_plan(store, night).cells}
     for attempt in read_attempts(store, night, cells):
         found.setdefault(attempt.cell, []).append(attempt.state.value)
     return found

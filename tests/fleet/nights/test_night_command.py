@@ -116,6 +116,13 @@ def test_a_result_that_is_lost_again_is_made_again(store: Store, tmp_path: Path)
     assert [len(runs_of(each)) for each in cells] == [1, 2]
 
 
+def test_a_document_that_cannot_be_read_is_a_lost_attempt(store: Store, tmp_path: Path) -> None:
+    keep_plan(store, plan_cell(tmp_path, "numpy", "exit 0"))
+    store.create(result_name(NIGHT, "numpy", "cpu", 1), b'{"schema": "binary-checks/attempt/9"}')
+    assert run_night(store) == 0
+    assert states_of(store) == {"numpy": ["lost", "passed"]}
+
+
 def test_where_is_a_choice_too(store: Store, tmp_path: Path) -> None:
     cells = [plan_cell(tmp_path, name, "exit 0") for name in ("numpy", "scipy")]
     keep_plan(store, *cells)
