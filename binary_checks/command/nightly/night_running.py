@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import shlex
 import signal
 import sys
 from argparse import SUPPRESS, Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from binary_checks.command import INTERRUPTED, SubcommandParser, complain
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.attempts import CPU, GPU
+from binary_checks.fleet.cells.cells_file import read_cells
 from binary_checks.fleet.cells.selecting import choose_cells
 from binary_checks.fleet.nights.attempting import AttemptTask
 from binary_checks.fleet.nights.coordinating import ALL, PAUSE, Coordinator, NightOutcome
 from binary_checks.fleet.nights.engines import Engine, open_engine
+from binary_checks.fleet.nights.kept_plans import find_plan, keep_plan
 from binary_checks.fleet.nights.leases import BEAT, STALE, HeldError, LeaseTimes, hold_lease
 from binary_checks.fleet.nights.night_dates import read_date, tonight
 from binary_checks.fleet.nights.progress import NightScreen, count_cells
 from binary_checks.fleet.nights.retrying import NextAttempt
 from binary_checks.fleet.plan import NightPlan, PlannedCell
-from binary_checks.fleet.records import read_plan
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store, open_store
-from binary_checks.fleet.store.store_names import closed_name, frozen_name, plan_name
+from binary_checks.fleet.store.store_names import closed_name
 
 _FAILED, _TRY_AGAIN = 1, 6
 _WELL = frozenset({CellState.PASSED, CellState.KNOWN, CellState.FLAKY})
@@ -40,14 +43,19 @@ def run(arguments: Sequence[str]) -> int:
     if store.read(closed_name(night)) is not None:
         raise ProfileError(f"nightly run: {night} is closed: nothing changes in it any more")
     screen = NightScreen(sys.stdout, terminal=sys.stdout.isatty())
-    plan = _take_plan(store, night)
+    plan = _take_plan(store, night, options, screen)
     chosen = _choose(plan, options)
+    if options.plan_only:
+        print(f"{night} is planned: {count_cells(len(plan.cells))}, store {store.url}")
+        return 0
     with open_engine(options.engine, store, options.jobs, options.gpus) as engine:
         if options.queue == GPU and not engine.slots(GPU):
             raise ProfileError("--queue gpu: no GPU here; --gpus N says how many there are")
         try:
             program = tuple(options.program)
-            tasks = _Tasks(store=store, plan=plan, engine=engine, program=program)
+            tasks = _Tasks(
+                store=store, plan=replace(plan, cells=()), engine=engine, program=program
+            )
             outcome = _run_alone(tasks, chosen, screen, options)
         except HeldError as error:
             complain(f"nightly run: {error}")
@@ -73,6 +81,7 @@ def _make_parser() -> SubcommandParser:
     add("--gpus", metavar="N", type=_count, help="GPU attempts at once (default: NVIDIA devices)")
     add("--known", metavar="FILE", help="known problems, frozen with the plan")
     add("--causes", metavar="FILE", help="causes of the project's own, frozen with the plan")
+    add("--plan-only", action="store_true", help="plan the night, and run nothing")
     # For tests: what stands in for binary-checks, and how long there is to wait, in seconds.
     add("--program", type=shlex.split, default=[], help=SUPPRESS)
     add("--pause", type=float, default=PAUSE, help=SUPPRESS)
@@ -88,13 +97,22 @@ def _count(text: str) -> int:
     return number
 
 
-def _take_plan(store: Store, night: str) -> NightPlan:
-    """The night's plan, as the store has it."""
-    name = plan_name(night)
-    content = store.read(name)
-    if content is None:
-        raise ProfileError(f"nightly run: {night} has no plan")
-    return read_plan(content, f"{store.url}: {name}")
+def _take_plan(store: Store, night: str, options: Namespace, screen: NightScreen) -> NightPlan:
+    """The night's plan: that of the store, else a new one of the cells file."""
+    path = Path(options.cells)
+    if (plan := find_plan(store, night)) is None:
+        from binary_checks.fleet.nights.planning import make_plan  # a night is planned once
+
+        matrix = read_cells(path)
+        for warning in matrix.warnings:
+            screen.say(f"warning: {warning}")
+        screen.say(f"planning {night}: {count_cells(len(matrix.cells))}")
+        known, causes = (Path(each) if each else None for each in (options.known, options.causes))
+        made = make_plan(matrix, night, known=known, causes=causes)
+        return keep_plan(store, made.plan, made.frozen)
+    if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() != plan.cells_sha256:
+        screen.say(f"{path.name} is another than {night} was planned with: the plan stands")
+    return plan
 
 
 def _choose(plan: NightPlan, options: Namespace) -> list[PlannedCell]:
@@ -122,16 +140,13 @@ class _Tasks:
         self, planned: PlannedCell, stage: str, following: NextAttempt, facts: str
     ) -> AttemptTask:
         """The task of one attempt."""
-        night, causes = self.plan.night, self.plan.causes_sha256
         return AttemptTask(
             store=self.store.url,
-            night=night,
+            plan=self.plan,
             planned=planned,
             stage=stage,
             number=following.number,
-            arguments=(planned.url, "--binary-static"),
             facts=facts,
-            causes=frozen_name(night, causes) if causes else "",
             engine=self.engine.name,
             program=self.program,
             folder=self.engine.folder,

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,20 +23,27 @@ from binary_checks.documents.decoding import read_json
 from binary_checks.documents.encoding import dump
 from binary_checks.documents.result_reader import read_results
 from binary_checks.errors import BinaryChecksError, ProfileError, RecordError, StoreError
-from binary_checks.fleet.attempts import CPU, Attempt
-from binary_checks.fleet.causes.cause_rules import INFRA, UNKNOWN, load_causes
+from binary_checks.fleet.attempts import CPU, GPU, Attempt
+from binary_checks.fleet.causes.cause_rules import INFRA, UNKNOWN, Causes, load_causes
 from binary_checks.fleet.causes.naming_causes import Cause, ProcessEnd, name_cause, read_tail
 from binary_checks.fleet.final_states import HAPPY
 from binary_checks.fleet.nights.attempt_process import AttemptEnd, RunningProcesses, run_command
 from binary_checks.fleet.nights.attempt_states import Left, decide_state
+from binary_checks.fleet.nights.cell_commands import command_of
 from binary_checks.fleet.nights.process_identity import identify
 from binary_checks.fleet.nights.retrying import may_end_otherwise
-from binary_checks.fleet.plan import PlannedCell
+from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.records import read_attempt, write_attempt
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.kept_facts import keep_facts, open_facts
-from binary_checks.fleet.store.store_names import facts_name, log_name, result_name, running_name
+from binary_checks.fleet.store.store_names import (
+    facts_name,
+    frozen_name,
+    log_name,
+    result_name,
+    running_name,
+)
 from binary_checks.lines import cut, one_line
 from binary_checks.model import Run
 from binary_checks.withheld import DEAF
@@ -54,15 +61,12 @@ class AttemptTask:
     """All that an attempt needs, wherever it runs."""
 
     store: str  # URL
-    night: str
+    plan: NightPlan  # without its cells, of which there may be hundreds
     planned: PlannedCell
     stage: str = CPU
     number: int = 1  # from 1, of its stage
-    arguments: tuple[str, ...]  # of `binary-checks`
-    inputs: Mapping[str, str] = field(default_factory=dict)  # file in its folder -> stored object
-    facts: str = ""  # SHA-256 of the stored facts that are used instead of reading the objects
+    facts: str = ""  # SHA-256 under which the store has facts to use instead of reading the objects
     keeps_facts: bool = False  # whether the store has yet to get the facts of these bytes
-    causes: str = ""  # stored object with the project's own causes
     engine: str = "local"
     program: tuple[str, ...] = ()  # instead of `binary-checks` of this installation
     device: str = ""  # the one GPU that it is to see, as CUDA names it; "": all
@@ -73,6 +77,10 @@ class AttemptTask:
     def name(self) -> str:
         """How logs and messages call it."""
         return f"{self.planned.cell.id}.{self.stage}{self.number}"
+
+    def name_in(self, make: Callable[[str, str, str, int], str]) -> str:
+        """The name that something of it has in the store."""
+        return make(self.plan.night, self.planned.cell.id, self.stage, self.number)
 
 
 class StoppedError(BinaryChecksError):
@@ -99,7 +107,7 @@ def run_attempt(
 
 def find_attempt(store: Store, task: AttemptTask) -> Attempt | None:
     """The attempt as the store has it; one that cannot be read is lost. None: it has none."""
-    name = result_name(task.night, task.planned.cell.id, task.stage, task.number)
+    name = task.name_in(result_name)
     content = store.read(name)
     if content is None:
         return None
@@ -135,7 +143,7 @@ def record(
     if folder is not None:
         attempt = replace(attempt, facts=_keep_facts(store, task, attempt, folder / _FACTS))
         _keep_log(store, task, attempt, folder / _LOG)
-    name = result_name(task.night, attempt.cell, attempt.stage, attempt.number)
+    name = task.name_in(result_name)
     written = store.create(name, write_attempt(attempt))
     return attempt if written else find_attempt(store, task) or attempt
 
@@ -155,7 +163,7 @@ def _keep_log(store: Store, task: AttemptTask, attempt: Attempt, log: Path) -> N
     """Keep the log where the attempt's state has it; what an attempt that was killed left goes."""
     happy = "succeeded" if attempt.state in HAPPY else "failed"
     for folder in ("succeeded", "failed"):
-        name = log_name(task.night, folder, attempt.cell, attempt.stage, attempt.number)
+        name = log_name(task.plan.night, folder, attempt.cell, attempt.stage, attempt.number)
         store.delete(name)
         if folder == happy:
             store.create(name, log if log.is_file() else b"")
@@ -166,11 +174,15 @@ def _run_in(folder: Path, task: AttemptTask, store: Store, running: RunningProce
     lacks = _insist(task, lambda: _lacks_facts(store, task))
     # Facts of another version of ours would be refused.
     task = replace(task, facts="" if lacks else task.facts, keeps_facts=lacks)
-    _insist(task, lambda: _fetch_inputs(store, task, folder))
-    causes = _insist(task, lambda: store.read(task.causes)) if task.causes else None
+    command = command_of(task.plan, task.planned)
+    arguments = _complete(task, command.arguments)
+    _insist(task, lambda: _fetch_inputs(store, command.inputs, folder))
+    if task.facts:
+        _insist(task, lambda: _fetch_facts(store, task.facts, folder / _GIVEN_FACTS))
+    causes = _insist(task, lambda: _read_causes(store, task))
     with _marked(store, task, folder) as began:
         end = run_command(
-            [*(task.program or _PROGRAM), *_complete(task)],
+            [*(task.program or _PROGRAM), *arguments],
             folder=folder,
             log=folder / _LOG,
             environment=_make_environment(folder, task.device),
@@ -180,7 +192,8 @@ def _run_in(folder: Path, task: AttemptTask, store: Store, running: RunningProce
         )
         if end.stopped:
             raise StoppedError(f"{task.name}: ended before it had a result")
-        attempt = _describe(task, folder, end, began_at, causes)
+        attempt = _describe(task, folder, end, causes)
+        attempt = replace(attempt, started=began_at, command=("binary-checks", *arguments))
         return _insist(task, lambda: record(store, task, attempt, folder))
 
 
@@ -194,19 +207,31 @@ def _insist(task: AttemptTask, act: Callable[[], _T]) -> _T:
     return act()
 
 
-def _fetch_inputs(store: Store, task: AttemptTask, folder: Path) -> None:
-    for name, stored in task.inputs.items():
+def _fetch_inputs(store: Store, inputs: Mapping[str, str], folder: Path) -> None:
+    """Lay what was frozen with the plan into the folder."""
+    for name, stored in inputs.items():
         content = store.read(stored)
         if content is None:
             raise StoreError(f"{store.url}: {stored}: not there, and the plan has it")
         path = folder / name
         if not path.resolve().is_relative_to(folder.resolve()):
-            raise StoreError(f"{store.url}: the plan has an input {one_line(name)}, outside of it")
+            raise StoreError(f"{store.url}: the plan has an input {name}, which leads elsewhere")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-    if task.facts:
-        with open_facts(store, task.facts) as facts:
-            shutil.copyfile(facts, folder / _GIVEN_FACTS)
+
+
+def _fetch_facts(store: Store, sha256: str, path: Path) -> None:
+    with open_facts(store, sha256) as facts:
+        shutil.copyfile(facts, path)
+
+
+def _read_causes(store: Store, task: AttemptTask) -> Causes | None:
+    """The project's own causes, as they were frozen; None: ours alone."""
+    sha256 = task.plan.causes_sha256
+    if not sha256:
+        return None
+    name = frozen_name(task.plan.night, sha256)
+    return load_causes(store.read(name), name)
 
 
 def _lacks_facts(store: Store, task: AttemptTask) -> bool:
@@ -217,13 +242,15 @@ def _lacks_facts(store: Store, task: AttemptTask) -> bool:
     return not any(each.name == name for each in store.names(name))
 
 
-def _complete(task: AttemptTask) -> tuple[str, ...]:
-    """The arguments of the cell, and what to leave in the folder."""
+def _complete(task: AttemptTask, arguments: tuple[str, ...]) -> tuple[str, ...]:
+    """The arguments of the cell, of its stage, and what to leave in the folder."""
+    # A pass must not mean that there was no GPU to look with.
+    stage = ("-m", "gpu", "--binary-require", "gpu") if task.stage == GPU else ()
     given = ("--binary-facts", _GIVEN_FACTS) if task.facts else ()
     kept = ("--binary-report", f"facts:{_FACTS}") if task.keeps_facts else ()
     # Else each of 400 cells would write to the summary of the one job that runs the night.
     quiet = ("--binary-github", "off")
-    return (*task.arguments, *given, *quiet, "--binary-report", f"json:{_RESULT}", *kept)
+    return (*arguments, *stage, *given, *quiet, "--binary-report", f"json:{_RESULT}", *kept)
 
 
 def _make_environment(folder: Path, device: str) -> dict[str, str]:
@@ -238,7 +265,7 @@ def _make_environment(folder: Path, device: str) -> dict[str, str]:
 @contextlib.contextmanager
 def _marked(store: Store, task: AttemptTask, folder: Path) -> Iterator[Callable[[int], None]]:
     """Show in the store that the attempt runs, and where, from its begin to its end."""
-    name = running_name(task.night, task.planned.cell.id, task.stage, task.number)
+    name = task.name_in(running_name)
 
     def show(pid: int) -> None:
         row = {**asdict(identify(pid)), "began": _now(), "log": str(folder / _LOG)}
@@ -253,9 +280,7 @@ def _marked(store: Store, task: AttemptTask, folder: Path) -> Iterator[Callable[
             store.delete(name)
 
 
-def _describe(
-    task: AttemptTask, folder: Path, end: AttemptEnd, began: str, causes: bytes | None
-) -> Attempt:
+def _describe(task: AttemptTask, folder: Path, end: AttemptEnd, causes: Causes | None) -> Attempt:
     """The attempt as its document says it."""
     run, document, complaint = _read_result(folder / _RESULT)
     log = _read_end(folder / _LOG)
@@ -263,8 +288,7 @@ def _describe(
     state, reason = decide_state(end, left, task.planned.sha256)
     cause = Cause()
     if state not in HAPPY:
-        rules = load_causes(causes, task.causes) if causes else None
-        cause = name_cause(document, log, _as_process_end(end), rules)
+        cause = name_cause(document, log, _as_process_end(end), causes)
     if state is CellState.FAILED and reason and cause.kind == INFRA:
         state = CellState.INFRA  # it showed no problem, and what it lacked is this machine's
     return Attempt(
@@ -275,13 +299,12 @@ def _describe(
         cause_kind=cause.kind,
         evidence=cause.evidence,
         again=may_end_otherwise(state, document, by_cause=cause.again),
-        started=began,
+        started="",
         seconds=round(end.seconds, 3),
         cpu_seconds=round(end.cpu_seconds, 3),
         peak_memory=end.peak_memory,
         exit_status=end.exit_status,
         signal=end.signal,
-        command=("binary-checks", *_complete(task)),
         result=None if document is None else _without_checks(document),
     )
 
@@ -309,7 +332,7 @@ def _find_memory() -> int:
 def _identity(task: AttemptTask) -> dict[str, Any]:
     """Which attempt it is, as fields of its document."""
     return {
-        "night": task.night,
+        "night": task.plan.night,
         "cell": task.planned.cell.id,
         "stage": task.stage,
         "number": task.number,

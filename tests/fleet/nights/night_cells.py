@@ -30,22 +30,27 @@ def plan_cell(
     return PlannedCell(
         cell=Cell(id=name, project=name, package=str(package), timeout=timeout, gpu=gpu),
         file_name=package.name,
-        url=str(package),
+        url=package.as_uri(),
         sha256=hashlib.sha256(package.read_bytes()).hexdigest(),
     )
 
 
 def runs_of(planned: PlannedCell) -> list[str]:
     """What each run of the stand-in on the cell's package was called with."""
-    runs = Path(f"{planned.url}.runs")
+    runs = Path(f"{planned.cell.package}.runs")
     return runs.read_text(encoding="utf-8").splitlines() if runs.exists() else []
+
+
+def plan_night(*cells: PlannedCell, night: str = NIGHT) -> NightPlan:
+    """A plan of these cells."""
+    return NightPlan(
+        night=night, made=f"{night}T01:00:00+00:00", cells_sha256="0" * 64, cells=tuple(cells)
+    )
 
 
 def keep_plan(store: Store, *cells: PlannedCell, night: str = NIGHT) -> NightPlan:
     """Plan a night of these cells."""
-    plan = NightPlan(
-        night=night, made=f"{night}T01:00:00+00:00", cells_sha256="0" * 64, cells=tuple(cells)
-    )
+    plan = plan_night(*cells, night=night)
     assert store.create(plan_name(night), write_plan(plan))
     return plan
 

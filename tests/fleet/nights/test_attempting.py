@@ -23,17 +23,16 @@ from binary_checks.fleet.nights.attempting import (
 )
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store
-from binary_checks.fleet.store.store_names import log_name, result_name
-from tests.fleet.nights.night_cells import NIGHT, STAND_IN, plan_cell, runs_of
+from binary_checks.fleet.store.store_names import frozen_name, log_name, result_name
+from tests.fleet.nights.night_cells import NIGHT, STAND_IN, plan_cell, plan_night, runs_of
 
 
 def make_task(store: Store, folder: Path, *does: str, timeout: float = 60.0) -> AttemptTask:
     planned = plan_cell(folder, "numpy-3.12", *does, timeout=timeout)
     return AttemptTask(
         store=store.url,
-        night=NIGHT,
+        plan=plan_night(),
         planned=planned,
-        arguments=(planned.url,),
         program=STAND_IN,
         pauses=(),
     )
@@ -80,7 +79,7 @@ def test_how_the_process_ends_decides_the_state(
 
 def test_other_bytes_than_the_plan_has_are_no_verdict(store: Store, tmp_path: Path) -> None:
     task = make_task(store, tmp_path, "exit 0")
-    Path(task.planned.url).write_text("exit 0\n# another build\n", encoding="utf-8")
+    Path(task.planned.cell.package).write_text("exit 0\n# another build\n", encoding="utf-8")
     attempt = run_attempt(task)
     assert attempt.state is CellState.INFRA
     assert attempt.reason.startswith("other bytes than planned: SHA-256 ")
@@ -177,13 +176,15 @@ def test_a_running_attempt_shows_itself_in_the_store(store: Store, tmp_path: Pat
     assert names(store) == []
 
 
-def test_inputs_lie_in_the_folder_of_the_attempt_and_what_is_missing_is_named(
-    store: Store, tmp_path: Path
-) -> None:
+def test_what_was_frozen_with_the_plan_lies_in_the_folder(store: Store, tmp_path: Path) -> None:
     task = make_task(store, tmp_path, "exit 0")
-    missing = replace(task, inputs={"known.toml": f"night={NIGHT}/frozen/0.toml"})
-    with pytest.raises(StoreError, match=r"frozen/0\.toml: not there, and the plan has it"):
-        run_attempt(missing)
+    task = replace(task, plan=replace(task.plan, known_sha256="2" * 64))
+    with pytest.raises(StoreError, match=r"frozen/2+\.toml: not there, and the plan has it"):
+        run_attempt(task)
+    store.create(frozen_name(NIGHT, "2" * 64), b"# none")
+    attempt = run_attempt(task)
+    assert attempt.state is CellState.PASSED
+    assert attempt.command[2:4] == ("--binary-known", "known.toml")
 
 
 def test_a_task_goes_to_another_process(store: Store, tmp_path: Path) -> None:

@@ -16,7 +16,14 @@ from binary_checks.fleet.nights.retrying import NextAttempt
 from binary_checks.fleet.plan import PlannedCell
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store
-from tests.fleet.nights.night_cells import NIGHT, STAND_IN, keep_plan, plan_cell, runs_of, states_of
+from tests.fleet.nights.night_cells import (
+    STAND_IN,
+    keep_plan,
+    plan_cell,
+    plan_night,
+    runs_of,
+    states_of,
+)
 
 
 class Silent:
@@ -68,11 +75,10 @@ def coordinate(
     def make_task(planned: PlannedCell, stage: str, following: NextAttempt, _: str) -> AttemptTask:
         return AttemptTask(
             store=store.url,
-            night=NIGHT,
+            plan=plan_night(),
             planned=planned,
             stage=stage,
             number=following.number,
-            arguments=(planned.url,),
             program=STAND_IN,
             pauses=(),
         )

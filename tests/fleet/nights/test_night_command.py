@@ -86,8 +86,8 @@ def test_a_pause_holds_up_no_other_cell(store: Store, tmp_path: Path) -> None:
     others = [plan_cell(tmp_path, f"b{number}", "exit 0") for number in range(3)]
     keep_plan(store, slow, *others)
     assert run_night(store, "-j", "1", "--pause", "1") == 0
-    last = max(Path(f"{each.url}.runs").stat().st_mtime for each in others)
-    assert Path(f"{slow.url}.runs").stat().st_mtime > last
+    last = max(Path(f"{each.cell.package}.runs").stat().st_mtime for each in others)
+    assert Path(f"{slow.cell.package}.runs").stat().st_mtime > last
 
 
 def test_a_night_that_is_gone_on_with_runs_what_lacks_a_result_and_nothing_else(

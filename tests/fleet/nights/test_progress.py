@@ -12,7 +12,7 @@ from binary_checks.fleet.nights.progress import NightScreen
 from binary_checks.fleet.nights.retrying import NextAttempt
 from binary_checks.fleet.plan import PlannedCell
 from binary_checks.fleet.states import CellState
-from tests.fleet.nights.night_cells import NIGHT
+from tests.fleet.nights.night_cells import NIGHT, plan_night
 
 HOSTILE = "needs \x1b]0;owned\x07lib.so\n::error::and obeys"
 
@@ -23,7 +23,7 @@ def show(*, terminal: bool) -> str:
     good, bad = (PlannedCell(cell=Cell(id=name, project=name)) for name in ("numpy", "scipy"))
     screen.begin(2, 0)
     for planned in (good, bad):
-        screen.start(AttemptTask(store="s", night=NIGHT, planned=planned, arguments=()))
+        screen.start(AttemptTask(store="s", plan=plan_night(), planned=planned))
     lost = Attempt(
         night=NIGHT, cell="scipy", number=1, state=CellState.LOST, reason="ended by signal 9",
         started="", seconds=2.0,
