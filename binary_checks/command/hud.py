@@ -48,7 +48,7 @@ def _write(options: argparse.Namespace) -> int:
     view = read_night(options.store, nights=shown, project=options.project)
     reader = EvidenceReader(view.store, view.plan)
     files = make_site(
-        view.history, reader.read, shown=shown, notices=view.notices, base=options.base
+        view.history, reader.read, shown=shown, remarks=view.remarks, base=options.base
     )
     size = write_site(options.out, files)
     print(f"{options.out / 'index.html'}: night {view.history.last}, {size / 1e6:.1f} MB")

@@ -20,7 +20,7 @@ def run(arguments: Sequence[str]) -> int:
     options = _read_options(arguments)
     view = read_night(options.store, project=options.project, date=options.date)
     morning = look_back(view.history)
-    mail = write_mail(morning, view.waivers, view.changed, view.notices)
+    mail = write_mail(morning, view.remarks)
     lines = write_markdown(mail) if options.markdown else write_text(mail)
     sys.stdout.writelines(f"{line}\n" for line in lines)
     return 0 if morning.is_well else 1

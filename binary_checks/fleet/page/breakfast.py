@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from binary_checks.fleet.page.index_page import entitle, spell_updates, tally
 from binary_checks.fleet.page.morning import Breakage, Morning, TroubledCell
 from binary_checks.fleet.page.naming import count, spell, spell_projects, spell_since
-from binary_checks.fleet.page.waivers import WaiverNews
+from binary_checks.fleet.page.remarks import Remarks
 from binary_checks.fleet.states import CellState
 from binary_checks.reports.markdown import spell_code
 
@@ -59,21 +59,16 @@ class Mail:
     sections: tuple[MailSection, ...]
 
 
-def write_mail(
-    morning: Morning, waivers: WaiverNews, changed: Sequence[str], notices: Sequence[str]
-) -> Mail:
-    """What is worth reading; ``changed`` is what the index had other at the end of the night."""
+def write_mail(morning: Morning, remarks: Remarks) -> Mail:
+    """What is worth reading."""
     sections = (
-        _cut("Notice", [MailItem(said=each) for each in notices], _LINES),
+        _cut("Notice", _said(remarks.notices), _LINES),
         _cut("Broke tonight", [_show(each, morning) for each in morning.broke], _BROKE),
         _cut("Still broken", [_show(each, morning, brief=True) for each in morning.still], _STILL),
         _cut("Mended", _mended(morning), 1),
         *_others(morning),
-        _cut("The index changed meanwhile", [MailItem(said=e) for e in changed], _LINES),
         _cut("New versions", _said(spell_updates(morning)), _LINES),
-        _cut("Known problems that expire soon", _said(waivers.expiring), _LINES),
-        _cut("Known problems that match nothing", _said(waivers.unmatched), _LINES),
-        _cut("Known problems", _said([waivers.complaint] if waivers.complaint else []), 1),
+        *(_cut(title, _said(lines), _LINES) for title, lines in remarks.by_title()),
     )
     return Mail(
         night=morning.night,

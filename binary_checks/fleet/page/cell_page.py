@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from binary_checks.fleet.cell import AXES
 from binary_checks.fleet.page.charts import Chart, draw_line, draw_stacks
@@ -12,6 +12,8 @@ from binary_checks.fleet.page.history import GOOD, CellNight, History
 from binary_checks.fleet.page.naming import TONES, count, spell, spell_seconds, spell_since
 from binary_checks.fleet.states import LETTERS, CellState
 from binary_checks.reports.html.figures import spell_size
+
+_SAME = "the same"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,7 +75,7 @@ def lay_out_cell(cell: str, history: History, shown: int, evidence: CellEvidence
         evidence=evidence,
         compared=f"{spell(good.version, 60)}, which passed on {good.night}" if good else "",
         same_file=_spell_same(row, good) if not is_well else "",
-        nights=tuple(reversed([*_nights(history, nights)])),
+        nights=tuple(_fold_repeats(reversed([*_nights(history, nights)]))),
         sizes=_draw_sizes(history, nights),
         times=draw_line([(row.night, row.seconds) for row in nights if row.seconds], spell_seconds),
     )
@@ -81,7 +83,7 @@ def lay_out_cell(cell: str, history: History, shown: int, evidence: CellEvidence
 
 def _axes(row: CellNight) -> Iterator[tuple[str, str]]:
     for name, value in zip(AXES, row.axes, strict=False):
-        if value:
+        if value and name != "project":
             yield name.replace("_", " "), spell(value)
 
 
@@ -133,6 +135,15 @@ def _nights(history: History, nights: list[CellNight]) -> Iterator[NightRow]:
             said=_sum_up(history, row),
         )
         before = row.sha256 or before
+
+
+def _fold_repeats(nights: Iterable[NightRow]) -> Iterator[NightRow]:
+    """The same rows, the last night first; what is said night after night is said once."""
+    said = ""
+    for row in nights:
+        repeats = len(row.said) > len(_SAME) and row.said == said
+        said = row.said
+        yield replace(row, said=_SAME) if repeats else row
 
 
 def _sum_up(history: History, row: CellNight) -> str:

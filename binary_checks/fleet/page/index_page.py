@@ -20,6 +20,7 @@ from binary_checks.fleet.page.naming import (
     spell_projects,
     spell_since,
 )
+from binary_checks.fleet.page.remarks import Remarks
 from binary_checks.fleet.states import LETTERS, CellState
 
 _AT_ONCE = 4  # cells of a breakage that are named before any is unfolded
@@ -104,7 +105,7 @@ class IndexPage:
     broke: tuple[ShownBreakage, ...]
     still: tuple[ShownBreakage, ...]
     asides: tuple[Aside, ...]
-    updates: tuple[str, ...]
+    notes: tuple[tuple[str, tuple[str, ...]], ...]  # titles, and lines
     notices: tuple[str, ...]
     days: tuple[tuple[str, str], ...]  # date, and how its column is headed
     projects: tuple[ShownProject, ...]
@@ -117,7 +118,7 @@ def lay_out_index(
     morning: Morning,
     shown: int,
     explained: frozenset[str],
-    notices: Iterable[str],
+    remarks: Remarks,
 ) -> IndexPage:
     """What the index shows of a history, with so many nights in its tables."""
     nights = tuple(reversed(history.nights[-shown:]))
@@ -131,8 +132,8 @@ def lay_out_index(
         broke=tuple(_show(each, morning, labels, explained) for each in morning.broke),
         still=tuple(_show(each, morning, labels, explained) for each in morning.still),
         asides=tuple(_asides(morning, labels)),
-        updates=tuple(spell_updates(morning)),
-        notices=tuple(spell(each, 500) for each in notices),
+        notes=tuple(_notes(morning, remarks)),
+        notices=tuple(spell(each, 500) for each in remarks.notices),
         days=tuple(_head(nights)),
         projects=projects,
         steady=sum(len(each.steady) for each in projects),
@@ -164,6 +165,12 @@ def tally(counts: Mapping[CellState, int]) -> tuple[tuple[str, str, str], ...]:
         for state in CellState
         if counts.get(state)
     )
+
+
+def _notes(morning: Morning, remarks: Remarks) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for title, lines in (("New versions", (*spell_updates(morning),)), *remarks.by_title()):
+        if lines:
+            yield title, tuple(spell(each, 300) for each in lines)
 
 
 def spell_updates(morning: Morning) -> Iterator[str]:

@@ -11,7 +11,7 @@ from binary_checks.fleet.nights.closing import read_closed
 from binary_checks.fleet.nights.night_dates import list_nights, read_date
 from binary_checks.fleet.page.history import History
 from binary_checks.fleet.page.history_rows import read_history
-from binary_checks.fleet.page.waivers import WaiverNews, review_waivers
+from binary_checks.fleet.page.remarks import Remarks, WaiverNews, review_waivers
 from binary_checks.fleet.plan import NightPlan
 from binary_checks.fleet.records import read_plan
 from binary_checks.fleet.store import Store, open_store
@@ -29,9 +29,7 @@ class NightView:
     store: Store
     history: History
     plan: NightPlan | None
-    waivers: WaiverNews
-    notices: tuple[str, ...]
-    changed: tuple[str, ...] = ()  # what the index had other when the night ended than before
+    remarks: Remarks
 
 
 def read_night(url: str, *, nights: int = 1, project: str = "", date: str = "") -> NightView:
@@ -52,9 +50,8 @@ def read_night(url: str, *, nights: int = 1, project: str = "", date: str = "") 
     notices = list(_notices(store, history))
     plan = _read_plan(store, history.last, notices)
     waivers = review_waivers(store, plan, history.tonight()) if plan else WaiverNews()
-    return NightView(
-        store=store, history=history, plan=plan, waivers=waivers, notices=tuple(notices)
-    )
+    remarks = Remarks(notices=tuple(notices), waivers=waivers)
+    return NightView(store=store, history=history, plan=plan, remarks=remarks)
 
 
 def demand_number(text: str) -> int:

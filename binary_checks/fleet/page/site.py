@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,8 @@ from binary_checks.fleet.page.history import GOOD, CellNight, History
 from binary_checks.fleet.page.index_page import lay_out_index
 from binary_checks.fleet.page.morning import look_back
 from binary_checks.fleet.page.naming import LEGEND, name_cell_page, name_file
-from binary_checks.fleet.page.trends_page import find_trends
+from binary_checks.fleet.page.remarks import Remarks
+from binary_checks.fleet.page.trends_page import lay_out_trends
 from binary_checks.fleet.states import CellState
 from binary_checks.lines import one_line
 from binary_checks.model import CheckText
@@ -26,7 +27,7 @@ Read = Callable[[CellNight, CellNight | None, bool], CellEvidence]
 
 
 def make_site(
-    history: History, read: Read, *, shown: int, notices: Iterable[str] = (), base: str = ""
+    history: History, read: Read, *, shown: int, remarks: Remarks | None = None, base: str = ""
 ) -> Iterator[tuple[str, bytes]]:
     """Name and content of every file; the index is the last, for it leads to all others."""
     draw = _Templates()
@@ -47,11 +48,11 @@ def make_site(
     yield "feed.xml", write_feed(morning, find_news(history, shown), base).encode()
     yield (
         "trends.html",
-        draw("trends.html", projects=find_trends(history, shown), night=history.last),
+        draw("trends.html", page=lay_out_trends(history, shown), night=history.last),
     )
     explained = [replace(texts[check], id=one_line(check)) for check in sorted(texts)]
     yield "checks.html", draw("checks.html", checks=explained, night=history.last)
-    index = lay_out_index(history, morning, shown, frozenset(texts), notices)
+    index = lay_out_index(history, morning, shown, frozenset(texts), remarks or Remarks())
     yield INDEX, draw("index.html", page=index, legend=LEGEND)
 
 

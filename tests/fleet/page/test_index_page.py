@@ -11,6 +11,7 @@ import pytest
 from binary_checks.fleet.page import index_page
 from binary_checks.fleet.page.evidence import CellEvidence
 from binary_checks.fleet.page.history import CellNight, FailedCheck, History
+from binary_checks.fleet.page.remarks import Remarks
 from binary_checks.fleet.page.site import make_site
 from binary_checks.model import CheckText
 from fixtures.histories import history
@@ -156,7 +157,7 @@ def test_what_cells_checks_and_sentences_say_stays_text() -> None:
         for night, row in found.cells["demo-linux"].items()
     }
     found = replace(found, cells={EVIL: rows}, failures={(EVIL, found.last): (evil,)})
-    made = make(found, notices=[EVIL])
+    made = make(found, remarks=Remarks(notices=(EVIL,), changed=(EVIL,)))
     for name, content in made.items():
         assert name.isascii(), name
         assert "/" not in name.removeprefix("cells/").removeprefix("badges/").split("/", 1)[-1]

@@ -10,6 +10,7 @@ import pytest
 
 from binary_checks.fleet.page.evidence import BuildChange, CellEvidence, StageEvidence
 from binary_checks.fleet.page.history import CellNight, FailedCheck, History
+from binary_checks.fleet.page.remarks import Remarks, WaiverNews
 from binary_checks.fleet.page.site import make_site
 from binary_checks.fleet.page.site_folder import write_site
 from binary_checks.lines import one_line
@@ -36,6 +37,9 @@ CELLS = {
     "fourth-1": "······",
     EVIL: "·····X",
 }
+REMARKS = Remarks(
+    notices=(HOSTILE,), changed=(HOSTILE,), waivers=WaiverNews(expiring=(HOSTILE, "b"))
+)
 RULES = 15  # of axe, at least, that found something to look at and had no objection
 BROKEN = "cells/demo-linux-1.html"
 PAGES = ("index.html", BROKEN, f"cells/{EVIL}.html", "trends.html", "checks.html")
@@ -103,7 +107,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A site with every state, and with a cell that is hostile wherever it can be."""
     out = tmp_path_factory.mktemp("site")
     found = make_evil(history(CELLS))
-    write_site(out, make_site(found, read, shown=30, notices=(HOSTILE,)))
+    write_site(out, make_site(found, read, shown=30, remarks=REMARKS))
     return out
 
 

@@ -1,4 +1,4 @@
-"""The night's known problems: those that expire soon, and those that accept nothing any more."""
+"""What is to be said of a night beside its cells: its index, and its known problems."""
 
 from __future__ import annotations
 
@@ -29,6 +29,22 @@ class WaiverNews:
     expiring: tuple[str, ...] = ()
     unmatched: tuple[str, ...] = ()
     complaint: str = ""  # why no waiver holds, or why nothing can be said of them
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Remarks:
+    """What is to be said of a night as a whole, a line each."""
+
+    notices: tuple[str, ...] = ()  # of what is not shown, or not known
+    changed: tuple[str, ...] = ()  # what the index had other when the night ended than before
+    waivers: WaiverNews = WaiverNews()
+
+    def by_title(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """All but the notices, under a title each."""
+        yield "The index changed meanwhile", self.changed
+        yield "Known problems that expire soon", self.waivers.expiring
+        yield "Known problems that match nothing", self.waivers.unmatched
+        yield "Known problems", (self.waivers.complaint,) if self.waivers.complaint else ()
 
 
 def review_waivers(store: Store, plan: NightPlan, tonight: Iterable[CellNight]) -> WaiverNews:
