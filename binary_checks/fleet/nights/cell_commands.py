@@ -42,13 +42,11 @@ def command_of(
     arguments = [f"{planned.url}#sha256={planned.sha256}"]
     if cell.place:
         arguments += ["--binary-place", cell.place]
-    else:
+    elif cell.kind == "wheel":  # conda brings its own, and an archive of C++ needs none
         arguments += _choose_python(planned, find_python)
     if cell.profile:
         frozen = find_frozen(cell.profile, plan.profiles)
         arguments += ["--binary-profile", f"{_PROFILES}/{frozen}" if frozen else cell.profile]
-    if cell.kind == "conda" and planned.index and "--binary-channel" not in cell.options:
-        arguments += ["--binary-channel", planned.index]  # has what it requires
     if KNOWN in inputs:
         arguments += ["--binary-known", KNOWN]
     return CellCommand(arguments=(*arguments, *cell.options), inputs=inputs)

@@ -33,6 +33,8 @@ def find_python(version: str) -> str:
 def is_here(system: str, architecture: str) -> bool:
     """Whether a cell's system is this host's, as far as its name goes."""
     own = {"darwin": "macos", "win32": "windows"}.get(sys.platform, sys.platform)
+    if own == "linux" and system.startswith("musl") is (platform.libc_ver()[0] == "glibc"):
+        return False
     same = {"amd64": "x86_64", "aarch64": "arm64"}
     machine = platform.machine().lower()
     return family_of(system) == own and same.get(architecture, architecture) == same.get(

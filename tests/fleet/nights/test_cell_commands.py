@@ -40,6 +40,7 @@ PYTHONS = {"3.8": "/opt/python3.8"}
 def linux(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_pythons.sys, "platform", "linux")
     monkeypatch.setattr(local_pythons.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(local_pythons.platform, "libc_ver", lambda: ("glibc", "2.36"))
 
 
 def command(plan: NightPlan = PLAN, *, file_name: str = "", **changes: object) -> CellCommand:
@@ -92,6 +93,7 @@ HERE = {"system": "linux", "architecture": "x86_64"}
         ({**HERE, "python": "3.8", "options": ("--binary-static",)}, ("--binary-static",)),
         ({"system": "windows", "architecture": "amd64", "python": "3.8"}, ()),
         ({"system": "linux", "architecture": "aarch64", "python": "3.8"}, ()),
+        ({"system": "musllinux", "architecture": "x86_64", "python": "3.8"}, ()),
     ],
 )
 def test_a_cell_of_this_host_runs_in_its_own_python_alone(
@@ -100,10 +102,10 @@ def test_a_cell_of_this_host_runs_in_its_own_python_alone(
     assert command(**cell).arguments == (URL, *more)
 
 
-def test_what_a_conda_package_requires_comes_from_its_own_channel() -> None:
-    cell = Cell(id="demo", project="demo", kind="conda")
-    planned = replace(PLANNED, cell=cell, index="conda-forge")
-    assert command_of(PLAN, planned).arguments == (URL, "--binary-channel", "conda-forge")
+def test_a_conda_package_brings_its_python_and_its_channels_are_the_users_to_name() -> None:
+    """Solving in its own channel alone would fail where Python comes from another one."""
+    found = command(**HERE, kind="conda", python="3.99", options=("--binary-channel", "x"))
+    assert found.arguments == (URL, "--binary-channel", "x")
 
 
 def test_a_wheel_for_any_system_does_not_run_here_for_a_cell_of_another() -> None:
