@@ -18,6 +18,8 @@ from binary_checks.model import (
     hash_record,
 )
 
+_SYMBOLS = ("imports", "exports")
+
 
 def write_facts(
     package: Package,
@@ -59,7 +61,7 @@ def _table(name: str, rows: Iterable[dict[str, Any]], end: str = ",") -> Iterato
 
 def _package(package: Package, sha256: str) -> dict[str, Any]:
     facts = {
-        **{name: value for name, value in encode_fields(package).items() if name not in LEFT_OUT},
+        **encode_fields(package, LEFT_OUT),
         "file_name": package.file_name,
         "kind": type(package).__name__,
         "name": package.name,
@@ -80,10 +82,9 @@ def record_sha256(package: Distribution) -> str:
 
 
 def _object(item: ObjectFile, *, symbols: bool) -> dict[str, Any]:
-    facts = {"path": item.path, "format": item.format, **encode_fields(item)}
-    for name in ("imports", "exports"):
+    facts = {"path": item.path, "format": item.format, **encode_fields(item, _SYMBOLS)}
+    for name in _SYMBOLS:
         table: SymbolTable = getattr(item, name)
-        facts.pop(name, None)
         if symbols and len(table):
             facts[name] = sorted((encode_fields(symbol) for symbol in table), key=dump)
     return facts

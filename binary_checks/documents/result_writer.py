@@ -18,9 +18,9 @@ _TABLES = ("checks", "packages")
 
 def write_results(run: Run) -> Iterator[str]:
     """The document in pieces: an entry at a time, a row a line."""
-    heads = encode_fields(run)
+    heads = encode_fields(run, {*_TABLES, *NOT_WRITTEN})
     yield f'{{\n"schema": {dump(RESULT_SCHEMA)},\n'
-    for name in sorted(heads.keys() - {*_TABLES, *NOT_WRITTEN}):
+    for name in sorted(heads):
         yield f'"{name}": {dump(heads[name])},\n'
     yield '"checks": ['
     yield from dump_rows(map(encode, run.checks))
@@ -34,7 +34,7 @@ def write_results(run: Run) -> Iterator[str]:
 
 
 def _package(package: PackageResult) -> Iterator[str]:
-    row = {name: value for name, value in encode_fields(package).items() if name != "entries"}
+    row = encode_fields(package, {"entries"})
     yield f'{dump(row).removesuffix("}")}, "entries": ['
     yield from dump_rows(map(encode, package.entries))
     yield "]}"
