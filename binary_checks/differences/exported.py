@@ -26,10 +26,15 @@ _STANDARD = re.compile(
     r"(?:N[rVK]*[RO]?)?(?:S[tabsiod]|10__cxxabiv1|9__gnu_cxx|6__pstl)"
 )
 """Names of the C++ standard library in the Itanium mangling (section 5.1 of the C++ ABI)."""
-_NOBODYS = re.compile(
-    r"_GLOBAL__(?:N_|sub_I_)|\?A0x[0-9a-f]{8}@|Ul\w*E\d*_|\.(?:part|cold|constprop|isra|llvm)\b"
+_TEMPLATES = re.compile(
+    r"_ZN[rVK]*[RO]?(?:6thrust|3cub|4cuda3std|4cuda3__4|14at_cuda_detail|5nvtx3|7cutlass|4cute)"
 )
-"""Anonymous namespaces, lambdas and pieces that compilers cut off: no source can name them."""
+"""Of CUDA's libraries that are headers alone: each library has its own copies."""
+_NOBODYS = re.compile(
+    r"_ZGV|_ZZ|_ZTS|_GLOBAL__(?:N_|sub_I_)|\?A0x[0-9a-f]{8}@|Ul\w*E\d*_|\.(?:part|cold|constprop|isra|llvm)\b"
+)
+"""Anonymous namespaces, variables of functions and their guards, lambdas, names of types, and
+pieces that compilers cut off: no source can name them."""
 
 
 @difference
@@ -79,7 +84,9 @@ def _counts(name: str) -> bool:
     """Whether somebody may have linked with a symbol of that name."""
     if name.startswith("?") and "@std@@" in f"{name.partition('@@')[0]}@@":
         return False  # Microsoft's mangling: ?what@std@@...
-    return not (_LINKERS.fullmatch(name) or _STANDARD.match(name) or _NOBODYS.search(name))
+    if _STANDARD.match(name) or _TEMPLATES.match(name):
+        return False
+    return not (_LINKERS.fullmatch(name) or _NOBODYS.search(name))
 
 
 def _tell(strong: frozenset[str], weak: set[str]) -> Change:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from binary_checks.declaring import difference
-from binary_checks.knowledge.build_pairs import loose_name, plain_name, plain_path
+from binary_checks.knowledge.build_pairs import is_grafted, loose_name, plain_name, plain_path
 from binary_checks.knowledge.lowest_tags import is_loaded
 from binary_checks.knowledge.python_dlls import is_python_dll
 from binary_checks.model import Edge, ElfFile, MachOFile, Package
@@ -86,12 +86,17 @@ def _is_systems(build: Build, name: str) -> bool:
 
 @difference
 def unresolved_libraries(old: Build, new: Build) -> Iterator[Change]:
-    """Libraries that nothing provides any more: the loader refuses the object."""
+    """Libraries that nothing provides any more: the loader refuses the object.
+
+    A bundled library that no object of the build needs is not loaded, and so only a change.
+    """
     before, after = _find_missing(old), _find_missing(new)
+    loaded = {edge.resolved for edge in new.linkage.edges} if new.linkage else set()
+    idle = {each.path for each in new.package.objects if is_grafted(each)} - loaded
     for name in sorted(after.keys() - before.keys()):
         for edge in after[name]:
             yield Change(
-                severity=Severity.BREAK,
+                severity=Severity.CHANGE if edge.path in idle else Severity.BREAK,
                 subject=plain_path(new.package.layout, edge.path),
                 sentence=f"needs {name}, which is not found",
                 together=f"need {name}, which is not found",
@@ -110,14 +115,20 @@ def _find_missing(build: Build) -> Mapping[str, list[Edge]]:
 
 @difference
 def search_paths(old: ElfFile | MachOFile, new: ElfFile | MachOFile) -> Iterator[Change]:
-    """Where the loader searches for what it needs: RPATH, RUNPATH, LC_RPATH."""
+    """Where the loader searches for what it needs: RPATH, RUNPATH, LC_RPATH.
+
+    Paths below the object's own that are gone do not count: what is not found without them does,
+    in `unresolved-libraries`.
+    """
     before, after = _paths_of(old), _paths_of(new)
     if before == after:
         return
     known = {path for _, paths in before for path in paths}
     there = {path for _, paths in after for path in paths}
     absolute = sorted(path for path in there - known if path.startswith("/"))
-    severity = Severity.CHANGE if absolute or known - there else Severity.INFO
+    if there <= known and not any(path.startswith("/") for path in known - there):
+        return
+    severity = Severity.CHANGE if absolute else Severity.INFO
     kind = "absolute search paths" if absolute else "search paths"
     said = f"{_spell_paths(after)}, before {_spell_paths(before)}"
     yield Change(

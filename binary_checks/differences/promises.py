@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
@@ -137,11 +137,18 @@ def requires_python(old: Distribution, new: Distribution) -> Iterator[Change]:
     said = (
         f"Requires-Python is {now!r}, {earlier}" if now else f"states no Requires-Python, {earlier}"
     )
-    claimed = {claim.version for claim in old.claims.pythons if _is_bound(claim)}
-    # Of a wheel for one Python the others are of no interest to its users.
-    hurts = bool(before - after) and (not claimed or bool(claimed & (before - after)))
-    lost = Severity.CHANGE if before - after else Severity.INFO
-    yield Change(severity=Severity.BREAK if hurts else lost, sentence=said)
+    lost = before - after
+    milder = Severity.CHANGE if lost else Severity.INFO
+    hurts = any(_is_for(old.claims.pythons, version) for version in lost)
+    yield Change(severity=Severity.BREAK if hurts else milder, sentence=said)
+
+
+def _is_for(claims: Sequence[PythonClaim], version: _Version) -> bool:
+    """Whether a build of these tags is for that Python: its users lose nothing of others."""
+    return not claims or any(
+        claim.version == version if _is_bound(claim) else (claim.version or (3, 0)) <= version
+        for claim in claims
+    )
 
 
 def _allowed(text: str) -> frozenset[_Version]:

@@ -11,6 +11,8 @@ from binary_checks.model.compared_builds import Change, Severity
 
 _SHARE, _LEAST = 0.05, 64 << 10
 """What is less than this share, or as many bytes, is no difference."""
+_OF_ALL = 0.01
+"""Nor is what is less than this share of all of it."""
 _JUMP = 0.25
 
 
@@ -20,9 +22,11 @@ def sizes(old: Package, new: Package) -> Iterator[Change]:
     if old.size and new.size:
         yield from _compare("package file", old.size, new.size, jump=_JUMP)
     before, after = measure_parts(old), measure_parts(new)
+    least = max(_LEAST, _OF_ALL * sum(each.size for each in after.values()))
     for part in PARTS:
         was, now = (found[part].size if part in found else 0 for found in (before, after))
-        yield from _compare(part, was, now)
+        if abs(now - was) >= least:
+            yield from _compare(part, was, now)
 
 
 def _compare(what: str, was: int, now: int, jump: float = 0.0) -> Iterator[Change]:

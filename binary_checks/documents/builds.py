@@ -84,10 +84,11 @@ class StatedSymbols(SymbolTable):
         for row in rows:
             if not (isinstance(row, dict) and row.keys() <= _FIELDS and "name" in row):
                 raise OddityError("symbols: a row that is no symbol")
-        self._names = _column(rows, "name")
-        self._versions = _column(rows, "version")
-        self._libraries = _column(rows, "library")
-        self._forwarders = _column(rows, "forwarder")
+        there = frozenset[str]().union(*rows)
+        self._names = _column(rows, "name", there)
+        self._versions = _column(rows, "version", there)
+        self._libraries = _column(rows, "library", there)
+        self._forwarders = _column(rows, "forwarder", there)
         self._weak = bytes(row.get("weak") is True for row in rows)
         self._set: frozenset[str] | None = None
         self._index: Mapping[str, list[int]] | None = None
@@ -128,9 +129,11 @@ class StatedSymbols(SymbolTable):
         return len(self._names)
 
 
-def _column(rows: Iterable[Mapping[str, Any]], key: str) -> tuple[str, ...]:
+def _column(rows: Iterable[Mapping[str, Any]], key: str, there: frozenset[str]) -> tuple[str, ...]:
     """One field of all symbols, each text kept once; () where none has it."""
+    if key not in there:
+        return ()
     values = [row.get(key, "") for row in rows]
-    if not all(type(value) is str for value in values):
+    if not {*map(type, values)} <= {str}:
         raise OddityError(f"symbols: {key}: not a string")
-    return tuple(map(intern, values)) if any(values) else ()
+    return tuple(map(intern, values))

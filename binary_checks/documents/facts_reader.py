@@ -142,13 +142,18 @@ class _Rows:
         except UnicodeDecodeError:
             raise OddityError(f"line {self.number}: not ASCII, as inspect writes it") from None
 
-    def until_end(self, parse: Callable[[Any], Any]) -> Iterator[Any]:
-        """Decode each row of a table; commas stand between rows and nowhere else, as in JSON."""
+    def until_end(self, parse: Callable[[Any], Any] | None) -> Iterator[Any]:
+        """Decode each row of a table; commas stand between rows and nowhere else, as in JSON.
+
+        Rows that nobody wants, without ``parse``, are passed over.
+        """
         follows = None  # whether the row before says that there is another
         while not (line := self.next()).startswith("]"):
             if follows is False:
                 raise OddityError(f"line {self.number}: no comma before it")
             follows = line.endswith(",")
+            if parse is None:
+                continue
             try:
                 yield parse(read_json(line.removesuffix(",")))
             except OddityError as error:
@@ -218,19 +223,15 @@ def _read_heads(rows: _Rows, *, any_writer: bool) -> dict[str, Any]:
     return heads
 
 
-def _make_parsers(reading: WantedFacts, *, symbols: bool) -> dict[str, Callable[[Any], Any]]:
+def _make_parsers(reading: WantedFacts, *, symbols: bool) -> dict[str, Callable[[Any], Any] | None]:
     return {
         "object_files": lambda row: _restore_object(row, reading, symbols=symbols),
         "malformed_objects": record_decoder(MalformedObject),
         "unread_objects": record_decoder(UnreadObject),
         "members": _restore_member,
-        "record": record_decoder(RecordRow) if reading.record else _demand_row,
+        "record": record_decoder(RecordRow) if reading.record else None,
         "linkage": _restore_edge if reading.edges else _demand_edge,
     }
-
-
-def _demand_row(row: Any) -> None:
-    demand_keys(row, ("path", "hash", "size"), ("path",))
 
 
 def _demand_edge(row: Any) -> None:
@@ -313,8 +314,7 @@ def _decode_package(
     except OddityError as error:
         raise OddityError(f"package: {error}") from None
     if issubclass(kind, Distribution):
-        rows = tables["record"]  # None: there is no RECORD
-        stated["record"] = None if rows is None else tuple(filter(None, rows))
+        stated["record"] = tables["record"]
     return kind(
         **stated,
         path=path,

@@ -93,6 +93,8 @@ def test_exports_that_are_gone_are_a_break_and_weak_ones_are_noted() -> None:
 def test_symbols_that_nobody_links_with_do_not_count() -> None:
     gone = (
         "_init",
+        "_ZGVZN4demo1fEvE1x",
+        "_ZN6thrust4sortEv",
         "__bss_start",
         "__fatbinwrap_0a1b_6_x_cu_0",
         "__cudaRegisterLinkedBinary_0a1b",
@@ -153,6 +155,20 @@ def test_absolute_search_paths_are_a_change() -> None:
         "RUNPATH /usr/local/cuda/lib64, before RUNPATH $ORIGIN"
     ]
     assert said(old, old) == []
+    assert said(new, having(elf_file()))[0].startswith("info search-paths")
+
+
+def test_a_search_path_that_nothing_needs_any_more_does_not_count() -> None:
+    assert said(having(elf_file(rpath=("$ORIGIN/../demo.libs",))), having(elf_file())) == []
+
+
+def test_a_bundled_library_that_nothing_loads_breaks_nothing() -> None:
+    path = "demo.libs/libidle-0123abcd.so.1"
+    item = elf_file(path, name="libidle-0123abcd.so.1")
+    edges = linkage((path, "libx.so.1", None))
+    assert said(build(having(item), linkage=linkage()), build(having(item), linkage=edges)) == [
+        "change unresolved-libraries: demo.libs/libidle.so.1: needs libx.so.1, which is not found"
+    ]
 
 
 def test_protection_that_is_lost_is_a_change_and_an_executable_stack_is_a_break() -> None:

@@ -105,6 +105,8 @@ def test_requires_python_breaks_those_that_the_build_is_for() -> None:
     every = PythonClaim(name="py3-none", version=(3, 0))
     assert said(requiring(">=3.9", every), requiring(">=3.11", every)) == [f"break {line}"]
     assert said(requiring(">=3.9", CP311), requiring(">=3.11", CP311)) == [f"change {line}"]
+    stable = replace(CP311, name="cp311-abi3", abi="abi3")
+    assert said(requiring(">=3.9", stable), requiring(">=3.11", stable)) == [f"change {line}"]
     assert said(requiring(">=3.9.0", CP311), requiring(">=3.9", CP311)) == []
 
 
