@@ -11,6 +11,8 @@ from binary_checks.errors import BinaryChecksError, GatherError, ProfileError, S
 ACTIONS: Mapping[str, str] = {
     "run": "binary_checks.command.nightly.night_running",
     "collect": "binary_checks.command.nightly.collecting_nights",
+    "show": "binary_checks.command.nightly.showing_cells",
+    "rerun": "binary_checks.command.nightly.rerunning_cells",
     "summary": "binary_checks.command.nightly.summarising",
     "prune": "binary_checks.command.nightly.pruning_nights",
 }

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import tempfile
 from collections.abc import Iterable, Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 
 from binary_checks.command import SubcommandParser, complain
-from binary_checks.errors import RecordError
-from binary_checks.fleet.nights.closing import close_night, list_waiting, read_closed
+from binary_checks.errors import BinaryChecksError, RecordError
+from binary_checks.fleet.cells.cells_file import parse_cells
+from binary_checks.fleet.nights.closing import (
+    ChangedCell,
+    ClosedNight,
+    close_night,
+    list_waiting,
+    read_closed,
+)
+from binary_checks.fleet.nights.index_changes import compare_serials
 from binary_checks.fleet.nights.merging import Merged, find_nights, merge_night
 from binary_checks.fleet.nights.night_dates import choose_night, list_nights, read_date
+from binary_checks.fleet.plan import NightPlan
 from binary_checks.fleet.records import read_plan
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store, open_store
@@ -36,7 +47,7 @@ def run(arguments: Sequence[str]) -> int:
         known = f", {merged.known} known already" if merged.known else ""
         print(f"{night}: {merged.attempts} results taken over{known}")
     _tell(merged.complaints)
-    return _collect(store, night, merged, close=options.close)
+    return _collect(store, night, merged, options)
 
 
 def _choose(store: Store, options: argparse.Namespace) -> str:
@@ -48,7 +59,7 @@ def _choose(store: Store, options: argparse.Namespace) -> str:
     return choose_night(store, options.date or "")
 
 
-def _collect(store: Store, night: str, merged: Merged, *, close: bool) -> int:
+def _collect(store: Store, night: str, merged: Merged, options: argparse.Namespace) -> int:
     content = store.read(plan_name(night))
     if content is None:
         raise RecordError(f"{store.url}: {night}: no plan: nothing of that night can be counted")
@@ -57,16 +68,42 @@ def _collect(store: Store, night: str, merged: Merged, *, close: bool) -> int:
         made = make_tables(store, night, Path(folder))
         _tell(made.complaints)
         waiting = list_waiting(plan, made.attempts)
-        if waiting and not close:
+        if waiting and not options.close:
             return _leave_open(night, waiting, len(plan.cells))
         keep_tables(store, made)
     states = {state.value: made.states[state] for state in CellState if made.states.get(state)}
-    closed = close_night(store, night, states, (*merged.complaints, *made.complaints))
+    changed, unasked = ((), "") if options.offline else _ask_again(plan, options.cells)
+    _tell([unasked] if unasked else [])
+    closed = close_night(
+        store,
+        ClosedNight(
+            night=night,
+            closed=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            states=states,
+            changed=changed,
+            complaints=(*merged.complaints, *made.complaints, *([unasked] if unasked else ())),
+        ),
+    )
+    for each in closed.changed:
+        print(f"{night}: {each.cell}: the index changed meanwhile: {each.reason}")
     counts = [
         f"{closed.states[state]} {state.value}" for state in CellState if state in closed.states
     ]
     print(f"{night}: closed; {', '.join(counts) or 'no cell'}")
     return 0
+
+
+def _ask_again(plan: NightPlan, cells: Path) -> tuple[tuple[ChangedCell, ...], str]:
+    """Which cells stand for other bytes by now, and why nobody could tell, where that is so."""
+    content = cells.read_bytes() if cells.is_file() else b""
+    if hashlib.sha256(content).hexdigest() != plan.cells_sha256:
+        said = f"{cells}: not the file that the night was planned from"
+        return (), f"{said}: whether an index changed meanwhile was not looked at"
+    try:
+        changes = compare_serials(plan, parse_cells(content, cells))
+    except BinaryChecksError as error:
+        return (), f"whether an index changed meanwhile was not looked at: {error}"
+    return tuple(ChangedCell(cell=each.cell, reason=each.reason) for each in changes), ""
 
 
 def _leave_open(night: str, waiting: Sequence[str], planned: int) -> int:
@@ -86,6 +123,7 @@ def _tell(complaints: Iterable[str]) -> None:
 def _options() -> argparse.ArgumentParser:
     parser = SubcommandParser(prog="binary-checks nightly collect", description=_PURPOSE)
     add = parser.add_argument
+    add("cells", nargs="?", type=Path, default=Path("cells.toml"), metavar="CELLS.toml")
     add("--store", metavar="URL", required=True, help="a folder, or s3://bucket/prefix")
     add("--date", metavar="D", help="the night, as 2026-11-20; the newest where none is given")
     add(
@@ -98,5 +136,6 @@ def _options() -> argparse.ArgumentParser:
         help="a store in a folder, or a folder of such, as jobs of a CI system leave them "
         "(repeatable)",
     )
+    add("--offline", action="store_true", help="do not ask the indexes what they have by now")
     add("--close", action="store_true", help="count cells without a result as lost")
     return parser

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 
 from binary_checks.documents.decoding import OddityError, decode_fields, read_json
 from binary_checks.documents.encoding import dump, encode_fields
@@ -19,12 +18,21 @@ CLOSED_SCHEMA = "binary-checks/closed/1"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ChangedCell:
+    """A cell that an index offered other bytes for when the night was closed."""
+
+    cell: str  # id
+    reason: str  # one line
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ClosedNight:
     """How a night ended as a whole."""
 
     night: str
     closed: str  # RFC 3339, UTC
     states: Mapping[str, int] = field(default_factory=dict)  # cells by state
+    changed: tuple[ChangedCell, ...] = ()  # what the indexes had other by then
     complaints: tuple[str, ...] = ()  # of what could not be read, one line each
 
 
@@ -40,15 +48,11 @@ def list_waiting(plan: NightPlan, attempts: Mapping[str, Sequence[Attempt]]) -> 
     return waiting
 
 
-def close_night(
-    store: Store, night: str, states: Mapping[str, int], complaints: tuple[str, ...] = ()
-) -> ClosedNight:
+def close_night(store: Store, ended: ClosedNight) -> ClosedNight:
     """Close it; of several that do so at once the first one's mark stands. Returns that."""
-    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    made = ClosedNight(night=night, closed=now, states=dict(states), complaints=complaints)
-    content = f"{dump({'schema': CLOSED_SCHEMA, **encode_fields(made)})}\n".encode("ascii")
-    store.create(closed_name(night), content)
-    return read_closed(store, night) or made
+    content = f"{dump({'schema': CLOSED_SCHEMA, **encode_fields(ended)})}\n".encode("ascii")
+    store.create(closed_name(ended.night), content)
+    return read_closed(store, ended.night) or ended
 
 
 def read_closed(store: Store, night: str) -> ClosedNight | None:

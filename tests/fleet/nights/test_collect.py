@@ -17,7 +17,7 @@ pytest.importorskip("duckdb")
 
 
 def collect(store: Path, *options: str) -> int:
-    return main(["nightly", "collect", "--store", str(store), *options])
+    return main(["nightly", "collect", "--offline", "--store", str(store), *options])
 
 
 def test_a_night_of_two_jobs_is_collected_and_closed(

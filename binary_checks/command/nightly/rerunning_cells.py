@@ -1,0 +1,62 @@
+"""``binary-checks nightly rerun CELL``: judges here the very bytes that the night judged."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from binary_checks.command import SubcommandParser, complain
+from binary_checks.command.nightly.showing_cells import find_cell, read_night
+from binary_checks.errors import ProfileError, StoreError
+from binary_checks.fleet.nights.cell_commands import command_of
+from binary_checks.fleet.nights.night_dates import choose_night
+from binary_checks.fleet.store import open_store
+from binary_checks.withheld import DEAF
+
+_PURPOSE = "Judge here the very bytes that a night judged, with its profile and known problems."
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Rerun a cell; returns the exit status of that run."""
+    options, further = _options().parse_known_args(arguments)
+    store = open_store(options.store)
+    plan = read_night(store, choose_night(store, options.date or ""))
+    planned = find_cell(plan, options.cell)
+    if planned.state is not None:
+        raise ProfileError(
+            f"nightly rerun: {planned.cell.id}: {planned.state.value}: {planned.reason}: there is "
+            "nothing to run"
+        )
+    command = command_of(plan, planned)
+    with tempfile.TemporaryDirectory(prefix="binary-checks-") as folder:
+        given = {}
+        for name, stored in command.inputs.items():
+            content = store.read(stored)
+            if content is None:
+                raise StoreError(f"{store.url}: {stored}: not there, and the plan has it")
+            path = Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+            given[name] = str(path)
+        completed = [given.get(each, each) for each in command.arguments]
+        complain(f"nightly rerun: binary-checks {shlex.join((*command.arguments, *further))}")
+        program = (sys.executable, DEAF, "-m", "binary_checks")
+        return subprocess.run([*program, *completed, *further], check=False).returncode
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = SubcommandParser(
+        prog="binary-checks nightly rerun",
+        description=_PURPOSE,
+        epilog="Further options go to binary-checks: -m linkage, --binary-report html:x.html",
+    )
+    add = parser.add_argument
+    add("cell", metavar="CELL", help="its id, as `binary-checks cells` prints it")
+    add("--store", metavar="URL", required=True, help="a folder, or s3://bucket/prefix")
+    add("--date", metavar="D", help="the night, as 2026-11-20; the newest where none is given")
+    return parser

@@ -1,0 +1,142 @@
+"""``binary-checks nightly show CELL``: how a cell's night ended, why, and how to see it oneself."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from binary_checks.command import SubcommandParser, complain, suggest
+from binary_checks.errors import ProfileError, RecordError
+from binary_checks.fleet.attempts import Attempt
+from binary_checks.fleet.final_states import CellEnd, final_state
+from binary_checks.fleet.nights.night_dates import choose_night
+from binary_checks.fleet.nights.rerunning import rerun_command
+from binary_checks.fleet.plan import NightPlan, PlannedCell
+from binary_checks.fleet.records import read_attempt, read_plan
+from binary_checks.fleet.states import LETTERS
+from binary_checks.fleet.store import Store, open_store
+from binary_checks.fleet.store.store_names import (
+    log_name,
+    night_folder,
+    plan_name,
+    split_attempt,
+)
+from binary_checks.lines import cut, one_line
+
+_PURPOSE = "Show how a cell's night ended, and the command that reruns it."
+_SHOWN_PROBLEMS, _SHOWN_LOG = 20, 20  # lines
+_LOG_FOLDERS = ("failed", "succeeded")
+_LEVELS = (("problems", ""), ("warnings", "warning: "))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Show a cell; returns the exit status."""
+    options = _options().parse_args(arguments)
+    store = open_store(options.store)
+    night = choose_night(store, options.date or "")
+    plan = read_night(store, night)
+    planned = find_cell(plan, options.cell)
+    attempts = [
+        attempt
+        for each in store.names(f"{night_folder(night)}results/{planned.cell.id}.")
+        if (attempt := _read_attempt(store, each.name)) and attempt.cell == planned.cell.id
+    ]
+    end = final_state(planned, attempts)
+    for line in _describe(store, plan, planned, end):
+        print(cut(one_line(line), 2_000))
+    return 0
+
+
+def read_night(store: Store, night: str) -> NightPlan:
+    """The plan of a night. Raises RecordError where there is none, or it cannot be read."""
+    content = store.read(plan_name(night))
+    if content is None:
+        raise RecordError(f"{store.url}: {night}: no plan of that night")
+    return read_plan(content, f"{store.url}: {plan_name(night)}")
+
+
+def find_cell(plan: NightPlan, name: str) -> PlannedCell:
+    """The cell of that id. Raises ProfileError where the night has none such."""
+    known = {each.cell.id: each for each in plan.cells}
+    if name not in known:
+        raise ProfileError(f"{plan.night} has no cell {name}{suggest(name, known)}")
+    return known[name]
+
+
+def _read_attempt(store: Store, name: str) -> Attempt | None:
+    """One attempt; one that cannot be read is said, and keeps nobody from the others."""
+    if split_attempt(name) is None:
+        return None
+    try:
+        return read_attempt(store.read(name) or b"", f"{store.url}: {name}")
+    except RecordError as error:
+        complain(f"nightly show: {error}")
+        return None
+
+
+def _describe(store: Store, plan: NightPlan, planned: PlannedCell, end: CellEnd) -> Iterator[str]:
+    letter = LETTERS[end.state]
+    yield f"{letter} {planned.cell.id}  {plan.night}: {end.state.value}{_explain(end)}"
+    if planned.file_name:
+        yield f"  package  {planned.file_name}  ({planned.size:,} bytes, sha256 {planned.sha256})"
+        yield f"  from     {planned.url}"
+    for each in end.attempts:
+        yield f"  {each.stage}{each.number}     {_describe_attempt(each)}"
+    for each in end.last.values():
+        yield from _list_problems(each.result)
+        yield from _show_log(store, each)
+    result = next((each.result for each in end.last.values()), None)
+    if again := rerun_command(plan, planned, store.url, result):
+        yield f"  again    {again}"
+
+
+def _explain(end: CellEnd) -> str:
+    cause = f" ({end.cause}, {end.cause_kind})" if end.cause else ""
+    reason = end.reason or end.evidence
+    return f"{cause}: {reason}" if reason else cause
+
+
+def _describe_attempt(attempt: Attempt) -> str:
+    ended = f"signal {attempt.signal}" if attempt.signal else f"exit {attempt.exit_status}"
+    megabytes = attempt.peak_memory / 1e6
+    return (
+        f"{attempt.state.value}, {ended}, {attempt.seconds:.1f} s ({attempt.cpu_seconds:.1f} s of "
+        f"CPU, {megabytes:,.0f} MB) on {attempt.host or 'an unknown host'}, {attempt.started}"
+    )
+
+
+def _list_problems(result: Mapping[str, Any] | None) -> Iterator[str]:
+    """Its problems and warnings, as every report spells them."""
+    lines = [
+        f"  {prefix}{entry.get('check')}: {problem.get('path', '')}: {problem.get('sentence')}"
+        for package in (result or {}).get("packages", ())
+        for key, prefix in _LEVELS
+        for entry in package.get("entries", ())
+        for problem in entry.get(key, ())
+    ]
+    yield from lines[:_SHOWN_PROBLEMS]
+    if len(lines) > _SHOWN_PROBLEMS:
+        yield f"  and {len(lines) - _SHOWN_PROBLEMS} more"
+
+
+def _show_log(store: Store, attempt: Attempt) -> Iterator[str]:
+    """The tail of the log of an attempt that left no result: else that says it better."""
+    if attempt.result is not None:
+        return
+    for folder in _LOG_FOLDERS:
+        name = log_name(attempt.night, folder, attempt.cell, attempt.stage, attempt.number)
+        content = store.read(name)
+        if content is not None:
+            yield f"  log      {name}"
+            for line in content.decode("utf-8", "replace").splitlines()[-_SHOWN_LOG:]:
+                yield f"    {line}"
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = SubcommandParser(prog="binary-checks nightly show", description=_PURPOSE)
+    add = parser.add_argument
+    add("cell", metavar="CELL", help="its id, as `binary-checks cells` prints it")
+    add("--store", metavar="URL", required=True, help="a folder, or s3://bucket/prefix")
+    add("--date", metavar="D", help="the night, as 2026-11-20; the newest where none is given")
+    return parser

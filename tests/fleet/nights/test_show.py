@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from binary_checks.command import main
+from binary_checks.fleet.nights.attempting import AttemptTask, run_attempt
+from binary_checks.fleet.nights.cell_commands import command_of
+from binary_checks.fleet.nights.rerunning import pin_place, rerun_command
+from binary_checks.fleet.states import CellState
+from binary_checks.fleet.store.store_names import frozen_name, log_name
+from tests.fleet.nights.test_merging import NIGHT, PLAN, attempt, fill, job
+
+SAMPLES = Path(__file__).parents[3] / "fixtures" / "samples" / "wheels"
+BROKEN = next(SAMPLES.glob("demo_broken-1.0-*.whl"))
+PROBLEM = {
+    "check": "missing-library",
+    "family": "linkage",
+    "outcome": "failed",
+    "problems": [{"path": "demo/x.so", "sentence": "needs libq.so.6, which nobody has"}],
+}
+RESULT = {"schema": "binary-checks/result/1", "packages": [{"entries": [PROBLEM]}]}
+
+
+def show(store: Path, *words: str) -> int:
+    return main(["nightly", "show", *words, "--store", str(store)])
+
+
+def plan_of(path: Path, **cell: object) -> object:
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    first = PLAN.cells[0]
+    return replace(
+        PLAN,
+        cells=(
+            replace(
+                first,
+                cell=replace(first.cell, **cell),
+                file_name=path.name,
+                url=path.as_uri(),
+                sha256=digest,
+                size=path.stat().st_size,
+            ),
+        ),
+    )
+
+
+def test_a_failed_cell_shows_what_is_wrong_and_how_to_run_it_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = plan_of(BROKEN)
+    sha256 = plan.cells[0].sha256
+    failed = attempt(
+        sha256=sha256, state=CellState.FAILED, exit_status=1, result=RESULT, host="builder",
+        cause="missing-library", cause_kind="product", cpu_seconds=1.25, peak_memory=53_000_000,
+    )  # fmt: skip
+    fill(job(tmp_path, "store"), failed, plan=plan)
+    assert show(tmp_path / "store", "one") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"X one  {NIGHT}: failed (missing-library, product)",
+        f"  package  {BROKEN.name}  ({BROKEN.stat().st_size:,} bytes, sha256 {sha256})",
+        f"  from     {BROKEN.as_uri()}",
+        "  cpu1     failed, exit 1, 1.5 s (1.2 s of CPU, 53 MB) on builder, "
+        "2026-11-20T01:00:05+00:00",
+        "  missing-library: demo/x.so: needs libq.so.6, which nobody has",
+        f"  again    binary-checks '{BROKEN.as_uri()}#sha256={sha256}'",
+    ]
+
+
+def test_a_lost_cell_shows_the_tail_of_its_log_inert(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = job(tmp_path, "store")
+    store.create(
+        log_name(NIGHT, "failed", "one", "cpu", 1),
+        b"\x1b[31mred\n::error::x\n\xff" + b"".join(b"\nline %d" % n for n in range(30)),
+    )
+    fill(store, attempt(state=CellState.LOST, exit_status=None, signal=9, result=None))
+    assert show(tmp_path / "store", "one") == 0
+    said = capsys.readouterr().out
+    assert "L one" in said
+    assert "signal 9" in said
+    assert "    line 29\n" in said
+    assert "line 9\n" not in said
+    assert "\x1b" not in said
+
+
+def test_a_cell_that_the_night_lacks_is_asked_for_by_its_nearest_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(job(tmp_path, "store"))
+    assert show(tmp_path / "store", "tow") == 4
+    assert "2026-11-20 has no cell tow; did you mean two?" in capsys.readouterr().err
+    assert show(tmp_path / "store", "one", "--date", "2026-11-19") == 6
+    assert "no night 2026-11-19; the newest is 2026-11-20" in capsys.readouterr().err
+
+
+def test_what_the_night_showed_the_desk_shows(tmp_path: Path) -> None:
+    """The command is run by a shell, as it is written."""
+    plan = plan_of(BROKEN, options=("--binary-static",))
+    command = command_of(plan, plan.cells[0])
+    task = AttemptTask(
+        store=str(tmp_path / "store"),
+        night=NIGHT,
+        planned=plan.cells[0],
+        arguments=command.arguments,
+        inputs=command.inputs,
+    )
+    store = job(tmp_path, "store")
+    fill(store, plan=plan)
+    night = run_attempt(task)
+    assert night.state is CellState.FAILED
+    again = tmp_path / "again.json"
+    shown = rerun_command(plan, plan.cells[0], str(tmp_path), night.result)
+    words = f"{sys.executable} -P -m binary_checks {shown.partition(' ')[2]}"
+    ended = subprocess.run(
+        ["sh", "-c", f"{words} --binary-report json:{again}"], check=False, cwd=tmp_path
+    )
+    assert ended.returncode == night.exit_status == 1
+    assert problems(json.loads(again.read_bytes())) == problems(night.result)
+    assert problems(night.result)
+
+
+def problems(document: dict[str, list[dict[str, list[dict[str, object]]]]]) -> list[object]:
+    return [
+        each
+        for package in document["packages"]
+        for entry in package["entries"]
+        for each in entry.get("problems", [])
+    ]
+
+
+def test_other_bytes_than_the_night_judged_are_no_verdict(tmp_path: Path) -> None:
+    wheel = tmp_path / BROKEN.name
+    wheel.write_bytes(BROKEN.read_bytes())
+    plan = plan_of(wheel, options=("--binary-static",))
+    wheel.write_bytes(next(SAMPLES.glob("demo-1.0-*.whl")).read_bytes())
+    words = shlex.split(rerun_command(plan, plan.cells[0], str(tmp_path)))[1:]
+    assert main(words) == 6
+
+
+def test_a_frozen_list_of_known_problems_comes_from_the_store(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    known = tmp_path / "known.toml"
+    options = ("--binary-static", "--write-known", str(known), BROKEN.as_uri())
+    assert subprocess.run([sys.executable, "-m", "binary_checks", *options], check=False)
+    digest = hashlib.sha256(known.read_bytes()).hexdigest()
+    plan = replace(plan_of(BROKEN, options=("--binary-static",)), known_sha256=digest)
+    store = job(tmp_path, "store")
+    store.create(frozen_name(NIGHT, digest), known.read_bytes())
+    fill(store, plan=plan)
+    command = rerun_command(plan, plan.cells[0], str(tmp_path / "store"))
+    assert command == f"binary-checks nightly rerun one --date {NIGHT} --store {tmp_path}/store"
+    assert main(shlex.split(command)[1:]) == 0
+    assert "binary-checks: nightly rerun: binary-checks 'file:" in capfd.readouterr().err
+
+
+def test_a_cell_without_a_file_has_nothing_to_run_again(tmp_path: Path) -> None:
+    missing = replace(PLAN.cells[0], sha256="", state=CellState.MISSING, reason="nothing there")
+    assert rerun_command(PLAN, missing, "store") == ""
+    fill(job(tmp_path, "store"), plan=replace(PLAN, cells=(missing,)))
+    assert main(["nightly", "rerun", "one", "--store", str(tmp_path / "store")]) == 4
+
+
+def test_the_image_is_the_one_that_the_night_ran_in() -> None:
+    digest = "3560f1a32266d9db351d1f45f60e1d68f370c4db601ba6f90f6cb76e9f9264ff"
+    result = {"packages": [{"roots": [f"bullseye@{digest}"]}]}
+    assert pin_place("image:oldest", result) == "image:bullseye@3560f1a32266d9db"
+    assert pin_place("image:oldest", None) == "image:oldest"
+    assert pin_place("", result) == ""
+    assert pin_place("image:oldest", {"packages": [{"roots": ["a@1", "b@2"]}]}) == "image:oldest"
