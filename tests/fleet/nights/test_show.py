@@ -12,7 +12,6 @@ import pytest
 
 from binary_checks.command import main
 from binary_checks.fleet.nights.attempting import AttemptTask, run_attempt
-from binary_checks.fleet.nights.cell_commands import command_of
 from binary_checks.fleet.nights.rerunning import pin_place, rerun_command
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store.store_names import frozen_name, log_name
@@ -104,16 +103,10 @@ def test_a_cell_that_the_night_lacks_is_asked_for_by_its_nearest_name(
 def test_what_the_night_showed_the_desk_shows(tmp_path: Path) -> None:
     """The command is run by a shell, as it is written."""
     plan = plan_of(BROKEN, options=("--binary-static",))
-    command = command_of(plan, plan.cells[0])
     task = AttemptTask(
-        store=str(tmp_path / "store"),
-        night=NIGHT,
-        planned=plan.cells[0],
-        arguments=command.arguments,
-        inputs=command.inputs,
+        store=str(tmp_path / "store"), plan=replace(plan, cells=()), planned=plan.cells[0]
     )
-    store = job(tmp_path, "store")
-    fill(store, plan=plan)
+    fill(job(tmp_path, "store"), plan=plan)
     night = run_attempt(task)
     assert night.state is CellState.FAILED
     again = tmp_path / "again.json"
