@@ -22,6 +22,7 @@ from binary_checks.fleet.causes.cause_rules import (
 )
 from binary_checks.fleet.causes.line_patterns import LONGEST_LINE
 from binary_checks.lines import cut, one_line
+from binary_checks.model.run_results import UNREADABLE
 
 MOST_LINES = 2_000
 _MOST_BYTES = 1 << 20
@@ -119,7 +120,8 @@ def _name_by_result(result: Mapping[str, Any], causes: Causes) -> Cause | None:
 
 def _name_failed(package: Mapping[str, Any], entry: Mapping[str, Any]) -> Cause:
     """By the first check that failed: it states what is wrong itself."""
-    check = str(entry.get("check", ""))
+    unread = entry.get("reason") == UNREADABLE  # whichever check came to it first
+    check = UNREADABLE if unread else str(entry.get("check", ""))
     problem = next(_rows(entry, "problems"), {})
     parts = (package.get("file_name"), problem.get("path"), problem.get("sentence"))
     line = ": ".join(str(part) for part in (check, *parts) if part)

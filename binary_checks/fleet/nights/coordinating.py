@@ -17,7 +17,7 @@ from binary_checks.errors import RecordError, StoreError
 from binary_checks.fleet.attempts import CPU, GPU, Attempt
 from binary_checks.fleet.final_states import HAPPY, CellEnd, final_state
 from binary_checks.fleet.nights.attempting import AttemptTask, StoppedError, lose, record
-from binary_checks.fleet.nights.engines import Engine
+from binary_checks.fleet.nights.engines import Engine, EngineGone
 from binary_checks.fleet.nights.progress import Progress
 from binary_checks.fleet.nights.retrying import MOST, NextAttempt, plan_next
 from binary_checks.fleet.plan import NightPlan, PlannedCell
@@ -244,6 +244,9 @@ class Coordinator:
                 return None
             except StoreError:
                 raise
+            except EngineGone as error:
+                self.give_up(str(error))
+                return None
             except Exception as error:  # whatever a worker dies of, or is lost by
                 if self._stopped:
                     return None

@@ -9,17 +9,21 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from pathlib import Path
 from queue import SimpleQueue
 from typing import Protocol
 
-from binary_checks.errors import ProfileError
+from binary_checks.errors import GatherError, ProfileError
 from binary_checks.fleet.attempts import GPU, Attempt
 from binary_checks.fleet.nights.attempt_process import RunningProcesses
 from binary_checks.fleet.nights.attempting import AttemptTask, run_attempt
+from binary_checks.fleet.nights.gpu_devices import count_gpus, list_devices
 from binary_checks.fleet.store import Store
 
 _DASK = "dask:"
+
+
+class EngineGone(GatherError):
+    """There is nothing left that could run an attempt: the night has to be gone on with later."""
 
 
 class Engine(Protocol):
@@ -34,10 +38,13 @@ class Engine(Protocol):
         """Where attempts of this host make theirs; "" where that is the workers' affair."""
 
     def slots(self, stage: str) -> int:
-        """How many attempts of a stage may run at once; 0: none can run here."""
+        """How many attempts of a stage may run at once; 0: none ever can."""
 
     def submit(self, task: AttemptTask) -> Future[Attempt]:
-        """Begin an attempt; its document is in the store before the future has its result."""
+        """Begin an attempt; its document is in the store before the future has its result.
+
+        The future raises EngineGone where there is nothing left to run it.
+        """
 
     def stop(self, *, at_once: bool = False) -> None:
         """End what runs, or kill it; those attempts did not happen."""
@@ -46,13 +53,22 @@ class Engine(Protocol):
 def open_engine(
     named: str, store: Store, jobs: int | None = None, gpus: int | None = None
 ) -> AbstractContextManager[Engine]:
-    """The engine of that name, with so many attempts at once. Raises ProfileError for no name."""
+    """The engine of that name, with so many attempts at once.
+
+    Raises ProfileError for no name of one and for an extra that is not installed, GatherError for a
+    cluster that cannot be used.
+    """
     if named == "local":
         gpus = count_gpus() if gpus is None else gpus
         return _open_local(store, jobs or count_processors(), gpus)
     if not named.startswith(_DASK) or named == _DASK:
         raise ProfileError(f"--engine {named}: neither local nor dask:ADDRESS")
-    raise ProfileError("--engine dask: it is not built yet")
+    try:
+        from binary_checks.fleet.nights.dask_engine import open_dask
+    except ModuleNotFoundError as error:
+        reason = f"{error.name} is not installed: pip install 'binary-checks[dask]'"
+        raise ProfileError(f"--engine {named}: {reason}") from None
+    return open_dask(named.removeprefix(_DASK), store.url)
 
 
 def count_processors() -> int:
@@ -60,22 +76,6 @@ def count_processors() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def count_gpus() -> int:
-    """The NVIDIA devices of this host that are not hidden from this process."""
-    found = len(list(Path("/proc/driver/nvidia/gpus").glob("*"))) or len(
-        list(Path("/dev").glob("nvidia[0-9]*"))
-    )
-    return min(found, len(_list_visible(found)))
-
-
-def _list_visible(most: int) -> list[str]:
-    """The devices as CUDA_VISIBLE_DEVICES names them, of so many at most."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is None:
-        return list(map(str, range(most)))
-    return [each.strip() for each in visible.split(",") if each.strip() not in ("", "-1")]
 
 
 @contextlib.contextmanager
@@ -104,9 +104,8 @@ class LocalEngine:
         self._running = RunningProcesses()
         self._pool = ThreadPoolExecutor(max_workers=jobs + gpus)
         self._devices = SimpleQueue[str]()
-        names = _list_visible(gpus)
-        for number in range(gpus):  # more attempts than devices share them
-            self._devices.put(names[number % len(names)] if names else "")
+        for device in list_devices(gpus):
+            self._devices.put(device)
 
     def slots(self, stage: str) -> int:
         """How many attempts of a stage may run at once."""
