@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from binary_checks.command import MISUSED, SubcommandParser, complain
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cell import Cell
+from binary_checks.fleet.cells.cells_document import CELLS_SCHEMA, write_cells
 from binary_checks.fleet.cells.cells_file import DEFAULT_FILE, read_cells
 from binary_checks.fleet.cells.matrix import Matrix
 from binary_checks.fleet.cells.selecting import select, shard
 from binary_checks.lines import cut, one_line
 
-CELLS_SCHEMA = "binary-checks/cells/1"
 _PURPOSE = "List the cells of a matrix: what is judged every night, and where it is published."
 _WIDTH = 80
 _LEAST = 24  # characters that are left for the last column
@@ -40,7 +38,7 @@ def run(arguments: Sequence[str]) -> int:
         complain(str(error))
         return MISUSED
     if options.json:
-        print(json.dumps(_spell(matrix, cells), indent=1, ensure_ascii=False))
+        print(write_cells(matrix, cells))
     elif options.ids:
         for cell in cells:
             print(cell.id)
@@ -63,32 +61,6 @@ def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
     form.add_argument("--json", action="store_true", help=f"schema {CELLS_SCHEMA}")
     form.add_argument("--ids", action="store_true", help="ids alone, one a line")
     return parser.parse_args(arguments)
-
-
-def _spell(matrix: Matrix, cells: Sequence[Cell]) -> dict[str, Any]:
-    return {
-        "schema": CELLS_SCHEMA,
-        "source": matrix.source,
-        "sha256": matrix.sha256,
-        "axes": list(matrix.axes),
-        "cells": [_spell_cell(cell) for cell in cells],
-        "left_out": [
-            {
-                "when": each.when,
-                "reason": each.reason,
-                "expires": each.expires.isoformat() if each.expires else None,
-                "expired": each.expired,
-                "cells": each.cells,
-            }
-            for each in matrix.left_out
-        ],
-        "warnings": list(matrix.warnings),
-    }
-
-
-def _spell_cell(cell: Cell) -> dict[str, Any]:
-    said = {"id": cell.id, "axes": cell.axes, "package": cell.package, "gpu": cell.gpu}
-    return {**said, **{name: getattr(cell, name) for name in _RUN}}
 
 
 def _describe(matrix: Matrix, cells: Sequence[Cell]) -> Iterator[str]:

@@ -164,7 +164,7 @@ class _Reader:
                 LeftOut(
                     when=condition.written,
                     reason=said["reason"],
-                    expires=expires,
+                    expires=expires.isoformat() if expires else "",
                     cells=len(meant),
                     expired=expired,
                 )

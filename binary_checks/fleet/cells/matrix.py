@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date
 from pathlib import Path
 
 from binary_checks.fleet.cell import Cell
@@ -37,7 +36,7 @@ class LeftOut:
 
     when: str
     reason: str
-    expires: date | None = None  # the last day on which it holds
+    expires: str = ""  # the last day on which it holds: 2027-01-31
     cells: int = 0  # that it leaves out
     expired: bool = False
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from binary_checks.command import main
 
+SCHEMA = Path(__file__).parents[3] / "docs" / "cells.schema.json"
 FILE = """\
 [[cells]]
 project = "numpy"
@@ -86,22 +88,19 @@ def test_machines_get_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert said["cells"] == [
         {
             "id": "numpy-linux-x86_64-3.12-cu126",
-            "axes": {
-                "project": "numpy",
-                "kind": "wheel",
-                "system": "linux",
-                "architecture": "x86_64",
-                "python": "3.12",
-                "variant": "cu126",
-            },
+            "project": "numpy",
+            "system": "linux",
+            "architecture": "x86_64",
+            "python": "3.12",
+            "variant": "cu126",
             "package": "numpy",
             "gpu": True,
             "place": "image:oldest",
-            "profile": "",
-            "options": [],
             "timeout": 90.0,
         }
     ]
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    jsonschema.validate(said, schema)
 
 
 def test_scripts_get_ids(capsys: pytest.CaptureFixture[str]) -> None:
