@@ -71,7 +71,7 @@ def draw_line(
         top=spell(highest),
         first=values[0][0],
         last=values[-1][0],
-        said=f"From {spell(values[0][1])} to {spell(values[-1][1])}, at most {spell(highest)}",
+        said=_sum_up([value for _, value in values], spell),
     )
 
 
@@ -104,7 +104,7 @@ def draw_stacks(
         first=nights[0][0],
         last=nights[-1][0],
         legend=tuple((tones[name], name) for name in names),
-        said=f"From {spell(whole[0])} to {spell(whole[-1])}, at most {spell(max(whole))}",
+        said=_sum_up(whole, spell),
     )
 
 
@@ -144,6 +144,15 @@ def _stack(
                 tone=tones[name],
                 title=f"{night}: {name}, {spell(parts[name])}",
             )
+
+
+def _sum_up(values: Sequence[float], spell: Callable[[float], str]) -> str:
+    """What a chart shows, in words."""
+    first, last, highest = spell(values[0]), spell(values[-1]), spell(max(values))
+    if first == last == highest:
+        return f"{last} throughout"
+    ends = f"{first} to {last}" if first != last else f"{first} at both ends"
+    return ends if highest in {first, last} else f"{ends}, at most {highest}"
 
 
 def _raise(value: float, highest: float) -> float:

@@ -18,7 +18,7 @@ from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.store_names import plan_name
 from binary_checks.fleet.tables.views import closed_nights, open_tables
 
-_LEAST = 90  # nights that are looked back on for "since", at least
+_MORE = 60  # nights that are looked back on beyond those shown: for "since", and for news
 _DAYS = range(1, 3661)
 
 
@@ -41,7 +41,7 @@ def read_night(url: str, *, nights: int = 1, project: str = "", date: str = "") 
     closed = closed_nights(store)
     if date and read_date(date) not in closed:
         raise StoreError(f"{store.url}: {_explain(store, date)}")
-    back = None if date else max(nights, _LEAST)
+    back = None if date else nights + _MORE
     with open_tables(store, nights=back, project=project) as connection:
         history = read_history(connection)
     if not history.cells:

@@ -1,0 +1,69 @@
+"""The morning mail: everything that is worth knowing, and no more lines than one reads."""
+
+from __future__ import annotations
+
+from binary_checks.fleet.page.breakfast import write_mail, write_markdown, write_text
+from binary_checks.fleet.page.history import History
+from binary_checks.fleet.page.morning import look_back
+from binary_checks.fleet.page.remarks import Remarks, WaiverNews
+from fixtures.histories import history
+
+REMARKS = Remarks(
+    changed=("a-1: 1.1 is published by now",),
+    waivers=WaiverNews(expiring=("missing-library until 2026-11-25: soon",), unmatched=("x: y",)),
+)
+
+
+def mail(found: History, remarks: Remarks | None = None) -> list[str]:
+    return [*write_text(write_mail(look_back(found), remarks or Remarks()))]
+
+
+def test_a_good_night_is_two_lines() -> None:
+    assert mail(history({"a-1": "··", "a-2": "·k"})) == [
+        "2026-11-21: All is well in 2 cells",
+        "  1 passed, 1 known",
+    ]
+
+
+def test_each_kind_of_news_has_its_line() -> None:
+    cells = {"a-1": "·X", "a-2": "XX", "a-3": "X·", "a-4": "·~", "a-5": "·-", "a-6": "·S"}
+    assert mail(history(cells | {"a-7": "·L", "a-8": "·I", "a-9": "·B"}), REMARKS) == [
+        "2026-11-21: 1 check broke in 1 cell",
+        "  1 passed, 2 failed, 1 flaky, 1 infra, 1 lost, 1 blocked, 1 stale, 1 missing",
+        "Broke tonight:",
+        "  a: missing-library in 1 cell since tonight: a-1",
+        "    demo/a.so: needs libgone.so.1, which nothing provides",
+        "Still broken:",
+        "  a: missing-library in 1 cell since 2026-11-20 or earlier",
+        "Mended: 1 cell: a-3",
+        "Flaky: 1 cell since tonight: a-4",
+        "Missing: 1 cell since tonight: a-5",
+        "Too old: 1 cell since tonight: a-6",
+        "No result: 1 cell since tonight: a-7",
+        "Infra: 1 cell since tonight: a-8",
+        "GPU waits: 1 cell since tonight: a-9",
+        "The index changed meanwhile: a-1: 1.1 is published by now",
+        "Known problems that expire soon: missing-library until 2026-11-25: soon",
+        "Known problems that match nothing: x: y",
+    ]
+
+
+def test_a_terrible_night_still_fits_a_screen() -> None:
+    letters = "X~ISBL-"
+    cells = {f"p{number}-{letter}": f"·{letter}" for number in range(50) for letter in letters} | {
+        f"q{number}-1": "XX" for number in range(50)
+    }
+    checks = {cell: f"check-{cell}" for cell in cells}
+    many = tuple(map(str, range(50)))
+    news = WaiverNews(expiring=many, unmatched=many, complaint="the list is too old")
+    lines = mail(history(cells, checks=checks), Remarks(notices=many, changed=many, waivers=news))
+    assert len(lines) <= 45
+    assert max(map(len, lines)) <= 500
+    assert "  and 45 more" in lines
+
+
+def test_nothing_from_outside_becomes_markup() -> None:
+    found = history({"a-1": "·X"}, said="`*a* [b](http://c) <b> @d | e")
+    lines = [*write_markdown(write_mail(look_back(found), Remarks()))]
+    assert "- `a: missing-library` in 1 cell since tonight: `a-1`" in lines
+    assert "    ``demo/a.so: `*a* [b](http://c) <b> @d | e``" in lines

@@ -1,0 +1,108 @@
+"""The feed, whose entries keep their names, and badges that can be read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import pytest
+
+from binary_checks.fleet.page.badges import draw_badge, draw_cell_badge, draw_project_badge
+from binary_checks.fleet.page.feed import find_news, write_feed
+from binary_checks.fleet.page.history import History
+from binary_checks.fleet.page.morning import look_back
+from binary_checks.fleet.states import CellState
+from fixtures.histories import history, nights
+
+ATOM = "{http://www.w3.org/2005/Atom}"
+EVIL = "\x1b\u202e\"'><script>alert(1)</script>&"
+
+
+def feed(found: History, base: str = "") -> ElementTree.Element:
+    return ElementTree.fromstring(write_feed(look_back(found), find_news(found, 30), base))
+
+
+def entries(found: History, base: str = "") -> list[dict[str, str]]:
+    def read(entry: ElementTree.Element) -> dict[str, str]:
+        texts = {each.tag.removeprefix(ATOM): each.text or "" for each in entry}
+        link = entry.find(f"{ATOM}link")
+        return texts | {"link": link.attrib["href"] if link is not None else ""}
+
+    return [read(entry) for entry in feed(found, base).iter(f"{ATOM}entry")]
+
+
+def test_there_is_an_entry_for_what_broke_and_one_for_what_was_mended_the_newest_first() -> None:
+    found = entries(history({"a-1": "·X·", "a-2": "·XX", "b-1": "··X"}))
+    assert [(each["title"], each["updated"][:10]) for each in found] == [
+        ("b: missing-library broke in 1 cell", nights(3)[2]),
+        ("a: 1 cell mended", nights(3)[2]),
+        ("a: missing-library broke in 2 cells", nights(3)[1]),
+    ]
+    assert found[0]["content"] == "demo/a.so: needs libgone.so.1, which nothing provides (b-1)"
+    assert found[0]["link"] == f"cells/b-1.html#n{nights(3)[2]}"
+
+
+def test_an_entry_keeps_its_name_in_later_feeds() -> None:
+    found = history({"a-1": "·X··", "a-2": "··X·"})
+    earlier = {each["id"] for each in entries(found.until(nights(4)[2]))}
+    assert earlier
+    assert earlier < {each["id"] for each in entries(found)}
+
+
+def test_every_entry_has_a_name_of_its_own() -> None:
+    found = [each["id"] for each in entries(history({"a-1": "·X·X·X", "b-1": "·X·X·X"}))]
+    assert len(found) == len({*found}) == 7  # broke thrice, two projects mended twice
+
+
+def test_addresses_are_whole_where_it_is_known_where_the_site_is() -> None:
+    (entry,) = entries(history({"a-1": "·X"}), base="https://hud.example/wheels/")
+    assert entry["link"].startswith("https://hud.example/wheels/cells/a-1.html#n")
+
+
+def test_the_first_night_is_no_news() -> None:
+    assert entries(history({"a-1": "X", "a-2": "·"})) == []
+
+
+def test_what_comes_from_outside_stays_text() -> None:
+    found = history({"a-1": "·X"}, said=EVIL)
+    rows = {night: replace(row, project=EVIL) for night, row in found.cells["a-1"].items()}
+    (entry,) = entries(replace(found, cells={"a-1": rows}))
+    assert "<script>" in entry["title"]
+    assert "\u202e" not in entry["content"]
+
+
+def test_a_badge_says_how_many_cells_pass() -> None:
+    states = {CellState.PASSED: 3, CellState.KNOWN: 1}
+    said = [
+        draw_project_badge("demo", states),
+        draw_project_badge("demo", {**states, CellState.FAILED: 2}),
+        draw_project_badge("demo", {**states, CellState.MISSING: 1}),
+        draw_cell_badge("demo-linux", CellState.STALE),
+    ]
+    titles = [ElementTree.fromstring(each)[0].text for each in said]
+    assert titles == [
+        "demo: 4 of 4 cells pass",
+        "demo: 2 of 6 cells fail",
+        "demo: 4 of 5 cells pass",
+        "demo-linux: stale",
+    ]
+
+
+@pytest.mark.parametrize("tone", ["good", "bad", "mild"])
+def test_what_a_badge_says_can_be_read(tone: str) -> None:
+    badge = ElementTree.fromstring(draw_badge(EVIL.replace("\x1b", ""), "said", tone))
+    fills = [each.attrib["fill"] for each in badge if each.tag.endswith("rect")]
+    assert len(fills) == 2
+    assert all(contrast(fill, "#ffffff") >= 4.5 for fill in fills)
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG 2, 1.4.3."""
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
