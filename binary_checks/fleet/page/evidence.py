@@ -15,13 +15,14 @@ from binary_checks.differences import compare
 from binary_checks.documents.builds import read_build
 from binary_checks.documents.result_reader import decode_results
 from binary_checks.errors import BinaryChecksError
-from binary_checks.fleet.attempts import Attempt
+from binary_checks.fleet.attempts import CPU, Attempt
 from binary_checks.fleet.final_states import final_state
 from binary_checks.fleet.nights.found_facts import read_attempts
+from binary_checks.fleet.nights.rerunning import rerun_command
 from binary_checks.fleet.page.check_texts import find_texts
 from binary_checks.fleet.page.history import CellNight
 from binary_checks.fleet.page.naming import count
-from binary_checks.fleet.plan import NightPlan
+from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.kept_facts import open_facts
 from binary_checks.lines import cut, one_line
@@ -88,8 +89,8 @@ class EvidenceReader:
         planned = self._planned.get(row.cell)
         if planned is None:
             return CellEvidence(gaps=("the night's plan, which does not have this cell",))
-        rerun = ""
         if not whole:
+            rerun = _try(lambda: self._rerun(planned, {}), "", gaps)
             return CellEvidence(rerun=rerun, gaps=tuple(gaps))
         attempts: list[Attempt] = _try(
             lambda: [*read_attempts(self._store, row.night, row.cell, gaps)], [], gaps
@@ -106,11 +107,20 @@ class EvidenceReader:
             texts={check: text for _, texts in found for check, text in texts.items()},
             log=log[0],
             log_cut=log[1],
-            rerun=rerun,
+            rerun=_try(lambda: self._rerun(planned, last), "", gaps),
             changes=changed[0],
             changes_note=changed[1],
             gaps=tuple(gaps),
         )
+
+    def _rerun(self, planned: PlannedCell, last: Mapping[str, Attempt]) -> str:
+        """The command, in the very place that the first stage ran in; "" where there is none."""
+        if self._plan is None:
+            return ""
+        attempt = last.get(CPU)
+        result = attempt.result if attempt and isinstance(attempt.result, dict) else None
+        command = rerun_command(self._plan, planned, self._store.url, result)
+        return command if command.isprintable() else ""
 
     def _compare(self, old: CellNight, new: CellNight) -> _Changed:
         """What differs between two nights' packages, and why that is not all, or not known."""

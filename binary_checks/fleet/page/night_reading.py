@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from binary_checks.errors import ProfileError, RecordError, StoreError
-from binary_checks.fleet.nights.closing import read_closed
+from binary_checks.fleet.nights.closing import ClosedNight, read_closed
 from binary_checks.fleet.nights.night_dates import list_nights, read_date
 from binary_checks.fleet.page.history import History
 from binary_checks.fleet.page.history_rows import read_history
@@ -47,10 +46,17 @@ def read_night(url: str, *, nights: int = 1, project: str = "", date: str = "") 
     if not history.cells:
         raise ProfileError(f"--project {project!r:.80}: no cell of it in {store.url}")
     history = _add_open(history.until(date) if date else history, store, closed)
-    notices = list(_notices(store, history))
+    notices = [
+        f"The night of {night} is not collected yet, and not shown."
+        for night in history.open_nights
+    ]
+    closed_night = _try_closed(store, history.last, notices)
     plan = _read_plan(store, history.last, notices)
-    waivers = review_waivers(store, plan, history.tonight()) if plan else WaiverNews()
-    remarks = Remarks(notices=tuple(notices), waivers=waivers)
+    remarks = Remarks(
+        notices=tuple(notices),
+        changed=tuple(f"{each.cell}: {each.reason}" for each in closed_night.changed),
+        waivers=review_waivers(store, plan, history.tonight()) if plan else WaiverNews(),
+    )
     return NightView(store=store, history=history, plan=plan, remarks=remarks)
 
 
@@ -79,15 +85,17 @@ def _add_open(history: History, store: Store, closed: tuple[str, ...]) -> Histor
     return replace(history, open_nights=tuple(night for night in later if night not in closed))
 
 
-def _notices(store: Store, history: History) -> Iterator[str]:
-    for night in history.open_nights:
-        yield f"The night of {night} is not collected yet, and not shown."
+def _try_closed(store: Store, night: str, notices: list[str]) -> ClosedNight:
+    """How the night ended as a whole; where that cannot be read the notices say so."""
     try:
-        closed = read_closed(store, history.last)
+        found = read_closed(store, night)
     except RecordError as error:
-        yield str(error)
-    else:
-        yield from closed.complaints if closed else ()
+        notices.append(str(error))
+        found = None
+    if found is None:
+        return ClosedNight(night=night, closed="")
+    notices += found.complaints
+    return found
 
 
 def _read_plan(store: Store, night: str, notices: list[str]) -> NightPlan | None:

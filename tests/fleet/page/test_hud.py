@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import gzip
+import html
+import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
 from binary_checks.command import main
+from binary_checks.fleet.records import read_plan
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store.store_names import closed_name, log_name, plan_name, result_name
 from fixtures.fleet.nights import Nights, make_nights
@@ -55,8 +59,31 @@ def test_the_page_of_a_broken_cell_has_problems_change_history_and_log(
     assert "needs libfoo.so.1, which neither the package nor" in page
     assert re.search(r"What changed.*which passed on", page)
     assert "The end of the log" in page
+    command = html.unescape(
+        re.search(r'<pre class="commands" tabindex="0"><bdi>(.*?)</bdi>', page)[1]
+    )  # type: ignore[index]
+    plan = read_plan((nights.folder / plan_name(nights.tonight)).read_bytes(), "plan.json")
+    planned = next(each for each in plan.cells if each.cell.id == cell)
+    assert f"{planned.url}#sha256={planned.sha256}" in shlex.split(command)
     assert f'id="n{nights.nights[0]}"' in page
     assert 'id="missing-library"' in read(site / "checks.html")
+
+
+def test_what_the_index_had_other_at_the_end_of_the_night_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = make_nights(tmp_path / "store", cells=8, nights=3)
+    path = found.folder / closed_name(found.tonight)
+    closed = json.loads(path.read_bytes())
+    closed["changed"] = [{"cell": "demo-1", "reason": "1.1 is published by now"}]
+    closed["complaints"] = ["demo-2.cpu1.json: not JSON"]
+    path.write_text(json.dumps(closed))
+    assert hud(found.folder, tmp_path / "site") == 0
+    page = read(tmp_path / "site" / "index.html")
+    assert "demo-1: 1.1 is published by now" in page
+    assert "demo-2.cpu1.json: not JSON" in page
+    summarise(found)
+    assert "The index changed meanwhile: demo-1: 1.1" in capsys.readouterr().out
 
 
 def test_the_index_says_what_the_store_knows(nights: Nights, site: Path) -> None:
