@@ -44,7 +44,7 @@ def read_refusal(error: Exception, host: str) -> Refusal:
 
 
 def _read_broken(text: str, host: str) -> Refusal:
-    server = host or "the server"
+    server = host or "Amazon S3"
     kind = found[1].lower() if (found := _KIND.search(text)) else ""
     if "HTTP error" in text or kind:
         words = {"connect": "no connection to", "timeout": "too slow an answer of"}

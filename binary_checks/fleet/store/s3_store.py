@@ -24,7 +24,8 @@ from binary_checks.withheld import user_environment
 PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Seconds before each further try, half of them by chance."""
 _LARGEST = 1 << 30  # bytes that are put at once: conditions hold for no other way to put
-_SLOWEST = {"connect_timeout": "10s", "timeout": "300s"}
+_SLOWEST = {"connect_timeout": "10s", "timeout": "120s"}
+_PATIENCE = 120.0  # seconds after which no further try begins
 _ONCE = {"max_retries": 0}  # obstore's own tries would hide whether a put is ours
 _Answer = TypeVar("_Answer")
 
@@ -186,6 +187,7 @@ class BucketStore:
         taken: Callable[[], _Answer] | None = None,
     ) -> _Answer:
         """Ask until there is an answer, or it is in vain. Raises StoreError."""
+        until = time.monotonic() + _PATIENCE
         for pause in (*self._pauses, None):
             refusal = Refusal(reason="")
             try:
@@ -198,7 +200,7 @@ class BucketStore:
                 return missing()
             if refusal.taken and taken is not None:
                 return taken()
-            if not refusal.again or pause is None:
+            if not refusal.again or pause is None or time.monotonic() > until:
                 break
             time.sleep(pause * (0.5 + random.random() / 2))  # noqa: S311 - no secret
         where = f"{self.url}: {name}" if name else self.url

@@ -15,7 +15,7 @@ from binary_checks.errors import ProfileError, StoreError
 from binary_checks.fleet.store import Store, open_store, s3_store
 from binary_checks.fleet.store.s3_settings import read_settings
 from binary_checks.fleet.store.s3_store import BucketStore
-from fixtures.fleet.faulty_proxy import BUSY, DEAF, LOST, FaultyProxy, put_before
+from fixtures.fleet.faulty_proxy import BUSY, DEAF, LOST, SLOW, FaultyProxy, put_before
 from fixtures.fleet.object_store import BUCKET, KEYS, ObjectStore
 
 PATIENT = s3_store.PAUSES
@@ -99,6 +99,21 @@ def test_what_is_busy_for_good_is_said_to_be_in_one_line(behind: Store, proxy: F
         list(behind.names("night="))
     with pytest.raises(StoreError, match=r"a\.cpu1\.json: cannot be read: the server answers 503"):
         behind.read(NAME)
+
+
+def test_a_server_that_does_not_answer_in_time_is_asked_again(
+    store: Store, proxy: FaultyProxy, server: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3_store, "_SLOWEST", {"timeout": "400ms"})
+    become(monkeypatch, server, "writer", proxy.endpoint)
+    hasty = open_store(store.url)
+    proxy.faults = [("PUT", SLOW)]
+    assert hasty.create(NAME, b"mine")
+    proxy.faults = [("GET", SLOW)] * 9
+    monkeypatch.setattr(s3_store, "_PATIENCE", 0.0)
+    with pytest.raises(StoreError, match=r"cannot be read: too slow an answer of 127\.0\.0\.1:"):
+        hasty.read(NAME)
+    assert len(proxy.faults) == 8, "no further try"
 
 
 def test_where_nobody_listens_the_server_is_named(
