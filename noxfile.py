@@ -91,6 +91,13 @@ def bench(session: nox.Session) -> None:
     session.run("python", "-m", "fixtures.bench", *session.posargs)
 
 
+@nox.session(name="fleet-bench")
+def fleet_bench(session: nox.Session) -> None:
+    """Measure what collecting one night of 400 cells and asking ninety take: ``-- --store F``."""
+    session.install("-e", ".[fast,fleet]", *group("bench"))
+    session.run("python", "-m", "fixtures.fleet.fleet_bench", *session.posargs)
+
+
 @nox.session
 def sweep(session: nox.Session) -> None:
     """Judge the published wheels of the list: ``-- FOLDER`` keeps them between runs."""

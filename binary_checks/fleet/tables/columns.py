@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 TABLES: Mapping[str, Mapping[str, str]] = {
     "cells": {  # a row a cell and night: how its night ended
-        "night": "DATE",
-        "cell": "VARCHAR",
-        "project": "VARCHAR",
+        "night": "DATE",  # UTC
+        "cell": "VARCHAR",  # its id: the values of its axes
+        "project": "VARCHAR",  # the axes, from here to channel; one that the matrix lacks is empty
         "kind": "VARCHAR",
         "libtorch": "VARCHAR",
         "system": "VARCHAR",
@@ -17,62 +17,62 @@ TABLES: Mapping[str, Mapping[str, str]] = {
         "variant": "VARCHAR",
         "cxx_abi": "VARCHAR",
         "channel": "VARCHAR",
-        "place": "VARCHAR",
+        "place": "VARCHAR",  # where it ran: image:oldest; empty for a fresh environment
         "gpu": "BOOLEAN",  # whether its second stage has ended too
-        "state": "VARCHAR",
-        "reason": "VARCHAR",
-        "cause": "VARCHAR",
-        "cause_kind": "VARCHAR",
-        "evidence": "VARCHAR",
-        "attempts": "USMALLINT",
-        "problems": "UINTEGER",
+        "state": "VARCHAR",  # passed, known, failed, flaky, infra, lost, blocked, stale, missing
+        "reason": "VARCHAR",  # of a state that has no problems to show
+        "cause": "VARCHAR",  # why it has no verdict, or the check that failed (docs/causes.md)
+        "cause_kind": "VARCHAR",  # infra, product, tool, unknown
+        "evidence": "VARCHAR",  # the line that the cause was told by
+        "attempts": "USMALLINT",  # of both stages
+        "problems": "UINTEGER",  # of the attempts that decided, as the next three
         "warnings": "UINTEGER",
-        "accepted": "UINTEGER",
+        "accepted": "UINTEGER",  # problems that are known
         "not_inspected": "UINTEGER",  # checks that could not inspect, in whole or in part
-        "file_name": "VARCHAR",
+        "file_name": "VARCHAR",  # of the package
         "version": "VARCHAR",
-        "url": "VARCHAR",
-        "sha256": "VARCHAR",
+        "url": "VARCHAR",  # without credentials
+        "sha256": "VARCHAR",  # of the package
         "size": "UBIGINT",  # bytes
-        "uploaded": "VARCHAR",
-        "serial": "VARCHAR",
+        "uploaded": "VARCHAR",  # as the index states it
+        "serial": "VARCHAR",  # of the index
         "facts": "VARCHAR",  # SHA-256 under which the store has them; "" for none
         "seconds": "REAL",  # of all attempts
-        "cpu_seconds": "REAL",
+        "cpu_seconds": "REAL",  # likewise
         "peak_memory": "UBIGINT",  # bytes
-        "started": "TIMESTAMP",
+        "started": "TIMESTAMP",  # of the first attempt, UTC
         "log": "VARCHAR",  # the store's name of the last attempt's log
     },
     "checks": {  # a row a check, cell and night, of the last attempt of each stage
         "night": "DATE",
         "cell": "VARCHAR",
-        "stage": "VARCHAR",
-        "check": "VARCHAR",
+        "stage": "VARCHAR",  # cpu, gpu
+        "check": "VARCHAR",  # its id
         "family": "VARCHAR",
         "check_place": "VARCHAR",  # of several places the one it ran in
-        "outcome": "VARCHAR",
-        "reason": "VARCHAR",
-        "problems": "UINTEGER",
+        "outcome": "VARCHAR",  # passed, warned, accepted, failed, error, not inspected, …
+        "reason": "VARCHAR",  # why it was not applicable, not inspected or broke
+        "problems": "UINTEGER",  # errors that nobody accepted
         "path": "VARCHAR",  # of the first problem, or warning
-        "sentence": "VARCHAR",
+        "sentence": "VARCHAR",  # of the same problem
         "seconds": "REAL",
     },
     "objects": {  # a row an object file of each package that a night met first
-        "night": "DATE",
+        "night": "DATE",  # the first that met the package
         "sha256": "VARCHAR",  # of the package
-        "path": "VARCHAR",
-        "architecture": "VARCHAR",
-        "size": "UBIGINT",
-        "needed": "VARCHAR[]",
+        "path": "VARCHAR",  # relative to the prefix that it is installed in
+        "architecture": "VARCHAR",  # x86_64, aarch64, …
+        "size": "UBIGINT",  # bytes
+        "needed": "VARCHAR[]",  # the libraries that it needs
         "glibc": "VARCHAR",  # the highest version that it needs, 2.34; "" for none
         "exports": "VARCHAR",  # a digest of its exports' names and versions
         "gpu": "VARCHAR[]",  # targets of its device code: sm_90, gfx90a
     },
     "parts": {  # a row a part of each package that a night met first: what takes the bytes
-        "night": "DATE",
+        "night": "DATE",  # the first that met the package
         "sha256": "VARCHAR",  # of the package
         "part": "VARCHAR",  # native code, device code, bundled libraries, Python, data, …
-        "files": "UINTEGER",
+        "files": "UINTEGER",  # that are of the part, or have some of it
         "size": "UBIGINT",  # bytes, installed
     },
 }

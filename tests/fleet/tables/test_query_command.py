@@ -15,9 +15,8 @@ from binary_checks.command import main
 from binary_checks.fleet.records import read_attempt, write_attempt
 from binary_checks.fleet.store import open_store
 from binary_checks.fleet.store.store_names import closed_name, result_name, table_name
-from binary_checks.fleet.tables.collecting import keep_tables, make_tables
 from binary_checks.fleet.tables.columns import TABLES
-from fixtures.fleet.nights import Nights, make_nights
+from fixtures.fleet.nights import Nights, collect, make_nights
 from fixtures.fleet.script_of_nights import ROLES
 
 HOSTILE = (
@@ -39,11 +38,7 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Nights:
     path.write_bytes(write_attempt(replace(attempt, result=result)))
     for name in (*(table_name(made.tonight, each) for each in TABLES), closed_name(made.tonight)):
         (made.folder / name).unlink()
-    store = open_store(str(made.folder))
-    folder = made.folder.parent / "tables"
-    folder.mkdir()
-    keep_tables(store, make_tables(store, made.tonight, folder))
-    store.create(closed_name(made.tonight), b"{}\n")
+    collect(open_store(str(made.folder)), made.tonight)
     return made
 
 
@@ -57,7 +52,7 @@ def test_without_a_question_those_that_are_shipped_are_listed(
 ) -> None:
     assert query() == 0
     shown = capsys.readouterr().out
-    assert "newly-broken          What fails in a night and did not fail" in shown
+    assert "newly-broken          Checks that fail in a night and did not" in shown
     assert "architecture: a target of device code (sm_70, gfx90a)" in shown
 
 

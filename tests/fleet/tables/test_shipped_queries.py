@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,10 +9,13 @@ import pytest
 pytest.importorskip("duckdb", reason="the extra fleet is not installed")
 
 from binary_checks.fleet.store import open_store
+from binary_checks.fleet.store.store_names import closed_name, result_name, table_name
+from binary_checks.fleet.tables.columns import TABLES
 from binary_checks.fleet.tables.shipped_queries import shipped_queries
 from binary_checks.fleet.tables.table_questions import ask
 from binary_checks.fleet.tables.views import open_tables
-from fixtures.fleet.nights import Nights, make_nights
+from fixtures.fleet.nights import Nights, collect, make_nights
+from fixtures.fleet.query_page import QUERIES
 from fixtures.fleet.script_of_nights import ROLES, middle
 
 CELLS, NIGHTS = 8, 6
@@ -75,6 +79,32 @@ def test_newly_broken_is_what_broke_tonight_and_nothing_else(nights: Nights, ans
         "sentence": row["sentence"],
     }
     assert row["sentence"].startswith("needs libfoo.so.1, which neither")
+
+
+def test_another_check_of_a_cell_that_fails_already_is_newly_broken_too(tmp_path: Path) -> None:
+    made = make_nights(tmp_path / "store", 3, 4)
+    cell = made.cell(ROLES.broken_since)
+    path = made.folder / result_name(made.tonight, cell, "cpu", 1)
+    path.write_bytes(path.read_bytes().replace(b"missing-library", b"missing-version"))
+    for name in (*(table_name(made.tonight, each) for each in TABLES), closed_name(made.tonight)):
+        (made.folder / name).unlink()
+    collect(open_store(str(made.folder)), made.tonight)
+    with (
+        open_tables(open_store(str(made.folder))) as connection,
+        ask(connection, shipped_queries()["newly-broken"].sql, {}, ours=True) as answer,
+    ):
+        found = {row[0]: row[4] for row in answer.rows}
+    assert found == {made.cell(ROLES.breaks_tonight): "missing-library", cell: "missing-version"}
+
+
+def test_the_pages_own_examples_are_answered(connection: Any) -> None:
+    page = QUERIES.read_text(encoding="utf-8").partition("## Questions of your own")[2]
+    sql = page.partition("```sql")[2].partition("```")[0]
+    questions = [each for each in sql.split(";") if each.strip()]
+    assert len(questions) == 3
+    for question in questions:
+        with ask(connection, question, {}) as answer:
+            assert answer.columns
 
 
 def test_newly_broken_of_an_earlier_night(nights: Nights, answer: Ask) -> None:

@@ -1,24 +1,35 @@
--- What fails in a night and did not fail when it was last decided.
+-- Checks that fail in a night and did not fail when their cell was last decided.
 -- $night: the night, the last one by default
-WITH before AS (
-  SELECT cell, max(night) AS last_good, arg_max(state, night) AS state,
-         arg_max(version, night) AS good_version
+WITH decided AS (
+  SELECT cell, night, state, version
   FROM cells
   WHERE night < $night::DATE AND state IN ('passed', 'known', 'failed')
+), before AS (
+  SELECT cell, max(night) AS night, arg_max(state, night) AS state,
+         max(night) FILTER (state <> 'failed') AS last_good,
+         arg_max(version, night) FILTER (state <> 'failed') AS good_version
+  FROM decided
   GROUP BY cell
-), first_problem AS (
-  SELECT cell, min("check") AS "check", arg_min(path, "check") AS path,
-         arg_min(coalesce(nullif(sentence, ''), reason), "check") AS sentence
+), failing AS (
+  SELECT cell, "check", any_value(path) AS path,
+         any_value(coalesce(nullif(sentence, ''), reason)) AS sentence
   FROM checks
   WHERE night = $night::DATE AND outcome IN ('failed', 'broken', 'error')
-  GROUP BY cell
+  GROUP BY cell, "check"
+), failed_before AS (
+  SELECT DISTINCT before.cell, checks."check"
+  FROM before
+  JOIN checks ON checks.cell = before.cell AND checks.night = before.night
+  WHERE checks.outcome IN ('failed', 'broken', 'error')
 )
 SELECT cells.cell, cells.version, before.last_good, before.good_version,
-       coalesce(first_problem."check", cells.cause) AS "check", first_problem.path,
-       coalesce(first_problem.sentence, cells.reason) AS sentence
+       coalesce(failing."check", cells.cause) AS "check", failing.path,
+       coalesce(failing.sentence, cells.reason) AS sentence
 FROM cells
 LEFT JOIN before USING (cell)
-LEFT JOIN first_problem USING (cell)
-WHERE cells.night = $night::DATE AND cells.state = 'failed'
-  AND (before.state IS NULL OR before.state <> 'failed')
-ORDER BY cells.cell
+LEFT JOIN failing USING (cell)
+LEFT JOIN failed_before
+  ON failed_before.cell = cells.cell AND failed_before."check" = failing."check"
+WHERE cells.night = $night::DATE AND cells.state = 'failed' AND failed_before."check" IS NULL
+  AND (failing."check" IS NOT NULL OR before.state IS DISTINCT FROM 'failed')
+ORDER BY cells.cell, failing."check"
