@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 
 from binary_checks.declaring import Difference, find_differences
 from binary_checks.differences.accepting import Waivers
-from binary_checks.errors import NotApplicable, ProfileError, Unavailable
+from binary_checks.errors import BinaryChecksError, NotApplicable, ProfileError, Unavailable
 from binary_checks.knowledge.build_pairs import PairedObjects, pair_objects, plain_path
 from binary_checks.model import ANY_SYSTEM, Linkage, ObjectFile, Package
 from binary_checks.model.binary_configuration import BinaryConfiguration
@@ -146,6 +146,11 @@ def _ask(each: Difference[Any], old: object, new: object, subject: str) -> Itera
         return
     except Unavailable as error:
         yield NotCompared(difference=each.id, subject=subject, reason=str(error))
+    except BinaryChecksError:
+        raise
+    except Exception as error:  # documents come from anywhere; the others are compared all the same
+        reason = f"this difference broke: {type(error).__name__}: {error}"
+        yield NotCompared(difference=each.id, subject=subject, reason=reason)
 
 
 def _fold(changes: Iterable[tuple[str, Change, str]]) -> list[DifferenceLine]:

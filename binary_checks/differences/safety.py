@@ -24,12 +24,13 @@ _RELRO = "RELRO"
 _NOW = "immediate binding (full RELRO)"
 _NO_TEXTREL = "code without relocations (DT_TEXTREL)"
 _NO_RWX = "segments that are either writable or executable"
-_PROTECTIONS = (_RELRO, _NOW, _NO_TEXTREL, _NO_RWX)
+_PIE = "position independence (PIE)"
+_PROTECTIONS = (_RELRO, _NOW, _NO_TEXTREL, _NO_RWX, _PIE, "IBT", "SHSTK", "BTI", "PAC", "GCS")
 
 
 @difference
 def elf_hardening(old: ElfFile, new: ElfFile) -> Iterator[Change]:
-    """What an ELF object has against attackers: RELRO, immediate binding, a stack without code.
+    """What an ELF object has against attackers: RELRO, a stack without code, PIE, CET, BTI.
 
     An executable stack that is new is a break: glibc 2.41 and later refuse the object.
     """
@@ -60,8 +61,9 @@ def _protections(item: ElfFile) -> set[str]:
         _NOW: item.bind_now,
         _NO_TEXTREL: not item.text_relocations,
         _NO_RWX: not item.writable_executable,
+        _PIE: not item.fixed_address,
     }
-    return {name for name, has in found.items() if has}
+    return {name for name, has in found.items() if has}.union(item.guards)
 
 
 @difference

@@ -177,6 +177,10 @@ class ElfFile(ObjectFile):
     isa_level: str = (
         ""  # GNU_PROPERTY_X86_ISA_1_NEEDED: "x86-64-v2" ...; "" when baseline or not declared
     )
+    guards: tuple[str, ...] = ()
+    """Of control flow that all its code supports: IBT, SHSTK (GNU_PROPERTY_X86_FEATURE_1_AND), BTI,
+    PAC, GCS (GNU_PROPERTY_AARCH64_FEATURE_1_AND)."""
+    fixed_address: bool = False  # ET_EXEC: a program that is not position-independent
     debug_information: bool = False  # a .debug_info or .zdebug_info section with contents
     debug_bytes: int = 0  # in the file, of all sections named .debug_* or .zdebug_*
     device_code: tuple[DeviceCode, ...] = ()  # by target, sorted

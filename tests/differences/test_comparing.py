@@ -14,7 +14,7 @@ from binary_checks.model.compared_builds import (
 )
 from binary_checks.profile.known import KnownProblem
 from binary_checks.reports.build_differences import write_markdown, write_text
-from fixtures.values import member, wheel
+from fixtures.values import macho_file, member, wheel
 from tests.differences.builds import build
 
 TODAY = date(2026, 11, 22)
@@ -50,6 +50,18 @@ def test_every_difference_is_documented_and_takes_the_same_twice() -> None:
         assert each.documentation.title.endswith("."), each
         assert len(each.facts) == 2, each
         assert each.facts[0] == each.facts[1], each
+
+
+def test_a_difference_that_breaks_is_not_compared() -> None:
+    items = (macho_file("demo/a.so", minimum_os=each) for each in ("11.0", "no version"))
+    old, new = (
+        wheel("demo-1.0-cp311-cp311-macosx_11_0_arm64.whl", objects=(each,)) for each in items
+    )
+    (gap,) = compare(build(old), build(new)).not_compared
+    assert (gap.difference, gap.reason[:34]) == (
+        "lowest-macos",
+        "this difference broke: ValueError:",
+    )
 
 
 def test_gaps_of_either_side_are_named() -> None:

@@ -183,6 +183,18 @@ def test_protection_that_is_lost_is_a_change_and_an_executable_stack_is_a_break(
     assert said(full, full) == []
 
 
+def test_guards_of_control_flow_and_position_independence() -> None:
+    old = having(elf_file(guards=("IBT", "SHSTK")))
+    assert said(old, having(elf_file(guards=("SHSTK",)))) == [
+        "change elf-hardening: demo/_native.so: lost IBT"
+    ]
+    assert said(having(elf_file()), old)[0] == ("info elf-hardening: demo/_native.so: gained IBT")
+    fixed = having(elf_file(fixed_address=True))
+    assert said(having(elf_file()), fixed) == [
+        "change elf-hardening: demo/_native.so: lost position independence (PIE)"
+    ]
+
+
 def test_pages_of_a_kernel_that_no_longer_load_it_are_a_break() -> None:
     old, new = (
         having(elf_file(architecture="aarch64", alignment=each)) for each in (0x10000, 0x1000)

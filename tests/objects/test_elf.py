@@ -204,6 +204,26 @@ def test_the_isa_level_is_the_highest_that_is_needed(mask: int, level: str) -> N
     assert _build(isa_needed=mask).isa_level == level
 
 
+@pytest.mark.parametrize(
+    ("machine", "mask", "guards"),
+    [
+        ("x86_64", 0, ()),
+        ("x86_64", 1, ("IBT",)),
+        ("x86_64", 3, ("IBT", "SHSTK")),
+        ("aarch64", 3, ("BTI", "PAC")),
+        ("aarch64", 4, ("GCS",)),
+        ("s390x", 3, ()),
+    ],
+)
+def test_guards_of_control_flow(machine: str, mask: int, guards: tuple[str, ...]) -> None:
+    assert _build(machine=machine, features=mask, isa_needed=0).guards == guards
+
+
+def test_guards_and_the_isa_level_stand_in_one_note() -> None:
+    found = _build(features=3, isa_needed=3)
+    assert (found.guards, found.isa_level) == (("IBT", "SHSTK"), "x86-64-v2")
+
+
 def test_search_paths_keep_empty_elements() -> None:
     assert _build(runpath="a::b").runpath == ("a", "", "b")
     assert _build(rpath="").rpath == ("",)

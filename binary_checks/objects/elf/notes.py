@@ -1,4 +1,4 @@
-"""Reads the notes of an ELF file: its build id, and the x86 ISA level that it needs."""
+"""Reads the notes of an ELF file: its build id, the x86 ISA level, guards of control flow."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from binary_checks.model.protocols import ByteSource
-from binary_checks.objects.elf.header import ElfHeader
+from binary_checks.objects.elf.header import ElfHeader, architecture_of
 from binary_checks.objects.elf.segments import PT_NOTE, Segment
 from binary_checks.objects.limits import refuse_more
 
 _NT_GNU_BUILD_ID = 3
 _NT_GNU_PROPERTY_TYPE_0 = 5
 _X86_ISA_1_NEEDED = 0xC0008002  # ..._USED (0xC0010002) states no requirement
+_FEATURES = {  # GNU_PROPERTY_X86_FEATURE_1_AND, GNU_PROPERTY_AARCH64_FEATURE_1_AND
+    0xC0000002: ((1, "IBT"), (2, "SHSTK")),
+    0xC0000000: ((1, "BTI"), (2, "PAC"), (4, "GCS")),
+}
+_OF_MACHINES = {0xC0000002: ("x86_64", "i686"), 0xC0000000: ("aarch64",)}
 _ISA_LEVELS = ((8, "x86-64-v4"), (4, "x86-64-v3"), (2, "x86-64-v2"))
 _MOST = 1 << 20  # bytes of notes that are read; real ones have some hundred
 
@@ -22,11 +27,12 @@ class Notes(NamedTuple):
 
     build_id: str = ""
     isa_level: str = ""
+    guards: tuple[str, ...] = ()
 
 
 def read_notes(source: ByteSource, header: ElfHeader, segments: Iterable[Segment]) -> Notes:
     """Read every PT_NOTE; the first note of a kind counts. Raises TooLarge for a long one."""
-    build_id = isa_level = ""
+    build_id, properties = "", dict[int, int]()
     for segment in segments:
         if segment.type != PT_NOTE or not segment.file_size:
             continue
@@ -35,9 +41,18 @@ def read_notes(source: ByteSource, header: ElfHeader, segments: Iterable[Segment
         for kind, description in _iterate(contents, header, segment.alignment):
             if kind == _NT_GNU_BUILD_ID and not build_id:
                 build_id = description.hex()
-            elif kind == _NT_GNU_PROPERTY_TYPE_0 and not isa_level:
-                isa_level = _read_isa_level(description, header)
-    return Notes(build_id, isa_level)
+            elif kind == _NT_GNU_PROPERTY_TYPE_0 and not properties:
+                properties = _read_properties(description, header)
+    needed = properties.get(_X86_ISA_1_NEEDED, 0)
+    isa_level = next((name for bit, name in _ISA_LEVELS if needed & bit), "")
+    guards = (
+        name
+        for kind, bits in _FEATURES.items()
+        if architecture_of(header) in _OF_MACHINES[kind]
+        for bit, name in bits
+        if properties.get(kind, 0) & bit
+    )
+    return Notes(build_id, isa_level, tuple(guards))
 
 
 def _iterate(contents: bytes, header: ElfHeader, alignment: int) -> Iterator[tuple[int, bytes]]:
@@ -59,17 +74,18 @@ def _iterate(contents: bytes, header: ElfHeader, alignment: int) -> Iterator[tup
         position = _round_up(start + size, step)
 
 
-def _read_isa_level(description: bytes, header: ElfHeader) -> str:
+def _read_properties(description: bytes, header: ElfHeader) -> dict[int, int]:
+    """The masks of four bytes among the properties, the first of each kind."""
     layout, word = header.struct("II"), header.struct("I")
+    found: dict[int, int] = {}
     position = 0
     while position + layout.size <= len(description):
         kind, size = layout.unpack_from(description, position)
         start = position + layout.size
-        if kind == _X86_ISA_1_NEEDED and size == 4 and start + 4 <= len(description):
-            (mask,) = word.unpack_from(description, start)
-            return next((name for bit, name in _ISA_LEVELS if mask & bit), "")
+        if size == 4 and start + 4 <= len(description):
+            found.setdefault(kind, word.unpack_from(description, start)[0])
         position = _round_up(start + size, header.bits // 8)
-    return ""
+    return found
 
 
 def _round_up(value: int, step: int) -> int:

@@ -35,6 +35,7 @@ from binary_checks.objects.elf.dynamic import (
     read_dynamic,
 )
 from binary_checks.objects.elf.header import (
+    ET_EXEC,
     ET_REL,
     architecture_of,
     assumes_executable_stack,
@@ -140,6 +141,8 @@ def _read_loadable(
         interpreter=interpreter,
         build_id=notes.build_id,
         isa_level=notes.isa_level,
+        guards=notes.guards,
+        fixed_address=header.type == ET_EXEC,
         opened=(
             read_opened(source, seen, sections, dynamic)
             if opens_libraries(imports, dynamic)
