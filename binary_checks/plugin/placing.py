@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -121,8 +122,10 @@ def demand_image(folder: Path, name: PlaceName) -> None:
 
 
 def demand_program(folder: Path, name: str, option: str) -> Path:
-    """The path of a program that may be run."""
+    """The path of a program that may be run: as a shell finds it, a bare name is one of PATH."""
     path = Path(os.path.normpath(folder / name))
+    if not path.exists() and Path(name).name == name and (found := shutil.which(name)):
+        return Path(found)
     if not path.exists():
         raise misused(f"no such file or folder: {name}")
     if path.is_dir() or not os.access(path, os.X_OK):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,17 +11,16 @@ from binary_checks.command import SubcommandParser, complain, suggest
 from binary_checks.errors import ProfileError, RecordError
 from binary_checks.fleet.attempts import Attempt
 from binary_checks.fleet.final_states import CellEnd, final_state
+from binary_checks.fleet.nights.found_facts import read_attempts
 from binary_checks.fleet.nights.night_dates import choose_night
 from binary_checks.fleet.nights.rerunning import rerun_command
 from binary_checks.fleet.plan import NightPlan, PlannedCell
-from binary_checks.fleet.records import read_attempt, read_plan
-from binary_checks.fleet.states import LETTERS
+from binary_checks.fleet.records import read_plan
+from binary_checks.fleet.states import LETTERS, CellState
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.store_names import (
     log_name,
-    night_folder,
     plan_name,
-    split_attempt,
 )
 from binary_checks.lines import cut, one_line
 
@@ -37,12 +37,10 @@ def run(arguments: Sequence[str]) -> int:
     night = choose_night(store, options.date or "")
     plan = read_night(store, night)
     planned = find_cell(plan, options.cell)
-    attempts = [
-        attempt
-        for each in store.names(f"{night_folder(night)}results/{planned.cell.id}.")
-        if (attempt := _read_attempt(store, each.name)) and attempt.cell == planned.cell.id
-    ]
-    end = final_state(planned, attempts)
+    broken: list[str] = []
+    end = final_state(planned, read_attempts(store, night, planned.cell.id, broken))
+    for each in broken:
+        complain(f"nightly show: {each}")
     for line in _describe(store, plan, planned, end):
         print(cut(one_line(line), 2_000))
     return 0
@@ -64,17 +62,6 @@ def find_cell(plan: NightPlan, name: str) -> PlannedCell:
     return known[name]
 
 
-def _read_attempt(store: Store, name: str) -> Attempt | None:
-    """One attempt; one that cannot be read is said, and keeps nobody from the others."""
-    if split_attempt(name) is None:
-        return None
-    try:
-        return read_attempt(store.read(name) or b"", f"{store.url}: {name}")
-    except RecordError as error:
-        complain(f"nightly show: {error}")
-        return None
-
-
 def _describe(store: Store, plan: NightPlan, planned: PlannedCell, end: CellEnd) -> Iterator[str]:
     letter = LETTERS[end.state]
     yield f"{letter} {planned.cell.id}  {plan.night}: {end.state.value}{_explain(end)}"
@@ -87,6 +74,10 @@ def _describe(store: Store, plan: NightPlan, planned: PlannedCell, end: CellEnd)
         yield from _list_problems(each.result)
         yield from _show_log(store, each)
     result = next((each.result for each in end.last.values()), None)
+    if end.state is CellState.FAILED and end.last:
+        sides = (f"store:{planned.cell.id}", f"store:{planned.cell.id}@{plan.night}")
+        compared = shlex.join(("binary-checks", "diff", *sides, "--store", store.url))
+        yield f"  diff     {compared}"
     if again := rerun_command(plan, planned, store.url, result):
         yield f"  again    {again}"
 
