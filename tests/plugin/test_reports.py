@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,11 @@ import pytest
 
 from binary_checks.documents.result_writer import describe_results, write_results
 from binary_checks.model import Run as EndedRun
+from fixtures.build_conda import build_conda
+from fixtures.build_cpp_archive import build_cpp_archive
+from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel
+from fixtures.package_index import PackageIndex
 from fixtures.runs import PROFILE
 from tests.plugin.conftest import TRY_AGAIN, Run, faulty, healthy
 
@@ -110,6 +116,43 @@ def test_one_examination_writes_results_and_facts(
     command = ("-m", "binary_checks", "inspect", "--json", str(path))
     inspected = subprocess.run([sys.executable, *command], capture_output=True, check=True)
     assert (pytester.path / "out.facts").read_bytes() == inspected.stdout
+
+
+def build_libtorch(folder: Path) -> Path:
+    library = {"lib/libtorch.so": build_elf(soname="libtorch.so")}
+    name = "libtorch-shared-with-deps-2.9.0+cpu.zip"
+    return build_cpp_archive(folder, library, name=name, top="libtorch")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("build", [build_conda, build_libtorch], ids=["conda", "libtorch"])
+def test_results_and_facts_are_of_the_same_bytes_whatever_the_kind(
+    pytester: pytest.Pytester, run: Run, build: Callable[[Path], Path]
+) -> None:
+    path = build(pytester.path)
+    run(path, "-m", "not runtime", *ask_for("json", "facts"))
+    _demand_both(pytester.path, path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "workers"])
+def test_results_and_facts_of_a_published_package_are_of_its_bytes(
+    pytester: pytest.Pytester, run: Run, index: PackageIndex, workers: tuple[str, ...]
+) -> None:
+    path = healthy(pytester.path / "dist")
+    url = index.offer(path, "demo")
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    run(f"{url}#sha256={sha256}", "-m", "not runtime", *ask_for("json", "facts"), *workers)
+    _demand_both(pytester.path, path)
+
+
+def _demand_both(folder: Path, package: Path) -> None:
+    """Both documents say that they are about this package."""
+    sha256 = hashlib.sha256(package.read_bytes()).hexdigest()
+    facts = json.loads((folder / "out.facts").read_text("ascii"))["package"]
+    (judged,) = (each for each in result(folder)["packages"] if not each.get("parts"))
+    assert (facts["sha256"], judged["sha256"]) == (sha256, sha256)
+    assert facts["file_name"] == judged["file_name"] == package.name
 
 
 def test_facts_of_several_packages_need_a_folder(pytester: pytest.Pytester, run: Run) -> None:
