@@ -69,7 +69,7 @@ def lay_out_cell(cell: str, history: History, shown: int, evidence: CellEvidence
         tone=TONES[row.state],
         since="" if is_well else spell_since(since, history.last, known=known),
         said=spell(row.reason, 500),
-        cause=_spell_cause(row),
+        cause="" if _is_check(history, row) else _spell_cause(row),
         facts=tuple(_facts(row)),
         axes=tuple(_axes(row)),
         evidence=evidence,
@@ -85,6 +85,11 @@ def _axes(row: CellNight) -> Iterator[tuple[str, str]]:
     for name, value in zip(AXES, row.axes, strict=False):
         if value and name != "project":
             yield name.replace("_", " "), spell(value)
+
+
+def _is_check(history: History, row: CellNight) -> bool:
+    """Whether the cause is a check that failed, of which the problems say all."""
+    return row.cause in {each.check for each in history.failures.get((row.cell, row.night), ())}
 
 
 def _spell_cause(row: CellNight) -> str:

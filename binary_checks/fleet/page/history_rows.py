@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from binary_checks.errors import StoreError
@@ -10,6 +10,7 @@ from binary_checks.fleet.cell import AXES
 from binary_checks.fleet.page.history import CellNight, FailedCheck, History
 from binary_checks.fleet.states import CellState
 
+_PIECE = 2_000  # rows that are held at once
 _AXES = f"[{', '.join(AXES)}]"
 _TEXTS = (
     *("reason", "cause", "cause_kind", "evidence", "place", "file_name", "version", "url"),
@@ -43,7 +44,9 @@ def read_history(
     """
     cells: dict[str, dict[str, CellNight]] = {}
     nights = set[str]()
-    for night, cell, project, state, axes, *values in connection.execute(_CELLS).fetchall():
+    known: dict[Any, Any] = {}  # most of what one night says the next one says again
+    for row in _stream(connection, _CELLS):
+        night, cell, project, state, axes, *values = (known.setdefault(v, v) for v in row)
         nights.add(night)
         if projects and project not in projects:
             continue
@@ -52,11 +55,11 @@ def read_history(
             cell=cell,
             project=project,
             state=_know(state, night, cell),
-            axes=tuple(axis or "" for axis in axes),
+            axes=axes,
             **dict(zip((*_TEXTS, *_NUMBERS), values, strict=True)),
         )
     failures: dict[tuple[str, str], list[FailedCheck]] = {}
-    for cell, night, *values in connection.execute(_FAILURES).fetchall():
+    for cell, night, *values in _stream(connection, _FAILURES):
         if cell in cells:
             names = ("check", "outcome", "reason", "problems", "path", "sentence", "stage")
             found = FailedCheck(**dict(zip(names, values, strict=True)))
@@ -68,6 +71,17 @@ def read_history(
         parts=_read_parts(connection, cells.values()),
         open_nights=tuple(open_nights),
     )
+
+
+def _stream(connection: Any, question: str) -> Iterator[tuple[Any, ...]]:
+    """The rows of an answer, a piece at a time, with lists as tuples."""
+    answer = connection.execute(question)
+    while rows := answer.fetchmany(_PIECE):
+        for row in rows:
+            yield tuple(
+                tuple(each or "" for each in value) if isinstance(value, list) else value
+                for value in row
+            )
 
 
 def _know(state: str, night: str, cell: str) -> CellState:
@@ -84,7 +98,7 @@ def _read_parts(
     """Sizes by part of the packages that these cells stood for."""
     wanted = {row.sha256 for rows in cells for row in rows.values()}
     found: dict[str, dict[str, int]] = {}
-    for sha256, part, size in connection.execute(_PARTS).fetchall():
+    for sha256, part, size in _stream(connection, _PARTS):
         if sha256 in wanted:
             found.setdefault(sha256, {})[part] = int(size)
     return found

@@ -1,4 +1,4 @@
-"""What the night shows, the desk shows: two real nights, their page, and the command that it gives."""
+"""What the night shows, the desk shows: two real nights, their page, and its command."""
 
 from __future__ import annotations
 
@@ -43,12 +43,9 @@ def binary_checks(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProc
 def build(folder: Path, version: str, *needed: str) -> None:
     """One build of the project, in the folder that the channel is."""
     folder.mkdir(exist_ok=True)
-    build_wheel(
-        folder,
-        version=version,
-        tags=(TAG,),
-        members={"demo/__init__.py": b"", "demo/_native.so": build_elf(needed=(*needed, "libc.so.6"))},
-    )  # fmt: skip
+    native = build_elf(needed=(*needed, "libc.so.6"))
+    members = {"demo/__init__.py": b"", "demo/_native.so": native}
+    build_wheel(folder, version=version, tags=(TAG,), members=members)
 
 
 def run_night(folder: Path, night: str) -> None:
