@@ -23,7 +23,7 @@ from binary_checks.fleet.nights.coordinating import ALL, PAUSE, Coordinator, Nig
 from binary_checks.fleet.nights.engines import Engine, open_engine
 from binary_checks.fleet.nights.kept_plans import find_plan, keep_plan
 from binary_checks.fleet.nights.leases import BEAT, STALE, HeldError, LeaseTimes, hold_lease
-from binary_checks.fleet.nights.night_dates import read_date, tonight
+from binary_checks.fleet.nights.night_dates import list_nights, read_date, tonight
 from binary_checks.fleet.nights.progress import NightScreen, count_cells
 from binary_checks.fleet.nights.retrying import NextAttempt
 from binary_checks.fleet.plan import NightPlan, PlannedCell
@@ -43,7 +43,11 @@ def run(arguments: Sequence[str]) -> int:
     if store.read(closed_name(night)) is not None:
         raise ProfileError(f"nightly run: {night} is closed: nothing changes in it any more")
     screen = NightScreen(sys.stdout, terminal=sys.stdout.isatty())
+    if not options.date:
+        _remind(store, night, screen)
     plan = _take_plan(store, night, options, screen)
+    if plan.known_complaint:
+        screen.say(f"no problem counts as known this night: {plan.known_complaint}")
     chosen = _choose(plan, options)
     if options.plan_only:
         print(f"{night} is planned: {count_cells(len(plan.cells))}, store {store.url}")
@@ -95,6 +99,13 @@ def _count(text: str) -> int:
     if number < 1:
         raise ValueError(text)
     return number
+
+
+def _remind(store: Store, night: str, screen: NightScreen) -> None:
+    """Say that the night before is not over, when a new one begins: midnight may have passed."""
+    nights = [each for each in list_nights(store) if each <= night]
+    if nights and nights[-1] != night and store.read(closed_name(nights[-1])) is None:
+        screen.say(f"{nights[-1]} is not closed; to go on with it: --date {nights[-1]}")
 
 
 def _take_plan(store: Store, night: str, options: Namespace, screen: NightScreen) -> NightPlan:

@@ -291,6 +291,10 @@ def _describe(task: AttemptTask, folder: Path, end: AttemptEnd, causes: Causes |
         cause = name_cause(document, log, _as_process_end(end), causes)
     if state is CellState.FAILED and reason and cause.kind == INFRA:
         state = CellState.INFRA  # it showed no problem, and what it lacked is this machine's
+    if state is CellState.FAILED and task.plan.known_complaint:
+        # Its problems may be known ones: never green, and no failure before somebody can say so.
+        reason = cut(f"whether it is known cannot be told: {task.plan.known_complaint}")
+        state, cause = CellState.INFRA, Cause(name="known-problems-unavailable", kind=INFRA)
     return Attempt(
         **_identity(task),
         state=state,

@@ -187,6 +187,22 @@ def test_what_was_frozen_with_the_plan_lies_in_the_folder(store: Store, tmp_path
     assert attempt.command[2:4] == ("--binary-known", "known.toml")
 
 
+@pytest.mark.parametrize(
+    ("does", "state"), [("exit 1", CellState.INFRA), ("exit 0", CellState.PASSED)]
+)
+def test_without_the_known_problems_a_failure_is_not_judged(
+    store: Store, tmp_path: Path, does: str, state: CellState
+) -> None:
+    task = make_task(store, tmp_path, does)
+    attempt = run_attempt(
+        replace(task, plan=replace(task.plan, known_complaint="known.toml: gone"))
+    )
+    assert attempt.state is state
+    if state is CellState.INFRA:
+        assert attempt.reason == "whether it is known cannot be told: known.toml: gone"
+        assert not attempt.again
+
+
 def test_a_task_goes_to_another_process(store: Store, tmp_path: Path) -> None:
     task = make_task(store, tmp_path, "exit 0")
     assert pickle.loads(pickle.dumps(task)) == task

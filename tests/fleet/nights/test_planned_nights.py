@@ -104,6 +104,26 @@ def test_the_plan_stands_whatever_becomes_of_the_matrix(
     assert find_plan(store, NIGHT) == before
 
 
+def test_a_night_that_midnight_left_open_is_named_when_the_next_begins(
+    store: Store, matrix: Path, capsys: Lines
+) -> None:
+    nightly(matrix, store, "--plan-only")
+    capsys.readouterr()
+    assert run(["run", str(matrix), "--store", store.url, "--plan-only"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == f"{NIGHT} is not closed; to go on with it: --date {NIGHT}"
+
+
+def test_a_night_without_its_known_problems_says_so(
+    store: Store, matrix: Path, capsys: Lines
+) -> None:
+    assert nightly(matrix, store, "--plan-only", "--known", str(matrix.parent / "gone.toml")) == 0
+    assert (
+        "no problem counts as known this night: known problems gone.toml: "
+        in capsys.readouterr().out
+    )
+
+
 def test_without_a_matrix_there_is_no_night_and_no_trace_of_one(
     store: Store, tmp_path: Path, capsys: Lines
 ) -> None:
