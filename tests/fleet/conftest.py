@@ -1,4 +1,4 @@
-"""A server for the module that asks for one."""
+"""An object store for the module that asks for one."""
 
 from __future__ import annotations
 
