@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from binary_checks.command import MISUSED, SubcommandParser, complain
@@ -38,6 +39,8 @@ def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _write(options: argparse.Namespace) -> int:
+    if find_spec("jinja2") is None:
+        raise ProfileError("hud: Jinja2 is not installed: `pip install 'binary-checks[fleet]'`")
     from binary_checks.fleet.page.evidence import EvidenceReader
     from binary_checks.fleet.page.night_reading import demand_number, read_night
     from binary_checks.fleet.page.site import make_site

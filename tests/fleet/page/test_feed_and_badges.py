@@ -12,6 +12,7 @@ from binary_checks.fleet.page.feed import find_news, write_feed
 from binary_checks.fleet.page.history import History
 from binary_checks.fleet.page.morning import look_back
 from binary_checks.fleet.states import CellState
+from fixtures.contrast import contrast
 from fixtures.histories import history, nights
 
 ATOM = "{http://www.w3.org/2005/Atom}"
@@ -94,15 +95,3 @@ def test_what_a_badge_says_can_be_read(tone: str) -> None:
     fills = [each.attrib["fill"] for each in badge if each.tag.endswith("rect")]
     assert len(fills) == 2
     assert all(contrast(fill, "#ffffff") >= 4.5 for fill in fills)
-
-
-def contrast(one: str, other: str) -> float:
-    """WCAG 2, 1.4.3."""
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-def luminance(colour: str) -> float:
-    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -1,0 +1,102 @@
+"""Known problems in the morning: those that expire soon, and those that match nothing any more."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from binary_checks.fleet.page.history import CellNight
+from binary_checks.fleet.page.remarks import WaiverNews, review_waivers
+from binary_checks.fleet.plan import NightPlan
+from binary_checks.fleet.records import read_plan
+from binary_checks.fleet.states import CellState
+from binary_checks.fleet.store import Store, open_store
+from binary_checks.fleet.store.store_names import frozen_name, plan_name, result_name
+from fixtures.fleet.nights import Nights, make_nights
+from fixtures.fleet.script_of_nights import ROLES
+
+KNOWN = """
+[[known_problems]]
+check = "missing-library"
+reason = "libfoo comes with the driver"
+match = "libfoo.so.1"
+expires = 2026-11-25
+"""
+OTHER = """
+[[known_problems]]
+check = "missing-library"
+reason = "libbar comes with the driver"
+match = "libbar"
+"""
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory: pytest.TempPathFactory) -> Nights:
+    return make_nights(tmp_path_factory.mktemp("store") / "store", cells=8, nights=2)
+
+
+def review(found: Nights, known: str, *, judged: bool = True) -> WaiverNews:
+    """What is said of a list, after a night whose cells were all judged, or were not."""
+    store = open_store(str(found.folder))
+    return review_waivers(store, plan(store, found.tonight, known), rows(found, judged=judged))
+
+
+def plan(store: Store, night: str, known: str) -> NightPlan:
+    digest = hashlib.sha256(known.encode()).hexdigest()
+    store.create(frozen_name(night, digest), known.encode())
+    made = read_plan(store.read(plan_name(night)) or b"", "plan.json")
+    return replace(made, known_sha256=digest)
+
+
+def rows(found: Nights, *, judged: bool) -> list[CellNight]:
+    cell = found.cell(ROLES.known)
+    log = f"night={found.tonight}/succeeded/{cell}.cpu1.log"
+    row = CellNight(
+        night=found.tonight, cell=cell, project="a", state=CellState.KNOWN, accepted=1, log=log
+    )
+    lost = replace(row, cell="other", state=CellState.LOST, accepted=0)
+    return [row] if judged else [row, lost]
+
+
+def test_an_entry_that_ends_within_a_week_is_named(nights: Nights) -> None:
+    said = "missing-library until 2026-11-25: libfoo comes with the driver"
+    assert review(nights, KNOWN) == WaiverNews(expiring=(said,))
+
+
+def test_one_that_ends_later_or_has_ended_is_not(nights: Nights) -> None:
+    for day in ("2026-11-28", "2026-11-19"):
+        assert review(nights, KNOWN.replace("2026-11-25", day)).expiring == ()
+
+
+def test_an_entry_that_accepted_nothing_is_named(nights: Nights) -> None:
+    said = "missing-library: libbar comes with the driver"
+    assert review(nights, OTHER) == WaiverNews(unmatched=(said,))
+
+
+def test_of_a_night_that_did_not_judge_all_cells_none_is_said_to_match_nothing(
+    nights: Nights,
+) -> None:
+    assert review(nights, OTHER, judged=False) == WaiverNews()
+
+
+def test_a_result_that_cannot_be_read_leaves_it_open_what_matches(tmp_path: Path) -> None:
+    found = make_nights(tmp_path / "store", cells=8, nights=2)
+    path = found.folder / result_name(found.tonight, found.cell(ROLES.known), "cpu", 1)
+    path.write_bytes(b"{")
+    news = review(found, OTHER)
+    assert news.unmatched == ()
+    assert news.complaint.startswith("Which known problems match nothing is not known: ")
+    path.unlink()
+    assert "is gone" in review(found, OTHER).complaint
+
+
+def test_a_list_that_cannot_be_read_is_said(nights: Nights) -> None:
+    assert "cannot be read" in review(nights, "[[known_problems]]\ncheck = 1").complaint
+    found = replace(
+        plan(open_store(str(nights.folder)), nights.tonight, KNOWN), known_complaint="out of date"
+    )
+    news = review_waivers(open_store(str(nights.folder)), found, rows(nights, judged=True))
+    assert news == WaiverNews(complaint="out of date")
