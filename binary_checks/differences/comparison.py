@@ -76,7 +76,9 @@ def load_differences() -> tuple[Difference[Any], ...]:
 
 
 def _demand_comparable(old: Package, new: Package) -> None:
-    if (one := canonicalize_name(old.name)) != (other := canonicalize_name(new.name)):
+    named = not (old.claims.partial or new.claims.partial)  # a folder is called anything
+    one, other = canonicalize_name(old.name), canonicalize_name(new.name)
+    if named and one != other:
         raise ProfileError(
             f"{old.file_name} is of {one}, {new.file_name} of {other}: no two builds"
         )

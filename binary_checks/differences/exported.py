@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from binary_checks.declaring import difference
-from binary_checks.knowledge.build_pairs import is_grafted, is_module_name, plain_name
-from binary_checks.model import ElfFile, Kind, ObjectFile
+from binary_checks.knowledge.build_pairs import is_grafted, is_module_name, pair_objects, plain_name
+from binary_checks.model import ElfFile, Kind, ObjectFile, Package
 from binary_checks.model.compared_builds import Change, Severity
 from binary_checks.model.extensions import init_function
 from binary_checks.model.mangling import readable_name
@@ -45,7 +45,7 @@ def exports(old: ObjectFile, new: ObjectFile) -> Iterator[Change]:
     grafted library, or with what the compiler made of the standard library's templates. Weak
     symbols are those of inline functions and templates, which every user has too.
     """
-    if old.kind is not Kind.SHARED or is_grafted(old) or _is_module(old) or not new.exports:
+    if not _is_library(old) or not new.exports:
         return
     if _is_renamed(old, new):
         yield Change(
@@ -66,6 +66,38 @@ def exports(old: ObjectFile, new: ObjectFile) -> Iterator[Change]:
             yield Change(
                 severity=Severity.BREAK, sentence=f"no longer defines the version {version}"
             )
+
+
+@difference
+def imported_exports(old: Package, new: Package) -> Iterator[Change]:
+    """Weak exports of ELF libraries that are gone although objects of the old build import them.
+
+    Whoever includes an inline function or a template has a weak symbol of it as well, and needs no
+    library's. One that is imported is another thing, an explicit instantiation: users import it too.
+    """
+    for pair in pair_objects(old, new).pairs:
+        if not (isinstance(pair.old, ElfFile) and _is_library(pair.old)):
+            continue
+        gone = set(filter(_counts, pair.old.exports.names - pair.new.exports.names))
+        weak = {name for name in gone if all(each.weak for each in pair.old.exports.find(name))}
+        others = (item for item in old.objects_of(ElfFile) if item.path != pair.old.path)
+        wanted = weak and {name for item in others for name in item.imports.among(weak)}
+        if wanted:
+            said = (
+                f"lost {len(wanted):,} export{'' if len(wanted) == 1 else 's'} that other objects"
+            )
+            shown = list_symbols(list(dict.fromkeys(map(readable_name, sorted(wanted)))))
+            yield Change(
+                severity=Severity.BREAK,
+                subject=pair.subject,
+                sentence=f"{said} of the old build imported ({shown})",
+                noun="libraries",
+            )
+
+
+def _is_library(item: ObjectFile) -> bool:
+    """Whether others may be linked with it."""
+    return item.kind is Kind.SHARED and not is_grafted(item) and not _is_module(item)
 
 
 def _is_module(item: ObjectFile) -> bool:

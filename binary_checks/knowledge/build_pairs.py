@@ -65,8 +65,12 @@ def plain_path(layout: Layout, path: str) -> str:
 
 
 def is_grafted(item: ObjectFile) -> bool:
-    """Whether it is a library of another project that was put into the package."""
-    return (
+    """Whether it is a library of another project that was put into the package.
+
+    NumPy's lapack_lite.cpython-313-darwin.so is none, whatever it is called.
+    """
+    name = parse_extension_name(item.path)
+    return not (name is not None and name.tagged) and (
         is_grafted_name(item.file_name)
         or _GRAFTED_INTO.search(item.path) is not None
         or bool(library_of_file(item.file_name))

@@ -90,6 +90,26 @@ def test_exports_that_are_gone_are_a_break_and_weak_ones_are_noted() -> None:
     ]
 
 
+def test_a_weak_export_that_an_object_imports_is_an_explicit_instantiation() -> None:
+    inline = Symbols([Symbol(name="_ZN4demo3getIfEEvv", weak=True), Symbol(name="kept")])
+    library = elf_file(LIBRARY, name="libdemo.so", exports=inline)
+    user = elf_file("demo/user.so", imports=symbols("_ZN4demo3getIfEEvv"))
+    new = having(elf_file(LIBRARY, name="libdemo.so", exports=symbols("kept")), user)
+    assert only(said(having(library, user), new), "imported-exports") == [
+        "break imported-exports: demo/libdemo.so: lost 1 export that other objects of the old "
+        "build imported (demo::get)"
+    ]
+    assert only(said(having(library), new), "imported-exports") == []
+
+
+def test_an_extension_module_that_is_called_like_a_library_is_none() -> None:
+    one, other = (
+        having(elf_file(f"demo/lapack_lite.cpython-{each}-x86_64-linux-gnu.so"))
+        for each in (311, 312)
+    )
+    assert said(one, other) == []
+
+
 def test_symbols_that_nobody_links_with_do_not_count() -> None:
     gone = (
         "_init",

@@ -15,6 +15,7 @@ from binary_checks.command import main
 from binary_checks.documents.facts_reader import WRITER
 from binary_checks.documents.facts_writer import write_facts
 from binary_checks.model import Linkage, Package, Symbol, Symbols
+from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.build_wheel import Entry
 from fixtures.values import elf_file, member, symbols, wheel
 from tests.plugin.conftest import healthy
@@ -74,6 +75,17 @@ def test_two_packages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     new = healthy(tmp_path / "new")
     assert diff(old, new, "--fail-on", "break") == 1
     assert "break: import-names: demo.old: cannot be imported any more" in capsys.readouterr().out
+
+
+def test_two_folders_of_a_build_whatever_they_are_called(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, exports in (("before", ("kept", "gone")), ("after", ("kept",))):
+        (tmp_path / name).mkdir()
+        content = build_elf(soname="libdemo.so", exports=tuple(map(ElfSymbol, exports)))
+        (tmp_path / name / "libdemo.so").write_bytes(content)
+    assert diff(tmp_path / "before", tmp_path / "after", "--fail-on", "break") == 1
+    assert "break: exports: libdemo.so: lost 1 export (gone)" in capsys.readouterr().out
 
 
 def test_its_document_is_what_the_schema_says(
