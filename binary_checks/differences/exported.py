@@ -73,7 +73,7 @@ def imported_exports(old: Package, new: Package) -> Iterator[Change]:
     """Weak exports of ELF libraries that are gone although objects of the old build import them.
 
     Whoever includes an inline function or a template has a weak symbol of it as well, and needs no
-    library's. One that is imported is another thing, an explicit instantiation: users import it too.
+    library's. One that is imported is an explicit instantiation, which users import as well.
     """
     for pair in pair_objects(old, new).pairs:
         if not (isinstance(pair.old, ElfFile) and _is_library(pair.old)):
@@ -83,9 +83,8 @@ def imported_exports(old: Package, new: Package) -> Iterator[Change]:
         others = (item for item in old.objects_of(ElfFile) if item.path != pair.old.path)
         wanted = weak and {name for item in others for name in item.imports.among(weak)}
         if wanted:
-            said = (
-                f"lost {len(wanted):,} export{'' if len(wanted) == 1 else 's'} that other objects"
-            )
+            plural = "" if len(wanted) == 1 else "s"
+            said = f"lost {len(wanted):,} export{plural} that other objects"
             shown = list_symbols(list(dict.fromkeys(map(readable_name, sorted(wanted)))))
             yield Change(
                 severity=Severity.BREAK,
