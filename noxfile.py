@@ -152,6 +152,13 @@ def marked(session: nox.Session, marker: str) -> None:
 
 
 @nox.session
+def chaos(session: nox.Session) -> None:
+    """Kill 1,000 coordinators and cells of nights at random; ``-- --seed N`` repeats one run."""
+    session.install("-e", ".[dask,fleet]")
+    session.run("python", "-m", "fixtures.fleet.chaos", *(session.posargs or ("--kills", "1000")))
+
+
+@nox.session
 def slow(session: nox.Session) -> None:
     """Run the slow tests that download nothing."""
     marked(session, "slow and not network and not gpu and not browser")

@@ -76,14 +76,20 @@ def name_cause(
     log_tail: bytes,
     ended: ProcessEnd,
     causes: Causes | None = None,
+    *,
+    reason: str = "",
 ) -> Cause:
     """The cause: what the result states, else a rule's, else how the process ended.
 
     ``result`` is a document of the schema binary-checks/result/1, ``log_tail`` what `read_tail`
-    gives. Only without a result is the log read, for else it repeats what packages say.
+    gives, ``reason`` why a result without a problem does not count. A result counts only where the
+    process ended by itself, as the result says. Only without one is the log read, for else it
+    repeats what packages say.
     """
     causes = causes or shipped_causes()
-    told = _name_by_result(result, causes) if isinstance(result, Mapping) else None
+    told = None
+    if isinstance(result, Mapping) and result.get("exit_code", -1) == ended.exit_status:
+        told = _name_by_result(result, causes, reason)
     return told or _name_by_end(ended) or _name_by_log(log_tail, ended, causes)
 
 
@@ -94,10 +100,11 @@ def read_tail(log: Path) -> bytes:
         return file.read(_MOST_BYTES)
 
 
-def _name_by_result(result: Mapping[str, Any], causes: Causes) -> Cause | None:
+def _name_by_result(result: Mapping[str, Any], causes: Causes, reason: str) -> Cause | None:
     """None of a run that was ended before it found anything."""
     if result.get("exit_code") == 0:
-        return Cause()
+        found = _find(causes, [reason], REASON) if reason else Cause()
+        return found or _unknown(reason, again=True)
     entries = [*_entries(result)]
     for package, entry in entries:
         if entry.get("outcome") == "failed":

@@ -288,7 +288,7 @@ def _describe(task: AttemptTask, folder: Path, end: AttemptEnd, causes: Causes |
     state, reason = decide_state(end, left, task.planned.sha256)
     cause = Cause()
     if state not in HAPPY:
-        cause = name_cause(document, log, _as_process_end(end), causes)
+        cause = name_cause(document, log, _as_process_end(end), causes, reason=reason)
     if state is CellState.FAILED and reason and cause.kind == INFRA:
         state = CellState.INFRA  # it showed no problem, and what it lacked is this machine's
     if state is CellState.FAILED and task.plan.known_complaint:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field, replace
 from queue import Empty, SimpleQueue
@@ -93,6 +93,7 @@ class Coordinator:
         start = time.monotonic()
         for attempt in read_attempts(self._store, self._plan.night, self._chosen):
             self._remember(attempt)
+        self._clear_marks()
         ready = [each for each in self._chosen.values() if each.state is None]
         self._progress.begin(len(self._chosen), sum(map(self._has_begun, ready)))
         for planned in self._chosen.values():
@@ -108,6 +109,16 @@ class Coordinator:
             interrupted=self._interrupts > 0,
             seconds=time.monotonic() - start,
         )
+
+    def _clear_marks(self) -> None:
+        """Show nothing as running any more that a killed coordinator has stored already."""
+        done = {(each.cell, each.stage, each.number) for each in self._attempts_of_all()}
+        for stored in list(self._store.names(f"{night_folder(self._plan.night)}running/")):
+            if split_attempt(stored.name) in done:
+                self._store.delete(stored.name)
+
+    def _attempts_of_all(self) -> Iterable[Attempt]:
+        return (each for tried in self._tried.values() for each in tried)
 
     def _has_begun(self, planned: PlannedCell) -> bool:
         return any((planned.cell.id, stage) in self._tried for stage in (CPU, GPU))

@@ -26,6 +26,11 @@ GONE = ProcessEnd(exit_status=1)
 FULL = b"OSError: [Errno 28] No space left on device\n"
 
 
+def named(result: dict[str, Any], log: bytes = b"", **ended: Any) -> Cause:
+    """The cause of an attempt whose process ended as its result says."""
+    return name_cause(result, log, ProcessEnd(exit_status=result["exit_code"], **ended))
+
+
 def told(log: bytes, ended: ProcessEnd = GONE) -> str:
     return name_cause(None, log, ended).name
 
@@ -65,7 +70,26 @@ def test_there_are_at_least_thirty_failures_and_ten_thought_of_afterwards() -> N
 
 
 def test_what_passed_has_no_cause() -> None:
-    assert name_cause(document(exit_code=0), FULL, ProcessEnd(exit_status=0)) == Cause()
+    assert named(document(exit_code=0), FULL) == Cause()
+
+
+def test_a_result_counts_only_where_the_process_ended_by_itself_and_as_it_says() -> None:
+    passed = document(exit_code=0)
+    killed = name_cause(passed, b"", ProcessEnd(exit_status=None, signal=9))
+    assert (killed.name, killed.again) == ("killed", True)
+    late = name_cause(passed, b"", ProcessEnd(exit_status=None, signal=9, timed_out=True))
+    assert late.name == "timed-out"
+    assert name_cause(passed, FULL, ProcessEnd(exit_status=6)).name == "disk-full"
+
+
+def test_a_result_that_is_not_taken_has_the_cause_of_the_reason_for_that() -> None:
+    well = ProcessEnd(exit_status=0)
+    other = name_cause(document(exit_code=0), b"", well, reason="other bytes than planned: SHA-256")
+    assert (other.name, other.kind, other.again) == ("wrong-hash", "infra", True)
+    strange = name_cause(document(exit_code=0), b"", well, reason="about two packages")
+    assert strange == Cause(
+        name="unknown", kind="unknown", evidence="about two packages", again=True
+    )
 
 
 def test_a_result_names_its_check_whatever_the_log_says() -> None:
@@ -74,7 +98,7 @@ def test_a_result_names_its_check_whatever_the_log_says() -> None:
         "outcome": "failed",
         "problems": [{"path": "", "sentence": "import demo raises OSError: No space left"}],
     }
-    cause = name_cause(document(error("the disk is full: x"), failed, exit_code=1), FULL, GONE)
+    cause = named(document(error("the disk is full: x"), failed, exit_code=1), FULL)
     assert cause == Cause(
         name="import-fails",
         kind="product",
@@ -83,15 +107,15 @@ def test_a_result_names_its_check_whatever_the_log_says() -> None:
 
 
 def test_the_reason_of_an_error_is_read_and_what_the_package_says_in_it_is_not() -> None:
-    ours = name_cause(document(error("the disk is full: no room")), b"", GONE)
+    ours = named(document(error("the disk is full: no room")))
     assert (ours.name, ours.kind, ours.again) == ("disk-full", "infra", True)
-    theirs = name_cause(document(error("import demo: OSError: No space left on device")), b"", GONE)
+    theirs = named(document(error("import demo: OSError: No space left on device")))
     assert (theirs.name, theirs.kind) == ("unknown", "unknown")
 
 
 def test_a_check_that_broke_is_no_fault_of_the_machine() -> None:
     broken = error("the check broke: OSError: [Errno 28] No space left on device", "broken")
-    cause = name_cause(document(broken, exit_code=3), b"", GONE)
+    cause = named(document(broken, exit_code=3))
     assert (cause.name, cause.kind, cause.again) == ("check-broke", "tool", False)
 
 
@@ -116,15 +140,14 @@ def test_every_shipped_rule_tells_its_example_and_no_rule_of_infra_its_counter_e
     rule: Any,
 ) -> None:
     for source in rule.reads:
-        log = source == "log"
-        named = [
+        told_by = [
             name_cause(None, line.encode(), GONE)
-            if log
-            else name_cause(document(error(line)), b"", GONE)
+            if source == "log"
+            else named(document(error(line)))
             for line in (rule.example, rule.counter_example)
         ]
-        assert named[0].name == rule.name
-        assert named[1].name != rule.name
+        assert told_by[0].name == rule.name
+        assert told_by[1].name != rule.name
 
 
 def test_the_last_line_that_tells_something_counts() -> None:
