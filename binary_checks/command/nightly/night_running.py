@@ -152,7 +152,7 @@ class _Tasks:
     ) -> AttemptTask:
         """The task of one attempt."""
         return AttemptTask(
-            store=self.store.url,
+            store=_as_workers_find_it(self.store.url),
             plan=self.plan,
             planned=planned,
             stage=stage,
@@ -162,6 +162,11 @@ class _Tasks:
             program=self.program,
             folder=self.engine.folder,
         )
+
+
+def _as_workers_find_it(url: str) -> str:
+    """The store's URL, which does not depend on the folder that a worker was started in."""
+    return url if "://" in url or url.startswith("file:") else str(Path(url).absolute())
 
 
 def _run_alone(

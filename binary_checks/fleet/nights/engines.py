@@ -17,6 +17,7 @@ from binary_checks.fleet.attempts import GPU, Attempt
 from binary_checks.fleet.nights.attempt_process import RunningProcesses
 from binary_checks.fleet.nights.attempting import AttemptTask, run_attempt
 from binary_checks.fleet.nights.gpu_devices import count_gpus, list_devices
+from binary_checks.fleet.nights.leases import FOLDER_PREFIX
 from binary_checks.fleet.store import Store
 
 _DASK = "dask:"
@@ -80,9 +81,7 @@ def count_processors() -> int:
 
 @contextlib.contextmanager
 def _open_local(store: Store, jobs: int, gpus: int) -> Iterator[Engine]:
-    with tempfile.TemporaryDirectory(
-        prefix="binary-checks-night-", ignore_cleanup_errors=True
-    ) as folder:
+    with tempfile.TemporaryDirectory(prefix=FOLDER_PREFIX, ignore_cleanup_errors=True) as folder:
         engine = LocalEngine(store, jobs, gpus, folder)
         try:
             yield engine

@@ -13,11 +13,13 @@ import json
 import os
 import re
 import shutil
+import stat
 import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from binary_checks.errors import BinaryChecksError, StoreError
@@ -28,6 +30,8 @@ from binary_checks.fleet.store.store_names import lease_prefix
 
 BEAT = 30.0  # seconds
 STALE = 300.0  # seconds without a beat, after which a holder that cannot be seen is dead
+FOLDER_PREFIX = "binary-checks-night-"
+_FOLDER = re.compile(re.escape(FOLDER_PREFIX) + "[a-z0-9_]{8}")  # as tempfile completes it
 _TICKET = re.compile(r"(\d{6})\.json")
 _BEAT = re.compile(r"(\d{6})\.beat(\d+)")
 _ENDED = re.compile(r"(\d{6})\.ended")
@@ -97,9 +101,20 @@ def _outlive(
         raise HeldError(f"{who} runs cells of this night already; nothing was started")
     tell(f"{who} is dead: taking over what it left")
     leases.end(other.number)
-    if other.holder.is_gone and other.folder:
+    if other.holder.is_gone and _is_ours(Path(other.folder)):
         kill_carriers(other.folder)
         shutil.rmtree(other.folder, ignore_errors=True)
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether a night of this user made it: what a ticket says, whoever can write there wrote."""
+    if not folder.is_absolute() or not _FOLDER.fullmatch(folder.name) or ".." in folder.parts:
+        return False
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
 
 
 def _is_silent(leases: _Leases, other: Ticket, times: LeaseTimes) -> bool:

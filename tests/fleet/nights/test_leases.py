@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
 from binary_checks.fleet.nights.leases import HeldError, LeaseTimes, Ticket, hold_lease
+from binary_checks.fleet.nights.process_identity import identify
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.store_names import lease_prefix
 from tests.fleet.nights.night_cells import NIGHT
@@ -118,3 +122,21 @@ def test_an_ended_ticket_leaves_no_beat(store: Store) -> None:
         time.sleep(0.2)
     names = [each.name.rpartition("/")[2] for each in store.names(lease_prefix(NIGHT))]
     assert names == ["000001.ended", "000001.json"]
+
+
+@pytest.mark.parametrize("name", ["home", "binary-checks-night-abcdefgh"])
+def test_a_ticket_cannot_have_other_folders_removed(
+    store: Store, tmp_path: Path, name: str
+) -> None:
+    """Whoever can write to the store could write there what is to be deleted on this host."""
+    folder = tmp_path / name
+    folder.mkdir()
+    dead = subprocess.Popen(["sleep", "60"])
+    holder = asdict(identify(dead.pid))
+    dead.kill()
+    dead.wait()
+    row = {"number": 1, "token": "t", "holder": holder, "folder": str(folder), "cells": ["cpu:a"]}
+    store.create(f"{lease_prefix(NIGHT)}000001.json", json.dumps(row).encode())
+    with hold(store, "cpu:a"):
+        pass
+    assert folder.exists() is (name == "home")
