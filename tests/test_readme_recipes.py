@@ -52,12 +52,17 @@ def commands() -> list[str]:
     return [textwrap.dedent(block) for block in found]
 
 
-def settings(language: str, having: str) -> Any:
+def block_of(language: str, having: str) -> str:
     """The one block in that language that has such a table or key."""
     blocks = re.findall(rf"^```{language}\n(.*?)^```$", recipes(), re.DOTALL | re.MULTILINE)
+    (found,) = (block for block in blocks if having in block)
+    return str(found)
+
+
+def settings(language: str, having: str) -> Any:
+    """What that block says."""
     read = tomllib.loads if language == "toml" else yaml.safe_load
-    (found,) = (read(block) for block in blocks if having in block)
-    return found
+    return read(block_of(language, having))
 
 
 def named(block: str) -> str:
@@ -67,10 +72,12 @@ def named(block: str) -> str:
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Path]:
     """A folder as a project has it after a build."""
-    for folder in ("dist", "mine", "tools", "linux-64"):
+    for folder in ("dist", "last", "mine", "tools", "linux-64"):
         (tmp_path / folder).mkdir()
     shutil.copy(SAMPLE, tmp_path / "dist")
     shutil.copy(SAMPLE, tmp_path / "mine")
+    shutil.copy(SAMPLE, tmp_path / "last")
+    (tmp_path / "cells.toml").write_text(block_of("toml", "[[cells]]"))
     for tag, sample in (("macosx_11_0_x86_64", "macho/plain.dylib"), ("win_amd64", "pe/plain.dll")):
         content = (FOLDER / sample).read_bytes()
         members = {"other/__init__.py": "", f"other/{Path(sample).name}": content}
