@@ -53,7 +53,11 @@ def test_lists_are_what_is_declared() -> None:
 
 def profiles() -> list[dict[str, Any]]:
     readme = (tomllib.loads(block) for block in blocks("README.md", "toml"))
-    own = [table["tool"]["binary_checks"] for table in readme if "binary_checks" in table["tool"]]
+    own = [
+        table["tool"]["binary_checks"]
+        for table in readme
+        if "binary_checks" in table.get("tool", {})
+    ]
     pages = ("docs/profile.md", "docs/torch.md")
     return [*own, *(tomllib.loads(block) for page in pages for block in blocks(page, "toml"))]
 
