@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from binary_checks.errors import PruneRefusedError, RecordError, StoreError
@@ -18,14 +17,13 @@ from binary_checks.fleet.nights.night_retention import (
 from binary_checks.fleet.plan import NightPlan
 from binary_checks.fleet.records import read_attempt, read_plan
 from binary_checks.fleet.states import CellState
-from binary_checks.fleet.store import Store, Stored
+from binary_checks.fleet.store import Store, Stored, ask_at_once
 from binary_checks.fleet.store.store_names import night_folder, plan_name
 from binary_checks.fleet.tables.views import closed_nights, open_tables
 
 _MEMBER = re.compile(r"channels/([^/]+)/[^/]+/[^/]+\.([0-9a-f]{64})")
 _CHANNELS = "channels/"
 _FOLDERS = ("results", "running", "failed", "succeeded")
-_AT_ONCE = 16  # deletions: an object store answers each slowly
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,8 +68,7 @@ def carry_out(store: Store, retention: Retention, view: PruneView) -> int:
     for step in retention.steps:
         if step:
             _demand_unchanged(store, view)
-            with ThreadPoolExecutor(_AT_ONCE) as pool:
-                done += sum(1 for _ in pool.map(store.delete, (d.stored.name for d in step)))
+            done += sum(1 for _ in ask_at_once(store.delete, [d.stored.name for d in step]))
     return done
 
 
@@ -115,10 +112,10 @@ def _read_past(store: Store) -> tuple[PastCell, ...]:
 def _read_held(store: Store, night: str) -> frozenset[str]:
     """All that a night refers to which may still go on."""
     found = {each.sha256 for each in _read_plan(store, night).cells}
-    for stored in store.names(f"{night_folder(night)}results/"):
-        content = store.read(stored.name)
+    names = [stored.name for stored in store.names(f"{night_folder(night)}results/")]
+    for name, content in zip(names, ask_at_once(store.read, names), strict=True):
         if content is not None:
-            attempt = read_attempt(content, f"{store.url}: {stored.name}")
+            attempt = read_attempt(content, f"{store.url}: {name}")
             found |= {attempt.sha256, attempt.facts}
     return frozenset(found - {""})
 
@@ -132,9 +129,9 @@ def _read_members(store: Store) -> Iterator[ChannelMember]:
 
 
 def _list_attempts(store: Store, closed: tuple[str, ...]) -> Iterator[Stored]:
-    for night in closed:
-        for folder in _FOLDERS:
-            yield from store.names(f"{night_folder(night)}{folder}/")
+    folders = [f"{night_folder(night)}{folder}/" for night in closed for folder in _FOLDERS]
+    for found in ask_at_once(lambda folder: list(store.names(folder)), folders):
+        yield from found
 
 
 def _demand_unchanged(store: Store, view: PruneView) -> None:

@@ -6,11 +6,12 @@ Names are relative, with "/" between their parts. What was created is never chan
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
@@ -18,6 +19,8 @@ from binary_checks.errors import ProfileError
 
 MOST_READ = 256 << 20
 """Bytes of an object that `read` returns; larger ones are read where they lie, with `local`."""
+_AT_ONCE = 16
+_Answer = TypeVar("_Answer")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")  # of two letters at least: C: is a drive
 
 
@@ -102,3 +105,12 @@ def _read_file_url(url: str) -> Path:
     if not path.is_absolute() or "\0" in unquote(parts.path):
         raise ProfileError("--store: a file: URL without an absolute path")
     return path
+
+
+def ask_at_once(ask: Callable[[str], _Answer], names: Iterable[str]) -> Iterator[_Answer]:
+    """The answers in the order of the names: one after the other, each would wait for a server.
+
+    The first question that fails raises what it did.
+    """
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        yield from pool.map(ask, names)

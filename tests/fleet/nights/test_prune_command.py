@@ -16,7 +16,7 @@ pytest.importorskip("duckdb", reason="the extra fleet is not installed")
 
 from binary_checks.command.nightly import run
 from binary_checks.errors import PruneRefusedError, StoreError
-from binary_checks.fleet.nights import pruning
+from binary_checks.fleet import store as store_room
 from binary_checks.fleet.nights.night_retention import retain
 from binary_checks.fleet.nights.pruning import carry_out, read_history
 from binary_checks.fleet.plan import NightPlan
@@ -252,7 +252,7 @@ def test_one_that_is_ended_in_between_is_finished_by_the_next(
     alone = tmp_path / "alone"
     shutil.copytree(tmp_path / "store", alone)
     assert run(["prune", "--store", str(alone), "--keep", str(KEEP), "--do-it"]) == 0
-    monkeypatch.setattr(pruning, "_AT_ONCE", 1)
+    monkeypatch.setattr(store_room, "_AT_ONCE", 1)
     true_delete = type(store).delete
     for limit in (1, 7, 10):
         deleted = [0]
