@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 from binary_checks import __version__
 from binary_checks.fleet.cells.matrix import CellChannel, Matrix
@@ -106,7 +107,7 @@ def _judge(found: LookedUp, channel: CellChannel, today: date) -> tuple[CellStat
     """Whether the file that there is may be run, and in which words not."""
     if not _SHA256.fullmatch(found.hashes.get("sha256", "")):
         return CellState.INFRA, f"{found.file_name}: its SHA-256 is not known"
-    if take_credentials(found.url)[0] != show(found.url):
+    if urlunsplit(urlsplit(take_credentials(found.url)[0])) != show(found.url):
         said = "its URL has a query or a token, which may be secret: no plan keeps it"
         return CellState.INFRA, f"{found.file_name}: {said}"
     if channel.freshness is None:

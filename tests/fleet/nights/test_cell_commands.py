@@ -127,6 +127,22 @@ def test_the_interpreter_of_this_process_is_found() -> None:
     assert find_python("3.99") == ""
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a script with a shebang")
+def test_an_interpreter_that_does_not_start_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the shims of version managers, which know versions that are not switched on."""
+    for name, text in (
+        ("python3.98", "#!/bin/sh\nexit 127\n"),
+        ("python3.97", "#!/bin/sh\necho 3.97\n"),
+    ):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    assert find_python("3.98") == ""
+    assert find_python("3.97") == str(tmp_path / "python3.97")
+
+
 @pytest.fixture
 def planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[PlannedCell, PackageIndex]:
     pytest.importorskip("urllib3", reason="no urllib3, which asks servers")

@@ -9,6 +9,7 @@ import pytest
 
 from binary_checks.fleet.records import read_plan, write_plan
 from binary_checks.fleet.states import CellState
+from binary_checks.sources.download_store import find_taken
 from fixtures.build_wheel import build_wheel
 from fixtures.package_index import Conduct, PackageIndex
 from tests.fleet.nights.made_plans import (
@@ -225,6 +226,16 @@ def test_a_libtorch_archive_is_found_by_its_url_and_hashed(
     assert (found.state, found.sha256, found.version) == (None, digest(path), "2.9.0+cpu")
     assert lacking.state is CellState.MISSING
     assert "not there (answers 404)" in lacking.reason
+
+
+def test_what_was_downloaded_for_its_hash_is_not_downloaded_again_by_the_cell(
+    index: PackageIndex, tmp_path: Path
+) -> None:
+    path = offer(index, tmp_path, "py3-none-any", sha256="")
+    found = next(iter(planned(tmp_path, CELLS).values()))
+    kept = find_taken(found.sha256, found.file_name, None)  # as a URL with that hash asks for it
+    assert kept is not None
+    assert kept.path.read_bytes() == path.read_bytes()
 
 
 def test_a_package_may_be_a_path_or_a_url(index: PackageIndex, tmp_path: Path) -> None:
