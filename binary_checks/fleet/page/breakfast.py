@@ -89,7 +89,7 @@ def _said(lines: Iterable[str]) -> list[MailItem]:
 def _show(broken: Breakage, morning: Morning, *, brief: bool = False) -> MailItem:
     first = broken.cells[0]
     since = spell_since(first.since, morning.night, known=first.known_before)
-    cause = f" ({spell(broken.cause)})" if broken.cause not in {"", broken.check} else ""
+    cause = f" ({spell(broken.cause)})" if broken.cause else ""
     check = spell(broken.check) or "no check"
     return MailItem(
         head=f"{spell_projects(broken.projects)}: {check}{cause}",

@@ -139,7 +139,7 @@ def _stack(
             yield Bar(
                 x=round(index * step, 1),
                 y=floor,
-                width=round(min(step - 1.5, 40), 1),
+                width=round(min(step - 1.5, 90), 1),
                 height=tall,
                 tone=tones[name],
                 title=f"{night}: {name}, {spell(parts[name])}",

@@ -72,6 +72,8 @@ class History:
     failures: Mapping[tuple[str, str], tuple[FailedCheck, ...]] = field(default_factory=dict)
     parts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by SHA-256; bytes
     open_nights: tuple[str, ...] = ()  # planned after the last that was collected
+    # Of the last night, by cell: which checks lead where several say one fault; else all count.
+    leading: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @property
     def last(self) -> str:

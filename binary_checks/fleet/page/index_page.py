@@ -214,7 +214,7 @@ def _show(
         said=spell(broken.said, 400),
         more=f"and {broken.sentences - 1} other sentences" if broken.sentences > 2 else "",
         since=spell_since(first.since, morning.night, known=first.known_before),
-        cause=spell(broken.cause) if broken.cause not in {"", broken.check, "unknown"} else "",
+        cause=spell(broken.cause),
         cells=links[:named],
         others=links[named:],
         count=count(len(links), "cell"),

@@ -22,6 +22,7 @@ class TroubledCell:
     known_before: bool = True  # whether an earlier night is known to be without it
     last_good: CellNight | None = None
     found: FailedCheck | None = None  # of a check that fails
+    cause: str = ""  # where it is not one of the checks that fail
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,6 +99,8 @@ def _judge(history: History, row: CellNight) -> Iterator[tuple[TroubledCell, boo
     then = {each.check for each in _failures(history, last)} if last and failing else set()
     since, known = history.find_since(row)
     good = history.find_last_good(row.cell)
+    every = history.failures.get((row.cell, row.night), ())
+    named = row.cause in {"unknown", *(each.check for each in every)}
     for found in _failures(history, row):
         is_new = not failing or found.check not in then
         yield (
@@ -107,6 +110,7 @@ def _judge(history: History, row: CellNight) -> Iterator[tuple[TroubledCell, boo
                 known_before=known or (is_new and failing),
                 last_good=good,
                 found=found,
+                cause="" if named else row.cause,
             ),
             is_new,
         )
@@ -115,6 +119,9 @@ def _judge(history: History, row: CellNight) -> Iterator[tuple[TroubledCell, boo
 def _failures(history: History, row: CellNight) -> tuple[FailedCheck, ...]:
     """The checks that the cell failed; one without a name where none could say it."""
     found = history.failures.get((row.cell, row.night), ())
+    if row.night == history.last and row.cell in history.leading:
+        leading = history.leading[row.cell]
+        found = tuple(each for each in found if each.check in leading) or found
     named = {each.check: each for each in reversed(found) if each.outcome != "error"}
     return tuple(reversed(named.values())) or (FailedCheck(check="", reason=row.reason),)
 
@@ -136,7 +143,7 @@ def _group(cells: Iterable[TroubledCell]) -> Iterator[Breakage]:
             projects=tuple(sorted({each.row.project for each in members})),
             check=check,
             said=first,
-            cause=members[0].row.cause,
+            cause=members[0].cause,
             sentences=len({*said}),
             cells=tuple(members),
         )

@@ -10,6 +10,7 @@ from binary_checks.fleet.nights.closing import ClosedNight, read_closed
 from binary_checks.fleet.nights.night_dates import list_nights, read_date
 from binary_checks.fleet.page.history import History
 from binary_checks.fleet.page.history_rows import read_history
+from binary_checks.fleet.page.leading_checks import find_leading
 from binary_checks.fleet.page.remarks import Remarks, WaiverNews, review_waivers
 from binary_checks.fleet.plan import NightPlan
 from binary_checks.fleet.records import read_plan
@@ -46,6 +47,7 @@ def read_night(url: str, *, nights: int = 1, project: str = "", date: str = "") 
     if not history.cells:
         raise ProfileError(f"--project {project!r:.80}: no cell of it in {store.url}")
     history = _add_open(history.until(date) if date else history, store, closed)
+    history = replace(history, leading=find_leading(store, history))
     notices = [
         f"The night of {night} is not collected yet, and not shown."
         for night in history.open_nights

@@ -48,6 +48,29 @@ def test_a_check_that_begins_to_fail_in_a_broken_cell_is_newly_broken() -> None:
     assert still(found) == [("a-1", nights(3)[1])]
 
 
+def test_of_checks_that_say_one_fault_only_the_one_that_leads_is_named() -> None:
+    found = history({"a-1": "·X"})
+    key = ("a-1", found.last)
+    also = FailedCheck(check="extension-fails-to-load", sentence="is refused by the loader")
+    found = replace(found, failures={key: (also, *found.failures[key])})
+    assert [each.check for each in look_back(found).broke] == [also.check, "missing-library"]
+    led = replace(found, leading={"a-1": frozenset({"missing-library"})})
+    assert [each.check for each in look_back(led).broke] == ["missing-library"]
+
+
+def test_a_cause_that_is_a_check_which_failed_is_not_said_twice() -> None:
+    found = history({"a-1": "·X"})
+    rows = found.cells["a-1"]
+    for cause, said in {
+        "missing-library": "",
+        "unknown": "",
+        "glibc-too-old": "glibc-too-old",
+    }.items():
+        row = replace(rows[found.last], cause=cause)
+        (each,) = look_back(replace(found, cells={"a-1": {**rows, found.last: row}})).broke
+        assert each.cause == said
+
+
 def test_cells_that_one_check_broke_are_one_breakage() -> None:
     found = history({"a-1": "·X", "a-2": "·X", "a-3": "·X"}, checks={"a-3": "other"})
     assert [(each.projects, each.check, len(each.cells)) for each in look_back(found).broke] == [
