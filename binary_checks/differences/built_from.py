@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from binary_checks.declaring import difference
 from binary_checks.knowledge.build_pairs import is_grafted, loose_name, plain_name
-from binary_checks.knowledge.inventory import read_cpp_interface
+from binary_checks.knowledge.inventory import find_strings
 from binary_checks.knowledge.library_marks import library_of_file
-from binary_checks.model import Kind, Package
+from binary_checks.model import ElfFile, Kind, Package, StaticArchive
 from binary_checks.model.compared_builds import Build, Change, Severity
 from binary_checks.model.linking import LinkedLibraries, LinkedLibrary, Linking
 
@@ -111,22 +111,18 @@ def _how(library: LinkedLibrary) -> str:
 
 
 @difference
-def cxx_abi(old: Package, new: Package) -> Iterator[Change]:
-    """Which std::string of libstdc++ its functions take: code for the other one does not link."""
-    before, after = read_cpp_interface(old), read_cpp_interface(new)
-    if before is None or after is None:
-        return
-    was, now = (
-        _strings(before.new_strings, before.old_strings),
-        _strings(after.new_strings, after.old_strings),
-    )
+def cxx_abi(old: ElfFile | StaticArchive, new: ElfFile | StaticArchive) -> Iterator[Change]:
+    """Which std::string of libstdc++ an object's functions take: the other one does not link."""
+    was, now = _find_abi(old), _find_abi(new)
     if was and now and was != now:
-        yield Change(
-            severity=Severity.BREAK,
-            sentence=f"uses libstdc++'s {now} std::string, before the {was} one",
-        )
+        said = f"libstdc++'s {now} std::string, before the {was} one"
+        yield Change(severity=Severity.BREAK, sentence=f"uses {said}", together=f"use {said}")
 
 
-def _strings(new: int, old: int) -> str:
+def _find_abi(item: ElfFile | StaticArchive) -> str:
     """Which of the two it uses; "" for none of them, or both."""
-    return "" if bool(new) is bool(old) else "new (cxx11)" if new else "old (pre-cxx11)"
+    if isinstance(item, StaticArchive):
+        new, old = bool(item.strings.new), bool(item.strings.old)
+    else:
+        new, old = find_strings(item)
+    return "" if new is old else "new (cxx11)" if new else "old (pre-cxx11)"

@@ -31,10 +31,10 @@ _TEMPLATES = re.compile(
 )
 """Of CUDA's libraries that are headers alone: each library has its own copies."""
 _NOBODYS = re.compile(
-    r"_ZGV|_ZZ|_ZTS|_GLOBAL__(?:N_|sub_I_)|\?A0x[0-9a-f]{8}@|Ul\w*E\d*_|\.(?:part|cold|constprop|isra|llvm)\b"
+    r"_ZGV|_ZZ|_ZTS|^_Z(?:nw|na|dl|da)|\?\$TSS\d|@\?\d+\?\?|^\?\?_C@|_GLOBAL__(?:N_|sub_I_)|\?A0x[0-9a-f]{8}@|Ul\w*E\d*_|\.(?:part|cold|constprop|isra|llvm)\b"
 )
-"""Anonymous namespaces, variables of functions and their guards, lambdas, names of types, and
-pieces that compilers cut off: no source can name them."""
+"""Anonymous namespaces, variables of functions and their guards, lambdas, names of types, operators
+new and delete, and pieces that compilers cut off: no source can name them, or not as its own."""
 
 
 @difference

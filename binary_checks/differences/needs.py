@@ -63,7 +63,11 @@ def _needs_of_others(package: Package) -> dict[str, list[str]]:
     for item in filter(is_loaded, package.objects):
         for need in item.needed:
             name = _spell(need.name, windows=item.format == "PE")
-            if name.rpartition("/")[2] not in own and name not in own and not need.weak:
+            if (
+                name.rpartition("/")[2] not in own
+                and name not in own
+                and not (need.weak or need.delayed)
+            ):
                 path = plain_path(package.layout, item.path)
                 found.setdefault(name, []).append(path)
     return {name: list(dict.fromkeys(paths)) for name, paths in found.items()}

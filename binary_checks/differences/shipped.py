@@ -31,7 +31,7 @@ def import_names(old: Package, new: Package) -> Iterator[Change]:
     """
     before, after = _find_modules(old), _find_modules(new)
     # A folder without __init__.py is a namespace package: it is imported all the same.
-    before_too, after_too = (each.union(_parents(each)) for each in (before, after))
+    before_too, after_too = before | _find_folders(old), after | _find_folders(new)
     yield from _list(
         _leave_out_below(before - after_too),
         Severity.BREAK,
@@ -43,8 +43,15 @@ def import_names(old: Package, new: Package) -> Iterator[Change]:
     )
 
 
-def _parents(names: set[str]) -> Iterator[str]:
-    return (name[:index] for name in names for index, char in enumerate(name) if char == ".")
+def _find_folders(package: Package) -> set[str]:
+    """The folders with files in site-packages, as modules are named."""
+    found: set[str] = set()
+    for member in package.members:
+        folder = (package.layout.inside(member.path) or "").rpartition("/")[0]
+        while folder and (name := folder.replace("/", ".")) not in found:
+            found.add(name)
+            folder = folder.rpartition("/")[0]
+    return found
 
 
 def _find_modules(package: Package) -> set[str]:
@@ -169,8 +176,9 @@ def headers(old: Package, new: Package) -> Iterator[Change]:
 
 
 def _find_headers(package: Package) -> set[str]:
+    """By what follows ``include/``: whoever asks for that folder follows where it moves to."""
     return {
-        package.layout.shorten(member.path)
+        package.layout.shorten(member.path).rpartition("include/")[2]
         for member in package.members
         if _HEADER.fullmatch(member.path) and not _PRIVATE_HEADERS.search(member.path)
     }

@@ -138,7 +138,7 @@ def read_cpp_interface(package: Package) -> CppInterface | None:
     loaded = [item for item in package.objects if is_loaded(item)]
     names = {need.name.rpartition("/")[2] for item in loaded for need in item.needed}
     libraries = tuple(sorted(name for name in names if name.lower().startswith(_CPP)))
-    strings = [_strings_of(item) for item in loaded if isinstance(item, ElfFile)]
+    strings = [find_strings(item) for item in loaded if isinstance(item, ElfFile)]
     toolsets = [toolset_of(item) for item in loaded if isinstance(item, PeFile)]
     toolset = max((each for each in toolsets if each), default=None)
     if not libraries and toolset is None and not any(map(any, strings)):
@@ -153,7 +153,7 @@ def read_cpp_interface(package: Package) -> CppInterface | None:
     )
 
 
-def _strings_of(item: ElfFile) -> tuple[bool, bool]:
+def find_strings(item: ElfFile) -> tuple[bool, bool]:
     """Whether it asks libstdc++ for functions of its new and its old std::string."""
     new = old = False
     for name in item.imports.each_name():

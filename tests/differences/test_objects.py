@@ -19,6 +19,11 @@ from fixtures.values import elf_file, macho_file, pe_file, symbols, wheel
 from tests.differences.builds import build, compared, linkage, only, said
 
 LIBRARY = "demo/libdemo.so"
+MICROSOFTS = (
+    "?what@exception@std@@UEBAPEBDXZ",
+    "?$TSS0@?1??f@demo@@YAXXZ@4HA",
+    "?x@?1??g@@YAXXZ@4HA",
+)
 
 
 def having(*items: object) -> Package:
@@ -42,6 +47,11 @@ def test_a_need_that_is_new_to_the_package_is_one_line_for_all_objects() -> None
         "(demo/a.so, demo/b.so, demo/c.so)"
     ]
     assert said(new, new) == []
+
+
+def test_a_library_that_is_needed_at_its_first_call_alone_is_not_needed() -> None:
+    delayed = Dependency(name="concrt140.dll", delayed=True)
+    assert said(having(pe_file()), having(pe_file(needed=(delayed,)))) == []
 
 
 def test_another_version_of_a_library_takes_the_place_of_the_one_before() -> None:
@@ -114,6 +124,8 @@ def test_symbols_that_nobody_links_with_do_not_count() -> None:
     gone = (
         "_init",
         "_ZGVZN4demo1fEvE1x",
+        "_ZdlPvm",
+        "_ZnamRKSt9nothrow_t",
         "_ZN6thrust4sortEv",
         "__bss_start",
         "__fatbinwrap_0a1b_6_x_cu_0",
@@ -122,7 +134,7 @@ def test_symbols_that_nobody_links_with_do_not_count() -> None:
         "_ZN12_GLOBAL__N_13runEv",
     )
     assert said(exporting("kept", *gone), exporting("kept")) == []
-    microsofts = Symbols([Symbol(name="?what@exception@std@@UEBAPEBDXZ"), Symbol(name="kept")])
+    microsofts = Symbols([Symbol(name=n) for n in MICROSOFTS] + [Symbol(name="kept")])
     assert said(exporting(exports=microsofts), exporting("kept")) == []
 
 
@@ -301,6 +313,7 @@ def test_the_other_string_of_libstdcxx_is_a_break() -> None:
     new_abi = asking("_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE6appendEPKc")
     old_abi = asking("_ZNSs6appendEPKc")
     assert said(new_abi, old_abi) == [
-        "break cxx-abi: uses libstdc++'s old (pre-cxx11) std::string, before the new (cxx11) one"
+        "break cxx-abi: demo/_native.so: uses libstdc++'s old (pre-cxx11) std::string, before the "
+        "new (cxx11) one"
     ]
     assert said(new_abi, new_abi) == []
