@@ -63,9 +63,20 @@ def read_facts_rows(path: Path, night: str, sha256: str, named: str) -> FactsRow
     except (OSError, EOFError, zlib.error) as error:
         reason = "cut off" if isinstance(error, EOFError) else str(error)
         raise RecordError(f"{named}: cannot be inflated: {reason}") from None
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+    ) as error:
         detail = f": {error}" if isinstance(error, _Oddity) else ""
         raise RecordError(f"{named}: not the facts of a package{detail}") from None
+
+
+_STRANGE = (ValueError, TypeError, KeyError, AttributeError, ArithmeticError)
+"""What comes of a value that is another than it should be."""
 
 
 class _Oddity(ValueError):

@@ -48,9 +48,11 @@ def entries_of(attempt: Attempt) -> Iterator[Mapping[str, Any]]:
             demand = (entry["check"], entry["family"], entry["outcome"], entry.get("reason", ""))
             if not all(isinstance(each, str) for each in demand):
                 raise TypeError
-            float(entry.get("seconds", 0.0))
-            for each in chain.from_iterable(map(entry.get, _LISTS, [()] * len(_LISTS))):
-                each.get("path", "")
+            if not isinstance(entry.get("seconds", 0.0), (int, float)):
+                raise TypeError
+            for name in _LISTS:
+                for each in entry.get(name, ()):
+                    (each["problem"] if name == "accepted" else each).get("path", "")
             yield entry
 
 
@@ -66,7 +68,7 @@ def cell_row(night: str, planned: PlannedCell, end: CellEnd) -> Row:
     cell = planned.cell
     return {
         "night": night,
-        "cell": cell.id,
+        "cell": plain(cell.id),
         **{name: plain(getattr(cell, name)) for name in AXES},
         "place": plain(cell.place),
         "gpu": GPU in end.last,
@@ -103,7 +105,7 @@ def check_rows(night: str, planned: PlannedCell, end: CellEnd) -> Iterator[Row]:
             first = _first_problem(entry)
             yield {
                 "night": night,
-                "cell": planned.cell.id,
+                "cell": plain(planned.cell.id),
                 "stage": stage,
                 "check": plain(entry["check"]),
                 "family": plain(entry["family"]),
@@ -138,9 +140,11 @@ def _as_utc(text: str) -> str | None:
     """A time as DuckDB reads it; None for what is none."""
     try:
         found = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
+        if found.tzinfo is not None:
+            found = found.astimezone(timezone.utc)
+    except (ValueError, OverflowError):
         return None
-    return found.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+    return found.replace(tzinfo=None).isoformat(" ", "seconds")
 
 
 def _round(seconds: Any) -> float:

@@ -105,6 +105,11 @@ def test_tables_of_a_closed_night_never_change(
     ("change", "reason"),
     [
         (lambda content: content[:200], "not JSON"),
+        (
+            lambda content: content.replace(b'"seconds": 0.00', b'"seconds": "nan", "s": 0.'),
+            "a result",
+        ),
+        (lambda content: content.replace(b'"accepted": [{', b'"accepted": [{}, {'), "not a result"),
         (lambda content: b"\xff\xfe", "not ASCII"),
         (lambda content: content.replace(b"attempt/1", b"attempt/2"), "newer"),
         (lambda content: content.replace(b"result/1", b"result/2"), "another version"),
@@ -164,6 +169,18 @@ def test_a_pass_that_its_result_does_not_bear_out_is_none(
     made = collect()
     assert reason in made.complaints[0]
     assert made.attempts[nights.cell(role)][0].state is CellState.LOST
+
+
+def test_a_time_that_no_table_holds_is_none(
+    nights: Nights, collect: Callable[[], NightTables], store: Store
+) -> None:
+    rewrite(nights, ROLES.known, change_attempt(started="0001-01-01T00:00:00+23:59"))
+    made = collect()
+    assert made.complaints == ()
+    keep_tables(store, made)
+    store.create(closed_name(nights.tonight), b"{}\n")
+    where = f"night = '{nights.tonight}' AND cell = '{nights.cell(ROLES.known)}'"
+    assert ask(store, f"SELECT started FROM cells WHERE {where}") == [(None,)]
 
 
 def test_an_attempt_at_other_bytes_than_the_plans_does_not_count(

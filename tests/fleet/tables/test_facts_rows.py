@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import gzip
+import hashlib
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from binary_checks.errors import RecordError
+from binary_checks.fleet.tables.facts_rows import highest_glibc, read_facts_rows
+
+WHEELS = Path(__file__).parents[3] / "fixtures" / "samples" / "wheels"
+WHEEL = WHEELS / "demo-1.0-cp38-abi3-manylinux_2_17_x86_64.whl"
+SHA256 = hashlib.sha256(WHEEL.read_bytes()).hexdigest()
+NIGHT = "2026-11-20"
+
+
+@pytest.fixture(scope="module")
+def facts() -> bytes:
+    """The facts of a wheel, as `inspect` writes them."""
+    command = [sys.executable, "-m", "binary_checks", "inspect", str(WHEEL), "--json"]
+    return subprocess.run(command, check=True, capture_output=True).stdout
+
+
+def write(folder: Path, content: bytes) -> Path:
+    path = folder / "facts.json.gz"
+    path.write_bytes(gzip.compress(content))
+    return path
+
+
+def test_the_parts_of_a_wheel_are_all_of_its_bytes(facts: bytes, tmp_path: Path) -> None:
+    rows = read_facts_rows(write(tmp_path, facts), NIGHT, SHA256, "it")
+    with zipfile.ZipFile(WHEEL) as archive:
+        files = [each for each in archive.infolist() if not each.is_dir()]
+    assert sum(row["size"] for row in rows.parts) == sum(each.file_size for each in files)
+    natives = {each.filename for each in files if ".so" in each.filename}
+    assert {row["path"].partition("site-packages/")[2] for row in rows.objects} == natives
+    assert {row["sha256"] for row in rows.objects} == {SHA256}
+    assert any(row["needed"] for row in rows.objects)
+    assert {len(row["exports"]) for row in rows.objects} == {16}
+
+
+def test_exports_are_told_apart_by_their_names(facts: bytes, tmp_path: Path) -> None:
+    other = facts.replace(b"PyInit_", b"PyOther_")
+    assert other != facts
+    digests = {
+        tuple(
+            row["exports"]
+            for row in read_facts_rows(write(tmp_path, each), NIGHT, SHA256, "it").objects
+        )
+        for each in (facts, facts, other)
+    }
+    assert len(digests) == 2
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda content: content[: len(content) // 2], "cut off"),
+        (lambda content: content.rstrip().removesuffix(b"}"), "cut off"),
+        (lambda content: b"", "cut off"),
+        (lambda content: b"[]\n", "cut off"),
+        (lambda content: content.replace(b"binary-checks/facts", b"other"), "another schema"),
+        (lambda content: content.replace(b'"sha256": "', b'"sha256": "0'), "another package"),
+        (lambda content: content.replace(b'"package": {', b'"parcel": {'), "no package in it"),
+        (lambda content: content.replace(b'"size": ', b'"size": 1e999, "s": '), "not the facts"),
+        (lambda content: content.replace(b'"format": "ELF"', b'"format": "odd"'), "not the facts"),
+    ],
+)
+def test_a_document_that_is_not_the_facts_of_that_package_is_one_line(
+    facts: bytes, tmp_path: Path, damage: Callable[[bytes], bytes], reason: str
+) -> None:
+    with pytest.raises(RecordError) as caught:
+        read_facts_rows(write(tmp_path, damage(facts)), NIGHT, SHA256, "facts/x")
+    assert str(caught.value).startswith("facts/x: ")
+    assert reason in str(caught.value)
+
+
+def test_facts_of_another_version_with_more_in_them_are_read_too(
+    facts: bytes, tmp_path: Path
+) -> None:
+    later = facts.replace(b"facts/2", b"facts/9").replace(b'"kind"', b'"new": 1, "kind"')
+    assert later != facts
+    rows = read_facts_rows(write(tmp_path, later), NIGHT, SHA256, "it")
+    assert rows == read_facts_rows(write(tmp_path, facts), NIGHT, SHA256, "it")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "highest"),
+    [
+        (["GLIBC_2.2.5", "GLIBC_2.17", "GLIBC_2.9"], "2.17"),
+        (["GLIBC_2.34", "GLIBC_ABI_DT_RELR"], "2.36"),
+        (["GLIBC_PRIVATE", "GCC_3.0", "GLIBCXX_3.4.30"], ""),
+        (["GLIBC_2.99999999999"], ""),
+        ([], ""),
+    ],
+)
+def test_the_highest_version_of_glibc(nodes: list[str], highest: str) -> None:
+    assert highest_glibc(nodes) == highest
