@@ -17,6 +17,7 @@ from binary_checks.fleet.attempts import ATTEMPT_SCHEMA, CPU, GPU, Attempt
 from binary_checks.fleet.plan import PLAN_SCHEMA, NightPlan
 
 _RESULT = frozenset({"result"})
+_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,199}")  # it names files
 _DIGEST = re.compile("[0-9a-f]{64}|")  # or none
 
 
@@ -34,7 +35,10 @@ def read_plan(content: bytes, named: str) -> NightPlan:
         plan = NightPlan(**decode_fields(NightPlan, _open(content, PLAN_SCHEMA)))
         _demand_night(plan.night)
         _demand_unique(each.cell.id for each in plan.cells)
+        for path in plan.profiles:  # files of these names are written where a cell runs
+            _demand_relative("profiles", path)
         for each in plan.cells:
+            _demand_id(each.cell.id)
             _demand_digest("sha256", each.sha256)
     except OddityError as error:
         raise RecordError(f"{named}: {error}") from None
@@ -132,6 +136,17 @@ def _demand_night(night: str) -> None:
 def _demand_digest(name: str, value: str) -> None:
     if not _DIGEST.fullmatch(value):
         raise OddityError(f"{name}: not the 64 hexadecimal digits of a digest")
+
+
+def _demand_id(cell: str) -> None:
+    if not _ID.fullmatch(cell):
+        raise OddityError(f"cells: {cell!r:.80} is not the id of a cell")
+
+
+def _demand_relative(name: str, path: str) -> None:
+    parts = path.split("/")
+    if any(part in ("", ".", "..") for part in parts) or set("\\:\0") & set(path):
+        raise OddityError(f"{name}: {path!r:.80} is not a path below a folder")
 
 
 def _demand_unique(ids: Iterable[str]) -> None:

@@ -137,3 +137,17 @@ def test_a_plan_has_each_cell_once() -> None:
     twice = replace(PLAN, cells=(PLAN.cells[0], PLAN.cells[0]))
     with pytest.raises(RecordError, match=r"cells: 'numpy-linux-3\.12' stands twice"):
         read_plan(write_plan(twice), "plan.json")
+
+
+@pytest.mark.parametrize("path", ["../x.toml", "/etc/x.toml", "a//x", "C:x", "a\\b", "", "a/./b"])
+def test_no_file_of_a_plan_leads_out_of_the_folder_that_it_is_written_to(path: str) -> None:
+    content = write_plan(replace(PLAN, profiles={path: "d" * 64}))
+    with pytest.raises(RecordError, match="is not a path below a folder"):
+        read_plan(content, "plan.json")
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "", ".x", "a b", "a\x1b[31m"])
+def test_no_id_of_a_cell_names_a_file_elsewhere(name: str) -> None:
+    cells = (replace(PLAN.cells[0], cell=replace(CELL, id=name)),)
+    with pytest.raises(RecordError, match="is not the id of a cell"):
+        read_plan(write_plan(replace(PLAN, cells=cells)), "plan.json")
