@@ -61,8 +61,8 @@ def read_history(store: Store) -> PruneView:
 def carry_out(store: Store, retention: Retention, view: PruneView) -> int:
     """Delete what may go; how many objects. Whatever ends it, running it again goes on.
 
-    Raises PruneRefusedError where a night began, or a channel changed, since the history was
-    read, and StoreError where the store fails.
+    Raises PruneRefusedError where a night began or a channel changed since the history was read,
+    or that cannot be known, and StoreError where a deletion fails.
     """
     done = 0
     for step in retention.steps:
@@ -135,9 +135,13 @@ def _list_attempts(store: Store, closed: tuple[str, ...]) -> Iterator[Stored]:
 
 
 def _demand_unchanged(store: Store, view: PruneView) -> None:
-    members = [each.stored.name for each in view.history.members]
-    there = {stored.name for stored in store.names(_CHANNELS)}
-    if not there <= set(members) or not set(list_nights(store)) <= set(view.nights):
+    members = {each.stored.name for each in view.history.members}
+    try:
+        there = {stored.name for stored in store.names(_CHANNELS)}
+        nights = set(list_nights(store))
+    except StoreError as error:
+        raise PruneRefusedError(f"nothing more is deleted: {error}") from None
+    if not there <= members or not nights <= set(view.nights):
         raise PruneRefusedError(
             f"{store.url}: a night began, or a channel changed, meanwhile: nothing more is deleted;"
             " run it again"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -39,6 +42,7 @@ def test_nothing_of_a_writer_is_left(folder: Path, store: Store) -> None:
 
 WRITER = """
 import sys
+import time
 from pathlib import Path
 from binary_checks.fleet.store import open_store
 store = open_store(sys.argv[1])
@@ -66,6 +70,42 @@ def test_a_writer_that_is_killed_leaves_nothing_under_the_name(
     assert [each.name for each in store.names("facts/")] == ["facts/bb/bb"]
     assert open_store(str(folder)).create("facts/aa/aa", b"whole")
     assert not list(folder.rglob("*.part"))
+
+
+MANY = """
+import sys
+from binary_checks.fleet.store import open_store
+store = open_store(sys.argv[1])
+print("begins", flush=True)
+for number in range(1_000_000):
+    store.create(f"facts/{number % 7}/{number}", str(number).encode() * 20_000)
+"""
+
+
+@POSIX
+@pytest.mark.slow
+def test_30_writers_that_are_killed_at_random_leave_whole_objects_alone(
+    folder: Path, store: Store
+) -> None:
+    seed = secrets.randbits(32)
+    chance = Random(seed)
+    for _ in range(10):
+        command = [sys.executable, "-c", MANY, str(folder)]
+        writers = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(3)]
+        for writer in writers:
+            assert writer.stdout is not None
+            assert writer.stdout.readline() == b"begins\n"
+            time.sleep(chance.random() / 10)
+        for writer in writers:
+            writer.kill()
+            writer.communicate()
+    found = list(store.names("facts/"))
+    assert found
+    for each in found:
+        number = each.name.rpartition("/")[2]
+        assert store.read(each.name) == number.encode() * 20_000, (seed, each.name)
+    assert open_store(str(folder)).create("facts/last", b"")
+    assert not list(folder.rglob("*.part")), seed
 
 
 def test_a_file_that_cannot_be_linked_is_renamed(
