@@ -18,7 +18,7 @@ _LINKERS = re.compile(
     r"_init|_fini|_edata|edata|_end|end|_etext|etext|__bss_start(?:__)?|__bss_end__|_bss_end__|"
     r"__end__|__data_start|_DYNAMIC|_GLOBAL_OFFSET_TABLE_|_PROCEDURE_LINKAGE_TABLE_|"
     r"__(?:init|fini|preinit)_array_(?:start|end)|__dso_handle|_IO_stdin_used|"
-    r"__x86\.get_pc_thunk\.\w+|__cudaRegisterLinkedBinary_.*|__fatbinwrap_.*|__gmon_start__|_mh_\w+|dyld_stub_binder|__odr_asan.*"
+    r"__x86\.get_pc_thunk\.\w+|__cudaRegisterLinkedBinary_.*|__fatbinwrap_.*|__device_stub__.*|__gmon_start__|_mh_\w+|dyld_stub_binder|__odr_asan.*"
 )
 """What linkers put there by themselves (GNU ld's scripts, LLD, ld64, nvcc's device linker)."""
 _STANDARD = re.compile(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from binary_checks.declaring import difference
 from binary_checks.knowledge.lowest_tags import is_loaded
@@ -44,15 +44,15 @@ def elf_hardening(old: ElfFile, new: ElfFile) -> Iterator[Change]:
         said = f"segments aligned to {new.alignment:#x}, before {old.alignment:#x}"
         rest = f"{said}: kernels with larger pages refuse it"
         yield Change(severity=Severity.BREAK, sentence=f"has {rest}", together=f"have {rest}")
-    for lost, name in _compare_protection(old, new):
-        said = f"lost {name}" if lost else f"gained {name}"
-        yield Change(severity=Severity.CHANGE if lost else Severity.INFO, sentence=said)
+    yield from _compare(_protections(old), _protections(new), _PROTECTIONS)
 
 
-def _compare_protection(old: ElfFile, new: ElfFile) -> Iterator[tuple[bool, str]]:
-    """Each protection that only one of them has, and whether it is lost."""
-    before, after = _protections(old), _protections(new)
-    return ((name in before, name) for name in _PROTECTIONS if (name in before) != (name in after))
+def _compare(before: set[str], after: set[str], known: Iterable[str]) -> Iterator[Change]:
+    """One change for all protections that are lost, and one for those that are gained."""
+    if lost := [name for name in known if name in before - after]:
+        yield Change(severity=Severity.CHANGE, sentence=f"lost {', '.join(lost)}")
+    if gained := [name for name in known if name in after - before]:
+        yield Change(severity=Severity.INFO, sentence=f"gained {', '.join(gained)}")
 
 
 def _protections(item: ElfFile) -> set[str]:
@@ -71,12 +71,11 @@ def pe_hardening(old: PeFile, new: PeFile) -> Iterator[Change]:
     """What a PE image has against attackers: ASLR, DEP, Control Flow Guard."""
     if not (is_loaded(old) and is_loaded(new)):
         return
-    for flag, name in _PE_FLAGS.items():
-        was, now = old.dll_characteristics & flag, new.dll_characteristics & flag
-        if was and not now:
-            yield Change(severity=Severity.CHANGE, sentence=f"lost {name}")
-        elif now and not was:
-            yield Change(severity=Severity.INFO, sentence=f"gained {name}")
+    before, after = (
+        {name for flag, name in _PE_FLAGS.items() if each.dll_characteristics & flag}
+        for each in (old, new)
+    )
+    yield from _compare(before, after, _PE_FLAGS.values())
 
 
 @difference

@@ -5,13 +5,21 @@ from __future__ import annotations
 from datetime import date
 
 from binary_checks.differences import compare, load_differences
-from binary_checks.model import Package
+from binary_checks.model import (
+    Entry,
+    Level,
+    Outcome,
+    Package,
+    PackageResult,
+    Problem,
+)
 from binary_checks.model.compared_builds import (
     BuildComparison,
     DifferenceLine,
     NotCompared,
     Severity,
 )
+from binary_checks.model.run_results import sum_up
 from binary_checks.profile.known import KnownProblem
 from binary_checks.reports.build_differences import write_markdown, write_text
 from fixtures.values import macho_file, member, wheel
@@ -62,6 +70,35 @@ def test_a_difference_that_breaks_is_not_compared() -> None:
         "lowest-macos",
         "this difference broke: ValueError:",
     )
+
+
+def results(**outcomes: Outcome) -> PackageResult:
+    entries = tuple(
+        Entry(
+            check=name,
+            family="linkage",
+            level=Level.ERROR,
+            outcome=outcome,
+            problems=(Problem(sentence="needs libx.so.1"),) if outcome is Outcome.FAILED else (),
+        )
+        for name, outcome in outcomes.items()
+    )
+    verdict = sum_up(outcomes.values())
+    return PackageResult(
+        node="demo.whl", file_name="demo.whl", uri="demo.whl", verdict=verdict, entries=entries
+    )
+
+
+def test_of_two_results_the_checks_that_fail_in_one_are_named() -> None:
+    passed = build(results=results(missing=Outcome.PASSED), is_known=False)
+    failed = build(results=results(missing=Outcome.FAILED), is_known=False)
+    (broken,), (mended,) = (compare(*each).lines for each in ((passed, failed), (failed, passed)))
+    assert (broken.severity, broken.text) == (
+        Severity.BREAK,
+        "missing: failed, before passed: needs libx.so.1",
+    )
+    assert (mended.severity, mended.text) == (Severity.INFO, "missing: passed, before failed")
+    assert compare(passed, passed).lines == ()
 
 
 def test_gaps_of_either_side_are_named() -> None:

@@ -223,7 +223,9 @@ def test_guards_of_control_flow_and_position_independence() -> None:
     assert said(old, having(elf_file(guards=("SHSTK",)))) == [
         "change elf-hardening: demo/_native.so: lost IBT"
     ]
-    assert said(having(elf_file()), old)[0] == ("info elf-hardening: demo/_native.so: gained IBT")
+    assert said(having(elf_file()), old)[0] == (
+        "info elf-hardening: demo/_native.so: gained IBT, SHSTK"
+    )
     fixed = having(elf_file(fixed_address=True))
     assert said(having(elf_file()), fixed) == [
         "change elf-hardening: demo/_native.so: lost position independence (PIE)"

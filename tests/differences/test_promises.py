@@ -9,7 +9,7 @@ import pytest
 from binary_checks.errors import ProfileError
 from binary_checks.model import Claims, NeededVersion, NumpyBuild, Package, PythonClaim, SystemClaim
 from binary_checks.model.binary_configuration import Aspect, BinaryConfiguration
-from fixtures.values import elf_file, macho_file, pe_file, wheel
+from fixtures.values import elf_file, macho_file, pe_file, symbols, wheel
 from tests.differences.builds import build, compared, said
 
 LINUX = SystemClaim(
@@ -184,6 +184,21 @@ def test_a_newer_toolset_matters_where_its_runtime_is_needed() -> None:
         "change visual-cpp-runtime: needs the Visual C++ runtime 14.44 or later, before 14.29"
     ]
     assert said(linked("14.29"), linked("14.44")) == []
+
+
+def test_a_newer_function_of_the_stable_abi_is_a_break_beyond_the_promise() -> None:
+    def asking(*names: str, abi: str = "abi3") -> Package:
+        claim = PythonClaim(name="cp37", implementation="cpython", version=(3, 7), abi=abi)
+        item = elf_file("demo/_native.abi3.so", imports=symbols(*names))
+        return wheel(objects=(item,), claims=Claims(systems=(LINUX,), pythons=(claim,)))
+
+    old, new = asking("PyList_New"), asking("PyList_New", "PyObject_CallNoArgs")
+    assert said(old, new) == [
+        "break stable-abi: imports PyObject_CallNoArgs, of Python 3.10 and later; "
+        "before nothing newer than 3.2"
+    ]
+    assert said(old, old) == []
+    assert said(asking("PyList_New", abi="cp37"), asking("PyObject_CallNoArgs", abi="cp37")) == []
 
 
 def test_a_newer_cpu_is_a_break() -> None:
