@@ -13,6 +13,7 @@ usage: binary-checks [OPTION]... PACKAGE[::CHECK]...
        binary-checks inspect PACKAGE...  what is in packages, without a verdict
        binary-checks report RESULT.json  another report of a run that has ended
        binary-checks diff OLD NEW        what a new build breaks and changes
+       binary-checks nightly ACTION      a matrix; also cells, query, hud
 
 Say whether wheels, conda packages, C++ libraries and folders are fit to ship.
 
@@ -27,10 +28,8 @@ Say whether wheels, conda packages, C++ libraries and folders are fit to ship.
   --binary-static              install and run nothing
   --binary-known FILE          accept the problems that it lists
   --binary-strict              count every warning as an error
-  --binary-profile FILE        what the project expects; without it the table
-                               tool.binary_checks of the nearest pyproject.toml
-  --binary-place PLACE         where packages run: venv, existing:PYTHON,
-                               prefix:PATH, image:NAME (binary-checks images)
+  --binary-profile FILE        what the project expects (else pyproject.toml's)
+  --binary-place PLACE         venv, existing:PYTHON, prefix:PATH, image:NAME
   --binary-with PATH           a required package, or a folder of such
   --binary-with-requirements   download required packages that are not given
   --binary-require FAMILY      fail if its checks cannot inspect the package
