@@ -14,8 +14,10 @@ import pytest
 from binary_checks.command import main
 from binary_checks.fleet.records import read_plan
 from binary_checks.fleet.states import CellState
+from binary_checks.fleet.store import open_store
 from binary_checks.fleet.store.store_names import closed_name, log_name, plan_name, result_name
 from fixtures.fleet.nights import Nights, make_nights
+from fixtures.fleet.object_store import BUCKET, ObjectStore
 from fixtures.fleet.script_of_nights import ROLES
 
 pytest.importorskip("duckdb")
@@ -237,3 +239,21 @@ def test_a_night_that_is_not_collected_or_has_no_plan_is_one_line(
     (found.folder / plan_name(found.tonight)).unlink()
     assert summarise(found, "--date", found.tonight) == 6
     assert f"night {found.tonight} has no plan" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_store_in_a_bucket_makes_the_same_site(
+    server: ObjectStore, site: Path, nights: Nights, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in server.environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    bucket = open_store(f"s3://{BUCKET}/nights", make=True)
+    for path in sorted(nights.folder.rglob("*")):
+        name = path.relative_to(nights.folder).as_posix()
+        if path.is_file() and "/" in name:
+            bucket.create(name, path)
+    assert main(["hud", str(tmp_path / "site"), "--store", bucket.url]) == 0
+    for path in site.rglob("*"):
+        if path.is_file():
+            assert (tmp_path / "site" / path.relative_to(site)).read_bytes() == path.read_bytes()
