@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -16,7 +15,7 @@ from binary_checks.fleet.final_states import CellEnd, final_state
 from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.records import read_attempt, read_plan
 from binary_checks.fleet.states import CellState
-from binary_checks.fleet.store import Store
+from binary_checks.fleet.store import Store, ask_at_once
 from binary_checks.fleet.store.kept_facts import find_facts
 from binary_checks.fleet.store.store_names import (
     closed_name,
@@ -37,7 +36,7 @@ from binary_checks.fleet.tables.night_rows import (
 from binary_checks.fleet.tables.parquet_files import TableWriter, connect
 from binary_checks.fleet.tables.views import known_packages
 
-_AT_ONCE = 16  # documents that are read while others are: an object store answers slowly
+_AT_ONCE = 16  # cells whose documents are in memory
 _NOBODY = "1970-01-01T00:00:00Z"  # when an attempt began whose document does not say
 
 
@@ -139,18 +138,17 @@ def _read_cells(
 ) -> Iterator[tuple[PlannedCell, list[Attempt]]]:
     """Each planned cell with its attempts, of which few are in memory at a time."""
     cells = iter(plan.cells)
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        while batch := list(islice(cells, _AT_ONCE)):
-            names = [name for planned in batch for name in documents[planned.cell.id]]
-            contents = dict(zip(names, pool.map(store.read, names), strict=True))
-            for planned in batch:
-                yield (
-                    planned,
-                    [
-                        _read_document(planned, plan.night, name, contents[name] or b"", complaints)
-                        for name in documents[planned.cell.id]
-                    ],
-                )
+    while batch := list(islice(cells, _AT_ONCE)):
+        names = [name for planned in batch for name in documents[planned.cell.id]]
+        contents = dict(zip(names, ask_at_once(store.read, names), strict=True))
+        for planned in batch:
+            yield (
+                planned,
+                [
+                    _read_document(planned, plan.night, name, contents[name] or b"", complaints)
+                    for name in documents[planned.cell.id]
+                ],
+            )
 
 
 def _read_document(

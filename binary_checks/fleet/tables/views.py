@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from binary_checks.errors import StoreError
 from binary_checks.fleet.states import LETTERS
-from binary_checks.fleet.store import Store
+from binary_checks.fleet.store import Store, ask_at_once
 from binary_checks.fleet.store.store_names import NIGHT, closed_name, table_name
 from binary_checks.fleet.tables.columns import TABLES
 from binary_checks.fleet.tables.parquet_files import (
@@ -22,7 +21,6 @@ from binary_checks.fleet.tables.parquet_files import (
     quote_text,
 )
 
-_AT_ONCE = 16  # requests
 _OF_PACKAGES = ("objects", "parts")
 """What is written once for each package, by the first night that met it."""
 
@@ -31,9 +29,8 @@ def closed_nights(store: Store) -> tuple[str, ...]:
     """The nights that are over, oldest first: only their tables never change."""
     folders = (NIGHT.fullmatch(each) for each in store.folders("night="))
     nights = sorted(found[1] for found in folders if found)
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        marks = pool.map(store.read, map(closed_name, nights))
-        return tuple(night for night, mark in zip(nights, marks, strict=True) if mark is not None)
+    marks = ask_at_once(store.read, map(closed_name, nights))
+    return tuple(night for night, mark in zip(nights, marks, strict=True) if mark is not None)
 
 
 @contextmanager
@@ -83,8 +80,8 @@ def _fetch(store: Store, names: Sequence[str]) -> None:
             pass
 
     fetch(names[0])
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        list(pool.map(fetch, names[1:]))
+    for _ in ask_at_once(fetch, names[1:]):
+        pass
 
 
 def _copy(path: Path, name: str, folder: Path) -> Path:
