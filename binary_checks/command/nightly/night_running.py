@@ -205,7 +205,9 @@ def _run_alone(
 @contextlib.contextmanager
 def _signals(interrupt: Callable[[], None]) -> Iterator[None]:
     """Let a signal end the night in order, and a second one at once."""
-    wanted = (signal.SIGINT, signal.SIGTERM)
+    named = ("SIGINT", "SIGTERM", "SIGHUP")  # a terminal that closed leaves nothing running
+    found = [getattr(signal, each) for each in named if hasattr(signal, each)]
+    wanted = [each for each in found if signal.getsignal(each) is not signal.SIG_IGN]  # nohup
     before = [signal.signal(each, lambda *_: interrupt()) for each in wanted]
     try:
         yield

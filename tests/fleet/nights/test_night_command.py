@@ -233,6 +233,22 @@ def test_a_holder_on_another_host_is_waited_for_by_one_s_own_clock(
     assert "is dead: taking over" in out
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it_in_order_and_leaves_nothing_running(
+    store: Store, tmp_path: Path, number: signal.Signals
+) -> None:
+    slow = plan_cell(tmp_path, "slow", "sleep 60")
+    keep_plan(store, slow)
+    with begin_night(store) as night:
+        while not runs_of(slow):
+            time.sleep(0.02)
+        night.send_signal(number)
+        night.communicate(timeout=30)
+    assert night.returncode == 2
+    assert not start_of(int(runs_of(slow)[0].split()[0]))
+    assert [*store.names(f"night={NIGHT}/running/")] == []
+
+
 def test_a_second_signal_ends_it_at_once(store: Store, tmp_path: Path) -> None:
     keep_plan(store, plan_cell(tmp_path, "slow", "ignore 60"))
     with begin_night(store) as first:
