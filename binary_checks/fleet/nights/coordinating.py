@@ -23,7 +23,7 @@ from binary_checks.fleet.nights.retrying import MOST, NextAttempt, plan_next
 from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.records import read_attempt
 from binary_checks.fleet.states import CellState
-from binary_checks.fleet.store import Store
+from binary_checks.fleet.store import Store, ask_at_once
 from binary_checks.fleet.store.store_names import night_folder, result_name, split_attempt
 from binary_checks.lines import cut, one_line
 
@@ -293,12 +293,15 @@ class Coordinator:
 
 def read_attempts(store: Store, night: str, cells: Mapping[str, PlannedCell]) -> list[Attempt]:
     """The attempts of these cells, by stage and number; one that cannot be read is lost."""
-    found = list[Attempt]()
-    for stored in store.names(f"{night_folder(night)}results/"):
-        named = split_attempt(stored.name)
-        if named is not None and named[0] in cells:
-            attempt = _read(store, night, named, cells[named[0]].sha256)
-            found.append(replace(attempt, result=None))
+    listed = [stored.name for stored in store.names(f"{night_folder(night)}results/")]
+    wanted = [name for name in listed if (of := split_attempt(name)) and of[0] in cells]
+
+    def read(name: str) -> Attempt:
+        named = split_attempt(name)
+        assert named is not None
+        return replace(_read(store, night, named, cells[named[0]].sha256), result=None)
+
+    found = ask_at_once(read, wanted)
     return sorted(found, key=lambda each: (each.cell, each.stage, each.number))
 
 
