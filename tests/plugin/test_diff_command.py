@@ -187,7 +187,14 @@ def test_documents_that_are_none_are_refused_in_one_line(
 
 @pytest.mark.parametrize(
     "arguments",
-    [("one",), (), ("a.whl", "b.whl", "--fail-on", "all"), ("store:demo", "store:demo")],
+    [
+        ("one",),
+        (),
+        (".", "."),
+        ("no-such.whl", "no-such.whl"),
+        ("a.whl", "b.whl", "--fail-on", "all"),
+        ("store:demo", "store:demo"),
+    ],
 )
 def test_wrong_usage(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert diff(*arguments) == 4
