@@ -39,6 +39,8 @@ class Mirror:
 
     def keep(self, name: str, pieces: Iterable[bytes], size: int) -> Path:
         """Make the copy. Raises StoreError where there is no room, or a piece is missing."""
+        if size > _MOST:
+            raise StoreError(f"{self._url}: {name}: {size} bytes, more than {_MOST} are kept here")
         path = self._folder / name
         part = path.with_name(f".{secrets.token_hex(8)}.part")
         try:

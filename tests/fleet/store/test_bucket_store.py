@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import ProfileError, StoreError
-from binary_checks.fleet.store import Store, open_store, s3_store
+from binary_checks.fleet.store import Store, mirror, open_store, s3_store
 from binary_checks.fleet.store.s3_settings import read_settings
 from binary_checks.fleet.store.s3_store import BucketStore
 from fixtures.fleet.faulty_proxy import BUSY, DEAF, LOST, SLOW, FaultyProxy, put_before
@@ -188,6 +188,25 @@ def test_a_copy_is_kept_and_is_not_that_of_an_earlier_store(
     again.create(name, b"second")
     with again.local(name) as path:
         assert path.read_bytes() == b"second"
+
+
+def test_copies_make_room_for_each_other_and_are_no_larger_than_all_of_it(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("_MOST", 25), ("_OFTEN", 1), ("_IN_USE", -1.0)):
+        monkeypatch.setattr(mirror, name, value)
+    for number in range(5):
+        store.create(f"facts/{number}", b"x" * 10)
+        with store.local(f"facts/{number}") as path:
+            assert path.read_bytes() == b"x" * 10
+    kept = sorted(path.name for path in (tmp_path / "cache").rglob("facts/*"))
+    assert kept == ["2", "3", "4"], "room is made before the next is added"
+    store.create("facts/large", b"x" * 26)
+    with (
+        pytest.raises(StoreError, match="26 bytes, more than 25 are kept"),
+        store.local("facts/large"),
+    ):
+        raise AssertionError
 
 
 def test_copies_are_for_nobody_else(store: Store, tmp_path: Path) -> None:
