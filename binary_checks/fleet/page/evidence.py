@@ -6,6 +6,7 @@ Anything that cannot be read is said on the cell's page, and costs no other page
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +34,7 @@ from binary_checks.reports.html.page import ShownCheck, show_checks
 _Found = TypeVar("_Found")
 _TAIL, _LINES, _LONGEST = 1 << 16, 80, 400  # bytes, lines and characters of a log
 _CHANGES = 40  # lines of a diff
+_COMPARED = 40  # pairs of builds, of which one of torch takes a second
 _CONTROLS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 """What drives a terminal (ECMA-48): colours and titles, of which a page has no need."""
 
@@ -129,8 +131,15 @@ class EvidenceReader:
             return (), f"Not compared: the night of {lacking.night} left no facts of its file."
         pair = (old.facts, new.facts)
         if pair not in self._compared:
+            if len(self._compared) == _COMPARED:
+                return (), f"Not compared here, for so much is broken: {self._name_diff(old, new)}"
             self._compared[pair] = self._compare_facts(old, new)
         return self._compared[pair]
+
+    def _name_diff(self, old: CellNight, new: CellNight) -> str:
+        sides = (f"store:{row.cell}@{row.night}" for row in (old, new))
+        store = ("--store", self._store.url)
+        return cut(one_line(shlex.join(("binary-checks", "diff", *sides, *store))))
 
     def _compare_facts(self, old: CellNight, new: CellNight) -> _Changed:
         found = compare(self._read_build(old), self._read_build(new))

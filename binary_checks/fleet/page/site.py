@@ -33,7 +33,7 @@ def make_site(
     draw = _Templates()
     morning = look_back(history)
     texts: dict[str, CheckText] = {}
-    for row in history.tonight():
+    for row in sorted(history.tonight(), key=lambda row: _rank(row, history), reverse=True):
         good = history.find_last_good(row.cell)
         evidence = read(row, good, row.state not in GOOD)
         texts.update(evidence.texts)
@@ -54,6 +54,11 @@ def make_site(
     yield "checks.html", draw("checks.html", checks=explained, night=history.last)
     index = lay_out_index(history, morning, shown, frozenset(texts), remarks or Remarks())
     yield INDEX, draw("index.html", page=index, legend=LEGEND)
+
+
+def _rank(row: CellNight, history: History) -> tuple[bool, str]:
+    """What broke last comes first: builds are compared until it is too much."""
+    return row.state not in GOOD, history.find_since(row)[0]
 
 
 def _badges(history: History) -> Iterator[tuple[str, bytes]]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.command import main
+from binary_checks.fleet.page import evidence
 from binary_checks.fleet.records import read_plan
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import open_store
@@ -173,6 +174,16 @@ def test_a_night_that_is_not_over_is_named_and_not_shown(tmp_path: Path) -> None
     page = read(tmp_path / "site" / "index.html")
     assert f"The night of {found.tonight} is not collected yet" in page
     assert f'<time datetime="{found.nights[-2]}">' in page
+
+
+def test_where_too_much_is_broken_pages_give_the_command_that_compares(
+    nights: Nights, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evidence, "_COMPARED", 0)
+    assert hud(nights.folder, tmp_path / "site") == 0
+    cell = nights.cell(ROLES.breaks_tonight)
+    page = read(tmp_path / "site" / "cells" / f"{cell}.html")
+    assert f"binary-checks diff store:{cell}@{nights.nights[-2]} store:{cell}@" in page
 
 
 def summarise(found: Nights, *options: str) -> int:
