@@ -164,7 +164,7 @@ def _read_document(
         if attempt.sha256 != planned.sha256:
             complaints.append(f"{name}: of other bytes than the plan's, so it does not count")
         elif contradiction := find_contradiction(attempt):
-            raise RecordError(f"{name}: it says {attempt.state.value}, but has {contradiction}")
+            raise RecordError(f"{name}: it says {attempt.state.value}, but {contradiction}")
     except RecordError as error:
         complaints.append(str(error))
         return Attempt(

@@ -21,6 +21,7 @@ _LISTS = ("problems", "warnings", "accepted", "not_inspected")
 _GAP = "not inspected"
 _MOST = {"USMALLINT": (1 << 16) - 1, "UINTEGER": (1 << 32) - 1}
 _BAD = {"failed", "broken", "error"}
+_GOOD = {"passed", "warned", "accepted"}
 
 
 def find_contradiction(attempt: Attempt) -> str:
@@ -29,16 +30,24 @@ def find_contradiction(attempt: Attempt) -> str:
     A pass without a result that passed would be one that nobody saw.
     """
     if attempt.result is None:
-        return "no result" if attempt.state in HAPPY else ""
+        return "it has no result" if attempt.state in HAPPY else ""
     try:
         outcomes = {str(each["outcome"]) for each in entries_of(attempt)}
+        hashes = {str(each.get("sha256", "")) for each in attempt.result["packages"]}
     except (TypeError, KeyError, AttributeError, ValueError):
         return "its result is not a result document"
-    if attempt.state not in HAPPY:
-        return ""
+    if strange := sorted(hashes - {"", attempt.sha256}):
+        return f"its result is about other bytes, SHA-256 {plain(strange[0])[:64]}"
+    return _find_no_pass(attempt.result, outcomes) if attempt.state in HAPPY else ""
+
+
+def _find_no_pass(result: Mapping[str, Any], outcomes: set[str]) -> str:
+    """Why a result is not that of a package that passed; "" where it is."""
     if bad := sorted(outcomes & _BAD):
         return f"its result has a check that {'is' if bad[0] == 'broken' else 'has'} {bad[0]}"
-    return "" if outcomes else "its result has no check"
+    if (status := result.get("exit_code")) != 0:
+        return f"its result says exit code {plain(str(status))[:20]}"
+    return "" if outcomes & _GOOD else "nothing in its result was inspected"
 
 
 def entries_of(attempt: Attempt) -> Iterator[Mapping[str, Any]]:

@@ -154,7 +154,7 @@ def change_attempt(**fields: Any) -> Callable[[bytes], bytes]:
 @pytest.mark.parametrize(
     ("role", "fields", "reason"),
     [
-        (ROLES.grows, {"result": None}, "it says passed, but has no result"),
+        (ROLES.grows, {"result": None}, "it says passed, but it has no result"),
         (ROLES.breaks_tonight, {"state": CellState.PASSED}, "has a check that has failed"),
     ],
 )
@@ -169,6 +169,41 @@ def test_a_pass_that_its_result_does_not_bear_out_is_none(
     made = collect()
     assert reason in made.complaints[0]
     assert made.attempts[nights.cell(role)][0].state is CellState.LOST
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        (b'"outcome": "passed"', b'"outcome": "not inspected"', "nothing in its result was insp"),
+        (b'"exit_code": 0', b'"exit_code": 6', "its result says exit code 6"),
+        (b'"outcome": "passed"', b'"outcome": "error"', "has a check that has error"),
+    ],
+)
+def test_a_pass_that_inspected_nothing_or_broke_is_none(
+    nights: Nights, collect: Callable[[], NightTables], old: bytes, new: bytes, reason: str
+) -> None:
+    def change(content: bytes) -> bytes:
+        return content.replace(b'"outcome": "warned"', b'"outcome": "passed"').replace(old, new)
+
+    rewrite(nights, ROLES.flaky, change)
+    made = collect()
+    assert reason in made.complaints[0]
+    assert made.attempts[nights.cell(ROLES.flaky)][0].state is CellState.LOST
+
+
+def test_a_result_about_other_bytes_is_none(
+    nights: Nights, collect: Callable[[], NightTables]
+) -> None:
+    def change(content: bytes) -> bytes:
+        head, result, rest = content.partition(b'"result":')
+        package, sha256, more = rest.partition(b'"node"')
+        begin, name, digest = more.partition(b'"sha256": "')
+        return head + result + package + sha256 + begin + name + b"ab" * 32 + digest[64:]
+
+    rewrite(nights, ROLES.breaks_tonight, change)
+    made = collect()
+    assert "its result is about other bytes, SHA-256 abab" in made.complaints[0]
+    assert made.attempts[nights.cell(ROLES.breaks_tonight)][0].state is CellState.LOST
 
 
 def test_a_time_that_no_table_holds_is_none(
