@@ -62,7 +62,7 @@ class RemoteSource(OpenedSource):
 
     path: Path  # how the user named it, in the current folder
     found: Found
-    connect: Callable[[], Client]
+    connect: Callable[[str], Client]  # to the server of a URL
     progress: Progress | None = None
 
     @property
@@ -76,7 +76,7 @@ class RemoteSource(OpenedSource):
 
     def fetch(self) -> KeptFile:
         """Download it, if it was not. Raises GatherError."""
-        return fetch(self.connect(), _await(self.found), self.progress)
+        return fetch(self.connect(self.found.url), _await(self.found), self.progress)
 
     def open(self) -> Tree:
         """Open the archive, once it is here."""
@@ -106,7 +106,7 @@ class PublishedPackage:
     """A package file before it is downloaded."""
 
     found: Found
-    connect: Callable[[], Client]
+    connect: Callable[[str], Client]  # to the server of a URL
 
     @property
     def file_name(self) -> str:
@@ -120,7 +120,7 @@ class PublishedPackage:
 
     def open(self) -> RemoteFile:
         """Open it to be read by ranges. Raises Unavailable, NotThere or GatherError."""
-        client, url = self.connect(), self.found.url
+        client, url = self.connect(self.found.url), self.found.url
         if self.found.pinned:
             url = fetch(client, _await(self.found)).path.as_uri()
         file = client.open_remote(url)
@@ -133,7 +133,9 @@ class PublishedPackage:
         if not self.found.metadata_url:
             return None
         try:
-            answer = self.connect().get(self.found.metadata_url, limit=_LONGEST_METADATA)
+            answer = self.connect(self.found.metadata_url).get(
+                self.found.metadata_url, limit=_LONGEST_METADATA
+            )
         except NotThere as error:
             raise GatherError(f"{error}, but the index says that it is") from None
         name, _, stated = str(self.found.provenance["metadata_hash"]).partition("=")

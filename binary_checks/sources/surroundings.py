@@ -67,9 +67,16 @@ class Surroundings:
         """What is told how far a download is; None where nobody watches."""
         return self.progress(name) if self.progress is not None else None
 
-    def connect(self) -> Client:
-        """The client of this run, with the user's own settings."""
-        return self._client
+    def connect(self, url: str = "") -> Client:
+        """The client of this run, with the user's own settings; none are read for a file here."""
+        return self._local_client if url[:5].lower() == "file:" else self._client
+
+    @cached_property
+    def _local_client(self) -> Client:
+        from binary_checks.web.client import Client
+        from binary_checks.web.web_settings import WebSettings
+
+        return Client(WebSettings())
 
     @cached_property
     def _pip_settings(self) -> Mapping[str, str]:

@@ -68,7 +68,7 @@ def _look(url: str, surroundings: Surroundings) -> Found:
     hashes = read_hashes(fragment)
     address = url.partition("#")[0]
     try:
-        state = look_at(surroundings.connect(), address)
+        state = look_at(surroundings.connect(address), address)
     except NotThere as error:
         raise ProfileError(str(error)) from None
     provenance = Provenance(
