@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TextIO
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from binary_checks.lines import MOST, MOST_OF_A_RUN, cut, one_line
 from binary_checks.model import (
@@ -230,7 +230,12 @@ class RunText:
         return f"{command}  # and {count(more, 'more file')}" if more else command
 
     def _find_path(self, package: PackageResult) -> str:
-        return self._paths.get(package.node, unquote(package.uri))
+        """What a command takes for the package's file; of a published one its name."""
+        origin = package.provenance
+        if origin is None:
+            return self._paths.get(package.node, unquote(package.uri))
+        here = origin.url.startswith("file:")
+        return unquote(urlsplit(origin.url).path) if here else package.file_name
 
     def _repack(self, package: PackageResult) -> Iterator[str]:
         """How a wheel is unpacked for the commands on its files, and packed again."""

@@ -306,6 +306,8 @@ def test_a_command_is_given_once_and_names_the_package_as_it_lies(tmp_path: Path
     shown = command(tmp_path, "--binary-static", path, "-k", "missing-library").stdout
     assert shown.count("  run: auditwheel repair ") == 1
     assert f"  run: auditwheel repair 'a b/{NAME}'\n" in shown
+    shown = command(tmp_path, "--binary-static", path.as_uri(), "-k", "missing-library").stdout
+    assert f"  run: auditwheel repair '{path}'\n" in shown
 
 
 def test_documentation_is_there_without_docstrings(tmp_path: Path) -> None:
