@@ -165,7 +165,7 @@ class DaskEngine:
         self._client, self._store, self._patience = client, store, patience
         self._plugin = f"binary-checks-{uuid.uuid4().hex}"
         client.register_plugin(_Attempts(self._plugin), name=self._plugin)
-        self._most = dict.fromkeys(RESOURCES, 0)  # slots that there ever were
+        self._most = {CPU: 1, GPU: 0}  # slots that there ever were
         self._lock = threading.Lock()
         self._waiting: dict[Future[Attempt], AttemptTask] = {}
         self._over = threading.Event()
@@ -173,9 +173,10 @@ class DaskEngine:
         self._watchdog.start()
 
     def slots(self, stage: str) -> int:
-        """How many attempts of a stage may run at once; once there were some, never none.
+        """How many attempts of a stage may run at once; where there ever were some, never none.
 
-        For a worker that died may be replaced: `submit` learns when that takes too long.
+        For a worker that died may be replaced: `submit` learns when that takes too long. For CPU
+        work there was one when the engine was opened.
         """
         now = self._count(stage)
         self._most[stage] = max(self._most[stage], now)

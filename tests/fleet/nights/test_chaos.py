@@ -16,4 +16,5 @@ def test_thirty_kills_lose_no_cell_and_none_counts_twice(seed: int) -> None:
     pytest.importorskip("duckdb", reason="makes the tables of each night")
     nights = [*harm(30, seed)]  # each verified, else it raises
     assert sum(night.killed for night in nights) == 30
-    assert all(night.kills["coordinator"] + 1 == night.runs for night in nights)
+    # One that had just ended well is killed in vain.
+    assert all(night.runs <= night.kills["coordinator"] + 1 for night in nights)

@@ -264,7 +264,10 @@ def test_an_engine_that_had_workers_waits_for_them_and_gives_up(store: Store) ->
             return engines.Future()
 
     client = Client()
+    known, client.workers = client.workers, {}  # the one that there was has just died
     engine = dask_engine.DaskEngine(client, "tcp://a", store.url, patience=0.1)
+    assert (engine.slots(CPU), engine.slots(GPU)) == (1, 0)
+    client.workers = known
     assert (engine.slots(CPU), engine.slots(GPU)) == (2, 0)
     client.workers = {}
     assert (engine.slots(CPU), engine.slots(GPU)) == (1, 0)
