@@ -48,6 +48,7 @@ def attempt(cell: str = "one", number: int = 1, **other: object) -> Attempt:
         sha256=SHA256,
         result={
             "schema": "binary-checks/result/1",
+            "exit_code": 0,
             "packages": [{"entries": [{"check": "x", "family": "archive", "outcome": "passed"}]}],
         },
     )
