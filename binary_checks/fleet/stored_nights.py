@@ -1,32 +1,54 @@
-"""The plan of a night in its store: of coordinators that plan at the same time one wins."""
+"""What a store has of its nights: which there are, which are over, and the plan of each."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from binary_checks.errors import StoreError
+from binary_checks.errors import RecordError, StoreError
 from binary_checks.fleet.plan import NightPlan
 from binary_checks.fleet.records import read_plan, write_plan
-from binary_checks.fleet.store import Store
-from binary_checks.fleet.store.store_names import frozen_name, plan_name
+from binary_checks.fleet.store import Store, ask_at_once
+from binary_checks.fleet.store.store_names import NIGHT, closed_name, frozen_name, plan_name
+
+
+def list_nights(store: Store) -> list[str]:
+    """Every night of the store, the oldest first."""
+    found = (NIGHT.fullmatch(name) for name in store.folders("night="))
+    return sorted(each[1] for each in found if each)
+
+
+def closed_nights(store: Store) -> tuple[str, ...]:
+    """The nights that are over, oldest first: only their tables never change."""
+    nights = list_nights(store)
+    marks = ask_at_once(store.read, map(closed_name, nights))
+    return tuple(night for night, mark in zip(nights, marks, strict=True) if mark is not None)
 
 
 def find_plan(store: Store, night: str) -> NightPlan | None:
-    """The plan that the night has; None: it has none yet."""
+    """The plan that the night has; None: it has none yet. Raises RecordError."""
     name = plan_name(night)
     content = store.read(name)
     if content is None:
         return None
     plan = read_plan(content, f"{store.url}: {name}")
     if plan.night != night:
-        raise StoreError(f"{store.url}: {name}: it is the plan of {plan.night}")
+        raise RecordError(f"{store.url}: {name}: is the plan of {plan.night}")
+    return plan
+
+
+def demand_plan(store: Store, night: str) -> NightPlan:
+    """The plan that the night has. Raises StoreError where there is none, or it is unreadable."""
+    plan = find_plan(store, night)
+    if plan is None:
+        raise StoreError(f"{store.url}: {plan_name(night)}: a night without a plan")
     return plan
 
 
 def keep_plan(store: Store, plan: NightPlan, frozen: Mapping[str, bytes]) -> NightPlan:
     """Keep a plan, unless there is one; returns that which counts.
 
-    What is frozen with it comes first: a plan that is there has all that it names.
+    What is frozen with it comes first: a plan that is there has all that it names. Of coordinators
+    that plan at the same time one wins.
     """
     for sha256, content in frozen.items():
         store.create(frozen_name(plan.night, sha256), content)

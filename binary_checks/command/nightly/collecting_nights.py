@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from binary_checks.command import SubcommandParser, complain
-from binary_checks.errors import BinaryChecksError, RecordError
+from binary_checks.errors import BinaryChecksError
 from binary_checks.fleet.cells.cells_file import parse_cells
 from binary_checks.fleet.nights.closing import (
     ChangedCell,
@@ -21,12 +21,11 @@ from binary_checks.fleet.nights.closing import (
 )
 from binary_checks.fleet.nights.index_changes import compare_serials
 from binary_checks.fleet.nights.merging import Merged, find_nights, merge_night
-from binary_checks.fleet.nights.night_dates import choose_night, list_nights, read_date
+from binary_checks.fleet.nights.night_dates import choose_night, read_date
 from binary_checks.fleet.plan import NightPlan
-from binary_checks.fleet.records import read_plan
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store, open_store
-from binary_checks.fleet.store.store_names import plan_name
+from binary_checks.fleet.stored_nights import demand_plan, list_nights
 from binary_checks.fleet.tables.collecting import keep_tables, make_tables
 
 _PURPOSE = "Take the results of a night together, make its tables, and close it."
@@ -60,10 +59,7 @@ def _choose(store: Store, options: argparse.Namespace) -> str:
 
 
 def _collect(store: Store, night: str, merged: Merged, options: argparse.Namespace) -> int:
-    content = store.read(plan_name(night))
-    if content is None:
-        raise RecordError(f"{store.url}: {night}: no plan: nothing of that night can be counted")
-    plan = read_plan(content, f"{store.url}: {plan_name(night)}")
+    plan = demand_plan(store, night)
     with tempfile.TemporaryDirectory(prefix="binary-checks-") as folder:
         made = make_tables(store, night, Path(folder))
         _tell(made.complaints)

@@ -21,15 +21,15 @@ from binary_checks.fleet.cells.selecting import choose_cells
 from binary_checks.fleet.nights.attempting import AttemptTask
 from binary_checks.fleet.nights.coordinating import ALL, PAUSE, Coordinator, NightOutcome
 from binary_checks.fleet.nights.engines import Engine, open_engine
-from binary_checks.fleet.nights.kept_plans import find_plan, keep_plan
 from binary_checks.fleet.nights.leases import BEAT, STALE, HeldError, LeaseTimes, hold_lease
-from binary_checks.fleet.nights.night_dates import list_nights, read_date, tonight
+from binary_checks.fleet.nights.night_dates import read_date, tonight
 from binary_checks.fleet.nights.progress import NightScreen, count_cells
 from binary_checks.fleet.nights.retrying import NextAttempt
 from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.store_names import closed_name
+from binary_checks.fleet.stored_nights import find_plan, keep_plan, list_nights
 
 _FAILED, _TRY_AGAIN = 1, 6
 _WELL = frozenset({CellState.PASSED, CellState.KNOWN, CellState.FLAKY})

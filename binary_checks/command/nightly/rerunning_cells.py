@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from binary_checks.command import SubcommandParser, complain
-from binary_checks.command.nightly.showing_cells import find_cell, read_night
+from binary_checks.command.nightly.showing_cells import find_cell
 from binary_checks.errors import ProfileError, StoreError
 from binary_checks.fleet.nights.cell_commands import command_of
 from binary_checks.fleet.nights.night_dates import choose_night
 from binary_checks.fleet.store import open_store
+from binary_checks.fleet.stored_nights import demand_plan
 from binary_checks.withheld import DEAF
 
 _PURPOSE = "Judge here the very bytes that a night judged, with its profile and known problems."
@@ -25,7 +26,7 @@ def run(arguments: Sequence[str]) -> int:
     """Rerun a cell; returns the exit status of that run."""
     options, further = _options().parse_known_args(arguments)
     store = open_store(options.store)
-    plan = read_night(store, choose_night(store, options.date or ""))
+    plan = demand_plan(store, choose_night(store, options.date or ""))
     planned = find_cell(plan, options.cell)
     if planned.state is not None:
         raise ProfileError(

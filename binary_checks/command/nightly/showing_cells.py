@@ -8,20 +8,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from binary_checks.command import SubcommandParser, complain, suggest
-from binary_checks.errors import ProfileError, RecordError
+from binary_checks.errors import ProfileError
 from binary_checks.fleet.attempts import Attempt
 from binary_checks.fleet.final_states import CellEnd, final_state
 from binary_checks.fleet.nights.found_facts import read_attempts
 from binary_checks.fleet.nights.night_dates import choose_night
 from binary_checks.fleet.nights.rerunning import rerun_command
 from binary_checks.fleet.plan import NightPlan, PlannedCell
-from binary_checks.fleet.records import read_plan
 from binary_checks.fleet.states import LETTERS, CellState
 from binary_checks.fleet.store import Store, open_store
-from binary_checks.fleet.store.store_names import (
-    log_name,
-    plan_name,
-)
+from binary_checks.fleet.store.store_names import log_name
+from binary_checks.fleet.stored_nights import demand_plan
 from binary_checks.lines import cut, one_line
 
 _PURPOSE = "Show how a cell's night ended, and the command that reruns it."
@@ -35,7 +32,7 @@ def run(arguments: Sequence[str]) -> int:
     options = _options().parse_args(arguments)
     store = open_store(options.store)
     night = choose_night(store, options.date or "")
-    plan = read_night(store, night)
+    plan = demand_plan(store, night)
     planned = find_cell(plan, options.cell)
     broken: list[str] = []
     end = final_state(planned, read_attempts(store, night, planned.cell.id, broken))
@@ -44,14 +41,6 @@ def run(arguments: Sequence[str]) -> int:
     for line in _describe(store, plan, planned, end):
         print(cut(one_line(line), 2_000))
     return 0
-
-
-def read_night(store: Store, night: str) -> NightPlan:
-    """The plan of a night. Raises RecordError where there is none, or it cannot be read."""
-    content = store.read(plan_name(night))
-    if content is None:
-        raise RecordError(f"{store.url}: {night}: no plan of that night")
-    return read_plan(content, f"{store.url}: {plan_name(night)}")
 
 
 def find_cell(plan: NightPlan, name: str) -> PlannedCell:

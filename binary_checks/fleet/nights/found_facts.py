@@ -9,17 +9,17 @@ from binary_checks.documents.builds import read_build
 from binary_checks.errors import ProfileError, RecordError, StoreError
 from binary_checks.fleet.attempts import CPU, Attempt
 from binary_checks.fleet.final_states import HAPPY, CellEnd, final_state
-from binary_checks.fleet.nights.night_dates import choose_night, list_nights, read_date
+from binary_checks.fleet.nights.night_dates import choose_night, read_date
 from binary_checks.fleet.plan import PlannedCell
-from binary_checks.fleet.records import read_attempt, read_plan
+from binary_checks.fleet.records import read_attempt
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.kept_facts import open_facts
 from binary_checks.fleet.store.store_names import (
     night_folder,
-    plan_name,
     result_name,
     split_attempt,
 )
+from binary_checks.fleet.stored_nights import find_plan, list_nights
 from binary_checks.model.compared_builds import Build
 
 
@@ -58,11 +58,8 @@ def find_cell_facts(store: Store, cell: str, night: str = "", before: str = "") 
 
 def _look(store: Store, cell: str, night: str) -> tuple[PlannedCell | None, CellEnd | None]:
     """What was planned for it, and how it ended; None of both where it was not planned."""
-    content = store.read(plan_name(night))
-    if content is None:
-        return None, None
-    plan = read_plan(content, f"{store.url}: {plan_name(night)}")
-    planned = next((each for each in plan.cells if each.cell.id == cell), None)
+    plan = find_plan(store, night)
+    planned = next((each for each in plan.cells if each.cell.id == cell), None) if plan else None
     if planned is None:
         return None, None
     return planned, final_state(planned, read_attempts(store, night, cell))

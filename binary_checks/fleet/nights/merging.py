@@ -12,7 +12,6 @@ from pathlib import Path
 
 from binary_checks.errors import ProfileError, RecordError, StoreError
 from binary_checks.fleet.attempts import Attempt
-from binary_checks.fleet.nights.night_dates import list_nights
 from binary_checks.fleet.plan import NightPlan
 from binary_checks.fleet.records import read_attempt, read_plan, write_attempt
 from binary_checks.fleet.store import Store, open_store
@@ -26,6 +25,7 @@ from binary_checks.fleet.store.store_names import (
     result_name,
     split_attempt,
 )
+from binary_checks.fleet.stored_nights import list_nights
 
 _DEPTH = 2  # folders between the one named and a store: a folder an artifact, a folder in it
 _LOG_FOLDERS = ("failed", "succeeded")

@@ -1,4 +1,4 @@
-"""Which nights a store has, and which of them is meant."""
+"""Which night is meant: today's in UTC, the one of a date, or the newest that a store has."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import date, datetime, timezone
 
 from binary_checks.errors import ProfileError, StoreError
 from binary_checks.fleet.store import Store
-from binary_checks.fleet.store.store_names import NIGHT
+from binary_checks.fleet.stored_nights import list_nights
 
 
 def tonight() -> str:
@@ -23,12 +23,6 @@ def read_date(text: str) -> str:
     if found is None or found.isoformat() != text:
         raise ProfileError(f"--date {text!r:.40}: not a date, as {tonight()} is one")
     return text
-
-
-def list_nights(store: Store) -> list[str]:
-    """Every night of the store, the oldest first."""
-    found = (NIGHT.fullmatch(name) for name in store.folders("night="))
-    return sorted(each[1] for each in found if each)
 
 
 def choose_night(store: Store, named: str = "") -> str:

@@ -7,19 +7,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from binary_checks.errors import PruneRefusedError, RecordError, StoreError
-from binary_checks.fleet.nights.night_dates import list_nights
 from binary_checks.fleet.nights.night_retention import (
     ChannelMember,
     PastCell,
     Retention,
     StoreHistory,
 )
-from binary_checks.fleet.plan import NightPlan
-from binary_checks.fleet.records import read_attempt, read_plan
+from binary_checks.fleet.records import read_attempt
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store, Stored, ask_at_once
-from binary_checks.fleet.store.store_names import night_folder, plan_name
-from binary_checks.fleet.tables.views import closed_nights, open_tables
+from binary_checks.fleet.store.store_names import night_folder
+from binary_checks.fleet.stored_nights import closed_nights, demand_plan, list_nights
+from binary_checks.fleet.tables.views import open_tables
 
 _MEMBER = re.compile(r"channels/([^/]+)/[^/]+/[^/]+\.([0-9a-f]{64})")
 _CHANNELS = "channels/"
@@ -76,7 +75,7 @@ def _demand_listing(store: Store, nights: list[str]) -> None:
     """Raise PruneRefusedError where tonight's listing of what is published is not whole."""
     if not nights:
         raise PruneRefusedError(f"{store.url}: nothing is deleted: it has no night")
-    plan = _read_plan(store, nights[-1])
+    plan = demand_plan(store, nights[-1])
     if not any(each.sha256 for each in plan.cells):
         raise PruneRefusedError(f"{plan.night}: nothing is deleted: its plan lists no package")
     for each in plan.cells:
@@ -85,14 +84,6 @@ def _demand_listing(store: Store, nights: list[str]) -> None:
                 f"{plan.night}: nothing is deleted: the listing of {each.cell.id} failed: "
                 f"{each.reason}"
             )
-
-
-def _read_plan(store: Store, night: str) -> NightPlan:
-    name = plan_name(night)
-    content = store.read(name)
-    if content is None:
-        raise RecordError(f"{store.url}: {name}: a night without a plan")
-    return read_plan(content, f"{store.url}: {name}")
 
 
 def _read_past(store: Store) -> tuple[PastCell, ...]:
@@ -111,7 +102,7 @@ def _read_past(store: Store) -> tuple[PastCell, ...]:
 
 def _read_held(store: Store, night: str) -> frozenset[str]:
     """All that a night refers to which may still go on."""
-    found = {each.sha256 for each in _read_plan(store, night).cells}
+    found = {each.sha256 for each in demand_plan(store, night).cells}
     names = [stored.name for stored in store.names(f"{night_folder(night)}results/")]
     for name, content in zip(names, ask_at_once(store.read, names), strict=True):
         if content is not None:

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 
 from binary_checks.errors import ProfileError, RecordError, StoreError
 from binary_checks.fleet.nights.closing import ClosedNight, read_closed
-from binary_checks.fleet.nights.night_dates import list_nights, read_date
+from binary_checks.fleet.nights.night_dates import read_date
 from binary_checks.fleet.page.history import History
 from binary_checks.fleet.page.history_rows import read_history
 from binary_checks.fleet.page.leading_checks import find_leading
 from binary_checks.fleet.page.remarks import Remarks, WaiverNews, review_waivers
 from binary_checks.fleet.plan import NightPlan
-from binary_checks.fleet.records import read_plan
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.store_names import plan_name
-from binary_checks.fleet.tables.views import closed_nights, open_tables
+from binary_checks.fleet.stored_nights import closed_nights, find_plan, list_nights
+from binary_checks.fleet.tables.views import open_tables
 
 _MORE = 60  # nights that are looked back on beyond those shown: for "since", and for news
 _DAYS = range(1, 3661)
@@ -53,7 +53,7 @@ def read_night(url: str, *, nights: int = 1, project: str = "", date: str = "") 
         for night in history.open_nights
     ]
     closed_night = _try_closed(store, history.last, notices)
-    plan = _read_plan(store, history.last, notices)
+    plan = _try_plan(store, history.last, notices)
     remarks = Remarks(
         notices=tuple(notices),
         changed=tuple(f"{each.cell}: {each.reason}" for each in closed_night.changed),
@@ -100,13 +100,13 @@ def _try_closed(store: Store, night: str, notices: list[str]) -> ClosedNight:
     return found
 
 
-def _read_plan(store: Store, night: str, notices: list[str]) -> NightPlan | None:
-    name = plan_name(night)
+def _try_plan(store: Store, night: str, notices: list[str]) -> NightPlan | None:
+    """The plan of the night; where it cannot be read the notices say so."""
     try:
-        content = store.read(name)
-        if content is not None:
-            return read_plan(content, name)
-        notices.append(f"{name} is gone: known problems and commands are not shown.")
+        plan = find_plan(store, night)
     except RecordError as error:
         notices.append(str(error))
-    return None
+        return None
+    if plan is None:
+        notices.append(f"{plan_name(night)} is gone: known problems and commands are not shown.")
+    return plan

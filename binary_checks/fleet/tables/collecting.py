@@ -13,7 +13,7 @@ from binary_checks.errors import RecordError, StoreError
 from binary_checks.fleet.attempts import Attempt
 from binary_checks.fleet.final_states import CellEnd, final_state
 from binary_checks.fleet.plan import NightPlan, PlannedCell
-from binary_checks.fleet.records import read_attempt, read_plan
+from binary_checks.fleet.records import read_attempt
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store, ask_at_once
 from binary_checks.fleet.store.kept_facts import find_facts
@@ -21,10 +21,10 @@ from binary_checks.fleet.store.store_names import (
     closed_name,
     facts_name,
     night_folder,
-    plan_name,
     split_attempt,
     table_name,
 )
+from binary_checks.fleet.stored_nights import demand_plan
 from binary_checks.fleet.tables.columns import TABLES
 from binary_checks.fleet.tables.facts_rows import FactsRows, read_facts_rows
 from binary_checks.fleet.tables.night_rows import (
@@ -57,7 +57,7 @@ def make_tables(store: Store, night: str, folder: Path) -> NightTables:
     What cannot be read counts as lost and is complained of. Raises StoreError where there is no
     plan, or the store cannot be reached.
     """
-    plan = _read_plan(store, night)
+    plan = demand_plan(store, night)
     documents, complaints = _find_documents(store, plan)
     states: Counter[CellState] = Counter()
     counted, with_facts = {}, {}
@@ -105,17 +105,6 @@ def keep_tables(store: Store, made: NightTables) -> None:
             raise StoreError(f"{store.url}: {name}: is another, and the night is closed")
         store.delete(name)
         store.create(name, path)
-
-
-def _read_plan(store: Store, night: str) -> NightPlan:
-    name = plan_name(night)
-    content = store.read(name)
-    if content is None:
-        raise StoreError(f"{store.url}: {name}: there is no such night: it has no plan")
-    plan = read_plan(content, f"{store.url}: {name}")
-    if plan.night != night:
-        raise StoreError(f"{store.url}: {name}: is the plan of {plan.night}")
-    return plan
 
 
 def _find_documents(store: Store, plan: NightPlan) -> tuple[dict[str, list[str]], list[str]]:

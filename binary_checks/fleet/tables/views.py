@@ -11,7 +11,8 @@ from tempfile import TemporaryDirectory
 from binary_checks.errors import StoreError
 from binary_checks.fleet.states import LETTERS
 from binary_checks.fleet.store import Store, ask_at_once
-from binary_checks.fleet.store.store_names import NIGHT, closed_name, table_name
+from binary_checks.fleet.store.store_names import table_name
+from binary_checks.fleet.stored_nights import closed_nights
 from binary_checks.fleet.tables.columns import TABLES
 from binary_checks.fleet.tables.parquet_files import (
     Connection,
@@ -23,14 +24,6 @@ from binary_checks.fleet.tables.parquet_files import (
 
 _OF_PACKAGES = ("objects", "parts")
 """What is written once for each package, by the first night that met it."""
-
-
-def closed_nights(store: Store) -> tuple[str, ...]:
-    """The nights that are over, oldest first: only their tables never change."""
-    folders = (NIGHT.fullmatch(each) for each in store.folders("night="))
-    nights = sorted(found[1] for found in folders if found)
-    marks = ask_at_once(store.read, map(closed_name, nights))
-    return tuple(night for night, mark in zip(nights, marks, strict=True) if mark is not None)
 
 
 @contextmanager

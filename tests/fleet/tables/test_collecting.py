@@ -241,7 +241,7 @@ def test_documents_of_no_planned_cell_are_reported(
 
 
 def test_a_night_without_a_plan_is_one_clear_line(store: Store, tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"night=2020-01-01/plan\.json: there is no such night"):
+    with pytest.raises(StoreError, match=r"night=2020-01-01/plan\.json: a night without a plan"):
         make_tables(store, "2020-01-01", tmp_path)
 
 
