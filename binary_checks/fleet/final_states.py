@@ -7,11 +7,8 @@ from dataclasses import dataclass, field
 
 from binary_checks.fleet.attempts import CPU, GPU, Attempt
 from binary_checks.fleet.plan import PlannedCell
-from binary_checks.fleet.states import CellState
+from binary_checks.fleet.states import DECIDED, GOOD, CellState
 
-HAPPY = frozenset({CellState.PASSED, CellState.KNOWN})
-"""After which a package may be published, and its second stage begin."""
-_CONCLUSIVE = HAPPY | {CellState.FAILED}
 _WORST_FIRST = (
     CellState.FAILED,
     CellState.LOST,
@@ -56,7 +53,7 @@ def final_state(planned: PlannedCell, attempts: Iterable[Attempt]) -> CellEnd:
         return CellEnd(state=planned.state, reason=planned.reason)
     counted = _select(planned, attempts)
     stages = [_end_stage([each for each in counted if each.stage == CPU], CPU)]
-    if planned.cell.gpu and stages[0].state in HAPPY | {CellState.FLAKY}:
+    if planned.cell.gpu and stages[0].state in GOOD | {CellState.FLAKY}:
         stages.append(_end_stage([each for each in counted if each.stage == GPU], GPU))
     worst = min(stages, key=lambda end: _WORST_FIRST.index(end.state))
     last = {stage: each for end in stages for stage, each in end.last.items()}
@@ -85,10 +82,10 @@ def _end_stage(attempts: Sequence[Attempt], stage: str) -> CellEnd:
     if not attempts:
         state = CellState.BLOCKED if stage == GPU else CellState.LOST
         return CellEnd(state=state, reason=_NOTHING[state])
-    conclusive = [each for each in attempts if each.state in _CONCLUSIVE]
+    conclusive = [each for each in attempts if each.state in DECIDED]
     decides = (conclusive or attempts)[-1]
     state, told = decides.state, decides
-    if state in HAPPY and any(each.state is CellState.FAILED for each in conclusive):
+    if state in GOOD and any(each.state is CellState.FAILED for each in conclusive):
         state = CellState.FLAKY
         told = next(each for each in reversed(conclusive) if each.state is CellState.FAILED)
     return CellEnd(

@@ -19,6 +19,10 @@ class CellState(str, Enum):
     MISSING = "missing"  # nothing is published
 
 
+GOOD = frozenset({CellState.PASSED, CellState.KNOWN})
+"""After which a package may be published, and its second stage begin."""
+DECIDED = GOOD | {CellState.FAILED}
+"""States that say something of the package; the others do so of the night, or of nothing."""
 LETTERS = {
     CellState.PASSED: "·",
     CellState.KNOWN: "k",

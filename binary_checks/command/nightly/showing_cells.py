@@ -17,13 +17,12 @@ from binary_checks.fleet.nights.rerunning import rerun_command
 from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.states import LETTERS, CellState
 from binary_checks.fleet.store import Store, open_store
-from binary_checks.fleet.store.store_names import log_name
+from binary_checks.fleet.store.store_names import LOG_FOLDERS, log_name
 from binary_checks.fleet.stored_nights import demand_plan
 from binary_checks.lines import cut, one_line
 
 _PURPOSE = "Show how a cell's night ended, and the command that reruns it."
 _SHOWN_PROBLEMS, _SHOWN_LOG = 20, 20  # lines
-_LOG_FOLDERS = ("failed", "succeeded")
 _LEVELS = (("problems", ""), ("warnings", "warning: "))
 
 
@@ -104,7 +103,7 @@ def _show_log(store: Store, attempt: Attempt) -> Iterator[str]:
     """The tail of the log of an attempt that left no result: else that says it better."""
     if attempt.result is not None:
         return
-    for folder in _LOG_FOLDERS:
+    for folder in LOG_FOLDERS:
         name = log_name(attempt.night, folder, attempt.cell, attempt.stage, attempt.number)
         content = store.read(name)
         if content is not None:

@@ -26,7 +26,6 @@ from binary_checks.errors import BinaryChecksError, ProfileError, RecordError, S
 from binary_checks.fleet.attempts import CPU, GPU, Attempt
 from binary_checks.fleet.causes.cause_rules import INFRA, UNKNOWN, Causes, load_causes
 from binary_checks.fleet.causes.naming_causes import Cause, ProcessEnd, name_cause, read_tail
-from binary_checks.fleet.final_states import HAPPY
 from binary_checks.fleet.nights.attempt_process import AttemptEnd, RunningProcesses, run_command
 from binary_checks.fleet.nights.attempt_states import Left, decide_state
 from binary_checks.fleet.nights.cell_commands import command_of
@@ -34,12 +33,14 @@ from binary_checks.fleet.nights.process_identity import identify
 from binary_checks.fleet.nights.retrying import may_end_otherwise
 from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.records import read_attempt, write_attempt
-from binary_checks.fleet.states import CellState
+from binary_checks.fleet.states import GOOD, CellState
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.kept_facts import keep_facts, open_facts
 from binary_checks.fleet.store.store_names import (
+    LOG_FOLDERS,
     facts_name,
     frozen_name,
+    log_folder,
     log_name,
     result_name,
     running_name,
@@ -161,11 +162,11 @@ def _keep_facts(store: Store, task: AttemptTask, attempt: Attempt, facts: Path) 
 
 def _keep_log(store: Store, task: AttemptTask, attempt: Attempt, log: Path) -> None:
     """Keep the log where the attempt's state has it; what an attempt that was killed left goes."""
-    happy = "succeeded" if attempt.state in HAPPY else "failed"
-    for folder in ("succeeded", "failed"):
+    kept = log_folder(good=attempt.state in GOOD)
+    for folder in LOG_FOLDERS:
         name = log_name(task.plan.night, folder, attempt.cell, attempt.stage, attempt.number)
         store.delete(name)
-        if folder == happy:
+        if folder == kept:
             store.create(name, log if log.is_file() else b"")
 
 
@@ -287,7 +288,7 @@ def _describe(task: AttemptTask, folder: Path, end: AttemptEnd, causes: Causes |
     left = Left(run=run, complaint=complaint, last_line=_find_last_line(log))
     state, reason = decide_state(end, left, task.planned.sha256)
     cause = Cause()
-    if state not in HAPPY:
+    if state not in GOOD:
         cause = name_cause(document, log, _as_process_end(end), causes, reason=reason)
     if state is CellState.FAILED and reason and cause.kind == INFRA:
         state = CellState.INFRA  # it showed no problem, and what it lacked is this machine's

@@ -9,8 +9,8 @@ from binary_checks.documents.decoding import OddityError, decode_fields, read_js
 from binary_checks.documents.encoding import dump, encode_fields
 from binary_checks.errors import RecordError
 from binary_checks.fleet.attempts import CPU, GPU, Attempt
-from binary_checks.fleet.final_states import HAPPY
 from binary_checks.fleet.plan import NightPlan
+from binary_checks.fleet.states import GOOD
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.store_names import closed_name
 
@@ -41,7 +41,7 @@ def list_waiting(plan: NightPlan, attempts: Mapping[str, Sequence[Attempt]]) -> 
     waiting = []
     for each in plan.cells:
         made = attempts.get(each.cell.id, ())
-        passed = any(one.stage == CPU and one.state in HAPPY for one in made)
+        passed = any(one.stage == CPU and one.state in GOOD for one in made)
         ended = {one.stage for one in made}
         if each.state is None and (not made or (each.cell.gpu and passed and GPU not in ended)):
             waiting.append(each.cell.id)

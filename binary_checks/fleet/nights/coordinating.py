@@ -15,14 +15,14 @@ from queue import Empty, SimpleQueue
 
 from binary_checks.errors import RecordError, StoreError
 from binary_checks.fleet.attempts import CPU, GPU, Attempt
-from binary_checks.fleet.final_states import HAPPY, CellEnd, final_state
+from binary_checks.fleet.final_states import CellEnd, final_state
 from binary_checks.fleet.nights.attempting import AttemptTask, StoppedError, lose, record
 from binary_checks.fleet.nights.engines import Engine, EngineGone
 from binary_checks.fleet.nights.progress import Progress
 from binary_checks.fleet.nights.retrying import MOST, NextAttempt, plan_next
 from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.records import read_attempt
-from binary_checks.fleet.states import CellState
+from binary_checks.fleet.states import GOOD, CellState
 from binary_checks.fleet.store import Store, ask_at_once
 from binary_checks.fleet.store.store_names import night_folder, result_name, split_attempt
 from binary_checks.lines import cut, one_line
@@ -164,7 +164,7 @@ class Coordinator:
 
     def _facts_of_pass(self, planned: PlannedCell) -> str | None:
         """The facts of the CPU stage that passed, "" if it kept none; None: none passed."""
-        passed = [each for each in self._attempts(planned, CPU) if each.state in HAPPY]
+        passed = [each for each in self._attempts(planned, CPU) if each.state in GOOD]
         same = [each for each in passed if each.sha256 == planned.sha256]
         return same[-1].facts if same else None
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from binary_checks.documents.builds import read_build
 from binary_checks.errors import ProfileError, RecordError, StoreError
 from binary_checks.fleet.attempts import CPU, Attempt
-from binary_checks.fleet.final_states import HAPPY, CellEnd, final_state
+from binary_checks.fleet.final_states import CellEnd, final_state
 from binary_checks.fleet.nights.night_dates import choose_night, read_date
 from binary_checks.fleet.plan import PlannedCell
 from binary_checks.fleet.records import read_attempt
+from binary_checks.fleet.states import GOOD
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.kept_facts import open_facts
 from binary_checks.fleet.store.store_names import (
@@ -49,7 +50,7 @@ def find_cell_facts(store: Store, cell: str, night: str = "", before: str = "") 
         if before and each >= before:
             continue
         planned, end = _look(store, cell, each)
-        good = end is not None and end.state in HAPPY
+        good = end is not None and end.state in GOOD
         if planned is not None and good and (facts := _facts_of(end)):
             return FoundFacts(night=each, planned=planned, facts=facts)
     when = f" before {before}" if before else ""

@@ -17,6 +17,7 @@ from binary_checks.fleet.records import read_attempt, read_plan, write_attempt
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.kept_facts import find_facts, keep_facts, open_facts
 from binary_checks.fleet.store.store_names import (
+    LOG_FOLDERS,
     MARK,
     frozen_name,
     log_name,
@@ -28,7 +29,6 @@ from binary_checks.fleet.store.store_names import (
 from binary_checks.fleet.stored_nights import list_nights
 
 _DEPTH = 2  # folders between the one named and a store: a folder an artifact, a folder in it
-_LOG_FOLDERS = ("failed", "succeeded")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -177,7 +177,7 @@ def _take_facts(store: Store, other: Store, attempt: Attempt) -> tuple[str, ...]
 
 def _take_log(store: Store, other: Store, attempt: Attempt, number: int) -> None:
     about = (attempt.cell, attempt.stage)
-    for folder in _LOG_FOLDERS:
+    for folder in LOG_FOLDERS:
         content = other.read(log_name(attempt.night, folder, *about, attempt.number))
         if content is not None:
             store.create(log_name(attempt.night, folder, *about, number), content)

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from binary_checks.errors import PruneRefusedError
-from binary_checks.fleet.final_states import HAPPY
-from binary_checks.fleet.states import CellState
+from binary_checks.fleet.states import GOOD, CellState
 from binary_checks.fleet.store import Stored
 from binary_checks.fleet.store.store_names import split_attempt
 
@@ -98,7 +97,7 @@ def _keep(history: StoreHistory, keep: int, holding: Mapping[str, str]) -> dict[
     for cell, newest_first in _by_cell(history).items():
         for each in newest_first[:keep]:
             kept.setdefault((cell, each.night), []).append(f"of the last {keep}")
-        good = next((each for each in newest_first if each.state in HAPPY), None)
+        good = next((each for each in newest_first if each.state in GOOD), None)
         if good is not None:
             kept.setdefault((cell, good.night), []).append("the last that passed")
         seen = set[str]()
@@ -180,6 +179,6 @@ def _demand_last_good(history: StoreHistory, retention: Retention) -> None:
         if (found := _OF_NIGHT.fullmatch(name)) and (attempt := split_attempt(name))
     }
     for cell, nights in _by_cell(history).items():
-        good = next((each for each in nights if each.state in HAPPY), None)
+        good = next((each for each in nights if each.state in GOOD), None)
         if good is not None and (good.digests & lost or (cell, good.night) in entries):
             raise PruneRefusedError(f"{cell}: it would lose its last good package, of {good.night}")

@@ -16,13 +16,13 @@ from binary_checks.fleet.nights.night_retention import (
 from binary_checks.fleet.records import read_attempt
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store, Stored, ask_at_once
-from binary_checks.fleet.store.store_names import night_folder
+from binary_checks.fleet.store.store_names import LOG_FOLDERS, night_folder
 from binary_checks.fleet.stored_nights import closed_nights, demand_plan, list_nights
 from binary_checks.fleet.tables.views import open_tables
 
 _MEMBER = re.compile(r"channels/([^/]+)/[^/]+/[^/]+\.([0-9a-f]{64})")
 _CHANNELS = "channels/"
-_FOLDERS = ("results", "running", "failed", "succeeded")
+_FOLDERS = ("results", "running", *LOG_FOLDERS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from binary_checks.fleet.attempts import Attempt
-from binary_checks.fleet.final_states import HAPPY
-from binary_checks.fleet.states import CellState
+from binary_checks.fleet.states import GOOD, CellState
 from binary_checks.model import Outcome
 
 MOST = 3
@@ -60,7 +59,7 @@ def plan_next(attempts: Sequence[Attempt], pause: float) -> NextAttempt | None:
         return NextAttempt(number=number)
     last = tried[-1]
     alike = sum(each.state is last.state and each.cause == last.cause for each in tried)
-    if not last.again or any(each.state in HAPPY for each in tried) or len(tried) >= MOST:
+    if not last.again or any(each.state in GOOD for each in tried) or len(tried) >= MOST:
         return None
     if last.state is CellState.FAILED:
         failures = sum(each.state is CellState.FAILED for each in tried)

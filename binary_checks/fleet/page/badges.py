@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from xml.etree import ElementTree
 
-from binary_checks.fleet.page.history import GOOD
-from binary_checks.fleet.states import CellState
+from binary_checks.fleet.states import GOOD, CellState
 
 _COLOURS = {"good": "#146c37", "bad": "#b3261e", "mild": "#805000"}
 """Each with a contrast to white of at least 4.5 (WCAG 2, 1.4.3)."""

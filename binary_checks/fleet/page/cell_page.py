@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from binary_checks.fleet.cell import AXES
 from binary_checks.fleet.page.charts import Chart, draw_line, draw_stacks
 from binary_checks.fleet.page.evidence import CellEvidence
-from binary_checks.fleet.page.history import GOOD, CellNight, History
+from binary_checks.fleet.page.history import CellNight, History
 from binary_checks.fleet.page.naming import TONES, count, spell, spell_seconds, spell_since
-from binary_checks.fleet.states import LETTERS, CellState
+from binary_checks.fleet.states import GOOD, LETTERS, CellState
 from binary_checks.reports.html.figures import spell_size
 
 _SAME = "the same"

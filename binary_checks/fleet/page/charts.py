@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from binary_checks.fleet.page.history import GOOD
-from binary_checks.fleet.states import CellState
+from binary_checks.fleet.states import GOOD, CellState
 
 _WIDTH, _TALL = 640.0, 120.0  # of a chart
 _PARTS = ("native", "debug", "device", "python", "metadata", "other")

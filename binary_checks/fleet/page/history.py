@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from binary_checks.fleet.states import CellState
-
-GOOD = frozenset({CellState.PASSED, CellState.KNOWN})
-DECIDED = GOOD | {CellState.FAILED}
-"""States that say something of the package; the others do so of the night, or of nothing."""
+from binary_checks.fleet.states import DECIDED, GOOD, CellState
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from binary_checks.fleet.page.charts import Chart, draw_states
-from binary_checks.fleet.page.history import GOOD, CellNight, History
+from binary_checks.fleet.page.history import CellNight, History
 from binary_checks.fleet.page.morning import Breakage, Morning, TroubledCell
 from binary_checks.fleet.page.naming import (
     TONES,
@@ -21,7 +21,7 @@ from binary_checks.fleet.page.naming import (
     spell_since,
 )
 from binary_checks.fleet.page.remarks import Remarks
-from binary_checks.fleet.states import LETTERS, CellState
+from binary_checks.fleet.states import GOOD, LETTERS, CellState
 
 _AT_ONCE = 4  # cells of a breakage that are named before any is unfolded
 _LINKED = 2_000  # letters that are links; of more, only those that differ from the night before

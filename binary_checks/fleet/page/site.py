@@ -11,13 +11,13 @@ from binary_checks.fleet.page.badges import draw_cell_badge, draw_project_badge
 from binary_checks.fleet.page.cell_page import lay_out_cell
 from binary_checks.fleet.page.evidence import CellEvidence
 from binary_checks.fleet.page.feed import find_news, write_feed
-from binary_checks.fleet.page.history import GOOD, CellNight, History
+from binary_checks.fleet.page.history import CellNight, History
 from binary_checks.fleet.page.index_page import lay_out_index
 from binary_checks.fleet.page.morning import look_back
 from binary_checks.fleet.page.naming import LEGEND, name_cell_page, name_file
 from binary_checks.fleet.page.remarks import Remarks
 from binary_checks.fleet.page.trends_page import lay_out_trends
-from binary_checks.fleet.states import CellState
+from binary_checks.fleet.states import GOOD, CellState
 from binary_checks.lines import one_line
 from binary_checks.model import CheckText
 

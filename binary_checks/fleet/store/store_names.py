@@ -11,6 +11,8 @@ MARK = "store.json"
 """By which a store is known for one."""
 TOP_LEVEL = (MARK, "night=", "facts/", "packages/", "channels/", "simple/")
 """How every name of a store begins."""
+LOG_FOLDERS = ("failed", "succeeded")
+"""Where the logs of a night lie."""
 _ATTEMPT = re.compile(r"(?P<cell>.+)\.(?P<stage>cpu|gpu)(?P<number>[1-9]\d*)\.(?:json|log)")
 
 
@@ -35,8 +37,13 @@ def result_name(night: str, cell: str, stage: str, number: int) -> str:
 
 
 def log_name(night: str, folder: str, cell: str, stage: str, number: int) -> str:
-    """The log of one attempt, in running, failed or succeeded."""
+    """The log of one attempt, in one of LOG_FOLDERS."""
     return f"{night_folder(night)}{folder}/{cell}.{stage}{number}.log"
+
+
+def log_folder(*, good: bool) -> str:
+    """Which of LOG_FOLDERS has the log of an attempt that ended so."""
+    return LOG_FOLDERS[good]
 
 
 def split_attempt(name: str) -> tuple[str, str, int] | None:

@@ -9,9 +9,10 @@ from typing import Any
 
 from binary_checks.fleet.attempts import CPU, GPU, Attempt
 from binary_checks.fleet.cell import AXES
-from binary_checks.fleet.final_states import HAPPY, CellEnd
+from binary_checks.fleet.final_states import CellEnd
 from binary_checks.fleet.plan import PlannedCell
-from binary_checks.fleet.store.store_names import log_name
+from binary_checks.fleet.states import GOOD
+from binary_checks.fleet.store.store_names import log_folder, log_name
 from binary_checks.lines import cut
 
 Row = dict[str, Any]
@@ -21,7 +22,7 @@ _LISTS = ("problems", "warnings", "accepted", "not_inspected")
 _GAP = "not inspected"
 _MOST = {"USMALLINT": (1 << 16) - 1, "UINTEGER": (1 << 32) - 1}
 _BAD = {"failed", "broken", "error"}
-_GOOD = {"passed", "warned", "accepted"}
+_SOUND = {"passed", "warned", "accepted"}
 
 
 def find_contradiction(attempt: Attempt) -> str:
@@ -30,7 +31,7 @@ def find_contradiction(attempt: Attempt) -> str:
     A pass without a result that passed would be one that nobody saw.
     """
     if attempt.result is None:
-        return "it has no result" if attempt.state in HAPPY else ""
+        return "it has no result" if attempt.state in GOOD else ""
     try:
         outcomes = {str(each["outcome"]) for each in entries_of(attempt)}
         hashes = {str(each.get("sha256", "")) for each in attempt.result["packages"]}
@@ -38,7 +39,7 @@ def find_contradiction(attempt: Attempt) -> str:
         return "its result is not a result document"
     if strange := sorted(hashes - {"", attempt.sha256}):
         return f"its result is about other bytes, SHA-256 {plain(strange[0])[:64]}"
-    return _find_no_pass(attempt.result, outcomes) if attempt.state in HAPPY else ""
+    return _find_no_pass(attempt.result, outcomes) if attempt.state in GOOD else ""
 
 
 def _find_no_pass(result: Mapping[str, Any], outcomes: set[str]) -> str:
@@ -47,7 +48,7 @@ def _find_no_pass(result: Mapping[str, Any], outcomes: set[str]) -> str:
         return f"its result has a check that {'is' if bad[0] == 'broken' else 'has'} {bad[0]}"
     if (status := result.get("exit_code")) != 0:
         return f"its result says exit code {plain(str(status))[:20]}"
-    return "" if outcomes & _GOOD else "nothing in its result was inspected"
+    return "" if outcomes & _SOUND else "nothing in its result was inspected"
 
 
 def entries_of(attempt: Attempt) -> Iterator[Mapping[str, Any]]:
@@ -141,7 +142,7 @@ def _first_problem(entry: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _name_log(attempt: Attempt) -> str:
-    folder = "succeeded" if attempt.state in HAPPY else "failed"
+    folder = log_folder(good=attempt.state in GOOD)
     return log_name(attempt.night, folder, attempt.cell, attempt.stage, attempt.number)
 
 

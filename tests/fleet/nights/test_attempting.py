@@ -71,8 +71,8 @@ def test_how_the_process_ends_decides_the_state(
     attempt = run_attempt(task)
     assert (attempt.state, attempt.reason[: len(reason)]) == (state, reason)
     assert bool(attempt.reason) == bool(reason)
-    happy = state in (CellState.PASSED, CellState.KNOWN)
-    log = log_name(NIGHT, "succeeded" if happy else "failed", "numpy-3.12", "cpu", 1)
+    good = state in (CellState.PASSED, CellState.KNOWN)
+    log = log_name(NIGHT, "succeeded" if good else "failed", "numpy-3.12", "cpu", 1)
     assert names(store) == sorted([log, result_name(NIGHT, "numpy-3.12", "cpu", 1)])
     assert find_attempt(store, task) == attempt
 

@@ -19,8 +19,8 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Nights:
 
 
 def good_nights(nights: Nights, cell: str) -> list[str]:
-    happy = (CellState.PASSED, CellState.KNOWN)
-    return [night for night in nights.nights if nights.states[night][cell] in happy]
+    good = (CellState.PASSED, CellState.KNOWN)
+    return [night for night in nights.nights if nights.states[night][cell] in good]
 
 
 def test_without_a_night_it_is_the_last_good_one(nights: Nights) -> None:

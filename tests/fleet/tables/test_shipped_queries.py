@@ -172,8 +172,8 @@ def test_the_grid_has_a_letter_a_night_and_what_is_wrong_first(nights: Nights, a
         nights.cell(ROLES.blocked): "·····B",
         nights.cell(ROLES.known): "kkkkkk",
     }
-    happy = [row["state"] in ("passed", "known") for row in rows]
-    assert happy == sorted(happy)
+    good = [row["state"] in ("passed", "known") for row in rows]
+    assert good == sorted(good)
     assert [row["nights"] for row in answer("grid", rows="1", cell=nights.cell(ROLES.flaky))] == [
         "·"
     ]
