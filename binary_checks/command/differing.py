@@ -130,7 +130,8 @@ def _options() -> argparse.ArgumentParser:
     parser = SubcommandParser(
         prog="binary-checks diff",
         description=_PURPOSE,
-        epilog="exit code: 0, 1 what --fail-on names was found, 4 usage, 6 try again",
+        epilog="exit code: 0; 1 what --fail-on names, or a package that cannot be read; "
+        "4 wrong usage; 6 a network or a store, try again",
     )
     add = parser.add_argument
     add("old", metavar="OLD", help=_SIDES)

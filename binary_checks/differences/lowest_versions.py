@@ -1,4 +1,4 @@
-"""The oldest systems, Pythons, NumPys, CPUs and CUDAs that a build runs with."""
+"""The oldest systems, Pythons, NumPys, CPUs, CUDAs and drivers that a build runs with."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ import re
 from collections.abc import Iterator
 
 from binary_checks.declaring import difference
+from binary_checks.errors import Unavailable
 from binary_checks.knowledge.build_pairs import pair_objects, plain_path
+from binary_checks.knowledge.cuda_drivers import (
+    cudas_of,
+    cudas_of_files,
+    is_newer_driver,
+    lowest_driver,
+)
 from binary_checks.knowledge.inventory import newest_stable_symbol
 from binary_checks.knowledge.lowest_tags import LowestTag, find_lowest_tags, is_loaded
 from binary_checks.knowledge.visual_cpp import is_beside_python, is_redistributable, toolset_of
@@ -22,6 +29,8 @@ _NODE = re.compile(
 )
 _CONSTANT_MUTEX = (14, 40)
 """With which std::mutex became what older runtimes crash on (Visual Studio 2022 17.10)."""
+_ONE_DRIVER = 11
+"""The CUDA from which on all releases of a major version run on the same drivers."""
 _LEVELS = ("", "x86-64-baseline", "x86-64-v2", "x86-64-v3", "x86-64-v4")
 
 
@@ -220,10 +229,52 @@ def accelerator(old: BinaryConfiguration, new: BinaryConfiguration) -> Iterator[
     """For which accelerator it was built: the CPU alone, a CUDA, a ROCm."""
     was, now = old.accelerator.value, new.accelerator.value
     if was != now and was and now:
-        same_kind = was.split()[0] == now.split()[0]
         major = was.split(".")[0] != now.split(".")[0]
-        driver = ": needs a driver for it" if same_kind and major else ""
         yield Change(
             severity=Severity.BREAK if major else Severity.CHANGE,
-            sentence=f"is built for {now}, before for {was}{driver}",
+            sentence=f"is built for {now}, before for {was}",
         )
+
+
+@difference
+def nvidia_driver(old: Build, new: Build) -> Iterator[Change]:
+    """The oldest NVIDIA driver that runs a CUDA build, by NVIDIA's table of CUDA's versions.
+
+    A build for several CUDAs runs with the oldest of them. PTX needs the driver of the toolkit that
+    made it, which no file tells: what it needs is not compared.
+    """
+    if not (_is_for_cuda(old) and _is_for_cuda(new)):
+        return
+    was, now = _oldest_cuda(old), _oldest_cuda(new)
+    if was.split(".")[0] == now.split(".")[0] and int(now.split(".")[0]) >= _ONE_DRIVER:
+        return
+    before, after = _driver_of(old, was), _driver_of(new, now)
+    if before != after:
+        raised = is_newer_driver(after, before)
+        yield Change(
+            severity=Severity.BREAK if raised else Severity.INFO,
+            sentence=f"needs NVIDIA driver {after} or later, for CUDA {now}; "
+            f"before {before}, for CUDA {was}",
+        )
+
+
+def _is_for_cuda(build: Build) -> bool:
+    found = build.configuration
+    return found is not None and found.accelerator.value.startswith("cuda")
+
+
+def _oldest_cuda(build: Build) -> str:
+    known = cudas_of(build.configuration.accelerator.value) if build.configuration else ()
+    found = known or cudas_of_files(item.path for item in build.package.objects)
+    if not found:
+        raise Unavailable(f"nothing tells which CUDA {build.label} is for, nor which driver")
+    return found[0]
+
+
+def _driver_of(build: Build, cuda: str) -> str:
+    """The lowest one on any of the systems that it is for."""
+    systems = sorted({claim.system for claim in build.package.claims.systems})
+    found = next(filter(None, (lowest_driver(cuda, each) for each in systems)), "")
+    if not found:
+        raise Unavailable(f"the lowest driver for CUDA {cuda}, of {build.label}, is not known")
+    return found

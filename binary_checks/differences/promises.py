@@ -15,6 +15,7 @@ _Group = tuple[str, str, str]  # system, libc, architecture
 _MINORS = range(60)
 _FIRST_MACOS = {"aarch64": (11, 0), "arm64": (11, 0)}
 """Before which there is no macOS of that architecture."""
+_FIRST_FREE_THREADED = (3, 13)
 
 
 @difference
@@ -102,7 +103,7 @@ def _covers(claim: PythonClaim, other: PythonClaim) -> bool:
         return False
     if _is_bound(claim):
         same = (claim.version, claim.free_threaded) == (other.version, other.free_threaded)
-        return same and claim.abi in ("", other.abi)
+        return same and (claim.abi in ("", other.abi) or not (other.abi or _is_for_any_gil(other)))
     if claim.abi.startswith("abi3") and not other.abi:
         return False
     if claim.abi == "abi3" and other.free_threaded:
@@ -110,6 +111,12 @@ def _covers(claim: PythonClaim, other: PythonClaim) -> bool:
     return _major_of(claim) == _major_of(other) and (claim.version or (0, 0)) <= (
         other.version or (0, 0)
     )
+
+
+def _is_for_any_gil(claim: PythonClaim) -> bool:
+    """Whether it is for the free-threaded Python too, as cp313-none is; there is none of 3.12."""
+    bound = _is_bound(claim) and claim.implementation == "cpython" and not claim.abi
+    return bound and (claim.version or (0, 0)) >= _FIRST_FREE_THREADED
 
 
 def _major_of(claim: PythonClaim) -> str:
@@ -123,6 +130,7 @@ def _name(claim: PythonClaim) -> str:
     name = words.get(claim.implementation, claim.implementation)
     version = _dotted(claim.version) if claim.version else _major_of(claim)
     threads = " free-threaded" if claim.free_threaded else ""
+    threads = " with or without the GIL" if _is_for_any_gil(claim) else threads
     return f"{name} {version}{threads}{'' if _is_bound(claim) else ' and later'}"
 
 

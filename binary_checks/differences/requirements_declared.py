@@ -155,7 +155,8 @@ def _compare(
         if was is None:
             said, together = f"is required now{_as(now)}", "are required now"
         elif now is None:
-            said, together = f"is no longer required{_as(was)}", "are no longer required"
+            earlier = was and f", before{_as(was)}"
+            said, together = f"is no longer required{earlier}", "are no longer required"
         elif was != now:
             said = f"is required{_as(now) or ' in any version'}, before{_as(was) or ' in any'}"
             together = _OTHER

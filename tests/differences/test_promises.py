@@ -9,8 +9,9 @@ import pytest
 from binary_checks.errors import ProfileError
 from binary_checks.model import Claims, NeededVersion, NumpyBuild, Package, PythonClaim, SystemClaim
 from binary_checks.model.binary_configuration import Aspect, BinaryConfiguration
+from binary_checks.model.compared_builds import Build
 from fixtures.values import elf_file, macho_file, pe_file, symbols, wheel
-from tests.differences.builds import build, compared, said
+from tests.differences.builds import build, compared, only, said
 
 LINUX = SystemClaim(
     name="manylinux_2_17_x86_64",
@@ -96,6 +97,21 @@ def test_the_stable_abi_covers_the_pythons_after_its_own() -> None:
     ]
 
 
+def test_a_tag_without_an_abi_is_for_the_same_pythons_unless_one_has_no_gil() -> None:
+    def tagged(minor: int, abi: str) -> Package:
+        claim = PythonClaim(
+            name=f"cp3{minor}", implementation="cpython", version=(3, minor), abi=abi
+        )
+        return promising(LINUX, pythons=(claim,))
+
+    assert said(tagged(12, ""), tagged(12, "cp312")) == []
+    assert said(tagged(12, "cp312"), tagged(12, "")) == []
+    assert said(tagged(13, ""), tagged(13, "cp313")) == [
+        "break promised-pythons: is for CPython 3.13, "
+        "before for CPython 3.13 with or without the GIL"
+    ]
+
+
 def test_requires_python_breaks_those_that_the_build_is_for() -> None:
     def requiring(text: str, *pythons: PythonClaim) -> Package:
         claims = Claims(systems=(LINUX,), pythons=pythons)
@@ -160,17 +176,80 @@ def test_a_new_object_for_a_newer_numpy_is_not_all_of_them() -> None:
     assert line.startswith("info libraries") or "numpy-api" not in line
 
 
-def test_another_cuda_needs_another_driver() -> None:
+def test_another_cuda_is_a_break() -> None:
     one, other, cpu = (
         BinaryConfiguration(accelerator=Aspect(value=value))
         for value in ("cuda 12.6", "cuda 13.0", "cpu")
     )
-    assert said(build(configuration=one), build(configuration=other)) == [
-        "break accelerator: is built for cuda 13.0, before for cuda 12.6: needs a driver for it"
+    lines = said(build(configuration=one), build(configuration=other))
+    assert only(lines, "accelerator") == [
+        "break accelerator: is built for cuda 13.0, before for cuda 12.6"
     ]
     assert said(build(configuration=cpu), build(configuration=one)) == [
         "break accelerator: is built for cuda 12.6, before for cpu"
     ]
+
+
+def for_cuda(*versions: str, system: str = "linux") -> Build:
+    value = ", ".join(f"cuda {version}".strip() for version in versions)
+    claim = SystemClaim(name="t", system=system, architectures=("x86_64",))
+    return build(
+        wheel(claims=Claims(systems=(claim,))),
+        configuration=BinaryConfiguration(accelerator=Aspect(value=value)),
+    )
+
+
+def test_a_cuda_that_needs_a_newer_driver_is_a_break_with_the_number() -> None:
+    def lines(old: Build, new: Build) -> list[str]:
+        return only(said(old, new), "nvidia-driver")
+
+    assert lines(for_cuda("12.6"), for_cuda("13.0")) == [
+        "break nvidia-driver: needs NVIDIA driver 580 or later, for CUDA 13.0; "
+        "before 525.60.13, for CUDA 12.6"
+    ]
+    windows = for_cuda("11.8", system="windows"), for_cuda("12", system="windows")
+    assert lines(*windows) == [
+        "break nvidia-driver: needs NVIDIA driver 528.33 or later, for CUDA 12; "
+        "before 452.39, for CUDA 11.8"
+    ]
+    assert lines(for_cuda("11", "12"), for_cuda("12")) == [
+        "break nvidia-driver: needs NVIDIA driver 525.60.13 or later, for CUDA 12; "
+        "before 450.80.02, for CUDA 11"
+    ]
+    assert lines(for_cuda("10.1"), for_cuda("10.2"))[0].startswith("break nvidia-driver: needs")
+    assert lines(for_cuda("13.0"), for_cuda("12.6"))[0].startswith("info nvidia-driver: needs")
+
+
+def test_the_drivers_of_a_major_cuda_run_all_of_its_releases() -> None:
+    for one, other in (("12.1", "12.9"), ("12", "12.8"), ("14.0", "14.1"), ("10.2", "10.2")):
+        found = compared(for_cuda(one), for_cuda(other))
+        assert not [line for line in found.lines if line.difference == "nvidia-driver"]
+        assert not found.not_compared
+
+
+def test_nvidias_own_libraries_tell_their_cuda_by_their_names() -> None:
+    claims = Claims(systems=(LINUX,))
+    cuda = BinaryConfiguration(accelerator=Aspect(value="cuda"))
+    twelve, thirteen = (
+        build(wheel(objects=(elf_file(path),), claims=claims), configuration=cuda)
+        for path in ("nvidia/cuda_runtime/lib/libcudart.so.12", "nvidia/cu13/lib/libcurand.so.10")
+    )
+    assert only(said(twelve, thirteen), "nvidia-driver") == [
+        "break nvidia-driver: needs NVIDIA driver 580 or later, for CUDA 13; "
+        "before 525.60.13, for CUDA 12"
+    ]
+
+
+def test_a_driver_that_nobody_knows_is_not_compared() -> None:
+    for one, other, reason in (
+        ("12.6", "14.0", "the lowest driver for CUDA 14.0, of demo.whl, is not known"),
+        ("", "12.6", "nothing tells which CUDA demo.whl is for, nor which driver"),
+        ("10", "11", "the lowest driver for CUDA 10, of demo.whl, is not known"),
+    ):
+        (gap,) = compared(for_cuda(one), for_cuda(other)).not_compared
+        assert (gap.difference, gap.reason) == ("nvidia-driver", reason)
+    cpu = build(configuration=BinaryConfiguration(accelerator=Aspect(value="cpu")))
+    assert not compared(cpu, for_cuda("12.6")).not_compared
 
 
 def test_a_newer_toolset_matters_where_its_runtime_is_needed() -> None:

@@ -76,10 +76,12 @@ def test_a_command_that_became_a_file_is_the_same() -> None:
 
 
 def test_requirements_that_come_go_and_change() -> None:
-    assert said(requiring("a>=1", "b", "c==1", "d==1"), requiring("a>=1", "c==2", "d==3", "e")) == [
+    assert said(
+        requiring("a>=1", "b<9", "c==1", "d==1"), requiring("a>=1", "c==2", "d==3", "e")
+    ) == [
         "change requirements: 2 requirements: are required in other versions "
         "(c ==1 -> ==2, d ==1 -> ==3)",
-        "change requirements: b: is no longer required",
+        "change requirements: b: is no longer required, before as '<9'",
         "change requirements: e: is required now",
     ]
 
