@@ -44,7 +44,7 @@ def write_table(answer: QueryAnswer) -> Iterator[str]:
 
 def write_csv(answer: QueryAnswer) -> Iterator[str]:
     """Comma-separated values, with a quote before any text that a spreadsheet would calculate."""
-    yield _csv_line(one_line(name) for name in answer.columns)
+    yield _csv_line(map(_spell_csv, answer.columns))
     for row in answer.rows:
         yield _csv_line(map(_spell_csv, row))
 

@@ -91,6 +91,8 @@ def _read_past(store: Store) -> tuple[PastCell, ...]:
         rows = connection.execute(
             "SELECT cell, strftime(night, '%Y-%m-%d'), state, sha256, facts FROM cells"
         ).fetchall()
+    if any(None in row for row in rows):
+        raise RecordError(f"{store.url}: cells: a row without a night, a cell or a state")
     try:
         return tuple(
             PastCell(cell=cell, night=night, state=CellState(state), sha256=sha256, facts=facts)

@@ -47,6 +47,8 @@ def read_history(
     known: dict[Any, Any] = {}  # most of what one night says the next one says again
     for row in _stream(connection, _CELLS):
         night, cell, project, state, axes, *values = (known.setdefault(v, v) for v in row)
+        if night is None or cell is None:
+            raise StoreError(f"night {night}: a row without a night or a cell in its tables")
         nights.add(night)
         if projects and project not in projects:
             continue

@@ -67,6 +67,8 @@ def ask(
         raise ProfileError(f"SQL: no answer within {seconds:g} seconds") from None
     except duckdb.Error as error:
         raise _explain(connection, error) from None
+    except (OverflowError, RecursionError) as error:  # DuckDB's intervals reach further
+        raise ProfileError(f"SQL: no answer that Python can hold: {error}") from None
     finally:
         timer.cancel()
 
@@ -121,12 +123,14 @@ def _fetch(connection: Connection) -> Iterator[tuple[Any, ...]]:
 
 def _distinguish(names: Sequence[str]) -> tuple[str, ...]:
     """The names of columns, of which a later one of the same name gets a number."""
-    found: list[str] = []
+    found: dict[str, None] = {}
+    numbers = dict.fromkeys(names, 1)
     for name in names:
-        number = 1
-        while (new := name if number == 1 else f"{name}_{number}") in found:
-            number += 1
-        found.append(new)
+        new = name
+        while new in found:
+            numbers[name] += 1
+            new = f"{name}_{numbers[name]}"
+        found[new] = None
     return tuple(found)
 
 

@@ -62,7 +62,23 @@ def open_tables(
             _make_view(connection, store, table, paths)
         _narrow(connection, project)
         _lock(connection, [path for paths in files.values() for path in paths])
-        yield connection
+        named = {path: name for paths in files.values() for path, name in paths.items()}
+        with _explained(store, named):
+            yield connection
+
+
+@contextmanager
+def _explained(store: Store, paths: Mapping[Path, str]) -> Iterator[None]:
+    """Say of rows that cannot be read that it is so: a table may hold others than its head says."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as error:
+        reason = str(error).partition("\n")[0]
+        for path, name in paths.items():
+            reason = reason.replace(str(path), name)
+        raise StoreError(f"{store.url}: its tables cannot be read: {reason}") from None
 
 
 def _fetch(store: Store, names: Sequence[str]) -> None:
@@ -100,6 +116,7 @@ def known_packages(connection: Connection, store: Store, before: str) -> frozens
         names = [table_name(night, "parts") for night in nights]
         paths = {stack.enter_context(store.local(name)): name for name in names}
         _make_view(connection, store, "parts", paths)
+        stack.enter_context(_explained(store, paths))
         found = connection.execute("SELECT DISTINCT sha256 FROM all_parts").fetchall()
         return frozenset(sha256 for (sha256,) in found)
 

@@ -305,3 +305,17 @@ def test_a_url_that_is_no_store_deletes_nothing(
 ) -> None:
     assert run(["prune", "--store", str(tmp_path / "typo"), "--do-it"]) == 6
     assert "not a store: it has no store.json" in capsys.readouterr().err
+
+
+def test_nothing_is_deleted_by_tables_with_rows_that_are_of_no_night(
+    store: Store, tmp_path: Path
+) -> None:
+    import duckdb
+
+    path = next((tmp_path / "store").glob("night=*/cells.parquet"))
+    other = path.with_name("other")
+    rows = f"SELECT * REPLACE (NULL::DATE AS night) FROM '{path}'"
+    duckdb.sql(f"COPY ({rows}) TO '{other}' (FORMAT parquet)")
+    other.replace(path)
+    with pytest.raises(PruneRefusedError, match="a row without a night, a cell or a state"):
+        read_history(store)

@@ -56,3 +56,11 @@ def test_only_the_projects_that_are_asked_for_are_read(connection: Any) -> None:
         row = {"night": "2026-11-20", "cell": f"{project}-1", "state": "passed"}
         add(connection, "cells", project=project, **row)
     assert [*read_history(connection, projects={"b"}).cells] == ["b-1"]
+
+
+@pytest.mark.parametrize("lacks", ["night", "cell"])
+def test_a_row_without_a_night_or_a_cell_is_an_error(connection: Any, lacks: str) -> None:
+    row = {"night": "2026-11-20", "cell": "a", "state": "passed", lacks: None}
+    add(connection, "cells", **row)
+    with pytest.raises(StoreError, match="a row without a night or a cell"):
+        read_history(connection)

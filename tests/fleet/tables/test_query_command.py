@@ -195,3 +195,10 @@ def test_a_python_without_duckdb_says_what_to_install(
     monkeypatch.setitem(sys.modules, "duckdb", None)
     assert query("grid", nights=nights) == 6
     assert "pip install 'binary-checks[fleet]'" in capsys.readouterr().err
+
+
+def test_the_name_of_a_column_is_no_formula(
+    nights: Nights, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert query('SELECT 1 AS "=cmd()"', "--csv", nights=nights) == 0
+    assert capsys.readouterr().out == "'=cmd()\n1\n"

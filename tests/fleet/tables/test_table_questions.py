@@ -219,3 +219,31 @@ def test_a_damaged_table_is_named(tmp_path: Path, damage: str, table: str) -> No
         rows(connection, f"SELECT * FROM {table}")
     assert name in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_4000_columns_of_one_name_are_told_apart_at_once(connection: Any) -> None:
+    with ask(connection, f"SELECT {', '.join(['1 AS a'] * 4000)}", {}) as answer:
+        assert answer.columns[:2] + answer.columns[-1:] == ("a", "a_2", "a_4000")
+
+
+def test_a_time_that_python_cannot_hold_is_one_line(connection: Any) -> None:
+    with pytest.raises(ProfileError, match="no answer that Python can hold"):
+        rows(connection, "SELECT INTERVAL '1000000000 days'")
+
+
+def test_rows_that_are_others_than_the_columns_say_are_one_line(tmp_path: Path) -> None:
+    import duckdb
+
+    made = make_nights(tmp_path / "store", 3, 2)
+    path = made.folder / table_name(made.tonight, "cells")
+    wrong = path.with_name("wrong")
+    duckdb.sql(
+        f"COPY (SELECT * REPLACE ('some night' AS night) FROM '{path}') TO '{wrong}' "
+        "(FORMAT parquet)"
+    )
+    wrong.replace(path)
+    with (
+        pytest.raises(StoreError, match="its tables cannot be read: Conversion Error"),
+        open_tables(open_store(str(made.folder))) as tables,
+    ):
+        tables.execute("SELECT night FROM cells").fetchall()
