@@ -17,6 +17,7 @@ from binary_checks.fleet.attempts import ATTEMPT_SCHEMA, CPU, GPU, Attempt
 from binary_checks.fleet.plan import PLAN_SCHEMA, NightPlan
 
 _RESULT = frozenset({"result"})
+_LARGEST = 64 << 20  # bytes of a document, which takes twenty times that when it is read
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,199}")  # it names files
 _DIGEST = re.compile("[0-9a-f]{64}|")  # or none
 
@@ -87,6 +88,8 @@ def _write(row: dict[str, Any]) -> bytes:
 def _open(content: bytes, schema: str) -> dict[str, Any]:
     """The fields of a document of that schema. Raises OddityError."""
     kind, _, number = schema.rpartition("/")
+    if len(content) > _LARGEST:
+        raise OddityError(f"larger than {_LARGEST} bytes")
     try:
         row = read_json(content.decode("ascii"))
     except UnicodeDecodeError as error:

@@ -151,3 +151,8 @@ def test_no_id_of_a_cell_names_a_file_elsewhere(name: str) -> None:
     cells = (replace(PLAN.cells[0], cell=replace(CELL, id=name)),)
     with pytest.raises(RecordError, match="is not the id of a cell"):
         read_plan(write_plan(replace(PLAN, cells=cells)), "plan.json")
+
+
+def test_a_document_without_end_is_refused_before_it_is_parsed() -> None:
+    with pytest.raises(RecordError, match="larger than 67108864 bytes"):
+        read_attempt(b" " * ((64 << 20) + 1), "it")

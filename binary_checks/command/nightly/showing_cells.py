@@ -87,13 +87,16 @@ def _describe_attempt(attempt: Attempt) -> str:
 
 def _list_problems(result: Mapping[str, Any] | None) -> Iterator[str]:
     """Its problems and warnings, as every report spells them."""
-    lines = [
-        f"  {prefix}{entry.get('check')}: {problem.get('path', '')}: {problem.get('sentence')}"
-        for package in (result or {}).get("packages", ())
-        for key, prefix in _LEVELS
-        for entry in package.get("entries", ())
-        for problem in entry.get(key, ())
-    ]
+    try:
+        lines = [
+            f"  {prefix}{entry.get('check')}: {problem.get('path', '')}: {problem.get('sentence')}"
+            for package in (result or {}).get("packages", ())
+            for key, prefix in _LEVELS
+            for entry in package.get("entries", ())
+            for problem in entry.get(key, ())
+        ]
+    except (TypeError, AttributeError):
+        lines = ["  its result is not a result document: its problems cannot be shown"]
     yield from lines[:_SHOWN_PROBLEMS]
     if len(lines) > _SHOWN_PROBLEMS:
         yield f"  and {len(lines) - _SHOWN_PROBLEMS} more"

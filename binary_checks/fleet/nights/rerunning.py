@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from binary_checks.fleet.nights.cell_commands import command_of
@@ -35,11 +35,13 @@ def rerun_command(
 
 def pin_place(place: str, result: Mapping[str, Any] | None) -> str:
     """The place with the digest of the image that it was; as it is where the result names none."""
-    packages: Sequence[Mapping[str, Any]] = (result or {}).get("packages") or [{}]
-    roots: Sequence[Any] = packages[0].get("roots") or []
-    if not place.startswith(_IMAGE) or len(roots) != 1 or not isinstance(roots[0], str):
+    try:
+        (root,) = (result or {})["packages"][0]["roots"]
+        name, _, digest = root.rpartition("@")
+    except (LookupError, TypeError, ValueError, AttributeError):  # none, several, or no result
         return place
-    name, _, digest = roots[0].rpartition("@")
+    if not place.startswith(_IMAGE):
+        return place
     return f"{_IMAGE}{name}@{digest[:_SHOWN_DIGITS]}"
 
 

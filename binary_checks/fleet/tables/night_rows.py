@@ -35,7 +35,7 @@ def find_contradiction(attempt: Attempt) -> str:
     try:
         outcomes = {str(each["outcome"]) for each in entries_of(attempt)}
         hashes = {str(each.get("sha256", "")) for each in attempt.result["packages"]}
-    except (TypeError, KeyError, AttributeError, ValueError):
+    except (TypeError, KeyError, AttributeError, ValueError, OverflowError):
         return "its result is not a result document"
     if strange := sorted(hashes - {"", attempt.sha256}):
         return f"its result is about other bytes, SHA-256 {plain(strange[0])[:64]}"
@@ -58,8 +58,9 @@ def entries_of(attempt: Attempt) -> Iterator[Mapping[str, Any]]:
             demand = (entry["check"], entry["family"], entry["outcome"], entry.get("reason", ""))
             if not all(isinstance(each, str) for each in demand):
                 raise TypeError
-            if not isinstance(entry.get("seconds", 0.0), (int, float)):
+            if not isinstance(seconds := entry.get("seconds", 0.0), (int, float)):
                 raise TypeError
+            float(seconds)  # JSON's integers may be larger than any
             for name in _LISTS:
                 for each in entry.get(name, ()):
                     (each["problem"] if name == "accepted" else each).get("path", "")

@@ -171,3 +171,30 @@ def test_the_image_is_the_one_that_the_night_ran_in() -> None:
     assert pin_place("image:oldest", None) == "image:oldest"
     assert pin_place("", result) == ""
     assert pin_place("image:oldest", {"packages": [{"roots": ["a@1", "b@2"]}]}) == "image:oldest"
+
+
+@pytest.mark.parametrize(
+    "packages", [5, {"a": 1}, [{"entries": None, "roots": 5}], [{"entries": [7], "roots": [7]}]]
+)
+def test_a_result_that_is_none_is_shown_as_that(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], packages: object
+) -> None:
+    plan = plan_of(BROKEN, place="image:oldest")
+    result = {"schema": "binary-checks/result/1", "packages": packages}
+    strange = attempt(
+        sha256=plan.cells[0].sha256, state=CellState.FAILED, exit_status=1, result=result
+    )
+    fill(job(tmp_path, "store"), strange, plan=plan)
+    assert show(tmp_path / "store", "one") == 0
+    assert "  its result is not a result document" in capsys.readouterr().out
+
+
+def test_known_problems_that_are_others_by_now_judge_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = "a" * 64
+    store = job(tmp_path, "store")
+    store.create(frozen_name(NIGHT, known), b"# accepts everything\n")
+    fill(store, plan=replace(plan_of(BROKEN), known_sha256=known))  # type: ignore[type-var]
+    assert main(["nightly", "rerun", "one", "--store", str(tmp_path / "store")]) == 6
+    assert "other bytes than those that the plan froze" in capsys.readouterr().err
