@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 
 from binary_checks.errors import RecordError, StoreError
@@ -54,3 +55,19 @@ def keep_plan(store: Store, plan: NightPlan, frozen: Mapping[str, bytes]) -> Nig
         store.create(frozen_name(plan.night, sha256), content)
     store.create(plan_name(plan.night), write_plan(plan))
     return find_plan(store, plan.night) or plan
+
+
+def read_frozen(store: Store, name: str) -> bytes:
+    """A file that was frozen with a plan. Raises StoreError unless it is the one that it froze."""
+    content = store.read(name)
+    if content is None:
+        raise StoreError(f"{store.url}: {name}: not there, and the plan has it")
+    return demand_frozen(content, f"{store.url}: {name}")
+
+
+def demand_frozen(content: bytes, named: str) -> bytes:
+    """Raise StoreError for other bytes than those whose hash is the name."""
+    digest = hashlib.sha256(content).hexdigest()
+    if not named.endswith(f"/{digest}.toml"):
+        raise StoreError(f"{named}: other bytes than those that the plan froze")
+    return content

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from binary_checks.command import SubcommandParser, complain
 from binary_checks.command.nightly.showing_cells import find_cell
-from binary_checks.errors import ProfileError, StoreError
+from binary_checks.errors import ProfileError
 from binary_checks.fleet.nights.cell_commands import command_of
 from binary_checks.fleet.nights.night_dates import choose_night
 from binary_checks.fleet.store import open_store
-from binary_checks.fleet.stored_nights import demand_plan
+from binary_checks.fleet.stored_nights import demand_plan, read_frozen
 from binary_checks.withheld import DEAF
 
 _PURPOSE = "Judge here the very bytes that a night judged, with its profile and known problems."
@@ -37,9 +37,7 @@ def run(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="binary-checks-") as folder:
         given = {}
         for name, stored in command.inputs.items():
-            content = store.read(stored)
-            if content is None:
-                raise StoreError(f"{store.url}: {stored}: not there, and the plan has it")
+            content = read_frozen(store, stored)
             path = Path(folder, name)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)

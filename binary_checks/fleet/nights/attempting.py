@@ -45,6 +45,7 @@ from binary_checks.fleet.store.store_names import (
     result_name,
     running_name,
 )
+from binary_checks.fleet.stored_nights import read_frozen
 from binary_checks.lines import cut, one_line
 from binary_checks.model import Run
 from binary_checks.withheld import DEAF
@@ -211,9 +212,7 @@ def _insist(task: AttemptTask, act: Callable[[], _T]) -> _T:
 def _fetch_inputs(store: Store, inputs: Mapping[str, str], folder: Path) -> None:
     """Lay what was frozen with the plan into the folder."""
     for name, stored in inputs.items():
-        content = store.read(stored)
-        if content is None:
-            raise StoreError(f"{store.url}: {stored}: not there, and the plan has it")
+        content = read_frozen(store, stored)
         path = folder / name
         if not path.resolve().is_relative_to(folder.resolve()):
             raise StoreError(f"{store.url}: the plan has an input {name}, which leads elsewhere")
@@ -232,7 +231,7 @@ def _read_causes(store: Store, task: AttemptTask) -> Causes | None:
     if not sha256:
         return None
     name = frozen_name(task.plan.night, sha256)
-    return load_causes(store.read(name), name)
+    return load_causes(read_frozen(store, name), name)
 
 
 def _lacks_facts(store: Store, task: AttemptTask) -> bool:

@@ -6,13 +6,13 @@ such a folder is believed before it was read: it may come from a fork.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from binary_checks.errors import ProfileError, RecordError, StoreError
 from binary_checks.fleet.attempts import Attempt
-from binary_checks.fleet.plan import NightPlan
+from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.records import read_attempt, read_plan, write_attempt
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.kept_facts import find_facts, keep_facts, open_facts
@@ -26,9 +26,10 @@ from binary_checks.fleet.store.store_names import (
     result_name,
     split_attempt,
 )
-from binary_checks.fleet.stored_nights import list_nights
+from binary_checks.fleet.stored_nights import demand_frozen, list_nights
 
 _DEPTH = 2  # folders between the one named and a store: a folder an artifact, a folder in it
+_MOST_ATTEMPTS = 100  # of one stage of a cell: a night makes three, and each job its own
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,9 +93,9 @@ def _merge(store: Store, other: Store, night: str) -> Merged:
     if plan.night != night:
         raise RecordError(f"{other.url}: {plan_name(night)}: is the plan of {plan.night}")
     _take_plan(store, other, plan, content)
-    found = Merged()
+    found, cells = Merged(), {each.cell.id: each for each in plan.cells}
     for each in other.names(f"{night_folder(night)}results/"):
-        found = _add(found, _take_attempt(store, other, plan, each.name))
+        found = _add(found, _take_attempt(store, other, plan, cells, each.name))
     return found
 
 
@@ -106,6 +107,7 @@ def _take_plan(store: Store, other: Store, plan: NightPlan, content: bytes) -> N
         for sha256 in _frozen(plan):
             frozen = other.read(frozen_name(plan.night, sha256))
             if frozen is not None:
+                demand_frozen(frozen, f"{other.url}: {frozen_name(plan.night, sha256)}")
                 store.create(frozen_name(plan.night, sha256), frozen)
         store.create(name, content)
         ours = store.read(name)
@@ -121,7 +123,9 @@ def _frozen(plan: NightPlan) -> list[str]:
     return sorted(named - {""})
 
 
-def _take_attempt(store: Store, other: Store, plan: NightPlan, name: str) -> Merged:
+def _take_attempt(
+    store: Store, other: Store, plan: NightPlan, cells: Mapping[str, PlannedCell], name: str
+) -> Merged:
     """Take one attempt over: its facts and its log first, for the result says that all is there."""
     parts = split_attempt(name)
     try:
@@ -130,12 +134,14 @@ def _take_attempt(store: Store, other: Store, plan: NightPlan, name: str) -> Mer
         return Merged(complaints=(f"{error}",))
     if parts != (attempt.cell, attempt.stage, attempt.number) or attempt.night != plan.night:
         return Merged(complaints=(f"{other.url}: {name}: its document is of another attempt",))
-    planned = next((each for each in plan.cells if each.cell.id == attempt.cell), None)
+    planned = cells.get(attempt.cell)
     if planned is None or planned.sha256 != attempt.sha256:
         return Merged(complaints=(f"{other.url}: {name}: not of the bytes that the plan names",))
     number = _find_number(store, attempt)
     if number is None:
         return Merged(known=1)
+    if number > _MOST_ATTEMPTS:
+        return Merged(complaints=(f"{other.url}: {name}: one of more than {_MOST_ATTEMPTS}",))
     complaints = _take_facts(store, other, attempt)
     _take_log(store, other, attempt, number)
     taken = replace(attempt, number=number, facts="" if complaints else attempt.facts)
@@ -148,8 +154,7 @@ def _find_number(store: Store, attempt: Attempt) -> int | None:
 
     Two jobs that ran one cell both call theirs the first.
     """
-    number = attempt.number
-    while True:
+    for number in range(attempt.number, _MOST_ATTEMPTS + 1):
         name = result_name(attempt.night, attempt.cell, attempt.stage, number)
         there = store.read(name)
         if there is None:
@@ -159,12 +164,14 @@ def _find_number(store: Store, attempt: Attempt) -> int | None:
             write_attempt(replace(attempt, number=number, facts="")),
         ):
             return None
-        number += 1
+    return _MOST_ATTEMPTS + 1
 
 
 def _take_facts(store: Store, other: Store, attempt: Attempt) -> tuple[str, ...]:
     if not attempt.facts:
         return ()
+    if attempt.facts != attempt.sha256:  # for all nights they would be another package's
+        return (f"{other.url}: {attempt.cell}: its facts are those of another package",)
     if find_facts(other, attempt.facts) is None:
         return (f"{other.url}: the facts of {attempt.facts} are missing; {attempt.cell} has none",)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pickle
 import signal
@@ -178,10 +179,15 @@ def test_a_running_attempt_shows_itself_in_the_store(store: Store, tmp_path: Pat
 
 def test_what_was_frozen_with_the_plan_lies_in_the_folder(store: Store, tmp_path: Path) -> None:
     task = make_task(store, tmp_path, "exit 0")
-    task = replace(task, plan=replace(task.plan, known_sha256="2" * 64))
-    with pytest.raises(StoreError, match=r"frozen/2+\.toml: not there, and the plan has it"):
+    name = frozen_name(NIGHT, known := hashlib.sha256(b"# none").hexdigest())
+    task = replace(task, plan=replace(task.plan, known_sha256=known), pauses=())
+    with pytest.raises(StoreError, match=rf"frozen/{known}\.toml: not there, and the plan has it"):
         run_attempt(task)
-    store.create(frozen_name(NIGHT, "2" * 64), b"# none")
+    store.create(name, b"# all")
+    with pytest.raises(StoreError, match="other bytes than those that the plan froze"):
+        run_attempt(task)
+    store.delete(name)
+    store.create(name, b"# none")
     attempt = run_attempt(task)
     assert attempt.state is CellState.PASSED
     assert attempt.command[2:4] == ("--binary-known", "known.toml")

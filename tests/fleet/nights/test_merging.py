@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +26,8 @@ from binary_checks.fleet.store.store_names import (
 
 NIGHT = "2026-11-20"
 SHA256 = "a" * 64
-FROZEN = "c" * 64
+CELLS = b"[[cells]]\n"
+FROZEN = hashlib.sha256(CELLS).hexdigest()
 PLAN = NightPlan(
     night=NIGHT,
     made="2026-11-20T01:00:00+00:00",
@@ -56,7 +58,7 @@ def attempt(cell: str = "one", number: int = 1, **other: object) -> Attempt:
 
 
 def fill(store: Store, *attempts: Attempt, plan: NightPlan = PLAN) -> None:
-    store.create(frozen_name(NIGHT, FROZEN), b"[[cells]]\n")
+    store.create(frozen_name(NIGHT, FROZEN), CELLS)
     store.create(plan_name(NIGHT), write_plan(plan))
     for each in attempts:
         about = (each.cell, each.stage, each.number)
@@ -193,3 +195,30 @@ def test_a_plan_of_another_night_in_its_place_is_refused(store: Store, artifacts
     made.create(plan_name(NIGHT), write_plan(replace(PLAN, night="2026-11-19")))
     with pytest.raises(RecordError, match="is the plan of 2026-11-19"):
         merge_night(store, NIGHT, [artifacts])
+
+
+def test_facts_of_another_package_are_left_where_they_are(store: Store, artifacts: Path) -> None:
+    other = "b" * 64
+    made = job(artifacts, "fork")
+    fill(made, attempt(facts=other))
+    made.create(facts_name(other), gzip.compress(facts_of(other), mtime=0))
+    merged = merge_night(store, NIGHT, [artifacts])
+    assert merged.attempts == 1
+    assert "its facts are those of another package" in merged.complaints[0]
+    assert not [*store.names("facts/")]
+
+
+def test_a_frozen_file_that_is_another_by_now_is_refused(store: Store, artifacts: Path) -> None:
+    made = job(artifacts, "fork")
+    made.create(frozen_name(NIGHT, FROZEN), b"# accepts everything\n")
+    fill(made, attempt())
+    with pytest.raises(StoreError, match="other bytes than those that the plan froze"):
+        merge_night(store, NIGHT, [artifacts])
+    assert names(store) == []
+
+
+def test_attempts_without_number_are_not_taken_over(store: Store, artifacts: Path) -> None:
+    fill(job(artifacts, "fork"), attempt(number=2**63), attempt("two"))
+    merged = merge_night(store, NIGHT, [artifacts])
+    assert merged.attempts == 1
+    assert merged.complaints[0].endswith("one of more than 100")
