@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -23,6 +24,8 @@ _SCHEMA = "binary-checks/hud/1"
 _STAGING = ".new-"
 _FORGOTTEN = 3600.0  # seconds after which what a killed run was making is removed
 _LARGEST = 64 << 20  # bytes of the list
+_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")
+"""What a part of a name of ours is made of: it leads nowhere on any system, and is not .git."""
 
 
 def write_site(folder: Path, files: Iterable[tuple[str, bytes]]) -> int:
@@ -38,6 +41,7 @@ def write_site(folder: Path, files: Iterable[tuple[str, bytes]]) -> int:
     try:
         sizes = {name: _stage(staging / name, content) for name, content in files}
         _refuse_foreign(folder, sizes.keys() - {*ours})
+        _refuse_links(folder, sizes)
         _note(folder, {*ours, *sizes})
         for name in sizes:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -89,8 +93,7 @@ def _read_list(text: bytes, folder: Path) -> Iterator[str]:
 
 
 def _is_inside(name: str) -> bool:
-    path = PurePosixPath(name)
-    return not path.is_absolute() and ".." not in path.parts and name.isprintable() and bool(name)
+    return all(map(_PART.fullmatch, name.split("/")))
 
 
 def _stage(path: Path, content: bytes) -> int:
@@ -100,10 +103,15 @@ def _stage(path: Path, content: bytes) -> int:
 
 
 def _refuse_foreign(folder: Path, names: Iterable[str]) -> None:
-    """Replace nothing that is there and is not in our list, and write through no link."""
+    """Replace nothing that is there and is not in our list."""
     for name in sorted(names):
         if os.path.lexists(folder / name):
             raise ProfileError(f"hud: {folder}: holds {one_line(name)!r}, which hud did not make")
+
+
+def _refuse_links(folder: Path, names: Iterable[str]) -> None:
+    """Write through no link, whatever our list says: who else writes there may have made it."""
+    for name in sorted(names):
         if any((folder / each).is_symlink() for each in PurePosixPath(name).parents):
             raise ProfileError(f"hud: {folder}: {one_line(name)!r} would be written through a link")
 
@@ -122,7 +130,8 @@ def _remove(folder: Path, names: Iterable[str]) -> None:
     """Remove what is no longer part of the site, and the folders that this leaves empty."""
     for name in names:
         parents = PurePosixPath(name).parents
-        if not any((folder / each).is_symlink() for each in parents):
+        linked = any((folder / each).is_symlink() for each in parents)
+        if not linked and ((folder / name).is_symlink() or not (folder / name).is_dir()):
             (folder / name).unlink(missing_ok=True)
     for parent in {PurePosixPath(name).parent for name in names} - {PurePosixPath()}:
         path = folder / parent

@@ -134,3 +134,29 @@ def test_a_run_that_is_killed_leaves_the_old_site_and_the_next_one_a_new_one(
     run(tmp_path, "c")
     assert {(tmp_path / name).read_bytes() for name in site} == {b"c" * 5000}
     assert not left.exists()
+
+
+def test_a_list_of_somebody_else_removes_no_file_of_git_and_no_folder(tmp_path: Path) -> None:
+    write_site(tmp_path, [("index.html", b"")])
+    for name in (".git/HEAD", "mine/thesis.tex", "back\\slash"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("years")
+    files = [".", ".git/HEAD", "mine", "back\\slash", "index.html"]
+    (tmp_path / LIST).write_text(json.dumps({"schema": "binary-checks/hud/1", "files": files}))
+    write_site(tmp_path, [("index.html", b"new")])
+    assert names(tmp_path) == sorted(
+        [LIST, ".git/HEAD", "mine/thesis.tex", "back\\slash", "index.html"]
+    )
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links need a privilege there")
+def test_a_folder_of_ours_that_became_a_link_is_not_written_through(tmp_path: Path) -> None:
+    out, home = tmp_path / "out", tmp_path / "home"
+    home.mkdir()
+    write_site(out, [("cells/a.html", b"a"), ("index.html", b"")])
+    (out / "cells/a.html").unlink()
+    (out / "cells").rmdir()
+    (out / "cells").symlink_to(home)
+    with pytest.raises(ProfileError, match="would be written through a link"):
+        write_site(out, [("cells/a.html", b"b"), ("index.html", b"")])
+    assert names(home) == []
