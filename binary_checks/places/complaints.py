@@ -35,6 +35,8 @@ _CAUSES = {
 """What broke, told from the package."""
 _UNNAMED = "installation broke"
 _CHAIN = re.compile(r"\s*(?:Caused by|cause): ")
+# How uv says that the file of a requirement is no archive; of the package given it says no version.
+_CUT_OFF = re.compile(r"(?P<what>\S+==\S+) has an invalid package format")
 _NOT_GIVEN = re.compile(
     r"was not found in the provided package locations|there (?:is|are) no versions? of"
     r"|could not find a version that satisfies|no matching distribution|no solution found",
@@ -81,6 +83,8 @@ def blame(output: str, *, index: bool, log: str = "") -> str:
         raise Unavailable(f"a requirement has no wheel for this interpreter, {_BUILDS}: {line}")
     if _OURS.search(output):
         raise GatherError(f"{_name_cause(output)}: {_shorten_chain(line)}")
+    if index and (cut := _CUT_OFF.search(output)):
+        raise GatherError(f"the index sent a broken file, or half of one: {cut['what']}: {line}")
     if (not index or _NO_INDEX.search(output)) and _NOT_GIVEN.search(output):
         raise Unavailable(f"a requirement is not among the wheels given: {line}")
     return line

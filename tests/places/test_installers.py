@@ -133,6 +133,14 @@ def test_an_index_that_wants_credentials_is_not_the_packages_fault(hint: str) ->
         blame(said, index=True)
 
 
+def test_a_requirement_that_was_cut_off_is_not_the_packages_fault() -> None:
+    said = "Because needed==1.0 has an invalid package format and only needed==1.0 is available"
+    with pytest.raises(GatherError, match=r"the index sent a broken file, or half of one: needed"):
+        blame(f"error: No solution found\n  Caused by: {said}", index=True)
+    own = "error: No solution found\n  Caused by: Because demo has an invalid package format"
+    assert "demo has an invalid package format" in blame(own, index=True)
+
+
 def test_a_full_disk_is_not_the_packages_fault() -> None:
     with pytest.raises(GatherError, match="No space left"):
         blame("error: failed to copy\n  Caused by: No space left on device", index=True)
