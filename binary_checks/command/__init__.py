@@ -160,4 +160,4 @@ class SubcommandParser(argparse.ArgumentParser):
             name = unknown.split()[0].partition("=")[0]
             known = re.findall(r"--[a-z][a-z-]+", self.format_help())
             message = f"unknown option {name}{suggest(name, known)}"
-        raise ProfileError(f"{self.prog.rpartition(' ')[2]}: {message}")
+        raise ProfileError(f"{self.prog.removeprefix('binary-checks ')}: {message}")

@@ -52,7 +52,14 @@ def run(arguments: Sequence[str]) -> int:
 
 def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = SubcommandParser(prog="binary-checks cells", description=_PURPOSE)
-    parser.add_argument("file", metavar="FILE", type=Path, nargs="?", default=Path(DEFAULT_FILE))
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        type=Path,
+        nargs="?",
+        default=Path(DEFAULT_FILE),
+        help=f"the matrix (default: {DEFAULT_FILE})",
+    )
     parser.add_argument(
         "--where", metavar="CONDITION", default="", help='globs: "variant=cu* python=3.13*"'
     )

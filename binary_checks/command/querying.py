@@ -31,7 +31,7 @@ def run(arguments: Sequence[str]) -> int:
             return 0
         _answer(options)
     except ProfileError as error:
-        complain(f"query: {error}")
+        complain(f"query: {str(error).removeprefix('query: ')}")
         return MISUSED
     except (StoreError, GatherError) as error:
         complain(str(error))
@@ -51,9 +51,13 @@ def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
     add("--nights", metavar="N", type=int, help="of cells and checks the last N nights alone")
     add("--project", metavar="NAME", default="", help="what is of this project's cells alone")
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", dest="write", action="store_const", const=write_json)
-    form.add_argument("--csv", dest="write", action="store_const", const=write_csv)
-    form.add_argument("--markdown", dest="write", action="store_const", const=write_markdown)
+    form.add_argument(
+        "--json", dest="write", action="store_const", const=write_json, help="as a document"
+    )
+    form.add_argument("--csv", dest="write", action="store_const", const=write_csv, help="all rows")
+    form.add_argument(
+        "--markdown", dest="write", action="store_const", const=write_markdown, help="for a chat"
+    )
     parser.set_defaults(write=write_table)
     options = parser.parse_intermixed_args(arguments)
     if options.nights is not None and options.nights < 1:
@@ -67,14 +71,14 @@ def _answer(options: argparse.Namespace) -> None:
     if not options.store:
         raise ProfileError("give the store: --store URL")
     store = open_store(options.store)
-    with (
-        open_tables(
-            store, nights=options.nights, project=options.project, apart=not ours
-        ) as connection,
-        ask(connection, sql, parameters, ours=ours) as answer,
-    ):
-        for line in options.write(answer):
-            sys.stdout.write(line)
+    with open_tables(
+        store, nights=options.nights, project=options.project, apart=not ours
+    ) as connection:
+        if options.project and connection.execute("FROM cells LIMIT 1").fetchone() is None:
+            raise ProfileError(f"--project {options.project!r:.80}: no cell of it in {store.url}")
+        with ask(connection, sql, parameters, ours=ours) as answer:
+            for line in options.write(answer):
+                sys.stdout.write(line)
 
 
 def _choose(question: str, given: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:

@@ -80,7 +80,8 @@ def _demand_comparable(old: Package, new: Package) -> None:
     one, other = canonicalize_name(old.name), canonicalize_name(new.name)
     if named and one != other:
         raise ProfileError(
-            f"{old.file_name} is of {one}, {new.file_name} of {other}: no two builds"
+            f"{old.file_name} is of {one}, {new.file_name} of {other}: these are not two "
+            "builds of one project"
         )
     for what in ("system", "architectures"):
         before, after = _claimed(old, what), _claimed(new, what)

@@ -36,6 +36,11 @@ class CellEnd:
     attempts: tuple[Attempt, ...] = ()  # those that count, by stage and number
     last: Mapping[str, Attempt] = field(default_factory=dict)  # by stage: the one that decides
 
+    @property
+    def unrun(self) -> bool:
+        """Whether nothing has run of it; while the night is open, that is no loss yet."""
+        return self.state is CellState.LOST and not self.attempts
+
 
 def final_state(planned: PlannedCell, attempts: Iterable[Attempt]) -> CellEnd:
     """Decide how the cell's night ended.

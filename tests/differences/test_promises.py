@@ -68,7 +68,7 @@ def test_a_pure_build_that_became_one_of_a_platform_is_a_break() -> None:
     [
         (promising(MACOS), r"is for linux, .* for macos"),
         (promising(replace(LINUX, architectures=("aarch64",))), r"is for x86_64, .* for aarch64"),
-        (wheel(name="another"), r"is of demo, .* of another: no two builds"),
+        (wheel(name="another"), r"is of demo, .* of another: these are not two builds"),
     ],
 )
 def test_what_is_no_other_build_of_it_is_refused(new: Package, sentence: str) -> None:

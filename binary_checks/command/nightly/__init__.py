@@ -18,6 +18,21 @@ ACTIONS: Mapping[str, str] = {
 }
 """The modules, loaded when called, in which ``run(arguments)`` returns the exit status."""
 _UNREADABLE, _TRY_AGAIN = 1, 6
+_HELP = """\
+usage: binary-checks nightly ACTION --store URL ...
+
+Judge every cell of a matrix (cells.toml) once a day, and keep the results in a store.
+
+  run [CELLS.toml]   plan tonight, or go on with it, and run what it lacks
+  collect            make the night's tables, and close it
+  summary            how it ended, for the morning mail
+  show CELL          how a cell ended, why, and the command that runs it again
+  rerun CELL         judge here the very bytes that the night judged
+  prune              what retention would delete; --do-it deletes it
+
+The store is a folder or s3://bucket/prefix. `binary-checks nightly ACTION --help` has the options;
+`binary-checks cells` lists the matrix, hud writes the page, query answers questions.
+"""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -40,10 +55,10 @@ def run(arguments: Sequence[str]) -> int:
 
 def _answer(arguments: Sequence[str]) -> int:
     """Print the help, or refuse an action that there is not."""
-    known = ", ".join(ACTIONS)
     if arguments and arguments[0] in ("-h", "--help"):
-        print(f"usage: binary-checks nightly ACTION ...\n\nactions: {known}")
+        print(_HELP, end="")
         return 0
+    known = ", ".join(ACTIONS)
     hint = suggest(arguments[0], ACTIONS) if arguments else ""
     named = f"{arguments[0]}: not an action{hint}" if arguments else "no action"
     complain(f"nightly: {named} (known: {known})")

@@ -119,7 +119,14 @@ def _tell(complaints: Iterable[str]) -> None:
 def _options() -> argparse.ArgumentParser:
     parser = SubcommandParser(prog="binary-checks nightly collect", description=_PURPOSE)
     add = parser.add_argument
-    add("cells", nargs="?", type=Path, default=Path("cells.toml"), metavar="CELLS.toml")
+    add(
+        "cells",
+        nargs="?",
+        type=Path,
+        default=Path("cells.toml"),
+        metavar="CELLS.toml",
+        help="the matrix, to ask its indexes again (default: cells.toml)",
+    )
     add("--store", metavar="URL", required=True, help="a folder, or s3://bucket/prefix")
     add("--date", metavar="D", help="the night, as 2026-11-20; the newest where none is given")
     add(

@@ -7,10 +7,11 @@ import hashlib
 import shlex
 import signal
 import sys
-from argparse import SUPPRESS, Namespace
+from argparse import SUPPRESS, ArgumentTypeError, Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import date, timedelta
 from pathlib import Path
 
 from binary_checks.command import INTERRUPTED, SubcommandParser, complain
@@ -31,6 +32,11 @@ from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.store_names import closed_name
 from binary_checks.fleet.stored_nights import find_plan, keep_plan, list_nights
 
+_PURPOSE = "Plan a night, or go on with one, and run what it lacks."
+_STATUSES = (
+    "exit code: 0 all passed, 1 some failed, 2 interrupted, 4 usage, 6 some could not be judged: "
+    "run it again"
+)
 _FAILED, _TRY_AGAIN = 1, 6
 _WELL = frozenset({CellState.PASSED, CellState.KNOWN, CellState.FLAKY})
 
@@ -41,7 +47,9 @@ def run(arguments: Sequence[str]) -> int:
     night = read_date(options.date) if options.date else tonight()
     store = open_store(options.store, make=True)
     if store.read(closed_name(night)) is not None:
-        raise ProfileError(f"nightly run: {night} is closed: nothing changes in it any more")
+        raise ProfileError(
+            f"nightly run: {night} is closed: nothing changes in it any more; --date names another"
+        )
     screen = NightScreen(sys.stdout, terminal=sys.stdout.isatty())
     if not options.date:
         _remind(store, night, screen)
@@ -71,15 +79,23 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _make_parser() -> SubcommandParser:
-    parser = SubcommandParser(prog="binary-checks nightly run", description=__doc__)
+    parser = SubcommandParser(
+        prog="binary-checks nightly run", description=_PURPOSE, epilog=_STATUSES
+    )
     add = parser.add_argument
-    add("cells", nargs="?", default="cells.toml", metavar="CELLS.toml", help="the matrix")
+    add(
+        "cells",
+        nargs="?",
+        default="cells.toml",
+        metavar="CELLS.toml",
+        help="the matrix (default: cells.toml)",
+    )
     add("--store", metavar="URL", required=True, help="a folder, or s3://bucket/prefix")
-    add("--date", metavar="D", help="of the night, in UTC (default: today); goes on with that one")
+    add("--date", metavar="D", help="the night to begin or go on with (default: today in UTC)")
     add("-j", "--jobs", metavar="N", type=_count, help="attempts at once (default: processors)")
     add("--cell", metavar="ID", action="append", default=[], help="only this one (repeatable)")
     add("--where", metavar="GLOBS", default="", help='only such cells: "variant=cu* python=3.13"')
-    add("--shard", metavar="I/N", default="", help="only this part of them")
+    add("--shard", metavar="I/N", default="", help="only this part of them: 2/4")
     add("--engine", metavar="E", default="local", help="local, or dask:ADDRESS")
     add("--queue", choices=(CPU, GPU, ALL), default=ALL, help="which stages (default: all)")
     add("--gpus", metavar="N", type=_count, help="GPU attempts at once (default: NVIDIA devices)")
@@ -95,10 +111,9 @@ def _make_parser() -> SubcommandParser:
 
 
 def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError(text)
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"{text!r:.40} is not a number of 1 or more")
+    return int(text)
 
 
 def _remind(store: Store, night: str, screen: NightScreen) -> None:
@@ -108,12 +123,22 @@ def _remind(store: Store, night: str, screen: NightScreen) -> None:
         screen.say(f"{nights[-1]} is not closed; to go on with it: --date {nights[-1]}")
 
 
+def _warn_of_future(night: str) -> None:
+    """Say what a mistyped year does. Tomorrow may be today already where the user is."""
+    if date.fromisoformat(night) > date.fromisoformat(tonight()) + timedelta(days=1):
+        complain(
+            f"nightly run: warning: {night} is in the future: until then it is the newest night of "
+            "the store, which show and collect take where they are given no --date"
+        )
+
+
 def _take_plan(store: Store, night: str, options: Namespace, screen: NightScreen) -> NightPlan:
     """The night's plan: that of the store, else a new one of the cells file."""
     path = Path(options.cells)
     if (plan := find_plan(store, night)) is None:
         from binary_checks.fleet.nights.planning import make_plan  # a night is planned once
 
+        _warn_of_future(night)
         matrix = read_cells(path)
         for warning in matrix.warnings:
             screen.say(f"warning: {warning}")
@@ -122,7 +147,10 @@ def _take_plan(store: Store, night: str, options: Namespace, screen: NightScreen
         made = make_plan(matrix, night, known=known, causes=causes)
         return keep_plan(store, made.plan, made.frozen)
     if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() != plan.cells_sha256:
-        screen.say(f"{path.name} is another than {night} was planned with: the plan stands")
+        screen.say(
+            f"{path.name} is another than {night} was planned with: the plan stands; "
+            "the next night has it"
+        )
     return plan
 
 
@@ -218,8 +246,12 @@ def _signals(interrupt: Callable[[], None]) -> Iterator[None]:
 
 def _tell(outcome: NightOutcome, store: Store, night: str) -> None:
     """Close with the counts, and the next command."""
-    found = Counter(end.state for end in outcome.ends.values())
-    counts = ", ".join(f"{found[state]:,} {state.value}" for state in CellState if found[state])
+    begun = [end for end in outcome.ends.values() if not end.unrun]
+    found = Counter(end.state for end in begun)
+    said = [f"{found[state]:,} {state.value}" for state in CellState if found[state]]
+    if left := len(outcome.ends) - len(begun):
+        said.append(f"{left:,} not run yet")
+    counts = ", ".join(said)
     print(f"{count_cells(len(outcome.ends))}: {counts or 'none'} in {outcome.seconds:,.0f} s")
     if outcome.waiting:
         count = len(outcome.waiting)

@@ -25,15 +25,16 @@ def run(arguments: Sequence[str]) -> int:
     store = open_store(options.store)
     view = read_history(store)
     retention = retain(view.history, keep=options.keep, expiring=frozenset(options.expire))
-    print(f"{store.url}: {len(view.nights)} nights, {view.closed} of them closed")
+    print(f"{store.url}: {spell_count(len(view.nights), 'night')}, {view.closed} of them closed")
     for line in (*_tell_kept(retention), *_tell_gone(retention, names=options.names)):
         print(one_line(line))
     count = sum(map(len, retention.steps))
     size = spell_size(each.stored.size for step in retention.steps for each in step)
     if not options.do_it:
-        print(f"would delete {count:,} objects, {size}; nothing is deleted without --do-it")
+        going = f"{spell_count(count, 'object')}, {size}"
+        print(f"would delete {going}; nothing is deleted without --do-it")
         return 0
-    print(f"deleted {carry_out(store, retention, view):,} objects, {size}")
+    print(f"deleted {spell_count(carry_out(store, retention, view), 'object')}, {size}")
     return 0
 
 
@@ -69,6 +70,11 @@ def _group(deletion: Deletion) -> str:
     if parts[0].startswith(night_folder("")[:6]):
         return f"{parts[0]}/{parts[1]}/"
     return "facts/" if parts[0] == "facts" else f"{'/'.join(parts[:3])}/"
+
+
+def spell_count(number: int, noun: str) -> str:
+    """A number of things."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def spell_size(sizes: Iterable[int]) -> str:

@@ -17,7 +17,7 @@ from binary_checks.fleet.nights.rerunning import rerun_command
 from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.states import LETTERS, CellState
 from binary_checks.fleet.store import Store, open_store
-from binary_checks.fleet.store.store_names import LOG_FOLDERS, log_name
+from binary_checks.fleet.store.store_names import LOG_FOLDERS, closed_name, log_name
 from binary_checks.fleet.stored_nights import demand_plan
 from binary_checks.lines import cut, one_line
 
@@ -51,8 +51,10 @@ def find_cell(plan: NightPlan, name: str) -> PlannedCell:
 
 
 def _describe(store: Store, plan: NightPlan, planned: PlannedCell, end: CellEnd) -> Iterator[str]:
-    letter = LETTERS[end.state]
-    yield f"{letter} {planned.cell.id}  {plan.night}: {end.state.value}{_explain(end)}"
+    how = f"{LETTERS[end.state]} {planned.cell.id}  {plan.night}: {end.state.value}{_explain(end)}"
+    if end.unrun and store.read(closed_name(plan.night)) is None:
+        how = f"{planned.cell.id}  {plan.night}: not run yet"
+    yield how
     if planned.file_name:
         yield f"  package  {planned.file_name}  ({planned.size:,} bytes, sha256 {planned.sha256})"
         yield f"  from     {planned.url}"
@@ -89,7 +91,7 @@ def _list_problems(result: Mapping[str, Any] | None) -> Iterator[str]:
     """Its problems and warnings, as every report spells them."""
     try:
         lines = [
-            f"  {prefix}{entry.get('check')}: {problem.get('path', '')}: {problem.get('sentence')}"
+            f"  {prefix}{': '.join(_name_parts(entry, problem))}"
             for package in (result or {}).get("packages", ())
             for key, prefix in _LEVELS
             for entry in package.get("entries", ())
@@ -100,6 +102,12 @@ def _list_problems(result: Mapping[str, Any] | None) -> Iterator[str]:
     yield from lines[:_SHOWN_PROBLEMS]
     if len(lines) > _SHOWN_PROBLEMS:
         yield f"  and {len(lines) - _SHOWN_PROBLEMS} more"
+
+
+def _name_parts(entry: Mapping[str, Any], problem: Mapping[str, Any]) -> Iterator[str]:
+    """The check, the file unless the problem is the whole package's, and the sentence."""
+    found = (entry.get("check"), problem.get("path"), problem.get("sentence"))
+    yield from (str(each) for each in found if each)
 
 
 def _show_log(store: Store, attempt: Attempt) -> Iterator[str]:

@@ -68,4 +68,6 @@ def choose_cells(
     known = {cell.id: cell for cell in cells}
     reject_unknown(ids, known, "--cell", "cell")
     found = select([cell for cell in cells if not ids or cell.id in ids], where)
+    if where and not found:
+        raise ProfileError(f"--where {where!r:.200} matches no cell")
     return shard(found, part) if part else found

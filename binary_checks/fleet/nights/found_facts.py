@@ -46,13 +46,17 @@ def find_cell_facts(store: Store, cell: str, night: str = "", before: str = "") 
             return FoundFacts(night=night, planned=planned, facts=facts)
         reason = f": {end.reason}" if end is not None and end.reason else ""
         raise StoreError(f"{store.url}: {cell} has no facts of {night}{reason}")
+    known = False
     for each in reversed(list_nights(store)):
         if before and each >= before:
             continue
         planned, end = _look(store, cell, each)
+        known = known or planned is not None
         good = end is not None and end.state in GOOD
         if planned is not None and good and (facts := _facts_of(end)):
             return FoundFacts(night=each, planned=planned, facts=facts)
+    if not known and not before:
+        raise ProfileError(f"{store.url}: no night has a cell {cell}")
     when = f" before {before}" if before else ""
     raise StoreError(f"{store.url}: no good night of {cell}{when} that has facts")
 

@@ -88,5 +88,5 @@ def spell_seconds(seconds: float) -> str:
 def spell_since(since: str, night: str, *, known: bool) -> str:
     """Since when something is as it is; ``known`` is whether it is known to have begun then."""
     if since == night:
-        return "since tonight" if known else "in its first night"
+        return "since tonight" if known else "in the first night"
     return f"since {since}" if known else f"since {since} or earlier"

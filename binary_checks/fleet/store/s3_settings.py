@@ -94,5 +94,7 @@ def _read_host(endpoint: str, *, allow_http: bool) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
         raise ProfileError("AWS_ENDPOINT_URL: not an http:// or https:// URL without credentials")
     if parts.scheme == "http" and not allow_http:
-        raise ProfileError("AWS_ENDPOINT_URL: http:// sends all in the clear: set AWS_ALLOW_HTTP=1")
+        raise ProfileError(
+            "AWS_ENDPOINT_URL: http:// sends all in the clear: set AWS_ALLOW_HTTP=true"
+        )
     return f"{parts.hostname}{port}"

@@ -109,11 +109,22 @@ def _choose_parameters(
         known = ", ".join(sorted(wanted)) or "none"
         raise ProfileError(f"{unknown[0]}: the SQL has no parameter of that name (it has: {known})")
     chosen = dict(given)
+    if NIGHT in chosen:
+        _demand_night(connection, chosen[NIGHT])
     if NIGHT in wanted and NIGHT not in chosen:
         (chosen[NIGHT],) = connection.execute("SELECT max(night)::VARCHAR FROM cells").fetchone()
     if lacking := sorted(wanted - chosen.keys()):
         raise ProfileError(f"SQL: no value for ${lacking[0]}: give {lacking[0]}=VALUE")
     return chosen
+
+
+def _demand_night(connection: Connection, night: str) -> None:
+    """Refuse a night without tables: "0 rows" would say that nothing was found in it."""
+    having = "max(night)::VARCHAR, bool_or(night::VARCHAR = $night)"
+    row = connection.execute(f"SELECT {having} FROM all_cells", {NIGHT: night}).fetchone()  # noqa: S608
+    newest, found = row or ("none", False)
+    if not found:
+        raise ProfileError(f"night={night}: no closed night is called that; the last is {newest}")
 
 
 def _fetch(connection: Connection) -> Iterator[tuple[Any, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from binary_checks.command import main
-from binary_checks.errors import StoreError
+from binary_checks.errors import ProfileError, StoreError
 from binary_checks.fleet.nights.found_facts import find_cell_facts, read_found
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import open_store
@@ -43,7 +43,7 @@ def test_a_broken_night_is_compared_with_the_good_one_before_it(nights: Nights) 
 
 def test_what_is_not_there_is_said_in_one_line(nights: Nights) -> None:
     store = open_store(str(nights.folder))
-    with pytest.raises(StoreError, match="no good night of no-such-cell"):
+    with pytest.raises(ProfileError, match="no night has a cell no-such-cell"):
         find_cell_facts(store, "no-such-cell")
     with pytest.raises(StoreError, match="no night 2001-01-01"):
         find_cell_facts(store, nights.cell(0), "2001-01-01")
@@ -64,7 +64,7 @@ def test_the_command_compares_nights(nights: Nights, capsys: pytest.CaptureFixtu
         ("store:", 4, "no cell"),
         ("store:a@yesterday", 4, "not a date"),
         ("store:a@2001-01-01", 6, "no night 2001-01-01"),
-        ("store:a", 6, "no good night of a"),
+        ("store:a", 4, "no night has a cell a"),
     ],
 )
 def test_names_that_lead_nowhere(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from binary_checks.command.nightly import ACTIONS, run
 from binary_checks.fleet.nights.process_identity import start_of
 from binary_checks.fleet.plan import PlannedCell
 from binary_checks.fleet.states import CellState
@@ -243,8 +244,9 @@ def test_a_signal_ends_it_in_order_and_leaves_nothing_running(
         while not runs_of(slow):
             time.sleep(0.02)
         night.send_signal(number)
-        night.communicate(timeout=30)
+        out, _ = night.communicate(timeout=30)
     assert night.returncode == 2
+    assert "1 cell: 1 not run yet in " in out
     assert not start_of(int(runs_of(slow)[0].split()[0]))
     assert [*store.names(f"night={NIGHT}/running/")] == []
 
@@ -266,6 +268,12 @@ def test_a_second_signal_ends_it_at_once(store: Store, tmp_path: Path) -> None:
 # Usage
 
 
+def test_the_help_says_what_each_action_does(capsys: Lines) -> None:
+    assert run(["--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert {line.split()[0] for line in lines if line.startswith("  ")} == ACTIONS.keys()
+
+
 def test_a_closed_night_does_not_change(store: Store, tmp_path: Path, capsys: Lines) -> None:
     keep_plan(store, plan_cell(tmp_path, "a", "exit 0"))
     store.create(closed_name(NIGHT), b"{}")
@@ -278,9 +286,11 @@ def test_a_closed_night_does_not_change(store: Store, tmp_path: Path, capsys: Li
     [
         (["--date", "yesterday"], "--date 'yesterday': not a date"),
         (["--cell", "nmpy"], "nmpy"),
+        (["--where", "project=nmpy"], "--where 'project=nmpy' matches no cell"),
         (["--shard", "3/2"], "--shard: 3/2: not I/N"),
         (["--engine", "slurm"], "--engine slurm: neither local nor dask:ADDRESS"),
-        (["-j", "0"], "-j/--jobs: invalid"),
+        (["-j", "0"], "nightly run: argument -j/--jobs: '0' is not a number of 1 or more"),
+        (["--gpus", "two"], "nightly run: argument --gpus: 'two' is not a number of 1 or more"),
     ],
 )
 def test_a_wrong_option_is_one_line(

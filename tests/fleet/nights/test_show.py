@@ -14,7 +14,7 @@ from binary_checks.command import main
 from binary_checks.fleet.nights.attempting import AttemptTask, run_attempt
 from binary_checks.fleet.nights.rerunning import pin_place, rerun_command
 from binary_checks.fleet.states import CellState
-from binary_checks.fleet.store.store_names import frozen_name, log_name
+from binary_checks.fleet.store.store_names import closed_name, frozen_name, log_name
 from tests.fleet.nights.test_merging import NIGHT, PLAN, attempt, fill, job
 
 SAMPLES = Path(__file__).parents[3] / "fixtures" / "samples" / "wheels"
@@ -71,6 +71,29 @@ def test_a_failed_cell_shows_what_is_wrong_and_how_to_run_it_again(
         f"  diff     binary-checks diff store:one store:one@{NIGHT} --store {tmp_path}/store",
         f"  again    binary-checks '{BROKEN.as_uri()}#sha256={sha256}'",
     ]
+
+
+def test_a_cell_of_an_open_night_that_has_not_run_is_not_lost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = job(tmp_path, "store")
+    fill(store)
+    assert show(tmp_path / "store", "one") == 0
+    assert capsys.readouterr().out.splitlines()[0] == f"one  {NIGHT}: not run yet"
+    store.create(closed_name(NIGHT), b"{}")
+    assert show(tmp_path / "store", "one") == 0
+    assert capsys.readouterr().out.splitlines()[0] == f"L one  {NIGHT}: lost: no result"
+
+
+def test_a_problem_of_the_whole_package_names_no_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entry = {"check": "import-fails", "problems": [{"path": "", "sentence": "it does not import"}]}
+    result = {**RESULT, "packages": [{"entries": [entry]}]}
+    failed = attempt(state=CellState.FAILED, exit_status=1, result=result)
+    fill(job(tmp_path, "store"), failed)
+    assert show(tmp_path / "store", "one") == 0
+    assert "\n  import-fails: it does not import\n" in capsys.readouterr().out
 
 
 def test_a_lost_cell_shows_the_tail_of_its_log_inert(

@@ -273,7 +273,7 @@ SETTINGS = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ALLOW_HTTP": "1"}
         ("s3://bucket/../x", SETTINGS, "not a bucket and a prefix"),
         ("s3://key:hunter2@bucket/x", SETTINGS, "credentials in AWS_ACCESS_KEY_ID"),
         ("s3://bucket/x?token=hunter2", SETTINGS, "credentials in AWS_ACCESS_KEY_ID"),
-        ("s3://bucket", {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, "set AWS_ALLOW_HTTP=1"),
+        ("s3://bucket", {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, "set AWS_ALLOW_HTTP=true"),
         ("s3://bucket", {"AWS_ENDPOINT_URL": "https://u:hunter2@h"}, "without credentials"),
         ("s3://bucket", {"AWS_ENDPOINT_URL": "ftp://host"}, "not an http:// or https://"),
         ("s3://bucket", {"AWS_ENDPOINT_URL": "https://host:x"}, "not an http:// or https://"),
