@@ -15,6 +15,8 @@ from binary_checks.documents.result_writer import RESULT_SCHEMA
 from binary_checks.errors import RecordError
 from binary_checks.fleet.attempts import ATTEMPT_SCHEMA, CPU, GPU, Attempt
 from binary_checks.fleet.plan import PLAN_SCHEMA, NightPlan
+from binary_checks.fleet.store.store_names import result_name
+from binary_checks.lines import cut, one_line
 
 _RESULT = frozenset({"result"})
 _LARGEST = 64 << 20  # bytes of a document, which takes twenty times that when it is read
@@ -66,6 +68,20 @@ def read_attempt(content: bytes, named: str) -> Attempt:
         _demand_attempt(attempt)
     except OddityError as error:
         raise RecordError(f"{named}: {error}") from None
+    return attempt
+
+
+def read_stored_attempt(content: bytes, name: str, url: str = "") -> Attempt:
+    """Read the attempt that a store has under that name; messages name the store by its URL.
+
+    Raises RecordError as `read_attempt` does, and for the document of another attempt.
+    """
+    named = f"{url}: {name}" if url else name
+    attempt = read_attempt(content, named)
+    about = (attempt.night, attempt.cell, attempt.stage, attempt.number)
+    if result_name(*about) != name:
+        said = " ".join(map(str, about))
+        raise RecordError(f"{named}: its document is of another attempt: {cut(one_line(said))}")
     return attempt
 
 

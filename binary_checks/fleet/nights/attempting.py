@@ -32,7 +32,7 @@ from binary_checks.fleet.nights.cell_commands import command_of
 from binary_checks.fleet.nights.process_identity import identify
 from binary_checks.fleet.nights.retrying import may_end_otherwise
 from binary_checks.fleet.plan import NightPlan, PlannedCell
-from binary_checks.fleet.records import read_attempt, write_attempt
+from binary_checks.fleet.records import read_stored_attempt, write_attempt
 from binary_checks.fleet.states import GOOD, CellState
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.kept_facts import keep_facts, open_facts
@@ -114,7 +114,7 @@ def find_attempt(store: Store, task: AttemptTask) -> Attempt | None:
     if content is None:
         return None
     try:
-        return read_attempt(content, name)
+        return read_stored_attempt(content, name)
     except RecordError as error:
         return lose(task, str(error))
 

@@ -21,7 +21,7 @@ from binary_checks.fleet.nights.engines import Engine, EngineGone
 from binary_checks.fleet.nights.progress import Progress
 from binary_checks.fleet.nights.retrying import MOST, NextAttempt, plan_next
 from binary_checks.fleet.plan import NightPlan, PlannedCell
-from binary_checks.fleet.records import read_attempt
+from binary_checks.fleet.records import read_stored_attempt
 from binary_checks.fleet.states import GOOD, CellState
 from binary_checks.fleet.store import Store, ask_at_once
 from binary_checks.fleet.store.store_names import night_folder, result_name, split_attempt
@@ -309,21 +309,17 @@ def _read(store: Store, night: str, named: tuple[str, str, int], sha256: str) ->
     cell, stage, number = named
     name = result_name(night, cell, stage, number)
     try:
-        attempt = read_attempt(store.read(name) or b"", name)
-        if (attempt.cell, attempt.stage, attempt.number) == named:
-            return attempt
-        reason = f"{name}: it is about {attempt.cell}, {attempt.stage} stage, {attempt.number}"
+        return read_stored_attempt(store.read(name) or b"", name)
     except RecordError as error:
-        reason = str(error)
-    return Attempt(
-        night=night,
-        cell=cell,
-        stage=stage,
-        number=number,
-        state=CellState.LOST,
-        reason=cut(one_line(reason)),
-        again=True,
-        started="",
-        seconds=0.0,
-        sha256=sha256,
-    )
+        return Attempt(
+            night=night,
+            cell=cell,
+            stage=stage,
+            number=number,
+            state=CellState.LOST,
+            reason=cut(one_line(str(error))),
+            again=True,
+            started="",
+            seconds=0.0,
+            sha256=sha256,
+        )

@@ -11,7 +11,7 @@ from binary_checks.fleet.attempts import CPU, Attempt
 from binary_checks.fleet.final_states import CellEnd, final_state
 from binary_checks.fleet.nights.night_dates import choose_night, read_date
 from binary_checks.fleet.plan import PlannedCell
-from binary_checks.fleet.records import read_attempt
+from binary_checks.fleet.records import read_stored_attempt
 from binary_checks.fleet.states import GOOD
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.kept_facts import open_facts
@@ -81,7 +81,7 @@ def read_attempts(
         content = store.read(stored.name)
         try:
             if content is not None:
-                yield read_attempt(content, f"{store.url}: {stored.name}")
+                yield read_stored_attempt(content, stored.name, store.url)
         except RecordError as error:
             if broken is not None:
                 broken.append(str(error))

@@ -13,7 +13,7 @@ from pathlib import Path
 from binary_checks.errors import ProfileError, RecordError, StoreError
 from binary_checks.fleet.attempts import Attempt
 from binary_checks.fleet.plan import NightPlan, PlannedCell
-from binary_checks.fleet.records import read_attempt, read_plan, write_attempt
+from binary_checks.fleet.records import read_plan, read_stored_attempt, write_attempt
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.kept_facts import find_facts, keep_facts, open_facts
 from binary_checks.fleet.store.store_names import (
@@ -24,7 +24,6 @@ from binary_checks.fleet.store.store_names import (
     night_folder,
     plan_name,
     result_name,
-    split_attempt,
 )
 from binary_checks.fleet.stored_nights import demand_frozen, list_nights
 
@@ -95,7 +94,7 @@ def _merge(store: Store, other: Store, night: str) -> Merged:
     _take_plan(store, other, plan, content)
     found, cells = Merged(), {each.cell.id: each for each in plan.cells}
     for each in other.names(f"{night_folder(night)}results/"):
-        found = _add(found, _take_attempt(store, other, plan, cells, each.name))
+        found = _add(found, _take_attempt(store, other, cells, each.name))
     return found
 
 
@@ -124,16 +123,13 @@ def _frozen(plan: NightPlan) -> list[str]:
 
 
 def _take_attempt(
-    store: Store, other: Store, plan: NightPlan, cells: Mapping[str, PlannedCell], name: str
+    store: Store, other: Store, cells: Mapping[str, PlannedCell], name: str
 ) -> Merged:
     """Take one attempt over: its facts and its log first, for the result says that all is there."""
-    parts = split_attempt(name)
     try:
-        attempt = read_attempt(other.read(name) or b"", f"{other.url}: {name}")
+        attempt = read_stored_attempt(other.read(name) or b"", name, other.url)
     except (RecordError, StoreError) as error:
         return Merged(complaints=(f"{error}",))
-    if parts != (attempt.cell, attempt.stage, attempt.number) or attempt.night != plan.night:
-        return Merged(complaints=(f"{other.url}: {name}: its document is of another attempt",))
     planned = cells.get(attempt.cell)
     if planned is None or planned.sha256 != attempt.sha256:
         return Merged(complaints=(f"{other.url}: {name}: not of the bytes that the plan names",))

@@ -13,7 +13,7 @@ from binary_checks.errors import RecordError, StoreError
 from binary_checks.fleet.attempts import Attempt
 from binary_checks.fleet.final_states import CellEnd, final_state
 from binary_checks.fleet.plan import NightPlan, PlannedCell
-from binary_checks.fleet.records import read_attempt
+from binary_checks.fleet.records import read_stored_attempt
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store, ask_at_once
 from binary_checks.fleet.store.kept_facts import find_facts
@@ -146,10 +146,7 @@ def _read_document(
     """The attempt; one that cannot be counted is a lost one."""
     cell, stage, number = split_attempt(name) or ("", "", 0)
     try:
-        attempt = read_attempt(content, name)
-        said = (attempt.night, attempt.cell, attempt.stage, attempt.number)
-        if said != (night, cell, stage, number):
-            raise RecordError(f"{name}: it says that it is of {' '.join(map(str, said))}")
+        attempt = read_stored_attempt(content, name)
         if attempt.sha256 != planned.sha256:
             complaints.append(f"{name}: of other bytes than the plan's, so it does not count")
         elif contradiction := find_contradiction(attempt):

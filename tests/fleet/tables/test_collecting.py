@@ -114,7 +114,10 @@ def test_tables_of_a_closed_night_never_change(
         (lambda content: b"\xff\xfe", "not ASCII"),
         (lambda content: content.replace(b"attempt/1", b"attempt/2"), "newer"),
         (lambda content: content.replace(b"result/1", b"result/2"), "another version"),
-        (lambda content: content.replace(b'"number": 1', b'"number": 7'), "it says that it is of"),
+        (
+            lambda content: content.replace(b'"number": 1', b'"number": 7'),
+            "its document is of another attempt",
+        ),
         (
             lambda content: content.replace(b'"outcome": "', b'"outcome": 1, "o": "'),
             "is not a result",
