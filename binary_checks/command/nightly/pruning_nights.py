@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
 
-from binary_checks.command import SubcommandParser
+from binary_checks.command import SubcommandParser, complain
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.nights.night_retention import Deletion, Retention, retain
 from binary_checks.fleet.nights.pruning import carry_out, read_history
@@ -25,6 +25,8 @@ def run(arguments: Sequence[str]) -> int:
     store = open_store(options.store)
     view = read_history(store)
     retention = retain(view.history, keep=options.keep, expiring=frozenset(options.expire))
+    for channel in sorted({*options.expire} - {each.channel for each in view.history.members}):
+        complain(f"nightly prune: --expire {channel}: the store holds no package of that channel")
     print(f"{store.url}: {spell_count(len(view.nights), 'night')}, {view.closed} of them closed")
     for line in (*_tell_kept(retention), *_tell_gone(retention, names=options.names)):
         print(one_line(line))

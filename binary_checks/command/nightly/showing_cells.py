@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from binary_checks.command import SubcommandParser, complain, suggest
-from binary_checks.errors import ProfileError
+from binary_checks.errors import ProfileError, StoreError
 from binary_checks.fleet.attempts import Attempt
 from binary_checks.fleet.final_states import CellEnd, final_state
-from binary_checks.fleet.nights.found_facts import read_attempts
+from binary_checks.fleet.nights.found_facts import find_cell_facts, read_attempts
 from binary_checks.fleet.nights.night_dates import choose_night
 from binary_checks.fleet.nights.rerunning import rerun_command
 from binary_checks.fleet.plan import NightPlan, PlannedCell
@@ -64,12 +64,21 @@ def _describe(store: Store, plan: NightPlan, planned: PlannedCell, end: CellEnd)
         yield from _list_problems(each.result)
         yield from _show_log(store, each)
     result = next((each.result for each in end.last.values()), None)
-    if end.state is CellState.FAILED and end.last:
+    if end.state is CellState.FAILED and end.last and _was_good(store, planned, plan.night):
         sides = (f"store:{planned.cell.id}", f"store:{planned.cell.id}@{plan.night}")
         compared = shlex.join(("binary-checks", "diff", *sides, "--store", store.url))
         yield f"  diff     {compared}"
     if again := rerun_command(plan, planned, store.url, result):
         yield f"  again    {again}"
+
+
+def _was_good(store: Store, planned: PlannedCell, night: str) -> bool:
+    """Whether there is a night before to compare with: else `diff` has nothing on one side."""
+    try:
+        find_cell_facts(store, planned.cell.id, before=night)
+    except StoreError:
+        return False
+    return True
 
 
 def _explain(end: CellEnd) -> str:

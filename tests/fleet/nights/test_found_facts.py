@@ -54,6 +54,9 @@ def test_what_is_not_there_is_said_in_one_line(nights: Nights) -> None:
 def test_the_command_compares_nights(nights: Nights, capsys: pytest.CaptureFixture[str]) -> None:
     cell = nights.cell(ROLES.breaks_tonight)
     sides = (f"store:{cell}", f"store:{cell}@{nights.tonight}")
+    assert main(["nightly", "show", cell, "--store", str(nights.folder)]) == 0
+    shown = capsys.readouterr().out
+    assert f"  diff     binary-checks diff {' '.join(sides)} --store {nights.folder}\n" in shown
     assert main(["diff", *sides, "--store", str(nights.folder)]) == 0
     assert " -> " in capsys.readouterr().out.splitlines()[0]
 

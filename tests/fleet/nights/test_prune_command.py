@@ -96,6 +96,13 @@ def test_told_so_it_deletes_what_it_said_and_nothing_is_left_to_do(
     assert capsys.readouterr().out.splitlines()[-1] == "deleted 0 objects, 0 B"
 
 
+def test_a_channel_that_holds_nothing_is_named(
+    store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert prune(store, "--expire", "nigthly") == 0
+    assert "--expire nigthly: the store holds no package of that channel" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("emptied", [True, False])
 def test_nothing_is_deleted_where_tonight_lists_nothing(
     store: Store, made: Nights, capsys: pytest.CaptureFixture[str], emptied: bool

@@ -68,7 +68,6 @@ def test_a_failed_cell_shows_what_is_wrong_and_how_to_run_it_again(
         "  cpu1     failed, exit 1, 1.5 s (1.2 s of CPU, 53 MB) on builder, "
         "2026-11-20T01:00:05+00:00",
         "  missing-library: demo/x.so: needs libq.so.6, which nobody has",
-        f"  diff     binary-checks diff store:one store:one@{NIGHT} --store {tmp_path}/store",
         f"  again    binary-checks '{BROKEN.as_uri()}#sha256={sha256}'",
     ]
 
