@@ -31,8 +31,8 @@ SUBCOMMANDS = {
 
 Without the name of one, packages are checked.
 """
-INTERRUPTED, MISUSED = 2, 4
-"""Exit statuses, which are pytest's."""
+INTERRUPTED, MISUSED, TRY_AGAIN = 2, 4, 6
+"""Exit statuses: two are pytest's, and the last is that of a network or a disk that broke."""
 _LONGEST = 4096
 """Characters of an argument: PATH_MAX of Linux."""
 

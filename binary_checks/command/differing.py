@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 
-from binary_checks.command import MISUSED, SubcommandParser, complain, suggest
+from binary_checks.command import MISUSED, TRY_AGAIN, SubcommandParser, complain, suggest
 from binary_checks.differences import compare, load_differences
 from binary_checks.differences.accepting import GAP
 from binary_checks.documents.builds import read_build, read_result_build
@@ -25,7 +25,7 @@ _SIDES = (
     "a package as `inspect` takes it, a facts document (.json, .json.gz), a result document, or "
     "store:CELL@DATE (store:CELL is the last good night)"
 )
-_DIFFERENT, _TRY_AGAIN = 1, 6
+_DIFFERENT = 1
 _STORED = "store:"
 _HEAD = 200  # bytes in which a document says what it is
 
@@ -43,7 +43,7 @@ def run(arguments: Sequence[str]) -> int:
         return MISUSED
     except (GatherError, StoreError) as error:
         complain(str(error))
-        return _TRY_AGAIN
+        return TRY_AGAIN
     except BinaryChecksError as error:
         complain(str(error))
         return _DIFFERENT

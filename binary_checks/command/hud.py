@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from binary_checks.command import MISUSED, SubcommandParser, complain
+from binary_checks.command import MISUSED, TRY_AGAIN, SubcommandParser, complain
 from binary_checks.errors import BinaryChecksError, ProfileError
 
 _PURPOSE = "Write the nights of a store as pages: static, for any browser, offline, without script."
-_TRY_AGAIN = 6
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -23,7 +22,7 @@ def run(arguments: Sequence[str]) -> int:
         return MISUSED
     except (BinaryChecksError, OSError) as error:
         complain(str(error))
-        return _TRY_AGAIN
+        return TRY_AGAIN
 
 
 def _read_options(arguments: Sequence[str]) -> argparse.Namespace:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from binary_checks.command import MISUSED, SubcommandParser, complain, suggest
+from binary_checks.command import MISUSED, TRY_AGAIN, SubcommandParser, complain, suggest
 from binary_checks.errors import GatherError, ProfileError, Unavailable
 from binary_checks.lines import one_line
 from binary_checks.places.images import ImageEntry, ImageSettings, find_image, list_images
@@ -23,7 +23,7 @@ from binary_checks.places.images.image_entries import spell_host_architecture
 from binary_checks.places.images.root_tree import measure_tree
 
 _PURPOSE = "List the clean systems in which packages run, or build, verify, pin and remove some."
-_FAILED, _BROKEN = 1, 6
+_FAILED = 1
 _WINE = "wine"  # no image of its own: what image:wine keeps
 
 
@@ -169,7 +169,7 @@ def _do(names: Iterable[str], act: Callable[[str], str]) -> int:
         try:
             print("\n".join(map(one_line, act(name).splitlines())))
         except Unavailable as error:
-            statuses.append(_BROKEN)
+            statuses.append(TRY_AGAIN)
             complain(str(error))
         except GatherError as error:
             statuses.append(_FAILED)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 
-from binary_checks.command import MISUSED, SubcommandParser, complain
+from binary_checks.command import MISUSED, TRY_AGAIN, SubcommandParser, complain
 from binary_checks.errors import (
     BinaryChecksError,
     GatherError,
@@ -27,8 +27,8 @@ from binary_checks.sources.misnamed import demand_package
 from binary_checks.wording.origin_texts import describe_origin
 
 _PURPOSE = "Print the facts of packages without a verdict: a summary, or everything as JSON."
-_UNREADABLE, _TRY_AGAIN = 1, 6
-_ORDER = (MISUSED, _UNREADABLE, _TRY_AGAIN)
+_UNREADABLE = 1
+_ORDER = (MISUSED, _UNREADABLE, TRY_AGAIN)
 """Of several packages the first of these statuses counts."""
 
 
@@ -94,7 +94,7 @@ def _inspect(
     except GatherError as error:  # of this machine: not all of them say for which package
         about = "" if is_published(name, Path.cwd()) else f"{Path(name).name}: "
         complain(f"{about}{str(error).removeprefix(about)}")
-        return _TRY_AGAIN
+        return TRY_AGAIN
     except BinaryChecksError as error:
         complain(str(error))
         return _UNREADABLE

@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from binary_checks.command import MISUSED, SubcommandParser, complain, suggest
+from binary_checks.command import MISUSED, TRY_AGAIN, SubcommandParser, complain, suggest
 from binary_checks.declaring import Check
 from binary_checks.errors import (
     BinaryChecksError,
@@ -35,7 +35,7 @@ from binary_checks.profile.reading import Profile, find_profile, load_profile, v
 from binary_checks.sources import demand_named, expand
 
 _PURPOSE = "List every check, and of each package named whether it applies, and if not, why."
-_UNREADABLE, _TRY_AGAIN = 1, 6
+_UNREADABLE = 1
 _Row = tuple[str, str, str, str]
 
 
@@ -52,7 +52,7 @@ def run(arguments: Sequence[str]) -> int:
         return 0
     names = [name for each in options.packages for name in expand(each, Path.cwd())]
     statuses = {_list(name, profile, checks) for name in names}
-    return next((each for each in (MISUSED, _UNREADABLE, _TRY_AGAIN) if each in statuses), 0)
+    return next((each for each in (MISUSED, _UNREADABLE, TRY_AGAIN) if each in statuses), 0)
 
 
 def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -97,7 +97,7 @@ def _list(name: str, profile: Profile, checks: Iterable[Check[Any]]) -> int:
         return MISUSED
     except GatherError as error:
         complain(str(error))
-        return _TRY_AGAIN
+        return TRY_AGAIN
     except BinaryChecksError as error:
         complain(str(error))
         return _UNREADABLE

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from binary_checks.command import MISUSED, SubcommandParser, complain, suggest
+from binary_checks.command import MISUSED, TRY_AGAIN, SubcommandParser, complain, suggest
 from binary_checks.command.query_answers import write_csv, write_json, write_markdown, write_table
 from binary_checks.errors import BinaryChecksError, GatherError, ProfileError, StoreError
 from binary_checks.fleet.store import open_store
@@ -17,7 +17,7 @@ from binary_checks.fleet.tables.views import open_tables
 from binary_checks.lines import one_line
 
 _PURPOSE = "Ask the nights of a store: a shipped question by its name, or a SELECT of your own."
-_UNREADABLE, _TRY_AGAIN = 1, 6
+_UNREADABLE = 1
 _LARGEST = 1 << 20  # characters of SQL
 
 
@@ -35,7 +35,7 @@ def run(arguments: Sequence[str]) -> int:
         return MISUSED
     except (StoreError, GatherError) as error:
         complain(str(error))
-        return _TRY_AGAIN
+        return TRY_AGAIN
     except BinaryChecksError as error:
         complain(str(error))
         return _UNREADABLE

@@ -23,7 +23,7 @@ class Attempt:
     state: CellState
     reason: str = ""  # of a state that has no problems to show: one line
     cause: str = ""  # of causes.toml; "unknown"; "" for what passed
-    cause_kind: str = ""  # infra, product, unknown
+    cause_kind: str = ""  # infra, product, tool, unknown
     evidence: str = ""  # the line that the cause was told by
     again: bool = False  # whether another attempt at the same bytes may end otherwise
     started: str  # RFC 3339, UTC

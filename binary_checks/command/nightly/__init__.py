@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 
-from binary_checks.command import MISUSED, complain, suggest
+from binary_checks.command import MISUSED, TRY_AGAIN, complain, suggest
 from binary_checks.errors import BinaryChecksError, GatherError, ProfileError, StoreError
 
 ACTIONS: Mapping[str, str] = {
@@ -17,7 +17,7 @@ ACTIONS: Mapping[str, str] = {
     "prune": "binary_checks.command.nightly.pruning_nights",
 }
 """The modules, loaded when called, in which ``run(arguments)`` returns the exit status."""
-_UNREADABLE, _TRY_AGAIN = 1, 6
+_UNREADABLE = 1
 _HELP = """\
 usage: binary-checks nightly ACTION --store URL ...
 
@@ -47,7 +47,7 @@ def run(arguments: Sequence[str]) -> int:
         return MISUSED
     except (StoreError, GatherError, OSError) as error:
         complain(str(error))
-        return _TRY_AGAIN
+        return TRY_AGAIN
     except BinaryChecksError as error:
         complain(str(error))
         return _UNREADABLE

@@ -6,7 +6,6 @@ import argparse
 import hashlib
 import tempfile
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timezone
 from pathlib import Path
 
 from binary_checks.command import SubcommandParser, complain
@@ -21,7 +20,7 @@ from binary_checks.fleet.nights.closing import (
 )
 from binary_checks.fleet.nights.index_changes import compare_serials
 from binary_checks.fleet.nights.merging import Merged, find_nights, merge_night
-from binary_checks.fleet.nights.night_dates import choose_night, read_date
+from binary_checks.fleet.nights.night_dates import choose_night, now, read_date
 from binary_checks.fleet.plan import NightPlan
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store, open_store
@@ -74,7 +73,7 @@ def _collect(store: Store, night: str, merged: Merged, options: argparse.Namespa
         store,
         ClosedNight(
             night=night,
-            closed=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            closed=now(),
             states=states,
             changed=changed,
             complaints=(*merged.complaints, *made.complaints, *([unasked] if unasked else ())),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
 
-from binary_checks.command import INTERRUPTED, SubcommandParser, complain
+from binary_checks.command import INTERRUPTED, TRY_AGAIN, SubcommandParser, complain
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.attempts import CPU, GPU
 from binary_checks.fleet.cells.cells_file import read_cells
@@ -37,7 +37,7 @@ _STATUSES = (
     "exit code: 0 all passed, 1 some failed, 2 interrupted, 4 usage, 6 some could not be judged: "
     "run it again"
 )
-_FAILED, _TRY_AGAIN = 1, 6
+_FAILED = 1
 _WELL = frozenset({CellState.PASSED, CellState.KNOWN, CellState.FLAKY})
 
 
@@ -71,7 +71,7 @@ def run(arguments: Sequence[str]) -> int:
             outcome = _run_alone(tasks, chosen, screen, options)
         except HeldError as error:
             complain(f"nightly run: {error}")
-            return _TRY_AGAIN
+            return TRY_AGAIN
         finally:
             screen.close()
     _tell(outcome, store, night)
@@ -270,4 +270,4 @@ def _find_status(outcome: NightOutcome) -> int:
         return INTERRUPTED
     if CellState.FAILED in states:
         return _FAILED
-    return 0 if states <= _WELL and not outcome.stopped else _TRY_AGAIN
+    return 0 if states <= _WELL and not outcome.stopped else TRY_AGAIN

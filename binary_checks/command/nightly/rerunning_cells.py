@@ -13,10 +13,10 @@ from pathlib import Path
 from binary_checks.command import SubcommandParser, complain
 from binary_checks.command.nightly.showing_cells import find_cell
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.nights.cell_commands import command_of
+from binary_checks.fleet.nights.cell_commands import command_of, fetch_inputs
 from binary_checks.fleet.nights.night_dates import choose_night
 from binary_checks.fleet.store import open_store
-from binary_checks.fleet.stored_nights import demand_plan, read_frozen
+from binary_checks.fleet.stored_nights import demand_plan
 from binary_checks.withheld import DEAF
 
 _PURPOSE = "Judge here the very bytes that a night judged, with its profile and known problems."
@@ -35,13 +35,8 @@ def run(arguments: Sequence[str]) -> int:
         )
     command = command_of(plan, planned)
     with tempfile.TemporaryDirectory(prefix="binary-checks-") as folder:
-        given = {}
-        for name, stored in command.inputs.items():
-            content = read_frozen(store, stored)
-            path = Path(folder, name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-            given[name] = str(path)
+        fetch_inputs(store, command, Path(folder))
+        given = {name: str(Path(folder, name)) for name in command.inputs}
         completed = [given.get(each, each) for each in command.arguments]
         complain(f"nightly rerun: binary-checks {shlex.join((*command.arguments, *further))}")
         program = (sys.executable, DEAF, "-m", "binary_checks")

@@ -15,7 +15,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,7 +27,8 @@ from binary_checks.fleet.causes.cause_rules import INFRA, UNKNOWN, Causes, load_
 from binary_checks.fleet.causes.naming_causes import Cause, ProcessEnd, name_cause, read_tail
 from binary_checks.fleet.nights.attempt_process import AttemptEnd, RunningProcesses, run_command
 from binary_checks.fleet.nights.attempt_states import Left, decide_state
-from binary_checks.fleet.nights.cell_commands import command_of
+from binary_checks.fleet.nights.cell_commands import command_of, fetch_inputs
+from binary_checks.fleet.nights.night_dates import now
 from binary_checks.fleet.nights.process_identity import identify
 from binary_checks.fleet.nights.retrying import may_end_otherwise
 from binary_checks.fleet.plan import NightPlan, PlannedCell
@@ -128,7 +128,7 @@ def lose(task: AttemptTask, reason: str) -> Attempt:
         cause=UNKNOWN,
         cause_kind=UNKNOWN,
         again=True,
-        started=_now(),
+        started=now(),
         seconds=0.0,
     )
 
@@ -172,13 +172,13 @@ def _keep_log(store: Store, task: AttemptTask, attempt: Attempt, log: Path) -> N
 
 
 def _run_in(folder: Path, task: AttemptTask, store: Store, running: RunningProcesses) -> Attempt:
-    began_at = _now()
+    began_at = now()
     lacks = _insist(task, lambda: _lacks_facts(store, task))
     # Facts of another version of ours would be refused.
     task = replace(task, facts="" if lacks else task.facts, keeps_facts=lacks)
     command = command_of(task.plan, task.planned)
     arguments = _complete(task, command.arguments)
-    _insist(task, lambda: _fetch_inputs(store, command.inputs, folder))
+    _insist(task, lambda: fetch_inputs(store, command, folder))
     if task.facts:
         _insist(task, lambda: _fetch_facts(store, task.facts, folder / _GIVEN_FACTS))
     causes = _insist(task, lambda: _read_causes(store, task))
@@ -207,17 +207,6 @@ def _insist(task: AttemptTask, act: Callable[[], _T]) -> _T:
         except StoreError:
             time.sleep(pause)
     return act()
-
-
-def _fetch_inputs(store: Store, inputs: Mapping[str, str], folder: Path) -> None:
-    """Lay what was frozen with the plan into the folder."""
-    for name, stored in inputs.items():
-        content = read_frozen(store, stored)
-        path = folder / name
-        if not path.resolve().is_relative_to(folder.resolve()):
-            raise StoreError(f"{store.url}: the plan has an input {name}, which leads elsewhere")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
 
 
 def _fetch_facts(store: Store, sha256: str, path: Path) -> None:
@@ -268,7 +257,7 @@ def _marked(store: Store, task: AttemptTask, folder: Path) -> Iterator[Callable[
     name = task.name_in(running_name)
 
     def show(pid: int) -> None:
-        row = {**asdict(identify(pid)), "began": _now(), "log": str(folder / _LOG)}
+        row = {**asdict(identify(pid)), "began": now(), "log": str(folder / _LOG)}
         with contextlib.suppress(StoreError):  # it is for people alone
             store.delete(name)  # of one that was killed
             store.create(name, f"{dump(row)}\n".encode("ascii"))
@@ -365,10 +354,6 @@ def _read_end(log: Path) -> bytes:
 def _find_last_line(log: bytes) -> str:
     lines = log[-8192:].decode("utf-8", "replace").split("\n")
     return next((cut(one_line(line.strip())) for line in lines[::-1] if line.strip()), "")
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 def _without_checks(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from binary_checks.errors import ProfileError
+from binary_checks.errors import ProfileError, StoreError
 from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.nights.frozen_inputs import find_frozen, is_shipped
 from binary_checks.fleet.nights.local_pythons import find_python, is_here
 from binary_checks.fleet.plan import NightPlan, PlannedCell
+from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.store_names import frozen_name
+from binary_checks.fleet.stored_nights import read_frozen
 
 KNOWN = "known.toml"
 _PROFILES = "profiles"
@@ -76,3 +79,14 @@ def _choose_python(planned: PlannedCell, find_python: Callable[[str], str]) -> l
         return []
     python = find_python(cell.python)
     return ["--binary-python", python] if python else ["--binary-static"]
+
+
+def fetch_inputs(store: Store, command: CellCommand, folder: Path) -> None:
+    """Put what was frozen with the plan into the folder. Raises StoreError."""
+    for name, stored in command.inputs.items():
+        content = read_frozen(store, stored)
+        path = folder / name
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise StoreError(f"{store.url}: the plan has an input {name}, which leads elsewhere")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)

@@ -14,6 +14,11 @@ def tonight() -> str:
     return datetime.now(timezone.utc).date().isoformat()
 
 
+def now() -> str:
+    """The time, in UTC, as documents have it."""
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
 def read_date(text: str) -> str:
     """A date as the user gives it. Raises ProfileError for what is none."""
     try:

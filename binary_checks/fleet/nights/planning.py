@@ -7,14 +7,14 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, datetime, timezone
+from datetime import date
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from binary_checks import __version__
 from binary_checks.fleet.cells.matrix import CellChannel, Matrix
 from binary_checks.fleet.nights.frozen_inputs import FrozenInputs, freeze
-from binary_checks.fleet.nights.night_dates import read_date
+from binary_checks.fleet.nights.night_dates import now, read_date
 from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.published.looked_up import LookedUp
 from binary_checks.fleet.published.questions import look_up
@@ -53,7 +53,7 @@ def make_plan(
     cells = plan_cells(matrix, today, inputs, surroundings)
     plan = NightPlan(
         night=night,
-        made=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        made=now(),
         cells_sha256=matrix.sha256,
         known_sha256=inputs.known_sha256,
         known_complaint=inputs.known_complaint,

@@ -136,7 +136,7 @@ def test_a_night_that_midnight_passes_stays_the_night_that_it_was(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter(("2026-11-20T23:59:59+00:00", *["2026-11-21T00:00:01+00:00"] * 99))
-    monkeypatch.setattr(attempting, "_now", lambda: next(clock))
+    monkeypatch.setattr(attempting, "now", lambda: next(clock))
     cells = [plan_cell(tmp_path, name, "exit 0") for name in ("numpy", "scipy")]
     keep_plan(store, *cells)
     assert run_night(store, "-j", "1") == 0
@@ -148,7 +148,7 @@ def test_a_clock_that_goes_back_changes_no_order_and_no_state(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hours = iter(range(23, -1, -1))
-    monkeypatch.setattr(attempting, "_now", lambda: f"2026-11-20T{next(hours):02}:00:00+00:00")
+    monkeypatch.setattr(attempting, "now", lambda: f"2026-11-20T{next(hours):02}:00:00+00:00")
     planned = plan_cell(tmp_path, "numpy", "runtime", "exit 0")
     keep_plan(store, planned)
     assert run_night(store) == 0
