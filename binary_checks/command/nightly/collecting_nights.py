@@ -26,6 +26,7 @@ from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.stored_nights import demand_plan, list_nights
 from binary_checks.fleet.tables.collecting import keep_tables, make_tables
+from binary_checks.lines import one_line
 
 _PURPOSE = "Take the results of a night together, make its tables, and close it."
 _STAYS_OPEN = 1
@@ -38,7 +39,7 @@ def run(arguments: Sequence[str]) -> int:
     store = open_store(options.store, make=bool(options.folders))
     night = _choose(store, options)
     if closed := read_closed(store, night):
-        print(f"{night}: closed already, {closed.closed}; nothing in it changes any more")
+        print(one_line(f"{night}: closed already, {closed.closed}; nothing in it changes any more"))
         return 0
     merged = merge_night(store, night, options.folders)
     if merged.attempts or merged.known:
@@ -80,7 +81,7 @@ def _collect(store: Store, night: str, merged: Merged, options: argparse.Namespa
         ),
     )
     for each in closed.changed:
-        print(f"{night}: {each.cell}: the index changed meanwhile: {each.reason}")
+        print(one_line(f"{night}: {each.cell}: the index changed meanwhile: {each.reason}"))
     counts = [
         f"{closed.states[state]} {state.value}" for state in CellState if state in closed.states
     ]

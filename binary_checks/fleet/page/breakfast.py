@@ -10,6 +10,7 @@ from binary_checks.fleet.page.morning import Breakage, Morning, TroubledCell
 from binary_checks.fleet.page.naming import count, spell, spell_projects, spell_since
 from binary_checks.fleet.page.remarks import Remarks
 from binary_checks.fleet.states import CellState
+from binary_checks.lines import LONGEST
 from binary_checks.reports.markdown import spell_code
 
 _BROKE, _STILL, _LINES, _CELLS = 5, 4, 2, 3
@@ -83,7 +84,7 @@ def _cut(title: str, items: Sequence[MailItem], most: int) -> MailSection:
 
 
 def _said(lines: Iterable[str]) -> list[MailItem]:
-    return [MailItem(said=each) for each in lines]
+    return [MailItem(said=spell(each, LONGEST)) for each in lines]
 
 
 def _show(broken: Breakage, morning: Morning, *, brief: bool = False) -> MailItem:

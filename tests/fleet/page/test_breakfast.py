@@ -67,3 +67,9 @@ def test_nothing_from_outside_becomes_markup() -> None:
     lines = [*write_markdown(write_mail(look_back(found), Remarks()))]
     assert "- `a: missing-library` in 1 cell since tonight: `a-1`" in lines
     assert "    ``demo/a.so: `*a* [b](http://c) <b> @d | e``" in lines
+
+
+def test_a_notice_drives_no_terminal() -> None:
+    notice = "one.cpu1.json: \x1b]0;owned\x07\n::error::\u202e"
+    lines = mail(history({"a-1": "··"}), Remarks(notices=(notice,)))
+    assert "Notice: one.cpu1.json: \\x1b]0;owned\\x07\\n\\x3a:error::\\u202e" in lines
