@@ -17,6 +17,7 @@ from binary_checks.declaring import Pattern
 from binary_checks.errors import ProfileError
 from binary_checks.lines import cut
 
+_LARGEST = 16 << 20  # bytes of a file
 _BITS = 64
 """TOML has no larger numbers, and Python makes no float or decimal digits of one without end."""
 
@@ -24,9 +25,13 @@ _BITS = 64
 def read_toml(path: Path, where: str) -> dict[str, Any]:
     """The tables of a file. Raises ProfileError, one line that begins with ``where``."""
     try:
-        return parse_toml(path.read_bytes(), where)
+        with path.open("rb") as file:
+            text = file.read(_LARGEST + 1)
     except OSError as error:
         raise ProfileError(f"{where}: {error.strerror}") from None
+    if len(text) > _LARGEST:
+        raise ProfileError(f"{where}: more than {_LARGEST:,} bytes")
+    return parse_toml(text, where)
 
 
 def parse_toml(text: bytes, where: str) -> dict[str, Any]:

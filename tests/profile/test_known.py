@@ -97,3 +97,10 @@ def test_a_list_that_is_a_folder_or_gone_is_one_line(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "gone.toml"):
         with pytest.raises(ProfileError, match="known problems k: "):
             load_known_problems(path, "k")
+
+
+def test_a_list_without_end_is_not_read_to_it(tmp_path: Path) -> None:
+    with (tmp_path / "known.toml").open("wb") as file:
+        file.truncate((16 << 20) + 1)
+    with pytest.raises(ProfileError, match="more than 16,777,216 bytes"):
+        load_known_problems(tmp_path / "known.toml", "known.toml")

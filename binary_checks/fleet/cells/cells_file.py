@@ -22,6 +22,7 @@ from binary_checks.profile.toml_values import convert, parse_toml, reject_unknow
 
 DEFAULT_FILE = "cells.toml"
 MOST_CELLS = 20_000
+_MOST_ROWS = 1_000  # of one kind, each of which is held against every cell
 _LARGEST = 4 << 20  # bytes of the file
 _LONGEST_ID = 150  # characters: it names files, with an attempt and an ending behind it
 _MOST_SECONDS = 7 * 86_400.0
@@ -101,6 +102,8 @@ class _Reader:
         rows = self._tables.get(table, [])
         if not isinstance(rows, list):
             raise ProfileError(f"{self._name}: {table}: write [[{table}]], with two brackets")
+        if len(rows) > _MOST_ROWS:
+            raise ProfileError(f"{self._name}: {table}: more than {_MOST_ROWS:,} tables")
         lines = self._find_lines(table, len(rows))
         for index, row in enumerate(rows):
             where = f"{self._name}: {table}[{index}]{lines[index]}"

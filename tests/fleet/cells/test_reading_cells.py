@@ -292,3 +292,8 @@ def test_the_same_bytes_give_the_same_cells_in_the_same_order(tmp_path: Path) ->
     }
     assert len(told) == 1
     assert len(json.loads(told.pop())["cells"]) == 4
+
+
+def test_a_file_without_end_is_refused_at_once(tmp_path: Path) -> None:
+    rows = '[[gpu]]\nwhen = "project=*"\n' * 1001
+    assert refusal(tmp_path, f"{NUMPY}{rows}") == "gpu: more than 1,000 tables"
