@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 
+from packaging.version import InvalidVersion, Version
+
 from binary_checks.command import MISUSED, TRY_AGAIN, SubcommandParser, complain, suggest
 from binary_checks.differences import compare, load_differences
 from binary_checks.differences.accepting import GAP
@@ -37,6 +39,7 @@ def run(arguments: Sequence[str]) -> int:
         known = _load_known(options.known)
         with _open(options.old, options) as old, _open(options.new, options) as new:
             comparison = compare(old, new, known=known, today=date.today())
+            _doubt_order(old, new)
         _write(comparison, options)
     except ProfileError as error:
         complain(str(error))
@@ -56,6 +59,17 @@ def _fails(comparison: BuildComparison, least: str) -> bool:
     grave = order[: order.index(Severity(least)) + 1]
     lines = [line for line in comparison.lines if line.severity in grave and not line.accepted]
     return bool(lines) or any(not gap.accepted for gap in comparison.not_compared)
+
+
+def _doubt_order(old: Build, new: Build) -> None:
+    """Say, beside the comparison, where the old build has the newer version."""
+    try:
+        turned = Version(old.package.version) > Version(new.package.version)
+    except InvalidVersion:
+        return
+    if turned:
+        versions = f"OLD is {old.package.version}, NEW is {new.package.version}"
+        complain(f"{versions}, which is older: the order is `diff OLD NEW`")
 
 
 def _load_known(path: str | None) -> tuple[KnownProblem, ...]:

@@ -17,6 +17,7 @@ _ALWAYS_THERE = re.compile(
     r"(?:api|ext)-ms-.*|kernel32\.dll|ntdll\.dll|ucrtbase\.dll|/usr/lib/libSystem\.B\.dylib"
 )
 """Parts of the C library and of Windows: every process has them."""
+_NOT_FOUND = "which is not found"
 
 
 @difference
@@ -97,13 +98,15 @@ def unresolved_libraries(old: Build, new: Build) -> Iterator[Change]:
     before, after = _find_missing(old), _find_missing(new)
     loaded = {edge.resolved for edge in new.linkage.edges} if new.linkage else set()
     idle = {each.path for each in new.package.objects if is_grafted(each)} - loaded
+    own = {name for each in new.package.objects for name in (each.file_name, each.name)}
     for name in sorted(after.keys() - before.keys()):
+        why = "which is in it, but no search path leads there" if name in own else _NOT_FOUND
         for edge in after[name]:
             yield Change(
                 severity=Severity.CHANGE if edge.path in idle else Severity.BREAK,
                 subject=plain_path(new.package.layout, edge.path),
-                sentence=f"needs {name}, which is not found",
-                together=f"need {name}, which is not found",
+                sentence=f"needs {name}, {why}",
+                together=f"need {name}, {why}",
             )
 
 

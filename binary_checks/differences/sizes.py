@@ -19,7 +19,7 @@ _JUMP = 0.25
 @difference
 def sizes(old: Package, new: Package) -> Iterator[Change]:
     """Bytes of the file and of its parts, from 5 % and 64 kB on."""
-    if old.size and new.size:
+    if old.size and new.size and _is_folder(old) is _is_folder(new):
         yield from _compare("package file", old.size, new.size, jump=_JUMP)
     before, after = measure_parts(old), measure_parts(new)
     least = max(_LEAST, _OF_ALL * sum(each.size for each in after.values()))
@@ -27,6 +27,11 @@ def sizes(old: Package, new: Package) -> Iterator[Change]:
         was, now = (found[part].size if part in found else 0 for found in (before, after))
         if abs(now - was) >= least:
             yield from _compare(part, was, now)
+
+
+def _is_folder(package: Package) -> bool:
+    """Whether it is unpacked, or installed: as large as its files, which nobody compressed."""
+    return package.size == sum(item.size for item in package.members)
 
 
 def _compare(what: str, was: int, now: int, jump: float = 0.0) -> Iterator[Change]:

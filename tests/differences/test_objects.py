@@ -82,6 +82,18 @@ def test_a_library_that_nothing_provides_any_more_is_a_break() -> None:
     assert said(before, before) == []
 
 
+def test_a_library_that_is_in_it_where_no_search_leads_is_not_said_to_be_missing() -> None:
+    inside = elf_file("demo/parts/libx.so.1", name="libx.so.1")
+    found = said(
+        build(having(needing(), inside), linkage=linkage()),
+        build(having(needing("libx.so.1"), inside), linkage=linkage((LIBRARY, "libx.so.1", None))),
+    )
+    assert found == [
+        "break unresolved-libraries: demo/libdemo.so: needs libx.so.1, "
+        "which is in it, but no search path leads there"
+    ]
+
+
 def test_what_the_system_has_is_only_noted() -> None:
     new = build(having(needing("libz.so.1")), linkage=linkage((LIBRARY, "libz.so.1", "system:z")))
     assert said(build(having(needing())), new) == [

@@ -144,6 +144,15 @@ def test_headers_and_cmake_packages_of_an_archive() -> None:
     assert said(old, old) == []
 
 
+def test_a_compressed_file_is_not_compared_with_a_folder() -> None:
+    members = (replace(member("demo/data.txt"), size=4_000_000),)
+    packed = wheel(size=1_000_000, members=members)
+    folder = replace(packed, size=sum(item.size for item in packed.members))
+    assert said(packed, folder) == []
+    assert said(folder, packed) == []
+    assert len(said(packed, replace(packed, size=3_000_000))) == 1
+
+
 def test_sizes_count_from_a_share_and_a_number_of_bytes() -> None:
     def sized(size: int, data: int) -> Package:
         return wheel(size=size, members=(replace(member("demo/data.bin"), size=data),))

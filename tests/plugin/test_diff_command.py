@@ -77,6 +77,21 @@ def test_two_packages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "break: import-names: demo.old: cannot be imported any more" in capsys.readouterr().out
 
 
+def test_a_newer_version_as_the_old_build_is_doubted_beside_the_comparison(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    newer = write(tmp_path / "a.json", wheel("demo-1.10-cp311-cp311-manylinux_2_17_x86_64.whl"))
+    older = write(tmp_path / "b.json", wheel("demo-1.9-cp311-cp311-manylinux_2_17_x86_64.whl"))
+    assert diff(newer, older, "--json") == 0
+    out, said = capsys.readouterr()
+    assert json.loads(out)["lines"] == []
+    assert said.splitlines() == [
+        "binary-checks: OLD is 1.10, NEW is 1.9, which is older: the order is `diff OLD NEW`"
+    ]
+    assert diff(older, newer) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_two_folders_of_a_build_whatever_they_are_called(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

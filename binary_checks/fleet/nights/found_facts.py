@@ -114,6 +114,6 @@ def read_stored_build(url: str | None, named: str) -> Build:
     if not cell:
         raise ProfileError(f"store:{named}: no cell; it is store:CELL@DATE, or store:CELL")
     if at:
-        read_date(night)
+        read_date(night, f"store:{cell}@DATE:")
     store = open_store(url)
     return read_found(store, find_cell_facts(store, cell, night))

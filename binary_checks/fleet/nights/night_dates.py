@@ -19,14 +19,14 @@ def now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
-def read_date(text: str) -> str:
-    """A date as the user gives it. Raises ProfileError for what is none."""
+def read_date(text: str, given: str = "") -> str:
+    """A date as the user gives it. Raises ProfileError, with ``given``, for what is none."""
     try:
         found = date.fromisoformat(text)
     except ValueError:
         found = None
     if found is None or found.isoformat() != text:
-        raise ProfileError(f"--date {text!r:.40}: not a date, as {tonight()} is one")
+        raise ProfileError(f"{given or '--date'} {text!r:.40}: not a date, as {tonight()} is one")
     return text
 
 

@@ -65,7 +65,7 @@ def test_the_command_compares_nights(nights: Nights, capsys: pytest.CaptureFixtu
     ("side", "status", "sentence"),
     [
         ("store:", 4, "no cell"),
-        ("store:a@yesterday", 4, "not a date"),
+        ("store:a@yesterday", 4, "store:a@DATE: 'yesterday': not a date"),
         ("store:a@2001-01-01", 6, "no night 2001-01-01"),
         ("store:a", 4, "no night has a cell a"),
     ],
