@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
 
 from binary_checks.lines import one_line
 from binary_checks.model import Level
-from binary_checks.model.run_results import CheckResult
+from binary_checks.model.run_results import CheckResult, PackageResult
 from binary_checks.wording.problem_lines import ProblemGroup, group_line, group_problems
 
 
@@ -86,3 +87,12 @@ def _rank(each: CheckedGroup) -> tuple[bool, bool]:
     problems = each.group.problems
     follows = all(problem.consequence for problem in problems)
     return each.group.level is not Level.ERROR, follows
+
+
+def shell_path(package: PackageResult, path: str = "") -> str:
+    """What a command takes for the package's file: where it lies; of a published one its name."""
+    origin = package.provenance
+    if origin is None:
+        return path or unquote(package.uri)
+    here = origin.url.startswith("file:")
+    return unquote(urlsplit(origin.url).path) if here else package.file_name

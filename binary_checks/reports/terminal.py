@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TextIO
-from urllib.parse import unquote, urlsplit
 
 from binary_checks.lines import MOST, MOST_OF_A_RUN, cut, one_line
 from binary_checks.model import (
@@ -24,7 +23,7 @@ from binary_checks.model import (
 from binary_checks.profile.known import is_follow_up
 from binary_checks.reports.explanation import remedy
 from binary_checks.reports.family_table import gap
-from binary_checks.reports.faults import Fault, fault_line, fold
+from binary_checks.reports.faults import Fault, fault_line, fold, shell_path
 from binary_checks.reports.page_layout import PageLayout, elide
 from binary_checks.reports.verdict_texts import (
     Fitness,
@@ -231,11 +230,7 @@ class RunText:
 
     def _find_path(self, package: PackageResult) -> str:
         """What a command takes for the package's file; of a published one its name."""
-        origin = package.provenance
-        if origin is None:
-            return self._paths.get(package.node, unquote(package.uri))
-        here = origin.url.startswith("file:")
-        return unquote(urlsplit(origin.url).path) if here else package.file_name
+        return shell_path(package, self._paths.get(package.node, ""))
 
     def _repack(self, package: PackageResult) -> Iterator[str]:
         """How a wheel is unpacked for the commands on its files, and packed again."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from binary_checks.model import Level, Outcome, Problem
-from binary_checks.model.run_results import CheckResult
-from binary_checks.reports.faults import fault_line, fold
+from binary_checks.model.provenance import Provenance
+from binary_checks.model.run_results import CheckResult, PackageResult, sum_up
+from binary_checks.reports.faults import fault_line, fold, shell_path
 from binary_checks.wording.problem_lines import group_problems, problem_lines
 
 LOST = "library libdep.so.1"
@@ -116,3 +119,24 @@ def test_a_milder_group_of_the_same_check_is_folded_without_a_word():
 
     assert len(fault.folded) == 1
     assert fault.also() == ""
+
+
+@pytest.mark.parametrize(
+    ("uri", "url", "path"),
+    [
+        ("dist/a%20b.whl", "", "dist/a b.whl"),
+        ("file:/srv/a.whl", "file:///srv/a%2Bb.whl", "/srv/a+b.whl"),
+        ("https://example.org/a.whl", "https://example.org/a.whl", "a.whl"),
+    ],
+)
+def test_a_command_names_a_package_as_a_tool_opens_it(uri: str, url: str, path: str) -> None:
+    origin = Provenance(kind="url", url=url) if url else None
+    package = PackageResult(
+        node="a",
+        file_name="a.whl",
+        uri=uri,
+        provenance=origin,
+        verdict=sum_up([Outcome.PASSED]),
+        entries=(),
+    )
+    assert shell_path(package) == path

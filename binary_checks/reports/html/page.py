@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from urllib.parse import unquote
 
 import markupsafe
 
@@ -14,7 +13,7 @@ from binary_checks.documents.facts_reader import restore
 from binary_checks.errors import ProfileError
 from binary_checks.lines import MOST, MOST_OF_A_RUN, one_line
 from binary_checks.model import CheckText, Level, Outcome, PackageResult, Problem, Run
-from binary_checks.reports.faults import Fault, fold
+from binary_checks.reports.faults import Fault, fold, shell_path
 from binary_checks.reports.html.figures import shorten, spell_size
 from binary_checks.reports.html.graph import Graph, draw_graph
 from binary_checks.reports.html.treemap import Treemap, draw_treemap
@@ -252,7 +251,7 @@ def _show_fault(fault: Fault, package: PackageResult) -> ShownFault:
         others=tuple(files[named:]),
         more=len(paths[_FILES:]),
         also=one_line(fault.also()),
-        commands=tuple(_find_commands(group.problems[:named], unquote(package.uri))),
+        commands=tuple(_find_commands(group.problems[:named], shell_path(package))),
     )
 
 
