@@ -112,11 +112,19 @@ def _how(library: LinkedLibrary) -> str:
 
 @difference
 def cxx_abi(old: ElfFile | StaticArchive, new: ElfFile | StaticArchive) -> Iterator[Change]:
-    """Which std::string of libstdc++ an object's functions take: the other one does not link."""
+    """Which std::string of libstdc++ an object's functions take: the other one does not link.
+
+    Nobody links with an extension module: of one it is only noted.
+    """
     was, now = _find_abi(old), _find_abi(new)
     if was and now and was != now:
         said = f"libstdc++'s {now} std::string, before the {was} one"
-        yield Change(severity=Severity.BREAK, sentence=f"uses {said}", together=f"use {said}")
+        severity = Severity.INFO if _is_module(old) else Severity.BREAK
+        yield Change(severity=severity, sentence=f"uses {said}", together=f"use {said}")
+
+
+def _is_module(item: ElfFile | StaticArchive) -> bool:
+    return any(name.startswith("PyInit_") for name in item.exports.names)
 
 
 def _find_abi(item: ElfFile | StaticArchive) -> str:

@@ -18,7 +18,9 @@ _OWN = "its own version"
 _OLDEST, _MINORS = (3, 8), range(8, 16)
 """Of the Pythons that are asked for requirements."""
 _OTHER = "are required in other versions"
-_OF_DEVELOPERS = re.compile(r"test|doc|dev|lint|bench|typ(?:e|ing)|nox|mypy|sdist|^ci$|cover|style")
+_OF_DEVELOPERS = re.compile(
+    r"test|doc|dev|lint|bench|typ(?:e|ing)|nox|mypy|sdist|^ci$|cover|style|quality"
+)
 _SYSTEMS: dict[str, tuple[str, str, str, dict[str, str]]] = {
     "linux": ("posix", "Linux", "linux", {}),
     "macos": ("posix", "Darwin", "darwin", {"aarch64": "arm64"}),

@@ -77,6 +77,8 @@ def _find_modules(package: Package) -> set[str]:
 def _is_public(parts: list[str]) -> bool:
     if any(part.startswith("_") for part in parts) or _OF_TESTS.intersection(parts):
         return False
+    if any(part.startswith("test_") for part in parts[1:]):
+        return False
     return not (len(parts) == 1 and parts[0].startswith("lib"))
 
 

@@ -40,7 +40,8 @@ def _compare(what: str, was: int, now: int, jump: float = 0.0) -> Iterator[Chang
         return
     grown = f"{'+' if now > was else '-'}{by / was:.0%}" if was else "new"
     large = jump and now > was and by >= jump * was
-    said = f"{now / 1e6:,.1f} MB, before {was / 1e6:,.1f} MB, {grown}"
+    digits = 1 if f"{now / 1e6:.1f}" != f"{was / 1e6:.1f}" else 2
+    said = f"{now / 1e6:,.{digits}f} MB, before {was / 1e6:,.{digits}f} MB, {grown}"
     yield Change(
         severity=Severity.CHANGE if large else Severity.INFO,
         subject=what,

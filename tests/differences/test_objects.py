@@ -331,3 +331,14 @@ def test_the_other_string_of_libstdcxx_is_a_break() -> None:
         "new (cxx11) one"
     ]
     assert said(new_abi, new_abi) == []
+
+
+def test_nobody_links_with_the_strings_of_an_extension_module() -> None:
+    def asking(name: str) -> Package:
+        needed = (Dependency(name="libstdc++.so.6"),)
+        exports = symbols("PyInit__native")
+        return having(elf_file(needed=needed, imports=symbols(name), exports=exports))
+
+    new = asking("_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE6appendEPKc")
+    (line,) = said(asking("_ZNSs6appendEPKc"), new)
+    assert line.startswith("info cxx-abi: demo/_native.so: uses libstdc++'s new (cxx11)")

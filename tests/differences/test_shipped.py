@@ -30,6 +30,12 @@ def test_a_module_that_is_gone_is_a_break_once_with_all_that_lay_below() -> None
     ]
 
 
+def test_a_module_of_tests_is_nobodys_api_in_any_folder() -> None:
+    old = shipping("demo/__init__.py", "demo/SelfTest/__init__.py")
+    new = shipping("demo/__init__.py", "demo/SelfTest/__init__.py", "demo/SelfTest/test_a.py")
+    assert said(old, new) == said(new, old) == []
+
+
 def test_a_module_that_became_a_package_or_was_compiled_is_the_same() -> None:
     old = shipping("demo/__init__.py", "demo/a.py", "demo/b.py")
     compiled = "demo/b.cpython-311-x86_64-linux-gnu.so"
@@ -112,7 +118,7 @@ def test_what_is_pinned_to_its_own_version_is_the_same_in_the_next() -> None:
 
 
 def test_an_extra_that_is_gone_is_a_break_but_for_developers() -> None:
-    old = wheel(metadata=(("Provides-Extra", "fast"), ("Provides-Extra", "test")))
+    old = wheel(metadata=(("Provides-Extra", "fast"), ("Provides-Extra", "quality")))
     assert said(old, wheel()) == ["break extras: fast: the extra is gone"]
 
 
@@ -151,6 +157,11 @@ def test_a_compressed_file_is_not_compared_with_a_folder() -> None:
     assert said(packed, folder) == []
     assert said(folder, packed) == []
     assert len(said(packed, replace(packed, size=3_000_000))) == 1
+
+
+def test_two_sizes_are_told_apart() -> None:
+    old, new = wheel(size=861_000), wheel(size=939_000)
+    assert said(old, new) == ["info sizes: package file: 0.94 MB, before 0.86 MB, +9%"]
 
 
 def test_sizes_count_from_a_share_and_a_number_of_bytes() -> None:
