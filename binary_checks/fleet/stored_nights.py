@@ -1,15 +1,24 @@
-"""What a store has of its nights: which there are, which are over, and the plan of each."""
+"""What a store has of its nights: which there are, their plans, and the attempts at a cell."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from binary_checks.errors import RecordError, StoreError
+from binary_checks.fleet.attempts import Attempt
 from binary_checks.fleet.plan import NightPlan
-from binary_checks.fleet.records import read_plan, write_plan
+from binary_checks.fleet.records import read_plan, read_stored_attempt, write_plan
 from binary_checks.fleet.store import Store, ask_at_once
-from binary_checks.fleet.store.store_names import NIGHT, closed_name, frozen_name, plan_name
+from binary_checks.fleet.store.store_names import (
+    NIGHT,
+    closed_name,
+    frozen_name,
+    night_folder,
+    plan_name,
+    result_name,
+    split_attempt,
+)
 
 
 def list_nights(store: Store) -> list[str]:
@@ -55,6 +64,23 @@ def keep_plan(store: Store, plan: NightPlan, frozen: Mapping[str, bytes]) -> Nig
         store.create(frozen_name(plan.night, sha256), content)
     store.create(plan_name(plan.night), write_plan(plan))
     return find_plan(store, plan.night) or plan
+
+
+def read_cell_attempts(
+    store: Store, night: str, cell: str, broken: list[str] | None = None
+) -> Iterator[Attempt]:
+    """A cell's attempts whose documents are whole; of others ``broken`` gets a line each."""
+    for stored in store.names(f"{night_folder(night)}results/{cell}."):
+        found = split_attempt(stored.name)
+        if found is None or stored.name != result_name(night, *found) or found[0] != cell:
+            continue
+        content = store.read(stored.name)
+        try:
+            if content is not None:
+                yield read_stored_attempt(content, stored.name, store.url)
+        except RecordError as error:
+            if broken is not None:
+                broken.append(str(error))
 
 
 def read_frozen(store: Store, name: str) -> bytes:

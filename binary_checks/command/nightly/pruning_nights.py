@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from binary_checks.command import SubcommandParser, complain
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.nights.night_retention import Deletion, Retention, retain
-from binary_checks.fleet.nights.pruning import carry_out, read_history
+from binary_checks.fleet.nights.pruning import carry_out, read_prune_view
 from binary_checks.fleet.store import open_store
 from binary_checks.fleet.store.store_names import night_folder
 from binary_checks.lines import one_line
@@ -23,7 +23,7 @@ def run(arguments: Sequence[str]) -> int:
     if options.keep < 1:
         raise ProfileError("prune: --keep: at least 1 night of each cell is kept")
     store = open_store(options.store)
-    view = read_history(store)
+    view = read_prune_view(store)
     retention = retain(view.history, keep=options.keep, expiring=frozenset(options.expire))
     for channel in sorted({*options.expire} - {each.channel for each in view.history.members}):
         complain(f"nightly prune: --expire {channel}: the store holds no package of that channel")

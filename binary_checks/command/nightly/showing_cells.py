@@ -11,14 +11,14 @@ from binary_checks.command import SubcommandParser, complain, suggest
 from binary_checks.errors import ProfileError, StoreError
 from binary_checks.fleet.attempts import Attempt
 from binary_checks.fleet.final_states import CellEnd, final_state
-from binary_checks.fleet.nights.found_facts import find_cell_facts, read_attempts
+from binary_checks.fleet.nights.found_facts import find_cell_facts
 from binary_checks.fleet.nights.night_dates import choose_night
 from binary_checks.fleet.nights.rerunning import rerun_command
 from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.states import LETTERS, CellState
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.store_names import LOG_FOLDERS, closed_name, log_name
-from binary_checks.fleet.stored_nights import demand_plan
+from binary_checks.fleet.stored_nights import demand_plan, read_cell_attempts
 from binary_checks.lines import cut, one_line
 
 _PURPOSE = "Show how a cell's night ended, and the command that reruns it."
@@ -34,7 +34,7 @@ def run(arguments: Sequence[str]) -> int:
     plan = demand_plan(store, night)
     planned = find_cell(plan, options.cell)
     broken: list[str] = []
-    end = final_state(planned, read_attempts(store, night, planned.cell.id, broken))
+    end = final_state(planned, read_cell_attempts(store, night, planned.cell.id, broken))
     for each in broken:
         complain(f"nightly show: {each}")
     for line in _describe(store, plan, planned, end):

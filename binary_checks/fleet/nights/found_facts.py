@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from binary_checks.documents.builds import read_build
-from binary_checks.errors import ProfileError, RecordError, StoreError
-from binary_checks.fleet.attempts import CPU, Attempt
+from binary_checks.errors import ProfileError, StoreError
+from binary_checks.fleet.attempts import CPU
 from binary_checks.fleet.final_states import CellEnd, final_state
 from binary_checks.fleet.nights.night_dates import choose_night, read_date
 from binary_checks.fleet.plan import PlannedCell
-from binary_checks.fleet.records import read_stored_attempt
 from binary_checks.fleet.states import GOOD
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.kept_facts import open_facts
-from binary_checks.fleet.store.store_names import (
-    night_folder,
-    result_name,
-    split_attempt,
-)
-from binary_checks.fleet.stored_nights import find_plan, list_nights
+from binary_checks.fleet.stored_nights import find_plan, list_nights, read_cell_attempts
 from binary_checks.model.compared_builds import Build
 
 
@@ -67,24 +60,7 @@ def _look(store: Store, cell: str, night: str) -> tuple[PlannedCell | None, Cell
     planned = next((each for each in plan.cells if each.cell.id == cell), None) if plan else None
     if planned is None:
         return None, None
-    return planned, final_state(planned, read_attempts(store, night, cell))
-
-
-def read_attempts(
-    store: Store, night: str, cell: str, broken: list[str] | None = None
-) -> Iterator[Attempt]:
-    """A cell's attempts whose documents are whole; of others ``broken`` gets a line each."""
-    for stored in store.names(f"{night_folder(night)}results/{cell}."):
-        found = split_attempt(stored.name)
-        if found is None or stored.name != result_name(night, *found) or found[0] != cell:
-            continue
-        content = store.read(stored.name)
-        try:
-            if content is not None:
-                yield read_stored_attempt(content, stored.name, store.url)
-        except RecordError as error:
-            if broken is not None:
-                broken.append(str(error))
+    return planned, final_state(planned, read_cell_attempts(store, night, cell))
 
 
 def _facts_of(end: CellEnd | None) -> str:

@@ -34,7 +34,7 @@ class PruneView:
     closed: int  # nights
 
 
-def read_history(store: Store) -> PruneView:
+def read_prune_view(store: Store) -> PruneView:
     """Read all that the decision depends on.
 
     Raises PruneRefusedError for whatever cannot be read, or says that a listing failed: what is

@@ -18,7 +18,6 @@ from binary_checks.documents.result_reader import decode_results
 from binary_checks.errors import BinaryChecksError
 from binary_checks.fleet.attempts import CPU, Attempt
 from binary_checks.fleet.final_states import final_state
-from binary_checks.fleet.nights.found_facts import read_attempts
 from binary_checks.fleet.nights.rerunning import rerun_command
 from binary_checks.fleet.page.check_texts import find_texts
 from binary_checks.fleet.page.history import CellNight
@@ -26,6 +25,7 @@ from binary_checks.fleet.page.naming import count
 from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.kept_facts import open_facts
+from binary_checks.fleet.stored_nights import read_cell_attempts
 from binary_checks.lines import cut, one_line
 from binary_checks.model import CheckText, Run
 from binary_checks.model.compared_builds import Build, BuildComparison
@@ -95,7 +95,7 @@ class EvidenceReader:
             rerun = _try(lambda: self._rerun(planned, {}), "", gaps)
             return CellEvidence(rerun=rerun, gaps=tuple(gaps))
         attempts: list[Attempt] = _try(
-            lambda: [*read_attempts(self._store, row.night, row.cell, gaps)], [], gaps
+            lambda: [*read_cell_attempts(self._store, row.night, row.cell, gaps)], [], gaps
         )
         last = final_state(planned, attempts).last
         found = [_show_stage(attempt, gaps) for attempt in last.values()]

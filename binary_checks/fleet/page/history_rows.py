@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from binary_checks.errors import StoreError
@@ -35,10 +35,8 @@ _FAILURES = """
 _PARTS = "select sha256, part, max(size) from parts group by sha256, part order by sha256, part"
 
 
-def read_history(
-    connection: Any, projects: Collection[str] = (), open_nights: Iterable[str] = ()
-) -> History:
-    """Everything that views named cells, checks and parts have of these projects, or of all.
+def read_history(connection: Any) -> History:
+    """Everything that views named cells, checks and parts have.
 
     Raises StoreError for what no version of ours knows.
     """
@@ -50,8 +48,6 @@ def read_history(
         if night is None or cell is None:
             raise StoreError(f"night {night}: a row without a night or a cell in its tables")
         nights.add(night)
-        if projects and project not in projects:
-            continue
         cells.setdefault(cell, {})[night] = CellNight(
             night=night,
             cell=cell,
@@ -71,7 +67,6 @@ def read_history(
         cells=cells,
         failures={key: tuple(found) for key, found in failures.items()},
         parts=_read_parts(connection, cells.values()),
-        open_nights=tuple(open_nights),
     )
 
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from binary_checks.documents.result_reader import decode_results
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.attempts import Attempt
-from binary_checks.fleet.nights.found_facts import read_attempts
 from binary_checks.fleet.page.history import History
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store
+from binary_checks.fleet.stored_nights import read_cell_attempts
 from binary_checks.model import Level
 from binary_checks.reports.faults import fold
 
@@ -24,7 +24,7 @@ def find_leading(store: Store, history: History) -> dict[str, frozenset[str]]:
     for row in history.tonight():
         failed = history.failures.get((row.cell, row.night), ())
         if row.state is CellState.FAILED and len({each.check for each in failed}) > 1:
-            attempts = read_attempts(store, row.night, row.cell)
+            attempts = read_cell_attempts(store, row.night, row.cell)
             if leading := frozenset(check for each in attempts for check in _lead(each)):
                 found[row.cell] = leading
     return found

@@ -18,7 +18,7 @@ from binary_checks.command.nightly import run
 from binary_checks.errors import PruneRefusedError, StoreError
 from binary_checks.fleet import store as store_room
 from binary_checks.fleet.nights.night_retention import retain
-from binary_checks.fleet.nights.pruning import carry_out, read_history
+from binary_checks.fleet.nights.pruning import carry_out, read_prune_view
 from binary_checks.fleet.plan import NightPlan
 from binary_checks.fleet.records import read_plan, write_plan
 from binary_checks.fleet.states import CellState
@@ -229,7 +229,7 @@ def test_no_failure_of_the_store_leads_to_a_deletion(store: Store) -> None:
     for fails_at in range(1, 1000):
         failing = Failing(store, fails_at)
         try:
-            view = read_history(failing)
+            view = read_prune_view(failing)
             assert carry_out(failing, retain(view.history, keep=KEEP), view)
         except PruneRefusedError as error:
             if "nothing more" in str(error):
@@ -241,7 +241,7 @@ def test_no_failure_of_the_store_leads_to_a_deletion(store: Store) -> None:
 
 
 def test_a_night_that_begins_meanwhile_ends_it(store: Store, made: Nights) -> None:
-    view = read_history(store)
+    view = read_prune_view(store)
     retention = retain(view.history, keep=KEEP)
     plan = replace(plan_of(store, made.nights[0]), night="2026-11-30")
     store.create(plan_name("2026-11-30"), write_plan(plan))
@@ -325,4 +325,4 @@ def test_nothing_is_deleted_by_tables_with_rows_that_are_of_no_night(
     duckdb.sql(f"COPY ({rows}) TO '{other}' (FORMAT parquet)")
     other.replace(path)
     with pytest.raises(PruneRefusedError, match="a row without a night, a cell or a state"):
-        read_history(store)
+        read_prune_view(store)

@@ -51,13 +51,6 @@ def test_a_state_that_nobody_knows_is_of_a_newer_version(connection: Any) -> Non
         read_history(connection)
 
 
-def test_only_the_projects_that_are_asked_for_are_read(connection: Any) -> None:
-    for project in ("a", "b"):
-        row = {"night": "2026-11-20", "cell": f"{project}-1", "state": "passed"}
-        add(connection, "cells", project=project, **row)
-    assert [*read_history(connection, projects={"b"}).cells] == ["b-1"]
-
-
 @pytest.mark.parametrize("lacks", ["night", "cell"])
 def test_a_row_without_a_night_or_a_cell_is_an_error(connection: Any, lacks: str) -> None:
     row = {"night": "2026-11-20", "cell": "a", "state": "passed", lacks: None}
