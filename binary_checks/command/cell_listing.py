@@ -17,6 +17,7 @@ from binary_checks.fleet.cells.cells_file import DEFAULT_FILE, read_cells
 from binary_checks.fleet.cells.matrix import Matrix
 from binary_checks.fleet.cells.selecting import select, shard
 from binary_checks.lines import cut, one_line
+from binary_checks.reports.verdict_texts import count
 
 _PURPOSE = "List the cells of a matrix: what is judged every night, and where it is published."
 _WIDTH = 80
@@ -73,7 +74,7 @@ def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
 def _describe(matrix: Matrix, cells: Sequence[Cell]) -> Iterator[str]:
     """A table a project, how cells are run, and what is no cell and why."""
     gpu = sum(cell.gpu for cell in cells)
-    yield f"{matrix.source}: {_count(len(cells), 'cell')}, {gpu} with a GPU stage (+)"
+    yield f"{matrix.source}: {count(len(cells), 'cell')}, {gpu} with a GPU stage (+)"
     for project in dict.fromkeys(cell.project for cell in cells):
         yield ""
         own = [cell for cell in cells if cell.project == project]
@@ -83,7 +84,7 @@ def _describe(matrix: Matrix, cells: Sequence[Cell]) -> Iterator[str]:
     for each in matrix.left_out:
         until = f", until {each.expires}" if each.expires else ""
         if not each.expired:
-            said = f"{each.when} ({_count(each.cells, 'cell')}{until}): {each.reason}"
+            said = f"{each.when} ({count(each.cells, 'cell')}{until}): {each.reason}"
             yield from _wrap("left out: ", said)
 
 
@@ -94,7 +95,7 @@ def _describe_project(project: str, cells: Sequence[Cell], used: Sequence[str]) 
     same = " ".join(
         f"{axis}={value}" for axis, value in rows[0].items() if value != "-" and axis not in axes
     )
-    yield from _wrap(f"{project}: ", f"{_count(len(cells), 'cell')}  {same}")
+    yield from _wrap(f"{project}: ", f"{count(len(cells), 'cell')}  {same}")
     if not axes:
         return
     last = "python" if "python" in axes else axes[-1]
@@ -116,10 +117,6 @@ def _name_values(cell: Cell, axes: Sequence[str]) -> dict[str, str]:
     return {**values, "system": both} if both else values
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"
-
-
 def _wrap(head: str, text: str) -> Iterator[str]:
     """The text behind its head, in lines of 80 columns; below a head that is too long for both."""
     indent = len(head) if len(head) <= _WIDTH - _LEAST else 4
@@ -136,7 +133,7 @@ def _describe_runs(cells: Sequence[Cell]) -> Iterator[str]:
     """What is not as usual in how cells are run, with how many it is about."""
     found = [(said, cell) for cell in cells if (said := _say_run(cell))]
     for said, alike in groupby(sorted(found, key=lambda pair: pair[0]), lambda pair: pair[0]):
-        yield from _wrap("run: ", f"{said} ({_count(len([*alike]), 'cell')})")
+        yield from _wrap("run: ", f"{said} ({count(len([*alike]), 'cell')})")
 
 
 def _say_run(cell: Cell) -> str:

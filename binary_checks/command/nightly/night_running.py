@@ -24,13 +24,14 @@ from binary_checks.fleet.nights.coordinating import ALL, PAUSE, Coordinator, Nig
 from binary_checks.fleet.nights.engines import Engine, open_engine
 from binary_checks.fleet.nights.leases import BEAT, STALE, HeldError, LeaseTimes, hold_lease
 from binary_checks.fleet.nights.night_dates import read_date, tonight
-from binary_checks.fleet.nights.progress import NightScreen, count_cells
+from binary_checks.fleet.nights.progress import NightScreen
 from binary_checks.fleet.nights.retrying import NextAttempt
 from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.store_names import closed_name
 from binary_checks.fleet.stored_nights import find_plan, keep_plan, list_nights
+from binary_checks.reports.verdict_texts import count
 
 _PURPOSE = "Plan a night, or go on with one, and run what it lacks."
 _STATUSES = (
@@ -58,7 +59,7 @@ def run(arguments: Sequence[str]) -> int:
         screen.say(f"no problem counts as known this night: {plan.known_complaint}")
     chosen = _choose(plan, options)
     if options.plan_only:
-        print(f"{night} is planned: {count_cells(len(plan.cells))}, store {store.url}")
+        print(f"{night} is planned: {count(len(plan.cells), 'cell')}, store {store.url}")
         return 0
     with open_engine(options.engine, store, options.jobs, options.gpus) as engine:
         if options.queue == GPU and not engine.slots(GPU):
@@ -142,7 +143,7 @@ def _take_plan(store: Store, night: str, options: Namespace, screen: NightScreen
         matrix = read_cells(path)
         for warning in matrix.warnings:
             screen.say(f"warning: {warning}")
-        screen.say(f"planning {night}: {count_cells(len(matrix.cells))}")
+        screen.say(f"planning {night}: {count(len(matrix.cells), 'cell')}")
         known, causes = (Path(each) if each else None for each in (options.known, options.causes))
         made = make_plan(matrix, night, known=known, causes=causes)
         return keep_plan(store, made.plan, made.frozen)
@@ -252,11 +253,11 @@ def _tell(outcome: NightOutcome, store: Store, night: str) -> None:
     if left := len(outcome.ends) - len(begun):
         said.append(f"{left:,} not run yet")
     counts = ", ".join(said)
-    print(f"{count_cells(len(outcome.ends))}: {counts or 'none'} in {outcome.seconds:,.0f} s")
+    print(f"{count(len(outcome.ends), 'cell')}: {counts or 'none'} in {outcome.seconds:,.0f} s")
     if outcome.waiting:
-        count = len(outcome.waiting)
-        waits = "GPU stage waits" if count == 1 else "GPU stages wait"
-        print(f"{count:,} {waits} for a host with a GPU (--queue gpu)")
+        waiting = len(outcome.waiting)
+        waits = "GPU stage waits" if waiting == 1 else "GPU stages wait"
+        print(f"{waiting:,} {waits} for a host with a GPU (--queue gpu)")
     given = f"--date {night} --store {shlex.quote(store.url)}"
     if outcome.stopped:
         print(f"{outcome.stopped}; go on: binary-checks nightly run {given}")

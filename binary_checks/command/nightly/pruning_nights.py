@@ -12,9 +12,9 @@ from binary_checks.fleet.nights.pruning import carry_out, read_prune_view
 from binary_checks.fleet.store import open_store
 from binary_checks.fleet.store.store_names import night_folder
 from binary_checks.lines import one_line
+from binary_checks.reports.html.figures import spell_size
 
 _PURPOSE = "Show what retention would delete of a store, and why it keeps the rest."
-_UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -31,7 +31,7 @@ def run(arguments: Sequence[str]) -> int:
     for line in (*_tell_kept(retention), *_tell_gone(retention, names=options.names)):
         print(one_line(line))
     count = sum(map(len, retention.steps))
-    size = spell_size(each.stored.size for step in retention.steps for each in step)
+    size = _spell_sum(each.stored.size for step in retention.steps for each in step)
     if not options.do_it:
         going = f"{spell_count(count, 'object')}, {size}"
         print(f"would delete {going}; nothing is deleted without --do-it")
@@ -63,7 +63,7 @@ def _tell_gone(retention: Retention, *, names: bool) -> Iterator[str]:
     for group, deletions in groups.items():
         count = f"{len(deletions):,} objects, " if len(deletions) > 1 else ""
         name = group if count else deletions[0].stored.name
-        size = spell_size(each.stored.size for each in deletions)
+        size = _spell_sum(each.stored.size for each in deletions)
         yield f"delete: {name}: {count}{size}: {deletions[0].reason}"
 
 
@@ -79,14 +79,8 @@ def spell_count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def spell_size(sizes: Iterable[int]) -> str:
-    """Bytes as people read them."""
-    left = float(sum(sizes))
-    for unit in _UNITS[:-1]:
-        if left < 1000:
-            return f"{left:.3g} {unit}"
-        left /= 1000
-    return f"{left:.3g} {_UNITS[-1]}"
+def _spell_sum(sizes: Iterable[int]) -> str:
+    return spell_size(sum(sizes))
 
 
 def _options() -> argparse.ArgumentParser:

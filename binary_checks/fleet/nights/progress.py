@@ -12,10 +12,10 @@ from binary_checks.fleet.final_states import CellEnd
 from binary_checks.fleet.nights.attempting import AttemptTask
 from binary_checks.fleet.nights.retrying import NextAttempt
 from binary_checks.fleet.plan import PlannedCell
-from binary_checks.fleet.states import LETTERS, CellState
+from binary_checks.fleet.states import GOOD, LETTERS, CellState
 from binary_checks.lines import cut, one_line
+from binary_checks.reports.verdict_texts import count
 
-_QUIET = frozenset({CellState.PASSED, CellState.KNOWN})
 _CLEAR = "\r\x1b[K"
 
 
@@ -51,7 +51,7 @@ class NightScreen:
         """Show how much there is to do."""
         self._cells = cells
         resumed = f", {begun} of them begun before" if begun else ""
-        self.say(f"{count_cells(cells)}{resumed}")
+        self.say(f"{count(cells, 'cell')}{resumed}")
 
     def start(self, task: AttemptTask) -> None:
         """Show what runs."""
@@ -61,7 +61,7 @@ class NightScreen:
     def finish(self, attempt: Attempt, following: NextAttempt | None, most: int) -> None:
         """Show an attempt that was in vain and is made again."""
         self._running.pop(f"{attempt.cell}.{attempt.stage}{attempt.number}", None)
-        if following is not None and attempt.state not in _QUIET:
+        if following is not None and attempt.state not in GOOD:
             again = f"again in {following.pause:,.0f} s ({following.number} of at most {most})"
             self.say(f"{attempt.cell}: {attempt.state.value}: {_why(attempt)}: {again}")
         self._redraw()
@@ -69,7 +69,7 @@ class NightScreen:
     def end(self, planned: PlannedCell, end: CellEnd) -> None:
         """Show a cell that has come to its end; on a terminal only where it is not well."""
         self._counts[end.state] += 1
-        if not self._terminal or end.state not in _QUIET:
+        if not self._terminal or end.state not in GOOD:
             why = end.evidence or end.reason
             seconds = sum(each.seconds for each in end.attempts)
             text = f"{LETTERS[end.state]} {planned.cell.id}: {end.state.value}"
@@ -91,7 +91,7 @@ class NightScreen:
         if not self._terminal:
             return
         done = sum(self._counts.values())
-        bad = ", ".join(f"{n} {s.value}" for s, n in self._counts.items() if s not in _QUIET)
+        bad = ", ".join(f"{n} {s.value}" for s, n in self._counts.items() if s not in GOOD)
         names = " ".join(self._running)
         parts = (f"{done}/{self._cells}", f"{time.monotonic() - self._start:,.0f} s", bad, names)
         width = shutil.get_terminal_size().columns - 1
@@ -100,11 +100,6 @@ class NightScreen:
     def _print(self, text: str) -> None:
         self._out.write(text)
         self._out.flush()
-
-
-def count_cells(number: int) -> str:
-    """So many cells."""
-    return f"{number:,} cell{'' if number == 1 else 's'}"
 
 
 def _why(attempt: Attempt) -> str:

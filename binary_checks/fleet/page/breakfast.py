@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from binary_checks.fleet.page.index_page import entitle, spell_updates, tally
 from binary_checks.fleet.page.morning import Breakage, Morning, TroubledCell
-from binary_checks.fleet.page.naming import count, spell, spell_projects, spell_since
+from binary_checks.fleet.page.naming import spell, spell_projects, spell_since
 from binary_checks.fleet.page.remarks import Remarks
 from binary_checks.fleet.states import CellState
 from binary_checks.lines import LONGEST
 from binary_checks.reports.markdown import spell_code
+from binary_checks.reports.verdict_texts import count
 
 _BROKE, _STILL, _LINES, _CELLS = 5, 4, 2, 3
 """Breakages, groups that are still broken, lines of anything else, and cells that are named."""

@@ -9,9 +9,10 @@ from binary_checks.fleet.cell import AXES
 from binary_checks.fleet.page.charts import Chart, draw_line, draw_stacks
 from binary_checks.fleet.page.evidence import CellEvidence
 from binary_checks.fleet.page.history import CellNight, History
-from binary_checks.fleet.page.naming import TONES, count, spell, spell_seconds, spell_since
+from binary_checks.fleet.page.naming import TONES, spell, spell_seconds, spell_since
 from binary_checks.fleet.states import GOOD, LETTERS, CellState
 from binary_checks.reports.html.figures import spell_size
+from binary_checks.reports.verdict_texts import count
 
 _SAME = "the same"
 

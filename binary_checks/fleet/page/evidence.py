@@ -21,7 +21,6 @@ from binary_checks.fleet.final_states import final_state
 from binary_checks.fleet.nights.rerunning import rerun_command
 from binary_checks.fleet.page.check_texts import find_texts
 from binary_checks.fleet.page.history import CellNight
-from binary_checks.fleet.page.naming import count
 from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.kept_facts import open_facts
@@ -30,6 +29,7 @@ from binary_checks.lines import cut, one_line
 from binary_checks.model import CheckText, Run
 from binary_checks.model.compared_builds import Build, BuildComparison
 from binary_checks.reports.html.page import ShownCheck, show_checks
+from binary_checks.reports.verdict_texts import count
 
 _Found = TypeVar("_Found")
 _TAIL, _LINES, _LONGEST = 1 << 16, 80, 400  # bytes, lines and characters of a log

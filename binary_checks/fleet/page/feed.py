@@ -11,7 +11,8 @@ from xml.etree import ElementTree
 from binary_checks.fleet.page.history import History
 from binary_checks.fleet.page.index_page import entitle
 from binary_checks.fleet.page.morning import Morning, look_back
-from binary_checks.fleet.page.naming import count, name_cell_page, spell, spell_projects
+from binary_checks.fleet.page.naming import name_cell_page, spell, spell_projects
+from binary_checks.reports.verdict_texts import count
 
 _SPACE = "http://www.w3.org/2005/Atom"
 _NAMES = uuid.uuid5(uuid.NAMESPACE_URL, "binary-checks/hud/1")

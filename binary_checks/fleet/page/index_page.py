@@ -11,7 +11,6 @@ from binary_checks.fleet.page.history import CellNight, History
 from binary_checks.fleet.page.morning import Breakage, Morning, TroubledCell
 from binary_checks.fleet.page.naming import (
     TONES,
-    count,
     label_cells,
     name_cell_page,
     name_checks,
@@ -22,6 +21,7 @@ from binary_checks.fleet.page.naming import (
 )
 from binary_checks.fleet.page.remarks import Remarks
 from binary_checks.fleet.states import GOOD, LETTERS, CellState
+from binary_checks.reports.verdict_texts import count
 
 _AT_ONCE = 4  # cells of a breakage that are named before any is unfolded
 _LINKED = 2_000  # letters that are links; of more, only those that differ from the night before

@@ -73,11 +73,6 @@ def spell_projects(projects: Sequence[str]) -> str:
     return spell(projects[0]) if len(projects) == 1 else f"{len(projects)} projects"
 
 
-def count(number: int, noun: str, plural: str = "") -> str:
-    """A number with its noun: 1 cell, 12 cells."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
-
-
 def spell_seconds(seconds: float) -> str:
     """A duration as people say it."""
     if seconds < 100:

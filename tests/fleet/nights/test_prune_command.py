@@ -93,7 +93,7 @@ def test_told_so_it_deletes_what_it_said_and_nothing_is_left_to_do(
     assert not [name for name in wanted if name.endswith((".parquet", "plan.json", "closed.json"))]
     capsys.readouterr()
     assert prune(store, "--do-it") == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "deleted 0 objects, 0 B"
+    assert capsys.readouterr().out.splitlines()[-1] == "deleted 0 objects, 0 bytes"
 
 
 def test_a_channel_that_holds_nothing_is_named(
