@@ -20,6 +20,7 @@ from binary_checks.fleet.causes.cause_rules import (
     Causes,
     shipped_causes,
 )
+from binary_checks.fleet.causes.leading import find_leaders
 from binary_checks.fleet.causes.line_patterns import LONGEST_LINE
 from binary_checks.lines import cut, one_line
 from binary_checks.model.run_results import UNREADABLE
@@ -106,9 +107,10 @@ def _name_by_result(result: Mapping[str, Any], causes: Causes, reason: str) -> C
         found = _find(causes, [reason], REASON) if reason else Cause()
         return found or _unknown(reason, again=True)
     entries = [*_entries(result)]
-    for package, entry in entries:
-        if entry.get("outcome") == "failed":
-            return _name_failed(package, entry)
+    if failed := [each for each in entries if each[1].get("outcome") == "failed"]:
+        leaders = find_leaders(result)
+        leading = (each for each in failed if leaders and each[1].get("check") == leaders[0])
+        return _name_failed(*next(leading, failed[0]))
     reasons: dict[Any, list[str]] = {}
     for _, entry in entries:
         if entry.get("reason"):
@@ -126,7 +128,7 @@ def _name_by_result(result: Mapping[str, Any], causes: Causes, reason: str) -> C
 
 
 def _name_failed(package: Mapping[str, Any], entry: Mapping[str, Any]) -> Cause:
-    """By the first check that failed: it states what is wrong itself."""
+    """By the check that failed: it states what is wrong itself."""
     unread = entry.get("reason") == UNREADABLE  # whichever check came to it first
     check = UNREADABLE if unread else str(entry.get("check", ""))
     problem = next(_rows(entry, "problems"), {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from binary_checks.documents.result_writer import write_results
 from binary_checks.fleet.causes.cause_rules import load_causes, shipped_causes
 from binary_checks.fleet.causes.naming_causes import (
     MOST_LINES,
@@ -17,6 +19,7 @@ from binary_checks.fleet.causes.naming_causes import (
     name_cause,
     read_tail,
 )
+from binary_checks.model import Entry, Outcome, PackageResult, Problem, ProfileIdentity, Run
 from fixtures.fleet.inducing import list_failures, make, read_record
 from fixtures.fleet.lab import NotHere
 
@@ -103,6 +106,26 @@ def test_a_result_names_its_check_whatever_the_log_says() -> None:
         name="import-fails",
         kind="product",
         evidence="import-fails: demo-1.0.whl: import demo raises OSError: No space left",
+    )
+
+
+def test_of_several_checks_that_say_one_fault_the_one_that_reports_show_is_named() -> None:
+    cause = "library libq.so.6"
+    load = Problem(path="x.so", sentence="is refused", cause=cause, consequence=True)
+    needs = Problem(path="x.so", sentence="needs libq.so.6", cause=cause)
+    entries = [
+        Entry(check=check, family="x", outcome=Outcome.FAILED, inspected=1, problems=(problem,))
+        for check, problem in (("extension-fails-to-load", load), ("missing-library", needs))
+    ]
+    package = PackageResult(
+        node="x", file_name="x.whl", uri="x.whl", verdict=Outcome.FAILED, entries=tuple(entries)
+    )
+    profile = ProfileIdentity(source="default", sha256="", known_problems_sha256="")
+    run = Run(exit_code=1, profile=profile, packages=(package,))
+    found = named(json.loads("".join(write_results(run))))
+    assert (found.name, found.evidence) == (
+        "missing-library",
+        "missing-library: x.whl: x.so: needs libq.so.6",
     )
 
 

@@ -15,6 +15,7 @@ from binary_checks.fleet.nights.attempting import AttemptTask, run_attempt
 from binary_checks.fleet.nights.rerunning import pin_place, rerun_command
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store.store_names import closed_name, frozen_name, log_name
+from binary_checks.withheld import DEAF
 from tests.fleet.nights.test_merging import NIGHT, PLAN, attempt, fill, job
 
 SAMPLES = Path(__file__).parents[3] / "fixtures" / "samples" / "wheels"
@@ -134,7 +135,7 @@ def test_what_the_night_showed_the_desk_shows(tmp_path: Path) -> None:
     assert night.state is CellState.FAILED
     again = tmp_path / "again.json"
     shown = rerun_command(plan, plan.cells[0], str(tmp_path), night.result)
-    words = f"{sys.executable} -P -m binary_checks {shown.partition(' ')[2]}"
+    words = f"{sys.executable} {DEAF} -m binary_checks {shown.partition(' ')[2]}"
     ended = subprocess.run(
         ["sh", "-c", f"{words} --binary-report json:{again}"], check=False, cwd=tmp_path
     )
@@ -158,7 +159,7 @@ def test_other_bytes_than_the_night_judged_are_no_verdict(tmp_path: Path) -> Non
     plan = plan_of(wheel, options=("--binary-static",))
     wheel.write_bytes(next(SAMPLES.glob("demo-1.0-*.whl")).read_bytes())
     words = shlex.split(rerun_command(plan, plan.cells[0], str(tmp_path)))[1:]
-    ended = subprocess.run([sys.executable, "-P", "-m", "binary_checks", *words], check=False)
+    ended = subprocess.run([sys.executable, DEAF, "-m", "binary_checks", *words], check=False)
     assert ended.returncode == 6
 
 

@@ -18,6 +18,7 @@ from binary_checks.fleet.store.store_names import frozen_name, plan_name, result
 from fixtures.fleet.nights import Nights, make_nights
 from fixtures.fleet.script_of_nights import ROLES
 
+pytest.importorskip("duckdb")
 KNOWN = """
 [[known_problems]]
 check = "missing-library"
