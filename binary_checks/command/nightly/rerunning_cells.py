@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from binary_checks.command import SubcommandParser, complain
+from binary_checks.command import SubcommandParser
 from binary_checks.command.nightly.showing_cells import find_cell
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.nights.cell_commands import command_of, fetch_inputs
 from binary_checks.fleet.nights.night_dates import choose_night
 from binary_checks.fleet.store import open_store
 from binary_checks.fleet.stored_nights import demand_plan
+from binary_checks.lines import one_line
 from binary_checks.withheld import DEAF
 
 _PURPOSE = "Judge here the very bytes that a night judged, with its profile and known problems."
@@ -38,7 +38,9 @@ def run(arguments: Sequence[str]) -> int:
         fetch_inputs(store, command, Path(folder))
         given = {name: str(Path(folder, name)) for name in command.inputs}
         completed = [given.get(each, each) for each in command.arguments]
-        complain(f"nightly rerun: binary-checks {shlex.join((*command.arguments, *further))}")
+        files = ", ".join(f"{store.url}/{stored}" for stored in command.inputs.values())
+        taken = f", with {files}" if files else ""
+        print(one_line(f"{planned.file_name} as of {plan.night}{taken}"), flush=True)
         program = (sys.executable, DEAF, "-m", "binary_checks")
         return subprocess.run([*program, *completed, *further], check=False).returncode
 

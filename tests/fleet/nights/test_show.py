@@ -176,8 +176,11 @@ def test_a_frozen_list_of_known_problems_comes_from_the_store(
     fill(store, plan=plan)
     command = rerun_command(plan, plan.cells[0], str(tmp_path / "store"))
     assert command == f"binary-checks nightly rerun one --date {NIGHT} --store {tmp_path}/store"
+    capfd.readouterr()
     assert main(shlex.split(command)[1:]) == 0
-    assert "binary-checks: nightly rerun: binary-checks 'file:" in capfd.readouterr().err
+    said = capfd.readouterr().out.partition("\n")[0]
+    frozen = f"{tmp_path}/store/{frozen_name(NIGHT, digest)}"
+    assert said == f"{BROKEN.name} as of {NIGHT}, with {frozen}"
 
 
 def test_a_cell_without_a_file_has_nothing_to_run_again(tmp_path: Path) -> None:
