@@ -10,6 +10,7 @@ from typing import Any
 from binary_checks.command import SubcommandParser, complain, suggest
 from binary_checks.errors import ProfileError, StoreError
 from binary_checks.fleet.attempts import Attempt
+from binary_checks.fleet.causes.cause_rules import Causes, load_causes
 from binary_checks.fleet.final_states import CellEnd, final_state
 from binary_checks.fleet.nights.found_facts import find_cell_facts
 from binary_checks.fleet.nights.night_dates import choose_night
@@ -17,8 +18,8 @@ from binary_checks.fleet.nights.rerunning import rerun_command
 from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.states import LETTERS, CellState
 from binary_checks.fleet.store import Store, open_store
-from binary_checks.fleet.store.store_names import LOG_FOLDERS, closed_name, log_name
-from binary_checks.fleet.stored_nights import demand_plan, read_cell_attempts
+from binary_checks.fleet.store.store_names import LOG_FOLDERS, closed_name, frozen_name, log_name
+from binary_checks.fleet.stored_nights import demand_plan, read_cell_attempts, read_frozen
 from binary_checks.lines import cut, one_line
 
 _PURPOSE = "Show how a cell's night ended, and the command that reruns it."
@@ -60,6 +61,8 @@ def _describe(store: Store, plan: NightPlan, planned: PlannedCell, end: CellEnd)
         yield f"  from     {planned.url}"
     for each in end.attempts:
         yield f"  {each.stage}{each.number}     {_describe_attempt(each)}"
+    if advice := _read_causes(store, plan).advice_on(end.cause):
+        yield f"  do       {advice}"
     for each in end.last.values():
         yield from _list_problems(each.result)
         yield from _show_log(store, each)
@@ -70,6 +73,13 @@ def _describe(store: Store, plan: NightPlan, planned: PlannedCell, end: CellEnd)
         yield f"  diff     {compared}"
     if again := rerun_command(plan, planned, store.url, result):
         yield f"  again    {again}"
+
+
+def _read_causes(store: Store, plan: NightPlan) -> Causes:
+    """The causes that the night was judged by."""
+    named = plan.causes_sha256
+    own = read_frozen(store, frozen_name(plan.night, named)) if named else None
+    return load_causes(own, "the night's causes")
 
 
 def _was_good(store: Store, planned: PlannedCell, night: str) -> bool:

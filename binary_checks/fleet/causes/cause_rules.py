@@ -64,6 +64,10 @@ class Causes:
         """All of them, in the order in which they count."""
         return (*self.own, *self.shipped)
 
+    def advice_on(self, name: str) -> str:
+        """What to do about a cause of that name; "" where no rule says that."""
+        return next((rule.advice for rule in self.rules if rule.name == name), "")
+
 
 @cache
 def shipped_causes() -> Causes:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from binary_checks.fleet.page.index_page import entitle, spell_updates, tally
 from binary_checks.fleet.page.morning import Breakage, Morning, TroubledCell
+from binary_checks.fleet.page.morning_texts import GONE, entitle, spell_gone, spell_updates, tally
 from binary_checks.fleet.page.naming import spell, spell_projects, spell_since
 from binary_checks.fleet.page.remarks import Remarks
 from binary_checks.fleet.states import CellState
@@ -70,6 +70,7 @@ def write_mail(morning: Morning, remarks: Remarks) -> Mail:
         _cut("Mended", _mended(morning), 1),
         *_others(morning),
         _cut("New versions", _said(spell_updates(morning)), _LINES),
+        _cut(GONE, _said(spell_gone(morning)), 1),
         *(_cut(title, _said(lines), _LINES) for title, lines in remarks.by_title()),
     )
     return Mail(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from binary_checks.fleet.causes.cause_rules import shipped_causes
 from binary_checks.fleet.cell import AXES
 from binary_checks.fleet.page.charts import Chart, draw_line, draw_stacks
 from binary_checks.fleet.page.evidence import CellEvidence
@@ -94,11 +95,13 @@ def _is_check(history: History, row: CellNight) -> bool:
 
 
 def _spell_cause(row: CellNight) -> str:
-    """What the cause is called, and the line that told it."""
+    """What the cause is called, the line that told it, and what to do about it."""
     if not row.cause:
         return ""
     kind = f" ({row.cause_kind})" if row.cause_kind and row.cause_kind != row.cause else ""
-    return spell(f"{row.cause}{kind}{f': {row.evidence}' if row.evidence else ''}", 400)
+    told = spell(f"{row.cause}{kind}{f': {row.evidence}' if row.evidence else ''}", 400)
+    advice = shipped_causes().advice_on(row.cause)
+    return f"{told}. What to do: {advice}" if advice else told
 
 
 def _spell_same(row: CellNight, good: CellNight | None) -> str:

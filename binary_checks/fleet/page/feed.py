@@ -9,8 +9,8 @@ from urllib.parse import urljoin
 from xml.etree import ElementTree
 
 from binary_checks.fleet.page.history import History
-from binary_checks.fleet.page.index_page import entitle
 from binary_checks.fleet.page.morning import Morning, look_back
+from binary_checks.fleet.page.morning_texts import entitle
 from binary_checks.fleet.page.naming import name_cell_page, spell, spell_projects
 from binary_checks.reports.verdict_texts import count
 

@@ -9,6 +9,13 @@ from dataclasses import dataclass
 from binary_checks.fleet.page.charts import Chart, draw_states
 from binary_checks.fleet.page.history import CellNight, History
 from binary_checks.fleet.page.morning import Breakage, Morning, TroubledCell
+from binary_checks.fleet.page.morning_texts import (
+    GONE,
+    entitle,
+    spell_gone,
+    spell_updates,
+    tally,
+)
 from binary_checks.fleet.page.naming import (
     TONES,
     label_cells,
@@ -141,42 +148,11 @@ def lay_out_index(
     )
 
 
-def entitle(morning: Morning) -> str:
-    """The night in one sentence."""
-    if not morning.total:
-        return "No cell was planned"
-    if morning.broke:
-        cells = {cell.row.cell for each in morning.broke for cell in each.cells}
-        checks = {each.check for each in morning.broke}
-        return f"{count(len(checks), 'check')} broke in {count(len(cells), 'cell')}"
-    if failing := morning.counts.get(CellState.FAILED, 0):
-        fails = "fails" if failing == 1 else "fail"
-        return f"Nothing new broke; {count(failing, 'cell')} still {fails}"
-    if morning.is_well:
-        return f"All is well in {count(morning.total, 'cell')}"
-    unjudged = sum(number for state, number in morning.counts.items() if state not in GOOD)
-    return f"Nothing broke; {count(unjudged, 'cell')} could not be judged"
-
-
-def tally(counts: Mapping[CellState, int]) -> tuple[tuple[str, str, str], ...]:
-    """How many cells ended how: tone, number and word."""
-    return tuple(
-        (TONES[state], f"{counts[state]:,}", state.value)
-        for state in CellState
-        if counts.get(state)
-    )
-
-
 def _notes(morning: Morning, remarks: Remarks) -> Iterator[tuple[str, tuple[str, ...]]]:
-    for title, lines in (("New versions", (*spell_updates(morning),)), *remarks.by_title()):
+    news = (("New versions", (*spell_updates(morning),)), (GONE, (*spell_gone(morning),)))
+    for title, lines in (*news, *remarks.by_title()):
         if lines:
             yield title, tuple(spell(each, 300) for each in lines)
-
-
-def spell_updates(morning: Morning) -> Iterator[str]:
-    """Which versions are new."""
-    for (project, before, now), cells in morning.updates.items():
-        yield f"{spell(project)} {spell(before, 40)} → {spell(now, 40)} in {count(cells, 'cell')}"
 
 
 def _judge_tone(morning: Morning) -> str:

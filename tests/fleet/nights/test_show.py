@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.command import main
+from binary_checks.fleet.causes.cause_rules import shipped_causes
 from binary_checks.fleet.nights.attempting import AttemptTask, run_attempt
 from binary_checks.fleet.nights.rerunning import pin_place, rerun_command
 from binary_checks.fleet.states import CellState
@@ -112,6 +113,19 @@ def test_a_lost_cell_shows_the_tail_of_its_log_inert(
     assert "    line 29\n" in said
     assert "line 9\n" not in said
     assert "\x1b" not in said
+
+
+def test_a_cause_is_shown_with_what_to_do_about_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broke = attempt(
+        state=CellState.INFRA, exit_status=6, result=None, cause="disk-full", cause_kind="infra"
+    )
+    fill(job(tmp_path, "store"), broke)
+    assert show(tmp_path / "store", "one") == 0
+    said = capsys.readouterr().out
+    assert f"\n  do       {shipped_causes().advice_on('disk-full')}\n" in said
+    assert shipped_causes().advice_on("disk-full")
 
 
 def test_a_cell_that_the_night_lacks_is_asked_for_by_its_nearest_name(

@@ -25,6 +25,14 @@ def test_a_good_night_is_two_lines() -> None:
     ]
 
 
+def test_a_cell_that_is_no_longer_looked_at_is_named() -> None:
+    assert mail(history({"a-1": "··", "b-1": "· "})) == [
+        "2026-11-21: All is well in 1 cell",
+        "  1 passed",
+        "No longer in the matrix: 1 cell: b-1",
+    ]
+
+
 def test_each_kind_of_news_has_its_line() -> None:
     cells = {"a-1": "·X", "a-2": "XX", "a-3": "X·", "a-4": "·~", "a-5": "·-", "a-6": "·S"}
     assert mail(history(cells | {"a-7": "·L", "a-8": "·I", "a-9": "·B"}), REMARKS) == [

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from binary_checks.fleet.page.history import FailedCheck, History
-from binary_checks.fleet.page.index_page import entitle
 from binary_checks.fleet.page.morning import look_back
+from binary_checks.fleet.page.morning_texts import entitle
 from binary_checks.fleet.states import CellState
 from fixtures.histories import history, nights
 
