@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from binary_checks.command import MISUSED, SubcommandParser, complain
+from binary_checks.command import MISUSED, SubcommandParser, complain, suggest
+from binary_checks.command.helping import OPTIONS
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.cells.cells_document import CELLS_SCHEMA, write_cells
@@ -26,11 +27,24 @@ _RUN = {"place": "", "profile": "", "options": (), "timeout": Cell(id="", projec
 """What is said of how a cell is run, where it is not as usual."""
 
 
+def read_matrix(path: Path) -> Matrix:
+    """Read a matrix whose cells can be run. Raises ProfileError, for an option of ours too.
+
+    Else every cell of the night would find out by itself that it was mistyped.
+    """
+    matrix = read_cells(path)
+    for option in dict.fromkeys(each for cell in matrix.cells for each in cell.options):
+        name = option.partition("=")[0]
+        if name.startswith("--binary") and name not in OPTIONS:
+            raise ProfileError(f"{path}: run: options: unknown {name}{suggest(name, OPTIONS)}")
+    return matrix
+
+
 def run(arguments: Sequence[str]) -> int:
     """List what is asked for; returns the exit status."""
     try:
         options = _read_options(arguments)
-        matrix = read_cells(options.file)
+        matrix = read_matrix(options.file)
         cells = select(matrix.cells, options.where)
         if not cells:
             raise ProfileError(f"cells: --where {options.where!r} matches no cell")

@@ -15,9 +15,9 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from binary_checks.command import INTERRUPTED, TRY_AGAIN, SubcommandParser, complain
+from binary_checks.command.cell_listing import read_matrix
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.attempts import CPU, GPU
-from binary_checks.fleet.cells.cells_file import read_cells
 from binary_checks.fleet.cells.selecting import choose_cells
 from binary_checks.fleet.nights.attempting import AttemptTask
 from binary_checks.fleet.nights.coordinating import ALL, PAUSE, Coordinator, NightOutcome
@@ -140,7 +140,7 @@ def _take_plan(store: Store, night: str, options: Namespace, screen: NightScreen
         from binary_checks.fleet.nights.planning import make_plan  # a night is planned once
 
         _warn_of_future(night)
-        matrix = read_cells(path)
+        matrix = read_matrix(path)
         for warning in matrix.warnings:
             screen.say(f"warning: {warning}")
         screen.say(f"planning {night}: {count(len(matrix.cells), 'cell')}")

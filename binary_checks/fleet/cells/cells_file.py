@@ -18,6 +18,7 @@ from binary_checks.fleet.cells.axis_values import demand_consistent, demand_valu
 from binary_checks.fleet.cells.channel_tables import demand_channel, read_channels
 from binary_checks.fleet.cells.matrix import LeftOut, Matrix
 from binary_checks.fleet.cells.selecting import CellCondition, read_condition
+from binary_checks.model.place_names import read_place
 from binary_checks.profile.toml_values import convert, parse_toml, reject_unknown
 
 DEFAULT_FILE = "cells.toml"
@@ -276,6 +277,11 @@ def _demand_unique(pairs: Iterable[tuple[Cell, str]]) -> None:
 
 
 def _demand_run(said: Mapping[str, Any], where: str) -> None:
+    if place := said.get("place", ""):
+        try:
+            read_place(place)
+        except ProfileError as error:
+            raise ProfileError(f"{where}: place: {error}") from None
     timeout = said.get("timeout", 1.0)
     if not 0 < timeout <= _MOST_SECONDS:
         raise ProfileError(f"{where}: timeout: {timeout:g} s is not within 7 days")

@@ -213,6 +213,11 @@ REFUSED = {
         NUMPY + '[[run]]\nwhen = "python=3.12"\ntimeout = inf\n',
         "run[0] (line 5): timeout: inf s is not within 7 days",
     ),
+    "a place that there is not": (
+        NUMPY + '[[run]]\nwhen = "python=3.12"\nplace = "imge:oldest"\n',
+        "run[0] (line 5): place: imge:oldest: no such place; there are venv|existing:PYTHON|"
+        "prefix:PATH|image:NAME",
+    ),
     "an unknown channel": (
         NUMPY + 'channel = "nightl"\n[channels.nightly]\nindex = "https://x.example"\n',
         "cells[0] (line 1): numpy-linux-x86_64-3.11-nightl: unknown channel 'nightl'; did you mean "
