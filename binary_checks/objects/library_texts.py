@@ -56,6 +56,8 @@ class LibraryTexts:
         Where one segment has code and strings, ``is_code`` tells them apart by samples, so that
         what lies amid code is passed over. There nothing but tables lies before the first code.
         """
+        if end <= begin:  # of which an end before the window would count from behind
+            return
         if is_code is None:
             self._search(window, offset, begin, end)
             return

@@ -99,6 +99,11 @@ def test_what_streams_by_is_found_wherever_it_is_cut(cuts: list[int], padding: i
     )
 
 
+def test_what_is_too_near_the_end_of_a_short_window_is_left_to_the_next() -> None:
+    content = b"\x01" * 904 + ZLIB + b"\0"
+    assert stream(content, [168, 400, 400]) == (ZLIB.decode(),)
+
+
 def test_a_text_across_two_blocks_is_found_once() -> None:
     for offset in range(library_texts._BLOCK - 70, library_texts._BLOCK + 2, 7):
         assert search(b"\x01" * offset + ZLIB + b"\0" * 100) == (ZLIB.decode(),)
