@@ -27,7 +27,7 @@ class PlannedCell:
     uploaded: str = ""  # RFC 3339, as the index states it
     index: str = ""  # its URL, which may be shown
     serial: str = ""  # of the index's page, or the SHA-256 of its answer where it states none
-    profile: str = ""  # the SHA-256 of the frozen profile; "" for one that is shipped, or none
+    profile: str = ""  # its path among the plan's frozen ones; "" for one that is shipped, or none
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,7 +39,7 @@ class NightPlan:
     cells_sha256: str  # of the cells file
     known_sha256: str = ""  # of the frozen known problems; "": there are none
     known_complaint: str = ""  # why there are none although some were named: no waiver holds
-    profiles: Mapping[str, str] = field(default_factory=dict)  # as named -> SHA-256
+    profiles: Mapping[str, str] = field(default_factory=dict)  # path -> SHA-256
     causes_sha256: str = ""  # of the project's causes, frozen too
     versions: Mapping[str, str] = field(default_factory=dict)  # of what planned it
     cells: tuple[PlannedCell, ...] = ()  # by id

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from binary_checks.errors import ProfileError, StoreError
 from binary_checks.fleet.cell import Cell
-from binary_checks.fleet.nights.frozen_inputs import find_frozen, is_shipped
+from binary_checks.fleet.nights.frozen_inputs import is_shipped
 from binary_checks.fleet.nights.local_pythons import find_python, is_here
 from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.store import Store
@@ -48,8 +48,8 @@ def command_of(
     elif cell.kind == "wheel":  # conda brings its own, and an archive of C++ needs none
         arguments += _choose_python(planned, find_python)
     if cell.profile:
-        frozen = find_frozen(cell.profile, plan.profiles)
-        arguments += ["--binary-profile", f"{_PROFILES}/{frozen}" if frozen else cell.profile]
+        frozen = f"{_PROFILES}/{planned.profile}" if planned.profile else cell.profile
+        arguments += ["--binary-profile", frozen]
     if KNOWN in inputs:
         arguments += ["--binary-known", KNOWN]
     return CellCommand(arguments=(*arguments, *cell.options), inputs=inputs)

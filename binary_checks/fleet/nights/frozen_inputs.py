@@ -25,15 +25,12 @@ class FrozenInputs:
 
     profiles: Mapping[str, str] = field(default_factory=dict)
     """Each file that any profile consists of, by its path, as a folder of a run has it."""
+    named: Mapping[str, str] = field(default_factory=dict)
+    """That path of each profile that a cell names, as it names it; not of those shipped."""
     known_sha256: str = ""
     known_complaint: str = ""
     causes_sha256: str = ""
     files: Mapping[str, bytes] = field(default_factory=dict)
-
-    def find_profile(self, named: str) -> str:
-        """The hash of a profile as a cell names it; "" for one that is shipped, or none."""
-        path = find_frozen(named, self.profiles)
-        return self.profiles[path] if path else ""
 
 
 def is_shipped(named: str) -> bool:
@@ -41,19 +38,10 @@ def is_shipped(named: str) -> bool:
     return "/" not in named and not named.endswith(".toml")
 
 
-def find_frozen(named: str, profiles: Mapping[str, str]) -> str:
-    """Under which path a profile was frozen; "" for one that is shipped, or none."""
-    if is_shipped(named):
-        return ""
-    parts = Path(os.path.normpath(named)).parts
-    own = "/".join(part for part in parts if part not in ("..", os.sep))
-    return next((path for path in profiles if f"/{path}".endswith(f"/{own}")), "")
-
-
 def freeze(matrix: Matrix, known: Path | None, causes: Path | None) -> FrozenInputs:
     """Read all of it once. Raises ProfileError, but for known problems: then no waiver holds."""
     files: dict[str, bytes] = {}
-    profiles = {name: _keep(content, files) for name, content in _read_profiles(matrix)}
+    named, profiles = _read_profiles(matrix)
     listed = known or (matrix.folder / matrix.known if matrix.known else None)
     known_sha256, complaint = "", ""
     if listed is not None:
@@ -70,7 +58,8 @@ def freeze(matrix: Matrix, known: Path | None, causes: Path | None) -> FrozenInp
         causes_sha256 = _keep(content, files)
     _keep(matrix.content, files)
     return FrozenInputs(
-        profiles=profiles,
+        profiles={path: _keep(content, files) for path, content in profiles},
+        named=named,
         known_sha256=known_sha256,
         known_complaint=complaint,
         causes_sha256=causes_sha256,
@@ -96,24 +85,36 @@ def _read(path: Path, where: str) -> bytes:
     return content
 
 
-def _read_profiles(matrix: Matrix) -> Iterator[tuple[str, bytes]]:
-    """Every file that the cells' profiles consist of, by a path below all of their folders."""
+def _read_profiles(matrix: Matrix) -> tuple[dict[str, str], list[tuple[str, bytes]]]:
+    """The paths of the cells' own profiles, and every file that these consist of.
+
+    Paths are below the nearest folder of all of them.
+    """
     named = sorted({cell.profile for cell in matrix.cells} - {""})
     for each in filter(is_shipped, named):
         load_profile(each)
+    own = [each for each in named if not is_shipped(each)]
     paths: dict[Path, str] = {}
-    for each in named:
-        if not is_shipped(each):
-            load_profile(str(matrix.folder / each))  # with all that it names, or it says what lacks
-            paths.update((path, each) for path in _follow(matrix.folder / each))
+    for each in own:
+        load_profile(str(matrix.folder / each))  # with all that it names, or it says what lacks
+        paths.update((path, each) for path in _follow(matrix.folder / each))
     if not paths:
-        return
+        return {}, []
     try:
         root = Path(os.path.commonpath([matrix.folder, *(path.parent for path in paths)]))
     except ValueError:  # several drives
-        raise ProfileError(f"profile {named[0]}: on another drive than {matrix.source}") from None
-    for path, profile in sorted(paths.items()):
-        yield path.relative_to(root).as_posix(), _read(path, f"profile {profile}: {path.name}")
+        raise ProfileError(f"profile {own[0]}: on another drive than {matrix.source}") from None
+
+    def shorten(path: Path) -> str:
+        return path.relative_to(root).as_posix()
+
+    return (
+        {each: shorten(Path(os.path.normpath(matrix.folder / each))) for each in own},
+        [
+            (shorten(path), _read(path, f"profile {profile}: {path.name}"))
+            for path, profile in sorted(paths.items())
+        ],
+    )
 
 
 def _follow(path: Path) -> Iterator[Path]:

@@ -99,7 +99,7 @@ def _plan(found: LookedUp, channel: CellChannel, today: date, inputs: FrozenInpu
         uploaded=one_line(found.uploaded),
         index=one_line(found.index),
         serial=one_line(found.serial),
-        profile=inputs.find_profile(found.cell.profile) if found.cell.profile else "",
+        profile=inputs.named.get(found.cell.profile, ""),
     )
 
 

@@ -43,9 +43,11 @@ def linux(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_pythons.platform, "libc_ver", lambda: ("glibc", "2.36"))
 
 
-def command(plan: NightPlan = PLAN, *, file_name: str = "", **changes: object) -> CellCommand:
+def command(
+    plan: NightPlan = PLAN, *, file_name: str = "", frozen: str = "", **changes: object
+) -> CellCommand:
     planned = replace(PLANNED, cell=replace(CELL, **changes))  # type: ignore[arg-type]
-    planned = replace(planned, file_name=file_name or planned.file_name)
+    planned = replace(planned, file_name=file_name or planned.file_name, profile=frozen)
     return command_of(plan, planned, find_python=lambda version: PYTHONS.get(version, ""))
 
 
@@ -65,7 +67,7 @@ def test_known_problems_and_profiles_are_the_frozen_ones() -> None:
         known_sha256="2" * 64,
         profiles={"conf/base.toml": "3" * 64, "conf/own.toml": "4" * 64},
     )
-    found = command(plan, profile="./conf/own.toml")
+    found = command(plan, profile="./conf/own.toml", frozen="conf/own.toml")
     assert found.arguments == (
         *(URL, "--binary-profile", "profiles/conf/own.toml", "--binary-known", "known.toml"),
     )

@@ -42,10 +42,25 @@ def test_profiles_known_problems_and_causes_are_frozen_with_all_that_they_name(
     frozen = {path: made.frozen[sha256] for path, sha256 in made.plan.profiles.items()}
     assert frozen.keys() == {"conf/own.toml", "conf/base.toml", "conf/own.py"}
     assert frozen["conf/base.toml"] == b'disable = ["missing-library"]\n'
-    assert made.plan.cells[0].profile == digest(tmp_path / "conf" / "own.toml")
+    assert made.plan.cells[0].profile == "conf/own.toml"
+    assert made.plan.profiles["conf/own.toml"] == digest(tmp_path / "conf" / "own.toml")
     assert made.plan.known_sha256 == digest(tmp_path / "known.toml")
     assert made.frozen[made.plan.cells_sha256] == text.encode()
     assert all(hashlib.sha256(each).hexdigest() == name for name, each in made.frozen.items())
+
+
+def test_of_profiles_of_one_name_each_cell_has_its_own(index: PackageIndex, tmp_path: Path) -> None:
+    offer(index, tmp_path, "py3-none-any")
+    (tmp_path / "gpu").mkdir()
+    for path in ("gpu/own.toml", "own.toml"):
+        (tmp_path / path).write_text('disable = ["missing-library"]\n')
+    text = f'{CELLS}[[run]]\nwhen = "project=demo"\nprofile = "./own.toml"\n'
+    text += '[[run]]\nwhen = "python=3.12"\nprofile = "gpu/own.toml"\n'
+    made = plan(tmp_path, text).plan
+    assert {each.cell.python: each.profile for each in made.cells} == {
+        "3.11": "own.toml",
+        "3.12": "gpu/own.toml",
+    }
 
 
 def test_causes_are_frozen_and_bad_ones_end_the_plan(index: PackageIndex, tmp_path: Path) -> None:
