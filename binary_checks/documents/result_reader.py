@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from binary_checks.documents.decoding import OddityError, decode_fields, read_js
 from binary_checks.documents.result_writer import NOT_WRITTEN, RESULT_SCHEMA
 from binary_checks.errors import ProfileError
 from binary_checks.model import Run, sum_up
+from binary_checks.regular_files import NotRegularError, open_regular
 
 _LARGEST = 1 << 28  # bytes of a document; 100,000 problems are some 12 MB
 _EXIT_CODES = range(7)
@@ -23,8 +23,13 @@ def read_results(path: Path, named: str = "") -> Run:
     as it is written.
     """
     named = named or path.name
+    return decode_results(read_result_document(path, named), named)
+
+
+def read_result_document(path: Path, named: str) -> Any:
+    """The JSON of a document, of which nothing is known yet. Raises ProfileError."""
     try:
-        return decode_results(read_json(_read(path)), named)
+        return read_json(_read(path))
     except OddityError as error:
         raise ProfileError(f"{named}: {error}") from None
     except (OSError, ValueError) as error:  # a name with a NUL
@@ -41,12 +46,14 @@ def decode_results(document: Any, named: str) -> Run:
 
 
 def _read(path: Path) -> str:
-    with path.open("rb") as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
-            raise OddityError("not a regular file")
-        if found.st_size > _LARGEST:
-            raise OddityError(f"{found.st_size} bytes; no more than {_LARGEST} are read")
+    try:
+        opened = open_regular(path, follow=True)
+    except NotRegularError as error:
+        raise OddityError(str(error)) from None
+    with opened as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > _LARGEST:
+            raise OddityError(f"{size} bytes; no more than {_LARGEST} are read")
         try:
             return file.read(_LARGEST).decode("utf-8")
         except UnicodeDecodeError as error:

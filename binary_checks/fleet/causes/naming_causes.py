@@ -24,6 +24,7 @@ from binary_checks.fleet.causes.leading import find_leaders
 from binary_checks.fleet.causes.line_patterns import LONGEST_LINE
 from binary_checks.lines import cut, one_line
 from binary_checks.model.run_results import UNREADABLE
+from binary_checks.regular_files import open_regular
 
 MOST_LINES = 2_000
 _MOST_BYTES = 1 << 20
@@ -96,7 +97,7 @@ def name_cause(
 
 def read_tail(log: Path) -> bytes:
     """The end of a log, as much as is read of one. Raises OSError."""
-    with log.open("rb") as file:
+    with open_regular(log) as file:
         file.seek(max(0, file.seek(0, 2) - _MOST_BYTES))
         return file.read(_MOST_BYTES)
 

@@ -149,23 +149,31 @@ def run_command(  # noqa: PLR0913 - what the process is given, and under what
     started.
     """
     kills, start = count_oom_kills(), time.monotonic()
-    process = Leader(command, folder, environment)
-    drain = LogDrain(process.output, log)
-    _prefer_to_be_killed(process.pid)
-    with running.watch(process):
-        limit = _TimeLimit(process, timeout)
-        began(process.pid)
-        status, cpu_seconds, peak_memory = process.reap()
-        limit.cancel()
-    if status not in _ENDED_IN_ORDER:
-        kill_carriers(str(folder))
-    drain.finish(_PIPE_RUNS_DRY)
+    # The log is opened before the command could put a pipe or a link in its place.
+    with log.open("xb", buffering=0) as opened:
+        process = Leader(command, folder, environment)
+        drain = LogDrain(process.output, opened)
+        _prefer_to_be_killed(process.pid)
+        with running.watch(process):
+            limit = _TimeLimit(process, timeout)
+            try:
+                began(process.pid)
+            except BaseException:
+                process.kill()
+                raise
+            finally:
+                status, cpu_seconds, peak_memory = process.reap()
+                seconds = time.monotonic() - start
+                limit.cancel()
+        if status not in _ENDED_IN_ORDER:
+            kill_carriers(str(folder))
+        drain.finish(_PIPE_RUNS_DRY)
     return AttemptEnd(
         exit_status=status if status >= 0 else None,
         signal=max(-status, 0),
         timed_out=limit.reached,
         stopped=running.stopped,
-        seconds=time.monotonic() - start,
+        seconds=seconds,
         cpu_seconds=cpu_seconds,
         peak_memory=peak_memory,
         oom_kills=count_oom_kills() - kills,
@@ -239,7 +247,7 @@ def _carries(process: str, folder: bytes) -> bool:
 class LogDrain(threading.Thread):
     """Reads a pipe until it ends into a file, which keeps how the output began and how it ended."""
 
-    def __init__(self, pipe: IO[bytes], log: Path, half: int = LOG_HALF) -> None:
+    def __init__(self, pipe: IO[bytes], log: IO[bytes], half: int = LOG_HALF) -> None:
         super().__init__(daemon=True)
         self._pipe, self._log, self._half = pipe, log, half
         self._tail, self._left_out = bytearray(), 0
@@ -262,8 +270,8 @@ class LogDrain(threading.Thread):
 
     def _append(self, chunk: bytes) -> None:
         if chunk:
-            with contextlib.suppress(OSError), self._log.open("ab") as file:
-                file.write(chunk)
+            with contextlib.suppress(OSError):
+                self._log.write(chunk)
 
     def _keep(self, chunk: bytes) -> None:
         self._tail += chunk

@@ -18,14 +18,18 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from binary_checks.documents.decoding import read_json
 from binary_checks.documents.encoding import dump
-from binary_checks.documents.result_reader import read_results
+from binary_checks.documents.result_reader import decode_results, read_result_document
 from binary_checks.errors import BinaryChecksError, ProfileError, RecordError, StoreError
 from binary_checks.fleet.attempts import CPU, GPU, Attempt
 from binary_checks.fleet.causes.cause_rules import INFRA, UNKNOWN, Causes, load_causes
 from binary_checks.fleet.causes.naming_causes import Cause, ProcessEnd, name_cause, read_tail
-from binary_checks.fleet.nights.attempt_process import AttemptEnd, RunningProcesses, run_command
+from binary_checks.fleet.nights.attempt_process import (
+    LOG_HALF,
+    AttemptEnd,
+    RunningProcesses,
+    run_command,
+)
 from binary_checks.fleet.nights.attempt_states import Left, decide_state
 from binary_checks.fleet.nights.cell_commands import command_of, fetch_inputs
 from binary_checks.fleet.nights.night_dates import now
@@ -48,11 +52,13 @@ from binary_checks.fleet.store.store_names import (
 from binary_checks.fleet.stored_nights import read_frozen
 from binary_checks.lines import cut, one_line
 from binary_checks.model import Run
+from binary_checks.regular_files import open_regular
 from binary_checks.withheld import DEAF
 
 _RESULT, _FACTS, _GIVEN_FACTS, _LOG = "result.json", "facts.json", "given-facts.json", "log"
 """What the process finds and leaves in its folder."""
 _PROGRAM = (sys.executable, DEAF, "-m", "binary_checks")
+_LARGEST_LOG = 3 * LOG_HALF  # bytes
 _CREDENTIALS = ("AWS_", "AZURE_", "GOOGLE_")
 """How variables begin that open object stores: a cell has no business there."""
 _T = TypeVar("_T")
@@ -168,7 +174,16 @@ def _keep_log(store: Store, task: AttemptTask, attempt: Attempt, log: Path) -> N
         name = log_name(task.plan.night, folder, attempt.cell, attempt.stage, attempt.number)
         store.delete(name)
         if folder == kept:
-            store.create(name, log if log.is_file() else b"")
+            store.create(name, _read_log(log))
+
+
+def _read_log(log: Path) -> bytes:
+    """A log, which its drain bounds; nothing of what a package put in its place."""
+    try:
+        with open_regular(log) as file:
+            return file.read(_LARGEST_LOG)
+    except OSError:
+        return b""
 
 
 def _run_in(folder: Path, task: AttemptTask, store: Store, running: RunningProcesses) -> Attempt:
@@ -338,7 +353,8 @@ def _identity(task: AttemptTask) -> dict[str, Any]:
 def _read_result(path: Path) -> tuple[Run | None, Any, str]:
     """The result, as a run and as the document that it is; why there is none."""
     try:
-        return read_results(path), read_json(path.read_text(encoding="utf-8")), ""
+        document = read_result_document(path, path.name)
+        return decode_results(document, path.name), document, ""
     except ProfileError as error:
         return None, None, str(error)
 

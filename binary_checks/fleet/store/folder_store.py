@@ -23,19 +23,13 @@ from binary_checks.errors import StoreError
 from binary_checks.fleet.store import MOST_READ, Stored
 from binary_checks.fleet.store.safe_names import demand_name, demand_prefix, is_safe_part
 from binary_checks.fleet.store.store_names import MARK
+from binary_checks.regular_files import open_regular
 
 _PARTIAL = ".partial"  # no name begins with a dot
 _PART = ".part"
 _TRIES = 5  # of what a cleaner, or a deletion of an empty folder, may come between
 _LONGEST_TURN = 60.0  # seconds for which another may be renaming
 _NOT_OURS = frozenset({"lost+found"})  # of a disk that was just formatted
-_READ = (
-    os.O_RDONLY
-    | getattr(os, "O_BINARY", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_NONBLOCK", 0)  # else a named pipe would wait for its writer
-)
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
@@ -136,14 +130,9 @@ class FolderStore:
         return path
 
     def _open(self, path: Path) -> IO[bytes]:
-        descriptor = os.open(path, _READ)
-        mode = os.fstat(descriptor).st_mode
-        if stat.S_ISREG(mode):
-            return open(descriptor, "rb")  # noqa: PTH123 - flags that Path.open lacks
-        os.close(descriptor)
-        if stat.S_ISDIR(mode):  # the beginning of names, and none itself
+        if path.is_dir():  # the beginning of names, and none itself
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-        raise OSError("not a regular file")
+        return open_regular(path)
 
     def _is_there(self, path: Path) -> bool:
         try:

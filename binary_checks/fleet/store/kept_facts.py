@@ -19,6 +19,7 @@ from binary_checks.documents.decoding import OddityError, read_json
 from binary_checks.errors import RecordError, StoreError
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.store_names import facts_name, facts_prefix
+from binary_checks.regular_files import open_regular
 
 _DIGEST = re.compile("[0-9a-f]{64}")
 _LONGEST = 64 << 20  # bytes of what a document says of the package itself
@@ -78,7 +79,7 @@ def open_facts(store: Store, sha256: str) -> Iterator[Path]:
 def _pack(path: Path, packed: Path) -> None:
     """Compress it to bytes that tell neither when nor where."""
     with (
-        path.open("rb") as source,
+        open_regular(path) as source,
         packed.open("wb") as file,
         gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0) as target,
     ):
@@ -97,7 +98,7 @@ def _copy_bounded(source: gzip.GzipFile, file: IO[bytes]) -> None:
 def _identify(path: Path, sha256: str) -> str:
     """The version that wrote a document. Raises RecordError unless it is about that package."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             heads = _read_heads(file)
             _demand_end(file)
         found, written_by = heads["package"]["sha256"], str(heads["written_by"])

@@ -131,6 +131,27 @@ def test_of_a_long_log_the_beginning_and_the_end_are_kept(store: Store, tmp_path
     assert 2 << 20 < len(log) < (2 << 20) + 100
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+def test_a_pipe_in_place_of_what_it_leaves_holds_nobody_up(store: Store, tmp_path: Path) -> None:
+    script = tmp_path / "plant"
+    script.write_text("echo hello; rm -f log; mkfifo log result.json facts.json\n")
+    task = replace(make_task(store, tmp_path, ""), program=("sh", str(script)), keeps_facts=True)
+    attempt = run_attempt(task)
+    assert attempt.state is CellState.LOST
+    assert attempt.reason == "no result, with exit code 0: result.json: not a regular file"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
+def test_no_file_behind_a_link_becomes_a_log(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    script = tmp_path / "plant"
+    script.write_text(f"echo hello; rm log; ln -s {tmp_path}/secret log; exit 3\n")
+    attempt = run_attempt(replace(make_task(store, tmp_path, ""), program=("sh", str(script))))
+    name = log_name(NIGHT, "failed", attempt.cell, attempt.stage, attempt.number)
+    assert "secret" not in attempt.reason
+    assert b"secret" not in (store.read(name) or b"")
+
+
 def test_an_attempt_that_has_its_document_is_not_run_again(store: Store, tmp_path: Path) -> None:
     task = make_task(store, tmp_path, "exit 1", "exit 0")
     first = run_attempt(task)
