@@ -150,7 +150,7 @@ class PublishedPackage:
 
 def read_provenance(found: Found) -> Provenance:
     """What was said of a file, with the hash of its bytes where they are here."""
-    taken = find_taken(found.key, found.file_name, _find_here(found.url))
+    taken = find_taken(found.key, found.file_name, find_here(found.url))
     stated = Provenance(**found.provenance)
     how = "PEP 658" if found.metadata_url else "download" if taken else ""
     return replace(stated, sha256_taken=taken.sha256 if taken else "", metadata=how)
@@ -164,11 +164,11 @@ def _await(found: Found) -> Awaited:
         hashes=found.hashes,
         size=found.provenance["size"],
         stated_by=found.provenance["index"],
-        here=_find_here(found.url),
+        here=find_here(found.url),
     )
 
 
-def _find_here(url: str) -> Path | None:
+def find_here(url: str) -> Path | None:
     """The file that a ``file:`` URL is about: it is read where it lies."""
     if not url.lower().startswith("file:"):
         return None

@@ -63,12 +63,12 @@ def run_batches(
 
     In between ``report`` is called, in the calling thread.
     """
-    threads = min(_THREADS, _count_cores(), len(batches))
+    threads = min(_THREADS, count_cores(), len(batches))
     run = _run_threaded if threads > 1 else _run_here
     return run(work, len(batches), threads, report)
 
 
-def _count_cores() -> int:
+def count_cores() -> int:
     """How many this process may use, where the system says so."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

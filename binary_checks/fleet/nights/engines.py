@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,6 +18,7 @@ from binary_checks.fleet.nights.attempting import AttemptTask, run_attempt
 from binary_checks.fleet.nights.gpu_devices import count_gpus, list_devices
 from binary_checks.fleet.nights.leases import FOLDER_PREFIX
 from binary_checks.fleet.store import Store
+from binary_checks.trees.batches import count_cores
 
 _DASK = "dask:"
 
@@ -61,7 +61,7 @@ def open_engine(
     """
     if named == "local":
         gpus = count_gpus() if gpus is None else gpus
-        return _open_local(store, jobs or count_processors(), gpus)
+        return _open_local(store, jobs or count_cores(), gpus)
     if not named.startswith(_DASK) or named == _DASK:
         raise ProfileError(f"--engine {named}: neither local nor dask:ADDRESS")
     try:
@@ -70,13 +70,6 @@ def open_engine(
         reason = f"{error.name} is not installed: pip install 'binary-checks[dask]'"
         raise ProfileError(f"--engine {named}: {reason}") from None
     return open_dask(named.removeprefix(_DASK), store.url)
-
-
-def count_processors() -> int:
-    """Those that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @contextlib.contextmanager

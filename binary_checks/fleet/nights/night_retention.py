@@ -125,14 +125,12 @@ def _list_steps(
     }
     wanted = of_nights.union(holding, *history.held.values())
     # A package that no night has met may have been pushed a moment ago.
-    packages = [
-        each
-        for each in history.packages
-        if (sha256 := digest_of(each)) in known - wanted and sha256
-    ]
+    superfluous = known - wanted - {""}
+    packages = [each for each in history.packages if digest_of(each) in superfluous]
     gone = {digest_of(each) for each in packages}
     there = {digest_of(each) for each in history.packages} - gone
-    facts = [each for each in history.facts if digest_of(each) not in wanted | there | {""}]
+    referred = wanted | there | {""}
+    facts = [each for each in history.facts if digest_of(each) not in referred]
     nobody = "no night that is kept refers to it"
     return (
         tuple(_list_attempts(history, kept, "results/")),

@@ -15,11 +15,11 @@ from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.published.looked_up import LookedUp, fail, miss
 from binary_checks.packages.cpp_archive_name import parse_name
 from binary_checks.sources.download_store import Awaited, fetch, keep_by_hash
+from binary_checks.sources.remote import find_here
 from binary_checks.sources.surroundings import Surroundings
 from binary_checks.sources.url import look_at, read_hashes
 from binary_checks.web.addresses import file_name
 from binary_checks.web.client import Client
-from binary_checks.web.file_urls import path_of
 
 
 def look_up_file(url: str, cells: Sequence[Cell], surroundings: Surroundings) -> list[LookedUp]:
@@ -28,7 +28,7 @@ def look_up_file(url: str, cells: Sequence[Cell], surroundings: Surroundings) ->
     name = file_name(address)
     if not name:
         return fail(cells, f"{address}: names no file")
-    client = surroundings.connect()
+    client = surroundings.connect(address)
     try:
         state = look_at(client, address)
     except NotThere as error:
@@ -67,9 +67,8 @@ def read_name(name: str) -> tuple[str, str]:
 
 def _read_time(url: str) -> str:
     """When a file of this host changed last, as HTTP spells it; "" of any other."""
-    if not url.lower().startswith("file:"):
-        return ""
-    return formatdate(path_of(url).stat().st_mtime, usegmt=True)
+    here = find_here(url)
+    return formatdate(here.stat().st_mtime, usegmt=True) if here else ""
 
 
 def settle(found: LookedUp, client: Client, *, dated: bool) -> LookedUp:
@@ -82,7 +81,6 @@ def settle(found: LookedUp, client: Client, *, dated: bool) -> LookedUp:
             state = look_at(client, found.url) if dated else None
             return replace(found, modified=state.modified if state else found.modified)
         state = look_at(client, found.url)
-        here = path_of(found.url) if found.url.lower().startswith("file:") else None
         kept = fetch(
             client,
             Awaited(
@@ -92,7 +90,7 @@ def settle(found: LookedUp, client: Client, *, dated: bool) -> LookedUp:
                 hashes=found.hashes,
                 size=found.size,
                 stated_by=found.index,
-                here=here,
+                here=find_here(found.url),
             ),
         )
         keep_by_hash(kept)
