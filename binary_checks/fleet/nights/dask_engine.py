@@ -217,6 +217,8 @@ class DaskEngine:
             )
             inner = executor.submit(_run, task, self._plugin)
             inner.add_done_callback(lambda done: self._pass_on(done, outer))
+            # What is given up, maybe already, is to run for nobody.
+            outer.add_done_callback(lambda _: inner.cancel())
         except Exception as error:
             self._settle(outer, error=EngineGone(f"{self.name}: {type(error).__name__}: {error}"))
         return outer
