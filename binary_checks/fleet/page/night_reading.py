@@ -54,10 +54,11 @@ def read_night(url: str, *, nights: int = 1, project: str = "", date: str = "") 
     ]
     closed_night = _try_closed(store, history.last, notices)
     plan = _try_plan(store, history.last, notices)
+    tonight = history.tonight()
     remarks = Remarks(
         notices=tuple(notices),
         changed=tuple(f"{each.cell}: {each.reason}" for each in closed_night.changed),
-        waivers=review_waivers(store, plan, history.tonight()) if plan else WaiverNews(),
+        waivers=review_waivers(store, plan, tonight, whole=not project) if plan else WaiverNews(),
     )
     return NightView(store=store, history=history, plan=plan, remarks=remarks)
 

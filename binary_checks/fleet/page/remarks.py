@@ -8,12 +8,13 @@ from datetime import date, timedelta
 
 from binary_checks.documents.result_reader import decode_results
 from binary_checks.errors import BinaryChecksError, ProfileError
+from binary_checks.fleet.final_states import final_state
 from binary_checks.fleet.page.history import CellNight
-from binary_checks.fleet.plan import NightPlan
-from binary_checks.fleet.records import read_attempt
+from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store
-from binary_checks.fleet.store.store_names import frozen_name, result_name, split_attempt
+from binary_checks.fleet.store.store_names import frozen_name, result_name
+from binary_checks.fleet.stored_nights import read_cell_attempts
 from binary_checks.lines import cut, one_line
 from binary_checks.model import Accepted
 from binary_checks.profile.known import KnownProblem, load_known_problems
@@ -36,7 +37,7 @@ class Remarks:
     """What is to be said of a night as a whole, a line each."""
 
     notices: tuple[str, ...] = ()  # of what is not shown, or not known
-    changed: tuple[str, ...] = ()  # what the index had other when the night ended than before
+    changed: tuple[str, ...] = ()  # what the index had changed by the end of the night
     waivers: WaiverNews = WaiverNews()
 
     def by_title(self) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -47,8 +48,13 @@ class Remarks:
         yield "Known problems", (self.waivers.complaint,) if self.waivers.complaint else ()
 
 
-def review_waivers(store: Store, plan: NightPlan, tonight: Iterable[CellNight]) -> WaiverNews:
-    """What the frozen list says, held against what the cells of the night accepted."""
+def review_waivers(
+    store: Store, plan: NightPlan, tonight: Iterable[CellNight], *, whole: bool = True
+) -> WaiverNews:
+    """What the frozen list says, held against what the cells of the night accepted.
+
+    Where these are not the ``whole`` night's, nobody can say which entries match nothing.
+    """
     if plan.known_complaint or not plan.known_sha256:
         return WaiverNews(complaint=cut(one_line(plan.known_complaint)))
     name = frozen_name(plan.night, plan.known_sha256)
@@ -61,7 +67,8 @@ def review_waivers(store: Store, plan: NightPlan, tonight: Iterable[CellNight]) 
     today = date.fromisoformat(plan.night)
     unmatched, complaint = tuple[str, ...](), ""
     try:
-        unmatched = tuple(_unmatched(store, waivers, rows, today))
+        if whole:
+            unmatched = tuple(_unmatched(store, plan, waivers, rows))
     except (BinaryChecksError, OSError) as error:  # gone by retention, or cut
         complaint = cut(f"Which known problems match nothing is not known: {error}")
     return WaiverNews(
@@ -77,12 +84,13 @@ def _expiring(waivers: Iterable[KnownProblem], today: date) -> Iterator[str]:
 
 
 def _unmatched(
-    store: Store, waivers: Iterable[KnownProblem], rows: list[CellNight], today: date
+    store: Store, plan: NightPlan, waivers: Iterable[KnownProblem], rows: list[CellNight]
 ) -> Iterator[str]:
     """Entries that accepted nothing, where every cell that they could speak of was judged."""
     if any(row.state not in _JUDGED for row in rows):
         return  # a cell that was not judged may need them
-    accepted = [*_accepted(store, rows)]
+    accepted = [*_accepted(store, plan, rows)]
+    today = date.fromisoformat(plan.night)
     for each in waivers:
         if not each.has_expired(today) and not any(
             check == each.check and each.covers(found.problem) and each.selects(file_name)
@@ -91,18 +99,27 @@ def _unmatched(
             yield cut(one_line(f"{each.check}: {each.reason}"))
 
 
-def _accepted(store: Store, rows: Iterable[CellNight]) -> Iterator[tuple[str, str, Accepted]]:
+def _accepted(
+    store: Store, plan: NightPlan, rows: Iterable[CellNight]
+) -> Iterator[tuple[str, str, Accepted]]:
     """File, check and problem of all that was accepted. Raises StoreError, ProfileError."""
+    planned = {each.cell.id: each for each in plan.cells}
     for row in rows:
-        known = split_attempt(row.log) if row.accepted else None
-        if known is None:
-            continue
-        name = result_name(row.night, *known)
-        content = store.read(name)
-        if content is None:
-            raise ProfileError(f"{name}: is gone")
-        result = read_attempt(content, name).result
-        run = decode_results({"checks": [], **result}, name)
+        if row.accepted and row.cell in planned:
+            found = [*_accepted_in(store, planned[row.cell], row)]
+            if len(found) < row.accepted:
+                raise ProfileError(f"night {row.night}: {row.cell}: a result of it is gone")
+            yield from found
+
+
+def _accepted_in(
+    store: Store, planned: PlannedCell, row: CellNight
+) -> Iterator[tuple[str, str, Accepted]]:
+    """What the attempts accepted that decide, one of each stage."""
+    attempts = read_cell_attempts(store, row.night, row.cell)
+    for attempt in final_state(planned, attempts).last.values():
+        name = result_name(row.night, row.cell, attempt.stage, attempt.number)
+        run = decode_results({"checks": [], **(attempt.result or {})}, name)
         for package, entry in run.entries():
             for each in entry.accepted:
                 yield package.file_name, entry.check, each

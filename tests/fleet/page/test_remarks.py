@@ -11,7 +11,7 @@ import pytest
 from binary_checks.fleet.page.history import CellNight
 from binary_checks.fleet.page.remarks import WaiverNews, review_waivers
 from binary_checks.fleet.plan import NightPlan
-from binary_checks.fleet.records import read_plan
+from binary_checks.fleet.records import read_attempt, read_plan, write_attempt
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.store_names import frozen_name, plan_name, result_name
@@ -81,6 +81,30 @@ def test_of_a_night_that_did_not_judge_all_cells_none_is_said_to_match_nothing(
     nights: Nights,
 ) -> None:
     assert review(nights, OTHER, judged=False) == WaiverNews()
+
+
+def test_an_entry_that_only_the_first_stage_of_a_cell_with_a_gpu_needs_does_match(
+    tmp_path: Path,
+) -> None:
+    found = make_nights(tmp_path / "store", cells=8, nights=2)
+    store, cell = open_store(str(found.folder)), found.cell(ROLES.known)
+    first = store.read(result_name(found.tonight, cell, "cpu", 1)) or b""
+    second = replace(read_attempt(first, "cpu1"), stage="gpu", state=CellState.PASSED)
+    assert second.result is not None
+    second = replace(second, result={**second.result, "packages": []})
+    store.create(result_name(found.tonight, cell, "gpu", 1), write_attempt(second))
+    made = plan(store, found.tonight, KNOWN)
+    cells = [replace(each, cell=replace(each.cell, gpu=True)) for each in made.cells]
+    log = f"night={found.tonight}/succeeded/{cell}.gpu1.log"
+    row = replace(rows(found, judged=True)[0], log=log)
+    assert not review_waivers(store, replace(made, cells=tuple(cells)), [row]).unmatched
+
+
+def test_of_one_project_alone_no_entry_is_said_to_match_nothing(nights: Nights) -> None:
+    store = open_store(str(nights.folder))
+    made = plan(store, nights.tonight, OTHER)
+    news = review_waivers(store, made, rows(nights, judged=True), whole=False)
+    assert news == WaiverNews()
 
 
 def test_a_result_that_cannot_be_read_leaves_it_open_what_matches(tmp_path: Path) -> None:
