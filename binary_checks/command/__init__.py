@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
-from binary_checks.errors import ProfileError
+from binary_checks.errors import BinaryChecksError, GatherError, ProfileError, StoreError
 from binary_checks.lines import cut, one_line
 
 _ALL_HELP = "--help-pytest"
@@ -31,8 +31,8 @@ SUBCOMMANDS = {
 
 Without the name of one, packages are checked.
 """
-INTERRUPTED, MISUSED, TRY_AGAIN = 2, 4, 6
-"""Exit statuses: two are pytest's, and the last is that of a network or a disk that broke."""
+UNREADABLE, INTERRUPTED, MISUSED, TRY_AGAIN = 1, 2, 4, 6
+"""Exit statuses: three are pytest's, and the last is that of a network or a disk that broke."""
 _LONGEST = 4096
 """Characters of an argument: PATH_MAX of Linux."""
 
@@ -148,6 +148,28 @@ def suggest(name: str, known: Iterable[str]) -> str:
 def complain(text: str) -> None:
     """Say in one line why the command ends."""
     print(cut(one_line(f"binary-checks: {text}")), file=sys.stderr)
+
+
+def status_of(error: Exception) -> int:
+    """The exit status that says whose fault it is."""
+    if isinstance(error, ProfileError):
+        return MISUSED
+    return TRY_AGAIN if isinstance(error, (GatherError, StoreError, OSError)) else UNREADABLE
+
+
+def guard(act: Callable[[], int], *further: type[OSError]) -> int:
+    """Do it; an error of ours, or a ``further`` one, becomes one line and its exit status.
+
+    But not a reader that has gone, as in ``| head``: `main` knows that nothing is to be said.
+    """
+    caught: tuple[type[Exception], ...] = (BinaryChecksError, *further)
+    try:
+        return act()
+    except BrokenPipeError:
+        raise
+    except caught as error:
+        complain(str(error))
+        return status_of(error)
 
 
 class SubcommandParser(argparse.ArgumentParser):

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from binary_checks.command import MISUSED, SubcommandParser, complain, suggest
+from binary_checks.command import SubcommandParser, guard, suggest
 from binary_checks.command.helping import OPTIONS
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cell import Cell
@@ -42,16 +42,15 @@ def read_matrix(path: Path) -> Matrix:
 
 def run(arguments: Sequence[str]) -> int:
     """List what is asked for; returns the exit status."""
-    try:
-        options = _read_options(arguments)
-        matrix = read_matrix(options.file)
-        cells = select(matrix.cells, options.where)
-        if not cells:
-            raise ProfileError(f"cells: --where {options.where!r} matches no cell")
-        cells = shard(cells, options.shard)
-    except ProfileError as error:
-        complain(str(error))
-        return MISUSED
+    return guard(lambda: _list(_read_options(arguments)))
+
+
+def _list(options: argparse.Namespace) -> int:
+    matrix = read_matrix(options.file)
+    cells = select(matrix.cells, options.where)
+    if not cells:
+        raise ProfileError(f"cells: --where {options.where!r} matches no cell")
+    cells = shard(cells, options.shard)
     if options.json:
         print(write_cells(matrix, cells))
     elif options.ids:

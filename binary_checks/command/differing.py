@@ -7,18 +7,17 @@ import gzip
 import io
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from binary_checks.command import MISUSED, TRY_AGAIN, SubcommandParser, complain, suggest
+from binary_checks.command import SubcommandParser, complain, guard, suggest
 from binary_checks.differences import compare, load_differences
 from binary_checks.differences.accepting import GAP
 from binary_checks.documents.builds import read_build, read_result_build
-from binary_checks.errors import BinaryChecksError, GatherError, ProfileError, StoreError
+from binary_checks.errors import ProfileError
 from binary_checks.model.compared_builds import Build, BuildComparison, Severity
 from binary_checks.profile.known import KnownProblem, load_known_problems
 
@@ -34,22 +33,15 @@ _HEAD = 200  # bytes in which a document says what it is
 
 def run(arguments: Sequence[str]) -> int:
     """Compare two builds; returns the exit status."""
-    try:
-        options = _options().parse_args(arguments)
-        known = _load_known(options.known)
-        with _open(options.old, options) as old, _open(options.new, options) as new:
-            comparison = compare(old, new, known=known, today=date.today())
-            _doubt_order(old, new)
-        _write(comparison, options)
-    except ProfileError as error:
-        complain(str(error))
-        return MISUSED
-    except (GatherError, StoreError) as error:
-        complain(str(error))
-        return TRY_AGAIN
-    except BinaryChecksError as error:
-        complain(str(error))
-        return _DIFFERENT
+    return guard(lambda: _compare(_options().parse_args(arguments)))
+
+
+def _compare(options: argparse.Namespace) -> int:
+    known = _load_known(options.known)
+    old, new = _read(options.old, options), _read(options.new, options)
+    comparison = compare(old, new, known=known, today=date.today())
+    _doubt_order(old, new)
+    _write(comparison, options)
     return _DIFFERENT if options.fail_on and _fails(comparison, options.fail_on) else 0
 
 
@@ -84,21 +76,16 @@ def _load_known(path: str | None) -> tuple[KnownProblem, ...]:
     return entries
 
 
-@contextmanager
-def _open(name: str, options: argparse.Namespace) -> Iterator[Build]:
+def _read(name: str, options: argparse.Namespace) -> Build:
     """The facts of one side, whatever it is."""
     if name.startswith(_STORED):
         from binary_checks.fleet.nights.found_facts import read_stored_build
 
-        yield read_stored_build(options.store, name.removeprefix(_STORED))
-        return
+        return read_stored_build(options.store, name.removeprefix(_STORED))
     kind = _document_kind(Path(name))
     if kind == "result":
-        yield read_result_build(Path(name), name)
-    elif kind:
-        yield read_build(Path(name), name)
-    else:
-        yield _examine(name, options)
+        return read_result_build(Path(name), name)
+    return read_build(Path(name), name) if kind else _examine(name, options)
 
 
 def _document_kind(path: Path) -> str:

@@ -7,22 +7,15 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from binary_checks.command import MISUSED, TRY_AGAIN, SubcommandParser, complain
-from binary_checks.errors import BinaryChecksError, ProfileError
+from binary_checks.command import SubcommandParser, guard
+from binary_checks.errors import ProfileError
 
 _PURPOSE = "Write the nights of a store as pages: static, for any browser, offline, without script."
 
 
 def run(arguments: Sequence[str]) -> int:
     """Write the site; returns the exit status."""
-    try:
-        return _write(_read_options(arguments))
-    except ProfileError as error:
-        complain(str(error))
-        return MISUSED
-    except (BinaryChecksError, OSError) as error:
-        complain(str(error))
-        return TRY_AGAIN
+    return guard(lambda: _write(_read_options(arguments)), OSError)
 
 
 def _read_options(arguments: Sequence[str]) -> argparse.Namespace:

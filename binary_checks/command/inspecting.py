@@ -8,7 +8,14 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 
-from binary_checks.command import MISUSED, TRY_AGAIN, SubcommandParser, complain
+from binary_checks.command import (
+    MISUSED,
+    TRY_AGAIN,
+    UNREADABLE,
+    SubcommandParser,
+    complain,
+    status_of,
+)
 from binary_checks.errors import (
     BinaryChecksError,
     GatherError,
@@ -27,8 +34,7 @@ from binary_checks.sources.misnamed import demand_package
 from binary_checks.wording.origin_texts import describe_origin
 
 _PURPOSE = "Print the facts of packages without a verdict: a summary, or everything as JSON."
-_UNREADABLE = 1
-_ORDER = (MISUSED, _UNREADABLE, TRY_AGAIN)
+_ORDER = (MISUSED, UNREADABLE, TRY_AGAIN)
 """Of several packages the first of these statuses counts."""
 
 
@@ -88,16 +94,13 @@ def _inspect(
             configuration=options.configuration,
         ) as facts:
             _print(facts, options, separator)
-    except ProfileError as error:
-        complain(str(error))
-        return MISUSED
     except GatherError as error:  # of this machine: not all of them say for which package
         about = "" if is_published(name, Path.cwd()) else f"{Path(name).name}: "
         complain(f"{about}{str(error).removeprefix(about)}")
-        return TRY_AGAIN
+        return status_of(error)
     except BinaryChecksError as error:
         complain(str(error))
-        return _UNREADABLE
+        return status_of(error)
     return 0
 
 

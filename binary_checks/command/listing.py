@@ -6,19 +6,21 @@ import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from binary_checks.command import MISUSED, TRY_AGAIN, SubcommandParser, complain, suggest
-from binary_checks.declaring import Check
-from binary_checks.errors import (
-    BinaryChecksError,
-    GatherError,
-    NotApplicable,
-    PackageError,
-    ProfileError,
-    Unavailable,
+from binary_checks.command import (
+    MISUSED,
+    TRY_AGAIN,
+    UNREADABLE,
+    SubcommandParser,
+    complain,
+    guard,
+    suggest,
 )
+from binary_checks.declaring import Check
+from binary_checks.errors import NotApplicable, PackageError, ProfileError, Unavailable
 from binary_checks.gather.examination import (
     Examination,
     examine,
@@ -35,7 +37,6 @@ from binary_checks.profile.reading import Profile, find_profile, load_profile, v
 from binary_checks.sources import demand_named, expand
 
 _PURPOSE = "List every check, and of each package named whether it applies, and if not, why."
-_UNREADABLE = 1
 _Row = tuple[str, str, str, str]
 
 
@@ -51,8 +52,8 @@ def run(arguments: Sequence[str]) -> int:
         _print((*_describe(check, profile), check.documentation.title) for check in checks)
         return 0
     names = [name for each in options.packages for name in expand(each, Path.cwd())]
-    statuses = {_list(name, profile, checks) for name in names}
-    return next((each for each in (MISUSED, _UNREADABLE, TRY_AGAIN) if each in statuses), 0)
+    statuses = {guard(partial(_list, name, profile, checks)) for name in names}
+    return next((each for each in (MISUSED, UNREADABLE, TRY_AGAIN) if each in statuses), 0)
 
 
 def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -86,21 +87,11 @@ def _choose(options: argparse.Namespace) -> tuple[Profile, tuple[Check[Any], ...
 
 def _list(name: str, profile: Profile, checks: Iterable[Check[Any]]) -> int:
     """Print the list for one package; the exit status."""
-    try:
-        demand_named(name, Path.cwd())
-        with examine(name, profile=replace(profile, checks=())) as facts:
-            facts.get(Package)  # of one that cannot be read there is no list
-            print(one_line(facts.node if facts.source.remote() else name))
-            _print((*_describe(check, profile), _judge(check, facts, profile)) for check in checks)
-    except ProfileError as error:
-        complain(str(error))
-        return MISUSED
-    except GatherError as error:
-        complain(str(error))
-        return TRY_AGAIN
-    except BinaryChecksError as error:
-        complain(str(error))
-        return _UNREADABLE
+    demand_named(name, Path.cwd())
+    with examine(name, profile=replace(profile, checks=())) as facts:
+        facts.get(Package)  # of one that cannot be read there is no list
+        print(one_line(facts.node if facts.source.remote() else name))
+        _print((*_describe(check, profile), _judge(check, facts, profile)) for check in checks)
     return 0
 
 

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from binary_checks.command import MISUSED, TRY_AGAIN, SubcommandParser, complain, suggest
+from binary_checks.command import SubcommandParser, guard, suggest
 from binary_checks.command.query_answers import write_csv, write_json, write_markdown, write_table
-from binary_checks.errors import BinaryChecksError, GatherError, ProfileError, StoreError
+from binary_checks.errors import ProfileError
 from binary_checks.fleet.store import open_store
 from binary_checks.fleet.tables.shipped_queries import ShippedQuery, shipped_queries
 from binary_checks.fleet.tables.table_questions import ask
@@ -17,28 +17,24 @@ from binary_checks.fleet.tables.views import open_tables
 from binary_checks.lines import one_line
 
 _PURPOSE = "Ask the nights of a store: a shipped question by its name, or a SELECT of your own."
-_UNREADABLE = 1
 _LARGEST = 1 << 20  # characters of SQL
 
 
 def run(arguments: Sequence[str]) -> int:
     """Answer, or without a question list those that are shipped; returns the exit status."""
+    return guard(lambda: _query(arguments))
+
+
+def _query(arguments: Sequence[str]) -> int:
     try:
         options = _read_options(arguments)
-        if not options.question:
+        if options.question:
+            _answer(options)
+        else:
             for line in _list_queries(shipped_queries().values()):
                 print(one_line(line))
-            return 0
-        _answer(options)
     except ProfileError as error:
-        complain(f"query: {str(error).removeprefix('query: ')}")
-        return MISUSED
-    except (StoreError, GatherError) as error:
-        complain(str(error))
-        return TRY_AGAIN
-    except BinaryChecksError as error:
-        complain(str(error))
-        return _UNREADABLE
+        raise ProfileError(f"query: {str(error).removeprefix('query: ')}") from None
     return 0
 
 

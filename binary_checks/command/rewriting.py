@@ -10,33 +10,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from binary_checks import reports
-from binary_checks.command import MISUSED, SubcommandParser, complain
+from binary_checks.command import SubcommandParser, guard
 from binary_checks.documents.facts_reader import restore
 from binary_checks.documents.result_reader import read_results
-from binary_checks.errors import GatherError, ProfileError
+from binary_checks.errors import ProfileError
 from binary_checks.model import Run
-from binary_checks.reports.writing import (
-    TRY_AGAIN,
-    Destination,
-    demand_no_folder,
-    find_report,
-    write_to,
-)
+from binary_checks.reports.writing import Destination, demand_no_folder, find_report, write_to
 
 _PURPOSE = "Make another report of a run from its result document, as the run itself wrote it."
 
 
 def run(arguments: Sequence[str]) -> int:
     """Write another report of a run from its result document."""
-    try:
-        _rewrite(_read_options(arguments))
-    except ProfileError as error:
-        complain(str(error))
-        return MISUSED
-    except GatherError as error:
-        complain(str(error))
-        return TRY_AGAIN
-    return 0
+    return guard(lambda: _rewrite(_read_options(arguments)))
 
 
 def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -66,7 +52,7 @@ def _find_facts(paths: Iterable[Path], run: Run) -> Iterator[tuple[str, Path]]:
         yield from ((node, path) for node in nodes)
 
 
-def _rewrite(options: argparse.Namespace) -> None:
+def _rewrite(options: argparse.Namespace) -> int:
     report = find_report(options.format)
     if report.of_facts:
         raise ProfileError(f"report: a result document has no {report.name}")
@@ -78,7 +64,8 @@ def _rewrite(options: argparse.Namespace) -> None:
         path = Path(options.output)
         demand_no_folder("--output", options.output, path)
         write_to(Destination(option="--output", report=report, path=path), found)
-        return
+        return 0
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", newline="\n")
     report.write(found, sys.stdout)
+    return 0

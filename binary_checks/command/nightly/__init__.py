@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 
-from binary_checks.command import MISUSED, TRY_AGAIN, complain, suggest
-from binary_checks.errors import BinaryChecksError, GatherError, ProfileError, StoreError
+from binary_checks.command import MISUSED, complain, guard, suggest
 
 ACTIONS: Mapping[str, str] = {
     "run": "binary_checks.command.nightly.night_running",
@@ -17,7 +16,6 @@ ACTIONS: Mapping[str, str] = {
     "prune": "binary_checks.command.nightly.pruning_nights",
 }
 """The modules, loaded when called, in which ``run(arguments)`` returns the exit status."""
-_UNREADABLE = 1
 _HELP = """\
 usage: binary-checks nightly ACTION --store URL ...
 
@@ -40,17 +38,7 @@ def run(arguments: Sequence[str]) -> int:
     if not arguments or arguments[0] not in ACTIONS:
         return _answer(arguments)
     action: Callable[[Sequence[str]], int] = import_module(ACTIONS[arguments[0]]).run
-    try:
-        return action(arguments[1:])
-    except ProfileError as error:
-        complain(str(error))
-        return MISUSED
-    except (StoreError, GatherError, OSError) as error:
-        complain(str(error))
-        return TRY_AGAIN
-    except BinaryChecksError as error:
-        complain(str(error))
-        return _UNREADABLE
+    return guard(lambda: action(arguments[1:]), OSError)
 
 
 def _answer(arguments: Sequence[str]) -> int:

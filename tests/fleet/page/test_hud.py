@@ -7,11 +7,13 @@ import html
 import json
 import re
 import shlex
+from collections.abc import Iterable
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
-from binary_checks.command import main
+from binary_checks.command import main, nightly
 from binary_checks.fleet.page import evidence
 from binary_checks.fleet.records import read_plan
 from binary_checks.fleet.states import CellState
@@ -210,6 +212,22 @@ def test_the_mail_of_a_good_night_is_three_lines(
     out = capsys.readouterr().out
     assert "All is well in 1 cell" in out
     assert len(out.splitlines()) <= 3
+
+
+def test_a_reader_that_has_gone_is_no_complaint(
+    nights: Nights, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Gone(StringIO):
+        def write(self, text: str, /) -> int:
+            raise BrokenPipeError(32, "Broken pipe")
+
+        def writelines(self, lines: Iterable[str], /) -> None:
+            self.write("".join(lines))
+
+    monkeypatch.setattr("sys.stdout", Gone())
+    with pytest.raises(BrokenPipeError):
+        nightly.run(["summary", "--store", str(nights.folder)])
+    assert capsys.readouterr().err == ""
 
 
 def test_an_earlier_night_is_told_as_it_was(
