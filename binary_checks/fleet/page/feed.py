@@ -72,6 +72,7 @@ def _name(cells: list[str]) -> str:
 
 def write_feed(morning: Morning, news: Iterable[NewsItem], base: str) -> str:
     """The feed's text; ``base`` is where the site is published, "" where that is not known."""
+    base = base and f"{base.rstrip('/')}/"  # else its last part would be that of a page
     feed = ElementTree.Element("feed", xmlns=_SPACE)
     _add(feed, "title", "Nightly binary checks")
     _add(feed, "subtitle", entitle(morning))

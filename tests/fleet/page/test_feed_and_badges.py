@@ -56,8 +56,10 @@ def test_every_entry_has_a_name_of_its_own() -> None:
 
 
 def test_addresses_are_whole_where_it_is_known_where_the_site_is() -> None:
-    (entry,) = entries(history({"a-1": "·X"}), base="https://hud.example/wheels/")
-    assert entry["link"].startswith("https://hud.example/wheels/cells/a-1.html#n")
+    found = history({"a-1": "·X"})
+    for base in ("https://hud.example/wheels/", "https://hud.example/wheels"):
+        (entry,) = entries(found, base)
+        assert entry["link"].startswith("https://hud.example/wheels/cells/a-1.html#n")
 
 
 def test_the_first_night_is_no_news() -> None:
