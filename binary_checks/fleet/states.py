@@ -23,6 +23,8 @@ GOOD = frozenset({CellState.PASSED, CellState.KNOWN})
 """After which a package may be published, and its second stage begin."""
 DECIDED = GOOD | {CellState.FAILED}
 """States that say something of the package; the others do so of the night, or of nothing."""
+WELL = GOOD | {CellState.FLAKY, CellState.BLOCKED}
+"""States that leave a night green; a GPU stage that waits has a CPU stage that tells."""
 LETTERS = {
     CellState.PASSED: "·",
     CellState.KNOWN: "k",

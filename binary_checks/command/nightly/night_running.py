@@ -39,7 +39,8 @@ _STATUSES = (
     "run it again"
 )
 _FAILED = 1
-_WELL = frozenset({CellState.PASSED, CellState.KNOWN, CellState.FLAKY})
+_FINISHED = frozenset({CellState.PASSED, CellState.KNOWN, CellState.FLAKY})
+"""States that leave nothing to run; unlike for a morning's `WELL`, a GPU stage that waits does."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -271,4 +272,4 @@ def _find_status(outcome: NightOutcome) -> int:
         return INTERRUPTED
     if CellState.FAILED in states:
         return _FAILED
-    return 0 if states <= _WELL and not outcome.stopped else TRY_AGAIN
+    return 0 if states <= _FINISHED and not outcome.stopped else TRY_AGAIN

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from binary_checks.fleet.states import GOOD, CellState
+from binary_checks.fleet.states import WELL, CellState
 
 _WIDTH, _TALL = 640.0, 120.0  # of a chart
 _PARTS = ("native", "debug", "device", "python", "metadata", "other")
@@ -114,7 +114,7 @@ def draw_states(
     counts = []
     for night, states in nights:
         failed = states.count(CellState.FAILED)
-        unjudged = len(states) - failed - sum(state in GOOD for state in states)
+        unjudged = len(states) - failed - sum(state in WELL for state in states)
         counts.append((night, {"failed": float(failed), "not judged": float(unjudged)}))
     return draw_stacks(counts, lambda number: f"{number:,.0f}", _STATES, titled=titled)
 

@@ -180,7 +180,7 @@ def _show(
         _named(cell.row, labels) if several else _link(cell.row, labels) for cell in broken.cells
     )
     named = _AT_ONCE if len(links) > _AT_ONCE + 1 else _AT_ONCE + 1
-    first = broken.cells[0]
+    first, others = broken.cells[0], broken.sentences - 1
     return ShownBreakage(
         project=spell_projects(broken.projects),
         check=Link(
@@ -188,7 +188,7 @@ def _show(
             href=name_checks(broken.check) if broken.check in explained else "",
         ),
         said=spell(broken.said, 400),
-        more=f"and {broken.sentences - 1} other sentences" if broken.sentences > 2 else "",
+        more=f"and {count(others, 'other sentence')}" if others else "",
         since=spell_since(first.since, morning.night, known=first.known_before),
         cause=spell(broken.cause),
         cells=links[:named],

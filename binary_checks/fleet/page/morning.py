@@ -7,10 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from binary_checks.fleet.page.history import CellNight, FailedCheck, History
-from binary_checks.fleet.states import GOOD, CellState
-
-WELL = GOOD | {CellState.FLAKY, CellState.BLOCKED}
-"""States that leave a night green; a GPU stage that waits has a CPU stage that tells."""
+from binary_checks.fleet.states import GOOD, WELL, CellState
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

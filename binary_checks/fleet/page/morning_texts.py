@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from binary_checks.fleet.page.morning import Morning
 from binary_checks.fleet.page.naming import TONES, spell
-from binary_checks.fleet.states import GOOD, CellState
+from binary_checks.fleet.states import WELL, CellState
 from binary_checks.reports.verdict_texts import count
 
 GONE = "No longer in the matrix"
@@ -26,7 +26,7 @@ def entitle(morning: Morning) -> str:
         return f"Nothing new broke; {count(failing, 'cell')} still {fails}"
     if morning.is_well:
         return f"All is well in {count(morning.total, 'cell')}"
-    unjudged = sum(number for state, number in morning.counts.items() if state not in GOOD)
+    unjudged = sum(number for state, number in morning.counts.items() if state not in WELL)
     return f"Nothing broke; {count(unjudged, 'cell')} could not be judged"
 
 

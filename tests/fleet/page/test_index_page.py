@@ -87,6 +87,16 @@ def test_what_broke_tonight_stands_on_top_with_check_sentence_cell_and_since() -
     assert {"checks.html#missing-library", "cells/demo-linux.html"} <= {*page.links}
 
 
+def test_a_second_sentence_of_the_check_is_counted() -> None:
+    found = history({"demo-linux": "··X", "demo-macos": "··X", "demo-windows": "··X"})
+    failures = {**found.failures}
+    for cell, said in (("demo-macos", "second"), ("demo-windows", "third")):
+        failures[cell, found.last] = (FailedCheck(check="missing-library", sentence=said),)
+        found = replace(found, failures={**failures})
+        number = "1 other sentence" if said == "second" else "2 other sentences"
+        assert f"and {number}" in read_index(found).text
+
+
 def test_a_row_has_a_letter_a_night_the_last_first_and_links_only_what_is_not_well() -> None:
     page = read_index(history({"demo-linux": "·k-IX", "demo-macos": "·····"}))
     assert page.rows["linux"] == [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from binary_checks.fleet.page.charts import draw_states
 from binary_checks.fleet.page.history import FailedCheck, History
 from binary_checks.fleet.page.morning import look_back
 from binary_checks.fleet.page.morning_texts import entitle
@@ -122,6 +123,13 @@ def test_the_title_says_the_worst_in_one_sentence() -> None:
         "··-": "Nothing broke; 1 cell could not be judged",
     }
     assert {said: entitle(look_back(history({"a-1": said}))) for said in titles} == titles
+
+
+def test_the_title_counts_no_cell_that_was_judged_among_those_that_were_not() -> None:
+    found = history({"a-1": "··-", "a-2": "··~", "a-3": "··B"})
+    assert entitle(look_back(found)) == "Nothing broke; 1 cell could not be judged"
+    states = [CellState.PASSED, CellState.FLAKY, CellState.BLOCKED]
+    assert draw_states([("2026-11-21", states)]) is None
 
 
 def test_a_night_is_well_only_where_every_cell_was_judged() -> None:
