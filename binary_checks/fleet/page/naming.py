@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from urllib.parse import quote
 
 from binary_checks.fleet.cell import AXES
 from binary_checks.fleet.page.history import CellNight
@@ -41,7 +42,7 @@ def name_cell_page(cell: str) -> str:
 
 def name_checks(check: str) -> str:
     """A check's place among the explanations, below the site's folder."""
-    return f"checks.html#{name_file(check)}"
+    return f"checks.html#{quote(one_line(check))}"  # as the templates have it with `urlencode`
 
 
 def label_cells(rows: Iterable[CellNight]) -> dict[str, str]:

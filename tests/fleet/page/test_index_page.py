@@ -9,11 +9,12 @@ from html.parser import HTMLParser
 import pytest
 
 from binary_checks.fleet.page import index_page
-from binary_checks.fleet.page.evidence import CellEvidence
+from binary_checks.fleet.page.evidence import CellEvidence, StageEvidence
 from binary_checks.fleet.page.history import CellNight, FailedCheck, History
 from binary_checks.fleet.page.remarks import Remarks
 from binary_checks.fleet.page.site import make_site
 from binary_checks.model import CheckText
+from binary_checks.reports.html.page import ShownCheck
 from fixtures.histories import history
 
 EVIL = "\n\x1b[31m\u202e\"'><img src=x onerror=alert(1)></title></style><script>alert(1)</script>&"
@@ -156,6 +157,24 @@ def test_every_link_leads_to_a_file_of_the_site() -> None:
                 where = Reader(found[target]) if path else None
                 there = {attrs.get("id") for _, attrs in where.elements} if where else ids
                 assert not anchor or anchor in there, (name, link)
+
+
+def test_links_to_a_check_of_an_odd_name_lead_to_its_text() -> None:
+    odd = 'own "check"; 1%'
+    found = history({"demo-linux": "··X"}, checks={"demo-linux": odd})
+    shown = ShownCheck(
+        id=odd, level="error", title="", why="", fix="", faults=(), others=(), more=0
+    )
+    evidence = CellEvidence(
+        texts={odd: replace(CHECK, id=odd)},
+        stages=(StageEvidence(stage="cpu", exit_status="exit 1", checks=(shown,)),),
+    )
+    made = dict(make_site(found, lambda *_: evidence, shown=30))
+    anchors = {attrs.get("id") for _, attrs in Reader(made["checks.html"]).elements}
+    links = Reader(made["index.html"]).links + Reader(made["cells/demo-linux.html"]).links
+    named = [link.partition("#")[2] for link in links if "checks.html#" in link]
+    assert len(named) == 2
+    assert {*named} <= anchors
 
 
 def test_what_cells_checks_and_sentences_say_stays_text() -> None:
