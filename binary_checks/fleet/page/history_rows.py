@@ -32,6 +32,8 @@ _FAILURES = """
     from checks where outcome in ('failed', 'broken', 'error')
     order by cell, night, outcome <> 'failed', "check", check_place, stage
 """
+ASKED = ("cells", "checks", "parts")
+"""The tables that a history is read from."""
 _PARTS = "select sha256, part, max(size) from parts group by sha256, part order by sha256, part"
 
 

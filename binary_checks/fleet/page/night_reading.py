@@ -9,7 +9,7 @@ from binary_checks.errors import ProfileError, RecordError, StoreError
 from binary_checks.fleet.nights.closing import ClosedNight, read_closed
 from binary_checks.fleet.nights.night_dates import read_date
 from binary_checks.fleet.page.history import History
-from binary_checks.fleet.page.history_rows import read_history
+from binary_checks.fleet.page.history_rows import ASKED, read_history
 from binary_checks.fleet.page.leading_checks import find_leading
 from binary_checks.fleet.page.remarks import Remarks, WaiverNews, review_waivers
 from binary_checks.fleet.plan import NightPlan
@@ -41,8 +41,10 @@ def read_night(url: str, *, nights: int = 1, project: str = "", date: str = "") 
     closed = closed_nights(store)
     if date and read_date(date) not in closed:
         raise StoreError(f"{store.url}: {_explain(store, date)}")
-    back = None if date else nights + _MORE
-    with open_tables(store, nights=back, project=project) as connection:
+    until = tuple(night for night in closed if night <= date) if date else closed
+    with open_tables(
+        store, tables=ASKED, closed=until, nights=nights + _MORE, project=project
+    ) as connection:
         history = read_history(connection)
     if not history.cells:
         raise ProfileError(f"--project {project!r:.80}: no cell of it in {store.url}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,16 +28,24 @@ _OF_PACKAGES = ("objects", "parts")
 
 @contextmanager
 def open_tables(
-    store: Store, *, nights: int | None = None, project: str = "", apart: bool = False
+    store: Store,
+    *,
+    tables: Collection[str] = TABLES,
+    closed: Sequence[str] | None = None,
+    nights: int | None = None,
+    project: str = "",
+    apart: bool = False,
 ) -> Iterator[Connection]:
     """A connection whose views cells, checks, objects and parts have all closed nights.
 
-    With ``nights`` cells and checks have the last ones alone; with ``project`` all views have
-    what is of its cells alone. It can open no other file. ``apart`` has it open copies, so that
-    not even a fault of DuckDB's changes the store, for SQL of strangers. Raises StoreError for a
-    store without a closed night, and for tables that cannot be read.
+    With ``tables`` there are those views alone, cells among them, and nothing is fetched for the
+    others; with ``closed`` these nights alone are looked at. With ``nights`` cells and checks have
+    the last ones alone; with ``project`` all views have what is of its cells alone. It can open no
+    other file. ``apart`` has it open copies, so that not even a fault of DuckDB's changes the
+    store, for SQL of strangers. Raises StoreError for a store without a closed night, and for
+    tables that cannot be read.
     """
-    every = closed_nights(store)
+    every = closed_nights(store) if closed is None else closed
     if not every:
         raise StoreError(f"{store.url}: no night is closed yet: `binary-checks nightly collect`")
     last = every[-nights:] if nights else every
@@ -47,7 +55,7 @@ def open_tables(
             table: [
                 table_name(night, table) for night in (every if table in _OF_PACKAGES else last)
             ]
-            for table in TABLES
+            for table in tables
         }
         _fetch(store, [name for each in names.values() for name in each])
         files = {
@@ -56,11 +64,11 @@ def open_tables(
                 for name in names[table]
                 for path in (stack.enter_context(store.local(name)),)
             }
-            for table in TABLES
+            for table in tables
         }
         for table, paths in files.items():
             _make_view(connection, store, table, paths)
-        _narrow(connection, project)
+        _narrow(connection, tables, project)
         _lock(connection, [path for paths in files.values() for path in paths])
         named = {path: name for paths in files.values() for path, name in paths.items()}
         with _explained(store, named):
@@ -157,16 +165,17 @@ def _find_damaged(connection: Connection, columns: str, paths: Mapping[Path, str
     return "its tables"
 
 
-def _narrow(connection: Connection, project: str) -> None:
+def _narrow(connection: Connection, tables: Collection[str], project: str) -> None:
     """Make the views that SQL sees: of one project, and each package's objects once."""
     rows = ", ".join(f"('{state.value}', '{letter}')" for state, letter in LETTERS.items())
     connection.execute(f"CREATE TABLE letters AS FROM (VALUES {rows}) AS letters(state, letter)")
     chosen = f" WHERE project = {quote_text(project)}" if project else ""
     connection.execute(f"CREATE VIEW cells AS FROM all_cells{chosen}")
     of_cells = " WHERE cell IN (SELECT cell FROM cells)" if project else ""
-    connection.execute(f"CREATE VIEW checks AS FROM all_checks{of_cells}")
+    if "checks" in tables:
+        connection.execute(f"CREATE VIEW checks AS FROM all_checks{of_cells}")
     of_packages = " WHERE sha256 IN (SELECT sha256 FROM cells)" if project else ""
-    for table in _OF_PACKAGES:
+    for table in filter(tables.__contains__, _OF_PACKAGES):
         connection.execute(
             f"CREATE VIEW {table} AS FROM all_{table}{of_packages} "
             "QUALIFY night = min(night) OVER (PARTITION BY sha256)"

@@ -18,7 +18,13 @@ from binary_checks.fleet.page import evidence
 from binary_checks.fleet.records import read_plan
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import open_store
-from binary_checks.fleet.store.store_names import closed_name, log_name, plan_name, result_name
+from binary_checks.fleet.store.store_names import (
+    closed_name,
+    log_name,
+    plan_name,
+    result_name,
+    table_name,
+)
 from fixtures.fleet.nights import Nights, make_nights
 from fixtures.fleet.object_store import BUCKET, ObjectStore
 from fixtures.fleet.script_of_nights import ROLES
@@ -235,6 +241,18 @@ def test_an_earlier_night_is_told_as_it_was(
 ) -> None:
     summarise(nights, "--date", nights.nights[0])
     assert capsys.readouterr().out.startswith(f"{nights.nights[0]}: ")
+
+
+def test_a_page_and_a_mail_fetch_only_tables_and_nights_that_they_look_at(tmp_path: Path) -> None:
+    found = make_nights(tmp_path / "store", cells=8, nights=4)
+    first, *_, last = found.nights
+    for night in found.nights:
+        (found.folder / table_name(night, "objects")).unlink()
+    assert hud(found.folder, tmp_path / "site") == 0
+    for table in ("cells", "checks", "parts"):
+        (found.folder / table_name(last, table)).unlink()
+    assert summarise(found, "--date", first) in (0, 1)
+    assert summarise(found) == 6
 
 
 def test_markdown_has_what_comes_from_outside_as_code(
