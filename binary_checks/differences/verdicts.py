@@ -8,28 +8,35 @@ from binary_checks.declaring import difference
 from binary_checks.model import Outcome, PackageResult
 from binary_checks.model.compared_builds import Change, Severity
 
-_BROKEN = frozenset({Outcome.FAILED, Outcome.ERROR})
+_UNKNOWN = frozenset({Outcome.ERROR, Outcome.BROKEN, Outcome.NOT_INSPECTED})
+"""With which nobody knows whether the check would have failed."""
 
 
 @difference
 def check_outcomes(old: PackageResult, new: PackageResult) -> Iterator[Change]:
-    """The checks that fail, or could not inspect, in one of two runs alone."""
-    before = {entry.check: entry for entry in old.entries}
+    """The checks that fail, or could not inspect, in one of two runs alone.
+
+    Of a check that ran in several places each place is compared with itself. One that fails now
+    is a break where the old run saw that it did not.
+    """
+    before = {entry.item: entry.outcome for entry in old.entries}
     for entry in new.entries:
-        was = before.get(entry.check)
-        if was is None or was.outcome is entry.outcome:
+        was = before.get(entry.item)
+        if was is entry.outcome or (was is None and entry.outcome is not Outcome.FAILED):
             continue
-        now = entry.outcome.value.replace("_", " ")
-        said = f"{now}, before {was.outcome.value.replace('_', ' ')}"
+        earlier = "which the old run did not have" if was is None else f"before {was.value}"
+        said = f"{entry.outcome.value}, {earlier}"
         first = next((each.sentence for each in entry.problems), entry.reason)
-        severity = Severity.INFO
-        if entry.outcome in _BROKEN:
-            severity = Severity.BREAK
-        elif entry.outcome is Outcome.NOT_INSPECTED:
-            severity = Severity.CHANGE
         yield Change(
-            severity=severity,
-            subject=entry.check,
+            severity=_weigh(was, entry.outcome),
+            subject=entry.item,
             sentence=f"{said}: {first}" if first else said,
             noun="checks",
         )
+
+
+def _weigh(was: Outcome | None, now: Outcome) -> Severity:
+    if now is Outcome.FAILED:
+        seen = was is not None and was not in _UNKNOWN
+        return Severity.BREAK if seen else Severity.CHANGE
+    return Severity.CHANGE if now in _UNKNOWN else Severity.INFO

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
+
+import pytest
 
 from binary_checks.differences import compare, load_differences
 from binary_checks.model import (
@@ -14,6 +17,7 @@ from binary_checks.model import (
     Problem,
 )
 from binary_checks.model.compared_builds import (
+    Build,
     BuildComparison,
     DifferenceLine,
     NotCompared,
@@ -99,6 +103,49 @@ def test_of_two_results_the_checks_that_fail_in_one_are_named() -> None:
     )
     assert (mended.severity, mended.text) == (Severity.INFO, "missing: passed, before failed")
     assert compare(passed, passed).lines == ()
+
+
+def test_a_place_is_compared_with_itself() -> None:
+    def ran(oldest: Outcome, newest: Outcome) -> Build:
+        found = results(starts=oldest)
+        entries = (
+            replace(found.entries[0], place=f"image:{place}", outcome=outcome)
+            for place, outcome in (("oldest", oldest), ("newest", newest))
+        )
+        return build(results=replace(found, entries=tuple(entries)), is_known=False)
+
+    steady = ran(Outcome.FAILED, Outcome.PASSED)
+    assert compare(steady, steady).lines == ()
+    (line,) = compare(steady, ran(Outcome.FAILED, Outcome.FAILED)).lines
+    assert (line.severity, line.text[:46]) == (
+        Severity.BREAK,
+        "starts[image:newest]: failed, before passed: n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "severity"),
+    [
+        (Outcome.PASSED, Outcome.FAILED, Severity.BREAK),
+        (Outcome.ACCEPTED, Outcome.FAILED, Severity.BREAK),
+        (Outcome.ERROR, Outcome.FAILED, Severity.CHANGE),
+        (Outcome.BROKEN, Outcome.FAILED, Severity.CHANGE),
+        (Outcome.NOT_INSPECTED, Outcome.FAILED, Severity.CHANGE),
+        (None, Outcome.FAILED, Severity.CHANGE),
+        (Outcome.PASSED, Outcome.ERROR, Severity.CHANGE),
+        (Outcome.PASSED, Outcome.BROKEN, Severity.CHANGE),
+        (Outcome.FAILED, Outcome.ERROR, Severity.CHANGE),
+        (Outcome.PASSED, Outcome.NOT_INSPECTED, Severity.CHANGE),
+        (Outcome.FAILED, Outcome.PASSED, Severity.INFO),
+        (None, Outcome.PASSED, None),
+    ],
+)
+def test_only_a_failure_that_was_none_is_a_break(
+    was: Outcome | None, now: Outcome, severity: Severity | None
+) -> None:
+    old, new = results(**({} if was is None else {"missing": was})), results(missing=now)
+    lines = compare(build(results=old, is_known=False), build(results=new, is_known=False)).lines
+    assert [line.severity for line in lines] == ([] if severity is None else [severity])
 
 
 def test_gaps_of_either_side_are_named() -> None:
