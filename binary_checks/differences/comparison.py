@@ -87,7 +87,7 @@ def _demand_comparable(old: Package, new: Package) -> None:
         before, after = _claimed(old, what), _claimed(new, what)
         if before and after and not before & after:
             spelled = f"{', '.join(sorted(before))}, {new.file_name} for {', '.join(sorted(after))}"
-            raise ProfileError(f"{old.file_name} is for {spelled}: nothing of them compares")
+            raise ProfileError(f"{old.file_name} is for {spelled}: they cannot be compared")
 
 
 def _claimed(package: Package, what: str) -> set[str]:
@@ -108,6 +108,9 @@ def _list_gaps(build: Build) -> Iterator[NotCompared]:
     for unread in package.unread:
         path = plain_path(package.layout, unread.path)
         yield NotCompared(subject=path, reason=f"not read in {build.label}: {unread.reason}")
+    for broken in package.malformed:
+        path = plain_path(package.layout, broken.path)
+        yield NotCompared(subject=path, reason=f"malformed in {build.label}: {broken.reason}")
 
 
 def _apply(each: Difference[Any], old: Build, new: Build, pairs: PairedObjects) -> Iterator[_Found]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from binary_checks.declaring import difference
+from binary_checks.errors import Unavailable
 from binary_checks.knowledge.build_pairs import (
     is_grafted,
     is_module_name,
@@ -146,26 +147,40 @@ def libraries(old: Package, new: Package) -> Iterator[Change]:
     """
     pairs = pair_objects(old, new)
     yield from _list(
-        _own(old, pairs.lost), Severity.BREAK, "the library is gone", "libraries", "are gone"
+        _own(old, pairs.lost) - _unknown(new),
+        Severity.BREAK,
+        "the library is gone",
+        "libraries",
+        "are gone",
     )
     yield from _list(
-        _own(new, pairs.gained), Severity.INFO, "is a new library", "libraries", "are new"
+        _own(new, pairs.gained) - _unknown(old),
+        Severity.INFO,
+        "is a new library",
+        "libraries",
+        "are new",
     )
-    after = {item.architecture for item in new.objects}
-    for lost in sorted({item.architecture for item in old.objects} - after if after else ()):
-        yield Change(severity=Severity.BREAK, sentence=f"has no code for {lost} any more")
+    before, after = ({item.architecture for item in each.objects} for each in (old, new))
+    lost = sorted(before - after if after else ())
+    if lost and _unknown(new):
+        raise Unavailable(f"code for {', '.join(lost)}: not every object of the new build was read")
+    for each in lost:
+        yield Change(severity=Severity.BREAK, sentence=f"has no code for {each} any more")
 
 
-def _own(package: Package, items: Iterable[ObjectFile]) -> list[str]:
-    return sorted(
-        {
-            plain_path(package.layout, item.path)
-            for item in items
-            if (item.kind is Kind.SHARED or isinstance(item, StaticArchive))
-            and not is_grafted(item)
-            and not is_module_name(item)
-        }
-    )
+def _own(package: Package, items: Iterable[ObjectFile]) -> set[str]:
+    return {
+        plain_path(package.layout, item.path)
+        for item in items
+        if (item.kind is Kind.SHARED or isinstance(item, StaticArchive))
+        and not is_grafted(item)
+        and not is_module_name(item)
+    }
+
+
+def _unknown(package: Package) -> set[str]:
+    """The objects in it that could not be read: they are not gone, nor new once they can be."""
+    return {plain_path(package.layout, e.path) for e in (*package.unread, *package.malformed)}
 
 
 @difference

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from binary_checks.model import (
     Dependency,
     DeviceCode,
     DeviceKind,
     ElfFile,
+    MalformedObject,
     Package,
     Symbol,
     Symbols,
@@ -186,6 +191,25 @@ def test_a_library_that_is_gone_is_a_break_and_a_new_one_is_noted() -> None:
         "break libraries: demo/libdemo.so: the library is gone"
     ]
     assert said(having(), exporting("a")) == ["info libraries: demo/libdemo.so: is a new library"]
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"malformed": (MalformedObject(path=LIBRARY, format=Format.ELF, offset=1, reason=""),)},
+        {"unread": (UnreadObject(path=LIBRARY, format=Format.ELF, reason="too large"),)},
+    ],
+)
+def test_a_library_that_could_not_be_read_is_neither_gone_nor_new(field: dict[str, Any]) -> None:
+    other = elf_file(architecture="aarch64")
+    old, new = exporting("a"), wheel(objects=(other,), **field)
+    found = compared(old, new)
+    assert [line.text for line in found.lines] == []
+    assert {(gap.difference, gap.subject) for gap in found.not_compared} == {
+        ("", LIBRARY),
+        ("libraries", ""),  # which of its architectures it has code for
+    }
+    assert not any(LIBRARY in line.text for line in compared(new, old).lines)
 
 
 def test_code_of_an_architecture_that_a_fat_file_lost_is_a_break() -> None:
