@@ -45,7 +45,7 @@ def exports(old: ObjectFile, new: ObjectFile) -> Iterator[Change]:
     grafted library, or with what the compiler made of the standard library's templates. Weak
     symbols are those of inline functions and templates, which every user has too.
     """
-    if not _is_library(old) or not new.exports:
+    if not _is_library(old):
         return
     if _is_renamed(old, new):
         yield Change(
@@ -57,10 +57,9 @@ def exports(old: ObjectFile, new: ObjectFile) -> Iterator[Change]:
             noun="libraries",
         )
         return
-    gone = frozenset(filter(_counts, old.exports.names - new.exports.names))
-    if gone:
-        weak = {name for name in gone if all(each.weak for each in old.exports.find(name))}
-        yield _tell(gone - weak, weak)
+    strong, weak = _find_gone(old, new)
+    if strong or weak:
+        yield _tell(strong, weak)
     if isinstance(old, ElfFile) and isinstance(new, ElfFile):
         for version in sorted({*old.defined_versions} - {*new.defined_versions}):
             yield Change(
@@ -78,8 +77,9 @@ def imported_exports(old: Package, new: Package) -> Iterator[Change]:
     for pair in pair_objects(old, new).pairs:
         if not (isinstance(pair.old, ElfFile) and _is_library(pair.old)):
             continue
-        gone = set(filter(_counts, pair.old.exports.names - pair.new.exports.names))
-        weak = {name for name in gone if all(each.weak for each in pair.old.exports.find(name))}
+        if _is_renamed(pair.old, pair.new):
+            continue
+        weak = _find_gone(pair.old, pair.new)[1]
         others = (item for item in old.objects_of(ElfFile) if item.path != pair.old.path)
         wanted = weak and {name for item in others for name in item.imports.among(weak)}
         if wanted:
@@ -92,6 +92,13 @@ def imported_exports(old: Package, new: Package) -> Iterator[Change]:
                 sentence=f"{said} of the old build imported ({shown})",
                 noun="libraries",
             )
+
+
+def _find_gone(old: ObjectFile, new: ObjectFile) -> tuple[frozenset[str], frozenset[str]]:
+    """The exports that are gone: the strong and the weak ones."""
+    gone = frozenset(filter(_counts, old.exports.names - new.exports.names))
+    weak = frozenset(name for name in gone if all(e.weak for e in old.exports.find(name)))
+    return gone - weak, weak
 
 
 def _is_library(item: ObjectFile) -> bool:
@@ -120,7 +127,7 @@ def _counts(name: str) -> bool:
     return not (_LINKERS.fullmatch(name) or _NOBODYS.search(name))
 
 
-def _tell(strong: frozenset[str], weak: set[str]) -> Change:
+def _tell(strong: frozenset[str], weak: frozenset[str]) -> Change:
     names = list(dict.fromkeys(map(readable_name, sorted(strong) or sorted(weak))))
     count = len(strong) or len(weak)
     shown = [*names[:_NAMED], *names[:1] * (count - len(names[:_NAMED]))]  # overloads count

@@ -171,6 +171,20 @@ def test_a_library_with_another_soname_is_one_line() -> None:
     ]
 
 
+def test_a_library_that_exports_nothing_any_more_is_a_break() -> None:
+    assert said(exporting("a"), exporting()) == [
+        "break exports: demo/libdemo.so: lost 1 export (a)"
+    ]
+
+
+def test_of_a_library_with_another_soname_no_import_is_missed_besides() -> None:
+    weak = Symbols((Symbol(name="inline", weak=True),))
+    user = elf_file(imports=symbols("inline"))
+    old = having(elf_file("demo/libdemo.so.1", name="libdemo.so.1", exports=weak), user)
+    new = having(elf_file("demo/libdemo.so.2", name="libdemo.so.2", exports=symbols("a")), user)
+    assert [line.partition(":")[0] for line in said(old, new)] == ["break exports"]
+
+
 def test_exports_that_are_not_known_are_not_compared() -> None:
     unknown = UnknownSymbols("the facts were written without symbols (--no-symbols)")
     found = compared(exporting("a"), having(elf_file(LIBRARY, name="libdemo.so", exports=unknown)))
