@@ -180,7 +180,8 @@ def _own(package: Package, items: Iterable[ObjectFile]) -> set[str]:
 
 def _unknown(package: Package) -> set[str]:
     """The objects in it that could not be read: they are not gone, nor new once they can be."""
-    return {plain_path(package.layout, e.path) for e in (*package.unread, *package.malformed)}
+    paths = [*(e.path for e in package.unread), *(e.path for e in package.malformed)]
+    return {plain_path(package.layout, path) for path in paths}
 
 
 @difference

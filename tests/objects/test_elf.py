@@ -224,6 +224,56 @@ def test_guards_and_the_isa_level_stand_in_one_note() -> None:
     assert (found.guards, found.isa_level) == (("IBT", "SHSTK"), "x86-64-v2")
 
 
+def _change_segments(content: bytes, kinds: set[int], **changed: int) -> bytes:
+    """With another type or alignment of those segments of a 64-bit, little-endian file."""
+    (start,) = struct.unpack_from("<Q", content, 32)
+    (count,) = struct.unpack_from("<H", content, 56)
+    written = bytearray(content)
+    for at in range(start, start + 56 * count, 56):
+        if struct.unpack_from("<I", content, at)[0] in kinds:
+            if "kind" in changed:
+                struct.pack_into("<I", written, at, changed["kind"])
+            if "align" in changed:
+                struct.pack_into("<Q", written, at + 48, changed["align"])
+    return bytes(written)
+
+
+_PT_NOTE, _PT_GNU_PROPERTY, _PT_NULL = 4, 0x6474E553, 0
+
+
+def test_glibc_passes_over_property_notes_of_another_alignment() -> None:
+    content = build_elf(features=3, isa_needed=3)
+    found = _read(_change_segments(content, {_PT_NOTE, _PT_GNU_PROPERTY}, align=4))
+    assert (found.guards, found.isa_level) == ((), "x86-64-v2")  # the level is no promise
+
+
+@pytest.mark.parametrize(("machine", "guards"), [("x86_64", ("IBT",)), ("aarch64", ())])
+def test_notes_tell_of_guards_without_a_segment_of_their_own_on_x86_alone(
+    machine: str, guards: tuple[str, ...]
+) -> None:
+    content = build_elf(machine=machine, features=1)
+    assert _read(_change_segments(content, {_PT_GNU_PROPERTY}, kind=_PT_NULL)).guards == guards
+    assert len(_read(_change_segments(content, {_PT_NOTE}, kind=_PT_NULL)).guards) == 1
+
+
+def test_the_first_property_note_counts_though_it_has_no_guards() -> None:
+    content = _change_segments(
+        build_elf(features=1, isa_needed=3), {_PT_NOTE, _PT_GNU_PROPERTY}, kind=_PT_NULL
+    )
+    (start,) = struct.unpack_from("<Q", content, 32)
+    (count,) = struct.unpack_from("<H", content, 56)
+    whole = content.index(b"GNU\0") - 12
+    empty = struct.pack("<III", 4, 0, 5) + b"GNU\0"
+    both = empty + content[whole : whole + 48]
+    written, at = bytearray(content), start
+    while struct.unpack_from("<I", written, at)[0] != _PT_NULL:
+        at += 56
+    assert at < start + 56 * count
+    struct.pack_into("<IIQQQQQQ", written, at, _PT_NOTE, 4, len(written), 0, 0, len(both), 0, 8)
+    found = _read(bytes(written) + both)
+    assert (found.guards, found.isa_level) == ((), "x86-64-v2")
+
+
 def test_search_paths_keep_empty_elements() -> None:
     assert _build(runpath="a::b").runpath == ("a", "", "b")
     assert _build(rpath="").rpath == ("",)

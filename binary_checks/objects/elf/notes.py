@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from binary_checks.model.protocols import ByteSource
 from binary_checks.objects.elf.header import ElfHeader, architecture_of
-from binary_checks.objects.elf.segments import PT_NOTE, Segment
+from binary_checks.objects.elf.segments import PT_GNU_PROPERTY, PT_NOTE, Segment
 from binary_checks.objects.limits import refuse_more
 
 _NT_GNU_BUILD_ID = 3
 _NT_GNU_PROPERTY_TYPE_0 = 5
 _X86_ISA_1_NEEDED = 0xC0008002  # ..._USED (0xC0010002) states no requirement
-_FEATURES = {  # GNU_PROPERTY_X86_FEATURE_1_AND, GNU_PROPERTY_AARCH64_FEATURE_1_AND
-    0xC0000002: ((1, "IBT"), (2, "SHSTK")),
-    0xC0000000: ((1, "BTI"), (2, "PAC"), (4, "GCS")),
+_X86 = 0xC0000002, ((1, "IBT"), (2, "SHSTK"))  # GNU_PROPERTY_X86_FEATURE_1_AND
+_AARCH64 = 0xC0000000, ((1, "BTI"), (2, "PAC"), (4, "GCS"))  # ..._AARCH64_FEATURE_1_AND
+_GUARDS = {
+    "x86_64": _X86,
+    "x32": _X86,
+    "i686": _X86,
+    "aarch64": _AARCH64,
+    "aarch64_be": _AARCH64,
 }
-_OF_MACHINES = {0xC0000002: ("x86_64", "i686"), 0xC0000000: ("aarch64",)}
+_FROM_NOTES = frozenset({"x86_64", "x32", "i686"})
+"""Where glibc reads the property note of a file without PT_GNU_PROPERTY too: older linkers'."""
 _ISA_LEVELS = ((8, "x86-64-v4"), (4, "x86-64-v3"), (2, "x86-64-v2"))
 _MOST = 1 << 20  # bytes of notes that are read; real ones have some hundred
 
@@ -31,28 +37,38 @@ class Notes(NamedTuple):
 
 
 def read_notes(source: ByteSource, header: ElfHeader, segments: Iterable[Segment]) -> Notes:
-    """Read every PT_NOTE; the first note of a kind counts. Raises TooLarge for a long one."""
-    build_id, properties = "", dict[int, int]()
+    """Read every PT_NOTE; the first build id counts. Raises TooLarge for a long one.
+
+    An ISA level counts wherever it stands: files must not be called fit for more CPUs than they
+    are. Guards count where glibc finds them.
+    """
+    build_id, needed = "", 0
+    by_type: dict[int, list[dict[int, int]]] = {PT_GNU_PROPERTY: [], PT_NOTE: []}
     for segment in segments:
-        if segment.type != PT_NOTE or not segment.file_size:
+        if segment.type not in by_type or not segment.file_size:
             continue
         refuse_more(segment.file_size, _MOST, "bytes in a PT_NOTE")
         contents = source.read(segment.offset, segment.file_size)
         for kind, description in _iterate(contents, header, segment.alignment):
             if kind == _NT_GNU_BUILD_ID and not build_id:
                 build_id = description.hex()
-            elif kind == _NT_GNU_PROPERTY_TYPE_0 and not properties:
+            elif kind == _NT_GNU_PROPERTY_TYPE_0:
                 properties = _read_properties(description, header)
-    needed = properties.get(_X86_ISA_1_NEEDED, 0)
+                needed |= properties.get(_X86_ISA_1_NEEDED, 0)
+                if segment.alignment == header.bits // 8:  # glibc passes over all others
+                    by_type[segment.type].append(properties)
     isa_level = next((name for bit, name in _ISA_LEVELS if needed & bit), "")
-    guards = (
-        name
-        for kind, bits in _FEATURES.items()
-        if architecture_of(header) in _OF_MACHINES[kind]
-        for bit, name in bits
-        if properties.get(kind, 0) & bit
-    )
-    return Notes(build_id, isa_level, tuple(guards))
+    return Notes(build_id, isa_level, _find_guards(by_type, architecture_of(header)))
+
+
+def _find_guards(by_type: Mapping[int, list[dict[int, int]]], architecture: str) -> tuple[str, ...]:
+    """Those of the one note that glibc reads: the first of PT_GNU_PROPERTY, else of PT_NOTE."""
+    if architecture not in _GUARDS:
+        return ()
+    kind, bits = _GUARDS[architecture]
+    notes = by_type[PT_GNU_PROPERTY] or (by_type[PT_NOTE] if architecture in _FROM_NOTES else [])
+    mask = notes[0].get(kind, 0) if notes else 0
+    return tuple(name for bit, name in bits if mask & bit)
 
 
 def _iterate(contents: bytes, header: ElfHeader, alignment: int) -> Iterator[tuple[int, bytes]]:
