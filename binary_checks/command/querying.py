@@ -11,6 +11,7 @@ from binary_checks.command import SubcommandParser, guard, suggest
 from binary_checks.command.query_answers import write_csv, write_json, write_markdown, write_table
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.store import open_store
+from binary_checks.fleet.stored_nights import closed_nights
 from binary_checks.fleet.tables.shipped_queries import ShippedQuery, shipped_queries
 from binary_checks.fleet.tables.table_questions import ask
 from binary_checks.fleet.tables.views import open_tables
@@ -67,9 +68,8 @@ def _answer(options: argparse.Namespace) -> None:
     if not options.store:
         raise ProfileError("give the store: --store URL")
     store = open_store(options.store)
-    with open_tables(
-        store, nights=options.nights, project=options.project, apart=not ours
-    ) as connection:
+    last = closed_nights(store)[-options.nights :] or None if options.nights else None
+    with open_tables(store, nights=last, project=options.project, apart=not ours) as connection:
         if options.project and connection.execute("FROM cells LIMIT 1").fetchone() is None:
             raise ProfileError(f"--project {options.project!r:.80}: no cell of it in {store.url}")
         with ask(connection, sql, parameters, ours=ours) as answer:

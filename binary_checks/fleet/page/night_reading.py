@@ -41,10 +41,9 @@ def read_night(url: str, *, nights: int = 1, project: str = "", date: str = "") 
     closed = closed_nights(store)
     if date and read_date(date) not in closed:
         raise StoreError(f"{store.url}: {_explain(store, date)}")
-    until = tuple(night for night in closed if night <= date) if date else closed
-    with open_tables(
-        store, tables=ASKED, closed=until, nights=nights + _MORE, project=project
-    ) as connection:
+    until = [night for night in closed if not date or night <= date]
+    last = until[-nights - _MORE :] or None  # with none of them it says that there are none
+    with open_tables(store, tables=ASKED, nights=last, project=project) as connection:
         history = read_history(connection)
     if not history.cells:
         raise ProfileError(f"--project {project!r:.80}: no cell of it in {store.url}")

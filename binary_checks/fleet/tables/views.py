@@ -31,29 +31,29 @@ def open_tables(
     store: Store,
     *,
     tables: Collection[str] = TABLES,
-    closed: Sequence[str] | None = None,
-    nights: int | None = None,
+    nights: Sequence[str] | None = None,
     project: str = "",
     apart: bool = False,
 ) -> Iterator[Connection]:
     """A connection whose views cells, checks, objects and parts have all closed nights.
 
     With ``tables`` there are those views alone, cells among them, and nothing is fetched for the
-    others; with ``closed`` these nights alone are looked at. With ``nights`` cells and checks have
-    the last ones alone; with ``project`` all views have what is of its cells alone. It can open no
-    other file. ``apart`` has it open copies, so that not even a fault of DuckDB's changes the
-    store, for SQL of strangers. Raises StoreError for a store without a closed night, and for
-    tables that cannot be read.
+    others. With ``nights`` cells and checks have those closed nights alone, and no later night is
+    looked at; with ``project`` all views have what is of its cells alone. It can open no other
+    file. ``apart`` has it open copies, so that not even a fault of DuckDB's changes the store, for
+    SQL of strangers. Raises StoreError for a store without a closed night, and for tables that
+    cannot be read.
     """
-    every = closed_nights(store) if closed is None else closed
+    every = closed_nights(store)
     if not every:
         raise StoreError(f"{store.url}: no night is closed yet: `binary-checks nightly collect`")
-    last = every[-nights:] if nights else every
+    chosen = every if nights is None else nights
+    known = [night for night in every if night <= chosen[-1]]
     with ExitStack() as stack, connect() as connection:
         folder = Path(stack.enter_context(TemporaryDirectory()))
         names = {
             table: [
-                table_name(night, table) for night in (every if table in _OF_PACKAGES else last)
+                table_name(night, table) for night in (known if table in _OF_PACKAGES else chosen)
             ]
             for table in tables
         }

@@ -163,7 +163,7 @@ def test_a_parameter_that_the_sql_lacks_is_refused(connection: Any) -> None:
 
 
 def test_the_last_nights_alone(store: Store, nights: Nights) -> None:
-    with open_tables(store, nights=2) as connection:
+    with open_tables(store, nights=nights.nights[1:]) as connection:
         found = rows(connection, "SELECT DISTINCT night::VARCHAR FROM cells ORDER BY 1")
         checks = rows(connection, "SELECT count(DISTINCT night) FROM checks")
         packages = rows(connection, "SELECT count(DISTINCT night) FROM objects")
