@@ -1,0 +1,79 @@
+"""What differs between the GPUs that two builds have code for."""
+
+from __future__ import annotations
+
+import pytest
+
+from binary_checks.model import DeviceCode, DeviceKind, Package
+from fixtures.values import elf_file, wheel
+from tests.differences.builds import said
+
+
+def gpu(*targets: tuple[DeviceKind, str]) -> Package:
+    code = (DeviceCode(kind=k, architecture=a, count=1, bytes=1, compressed=0) for k, a in targets)
+    return wheel(objects=(elf_file("demo/libdemo.so", name="libdemo.so", device_code=tuple(code)),))
+
+
+def test_a_gpu_that_nothing_runs_on_any_more_is_a_break() -> None:
+    sass, ptx = DeviceKind.SASS, DeviceKind.PTX
+    old = gpu((sass, "sm_70"), (sass, "sm_90"))
+    assert said(old, gpu((sass, "sm_90"))) == [
+        "break gpu-architectures: demo/libdemo.so: lost code for sm_70: nothing runs on sm_70"
+    ]
+    assert said(old, gpu((ptx, "sm_60"), (sass, "sm_90")))[0] == (
+        "change gpu-architectures: demo/libdemo.so: lost code for sm_70"
+    )
+    assert said(gpu((sass, "sm_80"), (sass, "sm_86")), gpu((sass, "sm_80"))) == [
+        "change gpu-architectures: demo/libdemo.so: lost code for sm_86"
+    ]
+    assert said(old, old) == []
+
+
+def outcome(old: Package, new: Package) -> str:
+    """The severity of what is lost of the GPUs."""
+    return next(
+        (line.partition(" ")[0] for line in said(old, new) if ": lost code for " in line), ""
+    )
+
+
+@pytest.mark.parametrize(
+    ("lost", "kept", "severity"),
+    [
+        ("sm_103", "sm_100f", "change"),  # a family's code runs on it
+        ("sm_103", "sm_100a", "break"),  # code for one GPU does not
+        ("sm_100", "sm_103f", "break"),
+        ("sm_90", "sm_90a", "change"),
+    ],
+)
+def test_code_of_a_family_runs_on_its_later_members(lost: str, kept: str, severity: str) -> None:
+    sass = DeviceKind.SASS
+    assert outcome(gpu((sass, lost), (sass, kept)), gpu((sass, kept))) == severity
+
+
+def test_ptx_that_is_lost_leaves_later_gpus_without_code() -> None:
+    sass, ptx = DeviceKind.SASS, DeviceKind.PTX
+    old = gpu((sass, "sm_90"), (ptx, "sm_90"))
+    assert said(old, gpu((sass, "sm_90"))) == [
+        "break gpu-architectures: demo/libdemo.so: lost code for PTX for sm_90: nothing runs on "
+        "later GPUs"
+    ]
+    assert outcome(old, gpu((sass, "sm_90"), (ptx, "sm_80"))) == "change"
+    assert outcome(old, gpu((sass, "sm_90"), (sass, "sm_100"))) == "change"
+    assert outcome(old, gpu((sass, "sm_80"), (sass, "sm_100"))) == "break"  # not on sm_90
+
+
+@pytest.mark.parametrize(
+    ("lost", "kept", "severity"),
+    [
+        ("gfx1101", "gfx11-generic", "change"),
+        ("gfx942", "gfx9-4-generic", "change"),
+        ("gfx942", "gfx9-generic", "break"),
+        ("gfx908", "gfx9-generic", "break"),
+        ("gfx1101", "gfx1100", "break"),
+        ("gfx90a:xnack+", "gfx90a", "change"),
+        ("gfx90a", "gfx90a:xnack-", "break"),
+    ],
+)
+def test_amds_generic_code_runs_on_its_family(lost: str, kept: str, severity: str) -> None:
+    amd = DeviceKind.AMDGPU
+    assert outcome(gpu((amd, lost), (amd, kept)), gpu((amd, kept))) == severity
