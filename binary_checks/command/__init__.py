@@ -18,11 +18,14 @@ from binary_checks.lines import cut, one_line
 
 _ALL_HELP = "--help-pytest"
 SUBCOMMANDS = {
+    "artifact": "binary_checks.command.artifact",
     "diff": "binary_checks.command.differing",
     "cells": "binary_checks.command.cell_listing",
+    "ci": "binary_checks.command.ci",
     "hud": "binary_checks.command.hud",
     "images": "binary_checks.command.imaging",
     "inspect": "binary_checks.command.inspecting",
+    "known": "binary_checks.command.known",
     "nightly": "binary_checks.command.nightly",
     "query": "binary_checks.command.querying",
     "report": "binary_checks.command.rewriting",

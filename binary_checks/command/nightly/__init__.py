@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
+from collections.abc import Mapping
 
-from binary_checks.command import MISUSED, complain, guard, suggest
+from binary_checks.command.actions import ActionGroup
 
 ACTIONS: Mapping[str, str] = {
     "run": "binary_checks.command.nightly.night_running",
@@ -32,22 +31,4 @@ The store is a folder or s3://bucket/prefix. `binary-checks nightly ACTION --hel
 `binary-checks cells` lists the matrix, hud writes the page, query answers questions.
 """
 
-
-def run(arguments: Sequence[str]) -> int:
-    """Do what is asked of the nights; returns the exit status."""
-    if not arguments or arguments[0] not in ACTIONS:
-        return _answer(arguments)
-    action: Callable[[Sequence[str]], int] = import_module(ACTIONS[arguments[0]]).run
-    return guard(lambda: action(arguments[1:]), OSError)
-
-
-def _answer(arguments: Sequence[str]) -> int:
-    """Print the help, or refuse an action that there is not."""
-    if arguments and arguments[0] in ("-h", "--help"):
-        print(_HELP, end="")
-        return 0
-    known = ", ".join(ACTIONS)
-    hint = suggest(arguments[0], ACTIONS) if arguments else ""
-    named = f"{arguments[0]}: not an action{hint}" if arguments else "no action"
-    complain(f"nightly: {named} (known: {known})")
-    return MISUSED
+run = ActionGroup(name="nightly", actions=ACTIONS, help=_HELP).run

@@ -65,9 +65,54 @@ def facts_name(sha256: str, version: str = __version__) -> str:
     return f"{facts_prefix(sha256)}{version}.json.gz"
 
 
+def package_folder(sha256: str) -> str:
+    """All that the store keeps of one artifact and says of it."""
+    return f"packages/{sha256[:2]}/{sha256}/"
+
+
 def package_name(sha256: str, file_name: str) -> str:
     """A package that the store keeps itself."""
-    return f"packages/{sha256[:2]}/{sha256}/{file_name}"
+    return f"{package_folder(sha256)}{file_name}"
+
+
+def metadata_name(sha256: str, file_name: str) -> str:
+    """The METADATA of a wheel that the store keeps, which installers ask for first (PEP 658)."""
+    return f"{package_name(sha256, file_name)}.metadata"
+
+
+def artifact_name(sha256: str) -> str:
+    """What the repository says of one artifact; created last: without it there is none."""
+    return f"{package_folder(sha256)}artifact.json"
+
+
+def companion_name(sha256: str, path: str) -> str:
+    """A license or a dependency beside an artifact: licenses/LICENSE."""
+    return f"{package_folder(sha256)}with/{path}"
+
+
+def verdict_prefix(sha256: str) -> str:
+    """How the names of all verdicts on an artifact begin."""
+    return f"{package_folder(sha256)}verdicts/"
+
+
+def verdict_name(sha256: str, digest: str) -> str:
+    """A verdict on an artifact, named by the SHA-256 of its own bytes."""
+    return f"{verdict_prefix(sha256)}{digest}.json"
+
+
+def channel_prefix(channel: str) -> str:
+    """How the names of all members of a channel begin."""
+    return f"channels/{channel}/"
+
+
+def member_name(channel: str, project: str, file_name: str, sha256: str) -> str:
+    """An empty object: that the channel has those bytes under that file name."""
+    return f"{channel_prefix(channel)}{project}/{file_name}.{sha256}"
+
+
+def index_prefix(channel: str) -> str:
+    """How the names of a channel's index begin, which can be made again."""
+    return f"simple/{channel}/"
 
 
 def table_name(night: str, table: str) -> str:
