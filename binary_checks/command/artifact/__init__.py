@@ -1,4 +1,4 @@
-"""``binary-checks artifact ACTION``: the packages that a store keeps, and the channels they are in."""
+"""``binary-checks artifact ACTION``: packages that a store keeps, and the channels they are in."""
 
 from __future__ import annotations
 
