@@ -1,6 +1,7 @@
 """The store: a folder or an object store, of which no more is asked than both can do alike.
 
-Names are relative, with "/" between their parts. What was created is never changed.
+Names are relative, with "/" between their parts. Objects that were created are never changed;
+those below DERIVED, which can be made again from the others, are replaced.
 """
 
 from __future__ import annotations
@@ -45,6 +46,15 @@ class Store(Protocol):
         Of writers at the same time one wins. Where a connection broke, another's object with the
         very same bytes passes for one's own: claims hold something unique.
         """
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Write an object that can be made again, in place of the one of its name, if any.
+
+        Readers have the old one or the new one, whole. Only names of DERIVED may be replaced.
+        """
+
+    def repeat(self, name: str, source: str) -> None:
+        """The same with the bytes of another object, which nobody fetches for it."""
 
     def read(self, name: str) -> bytes | None:
         """All of an object; None where there is none of that name."""

@@ -11,7 +11,7 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from operator import itemgetter
@@ -21,7 +21,12 @@ from typing import IO
 from binary_checks.cache_folder import take_turns, try_lock
 from binary_checks.errors import StoreError
 from binary_checks.fleet.store import MOST_READ, Stored
-from binary_checks.fleet.store.safe_names import demand_name, demand_prefix, is_safe_part
+from binary_checks.fleet.store.safe_names import (
+    demand_derived,
+    demand_name,
+    demand_prefix,
+    is_safe_part,
+)
 from binary_checks.fleet.store.store_names import MARK
 from binary_checks.regular_files import open_regular
 
@@ -54,6 +59,18 @@ class FolderStore:
                 with contextlib.suppress(FileNotFoundError):
                     return not self._is_there(path) and self._write(path, content)
             return not self._is_there(path) and self._write(path, content)
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Write an object that can be made again, in place of the one of its name."""
+        self._put(demand_derived(name), lambda part: _write_part(part, content))
+
+    def repeat(self, name: str, source: str) -> None:
+        """The same with the bytes of another object: a link to them, where there are links."""
+        demand_derived(name)
+        with self._explained(source, "cannot be read"):
+            origin = self._place(source)
+            self._open(origin).close()
+        self._put(name, lambda part: _link_part(part, origin))
 
     def read(self, name: str) -> bytes | None:
         """All of an object; None where there is none of that name."""
@@ -144,21 +161,39 @@ class FolderStore:
         return True
 
     def _write(self, path: Path, content: bytes | Path) -> bool:
+        part = self._name_part()
+        with _removed(part):
+            _write_part(part, content)
+            self._make_folder(path.parent)
+            made = _link(part, path)
+            _sync(path.parent)
+        return made
+
+    def _put(self, name: str, make: Callable[[Path], None]) -> None:
+        """Give what is made the name, whoever has it."""
+        with self._explained(name, "cannot be written"):
+            path = self._place(name)
+            for _ in range(_TRIES - 1):
+                with contextlib.suppress(FileNotFoundError):
+                    return self._make_and_put(path, make)
+            return self._make_and_put(path, make)
+
+    def _make_and_put(self, path: Path, make: Callable[[Path], None]) -> None:
+        part = self._name_part()
+        with _removed(part):
+            make(part)
+            self._make_folder(path.parent)
+            part.replace(path)
+            _sync(path.parent)
+
+    def _name_part(self) -> Path:
+        """Where something may be made that gets its name when it is whole."""
         partial = self._folder / _PARTIAL
         self._make_folder(partial)
         if not self._cleaned:
             self._cleaned = True
             _remove_leftovers(partial)
-        part = partial / f"{os.getpid()}.{secrets.token_hex(8)}{_PART}"
-        with _removed(part):
-            with part.open("xb") as file:
-                try_lock(file)  # by which others know that its writer lives
-                _copy(content, file)
-                os.fsync(file.fileno())  # else a host that fails leaves a name without its content
-            self._make_folder(path.parent)
-            made = _link(part, path)
-            _sync(path.parent)
-        return made
+        return partial / f"{os.getpid()}.{secrets.token_hex(8)}{_PART}"
 
     def _make_folder(self, folder: Path) -> None:
         if not folder.is_dir():
@@ -193,6 +228,22 @@ class FolderStore:
         named = ((f"{folder}{each.name}{'/' * each.is_dir()}", each) for each in found)
         wanted = (pair for pair in named if pair[0].startswith(f"{folder}{rest}"))
         return sorted(wanted, key=itemgetter(0))
+
+
+def _write_part(part: Path, content: bytes | Path) -> None:
+    with part.open("xb") as file:
+        try_lock(file)  # by which others know that its writer lives
+        _copy(content, file)
+        os.fsync(file.fileno())  # else a host that fails leaves a name without its content
+
+
+def _link_part(part: Path, origin: Path) -> None:
+    try:
+        os.link(origin, part)
+    except OSError as error:
+        if os.name == "posix" and error.errno not in _NO_LINKS:
+            raise
+        _write_part(part, origin)
 
 
 def _link(part: Path, path: Path) -> bool:

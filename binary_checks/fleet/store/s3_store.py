@@ -18,7 +18,7 @@ from binary_checks.fleet.store import MOST_READ, Store, Stored
 from binary_checks.fleet.store.mirror import Mirror
 from binary_checks.fleet.store.s3_errors import Refusal, read_refusal
 from binary_checks.fleet.store.s3_settings import BucketSettings, read_settings
-from binary_checks.fleet.store.safe_names import demand_name, demand_prefix
+from binary_checks.fleet.store.safe_names import demand_derived, demand_name, demand_prefix
 from binary_checks.withheld import user_environment
 
 PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -27,6 +27,7 @@ _LARGEST = 1 << 30  # bytes that are put at once: conditions hold for no other w
 _SLOWEST = {"connect_timeout": "10s", "timeout": "120s"}
 _PATIENCE = 120.0  # seconds after which no further try begins
 _ONCE = {"max_retries": 0}  # obstore's own tries would hide whether a put is ours
+_TYPES = {"html": "text/html; charset=utf-8", "json": "application/json", "zst": "application/zstd"}
 _Answer = TypeVar("_Answer")
 
 
@@ -77,6 +78,21 @@ class BucketStore:
             return tried > 1 and self.read(name) == whole
 
         return self._ask(name, "cannot be written", put, taken=taken)
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Write an object that can be made again, as what browsers and installers take it for."""
+        attributes = {"Content-Type": _name_type(demand_derived(name)), "Cache-Control": "no-cache"}
+
+        def put() -> None:
+            self._obstore.put(self._client, name, content, mode="overwrite", attributes=attributes)
+
+        self._ask(name, "cannot be written", put)
+
+    def repeat(self, name: str, source: str) -> None:
+        """The same with the bytes of another object, which the server copies."""
+        demand_derived(name)
+        demand_name(source)
+        self._ask(name, "cannot be written", lambda: self._obstore.copy(self._client, source, name))
 
     def read(self, name: str) -> bytes | None:
         """All of an object; None where there is none of that name."""
@@ -205,6 +221,14 @@ class BucketStore:
             time.sleep(pause * (0.5 + random.random() / 2))  # noqa: S311 - no secret
         where = f"{self.url}: {name}" if name else self.url
         raise StoreError(f"{where}: {problem}: {refusal.reason}")
+
+
+def _name_type(name: str) -> str:
+    """The media type of an object: pip takes no page that is not said to be one."""
+    last = name.rpartition("/")[2]
+    if last == "index.json":
+        return "application/vnd.pypi.simple.v1+json"
+    return _TYPES.get(last.rpartition(".")[2], "application/octet-stream")
 
 
 def _list_options(settings: BucketSettings) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from binary_checks.errors import StoreError
+from binary_checks.fleet.store.store_names import DERIVED
 from binary_checks.lines import cut, one_line
 
 # No leading dot (what is ours alone), no trailing one and no blank (Windows drops them).
@@ -26,6 +27,13 @@ def demand_name(name: str) -> str:
     """The name of an object. Raises StoreError for one that is none, or leads elsewhere."""
     if len(name) > _LONGEST or not all(map(is_safe_part, name.split("/"))):
         raise StoreError(f"{cut(one_line(repr(name)), 120)}: not a name that a store may have")
+    return name
+
+
+def demand_derived(name: str) -> str:
+    """The name of an object that may be replaced. Raises StoreError for any other."""
+    if not demand_name(name).startswith(DERIVED):
+        raise StoreError(f"{cut(one_line(name), 120)}: an object that is never replaced")
     return name
 
 

@@ -9,7 +9,9 @@ from binary_checks import __version__
 NIGHT = re.compile(r"night=(\d{4}-\d{2}-\d{2})/")
 MARK = "store.json"
 """By which a store is known for one."""
-TOP_LEVEL = (MARK, "night=", "facts/", "packages/", "channels/", "simple/")
+DERIVED = ("simple/", "conda/")
+"""How the names of all begin that can be made again: the indexes of channels."""
+TOP_LEVEL = (MARK, "night=", "facts/", "packages/", "channels/", *DERIVED)
 """How every name of a store begins."""
 LOG_FOLDERS = ("failed", "succeeded")
 """Where the logs of a night lie."""
@@ -111,8 +113,13 @@ def member_name(channel: str, project: str, file_name: str, sha256: str) -> str:
 
 
 def index_prefix(channel: str) -> str:
-    """How the names of a channel's index begin, which can be made again."""
+    """How the names of a channel's index for pip and uv begin, which can be made again."""
     return f"simple/{channel}/"
+
+
+def conda_prefix(channel: str) -> str:
+    """How the names of a channel begin as conda's tools want it, which can be made again."""
+    return f"conda/{channel}/"
 
 
 def table_name(night: str, table: str) -> str:

@@ -184,6 +184,69 @@ def test_of_16_threads_that_write_one_name_one_wins(store: Store) -> None:
     assert store.read("facts/aa/aa") == contents[won.index(True)]
 
 
+def test_an_index_is_replaced(store: Store) -> None:
+    for content in (b"first", b"second, and longer", b"3"):
+        store.replace("simple/release/demo/index.html", content)
+        assert store.read("simple/release/demo/index.html") == content
+    assert [each.name for each in store.names("simple/")] == ["simple/release/demo/index.html"]
+
+
+def test_an_index_repeats_a_package_without_fetching_it(store: Store) -> None:
+    store.create("packages/aa/aa/demo.conda", b"the package")
+    for _ in range(2):
+        store.repeat("conda/release/noarch/demo.conda", "packages/aa/aa/demo.conda")
+    assert store.read("conda/release/noarch/demo.conda") == b"the package"
+    store.delete("conda/release/noarch/demo.conda")
+    assert store.read("packages/aa/aa/demo.conda") == b"the package"
+
+
+def test_what_is_not_there_is_not_repeated(store: Store) -> None:
+    with pytest.raises(StoreError, match="cannot be"):
+        store.repeat("conda/release/noarch/demo.conda", "packages/aa/aa/demo.conda")
+    assert list(store.names("conda/")) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "packages/aa/aa/a.whl",
+        "channels/release/demo/a.whl",
+        "store.json",
+        "facts/aa/a.json.gz",
+        "night=2026-11-20/plan.json",
+        "simple",
+        "simpler/index.html",
+        "condas/a.json",
+    ],
+)
+def test_nothing_but_an_index_is_ever_replaced(store: Store, name: str) -> None:
+    before = store.read(name)
+    with pytest.raises(StoreError, match="an object that is never replaced"):
+        store.replace(name, b"")
+    with pytest.raises(StoreError, match="an object that is never replaced"):
+        store.repeat(name, "store.json")
+    assert store.read(name) == before
+
+
+@pytest.mark.parametrize("name", ["simple/../store.json", "simple//a", "conda/.a", "simple/a\n"])
+def test_a_name_that_leads_out_of_an_index_is_refused(store: Store, name: str) -> None:
+    with pytest.raises(StoreError, match="not a name that a store may have"):
+        store.replace(name, b"")
+    with pytest.raises(StoreError, match="not a name that a store may have"):
+        store.repeat(name, "store.json")
+
+
+def test_readers_of_an_index_never_see_half_of_it(store: Store) -> None:
+    contents = [bytes([each]) * 200_000 for each in range(8)]
+    store.replace("simple/a/index.html", contents[0])
+    with ThreadPoolExecutor(8) as pool:
+        written = [pool.submit(store.replace, "simple/a/index.html", each) for each in contents * 3]
+        seen = [store.read("simple/a/index.html") for _ in range(30)]
+        assert all(each.result() is None for each in written)
+    assert all(each in contents for each in seen)
+    assert store.read("simple/a/index.html") in contents
+
+
 def create(url: str, number: int) -> bool:
     return open_store(url).create("facts/aa/aa", bytes([number]) * 100_000)
 
