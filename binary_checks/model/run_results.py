@@ -158,6 +158,8 @@ class Run:
     exit_code: int
     profile: ProfileIdentity
     versions: Mapping[str, str] = field(default_factory=dict)  # of what took part, by name
+    ended: str = ""  # RFC 3339, UTC, by the clock of the host; "" where an older version wrote it
+    places: tuple[str, ...] = ()  # where packages were to run, as named; none: static checks only
     complaints: tuple[str, ...] = ()  # what must not stay green although no check failed
     remarks: tuple[str, ...] = ()  # what was left out of it on purpose
     checks: tuple[CheckText, ...] = ()  # those that the profile selects, by family and id

@@ -6,6 +6,7 @@ import platform
 import sys
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import replace
+from datetime import datetime, timezone
 from functools import partial
 from typing import Any
 
@@ -258,12 +259,18 @@ def _assemble(
             "pytest": pytest.__version__,
             "python": platform.python_version(),
         },
+        ended=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        places=() if session.config.option.binary_static else tuple(_name_places(state)),
         complaints=(*state.misnamed, *lost, *complaints),
         remarks=tuple(map(one_line, _remark(session.config, state, lost))),
         checks=tuple(map(abridge, state.checks)),
         packages=state.ledger.results(dict(_find_stopped(session, state, exitstatus))),
         facts={} if state.keeper is None else state.keeper.find(_nodes(state)),
     )
+
+
+def _name_places(state: Session) -> Iterable[str]:
+    return map(one_line, state.placed or (state.settings.place.label,))
 
 
 def _find_stopped(

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,18 @@ def test_the_document_says_which_package_and_what_of_it(
     assert found["unusual"]["warnings"] == [
         {"path": "demo/x", "sentence": "is unusual", "level": "warning"}
     ]
+
+
+def test_the_document_says_when_the_run_ended_and_where_packages_were_to_run(
+    pytester: pytest.Pytester, run: Run
+) -> None:
+    began = datetime.now(timezone.utc).replace(microsecond=0)
+    run(faulty(pytester.path), *ask_for("json"), "-m", "archive")
+    document = result(pytester.path)
+    assert began <= datetime.fromisoformat(document["ended"]) <= datetime.now(timezone.utc)
+    assert document["places"] == ["venv"]
+    run(faulty(pytester.path), *ask_for("json"), "-m", "archive", "--binary-static")
+    assert "places" not in result(pytester.path)
 
 
 def test_sarif_is_the_same_by_both_options(pytester: pytest.Pytester, run: Run) -> None:

@@ -93,6 +93,7 @@ def test_each_place_has_an_item_and_what_differs_is_named(run: Any) -> None:
         ("image:trixie", "passed"),
     ]
     assert difference in document["remarks"]
+    assert document["places"] == ["image:bullseye", "image:trixie"]
     python = "CPython 3.11.7"
     assert (
         package["ran_on"]
