@@ -102,3 +102,7 @@ class RecordError(StoreError):
 
 class PruneRefusedError(BinaryChecksError):
     """Retention would have to guess, so it deletes nothing; its text says why."""
+
+
+class ArtifactRefusedError(BinaryChecksError):
+    """An artifact contradicts itself, or what the store has; its text names both."""

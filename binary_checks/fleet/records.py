@@ -26,7 +26,7 @@ _DIGEST = re.compile("[0-9a-f]{64}|")  # or none
 
 def write_plan(plan: NightPlan) -> bytes:
     """The document of a plan: of equal plans the same bytes."""
-    return _write({"schema": PLAN_SCHEMA, **encode_fields(plan)})
+    return write_document({"schema": PLAN_SCHEMA, **encode_fields(plan)})
 
 
 def read_plan(content: bytes, named: str) -> NightPlan:
@@ -35,14 +35,14 @@ def read_plan(content: bytes, named: str) -> NightPlan:
     Raises RecordError, one line, for one that is cut, corrupt, or of another schema.
     """
     try:
-        plan = NightPlan(**decode_fields(NightPlan, _open(content, PLAN_SCHEMA)))
+        plan = NightPlan(**decode_fields(NightPlan, open_document(content, PLAN_SCHEMA)))
         _demand_night(plan.night)
         _demand_unique(each.cell.id for each in plan.cells)
         for path in plan.profiles:  # files of these names are written where a cell runs
-            _demand_relative("profiles", path)
+            demand_relative("profiles", path)
         for each in plan.cells:
             _demand_id(each.cell.id)
-            _demand_digest("sha256", each.sha256)
+            demand_digest("sha256", each.sha256)
     except OddityError as error:
         raise RecordError(f"{named}: {error}") from None
     return plan
@@ -52,7 +52,7 @@ def write_attempt(attempt: Attempt) -> bytes:
     """The document of an attempt, with the result of its run as that was written."""
     row = encode_fields(replace(attempt, result=None))
     result = {} if attempt.result is None else {"result": attempt.result}
-    return _write({"schema": ATTEMPT_SCHEMA, **row, **result})
+    return write_document({"schema": ATTEMPT_SCHEMA, **row, **result})
 
 
 def read_attempt(content: bytes, named: str) -> Attempt:
@@ -62,7 +62,7 @@ def read_attempt(content: bytes, named: str) -> Attempt:
     result is: whoever counts takes it for lost.
     """
     try:
-        row = _open(content, ATTEMPT_SCHEMA)
+        row = open_document(content, ATTEMPT_SCHEMA)
         result = row.pop("result", None)
         attempt = Attempt(**decode_fields(Attempt, row, _RESULT), result=result)
         _demand_attempt(attempt)
@@ -97,12 +97,13 @@ def describe_attempts() -> dict[str, Any]:
     return {**described, "properties": {**described["properties"], "result": result}}
 
 
-def _write(row: dict[str, Any]) -> bytes:
+def write_document(row: dict[str, Any]) -> bytes:
+    """The bytes of a document with that row, which names its schema: of equal rows the same."""
     return f"{dump(row)}\n".encode("ascii")
 
 
-def _open(content: bytes, schema: str) -> dict[str, Any]:
-    """The fields of a document of that schema. Raises OddityError."""
+def open_document(content: bytes, schema: str) -> dict[str, Any]:
+    """The fields of a document of that schema, behind the schema. Raises OddityError."""
     kind, _, number = schema.rpartition("/")
     if len(content) > _LARGEST:
         raise OddityError(f"larger than {_LARGEST} bytes")
@@ -123,7 +124,7 @@ def _open(content: bytes, schema: str) -> dict[str, Any]:
 def _demand_attempt(attempt: Attempt) -> None:
     _demand_night(attempt.night)
     for name in ("sha256", "facts"):
-        _demand_digest(name, getattr(attempt, name))
+        demand_digest(name, getattr(attempt, name))
     for name in ("seconds", "cpu_seconds", "peak_memory", "signal"):
         if getattr(attempt, name) < 0:
             raise OddityError(f"{name}: less than 0")
@@ -152,7 +153,8 @@ def _demand_night(night: str) -> None:
         raise OddityError(f"night: {night!r:.40} is not a date")
 
 
-def _demand_digest(name: str, value: str) -> None:
+def demand_digest(name: str, value: str) -> None:
+    """Raise OddityError for what is neither a SHA-256 nor empty."""
     if not _DIGEST.fullmatch(value):
         raise OddityError(f"{name}: not the 64 hexadecimal digits of a digest")
 
@@ -162,7 +164,8 @@ def _demand_id(cell: str) -> None:
         raise OddityError(f"cells: {cell!r:.80} is not the id of a cell")
 
 
-def _demand_relative(name: str, path: str) -> None:
+def demand_relative(name: str, path: str) -> None:
+    """Raise OddityError for a path that leads anywhere but below a folder."""
     parts = path.split("/")
     if any(part in ("", ".", "..") for part in parts) or set("\\:\0") & set(path):
         raise OddityError(f"{name}: {path!r:.80} is not a path below a folder")

@@ -1,12 +1,15 @@
-"""An object store for the module that asks for one."""
+"""An object store for the module that asks for one, and a store of each kind."""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from fixtures.fleet.object_store import ObjectStore, find_program
+from binary_checks.fleet.store import Store, open_store
+from fixtures.fleet.object_store import BUCKET, ObjectStore, find_program
 
 
 @pytest.fixture(scope="module")
@@ -17,3 +20,19 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
     server.start()
     yield server
     server.kill()
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "folder":
+        return str(tmp_path / "store")
+    server: ObjectStore = request.getfixturevalue("server")
+    for name, value in server.environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("BINARY_CHECKS_CACHE", str(tmp_path / "cache"))
+    return f"s3://{BUCKET}/{secrets.token_hex(8)}/nights"
+
+
+@pytest.fixture
+def store(url: str) -> Store:
+    return open_store(url, make=True)

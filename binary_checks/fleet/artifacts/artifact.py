@@ -6,6 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 ARTIFACT_SCHEMA = "binary-checks/artifact/1"
+KINDS = ("wheel", "conda", "libtorch", "library")
+AXES = ("system", "architecture", "python", "variant", "cxx_abi", "libtorch")
+"""Those of cells that the bytes of a file may say."""
+COMPANION_FOLDERS = ("licenses", "dependencies")
+RESERVED_NAMES = frozenset({"artifact.json", "with", "verdicts"})
+"""What else lies beside a file in the store."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from binary_checks.errors import PruneRefusedError
+from binary_checks.fleet.artifacts.channel_members import ChannelMember
 from binary_checks.fleet.states import GOOD, CellState
 from binary_checks.fleet.store import Stored
 from binary_checks.fleet.store.store_names import split_attempt
@@ -32,15 +33,6 @@ class PastCell:
     def digests(self) -> frozenset[str]:
         """Of all that it refers to."""
         return frozenset({self.sha256, self.facts}) - {""}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ChannelMember:
-    """That a package belongs to a channel."""
-
-    channel: str
-    sha256: str
-    stored: Stored
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from binary_checks.errors import PruneRefusedError, RecordError, StoreError
-from binary_checks.fleet.nights.night_retention import (
-    ChannelMember,
-    PastCell,
-    Retention,
-    StoreHistory,
-)
+from binary_checks.fleet.artifacts.channel_members import list_members
+from binary_checks.fleet.nights.night_retention import PastCell, Retention, StoreHistory
 from binary_checks.fleet.records import read_attempt
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store, Stored, ask_at_once
-from binary_checks.fleet.store.store_names import LOG_FOLDERS, night_folder
+from binary_checks.fleet.store.store_names import LOG_FOLDERS, channel_prefix, night_folder
 from binary_checks.fleet.stored_nights import closed_nights, demand_plan, list_nights
 from binary_checks.fleet.tables.views import open_tables
 
-_MEMBER = re.compile(r"channels/([^/]+)/[^/]+/[^/]+\.([0-9a-f]{64})")
-_CHANNELS = "channels/"
 _FOLDERS = ("results", "running", *LOG_FOLDERS)
 
 
@@ -47,7 +40,7 @@ def read_prune_view(store: Store) -> PruneView:
         history = StoreHistory(
             past=_read_past(store) if closed else (),
             held={each: _read_held(store, each) for each in nights if each not in closed},
-            members=tuple(_read_members(store)),
+            members=tuple(list_members(store)),
             attempts=tuple(_list_attempts(store, closed)),
             facts=tuple(store.names("facts/")),
             packages=tuple(store.names("packages/")),
@@ -113,14 +106,6 @@ def _read_held(store: Store, night: str) -> frozenset[str]:
     return frozenset(found - {""})
 
 
-def _read_members(store: Store) -> Iterator[ChannelMember]:
-    for stored in store.names(_CHANNELS):
-        found = _MEMBER.fullmatch(stored.name)
-        if found is None:
-            raise RecordError(f"{store.url}: {stored.name}: does not say which package it holds")
-        yield ChannelMember(channel=found[1], sha256=found[2], stored=stored)
-
-
 def _list_attempts(store: Store, closed: tuple[str, ...]) -> Iterator[Stored]:
     folders = [f"{night_folder(night)}{folder}/" for night in closed for folder in _FOLDERS]
     for found in ask_at_once(lambda folder: list(store.names(folder)), folders):
@@ -130,7 +115,7 @@ def _list_attempts(store: Store, closed: tuple[str, ...]) -> Iterator[Stored]:
 def _demand_unchanged(store: Store, view: PruneView) -> None:
     members = {each.stored.name for each in view.history.members}
     try:
-        there = {stored.name for stored in store.names(_CHANNELS)}
+        there = {stored.name for stored in store.names(channel_prefix())}
         nights = set(list_nights(store))
     except StoreError as error:
         raise PruneRefusedError(f"nothing more is deleted: {error}") from None

@@ -17,6 +17,9 @@ LOG_FOLDERS = ("failed", "succeeded")
 """Where the logs of a night lie."""
 _ATTEMPT = re.compile(r"(?P<cell>.+)\.(?P<stage>cpu|gpu)(?P<number>[1-9]\d*)\.(?:json|log)")
 
+_ARTIFACT = re.compile(r"packages/[0-9a-f]{2}/([0-9a-f]{64})/artifact\.json")
+_MEMBER = re.compile(r"channels/([^/]+)/([^/]+)/([^/]+)")
+
 
 def night_folder(night: str) -> str:
     """All of one night; nothing in it changes once it is closed."""
@@ -87,9 +90,18 @@ def artifact_name(sha256: str) -> str:
     return f"{package_folder(sha256)}artifact.json"
 
 
-def companion_name(sha256: str, path: str) -> str:
-    """A license or a dependency beside an artifact: licenses/LICENSE."""
-    return f"{package_folder(sha256)}with/{path}"
+def split_artifact(name: str) -> str | None:
+    """The SHA-256 of the artifact that the name of a document is about; None for another name."""
+    found = _ARTIFACT.fullmatch(name)
+    return found[1] if found else None
+
+
+def companion_name(sha256: str, digest: str, path: str) -> str:
+    """A license or a dependency beside an artifact, by its own SHA-256 and its path there.
+
+    So two that push the same artifact with other companions do not get each other's.
+    """
+    return f"{package_folder(sha256)}with/{digest}/{path.rpartition('/')[2]}"
 
 
 def verdict_prefix(sha256: str) -> str:
@@ -102,14 +114,23 @@ def verdict_name(sha256: str, digest: str) -> str:
     return f"{verdict_prefix(sha256)}{digest}.json"
 
 
-def channel_prefix(channel: str) -> str:
-    """How the names of all members of a channel begin."""
-    return f"channels/{channel}/"
+def channel_prefix(channel: str = "") -> str:
+    """How the names of all members of a channel begin, or of all channels."""
+    return f"channels/{channel}/" if channel else "channels/"
 
 
-def member_name(channel: str, project: str, file_name: str, sha256: str) -> str:
-    """An empty object: that the channel has those bytes under that file name."""
-    return f"{channel_prefix(channel)}{project}/{file_name}.{sha256}"
+def member_name(channel: str, project: str, file_name: str) -> str:
+    """What says by its content which bytes the channel has under that file name.
+
+    There is but one object for a file name, so that of two who bring other bytes one wins.
+    """
+    return f"{channel_prefix(channel)}{project}/{file_name}"
+
+
+def split_member(name: str) -> tuple[str, str, str] | None:
+    """Channel, project and file name of a member; None for another name."""
+    found = _MEMBER.fullmatch(name)
+    return (found[1], found[2], found[3]) if found else None
 
 
 def index_prefix(channel: str) -> str:

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from binary_checks.errors import PruneRefusedError
+from binary_checks.fleet.artifacts.channel_members import ChannelMember
 from binary_checks.fleet.nights import night_retention
 from binary_checks.fleet.nights.night_retention import (
-    ChannelMember,
     PastCell,
     Retention,
     StoreHistory,
@@ -22,7 +22,13 @@ from binary_checks.fleet.nights.night_retention import (
 )
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Stored
-from binary_checks.fleet.store.store_names import facts_name, log_name, package_name, result_name
+from binary_checks.fleet.store.store_names import (
+    facts_name,
+    log_name,
+    member_name,
+    package_name,
+    result_name,
+)
 
 PASSED, FAILED, MISSING = CellState.PASSED, CellState.FAILED, CellState.MISSING
 LETTERS = {"·": PASSED, "X": FAILED, "k": CellState.KNOWN, "~": CellState.FLAKY, "-": MISSING}
@@ -75,8 +81,11 @@ def with_objects(history: StoreHistory) -> StoreHistory:
 
 
 def member(channel: str, sha256: str) -> ChannelMember:
-    stored = Stored(name=f"channels/{channel}/demo/a.whl.{sha256}", size=0)
-    return ChannelMember(channel=channel, sha256=sha256, stored=stored)
+    file_name = f"a-{sha256[-8:]}.whl"
+    stored = Stored(name=member_name(channel, "demo", file_name), size=65)
+    return ChannelMember(
+        channel=channel, project="demo", file_name=file_name, sha256=sha256, stored=stored
+    )
 
 
 def names(found: Retention) -> list[str]:
@@ -135,9 +144,9 @@ def test_an_expiring_channel_holds_nothing_and_loses_what_goes() -> None:
     history = replace(history, members=(member("nightly", digest(0)), member("nightly", digest(6))))
     gone = names(retain(history, expiring=frozenset({"nightly"})))
     assert [name for name in gone if name.startswith("channels/")] == [
-        f"channels/nightly/demo/a.whl.{digest(0)}"
+        member("nightly", digest(0)).stored.name
     ]
-    assert gone.index(f"channels/nightly/demo/a.whl.{digest(0)}") < gone.index(
+    assert gone.index(member("nightly", digest(0)).stored.name) < gone.index(
         package_name(digest(0), "a.whl")
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,23 +11,6 @@ import pytest
 
 from binary_checks.errors import StoreError
 from binary_checks.fleet.store import Store, Stored, open_store
-from fixtures.fleet.object_store import BUCKET, ObjectStore
-
-
-@pytest.fixture(params=["folder", "bucket"])
-def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "folder":
-        return str(tmp_path / "store")
-    server: ObjectStore = request.getfixturevalue("server")
-    for name, value in server.environment().items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("BINARY_CHECKS_CACHE", str(tmp_path / "cache"))
-    return f"s3://{BUCKET}/{secrets.token_hex(8)}/nights"
-
-
-@pytest.fixture
-def store(url: str) -> Store:
-    return open_store(url, make=True)
 
 
 def test_an_object_is_read_as_it_was_created(store: Store) -> None:

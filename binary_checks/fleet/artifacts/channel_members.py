@@ -1,0 +1,98 @@
+"""Channels: which bytes each has under which file name, for ever."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from binary_checks.errors import ArtifactRefusedError, ProfileError, RecordError
+from binary_checks.fleet.artifacts.artifact import Artifact
+from binary_checks.fleet.store import Store, Stored, ask_at_once
+from binary_checks.fleet.store.safe_names import is_safe_part
+from binary_checks.fleet.store.store_names import channel_prefix, member_name, split_member
+from binary_checks.lines import cut, one_line
+
+_CONTENT = re.compile(rb"([0-9a-f]{64})\n")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChannelMember:
+    """That a channel has those bytes under that file name."""
+
+    channel: str
+    project: str
+    file_name: str
+    sha256: str
+    stored: Stored
+
+
+def join_channel(store: Store, channel: str, artifact: Artifact) -> bool:
+    """Put an artifact that is kept into a channel; False where it was in it already.
+
+    A file name means one file in a channel: of those who bring other bytes under it at the same
+    time one wins. Raises ArtifactRefusedError for all others, and StoreError where the store fails.
+    """
+    demand_channel(channel)
+    name = member_name(channel, artifact.project, artifact.file_name)
+    if store.create(name, f"{artifact.sha256}\n".encode("ascii")):
+        return True
+    demand_free(store, channel, artifact)
+    return False
+
+
+def demand_free(store: Store, channel: str, artifact: Artifact) -> None:
+    """Raise ArtifactRefusedError where the channel has other bytes under that file name."""
+    demand_channel(channel)
+    name = member_name(channel, artifact.project, artifact.file_name)
+    content = store.read(name)
+    if content is not None and (found := _read_member(store, name, content)) != artifact.sha256:
+        raise ArtifactRefusedError(
+            f"{artifact.file_name}: the channel {channel} has other bytes under that name: "
+            f"sha256 {found}, and these are {artifact.sha256}; a rebuilt file needs a version or a "
+            "build number of its own"
+        )
+
+
+def list_members(store: Store, channel: str = "") -> list[ChannelMember]:
+    """All members of a channel, or of all channels, by name.
+
+    Raises RecordError for one that does not say which bytes it means.
+    """
+    if channel:
+        demand_channel(channel)
+    listed = list(store.names(channel_prefix(channel)))
+    contents = ask_at_once(store.read, (each.name for each in listed))
+    members = zip(listed, contents, strict=True)
+    # One that was taken out meanwhile is none.
+    return [_make_member(store, each, found) for each, found in members if found is not None]
+
+
+def list_channels(store: Store) -> list[str]:
+    """The channels that have a member."""
+    return [name.split("/")[1] for name in store.folders(channel_prefix())]
+
+
+def demand_channel(channel: str) -> str:
+    """Raise ProfileError for what cannot be the name of a channel."""
+    if not is_safe_part(channel):
+        shown = cut(one_line(repr(channel)), 80)
+        raise ProfileError(f"{shown}: no channel is called so: letters, digits and ._+- alone")
+    return channel
+
+
+def _make_member(store: Store, stored: Stored, content: bytes) -> ChannelMember:
+    parts = split_member(stored.name)
+    sha256 = _read_member(store, stored.name, content)
+    if parts is None:
+        raise RecordError(f"{store.url}: {stored.name}: not the name of a channel's member")
+    channel, project, file_name = parts
+    return ChannelMember(
+        channel=channel, project=project, file_name=file_name, sha256=sha256, stored=stored
+    )
+
+
+def _read_member(store: Store, name: str, content: bytes) -> str:
+    found = _CONTENT.fullmatch(content)
+    if found is None:
+        raise RecordError(f"{store.url}: {name}: does not say which package it holds")
+    return found[1].decode("ascii")

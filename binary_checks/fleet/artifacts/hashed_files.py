@@ -1,0 +1,56 @@
+"""A file of this host by its bytes, and whether it still has them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from binary_checks.errors import ProfileError
+from binary_checks.regular_files import open_regular
+
+_PIECE = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HashedFile:
+    """A file as it was when it was hashed."""
+
+    path: Path
+    sha256: str
+    size: int
+    stamp: tuple[int, ...]  # inode, size and times, which change with its bytes
+
+    def is_unchanged(self) -> bool:
+        """Whether nobody has written to it, or put another in its place, since."""
+        try:
+            return _stamp(self.path.stat()) == self.stamp
+        except OSError:
+            return False
+
+
+def hash_file(path: Path) -> HashedFile:
+    """Read a file once. Raises ProfileError for one that cannot be read, or is none."""
+    try:
+        with open_regular(path) as file:
+            before = os.fstat(file.fileno())
+            digest = _hash(file)
+            after = os.fstat(file.fileno())
+    except OSError as error:
+        raise ProfileError(f"{path}: cannot be read: {error.strerror or error}") from None
+    if _stamp(before) != _stamp(after):
+        raise ProfileError(f"{path}: it changed while it was read")
+    return HashedFile(path=path, sha256=digest, size=after.st_size, stamp=_stamp(after))
+
+
+def _hash(file: IO[bytes]) -> str:
+    digest = hashlib.sha256()
+    while piece := file.read(_PIECE):
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def _stamp(found: os.stat_result) -> tuple[int, ...]:
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)

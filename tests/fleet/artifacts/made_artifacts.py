@@ -1,0 +1,40 @@
+"""Artifacts of a few bytes, whose kind and axes are said and not derived."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from binary_checks.fleet.artifacts.artifact import Artifact, CompanionFile
+from binary_checks.fleet.artifacts.hashed_files import hash_file
+from binary_checks.fleet.artifacts.kept_artifacts import Incoming
+
+WHEEL = "demo-1.0-cp312-cp312-manylinux_2_28_x86_64.whl"
+
+
+def make_artifact(
+    folder: Path,
+    content: bytes = b"the bytes",
+    name: str = WHEEL,
+    companions: Mapping[str, bytes] | None = None,
+    **said: Any,
+) -> tuple[Artifact, Incoming]:
+    """A file of that content, and what is said of it."""
+    path = folder / name
+    path.write_bytes(content)
+    file = hash_file(path)
+    beside = {}
+    for below, each in (companions or {}).items():
+        (folder / below).parent.mkdir(exist_ok=True)
+        (folder / below).write_bytes(each)
+        beside[below] = hash_file(folder / below)
+    listed = tuple(
+        CompanionFile(path=below, sha256=each.sha256, size=each.size)
+        for below, each in beside.items()
+    )
+    row: dict[str, Any] = {"kind": "wheel", "project": "demo", "version": "1.0", **said}
+    artifact = Artifact(
+        sha256=file.sha256, file_name=name, size=file.size, companions=listed, **row
+    )
+    return artifact, Incoming(file=file, companions=beside)
