@@ -13,6 +13,7 @@ from binary_checks.command import SubcommandParser, guard, suggest
 from binary_checks.command.helping import OPTIONS
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cell import Cell
+from binary_checks.fleet.cells.cell_rows import tabulate_cells
 from binary_checks.fleet.cells.cells_document import CELLS_SCHEMA, write_cells
 from binary_checks.fleet.cells.cells_file import DEFAULT_FILE, read_cells
 from binary_checks.fleet.cells.matrix import Matrix
@@ -103,31 +104,16 @@ def _describe(matrix: Matrix, cells: Sequence[Cell]) -> Iterator[str]:
 
 def _describe_project(project: str, cells: Sequence[Cell], used: Sequence[str]) -> Iterator[str]:
     """What its cells have in common, then a row for those that differ in one axis alone."""
-    rows = [_name_values(cell, used) for cell in cells]
-    axes = [axis for axis in rows[0] if len({row[axis] for row in rows}) > 1]
-    same = " ".join(
-        f"{axis}={value}" for axis, value in rows[0].items() if value != "-" and axis not in axes
-    )
+    table = tabulate_cells(cells, used)
+    same = " ".join(f"{axis}={value}" for axis, value in table.same.items())
     yield from _wrap(f"{project}: ", f"{count(len(cells), 'cell')}  {same}")
-    if not axes:
+    if not table.axes:
         return
-    last = "python" if "python" in axes else axes[-1]
-    others = [axis for axis in axes if axis != last]
-    found: dict[tuple[str, ...], list[str]] = {tuple(others): [last]}
-    for row, cell in zip(rows, cells, strict=True):
-        found.setdefault(tuple(row[axis] for axis in others), []).append(row[last] + "+" * cell.gpu)
+    found = {table.axes[:-1]: table.axes[-1:], **table.rows}
     widths = [max(map(len, column)) for column in zip(*found, strict=True)]
     for key, values in found.items():
         head = "".join(f"{value.ljust(width)}  " for value, width in zip(key, widths, strict=True))
         yield from _wrap(f"  {head}", " ".join(values))
-
-
-def _name_values(cell: Cell, axes: Sequence[str]) -> dict[str, str]:
-    """The values of its axes, with system and architecture in one column."""
-    both = "-".join(filter(None, (cell.system, cell.architecture)))
-    values = {axis: getattr(cell, axis) or "-" for axis in axes if axis != "project"}
-    values.pop("architecture", None)
-    return {**values, "system": both} if both else values
 
 
 def _wrap(head: str, text: str) -> Iterator[str]:
