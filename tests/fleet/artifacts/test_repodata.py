@@ -1,0 +1,135 @@
+"""The index of a conda channel, purely: what is listed, and what never is."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from binary_checks.fleet.artifacts.artifact import Artifact
+from binary_checks.fleet.artifacts.derived_index import DerivedIndex, IndexedMember, derive_index
+
+RECORD = {
+    "name": "demo",
+    "version": "1.0",
+    "build": "h0_0",
+    "build_number": 0,
+    "depends": ["python >=3.11"],
+    "subdir": "linux-64",
+}
+
+
+def conda(
+    number: int = 1, subdir: str = "linux-64", suffix: str = ".conda", **said: Any
+) -> Artifact:
+    record = {**RECORD, "subdir": subdir, **said}
+    return Artifact(
+        sha256=f"{number:064x}",
+        file_name=f"demo-1.0-h0_0{suffix}",
+        size=10,
+        kind="conda",
+        project="demo",
+        subdir=subdir,
+        record=record,
+    )
+
+
+def index_of(*artifacts: Artifact) -> DerivedIndex:
+    return derive_index(
+        "release",
+        [
+            IndexedMember(project=each.project, file_name=each.file_name, artifact=each)
+            for each in artifacts
+        ],
+    )
+
+
+def read(index: DerivedIndex, subdir: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(index.pages[f"conda/release/{subdir}/repodata.json"])
+    return found
+
+
+def test_a_subdir_lists_its_packages_with_hash_and_size() -> None:
+    found = index_of(conda())
+    assert read(found, "linux-64") == {
+        "info": {"subdir": "linux-64"},
+        "packages": {},
+        "packages.conda": {"demo-1.0-h0_0.conda": {**RECORD, "sha256": f"{1:064x}", "size": 10}},
+        "removed": [],
+        "repodata_version": 1,
+    }
+
+
+def test_noarch_is_always_there() -> None:
+    assert read(index_of(conda()), "noarch")["packages.conda"] == {}
+
+
+def test_the_two_formats_stand_in_their_tables() -> None:
+    found = read(index_of(conda(1), conda(2, suffix=".tar.bz2")), "linux-64")
+    assert list(found["packages"]) == ["demo-1.0-h0_0.tar.bz2"]
+    assert list(found["packages.conda"]) == ["demo-1.0-h0_0.conda"]
+
+
+def test_a_package_lies_beside_its_index() -> None:
+    (pair,) = index_of(conda()).files.items()
+    assert pair[0] == "conda/release/linux-64/demo-1.0-h0_0.conda"
+    assert pair[1].source == f"packages/00/{1:064x}/demo-1.0-h0_0.conda"
+
+
+def test_one_file_name_may_stand_in_two_subdirs() -> None:
+    found = index_of(conda(1, "linux-64"), conda(2, "osx-arm64"))
+    assert found.faults == ()
+    assert {name.split("/")[2] for name in found.files} == {"linux-64", "osx-arm64"}
+
+
+def test_a_channel_without_conda_packages_has_no_conda_index() -> None:
+    assert not any(name.startswith("conda/") for name in index_of().pages)
+
+
+def test_what_no_solver_reads_is_left_out_of_a_record() -> None:
+    found = read(index_of(conda(secret="x" * 1000, md5=3)), "linux-64")
+    assert "secret" not in json.dumps(found)
+    assert "md5" not in json.dumps(found)
+
+
+def test_a_record_never_says_another_hash_size_or_subdir_than_the_store() -> None:
+    found = read(index_of(conda(sha256="f" * 64, size=1, url="https://evil")), "linux-64")
+    record = found["packages.conda"]["demo-1.0-h0_0.conda"]
+    assert (record["sha256"], record["size"]) == (f"{1:064x}", 10)
+    assert "url" not in record
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ({"name": None}, "index.json: name: not there"),
+        ({"name": 3}, "index.json: name: wrong"),
+        ({"version": ["1.0"]}, "index.json: version: wrong"),
+        ({"build_number": "0"}, "index.json: build_number: wrong"),
+        ({"build_number": -1}, "index.json: build_number: wrong"),
+        ({"build_number": True}, "index.json: build_number: wrong"),
+        ({"depends": "python"}, "index.json: depends: wrong"),
+        ({"depends": ["a\nb"]}, "index.json: depends: wrong"),
+        ({"depends": ["a"] * 20_000}, "index.json: depends: wrong"),
+        ({"timestamp": 1 << 80}, "index.json: timestamp: wrong"),
+        ({"noarch": "ruby"}, "index.json: noarch: wrong"),
+        ({"name": "other"}, "its index.json says that it is 'other-1.0-h0_0'"),
+        ({"version": "../1.0"}, "its index.json says"),
+    ],
+)
+def test_a_record_that_conda_could_not_read_takes_nobody_with_it(
+    said: dict[str, Any], reason: str
+) -> None:
+    found = index_of(conda(1), conda(2, "osx-arm64", **said))
+    (fault,) = found.faults
+    assert reason in fault
+    assert list(read(found, "linux-64")["packages.conda"]) == ["demo-1.0-h0_0.conda"]
+    assert not any("osx" in name for name in (*found.pages, *found.files))
+
+
+@pytest.mark.parametrize("subdir", ["", "../x", "linux-64/..", "Linux", "-", "a" * 80, "a\n"])
+def test_a_subdir_that_is_none_is_not_listed(subdir: str) -> None:
+    found = index_of(conda(1, subdir))
+    assert "not a subdir of conda" in found.faults[0]
+    assert [name for name in found.pages if name.startswith("conda/")] == []
