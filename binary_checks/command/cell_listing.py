@@ -17,7 +17,8 @@ from binary_checks.fleet.cells.cell_rows import tabulate_cells
 from binary_checks.fleet.cells.cells_document import CELLS_SCHEMA, write_cells
 from binary_checks.fleet.cells.cells_file import DEFAULT_FILE, read_cells
 from binary_checks.fleet.cells.matrix import Matrix
-from binary_checks.fleet.cells.selecting import select, shard
+from binary_checks.fleet.cells.selecting import choose_cells
+from binary_checks.fleet.cells.tiers import NIGHTLY, TIERS
 from binary_checks.lines import cut, one_line
 from binary_checks.reports.verdict_texts import count
 
@@ -48,10 +49,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _list(options: argparse.Namespace) -> int:
     matrix = read_matrix(options.file)
-    cells = select(matrix.cells, options.where)
-    if not cells:
-        raise ProfileError(f"cells: --where {options.where!r} matches no cell")
-    cells = shard(cells, options.shard)
+    cells = choose_cells(matrix.cells, where=options.where, tier=options.tier, part=options.shard)
     if options.json:
         print(write_cells(matrix, cells))
     elif options.ids:
@@ -78,6 +76,12 @@ def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--where", metavar="CONDITION", default="", help='globs: "variant=cu* python=3.13*"'
     )
+    parser.add_argument(
+        "--tier",
+        choices=TIERS,
+        default=NIGHTLY,
+        help="few that cover: pr every value, merge every pair of values, nightly all (default)",
+    )
     parser.add_argument("--shard", metavar="I/N", default="1/1", help="one of N equal parts")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help=f"schema {CELLS_SCHEMA}")
@@ -88,7 +92,8 @@ def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
 def _describe(matrix: Matrix, cells: Sequence[Cell]) -> Iterator[str]:
     """A table a project, how cells are run, and what is no cell and why."""
     gpu = sum(cell.gpu for cell in cells)
-    yield f"{matrix.source}: {count(len(cells), 'cell')}, {gpu} with a GPU stage (+)"
+    of = f"{len(cells):,} of " if len(cells) != len(matrix.cells) else ""
+    yield f"{matrix.source}: {of}{count(len(matrix.cells), 'cell')}, {gpu} with a GPU stage (+)"
     for project in dict.fromkeys(cell.project for cell in cells):
         yield ""
         own = [cell for cell in cells if cell.project == project]

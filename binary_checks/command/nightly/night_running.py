@@ -19,6 +19,7 @@ from binary_checks.command.cell_listing import read_matrix
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.attempts import CPU, GPU
 from binary_checks.fleet.cells.selecting import choose_cells
+from binary_checks.fleet.cells.tiers import NIGHTLY, TIERS
 from binary_checks.fleet.nights.attempting import AttemptTask
 from binary_checks.fleet.nights.coordinating import ALL, PAUSE, Coordinator, NightOutcome
 from binary_checks.fleet.nights.engines import Engine, open_engine
@@ -97,6 +98,9 @@ def _make_parser() -> SubcommandParser:
     add("-j", "--jobs", metavar="N", type=_count, help="attempts at once (default: processors)")
     add("--cell", metavar="ID", action="append", default=[], help="only this one (repeatable)")
     add("--where", metavar="GLOBS", default="", help='only such cells: "variant=cu* python=3.13"')
+    add(
+        "--tier", choices=TIERS, default=NIGHTLY, help="of them those that cover (default: nightly)"
+    )
     add("--shard", metavar="I/N", default="", help="only this part of them: 2/4")
     add("--engine", metavar="E", default="local", help="local, or dask:ADDRESS")
     add("--queue", choices=(CPU, GPU, ALL), default=ALL, help="which stages (default: all)")
@@ -162,6 +166,7 @@ def _choose(plan: NightPlan, options: Namespace) -> list[PlannedCell]:
         [each.cell for each in plan.cells],
         ids=options.cell,
         where=options.where,
+        tier=options.tier,
         part=options.shard,
     )
     wanted = {cell.id for cell in cells if cell.gpu or options.queue != GPU}

@@ -111,11 +111,27 @@ def test_scripts_get_ids(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+def test_a_tier_has_few_cells_and_says_of_how_many(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cells", "--tier", "pr"]) == 0
+    assert capsys.readouterr().out.startswith("cells.toml: 2 of 6 cells, 1 with a GPU stage (+)\n")
+
+
+def test_a_condition_comes_before_the_tier_and_the_tier_before_the_shard(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = ["--where", "system=linux", "--tier", "pr", "--ids"]
+    assert main(["cells", *asked]) == 0
+    whole = capsys.readouterr().out.split()
+    assert whole == ["numpy-linux-x86_64-3.11-cpu", "numpy-linux-x86_64-3.12-cu126"]
+    assert main(["cells", *asked, "--shard", "2/2"]) == 0
+    assert capsys.readouterr().out.split() == whole[1:]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["nowhere.toml"], "nowhere.toml: No such file or directory"),
-        (["--where", "variant=rocm*"], "cells: --where 'variant=rocm*' matches no cell"),
+        (["--where", "variant=rocm*"], "--where 'variant=rocm*' matches no cell"),
         (["--where", "varient=cu*"], "--where: unknown axis 'varient'; did you mean 'variant'?"),
         (["--shard", "3/2"], "--shard: 3/2: not I/N, as 1/4 to 4/4 are"),
         (["--jsn"], "cells: unknown option --jsn; did you mean --json?"),

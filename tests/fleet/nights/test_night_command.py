@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,18 @@ def test_a_night_that_is_gone_on_with_runs_what_lacks_a_result_and_nothing_else(
     assert [len(runs_of(each)) for each in cells] == [1] * 6
     assert run_night(store) == 0
     assert [len(runs_of(each)) for each in cells] == [1] * 6
+
+
+def test_of_a_tier_only_the_cells_that_cover_are_run(store: Store, tmp_path: Path) -> None:
+    planned = [plan_cell(tmp_path, f"c{number}", "exit 0") for number in range(3)]
+    pythons = ("3.12", "3.12", "3.13")
+    cells = [
+        replace(each, cell=replace(each.cell, project="numpy", python=python))
+        for each, python in zip(planned, pythons, strict=True)
+    ]
+    keep_plan(store, *cells)
+    assert run_night(store, "--tier", "pr") == 0
+    assert [len(runs_of(each)) for each in cells] == [1, 0, 1]
 
 
 def test_a_result_that_is_lost_again_is_made_again(store: Store, tmp_path: Path) -> None:
