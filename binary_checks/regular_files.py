@@ -1,4 +1,4 @@
-"""Opens files that a stranger may have replaced: by a pipe that nobody writes to, by a link."""
+"""Reads files that may be anything: too large, or replaced by a stranger with a pipe or a link."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import stat
 from pathlib import Path
 from typing import IO
+
+from binary_checks.errors import ProfileError
 
 _READ = (
     os.O_RDONLY
@@ -34,3 +36,20 @@ def open_regular(path: Path, *, follow: bool = False) -> IO[bytes]:
         return open(descriptor, "rb")  # noqa: PTH123 - flags that Path.open lacks
     os.close(descriptor)
     raise NotRegularError
+
+
+def read_named(path: Path, most: int, where: str) -> bytes:
+    """All of a file that the user names, be it behind a link or a pipe.
+
+    Raises ProfileError, one line that begins with ``where``, for more than ``most`` bytes too.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(most + 1)
+    except OSError as error:
+        raise ProfileError(f"{where}: {error.strerror or error}") from None
+    except ValueError:  # a NUL in it
+        raise ProfileError(f"{where}: not the name of a file") from None
+    if len(content) > most:
+        raise ProfileError(f"{where}: more than {most:,} bytes")
+    return content

@@ -16,9 +16,10 @@ from binary_checks.fleet.tables.shipped_queries import ShippedQuery, shipped_que
 from binary_checks.fleet.tables.table_questions import ask
 from binary_checks.fleet.tables.views import open_tables
 from binary_checks.lines import one_line
+from binary_checks.regular_files import read_named
 
 _PURPOSE = "Ask the nights of a store: a shipped question by its name, or a SELECT of your own."
-_LARGEST = 1 << 20  # characters of SQL
+_LARGEST = 1 << 20  # bytes, or characters, of SQL
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -83,7 +84,7 @@ def _choose(question: str, given: Mapping[str, str]) -> tuple[str, Mapping[str, 
     if question in known:
         return known[question].sql, _complete(known[question], given)
     if question == "-":
-        return sys.stdin.read(_LARGEST), given
+        return _read_stdin(), given
     if question.endswith(".sql"):
         return _read_file(Path(question)), given
     if question.strip() and not question.replace("-", "").replace("_", "").isalnum():
@@ -115,13 +116,19 @@ def _read_parameters(arguments: Iterable[str]) -> dict[str, str]:
     return found
 
 
+def _read_stdin() -> str:
+    sql = sys.stdin.read(_LARGEST + 1)
+    if len(sql) > _LARGEST:  # cut, it might still be a question, but another one
+        raise ProfileError(f"standard input: more than {_LARGEST:,} characters")
+    return sql
+
+
 def _read_file(path: Path) -> str:
+    where = f"{path.name}: cannot be read"
     try:
-        with path.open(encoding="utf-8") as file:
-            return file.read(_LARGEST)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise ProfileError(f"{path.name}: cannot be read: {reason}") from None
+        return read_named(path, _LARGEST, where).decode("utf-8")
+    except UnicodeDecodeError:
+        raise ProfileError(f"{where}: not UTF-8") from None
 
 
 def _list_queries(queries: Iterable[ShippedQuery]) -> Iterator[str]:

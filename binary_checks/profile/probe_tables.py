@@ -13,6 +13,7 @@ from binary_checks.declaring import Check, Gatherer
 from binary_checks.errors import ProfileError
 from binary_checks.model.requests import REQUESTS, Code, ConsumerRequest, Request
 from binary_checks.profile.toml_values import convert, reject_unknown
+from binary_checks.regular_files import read_named
 
 # In which table of probes each key stands that was an option of a check.
 _MOVED = {
@@ -28,7 +29,7 @@ _MOVED = {
     "gpu-without-code": {"architectures": "gpu"},
     "snippet-fails": dict.fromkeys(("snippets", "only", "requires"), "snippets"),
 }
-_LONGEST_SOURCE = 1 << 20  # characters of a translation unit
+_LONGEST_SOURCE = 1 << 20  # bytes of a translation unit
 _RENAMED = {("snippets", "snippets"): "code"}
 
 
@@ -76,13 +77,10 @@ def _read_source(unit: Any, folder: Path, where: str) -> Any:
     if os.path.lexists(folder / name) and not (folder / name).is_file():
         raise ProfileError(f"{where}.file: {name}: not a file")  # a pipe would never end
     try:
-        with (folder / name).open(encoding="utf-8") as file:
-            text = file.read(_LONGEST_SOURCE + 1)
-    except (OSError, ValueError) as error:  # no such file, no text, a NUL byte in its name
-        reason = getattr(error, "strerror", None) or "not a text file"
-        raise ProfileError(f"{where}.file: {name}: {reason}") from None
-    if len(text) > _LONGEST_SOURCE:
-        raise ProfileError(f"{where}.file: {name}: more than {_LONGEST_SOURCE} characters")
+        content = read_named(folder / name, _LONGEST_SOURCE, f"{where}.file: {name}")
+        text = content.decode("utf-8").replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        raise ProfileError(f"{where}.file: {name}: not a text file") from None
     return {**{key: value for key, value in unit.items() if key != "file"}, "source": text}
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from binary_checks.declaring import Pattern
 from binary_checks.errors import ProfileError
 from binary_checks.lines import cut
+from binary_checks.regular_files import read_named
 
 _LARGEST = 16 << 20  # bytes of a file
 _BITS = 64
@@ -24,14 +25,7 @@ _BITS = 64
 
 def read_toml(path: Path, where: str) -> dict[str, Any]:
     """The tables of a file. Raises ProfileError, one line that begins with ``where``."""
-    try:
-        with path.open("rb") as file:
-            text = file.read(_LARGEST + 1)
-    except OSError as error:
-        raise ProfileError(f"{where}: {error.strerror}") from None
-    if len(text) > _LARGEST:
-        raise ProfileError(f"{where}: more than {_LARGEST:,} bytes")
-    return parse_toml(text, where)
+    return parse_toml(read_named(path, _LARGEST, where), where)
 
 
 def parse_toml(text: bytes, where: str) -> dict[str, Any]:

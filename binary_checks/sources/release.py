@@ -11,11 +11,12 @@ from binary_checks.errors import GatherError, PackageError, ProfileError
 from binary_checks.model.packages import Package
 from binary_checks.model.protocols import ObjectReader, Preview, Progress, Source, Tree
 from binary_checks.packages.wheel import parse_file_name
+from binary_checks.regular_files import read_named
 from binary_checks.sources.opened import OpenedSource
 
 RELEASE = "release"
 """How arguments and reports call it."""
-_MOST_GLOBS = 10_000
+_MOST_GLOBS, _LARGEST = 10_000, 4 << 20  # of a list; the latter in bytes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,10 +93,8 @@ def _read_title(label: str) -> tuple[str, str] | None:
 def read_expected_set(path: Path, written: str) -> ExpectedSet:
     """Read a list of globs, one a line; ``#`` begins a comment. Raises ProfileError."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise ProfileError(f"{written}: cannot be read: {error.strerror}") from None
-    except ValueError as error:
+        text = read_named(path, _LARGEST, f"{written}: cannot be read").decode("utf-8-sig")
+    except UnicodeDecodeError as error:
         raise ProfileError(f"{written}: not a text file (UTF-8): {error}") from None
     lines = (line.partition("#")[0].strip() for line in text.splitlines())
     globs = tuple(dict.fromkeys(filter(None, lines)))

@@ -20,6 +20,7 @@ from binary_checks.fleet.cells.matrix import LeftOut, Matrix
 from binary_checks.fleet.cells.selecting import CellCondition, read_condition
 from binary_checks.model.place_names import read_place
 from binary_checks.profile.toml_values import convert, parse_toml, reject_unknown
+from binary_checks.regular_files import read_named
 
 DEFAULT_FILE = "cells.toml"
 MOST_CELLS = 20_000
@@ -39,16 +40,7 @@ _RUN = {"when": str, "place": str, "profile": str, "options": tuple[str, ...], "
 
 def read_cells(path: Path, today: date | None = None) -> Matrix:
     """The matrix of a file; ``today`` decides what has expired. Raises ProfileError."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(_LARGEST + 1)
-    except OSError as error:
-        raise ProfileError(f"{path}: {error.strerror}") from None
-    except ValueError:
-        raise ProfileError(f"{path}: not the name of a file") from None
-    if len(content) > _LARGEST:
-        raise ProfileError(f"{path}: more than {_LARGEST:,} bytes")
-    return parse_cells(content, path, today)
+    return parse_cells(read_named(path, _LARGEST, str(path)), path, today)
 
 
 def parse_cells(content: bytes, path: Path, today: date | None = None) -> Matrix:

@@ -15,6 +15,7 @@ from binary_checks.fleet.cells.matrix import Matrix
 from binary_checks.profile.known import load_known_problems
 from binary_checks.profile.reading import load_profile
 from binary_checks.profile.toml_values import read_toml
+from binary_checks.regular_files import read_named
 
 _LARGEST = 4 << 20  # bytes of one file
 
@@ -47,13 +48,15 @@ def freeze(matrix: Matrix, known: Path | None, causes: Path | None) -> FrozenInp
     if listed is not None:
         try:
             load_known_problems(listed, listed.name)
-            known_sha256 = _keep(_read(listed, f"known problems {listed.name}"), files)
+            known_sha256 = _keep(
+                read_named(listed, _LARGEST, f"known problems {listed.name}"), files
+            )
         except ProfileError as error:
             complaint = str(error)
     own = causes or (matrix.folder / matrix.causes if matrix.causes else None)
     causes_sha256 = ""
     if own is not None:
-        content = _read(own, f"causes {own.name}")
+        content = read_named(own, _LARGEST, f"causes {own.name}")
         load_causes(content, own.name)
         causes_sha256 = _keep(content, files)
     _keep(matrix.content, files)
@@ -71,18 +74,6 @@ def _keep(content: bytes, files: dict[str, bytes]) -> str:
     digest = hashlib.sha256(content).hexdigest()
     files[digest] = content
     return digest
-
-
-def _read(path: Path, where: str) -> bytes:
-    try:
-        with path.open("rb") as file:
-            content = file.read(_LARGEST + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not a path"
-        raise ProfileError(f"{where}: {reason}") from None
-    if len(content) > _LARGEST:
-        raise ProfileError(f"{where}: more than {_LARGEST:,} bytes")
-    return content
 
 
 def _read_profiles(matrix: Matrix) -> tuple[dict[str, str], list[tuple[str, bytes]]]:
@@ -111,7 +102,7 @@ def _read_profiles(matrix: Matrix) -> tuple[dict[str, str], list[tuple[str, byte
     return (
         {each: shorten(Path(os.path.normpath(matrix.folder / each))) for each in own},
         [
-            (shorten(path), _read(path, f"profile {profile}: {path.name}"))
+            (shorten(path), read_named(path, _LARGEST, f"profile {profile}: {path.name}"))
             for path, profile in sorted(paths.items())
         ],
     )

@@ -18,6 +18,7 @@ from typing import Any
 
 from binary_checks.errors import ProfileError
 from binary_checks.lines import one_line
+from binary_checks.regular_files import NotRegularError, open_regular
 
 _LIST = ".binary-checks-hud.json"
 _SCHEMA = "binary-checks/hud/1"
@@ -59,13 +60,16 @@ def claim(folder: Path) -> frozenset[str]:
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise ProfileError(f"hud: {folder}: not a folder")
     try:
-        text = (folder / _LIST).read_bytes()[:_LARGEST]
+        with open_regular(folder / _LIST) as file:
+            text = file.read(_LARGEST)
     except FileNotFoundError:
         foreign = next((each for each in _look_into(folder) if _is_foreign(each)), None)
         if foreign:
             hint = "name a folder that is empty, or that was made by hud"
             raise ProfileError(f"hud: {folder}: holds {foreign.name!r} already; {hint}") from None
         return frozenset()
+    except NotRegularError:
+        text = b""
     return frozenset(_read_list(text, folder))
 
 

@@ -73,6 +73,13 @@ def test_a_list_that_hud_did_not_write_is_refused(tmp_path: Path, text: str) -> 
         write_site(tmp_path, [("index.html", b"")])
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system without named pipes")
+def test_a_list_behind_a_pipe_is_refused_and_nobody_waits_for_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / LIST)
+    with pytest.raises(ProfileError, match="not a list that hud wrote"):
+        write_site(tmp_path, [("index.html", b"")])
+
+
 def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     elsewhere, out = tmp_path / "elsewhere", tmp_path / "site"
     elsewhere.mkdir()

@@ -137,6 +137,17 @@ def test_a_file_and_stdin_have_sql_of_several_lines(
     assert capsys.readouterr().out == "count_star()\n12\n"
 
 
+def test_a_question_that_is_too_long_is_refused_and_not_cut(
+    nights: Nights, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    sql = tmp_path / "long.sql"
+    sql.write_text(f"SELECT 1 {' ' * (1 << 20)} UNION SELECT 2")
+    assert query(str(sql), nights=nights) == 4
+    assert capsys.readouterr().err == (
+        "binary-checks: query: long.sql: cannot be read: more than 1,048,576 bytes\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "reason"),
     [
