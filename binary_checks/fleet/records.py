@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import date
 from typing import Any
 
 from binary_checks.documents.decoding import OddityError, decode_fields, read_json
@@ -15,7 +14,7 @@ from binary_checks.documents.result_writer import RESULT_SCHEMA
 from binary_checks.errors import RecordError
 from binary_checks.fleet.attempts import ATTEMPT_SCHEMA, CPU, GPU, Attempt
 from binary_checks.fleet.plan import PLAN_SCHEMA, NightPlan
-from binary_checks.fleet.store.store_names import result_name
+from binary_checks.fleet.store.store_names import is_night, result_name
 from binary_checks.lines import cut, one_line
 
 _RESULT = frozenset({"result"})
@@ -145,11 +144,7 @@ def _demand_result(result: Any) -> None:
 
 
 def _demand_night(night: str) -> None:
-    try:
-        usual = date.fromisoformat(night).isoformat() == night
-    except ValueError:
-        usual = False
-    if not usual:
+    if not is_night(night):
         raise OddityError(f"night: {night!r:.40} is not a date")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 
 from binary_checks.errors import RecordError, StoreError
 from binary_checks.fleet.attempts import Attempt
@@ -12,18 +13,19 @@ from binary_checks.fleet.records import read_plan, read_stored_attempt, write_pl
 from binary_checks.fleet.store import Store, ask_at_once
 from binary_checks.fleet.store.store_names import (
     NIGHT,
+    NIGHTS,
     closed_name,
     frozen_name,
-    night_folder,
     plan_name,
     result_name,
+    result_prefix,
     split_attempt,
 )
 
 
 def list_nights(store: Store) -> list[str]:
     """Every night of the store, the oldest first."""
-    found = (NIGHT.fullmatch(name) for name in store.folders("night="))
+    found = (NIGHT.fullmatch(name) for name in store.folders(NIGHTS))
     return sorted(each[1] for each in found if each)
 
 
@@ -66,21 +68,32 @@ def keep_plan(store: Store, plan: NightPlan, frozen: Mapping[str, bytes]) -> Nig
     return find_plan(store, plan.night) or plan
 
 
-def read_cell_attempts(
-    store: Store, night: str, cell: str, broken: list[str] | None = None
-) -> Iterator[Attempt]:
-    """A cell's attempts whose documents are whole; of others ``broken`` gets a line each."""
-    for stored in store.names(f"{night_folder(night)}results/{cell}."):
-        found = split_attempt(stored.name)
-        if found is None or stored.name != result_name(night, *found) or found[0] != cell:
-            continue
-        content = store.read(stored.name)
-        try:
-            if content is not None:
-                yield read_stored_attempt(content, stored.name, store.url)
-        except RecordError as error:
-            if broken is not None:
-                broken.append(str(error))
+class NightAttempts:
+    """The attempts of a night, cell by cell; its results are listed once, when first asked for."""
+
+    def __init__(self, store: Store, night: str) -> None:
+        self._store, self._night = store, night
+
+    def read(self, cell: str, broken: list[str] | None = None) -> Iterator[Attempt]:
+        """A cell's attempts whose documents are whole; of others ``broken`` gets a line each."""
+        for name in self._names.get(cell, ()):
+            content = self._store.read(name)
+            try:
+                if content is not None:
+                    yield read_stored_attempt(content, name, self._store.url)
+            except RecordError as error:
+                if broken is not None:
+                    broken.append(str(error))
+
+    @cached_property
+    def _names(self) -> Mapping[str, list[str]]:
+        """The names of documents by cell, in order."""
+        found: dict[str, list[str]] = {}
+        for stored in self._store.names(result_prefix(self._night)):
+            attempt = split_attempt(stored.name)
+            if attempt is not None and stored.name == result_name(self._night, *attempt):
+                found.setdefault(attempt[0], []).append(stored.name)
+        return found
 
 
 def read_frozen(store: Store, name: str) -> bytes:

@@ -10,7 +10,7 @@ from binary_checks.errors import ProfileError
 from binary_checks.fleet.nights.night_retention import Deletion, Retention, retain
 from binary_checks.fleet.nights.pruning import carry_out, read_prune_view
 from binary_checks.fleet.store import open_store
-from binary_checks.fleet.store.store_names import night_folder
+from binary_checks.fleet.store.store_names import FACTS, NIGHTS
 from binary_checks.lines import one_line
 from binary_checks.reports.html.figures import spell_size
 
@@ -69,9 +69,9 @@ def _tell_gone(retention: Retention, *, names: bool) -> Iterator[str]:
 
 def _group(deletion: Deletion) -> str:
     parts = deletion.stored.name.split("/")
-    if parts[0].startswith(night_folder("")[:6]):
+    if parts[0].startswith(NIGHTS):
         return f"{parts[0]}/{parts[1]}/"
-    return "facts/" if parts[0] == "facts" else f"{'/'.join(parts[:3])}/"
+    return FACTS if f"{parts[0]}/" == FACTS else f"{'/'.join(parts[:3])}/"
 
 
 def spell_count(number: int, noun: str) -> str:

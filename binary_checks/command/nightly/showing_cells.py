@@ -19,7 +19,7 @@ from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.states import LETTERS, CellState
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.store_names import LOG_FOLDERS, closed_name, frozen_name, log_name
-from binary_checks.fleet.stored_nights import demand_plan, read_cell_attempts, read_frozen
+from binary_checks.fleet.stored_nights import NightAttempts, demand_plan, read_frozen
 from binary_checks.lines import cut, one_line
 
 _PURPOSE = "Show how a cell's night ended, and the command that reruns it."
@@ -35,7 +35,7 @@ def run(arguments: Sequence[str]) -> int:
     plan = demand_plan(store, night)
     planned = find_cell(plan, options.cell)
     broken: list[str] = []
-    end = final_state(planned, read_cell_attempts(store, night, planned.cell.id, broken))
+    end = final_state(planned, NightAttempts(store, night).read(planned.cell.id, broken))
     for each in broken:
         complain(f"nightly show: {each}")
     for line in _describe(store, plan, planned, end):

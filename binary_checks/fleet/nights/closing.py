@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from binary_checks.documents.decoding import OddityError, decode_fields, read_json
-from binary_checks.documents.encoding import dump, encode_fields
+from binary_checks.documents.decoding import OddityError, decode_fields
+from binary_checks.documents.encoding import encode_fields
 from binary_checks.errors import RecordError
 from binary_checks.fleet.attempts import CPU, GPU, Attempt
 from binary_checks.fleet.plan import NightPlan
+from binary_checks.fleet.records import open_document, write_document
 from binary_checks.fleet.states import GOOD
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.store_names import closed_name
@@ -50,7 +51,7 @@ def list_waiting(plan: NightPlan, attempts: Mapping[str, Sequence[Attempt]]) -> 
 
 def close_night(store: Store, ended: ClosedNight) -> ClosedNight:
     """Close it; of several that do so at once the first one's mark stands. Returns that."""
-    content = f"{dump({'schema': CLOSED_SCHEMA, **encode_fields(ended)})}\n".encode("ascii")
+    content = write_document({"schema": CLOSED_SCHEMA, **encode_fields(ended)})
     store.create(closed_name(ended.night), content)
     return read_closed(store, ended.night) or ended
 
@@ -61,9 +62,7 @@ def read_closed(store: Store, night: str) -> ClosedNight | None:
     if content is None:
         return None
     try:
-        row = read_json(content.decode("ascii", "replace"))
-        if not isinstance(row, dict) or row.pop("schema", None) != CLOSED_SCHEMA:
-            raise OddityError(f"not a document {CLOSED_SCHEMA}")
+        row = open_document(content, CLOSED_SCHEMA)
         return ClosedNight(**decode_fields(ClosedNight, row))
     except OddityError as error:
         raise RecordError(f"{store.url}: {closed_name(night)}: {error}") from None

@@ -24,7 +24,12 @@ from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.records import read_stored_attempt
 from binary_checks.fleet.states import GOOD, CellState
 from binary_checks.fleet.store import Store, ask_at_once
-from binary_checks.fleet.store.store_names import night_folder, result_name, split_attempt
+from binary_checks.fleet.store.store_names import (
+    result_name,
+    result_prefix,
+    running_prefix,
+    split_attempt,
+)
 from binary_checks.lines import cut, one_line
 
 PAUSE = 30.0  # seconds before a second attempt; the third waits four times as long
@@ -113,7 +118,7 @@ class Coordinator:
     def _clear_marks(self) -> None:
         """Show nothing as running any more that a killed coordinator has stored already."""
         done = {(each.cell, each.stage, each.number) for each in self._attempts_of_all()}
-        for stored in list(self._store.names(f"{night_folder(self._plan.night)}running/")):
+        for stored in list(self._store.names(running_prefix(self._plan.night))):
             if split_attempt(stored.name) in done:
                 self._store.delete(stored.name)
 
@@ -293,7 +298,7 @@ class Coordinator:
 
 def read_attempts(store: Store, night: str, cells: Mapping[str, PlannedCell]) -> list[Attempt]:
     """The attempts of these cells, by stage and number; one that cannot be read is lost."""
-    listed = [stored.name for stored in store.names(f"{night_folder(night)}results/")]
+    listed = [stored.name for stored in store.names(result_prefix(night))]
     wanted = [name for name in listed if (of := split_attempt(name)) and of[0] in cells]
 
     def read(name: str) -> Attempt:

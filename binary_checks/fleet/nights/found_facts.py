@@ -13,7 +13,7 @@ from binary_checks.fleet.plan import PlannedCell
 from binary_checks.fleet.states import GOOD
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.kept_facts import open_facts
-from binary_checks.fleet.stored_nights import find_plan, list_nights, read_cell_attempts
+from binary_checks.fleet.stored_nights import NightAttempts, find_plan, list_nights
 from binary_checks.model.compared_builds import Build
 
 
@@ -60,7 +60,7 @@ def _look(store: Store, cell: str, night: str) -> tuple[PlannedCell | None, Cell
     planned = next((each for each in plan.cells if each.cell.id == cell), None) if plan else None
     if planned is None:
         return None, None
-    return planned, final_state(planned, read_cell_attempts(store, night, cell))
+    return planned, final_state(planned, NightAttempts(store, night).read(cell))
 
 
 def _facts_of(end: CellEnd | None) -> str:

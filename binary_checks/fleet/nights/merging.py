@@ -21,9 +21,9 @@ from binary_checks.fleet.store.store_names import (
     MARK,
     frozen_name,
     log_name,
-    night_folder,
     plan_name,
     result_name,
+    result_prefix,
 )
 from binary_checks.fleet.stored_nights import demand_frozen, list_nights
 
@@ -93,7 +93,7 @@ def _merge(store: Store, other: Store, night: str) -> Merged:
         raise RecordError(f"{other.url}: {plan_name(night)}: is the plan of {plan.night}")
     _take_plan(store, other, plan, content)
     found, cells = Merged(), {each.cell.id: each for each in plan.cells}
-    for each in other.names(f"{night_folder(night)}results/"):
+    for each in other.names(result_prefix(night)):
         found = _add(found, _take_attempt(store, other, cells, each.name))
     return found
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timezone
+from datetime import datetime, timezone
 
 from binary_checks.errors import ProfileError, StoreError
 from binary_checks.fleet.store import Store
+from binary_checks.fleet.store.store_names import is_night
 from binary_checks.fleet.stored_nights import list_nights
 
 
@@ -21,11 +22,7 @@ def now() -> str:
 
 def read_date(text: str, given: str = "") -> str:
     """A date as the user gives it. Raises ProfileError, with ``given``, for what is none."""
-    try:
-        found = date.fromisoformat(text)
-    except ValueError:
-        found = None
-    if found is None or found.isoformat() != text:
+    if not is_night(text):
         raise ProfileError(f"{given or '--date'} {text!r:.40}: not a date, as {tonight()} is one")
     return text
 

@@ -24,7 +24,7 @@ from binary_checks.fleet.page.history import CellNight
 from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.kept_facts import open_facts
-from binary_checks.fleet.stored_nights import read_cell_attempts
+from binary_checks.fleet.stored_nights import NightAttempts
 from binary_checks.lines import cut, one_line
 from binary_checks.model import CheckText, Run
 from binary_checks.model.compared_builds import Build, BuildComparison
@@ -84,6 +84,7 @@ class EvidenceReader:
         self._plan = plan
         self._compared: dict[tuple[str, str], _Changed] = {}
         self._planned = {each.cell.id: each for each in plan.cells} if plan else {}
+        self._attempts = NightAttempts(store, plan.night if plan else "")
 
     def read(self, row: CellNight, last_good: CellNight | None, whole: bool) -> CellEvidence:
         """What there is of a cell; of one that is well (not ``whole``) only how to run it again."""
@@ -94,9 +95,7 @@ class EvidenceReader:
         if not whole:
             rerun = _try(lambda: self._rerun(planned, {}), "", gaps)
             return CellEvidence(rerun=rerun, gaps=tuple(gaps))
-        attempts: list[Attempt] = _try(
-            lambda: [*read_cell_attempts(self._store, row.night, row.cell, gaps)], [], gaps
-        )
+        attempts: list[Attempt] = _try(lambda: [*self._attempts.read(row.cell, gaps)], [], gaps)
         last = final_state(planned, attempts).last
         found = [_show_stage(attempt, gaps) for attempt in last.values()]
         no_log: _Log = ((), False)

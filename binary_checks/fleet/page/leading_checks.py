@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from binary_checks.fleet.causes.leading import find_leaders
 from binary_checks.fleet.page.history import History
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store
-from binary_checks.fleet.stored_nights import read_cell_attempts
+from binary_checks.fleet.stored_nights import NightAttempts
 
 
 def find_leading(store: Store, history: History) -> dict[str, frozenset[str]]:
@@ -14,13 +16,12 @@ def find_leading(store: Store, history: History) -> dict[str, frozenset[str]]:
 
     A cell whose results cannot be read is left out: then all of its checks count.
     """
-    found = {}
+    found, attempts = {}, NightAttempts(store, history.last)
     for row in history.tonight():
         failed = history.failures.get((row.cell, row.night), ())
-        if row.state is CellState.FAILED and len({each.check for each in failed}) > 1:
-            attempts = read_cell_attempts(store, row.night, row.cell)
-            if leading := frozenset(
-                check for each in attempts for check in find_leaders(each.result, row.cell)
-            ):
-                found[row.cell] = leading
+        if row.state is not CellState.FAILED or len({each.check for each in failed}) < 2:
+            continue
+        leaders = (find_leaders(each.result, row.cell) for each in attempts.read(row.cell))
+        if leading := frozenset(chain.from_iterable(leaders)):
+            found[row.cell] = leading
     return found

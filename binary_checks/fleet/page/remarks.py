@@ -14,7 +14,7 @@ from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.store_names import frozen_name, result_name
-from binary_checks.fleet.stored_nights import read_cell_attempts
+from binary_checks.fleet.stored_nights import NightAttempts
 from binary_checks.lines import cut, one_line
 from binary_checks.model import Accepted
 from binary_checks.profile.known import KnownProblem, load_known_problems
@@ -104,21 +104,22 @@ def _accepted(
 ) -> Iterator[tuple[str, str, Accepted]]:
     """File, check and problem of all that was accepted. Raises StoreError, ProfileError."""
     planned = {each.cell.id: each for each in plan.cells}
+    attempts = NightAttempts(store, plan.night)
     for row in rows:
         if row.accepted and row.cell in planned:
-            found = [*_accepted_in(store, planned[row.cell], row)]
+            found = [*_accepted_in(attempts, planned[row.cell])]
             if len(found) < row.accepted:
                 raise ProfileError(f"night {row.night}: {row.cell}: a result of it is gone")
             yield from found
 
 
 def _accepted_in(
-    store: Store, planned: PlannedCell, row: CellNight
+    attempts: NightAttempts, planned: PlannedCell
 ) -> Iterator[tuple[str, str, Accepted]]:
     """What the attempts accepted that decide, one of each stage."""
-    attempts = read_cell_attempts(store, row.night, row.cell)
-    for attempt in final_state(planned, attempts).last.values():
-        name = result_name(row.night, row.cell, attempt.stage, attempt.number)
+    cell = planned.cell.id
+    for attempt in final_state(planned, attempts.read(cell)).last.values():
+        name = result_name(attempt.night, cell, attempt.stage, attempt.number)
         run = decode_results({"checks": [], **(attempt.result or {})}, name)
         for package, entry in run.entries():
             for each in entry.accepted:

@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 
 from binary_checks import __version__
 
-NIGHT = re.compile(r"night=(\d{4}-\d{2}-\d{2})/")
+NIGHTS, FACTS, PACKAGES, CHANNELS = "night=", "facts/", "packages/", "channels/"
+"""How the names begin of all nights, facts, packages and members of channels."""
+NIGHT = re.compile(rf"{NIGHTS}(\d{{4}}-\d{{2}}-\d{{2}})/")
 MARK = "store.json"
 """By which a store is known for one."""
 DERIVED = ("simple/", "conda/")
 """How the names of all begin that can be made again: the indexes of channels."""
-TOP_LEVEL = (MARK, "night=", "facts/", "packages/", "channels/", *DERIVED)
+TOP_LEVEL = (MARK, NIGHTS, FACTS, PACKAGES, CHANNELS, *DERIVED)
 """How every name of a store begins."""
+RESULTS, RUNNING = "results", "running"
 LOG_FOLDERS = ("failed", "succeeded")
 """Where the logs of a night lie."""
+ATTEMPT_FOLDERS = (RESULTS, RUNNING, *LOG_FOLDERS)
+"""All of a night that is there once for each attempt."""
 _ATTEMPT = re.compile(r"(?P<cell>.+)\.(?P<stage>cpu|gpu)(?P<number>[1-9]\d*)\.(?:json|log)")
 
-_ARTIFACT = re.compile(r"packages/[0-9a-f]{2}/([0-9a-f]{64})/artifact\.json")
-_MEMBER = re.compile(r"channels/([^/]+)/([^/]+)/([^/]+)")
+_ARTIFACT = re.compile(rf"{PACKAGES}[0-9a-f]{{2}}/([0-9a-f]{{64}})/artifact\.json")
+_MEMBER = re.compile(rf"{CHANNELS}([^/]+)/([^/]+)/([^/]+)")
+
+
+def is_night(text: str) -> bool:
+    """Whether it is a date as nights are named by, 2026-11-20, and no other spelling of one."""
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
 
 
 def night_folder(night: str) -> str:
     """All of one night; nothing in it changes once it is closed."""
-    return f"night={night}/"
+    return f"{NIGHTS}{night}/"
 
 
 def plan_name(night: str) -> str:
@@ -36,9 +50,14 @@ def frozen_name(night: str, sha256: str) -> str:
     return f"{night_folder(night)}frozen/{sha256}.toml"
 
 
+def result_prefix(night: str) -> str:
+    """How the names of all documents of a night's attempts begin."""
+    return f"{night_folder(night)}{RESULTS}/"
+
+
 def result_name(night: str, cell: str, stage: str, number: int) -> str:
     """The document of one attempt."""
-    return f"{night_folder(night)}results/{cell}.{stage}{number}.json"
+    return f"{result_prefix(night)}{cell}.{stage}{number}.json"
 
 
 def log_name(night: str, folder: str, cell: str, stage: str, number: int) -> str:
@@ -59,7 +78,7 @@ def split_attempt(name: str) -> tuple[str, str, int] | None:
 
 def facts_prefix(sha256: str) -> str:
     """How the names of a package's facts begin: there is one for each version that wrote them."""
-    return f"facts/{sha256[:2]}/{sha256}."
+    return f"{FACTS}{sha256[:2]}/{sha256}."
 
 
 def facts_name(sha256: str, version: str = __version__) -> str:
@@ -72,7 +91,7 @@ def facts_name(sha256: str, version: str = __version__) -> str:
 
 def package_folder(sha256: str) -> str:
     """All that the store keeps of one artifact and says of it."""
-    return f"packages/{sha256[:2]}/{sha256}/"
+    return f"{PACKAGES}{sha256[:2]}/{sha256}/"
 
 
 def package_name(sha256: str, file_name: str) -> str:
@@ -116,7 +135,7 @@ def verdict_name(sha256: str, digest: str) -> str:
 
 def channel_prefix(channel: str = "") -> str:
     """How the names of all members of a channel begin, or of all channels."""
-    return f"channels/{channel}/" if channel else "channels/"
+    return f"{CHANNELS}{channel}/" if channel else CHANNELS
 
 
 def member_name(channel: str, project: str, file_name: str) -> str:
@@ -153,9 +172,14 @@ def closed_name(night: str) -> str:
     return f"{night_folder(night)}closed.json"
 
 
+def running_prefix(night: str) -> str:
+    """How the names of all begin by which a night's attempts show themselves."""
+    return f"{night_folder(night)}{RUNNING}/"
+
+
 def running_name(night: str, cell: str, stage: str, number: int) -> str:
     """Where an attempt that runs shows itself: host, process, and its log there."""
-    return f"{night_folder(night)}running/{cell}.{stage}{number}.json"
+    return f"{running_prefix(night)}{cell}.{stage}{number}.json"
 
 
 def lease_prefix(night: str) -> str:

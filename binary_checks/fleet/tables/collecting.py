@@ -20,7 +20,7 @@ from binary_checks.fleet.store.kept_facts import find_facts
 from binary_checks.fleet.store.store_names import (
     closed_name,
     facts_name,
-    night_folder,
+    result_prefix,
     split_attempt,
     table_name,
 )
@@ -111,7 +111,7 @@ def _find_documents(store: Store, plan: NightPlan) -> tuple[dict[str, list[str]]
     """The names of the attempts' documents by cell, and of those that are of none."""
     found: dict[str, list[str]] = {each.cell.id: [] for each in plan.cells}
     complaints = []
-    for stored in store.names(f"{night_folder(plan.night)}results/"):
+    for stored in store.names(result_prefix(plan.night)):
         attempt = split_attempt(stored.name)
         if attempt is None or not stored.name.endswith(".json"):
             complaints.append(f"{stored.name}: not the name of a result")

@@ -1,0 +1,68 @@
+"""A night's attempts, cell by cell, out of one listing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from binary_checks.fleet.attempts import Attempt
+from binary_checks.fleet.records import write_attempt
+from binary_checks.fleet.states import CellState
+from binary_checks.fleet.store import Stored
+from binary_checks.fleet.store.folder_store import FolderStore
+from binary_checks.fleet.store.store_names import result_name
+from binary_checks.fleet.stored_nights import NightAttempts
+
+NIGHT = "2026-11-20"
+
+
+class CountingStore(FolderStore):
+    """A store that remembers what was listed."""
+
+    listed: list[str]
+
+    def names(self, prefix: str) -> Iterator[Stored]:
+        self.listed.append(prefix)
+        return super().names(prefix)
+
+
+def make_store(folder: Path) -> CountingStore:
+    store = CountingStore(folder, str(folder))
+    store.listed = []
+    return store
+
+
+def keep_attempt(store: FolderStore, cell: str, number: int) -> None:
+    made = Attempt(
+        night=NIGHT,
+        cell=cell,
+        stage="cpu",
+        number=number,
+        state=CellState.PASSED,
+        started="2026-11-20T01:00:00+00:00",
+        seconds=1.0,
+        sha256="0" * 64,
+    )
+    store.create(result_name(NIGHT, cell, "cpu", number), write_attempt(made))
+
+
+def test_a_night_is_listed_once_however_many_cells_are_asked_for(tmp_path: Path) -> None:
+    store = make_store(tmp_path / "store")
+    for cell in ("a-3.11", "a-3.12", "b-3.12"):
+        keep_attempt(store, cell, 1)
+    keep_attempt(store, "a-3.12", 2)
+    attempts = NightAttempts(store, NIGHT)
+    assert [each.number for each in attempts.read("a-3.12")] == [1, 2]
+    assert [each.cell for each in attempts.read("b-3.12")] == ["b-3.12"]
+    assert not [*attempts.read("c")]
+    assert store.listed == [f"night={NIGHT}/results/"]
+
+
+def test_a_document_that_is_cut_is_named_and_the_others_count(tmp_path: Path) -> None:
+    store = make_store(tmp_path / "store")
+    keep_attempt(store, "a", 2)
+    store.create(result_name(NIGHT, "a", "cpu", 1), b'{"schema": ')
+    broken: list[str] = []
+    assert [each.number for each in NightAttempts(store, NIGHT).read("a", broken)] == [2]
+    (line,) = broken
+    assert f"night={NIGHT}/results/a.cpu1.json" in line
