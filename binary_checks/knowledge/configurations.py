@@ -35,7 +35,7 @@ def configure(package: Package, stated: StatedConfiguration) -> BinaryConfigurat
     claims: dict[str, list[ConfigurationClaim]] = {name: [] for name in ASPECTS}
     for name, claim in _claim_by_bytes(package):
         claims[name].append(claim)
-    for each in (*claim_by_name(package), *_choose_stated(package.file_name, stated)):
+    for each in (*claim_by_name(package), *choose_stated(package.file_name, stated)):
         claims[each.aspect].append(each.claim)
     return BinaryConfiguration(
         **{
@@ -191,7 +191,7 @@ def _count_old(item: ElfFile) -> int:
     return sum(name.startswith(_OLD) for name in names.each_name()) if likely else 0
 
 
-def _choose_stated(file_name: str, stated: StatedConfiguration) -> Iterator[StatedClaim]:
+def choose_stated(file_name: str, stated: StatedConfiguration) -> Iterator[StatedClaim]:
     """What is stated of this package: what the user says, and variables that are about it.
 
     A job may judge a whole matrix under the variables of one of its cells. A variable that fits

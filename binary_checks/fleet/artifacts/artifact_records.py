@@ -69,6 +69,8 @@ def demand_sound(artifact: Artifact) -> None:
     if artifact.file_name in RESERVED_NAMES:
         raise OddityError(f"file_name: {artifact.file_name} is a name of the store's own")
     demand_part("project", artifact.project)
+    if artifact.subdir:
+        demand_part("subdir", artifact.subdir)
     _demand_companions(artifact)
 
 

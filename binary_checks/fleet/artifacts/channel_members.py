@@ -24,6 +24,7 @@ class ChannelMember:
     file_name: str
     sha256: str
     stored: Stored
+    subdir: str = ""  # of a conda package
 
 
 def join_channel(store: Store, channel: str, artifact: Artifact) -> bool:
@@ -33,7 +34,7 @@ def join_channel(store: Store, channel: str, artifact: Artifact) -> bool:
     time one wins. Raises ArtifactRefusedError for all others, and StoreError where the store fails.
     """
     demand_channel(channel)
-    name = member_name(channel, artifact.project, artifact.file_name)
+    name = _name(channel, artifact)
     if store.create(name, f"{artifact.sha256}\n".encode("ascii")):
         return True
     demand_free(store, channel, artifact)
@@ -43,7 +44,7 @@ def join_channel(store: Store, channel: str, artifact: Artifact) -> bool:
 def demand_free(store: Store, channel: str, artifact: Artifact) -> None:
     """Raise ArtifactRefusedError where the channel has other bytes under that file name."""
     demand_channel(channel)
-    name = member_name(channel, artifact.project, artifact.file_name)
+    name = _name(channel, artifact)
     content = store.read(name)
     if content is not None and (found := _read_member(store, name, content)) != artifact.sha256:
         raise ArtifactRefusedError(
@@ -72,6 +73,10 @@ def list_channels(store: Store) -> list[str]:
     return [name.split("/")[1] for name in store.folders(channel_prefix())]
 
 
+def _name(channel: str, artifact: Artifact) -> str:
+    return member_name(channel, artifact.project, artifact.file_name, artifact.subdir)
+
+
 def demand_channel(channel: str) -> str:
     """Raise ProfileError for what cannot be the name of a channel."""
     if not is_safe_part(channel):
@@ -85,9 +90,14 @@ def _make_member(store: Store, stored: Stored, content: bytes) -> ChannelMember:
     sha256 = _read_member(store, stored.name, content)
     if parts is None:
         raise RecordError(f"{store.url}: {stored.name}: not the name of a channel's member")
-    channel, project, file_name = parts
+    channel, project, subdir, file_name = parts
     return ChannelMember(
-        channel=channel, project=project, file_name=file_name, sha256=sha256, stored=stored
+        channel=channel,
+        project=project,
+        subdir=subdir,
+        file_name=file_name,
+        sha256=sha256,
+        stored=stored,
     )
 
 

@@ -32,9 +32,9 @@ class HashedFile:
 
 
 def hash_file(path: Path) -> HashedFile:
-    """Read a file once. Raises ProfileError for one that cannot be read, or is none."""
+    """Read a file once, behind a link too. Raises ProfileError for what cannot be read."""
     try:
-        with open_regular(path) as file:
+        with open_regular(path, follow=True) as file:
             before = os.fstat(file.fileno())
             digest = _hash(file)
             after = os.fstat(file.fileno())

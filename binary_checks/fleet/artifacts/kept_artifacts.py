@@ -19,6 +19,7 @@ from binary_checks.fleet.artifacts.hashed_files import HashedFile, hash_file
 from binary_checks.fleet.store import Store, ask_at_once
 from binary_checks.fleet.store.kept_facts import keep_facts
 from binary_checks.fleet.store.store_names import (
+    PACKAGES,
     artifact_name,
     companion_name,
     metadata_name,
@@ -82,7 +83,7 @@ def list_artifacts(
     Of a document that is not whole ``broken`` gets a line; without it, RecordError is raised.
     """
     if digests is None:
-        listed = (each.name for each in store.names("packages/"))
+        listed = (each.name for each in store.names(PACKAGES))
         names = [name for name in listed if split_artifact(name)]
     else:
         names = [artifact_name(each) for each in digests]

@@ -24,7 +24,7 @@ ATTEMPT_FOLDERS = (RESULTS, RUNNING, *LOG_FOLDERS)
 _ATTEMPT = re.compile(r"(?P<cell>.+)\.(?P<stage>cpu|gpu)(?P<number>[1-9]\d*)\.(?:json|log)")
 
 _ARTIFACT = re.compile(rf"{PACKAGES}[0-9a-f]{{2}}/([0-9a-f]{{64}})/artifact\.json")
-_MEMBER = re.compile(rf"{CHANNELS}([^/]+)/([^/]+)/([^/]+)")
+_MEMBER = re.compile(rf"{CHANNELS}([^/]+)/([^/]+)/(?:([^/]+)/)?([^/]+)")
 
 
 def is_night(text: str) -> bool:
@@ -138,18 +138,20 @@ def channel_prefix(channel: str = "") -> str:
     return f"{CHANNELS}{channel}/" if channel else CHANNELS
 
 
-def member_name(channel: str, project: str, file_name: str) -> str:
+def member_name(channel: str, project: str, file_name: str, subdir: str = "") -> str:
     """What says by its content which bytes the channel has under that file name.
 
-    There is but one object for a file name, so that of two who bring other bytes one wins.
+    There is but one object for a file name, so that of two who bring other bytes one wins. Those of
+    conda packages mean one file in each subdir.
     """
-    return f"{channel_prefix(channel)}{project}/{file_name}"
+    folder = f"{subdir}/" if subdir else ""
+    return f"{channel_prefix(channel)}{project}/{folder}{file_name}"
 
 
-def split_member(name: str) -> tuple[str, str, str] | None:
-    """Channel, project and file name of a member; None for another name."""
+def split_member(name: str) -> tuple[str, str, str, str] | None:
+    """Channel, project, subdir or "", and file name of a member; None for another name."""
     found = _MEMBER.fullmatch(name)
-    return (found[1], found[2], found[3]) if found else None
+    return (found[1], found[2], found[3] or "", found[4]) if found else None
 
 
 def index_prefix(channel: str) -> str:

@@ -182,3 +182,17 @@ def test_a_channel_has_a_name_that_a_store_can_have(
     artifact, _ = make_artifact(tmp_path)
     with pytest.raises(ProfileError, match="no channel is called so"):
         join_channel(folder_store, channel, artifact)
+
+
+def test_conda_packages_of_one_name_are_one_in_each_subdir(
+    folder_store: Store, tmp_path: Path
+) -> None:
+    name = "demo-1.0-0.conda"
+    made = [
+        make_artifact(tmp_path, content=each.encode(), name=name, kind="conda", subdir=each)[0]
+        for each in ("linux-64", "osx-arm64")
+    ]
+    assert [join_channel(folder_store, "test", each) for each in made] == [True, True]
+    assert [(each.subdir, each.file_name, each.sha256) for each in list_members(folder_store)] == [
+        (each.subdir, name, each.sha256) for each in made
+    ]
