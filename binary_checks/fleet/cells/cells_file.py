@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timezone
@@ -18,13 +17,13 @@ from binary_checks.fleet.cells.axis_values import demand_consistent, demand_valu
 from binary_checks.fleet.cells.channel_tables import demand_channel, read_channels
 from binary_checks.fleet.cells.matrix import LeftOut, Matrix
 from binary_checks.fleet.cells.selecting import CellCondition, read_condition
+from binary_checks.fleet.cells.table_rows import read_rows
 from binary_checks.model.place_names import read_place
 from binary_checks.profile.toml_values import convert, parse_toml, reject_unknown
 from binary_checks.regular_files import read_named
 
 DEFAULT_FILE = "cells.toml"
 MOST_CELLS = 20_000
-_MOST_ROWS = 1_000  # of one kind, each of which is held against every cell
 _LARGEST = 4 << 20  # bytes of the file
 _LONGEST_ID = 150  # characters: it names files, with an attempt and an ending behind it
 _MOST_SECONDS = 7 * 86_400.0
@@ -91,26 +90,7 @@ class _Reader:
         return {key: convert(table[key], str, f"{where}: {key}") for key in table}
 
     def _rows(self, table: str, known: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
-        """The tables of an array, each with the words that say where it stands."""
-        rows = self._tables.get(table, [])
-        if not isinstance(rows, list):
-            raise ProfileError(f"{self._name}: {table}: write [[{table}]], with two brackets")
-        if len(rows) > _MOST_ROWS:
-            raise ProfileError(f"{self._name}: {table}: more than {_MOST_ROWS:,} tables")
-        lines = self._find_lines(table, len(rows))
-        for index, row in enumerate(rows):
-            where = f"{self._name}: {table}[{index}]{lines[index]}"
-            if not isinstance(row, dict):
-                raise ProfileError(f"{where}: not a table")
-            reject_unknown(row, known, where, "key")
-            yield row, where
-
-    def _find_lines(self, table: str, count: int) -> list[str]:
-        """In which lines the tables begin, where each has a line of its own that says so."""
-        header = re.compile(rf"[ \t]*\[\[[ \t]*{table}[ \t]*\]\]")
-        text = self._content.decode("utf-8").splitlines()
-        found = [number for number, line in enumerate(text, 1) if header.match(line)]
-        return [f" (line {number})" for number in found] if len(found) == count else [""] * count
+        return read_rows(self._tables, self._content, self._name, table, known)
 
     def _used(self) -> tuple[str, ...]:
         """The axes that make ids: those that any block names."""

@@ -37,7 +37,7 @@ def _read_channel(name: str, row: object, where: str) -> CellChannel:
     if len(given) > 1:
         raise ProfileError(f"{where}: {given[0]} and {given[1]}: name one of them")
     for key in given:
-        _demand_public(said[key], f"{where}: {key}")
+        demand_public(said[key], f"{where}: {key}")
         _demand_template(said[key], f"{where}: {key}")
     if said.get("freshness", 0) < 0:
         raise ProfileError(f"{where}: freshness: {said['freshness']} is no number of days")
@@ -52,7 +52,7 @@ def _demand_template(template: str, where: str) -> None:
         raise ProfileError(f"{where}: {template!r:.100} has a brace without its other one")
 
 
-def _demand_public(text: str, where: str) -> None:
+def demand_public(text: str, where: str) -> None:
     """Raise ProfileError for an address that shows a secret: this file is for everybody to read."""
     from binary_checks.web.addresses import show
 
@@ -73,7 +73,7 @@ def demand_channel(cell: Cell, channels: Mapping[str, CellChannel], where: str) 
     if cell.channel:
         reject_unknown([cell.channel], {name: name for name in channels}, where, "channel")
     if names_file(cell.package):
-        _demand_public(cell.package, f"{where}: package")
+        demand_public(cell.package, f"{where}: package")
         return
     channel = channels.get(cell.channel, PIPS_CHANNEL)
     for key in _PLACES:

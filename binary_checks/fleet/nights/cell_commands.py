@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,17 +42,27 @@ def command_of(
     if not planned.url or not planned.sha256:
         raise ProfileError(f"{cell.id}: the plan has no file for it: {planned.reason}")
     inputs = dict(_list_inputs(plan, cell))
-    arguments = [f"{planned.url}#sha256={planned.sha256}"]
+    said = options_of(
+        cell,
+        python=_choose_python(planned, find_python),
+        profile=f"{_PROFILES}/{planned.profile}" if planned.profile else cell.profile,
+        known=KNOWN if KNOWN in inputs else "",
+    )
+    return CellCommand(arguments=(f"{planned.url}#sha256={planned.sha256}", *said), inputs=inputs)
+
+
+def options_of(cell: Cell, *, python: Sequence[str], profile: str, known: str) -> tuple[str, ...]:
+    """The options of `binary-checks` that a cell has wherever it runs, in a night or in CI."""
+    said: list[str] = []
     if cell.place:
-        arguments += ["--binary-place", cell.place]
+        said += ["--binary-place", cell.place]
     elif cell.kind == "wheel":  # conda brings its own, and an archive of C++ needs none
-        arguments += _choose_python(planned, find_python)
-    if cell.profile:
-        frozen = f"{_PROFILES}/{planned.profile}" if planned.profile else cell.profile
-        arguments += ["--binary-profile", frozen]
-    if KNOWN in inputs:
-        arguments += ["--binary-known", KNOWN]
-    return CellCommand(arguments=(*arguments, *cell.options), inputs=inputs)
+        said += python
+    if profile:
+        said += ["--binary-profile", profile]
+    if known:
+        said += ["--binary-known", known]
+    return (*said, *cell.options)
 
 
 def _list_inputs(plan: NightPlan, cell: Cell) -> Iterator[tuple[str, str]]:
@@ -69,6 +79,8 @@ def _choose_python(planned: PlannedCell, find_python: Callable[[str], str]) -> l
     A wheel for any system would run on this one, which says nothing of the cell's.
     """
     cell = planned.cell
+    if cell.place or cell.kind != "wheel":  # no interpreter of this host runs it
+        return []
     if {"--binary-python", "--binary-static"} & {
         option.partition("=")[0] for option in cell.options
     }:

@@ -1,0 +1,33 @@
+"""``binary-checks ci check``: whether the files of CI systems are what `ci write` would write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from binary_checks.command.ci.writing_ci import make_parser, places_of, render
+from binary_checks.lines import one_line
+
+_PURPOSE = "Say which files of CI systems are not what `binary-checks ci write` would write."
+_DRIFTED = 1
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Compare them; returns 0 where all are alike, else 1."""
+    from binary_checks.fleet.ci.generated_files import find_drift
+
+    options = make_parser("check", _PURPOSE).parse_args(arguments)
+    pipeline, files = render(options)
+    drifted = [
+        *find_drift(options.folder, files, source=pipeline.source, places=places_of(options.system))
+    ]
+    for each in drifted:
+        print(one_line(f"{each.path}: {each.fault}"))
+        for line in each.lines:
+            print(f"  {one_line(line)}")
+    if not drifted:
+        print(f"{len(files)} files are as {pipeline.source} says")
+        return 0
+    print(
+        f"{len(drifted)} of {len(files)} files drifted; next: binary-checks ci write {options.file}"
+    )
+    return _DRIFTED

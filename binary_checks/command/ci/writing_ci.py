@@ -1,0 +1,107 @@
+"""``binary-checks ci write``: all files of CI systems of a matrix, or none of them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from binary_checks.command import SubcommandParser, suggest
+from binary_checks.command.cell_listing import read_matrix
+from binary_checks.errors import ProfileError
+from binary_checks.fleet.cells.cells_file import DEFAULT_FILE
+from binary_checks.fleet.ci.ci_settings import SYSTEMS
+from binary_checks.lines import cut, one_line
+
+if TYPE_CHECKING:
+    from binary_checks.fleet.ci.pipeline import Pipeline
+
+_PURPOSE = (
+    "Write the files by which CI systems run a matrix, out of its tables [ci] and [[runners]]."
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Write them; returns the exit status."""
+    from binary_checks.fleet.ci.generated_files import write_all
+
+    parser = make_parser("write", _PURPOSE)
+    parser.add_argument(
+        "--force", action="store_true", help="replace files that somebody else wrote, too"
+    )
+    options = parser.parse_args(arguments)
+    pipeline, files = render(options)
+    changes = write_all(
+        options.folder,
+        files,
+        source=pipeline.source,
+        places=places_of(options.system),
+        force=options.force,
+    )
+    for what, paths in (("written", changes.written), ("removed", changes.removed)):
+        for path in paths:
+            print(one_line(f"{path}: {what}"))
+    if not changes.written and not changes.removed:
+        print(f"{len(changes.kept)} files are as they should be")
+    return 0
+
+
+def make_parser(action: str, purpose: str) -> SubcommandParser:
+    """The options that writing and checking have in common."""
+    parser = SubcommandParser(prog=f"binary-checks ci {action}", description=purpose)
+    add = parser.add_argument
+    add(
+        "file",
+        metavar="CELLS.toml",
+        type=Path,
+        nargs="?",
+        default=Path(DEFAULT_FILE),
+        help=f"the matrix (default: {DEFAULT_FILE})",
+    )
+    add(
+        "--system",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help=f"only this one (repeatable): {', '.join(SYSTEMS)} (default: those of [ci])",
+    )
+    add(
+        "--folder",
+        metavar="DIR",
+        type=Path,
+        default=Path(),
+        help="the repository's (default: the current one)",
+    )
+    return parser
+
+
+def render(options: argparse.Namespace) -> tuple[Pipeline, Mapping[str, str]]:
+    """The pipeline and all its files by path. Raises ProfileError."""
+    for system in options.system:
+        if system not in SYSTEMS:
+            known = ", ".join(SYSTEMS)
+            raise ProfileError(
+                f"ci: --system {system!r:.40} is not one of: {known}{suggest(system, SYSTEMS)}"
+            )
+    if find_spec("yaml") is None:
+        raise ProfileError("ci: PyYAML is not installed: `pip install 'binary-checks[fleet]'`")
+    from binary_checks.fleet.ci.generators import write_files
+    from binary_checks.fleet.ci.making_pipeline import make_pipeline
+
+    if not options.folder.is_dir():
+        raise ProfileError(f"ci: --folder: {options.folder} is not a folder")
+    matrix = read_matrix(options.file)
+    pipeline = make_pipeline(matrix, options.folder, options.system)
+    for warning in matrix.warnings:
+        print(cut(one_line(f"warning: {warning}")), file=sys.stderr)
+    return pipeline, write_files(pipeline)
+
+
+def places_of(systems: Sequence[str]) -> list[str]:
+    """Where files may be left over: of the systems that are named, else of all."""
+    from binary_checks.fleet.ci.generators import PLACES
+
+    return [place for system in systems or SYSTEMS for place in PLACES[system]]

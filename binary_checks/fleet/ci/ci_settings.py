@@ -1,0 +1,179 @@
+"""Reads ``[ci]``: what is generated, how a cell is built, and where what was built goes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any
+
+from binary_checks.errors import ProfileError
+from binary_checks.fleet.cells.axis_values import demand_value
+from binary_checks.fleet.cells.channel_tables import demand_public
+from binary_checks.fleet.cells.matrix import Matrix
+from binary_checks.fleet.cells.table_rows import read_rows
+from binary_checks.fleet.ci.action_pins import ActionPin, read_pins
+from binary_checks.fleet.ci.runner_tables import RUNNER_KEYS, RunnerRule, read_runners
+from binary_checks.profile.toml_values import convert, parse_toml, reject_unknown
+
+SYSTEMS = ("github", "gitlab", "circleci", "azure", "tox", "docs")
+"""What can be generated."""
+_SHIPPED = "shipped.toml"
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,99}")
+_SECRET = re.compile(r"SECRET|TOKEN|PASSW|CREDENTIAL|KEY")
+_RESERVED = re.compile(r"CELL(?:_.*)?|GITHUB_.*|CI|PATH|HOME|.*_CHANNEL|BINARY_CHECKS_STORE")
+_CRON = re.compile(r"[0-9*/,-]+(?: [0-9*/,-]+){4}")
+_PYTHON = re.compile(r"3\.\d{1,2}")
+_OLDEST = 11  # of the tool with everything that nights and artifacts need
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CiSettings:
+    """The table ``[ci]`` with ``[[runners]]``, and what is shipped where they say nothing."""
+
+    systems: tuple[str, ...]  # github, gitlab, circleci, azure, tox, docs
+    build: tuple[str, ...] = ()  # lines of a shell that put a cell's files into dist/; () for none
+    build_timeout: float = 3600.0  # seconds
+    install: tuple[str, ...] = ("binary-checks[fleet]",)  # requirements that pip is given
+    python: str = "3.13"  # that the tool runs on where a cell names none
+    store: str = ""  # s3://bucket/prefix, or a folder that all runners share
+    built: str = ""  # the channel into which everything goes that was built
+    published: str = ""  # the channel into which the policy lets it go
+    policy: str = ""  # a file: what the policy asks for
+    key: str = ""  # the name of the variable that has the private key, in PEM
+    secrets: tuple[str, ...] = ()  # names of variables that the store's credentials are in
+    environment: Mapping[str, str] = field(default_factory=dict)  # of every job; nothing secret
+    deployment: str = ""  # GitHub's environment that has the secrets
+    branch: str = "main"
+    schedule: str = "17 3 * * *"  # of the night, in UTC
+    smoke_cells: int = 20  # of a night, in one job
+    runners: tuple[RunnerRule, ...] = ()
+    actions: Mapping[str, ActionPin] = field(default_factory=dict)
+
+    @property
+    def publish_secrets(self) -> tuple[str, ...]:
+        """All secrets that publishing reads."""
+        return (*self.secrets, *filter(None, (self.key,)))
+
+
+_TYPES: Mapping[str, Any] = {
+    "systems": tuple[str, ...],
+    "build": tuple[str, ...],
+    "build_timeout": float,
+    "install": tuple[str, ...],
+    "python": str,
+    "store": str,
+    "built": str,
+    "published": str,
+    "policy": str,
+    "key": str,
+    "secrets": tuple[str, ...],
+    "environment": Mapping[str, str],
+    "deployment": str,
+    "branch": str,
+    "schedule": str,
+    "smoke_cells": int,
+}
+_KEYS = {**_TYPES, "actions": dict}
+
+
+def read_ci(matrix: Matrix) -> CiSettings:
+    """What the file of a matrix says of CI. Raises ProfileError."""
+    name = matrix.source
+    tables = parse_toml(matrix.content, name)
+    where = f"{name}: ci"
+    if "ci" not in tables:
+        raise ProfileError(f'{name}: it has no [ci]; write one with systems = ["github"]')
+    table = convert(tables["ci"], dict, where)
+    reject_unknown(table, _KEYS, where, "key")
+    said = {
+        key: _read(table[key], _TYPES[key], f"{where}: {key}") for key in _TYPES if key in table
+    }
+    if "systems" not in said:
+        raise ProfileError(f"{where}: 'systems' is missing; known: {', '.join(SYSTEMS)}")
+    rows = read_rows(tables, matrix.content, name, "runners", RUNNER_KEYS)
+    shipped = files(__package__).joinpath(_SHIPPED).read_bytes()
+    ours = parse_toml(shipped, _SHIPPED)
+    before = read_rows(ours, shipped, _SHIPPED, "runners", RUNNER_KEYS)
+    settings = CiSettings(
+        **said,
+        runners=(*read_runners(before), *read_runners(rows)),
+        actions={
+            **read_pins(ours["ci"]["actions"], f"{_SHIPPED}: ci.actions"),
+            **read_pins(table.get("actions", {}), f"{where}.actions"),
+        },
+    )
+    _demand_consistent(settings, where)
+    return settings
+
+
+def _read(value: Any, kind: Any, where: str) -> Any:
+    """One value; a text where there may be several is one of them."""
+    if isinstance(value, str) and kind == tuple[str, ...]:
+        value = [value]
+    return convert(value, kind, where)
+
+
+def _demand_consistent(settings: CiSettings, where: str) -> None:
+    """Raise ProfileError for a value that cannot be, and for one that lacks another."""
+    reject_unknown(settings.systems, dict.fromkeys(SYSTEMS), f"{where}: systems", "system")
+    if not settings.systems:
+        raise ProfileError(f"{where}: systems: it names none of: {', '.join(SYSTEMS)}")
+    _demand_texts(settings, where)
+    _demand_names(settings, where)
+    for key, limit in (("build_timeout", 86_400), ("smoke_cells", 1_000)):
+        if not 0 < getattr(settings, key) <= limit:
+            raise ProfileError(f"{where}: {key}: {getattr(settings, key):g} is not in 1..{limit:,}")
+    lacking = [
+        ("built", "store"),
+        ("published", "built"),
+        ("published", "policy"),
+        ("key", "store"),
+        ("built", "build"),
+    ]
+    for has, needs in lacking:
+        if getattr(settings, has) and not getattr(settings, needs):
+            raise ProfileError(f"{where}: {has} without {needs}")
+
+
+def _demand_texts(settings: CiSettings, where: str) -> None:
+    """Hold what comes into scripts: lines without control characters and other people's braces."""
+    listed = [("store", settings.store), ("policy", settings.policy), ("branch", settings.branch)]
+    listed += [("deployment", settings.deployment)]
+    listed += [("build", each) for each in settings.build]
+    listed += [("install", each) for each in settings.install]
+    listed += [(f"environment.{name}", each) for name, each in settings.environment.items()]
+    for key, text in listed:
+        if not text.isprintable():
+            raise ProfileError(f"{where}: {key}: {text!r:.60} is not one line of printable text")
+        if "${{" in text or "<<" in text:
+            raise ProfileError(
+                f"{where}: {key}: {text!r:.60} has an expression of a CI system; CELL_PYTHON and "
+                "the like are variables of the environment"
+            )
+    demand_public(settings.store, f"{where}: store")
+    for key in ("policy", "store"):
+        if getattr(settings, key).startswith("-"):
+            raise ProfileError(f"{where}: {key}: it begins like an option")
+
+
+def _demand_names(settings: CiSettings, where: str) -> None:
+    for key in ("built", "published"):
+        if value := getattr(settings, key):
+            demand_value("channel", value, f"{where}: {key}")
+    for name in settings.publish_secrets:
+        if not _VARIABLE.fullmatch(name) or _RESERVED.fullmatch(name):
+            raise ProfileError(
+                f"{where}: secrets: {name!r:.12} is not the name of a variable of yours; the value "
+                "belongs into the CI system's own settings"
+            )
+    for name in settings.environment:
+        if not _VARIABLE.fullmatch(name) or _RESERVED.fullmatch(name):
+            raise ProfileError(f"{where}: environment: {name!r:.40} is no variable of yours")
+        if _SECRET.search(name):
+            raise ProfileError(f"{where}: environment: {name}: name it in 'secrets', without value")
+    if not _CRON.fullmatch(settings.schedule):
+        raise ProfileError(f"{where}: schedule: {settings.schedule!r:.40} is not five cron fields")
+    if not _PYTHON.fullmatch(settings.python) or int(settings.python[2:]) < _OLDEST:
+        raise ProfileError(f"{where}: python: {settings.python!r:.20} is not 3.{_OLDEST} or later")

@@ -1,0 +1,160 @@
+"""Makes the pipeline of a matrix: each cell with its options, machines and time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from binary_checks.errors import ProfileError
+from binary_checks.fleet.cell import AXES, Cell
+from binary_checks.fleet.cells.matrix import Matrix
+from binary_checks.fleet.cells.tiers import TIERS, choose_tier
+from binary_checks.fleet.ci.ci_settings import CiSettings, read_ci
+from binary_checks.fleet.ci.pipeline import Pipeline, PipelineCell, SmokeJob
+from binary_checks.fleet.ci.runner_tables import CPU, GPU, HOSTED, RunsOn, choose_machine
+from binary_checks.fleet.ci.stage_scripts import chain_stages, night_stages
+from binary_checks.fleet.nights.cell_commands import options_of
+from binary_checks.fleet.nights.frozen_inputs import is_shipped
+
+_OLDEST = (3, 10)  # of the Pythons that the tool itself runs on
+_SPARE = 10  # minutes: installing, and artifacts
+_LONGEST = 360  # minutes that hosted runners give a job
+
+
+def make_pipeline(matrix: Matrix, folder: Path, systems: Sequence[str] = ()) -> Pipeline:
+    """What the files are written from that lie below the folder. Raises ProfileError.
+
+    ``systems`` replaces those that the matrix names.
+    """
+    settings = read_ci(matrix)
+    if systems:
+        settings = replace(settings, systems=tuple(systems))
+    source = _find_source(matrix, folder)
+    cells = tuple(_make_cell(cell, matrix, settings, Path(source)) for cell in matrix.cells)
+    chosen = {each.id: each for each in cells}
+    return Pipeline(
+        source=source,
+        settings=settings,
+        matrix=matrix,
+        cells=cells,
+        tiers={
+            tier: tuple(chosen[cell.id] for cell in choose_tier(matrix.cells, tier))
+            for tier in TIERS
+        },
+        stages=chain_stages(settings),
+        night=night_stages(settings, source),
+        smoke_jobs={
+            system: tuple(_share_smoke(cells, settings, system))
+            for system in settings.systems
+            if system in HOSTED
+        },
+    )
+
+
+def _find_source(matrix: Matrix, folder: Path) -> str:
+    """The matrix's file as jobs find it, which begin in the folder."""
+    path = matrix.folder / Path(matrix.source).name
+    try:
+        return path.relative_to(folder.absolute()).as_posix()
+    except ValueError:
+        raise ProfileError(
+            f"{matrix.source}: not below {folder}, where its jobs would begin; see --folder"
+        ) from None
+
+
+def _make_cell(cell: Cell, matrix: Matrix, settings: CiSettings, source: Path) -> PipelineCell:
+    python = _choose_python(cell, settings)
+    options = options_of(
+        cell,
+        python=() if python == (cell.python or python) else ("--binary-static",),
+        profile=_place(cell.profile, source) if not is_shipped(cell.profile) else cell.profile,
+        known=_place(matrix.known, source),
+    )
+    for option in options:
+        if not option.isprintable():
+            raise ProfileError(
+                f"{matrix.source}: {cell.id}: {option!r:.60} is not one line of text"
+            )
+    values = {f"CELL_{axis.upper()}": getattr(cell, axis) for axis in AXES if axis in matrix.axes}
+    return PipelineCell(
+        cell=cell,
+        python=python,
+        options=options,
+        environment={"CELL": cell.id, **values, "CELL_OPTIONS": "\n".join(options)},
+        minutes=_minutes(cell.timeout),
+        runners=_find_machines(cell, CPU, python, matrix, settings),
+        gpu_runners=_find_machines(cell, GPU, python, matrix, settings) if cell.gpu else {},
+    )
+
+
+def _place(path: str, source: Path) -> str:
+    """A path that is relative to the matrix's file, as jobs find it."""
+    return (source.parent / path).as_posix() if path else ""
+
+
+def _choose_python(cell: Cell, settings: CiSettings) -> str:
+    """That of the cell, if the tool runs on it."""
+    if not cell.python:
+        return settings.python
+    major, minor = map(int, cell.python.rstrip("t").split("."))
+    return cell.python if (major, minor) >= _OLDEST else settings.python
+
+
+def _minutes(seconds: float) -> int:
+    return min(math.ceil(seconds / 60) + _SPARE, _LONGEST)
+
+
+def _find_machines(
+    cell: Cell, stage: str, python: str, matrix: Matrix, settings: CiSettings
+) -> dict[str, RunsOn]:
+    """By system. Raises ProfileError where one that is generated has no machine for the cell."""
+    found = {}
+    for system in HOSTED:
+        machine = choose_machine(settings.runners, cell, stage=stage, system=system, python=python)
+        if machine is not None:
+            found[system] = machine
+        elif system in settings.systems:
+            also = ', stage = "gpu"' if stage == GPU else ""
+            raise ProfileError(
+                f"{matrix.source}: runners: {system} has no machine for {cell.id}; "
+                f'write [[runners]] with when = "id={cell.id}"{also} and {system} = …'
+            )
+    return found
+
+
+def _share_smoke(
+    cells: Sequence[PipelineCell], settings: CiSettings, system: str
+) -> Iterator[SmokeJob]:
+    """The jobs of the smoke on one CI system: alike machines together, at most so many in one."""
+    for queue in (CPU, GPU):
+        groups: dict[RunsOn, list[PipelineCell]] = {}
+        for each in cells:
+            machines = each.runners if queue == CPU else each.gpu_runners
+            if system in machines:
+                groups.setdefault(machines[system], []).append(each)
+        number = 0
+        for machine, alike in groups.items():
+            for start in range(0, len(alike), settings.smoke_cells):
+                number += 1
+                part = tuple(alike[start : start + settings.smoke_cells])
+                yield _make_smoke(f"{queue}-{number}", queue, part, machine, settings)
+
+
+def _make_smoke(
+    name: str, queue: str, cells: tuple[PipelineCell, ...], machine: RunsOn, settings: CiSettings
+) -> SmokeJob:
+    named = dict.fromkeys(each.cell.python for each in cells if each.cell.python)
+    environment: Mapping[str, str] = {
+        "SMOKE_QUEUE": queue,
+        "SMOKE_CELLS": "\n".join(each.id for each in cells),
+    }
+    return SmokeJob(
+        name=name,
+        cells=cells,
+        environment=environment,
+        pythons=(*(each for each in named if each != settings.python), settings.python),
+        minutes=min(_minutes(sum(each.cell.timeout for each in cells)), _LONGEST),
+        runner=machine,
+    )

@@ -1,0 +1,239 @@
+"""From cells.toml to the pipeline that generators write from: stages, machines, options, smoke."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from binary_checks.errors import ProfileError
+from binary_checks.fleet.cells.cells_file import read_cells
+from binary_checks.fleet.ci.making_pipeline import make_pipeline
+from binary_checks.fleet.ci.pipeline import Pipeline
+from binary_checks.fleet.ci.runner_tables import RunsOn
+
+CELLS = """\
+[[cells]]
+project = "torch"
+system = ["linux-x86_64", "macos-arm64"]
+python = ["3.9", "3.12"]
+variant = ["cpu", "cu126"]
+[[leave_out]]
+when = "system=macos variant=cu*"
+reason = "no CUDA there"
+[[gpu]]
+when = "variant=cu*"
+[[run]]
+when = "system=linux"
+profile = "profiles/torch.toml"
+options = ["--binary-with-requirements"]
+timeout = 600
+"""
+CI = """\
+[ci]
+systems = ["github", "gitlab"]
+build = ["python -m build --wheel"]
+store = "s3://results/torch"
+built = "test"
+published = "release"
+policy = "policy.toml"
+key = "SIGNING_KEY"
+secrets = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]
+[ci.environment]
+AWS_REGION = "eu-central-1"
+"""
+GPU_RUNNER = """\
+[[runners]]
+when = "variant=cu*"
+stage = "gpu"
+github = ["self-hosted", "gpu-{variant}"]
+gitlab = { labels = ["gpu"], image = "nvidia/cuda:{variant}" }
+"""
+
+Make = Callable[..., Pipeline]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    def make(text: str = CELLS + CI + GPU_RUNNER, name: str = "cells.toml") -> Pipeline:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return make_pipeline(read_cells(path), tmp_path)
+
+    return make
+
+
+def test_a_cell_is_built_tested_on_both_and_published(make: Make) -> None:
+    pipeline = make()
+    assert [stage.name for stage in pipeline.stages] == ["build", "test", "gpu", "publish"]
+    build, test, gpu, publish = pipeline.stages
+    assert build.steps[0].script == "python -m build --wheel\n"
+    assert test.needs == ("build",)
+    assert gpu.gpu
+    assert "test" in gpu.needs
+    assert publish.regardless
+    assert publish.trusted
+    assert publish.secrets == ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "SIGNING_KEY")
+    assert not build.secrets + test.secrets + gpu.secrets
+    assert publish.environment == {
+        "AWS_REGION": "eu-central-1",
+        "BINARY_CHECKS_STORE": "s3://results/torch",
+        "BUILT_CHANNEL": "test",
+        "PUBLISHED_CHANNEL": "release",
+    }
+
+
+def test_the_gpu_stage_takes_the_facts_of_the_cpu_stage(make: Make) -> None:
+    _, test, gpu, _ = make().stages
+    assert set(test.leaves) < set(gpu.takes)
+    assert "facts:results/cpu/facts.json" in test.steps[-1].script
+    assert "--binary-facts results/cpu/facts.json" in gpu.steps[-1].script
+    assert "-m gpu --binary-require gpu" in gpu.steps[-1].script
+
+
+def test_no_script_has_a_value_of_a_cell(make: Make) -> None:
+    pipeline = make()
+    scripts = [step.script for stage in (*pipeline.stages, *pipeline.night) for step in stage.steps]
+    for each in pipeline.cells:
+        for value in (each.id, each.cell.system, each.cell.architecture, each.cell.profile):
+            assert not value or not [script for script in scripts if value in script]
+
+
+def test_the_values_of_a_cell_are_variables(make: Make) -> None:
+    cell = make().cells[3]
+    assert cell.environment == {
+        "CELL": "torch-linux-x86_64-3.12-cu126",
+        "CELL_PROJECT": "torch",
+        "CELL_SYSTEM": "linux",
+        "CELL_ARCHITECTURE": "x86_64",
+        "CELL_PYTHON": "3.12",
+        "CELL_VARIANT": "cu126",
+        "CELL_OPTIONS": "--binary-profile\nprofiles/torch.toml\n--binary-with-requirements",
+    }
+    assert cell.minutes == 20
+
+
+def test_a_python_too_old_for_the_tool_is_inspected_only(make: Make) -> None:
+    cell = make().cells[0]
+    assert cell.cell.python == "3.9"
+    assert cell.python == "3.13"
+    assert cell.options[0] == "--binary-static"
+
+
+def test_machines_are_ours_until_the_file_says_otherwise(make: Make) -> None:
+    pipeline = make()
+    linux, macos = pipeline.cells[2], pipeline.cells[-1]
+    assert linux.runners["github"] == RunsOn(labels=("ubuntu-24.04",))
+    assert linux.runners["gitlab"] == RunsOn(image="python:3.12")
+    assert macos.runners["github"] == RunsOn(labels=("macos-15",))
+    own = '[[runners]]\nwhen = "system=linux"\ngithub = ["self-hosted", "big"]\n'
+    changed = make(CELLS + CI + GPU_RUNNER + own).cells[2]
+    assert changed.runners["github"] == RunsOn(labels=("self-hosted", "big"))
+    assert changed.runners["gitlab"] == RunsOn(image="python:3.12")
+
+
+def test_a_gpu_stage_has_a_machine_of_its_own(make: Make) -> None:
+    cells = make().cells
+    assert not cells[2].gpu_runners
+    assert cells[3].gpu_runners["github"] == RunsOn(labels=("self-hosted", "gpu-cu126"))
+
+
+def test_the_smoke_shares_cells_of_one_machine(make: Make) -> None:
+    pipeline = make(CELLS + CI.replace("[ci.env", "smoke_cells = 3\n[ci.env") + GPU_RUNNER)
+    assert [stage.name for stage in pipeline.night] == ["plan", "smoke", "collect"]
+    jobs = pipeline.smoke_jobs["github"]
+    assert [(job.name, len(job.cells), job.runner.labels) for job in jobs] == [
+        ("cpu-1", 3, ("ubuntu-24.04",)),
+        ("cpu-2", 1, ("ubuntu-24.04",)),
+        ("cpu-3", 2, ("macos-15",)),
+        ("gpu-1", 2, ("self-hosted", "gpu-cu126")),
+    ]
+    assert jobs[0].environment["SMOKE_CELLS"].splitlines() == [each.id for each in jobs[0].cells]
+    assert jobs[0].pythons == ("3.9", "3.12", "3.13")
+
+
+def test_tiers_are_parts_of_the_matrix(make: Make) -> None:
+    tiers = {tier: [each.id for each in cells] for tier, cells in make().tiers.items()}
+    assert len(tiers["nightly"]) == 6
+    assert 0 < len(tiers["pr"]) < 6
+    assert {*tiers["pr"]} < {*tiers["nightly"]}
+
+
+def test_what_is_not_built_is_only_watched(make: Make) -> None:
+    watched = '[ci]\nsystems = ["github"]\nstore = "s3://results/torch"\n'
+    pipeline = make(CELLS + watched + GPU_RUNNER)
+    assert pipeline.stages == ()
+    assert len(pipeline.night) == 3
+
+
+def test_a_matrix_in_a_folder_names_its_files_from_the_repository(make: Make) -> None:
+    pipeline = make(name="ci/cells.toml")
+    assert pipeline.source == "ci/cells.toml"
+    assert "ci/profiles/torch.toml" in pipeline.cells[3].options
+    assert "nightly run ci/cells.toml" in pipeline.night[1].steps[-1].script
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (CELLS, "cells.toml: it has no [ci]"),
+        (CELLS + "[ci]\n", "cells.toml: ci: 'systems' is missing"),
+        (CELLS + '[ci]\nsystems = ["githup"]\n', "unknown system 'githup'; did you mean 'github'?"),
+        (CELLS + '[ci]\nsystems = ["github"]\nbiuld = "x"\n', "ci: unknown key 'biuld'; did you"),
+        (CELLS + CI, "runners: github has no machine for torch-linux-x86_64-3.9-cu126; write"),
+        (
+            CELLS + CI + '[[runners]]\nwhen = "variant=cu*"\nstage = "cuda"\n',
+            "cells.toml: runners[0] (line 27): stage: 'cuda' is not one of: cpu, gpu",
+        ),
+        (
+            CELLS + CI + '[[runners]]\nwhen = "variant=cu*"\ngithup = "x"\n',
+            "runners[0] (line 27): unknown key 'githup'; did you mean 'github'?",
+        ),
+        (
+            CELLS + CI + '[[runners]]\nwhen = "variant=cu*"\ngithub = "{pyhton}"\n',
+            "github: labels: unknown axis 'pyhton'; did you mean 'python'?",
+        ),
+        (
+            CELLS + CI + '[[runners]]\nwhen = "variant=cu*"\ngithub = "x-{python"\n',
+            "has a brace without its other one",
+        ),
+        (
+            CELLS + CI + '[[runners]]\nwhen = "id=*"\ngithub = "x\\n- evil"\n',
+            "is not the name of a machine or an image",
+        ),
+        (CELLS + CI.replace('built = "test"\n', ""), "ci: published without built"),
+        (CELLS + CI.replace('policy = "policy.toml"\n', ""), "ci: published without policy"),
+        (CELLS + CI.replace('"SIGNING_KEY"', '"hunter2 "'), "is not the name of a variable"),
+        (CELLS + CI + 'AWS_SECRET_KEY = "x"\n', "AWS_SECRET_KEY: name it in 'secrets'"),
+        (CELLS + CI + 'CELL_PYTHON = "x"\n', "environment: 'CELL_PYTHON' is no variable of yours"),
+        (
+            CELLS + CI.replace("--wheel", "${{ github.head_ref }}"),
+            "has an expression of a CI system",
+        ),
+        (CELLS + CI.replace("s3://", "s3://key:secret@"), "ci: store: s3://"),
+        (CELLS + CI + '[ci.actions]\n"actions/checkout" = "v4"\n', "write { commit ="),
+        (
+            CELLS + CI + f'[ci.actions]\n"actions/checkout" = {{ commit = "{"a" * 40}" }}\n',
+            "'actions/checkout': a pin without its tag says nobody which version it is",
+        ),
+        (
+            CELLS + CI + '[ci.actions]\n"actions/checkout" = { commit = "abc", tag = "v4" }\n',
+            "commit: not the 40 hexadecimal digits",
+        ),
+        (CELLS + CI.replace("[ci.env", 'schedule = "daily"\n[ci.env'), "is not five cron fields"),
+        (CELLS + CI.replace("[ci.env", 'python = "3.10"\n[ci.env'), "is not 3.11 or later"),
+    ],
+)
+def test_a_mistake_is_one_line(make: Make, text: str, said: str) -> None:
+    with pytest.raises(ProfileError) as raised:
+        make(text)
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_an_architecture_that_nobody_hosts_needs_a_machine(make: Make) -> None:
+    cells = CELLS.replace('"linux-x86_64"', '"linux-s390x"')
+    with pytest.raises(ProfileError, match=r"github has no machine for torch-linux-s390x-3\.9-cpu"):
+        make(cells + CI + GPU_RUNNER)
