@@ -54,18 +54,28 @@ def demand_free(store: Store, channel: str, artifact: Artifact) -> None:
         )
 
 
-def list_members(store: Store, channel: str = "") -> list[ChannelMember]:
+def list_members(
+    store: Store, channel: str = "", broken: list[str] | None = None
+) -> list[ChannelMember]:
     """All members of a channel, or of all channels, by name.
 
-    Raises RecordError for one that does not say which bytes it means.
+    Of one that does not say which bytes it means ``broken`` gets a line; without it, RecordError
+    is raised.
     """
     if channel:
         demand_channel(channel)
     listed = list(store.names(channel_prefix(channel)))
+    found: list[ChannelMember] = []
     contents = ask_at_once(store.read, (each.name for each in listed))
-    members = zip(listed, contents, strict=True)
-    # One that was taken out meanwhile is none.
-    return [_make_member(store, each, found) for each, found in members if found is not None]
+    for stored, content in zip(listed, contents, strict=True):
+        try:
+            if content is not None:  # one that was taken out meanwhile is none
+                found.append(_make_member(store, stored, content))
+        except RecordError as error:
+            if broken is None:
+                raise
+            broken.append(str(error))
+    return found
 
 
 def list_channels(store: Store) -> list[str]:

@@ -33,6 +33,7 @@ class IndexedMember:
     project: str  # as the channel's listing has it
     file_name: str
     artifact: Artifact
+    subdir: str = ""
     withdrawn: str | None = None  # why, where it is
 
 
@@ -53,8 +54,8 @@ class DerivedIndex:
     pages: Mapping[str, bytes]
     files: Mapping[str, RepeatedFile] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
-    wheels: int = 0
-    condas: int = 0
+    wheels: tuple[Artifact, ...] = ()  # that are listed
+    condas: tuple[Artifact, ...] = ()
 
 
 def derive_index(channel: str, members: Iterable[IndexedMember], base: str = "") -> DerivedIndex:
@@ -63,7 +64,7 @@ def derive_index(channel: str, members: Iterable[IndexedMember], base: str = "")
     sound = [each for each in members if _is_itself(each, faults)]
     wheels = [*_index_all("wheel", sound, _index_wheel, faults)]
     condas = [*_index_all("conda", sound, _index_conda, faults)]
-    pages = {**_write_simple(channel, wheels, base), **_write_conda(channel, condas)}
+    pages = {**_write_simple(channel, wheels, base), **_write_conda(channel, condas, base)}
     files = {
         f"{conda_prefix(channel)}{artifact.subdir}/{artifact.file_name}": RepeatedFile(
             source=package_name(artifact.sha256, artifact.file_name),
@@ -77,17 +78,17 @@ def derive_index(channel: str, members: Iterable[IndexedMember], base: str = "")
         pages={name: text.encode() for name, text in sorted(pages.items())},
         files=files,
         faults=tuple(sorted(faults)),
-        wheels=len(wheels),
-        condas=len(condas),
+        wheels=tuple(each.artifact for each in wheels),
+        condas=tuple(artifact for artifact, _ in condas),
     )
 
 
 def _is_itself(member: IndexedMember, faults: list[str]) -> bool:
     """Whether it is listed under the names that its document has."""
     artifact = member.artifact
-    if (member.project, member.file_name) == (artifact.project, artifact.file_name):
+    own = _spell(artifact.project, artifact.subdir, artifact.file_name)
+    if _name(member) == own:
         return True
-    own = f"{artifact.project}/{artifact.file_name}"
     faults.append(f"{_name(member)}: not listed: its artifact.json calls it {own}")
     return False
 
@@ -115,7 +116,12 @@ def _index_all(
 
 
 def _name(member: IndexedMember) -> str:
-    return f"{member.project}/{member.file_name}"
+    return _spell(member.project, member.subdir, member.file_name)
+
+
+def _spell(project: str, subdir: str, file_name: str) -> str:
+    """As names of members have it."""
+    return "/".join(filter(None, (project, subdir, file_name)))
 
 
 def _index_wheel(member: IndexedMember) -> IndexedWheel:
@@ -147,7 +153,7 @@ def _write_simple(channel: str, wheels: Sequence[IndexedWheel], base: str) -> di
 
 
 def _write_conda(
-    channel: str, condas: Sequence[tuple[Artifact, Mapping[str, Any]]]
+    channel: str, condas: Sequence[tuple[Artifact, Mapping[str, Any]]], base: str
 ) -> dict[str, str]:
     if not condas:
         return {}
@@ -156,7 +162,9 @@ def _write_conda(
         subdirs.setdefault(artifact.subdir, []).append((artifact.file_name, record))
     prefix = conda_prefix(channel)
     return {
-        f"{prefix}{subdir}/{REPODATA}": write_repodata(subdir, records)
+        f"{prefix}{subdir}/{REPODATA}": write_repodata(
+            subdir, records, f"{base}{prefix}{subdir}/" if base else ""
+        )
         for subdir, records in subdirs.items()
     }
 

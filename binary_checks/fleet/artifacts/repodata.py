@@ -81,11 +81,17 @@ def index_conda(artifact: Artifact) -> dict[str, Any]:
     return {"depends": [], **record, **about}
 
 
-def write_repodata(subdir: str, records: Iterable[tuple[str, Mapping[str, Any]]]) -> str:
-    """The index of a subdir from the records by file name."""
+def write_repodata(
+    subdir: str, records: Iterable[tuple[str, Mapping[str, Any]]], base: str = ""
+) -> str:
+    """The index of a subdir from the records by file name.
+
+    The files lie below ``base``, a URL; beside the index without one.
+    """
     tables: dict[str, dict[str, Any]] = {"packages": {}, "packages.conda": {}}
     for file_name, record in sorted(records, key=lambda pair: pair[0]):
         suffix = next(each for each in _SUFFIXES if file_name.endswith(each))
         tables[_SUFFIXES[suffix]][file_name] = record
-    page = {"info": {"subdir": subdir}, **tables, "removed": [], "repodata_version": 1}
+    elsewhere = {"base_url": base} if base else {}
+    page = {"info": {"subdir": subdir, **elsewhere}, **tables, "removed": [], "repodata_version": 1}
     return json.dumps(page, indent=1, sort_keys=True) + "\n"

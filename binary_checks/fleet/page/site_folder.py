@@ -20,57 +20,58 @@ from binary_checks.errors import ProfileError
 from binary_checks.lines import one_line
 from binary_checks.regular_files import NotRegularError, open_regular
 
-_LIST = ".binary-checks-hud.json"
-_SCHEMA = "binary-checks/hud/1"
 _STAGING = ".new-"
 _FORGOTTEN = 3600.0  # seconds after which what a killed run was making is removed
 _LARGEST = 64 << 20  # bytes of the list
-_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")
+_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+=!@,~-]*")
 """What a part of a name of ours is made of: it leads nowhere on any system, and is not .git."""
 
 
-def write_site(folder: Path, files: Iterable[tuple[str, bytes]]) -> int:
+def write_site(folder: Path, files: Iterable[tuple[str, bytes | Path]], maker: str = "hud") -> int:
     """Make the folder hold these files; the last one leads to the others. Returns their bytes.
 
-    Raises ProfileError, before anything is changed, for a folder that holds something else.
+    A file that lies elsewhere is linked, or copied. Raises ProfileError, before anything is
+    changed, for a folder that holds something else than ``maker`` made.
     """
-    ours = claim(folder)
+    ours = claim(folder, maker)
     folder.mkdir(parents=True, exist_ok=True)
     if not ours:
-        _note(folder, [])
+        _note(folder, maker, [])
     staging = Path(tempfile.mkdtemp(prefix=_STAGING, dir=folder))
     try:
         sizes = {name: _stage(staging / name, content) for name, content in files}
-        _refuse_foreign(folder, sizes.keys() - {*ours})
-        _refuse_links(folder, sizes)
-        _note(folder, {*ours, *sizes})
+        _refuse_foreign(folder, maker, sizes.keys() - {*ours})
+        _refuse_links(folder, maker, sizes)
+        _note(folder, maker, {*ours, *sizes})
         for name in sizes:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (staging / name).replace(folder / name)
         _remove(folder, {*ours} - sizes.keys())
-        _note(folder, sizes)
+        _note(folder, maker, sizes)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
         _sweep(folder)
     return sum(sizes.values())
 
 
-def claim(folder: Path) -> frozenset[str]:
+def claim(folder: Path, maker: str = "hud") -> frozenset[str]:
     """Names of the files that are ours there. Raises ProfileError where the folder is not ours."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise ProfileError(f"hud: {folder}: not a folder")
+        raise ProfileError(f"{maker}: {folder}: not a folder")
     try:
-        with open_regular(folder / _LIST) as file:
+        with open_regular(folder / _name_list(maker)) as file:
             text = file.read(_LARGEST)
     except FileNotFoundError:
         foreign = next((each for each in _look_into(folder) if _is_foreign(each)), None)
         if foreign:
-            hint = "name a folder that is empty, or that was made by hud"
-            raise ProfileError(f"hud: {folder}: holds {foreign.name!r} already; {hint}") from None
+            hint = f"name a folder that is empty, or that was made by {maker}"
+            raise ProfileError(
+                f"{maker}: {folder}: holds {foreign.name!r} already; {hint}"
+            ) from None
         return frozenset()
     except NotRegularError:
         text = b""
-    return frozenset(_read_list(text, folder))
+    return frozenset(_read_list(text, folder, maker))
 
 
 def _look_into(folder: Path) -> Iterator[Path]:
@@ -82,15 +83,24 @@ def _is_foreign(path: Path) -> bool:
     return not path.name.startswith(_STAGING)
 
 
-def _read_list(text: bytes, folder: Path) -> Iterator[str]:
+def _name_list(maker: str) -> str:
+    return f".binary-checks-{maker}.json"
+
+
+def _name_schema(maker: str) -> str:
+    return f"binary-checks/{maker}/1"
+
+
+def _read_list(text: bytes, folder: Path, maker: str) -> Iterator[str]:
     """The names in the list; a name that leads elsewhere is nobody's."""
     try:
         found: Any = json.loads(text)
-        names = found["files"] if found["schema"] == _SCHEMA else None
+        names = found["files"] if found["schema"] == _name_schema(maker) else None
     except (ValueError, KeyError, TypeError, RecursionError):
         names = None
     if not isinstance(names, list):
-        raise ProfileError(f"hud: {folder / _LIST}: not a list that hud wrote")
+        named = folder / _name_list(maker)
+        raise ProfileError(f"{maker}: {named}: not a list that {maker} wrote")
     for name in names:
         if isinstance(name, str) and _is_inside(name):
             yield name
@@ -100,34 +110,42 @@ def _is_inside(name: str) -> bool:
     return all(map(_PART.fullmatch, name.split("/")))
 
 
-def _stage(path: Path, content: bytes) -> int:
+def _stage(path: Path, content: bytes | Path) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-    return len(content)
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+        return len(content)
+    try:
+        os.link(content, path)
+    except OSError:  # of another disk, or one without links
+        shutil.copyfile(content, path)
+    return path.stat().st_size
 
 
-def _refuse_foreign(folder: Path, names: Iterable[str]) -> None:
+def _refuse_foreign(folder: Path, maker: str, names: Iterable[str]) -> None:
     """Replace nothing that is there and is not in our list."""
     for name in sorted(names):
         if os.path.lexists(folder / name):
-            raise ProfileError(f"hud: {folder}: holds {one_line(name)!r}, which hud did not make")
+            said = f"holds {one_line(name)!r}, which {maker} did not make"
+            raise ProfileError(f"{maker}: {folder}: {said}")
 
 
-def _refuse_links(folder: Path, names: Iterable[str]) -> None:
+def _refuse_links(folder: Path, maker: str, names: Iterable[str]) -> None:
     """Write through no link, whatever our list says: who else writes there may have made it."""
     for name in sorted(names):
         if any((folder / each).is_symlink() for each in PurePosixPath(name).parents):
-            raise ProfileError(f"hud: {folder}: {one_line(name)!r} would be written through a link")
+            said = f"{one_line(name)!r} would be written through a link"
+            raise ProfileError(f"{maker}: {folder}: {said}")
 
 
-def _note(folder: Path, names: Iterable[str]) -> None:
+def _note(folder: Path, maker: str, names: Iterable[str]) -> None:
     """Write the list of what is ours, at once."""
-    text = json.dumps({"schema": _SCHEMA, "files": sorted(names)}, indent=0) + "\n"
+    text = json.dumps({"schema": _name_schema(maker), "files": sorted(names)}, indent=0) + "\n"
     handle, name = tempfile.mkstemp(prefix=_STAGING, dir=folder)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(text)
     Path(name).chmod(0o644)
-    Path(name).replace(folder / _LIST)
+    Path(name).replace(folder / _name_list(maker))
 
 
 def _remove(folder: Path, names: Iterable[str]) -> None:

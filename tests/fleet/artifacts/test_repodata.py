@@ -39,7 +39,12 @@ def index_of(*artifacts: Artifact) -> DerivedIndex:
     return derive_index(
         "release",
         [
-            IndexedMember(project=each.project, file_name=each.file_name, artifact=each)
+            IndexedMember(
+                project=each.project,
+                subdir=each.subdir,
+                file_name=each.file_name,
+                artifact=each,
+            )
             for each in artifacts
         ],
     )

@@ -1,0 +1,88 @@
+"""``binary-checks artifact index``: writes the index of channels, from which users install."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from binary_checks.command import SubcommandParser, complain
+from binary_checks.command.nightly.pruning_nights import spell_count
+from binary_checks.errors import ProfileError
+from binary_checks.fleet.artifacts.channel_index import IndexWritten, write_index
+from binary_checks.fleet.artifacts.channel_members import list_channels
+from binary_checks.fleet.artifacts.static_index import write_static
+from binary_checks.fleet.store import open_store
+from binary_checks.lines import MOST
+
+_PURPOSE = "Write the index of channels, from which pip, uv and conda's tools install."
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Write them; returns the exit status: 1 where a member cannot be listed."""
+    options = _options().parse_args(arguments)
+    base = _read_base(options)
+    store = open_store(options.store)
+    channels = [*dict.fromkeys(options.channel)] or list_channels(store)
+    if not channels:
+        raise ProfileError(f"artifact index: {store.url}: no channel has a member")
+    if options.output is None:
+        written, place = [write_index(store, each) for each in channels], store.url
+    else:
+        written, place = write_static(store, channels, options.output, base), str(options.output)
+    for each in written:
+        _tell(each, place)
+    return int(any(each.faults for each in written))
+
+
+def _tell(done: IndexWritten, place: str) -> None:
+    index = done.index
+    held = spell_count(len(index.wheels), "wheel")
+    if index.condas:
+        held += f" and {spell_count(len(index.condas), 'conda package')}"
+    removed = f", {done.removed:,} removed" if done.removed else ""
+    changed = f"{spell_count(done.written, 'object')} written{removed}"
+    print(f"{place}: channel {index.channel}: {held}: {changed}")
+    for fault in done.faults[:MOST]:
+        complain(f"{index.channel}: {fault}")
+    if len(done.faults) > MOST:
+        complain(f"{index.channel}: and {len(done.faults) - MOST:,} more that are not listed")
+
+
+def _read_base(options: argparse.Namespace) -> str:
+    """The URL before every link, with its "/"."""
+    base: str = options.base
+    if not base:
+        return ""
+    if options.output is None:
+        raise ProfileError(
+            "artifact index: --base: only with --output: links in a store are its own"
+        )
+    parts = urlsplit(base)
+    if parts.scheme not in ("http", "https", "file") or parts.query or parts.fragment:
+        raise ProfileError("artifact index: --base: not an http, https or file URL without a query")
+    if parts.username or parts.password:
+        raise ProfileError("artifact index: --base: has credentials, which everybody would read")
+    return f"{base.rstrip('/')}/"
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = SubcommandParser(prog="binary-checks artifact index", description=_PURPOSE)
+    add = parser.add_argument
+    add("--store", metavar="URL", required=True, help="a folder, or s3://bucket/prefix")
+    add(
+        "--channel",
+        metavar="CHANNEL",
+        action="append",
+        default=[],
+        help="whose index is written (repeatable; default: every channel's)",
+    )
+    add(
+        "--output",
+        metavar="FOLDER",
+        type=Path,
+        help="write a folder for a static site, with the files, and nothing into the store",
+    )
+    add("--base", metavar="URL", default="", help="where the files are: then the folder has none")
+    return parser

@@ -1,0 +1,181 @@
+"""Brings the index of a channel up to date in its store, with others who may do so, too.
+
+Whoever wrote last looks at the members once more after it: whatever joined before that look is in
+the index, and whoever joins later writes it anew. So the last one's is right, in whatever order
+they wrote.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from binary_checks.errors import ProfileError, StoreError
+from binary_checks.fleet.artifacts.artifact import Artifact
+from binary_checks.fleet.artifacts.channel_members import (
+    ChannelMember,
+    demand_channel,
+    list_channels,
+    list_members,
+)
+from binary_checks.fleet.artifacts.derived_index import (
+    REPODATA,
+    DerivedIndex,
+    IndexedMember,
+    derive_index,
+)
+from binary_checks.fleet.artifacts.kept_artifacts import list_artifacts
+from binary_checks.fleet.store import Store, ask_at_once
+from binary_checks.fleet.store.store_names import conda_prefix, index_prefix
+
+_ROUNDS = 20  # in which members may change meanwhile; each is a few requests a project
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChannelView:
+    """A channel as it is now."""
+
+    members: tuple[ChannelMember, ...]
+    artifacts: Mapping[str, Artifact]  # by SHA-256, of those members that have a sound document
+    faults: tuple[str, ...]  # of members and of documents that are not sound
+
+    def derive(self, channel: str, base: str = "") -> DerivedIndex:
+        """The index that it comes to."""
+        return derive_index(channel, self._list_indexed(), base)
+
+    def _list_indexed(self) -> Iterable[IndexedMember]:
+        for each in self.members:
+            if each.sha256 in self.artifacts:
+                yield IndexedMember(
+                    project=each.project,
+                    subdir=each.subdir,
+                    file_name=each.file_name,
+                    artifact=self.artifacts[each.sha256],
+                )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IndexWritten:
+    """What was done, and the members that are in no index."""
+
+    index: DerivedIndex
+    faults: tuple[str, ...]
+    written: int = 0  # objects
+    removed: int = 0
+
+
+def view_channel(
+    store: Store, channel: str, known: Mapping[str, Artifact] | None = None
+) -> ChannelView:
+    """Read members and what is said of them; ``known`` documents, which never change, are not."""
+    faults: list[str] = []
+    members = list_members(store, demand_channel(channel), faults)
+    known = known or {}
+    wanted = {each.sha256 for each in members}
+    lacking = sorted(wanted - known.keys())
+    read = {each.sha256: each for each in list_artifacts(store, lacking, faults)}
+    artifacts = {sha256: each for sha256, each in known.items() if sha256 in wanted}
+    return ChannelView(
+        members=tuple(members), artifacts={**artifacts, **read}, faults=tuple(faults)
+    )
+
+
+def view_known_channel(store: Store, channel: str) -> ChannelView:
+    """The same; raises ProfileError for one that has no member and no index: it is mistyped."""
+    view = view_channel(store, channel)
+    if view.members or view.faults or _list_stored(store, channel):
+        return view
+    known = ", ".join(list_channels(store)) or "none has a member"
+    raise ProfileError(f"{store.url}: no channel {channel} (known: {known})")
+
+
+def write_index(store: Store, channel: str) -> IndexWritten:
+    """Have the store's index of a channel be that of its members.
+
+    What an installer could not read is left out and named. Raises ProfileError for a channel that
+    there is not, and StoreError where the store fails, or is written to without end.
+    """
+    view = view_known_channel(store, channel)
+    written = removed = 0
+    for _ in range(_ROUNDS):
+        index = view.derive(channel)
+        stored = _list_stored(store, channel)
+        changed = _write(store, index, stored)
+        stale = sorted(stored.keys() - index.pages.keys() - index.files.keys())
+        again = view_channel(store, channel, view.artifacts) if changed or stale else view
+        same = again.members == view.members
+        written += changed
+        if same and not stale:
+            faults = (*again.faults, *index.faults)
+            return IndexWritten(index=index, faults=faults, written=written, removed=removed)
+        if same:  # so that nobody's is removed who joined meanwhile
+            _do_all(store.delete, stale)
+            removed += len(stale)
+            again = view_channel(store, channel, again.artifacts)
+        view = again
+    raise StoreError(f"{store.url}: {channel}: its members change all the time: run it again")
+
+
+def find_differences(store: Store, index: DerivedIndex) -> list[str]:
+    """The names of an index's objects that are not in the store as they should be, or at all."""
+    stored = _list_stored(store, index.channel)
+    pages = {**dict.fromkeys(index.files), **index.pages}
+    differing = {*_find_changed(store, index.pages, stored), *(pages.keys() ^ stored.keys())}
+    sizes = {name for name, file in index.files.items() if stored.get(name) != file.size}
+    return sorted(differing | sizes)
+
+
+def _list_stored(store: Store, channel: str) -> dict[str, int]:
+    """The sizes of all objects of an index by their names."""
+    prefixes = (index_prefix(channel), conda_prefix(channel))
+    return {each.name: each.size for prefix in prefixes for each in store.names(prefix)}
+
+
+def _write(store: Store, index: DerivedIndex, stored: Mapping[str, int]) -> int:
+    """Write what is not as it should be, what others lead to first; how many objects."""
+    copies = _find_uncopied(store, index, stored)
+    _do_all(lambda name: store.repeat(name, index.files[name].source), copies)
+    changed = _find_changed(store, index.pages, stored)
+    lists = [name for name in changed if name.count("/") == 2]
+    _do_all(lambda name: store.replace(name, index.pages[name]), [*{*changed} - {*lists}])
+    _do_all(lambda name: store.replace(name, index.pages[name]), lists)
+    return len(copies) + len(changed)
+
+
+def _do_all(do: Callable[[str], None], names: Iterable[str]) -> None:
+    for _ in ask_at_once(do, names):
+        pass
+
+
+def _find_changed(store: Store, pages: Mapping[str, bytes], stored: Mapping[str, int]) -> list[str]:
+    """The pages that the store has otherwise, or not at all."""
+    alike = [name for name, content in pages.items() if stored.get(name) == len(content)]
+    contents = dict(zip(alike, ask_at_once(store.read, alike), strict=True))
+    return [name for name, content in pages.items() if contents.get(name) != content]
+
+
+def _find_uncopied(store: Store, index: DerivedIndex, stored: Mapping[str, int]) -> list[str]:
+    """The packages that do not lie beside their index yet, or of which it said something else."""
+    if not index.files:
+        return []
+    said: dict[str, str] = {}
+    for name in stored:
+        if name.endswith(f"/{REPODATA}"):
+            folder = name.removesuffix(REPODATA)
+            said |= {f"{folder}{key}": value for key, value in _read_hashes(store.read(name))}
+    return [
+        name
+        for name, file in index.files.items()
+        if stored.get(name) != file.size or said.get(name) != file.sha256
+    ]
+
+
+def _read_hashes(content: bytes | None) -> list[tuple[str, str]]:
+    """File names and SHA-256 as an index says; it may be anybody's, then nothing holds."""
+    try:
+        page = json.loads(content or b"{}")
+        tables = (page.get("packages", {}), page.get("packages.conda", {}))
+        return [(name, row["sha256"]) for table in tables for name, row in table.items()]
+    except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
+        return []

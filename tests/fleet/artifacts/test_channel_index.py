@@ -1,0 +1,355 @@
+"""The index of a channel in its store: right whoever else writes it, and never half of it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from binary_checks.command.artifact import run
+from binary_checks.errors import ProfileError, StoreError
+from binary_checks.fleet.artifacts.channel_index import (
+    find_differences,
+    view_channel,
+    write_index,
+)
+from binary_checks.fleet.artifacts.channel_members import join_channel
+from binary_checks.fleet.artifacts.kept_artifacts import keep_artifact
+from binary_checks.fleet.artifacts.static_index import write_static
+from binary_checks.fleet.store import Store, Stored, open_store
+from binary_checks.fleet.store.store_names import artifact_name, member_name
+from fixtures.build_conda import build_conda
+from tests.fleet.artifacts.made_artifacts import make_artifact
+from tests.fleet.artifacts.publishing import publish
+
+
+@pytest.fixture
+def folder_store(tmp_path: Path) -> Store:
+    return open_store(str(tmp_path / "kept"), make=True)
+
+
+def add(store: Store, folder: Path, name: str = "demo", version: str = "1.0") -> str:
+    """A member of the channel release; its SHA-256."""
+    file_name = f"{name}-{version}-py3-none-any.whl"
+    folder.mkdir(parents=True, exist_ok=True)
+    content = file_name.encode()
+    artifact, incoming = make_artifact(folder, content, file_name, project=name, version=version)
+    keep_artifact(store, artifact, incoming)
+    join_channel(store, "release", artifact)
+    return artifact.sha256
+
+
+def listed(store: Store, page: str = "simple/release/files.html") -> list[str]:
+    """The SHA-256 on a page."""
+    text = (store.read(page) or b"").decode()
+    return sorted(each[:64] for each in text.split("#sha256=")[1:])
+
+
+def is_right(store: Store) -> bool:
+    return find_differences(store, view_channel(store, "release").derive("release")) == []
+
+
+def test_an_index_has_the_members_of_its_channel(store: Store, tmp_path: Path) -> None:
+    both = sorted([add(store, tmp_path, "demo"), add(store, tmp_path, "other")])
+    assert write_index(store, "release").written == 7
+    assert listed(store) == both
+    assert [each.name for each in store.names("simple/")] == [
+        "simple/release/demo/index.html",
+        "simple/release/demo/index.json",
+        "simple/release/files.html",
+        "simple/release/index.html",
+        "simple/release/index.json",
+        "simple/release/other/index.html",
+        "simple/release/other/index.json",
+    ]
+    assert is_right(store)
+
+
+def test_an_index_that_is_right_is_left_alone(store: Store, tmp_path: Path) -> None:
+    add(store, tmp_path)
+    write_index(store, "release")
+    again = write_index(store, "release")
+    assert (again.written, again.removed) == (0, 0)
+
+
+def test_a_new_member_changes_the_pages_of_its_project_alone(store: Store, tmp_path: Path) -> None:
+    add(store, tmp_path, "demo")
+    add(store, tmp_path, "other")
+    write_index(store, "release")
+    add(store, tmp_path, "demo", "2.0")
+    assert write_index(store, "release").written == 3  # its two pages, and that of all files
+    assert len(listed(store, "simple/release/demo/index.html")) == 2
+
+
+def test_what_left_the_channel_leaves_the_index(store: Store, tmp_path: Path) -> None:
+    kept = add(store, tmp_path, "demo")
+    add(store, tmp_path, "other")
+    write_index(store, "release")
+    store.delete(member_name("release", "other", "other-1.0-py3-none-any.whl"))
+    done = write_index(store, "release")
+    assert done.removed == 2
+    assert listed(store) == [kept]
+    assert list(store.names("simple/release/other/")) == []
+    assert is_right(store)
+
+
+def test_a_conda_package_lies_beside_its_index(store: Store, tmp_path: Path) -> None:
+    package = build_conda(tmp_path / "linux-64", members={"share/demo": "x"})
+    publish(store, "release", package)
+    write_index(store, "release")
+    assert store.read(f"conda/release/linux-64/{package.name}") == package.read_bytes()
+    page = json.loads(store.read("conda/release/linux-64/repodata.json") or b"")
+    assert list(page["packages.conda"]) == [package.name]
+    assert store.read("conda/release/noarch/repodata.json") is not None
+    assert write_index(store, "release").written == 0
+    assert is_right(store)
+
+
+def test_a_package_whose_copy_is_another_one_is_copied_again(
+    folder_store: Store, tmp_path: Path
+) -> None:
+    package = build_conda(tmp_path / "linux-64", members={"share/demo": "x"})
+    publish(folder_store, "release", package)
+    write_index(folder_store, "release")
+    content = bytearray(package.read_bytes())
+    content[-1] ^= 1
+    folder_store.delete("conda/release/linux-64/repodata.json")
+    folder_store.replace(f"conda/release/linux-64/{package.name}", bytes(content))
+    write_index(folder_store, "release")
+    assert folder_store.read(f"conda/release/linux-64/{package.name}") == package.read_bytes()
+
+
+def test_sixteen_that_join_and_write_at_once_leave_a_right_index(
+    store: Store, url: str, tmp_path: Path
+) -> None:
+    def join_and_write(number: int) -> str:
+        own = open_store(url)
+        sha256 = add(own, tmp_path / str(number), f"demo{number % 3}", f"1.{number}")
+        write_index(own, "release")
+        return sha256
+
+    with ThreadPoolExecutor(16) as pool:
+        joined = sorted(pool.map(join_and_write, range(16)))
+    assert listed(store) == joined
+    assert is_right(store)
+
+
+class Overtaken:
+    """The store of one who lets another one do all of its work at its n-th write."""
+
+    def __init__(self, store: Store, at: int, meanwhile: object) -> None:
+        self._store, self.url, self._left, self._meanwhile = store, store.url, at, meanwhile
+
+    def _count(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            self._meanwhile()  # type: ignore[operator]
+
+    def create(self, name: str, content: bytes | Path) -> bool:
+        return self._store.create(name, content)
+
+    def replace(self, name: str, content: bytes) -> None:
+        self._count()
+        self._store.replace(name, content)
+
+    def repeat(self, name: str, source: str) -> None:
+        self._store.repeat(name, source)
+
+    def read(self, name: str) -> bytes | None:
+        return self._store.read(name)
+
+    def names(self, prefix: str) -> Iterator[Stored]:
+        return self._store.names(prefix)
+
+    def folders(self, prefix: str) -> Iterator[str]:
+        return self._store.folders(prefix)
+
+    def delete(self, name: str) -> None:
+        self._count()
+        self._store.delete(name)
+
+    def local(self, name: str) -> AbstractContextManager[Path]:
+        return self._store.local(name)
+
+    def top(self) -> list[str]:
+        return self._store.top()
+
+
+@pytest.mark.parametrize("at", range(1, 8))
+def test_one_who_is_overtaken_at_any_write_leaves_a_right_index(
+    folder_store: Store, tmp_path: Path, at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("binary_checks.fleet.store._AT_ONCE", 1)
+    add(folder_store, tmp_path, "gone")
+    write_index(folder_store, "release")
+    folder_store.delete(member_name("release", "gone", "gone-1.0-py3-none-any.whl"))
+    add(folder_store, tmp_path, "demo")
+    joined = threading.Event()
+
+    def join_and_write() -> None:
+        add(folder_store, tmp_path, "gone", "2.0")
+        add(folder_store, tmp_path, "later")
+        write_index(folder_store, "release")
+        joined.set()
+
+    write_index(Overtaken(folder_store, at, join_and_write), "release")
+    assert joined.is_set()
+    assert len(listed(folder_store)) == 3
+    assert is_right(folder_store)
+
+
+def test_what_is_broken_is_named_and_takes_nobody_with_it(
+    folder_store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sound = add(folder_store, tmp_path)
+    cut = add(folder_store, tmp_path, "cut")
+    folder_store.delete(artifact_name(cut))
+    folder_store.create(artifact_name(cut), b'{"schema": "binary-checks/arti')
+    absent = add(folder_store, tmp_path, "absent")
+    folder_store.delete(artifact_name(absent))
+    folder_store.create("channels/release/demo/demo-9.0-py3-none-any.whl", b"not a hash\n")
+    assert run(["index", "--store", folder_store.url, "--channel", "release"]) == 1
+    assert listed(folder_store) == [sound]
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3
+    for said in ("does not say which package", "not JSON", "nothing is known of it"):
+        assert any(said in line for line in lines), said
+
+
+def test_a_member_of_a_strange_name_leads_nowhere(
+    folder_store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sha256 = add(folder_store, tmp_path)
+    for name in ("demo/linux-64/x.whl", "else/demo-1.0-py3-none-any.whl", "demo/evil.whl"):
+        folder_store.create(f"channels/release/{name}", f"{sha256}\n".encode())
+    assert run(["index", "--store", folder_store.url, "--channel", "release"]) == 1
+    assert listed(folder_store) == [sha256]
+    assert {each.name.split("/")[2] for each in folder_store.names("simple/release/")} == {
+        "demo",
+        "files.html",
+        "index.html",
+        "index.json",
+    }
+    assert capsys.readouterr().err.count("not listed: its artifact.json calls it") == 3
+
+
+def test_a_mistyped_channel_is_no_empty_one(
+    folder_store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add(folder_store, tmp_path)
+    assert run(["index", "--store", folder_store.url, "--channel", "relaese"]) == 4
+    assert "no channel relaese (known: release)" in capsys.readouterr().err
+    assert list(folder_store.names("simple/")) == []
+
+
+@pytest.mark.parametrize("channel", ["../release", "a/b", "", ".x", "a\nb"])
+def test_a_channel_that_leads_elsewhere_is_refused(folder_store: Store, channel: str) -> None:
+    with pytest.raises(ProfileError):
+        write_index(folder_store, channel)
+
+
+def test_all_channels_are_written_where_none_is_named(
+    folder_store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add(folder_store, tmp_path)
+    publish(folder_store, "test", build_conda(tmp_path / "noarch"))
+    assert run(["index", "--store", folder_store.url]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"{folder_store.url}: channel release: 1 wheel: 5 objects written",
+        f"{folder_store.url}: channel test: 0 wheels and 1 conda package: 6 objects written",
+    ]
+
+
+def test_members_that_change_without_end_are_no_hang(
+    folder_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(folder_store, tmp_path)
+    count = iter(range(1000))
+    true_replace = type(folder_store).replace
+
+    def replace(self: Store, name: str, content: bytes) -> None:
+        true_replace(self, name, content)  # type: ignore[arg-type]
+        add(folder_store, tmp_path, "demo", f"2.{next(count)}")
+
+    monkeypatch.setattr(type(folder_store), "replace", replace)
+    with pytest.raises(StoreError, match="its members change all the time"):
+        write_index(folder_store, "release")
+
+
+def test_a_static_folder_has_the_index_and_the_files_and_nothing_else(
+    store: Store, tmp_path: Path
+) -> None:
+    sha256 = add(store, tmp_path)
+    package = build_conda(tmp_path / "linux-64", members={"share/demo": "x"})
+    publish(store, "release", package)
+    publish(store, "test", build_conda(tmp_path / "noarch", name="secret"))
+    before = [each.name for each in store.names("")]
+    out = tmp_path / "site"
+    write_static(store, ["release"], out)
+    found = {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
+    wheel = f"packages/{sha256[:2]}/{sha256}/demo-1.0-py3-none-any.whl"
+    assert found == {
+        ".binary-checks-index.json",
+        wheel,
+        f"conda/release/linux-64/{package.name}",
+        "conda/release/linux-64/repodata.json",
+        "conda/release/noarch/repodata.json",
+        "simple/release/demo/index.html",
+        "simple/release/demo/index.json",
+        "simple/release/files.html",
+        "simple/release/index.html",
+        "simple/release/index.json",
+    }
+    assert (out / wheel).read_bytes() == b"demo-1.0-py3-none-any.whl"
+    assert [each.name for each in store.names("")] == before
+
+
+def test_a_static_folder_with_a_base_leads_to_the_store(
+    folder_store: Store, tmp_path: Path
+) -> None:
+    sha256 = add(folder_store, tmp_path)
+    publish(folder_store, "release", build_conda(tmp_path / "noarch", subdir="noarch"))
+    out, base = tmp_path / "site", "https://example.org/s"
+    options = ["--store", folder_store.url, "--output", str(out)]
+    assert run(["index", *options, "--base", base]) == 0
+    assert not (out / "packages").exists()
+    page = (out / "simple/release/demo/index.html").read_text()
+    assert f'href="{base}/packages/{sha256[:2]}/{sha256}/' in page
+    info = json.loads((out / "conda/release/noarch/repodata.json").read_text())["info"]
+    assert info["base_url"] == f"{base}/conda/release/noarch/"
+
+
+def test_a_folder_of_somebody_else_is_left_alone(
+    folder_store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add(folder_store, tmp_path)
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "thesis").write_text("mine")
+    assert run(["index", "--store", folder_store.url, "--output", str(home)]) == 4
+    assert "index: " in (said := capsys.readouterr().err)
+    assert "holds 'thesis' already" in said
+    assert [each.name for each in home.iterdir()] == ["thesis"]
+
+
+@pytest.mark.parametrize(
+    ("base", "said"),
+    [
+        ("ftp://example.org", "not an http, https or file URL"),
+        ("https://user:secret@example.org", "has credentials"),
+        ("https://example.org/?token=1", "without a query"),
+        ("example.org", "not an http, https or file URL"),
+    ],
+)
+def test_a_base_that_is_none_is_misuse(
+    folder_store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str], base: str, said: str
+) -> None:
+    options = ["--store", folder_store.url, "--output", str(tmp_path / "site"), "--base", base]
+    assert run(["index", *options]) == 4
+    assert said in (text := capsys.readouterr().err)
+    assert "secret" not in text
