@@ -36,6 +36,8 @@ Without the name of one, packages are checked.
 """
 UNREADABLE, INTERRUPTED, MISUSED, TRY_AGAIN = 1, 2, 4, 6
 """Exit statuses: three are pytest's, and the last is that of a network or a disk that broke."""
+_LIFELINE = "BINARY_CHECKS_LIFELINE"
+"""A night's attempts have it."""
 _LONGEST = 4096
 """Characters of an argument: PATH_MAX of Linux."""
 
@@ -47,6 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from binary_checks import withheld
 
         withheld.take_back()
+        if lifeline := withheld.user_environment().get(_LIFELINE):
+            from binary_checks.fleet.nights.lifelines import hold_lifeline
+
+            hold_lifeline(lifeline)
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     _prepare_streams()
     _leave_out_the_folder()

@@ -18,12 +18,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from binary_checks.fleet.nights.lifelines import Lifeline, stretch_lifeline
+
 LOG_HALF = 1 << 20  # bytes of a log's head, and of its tail
 GRACE = 10.0  # seconds from the request to end to the killing
 _CHUNK = 1 << 16  # bytes
 _PIPE_RUNS_DRY = 3.0  # seconds that a pipe is drained after its process, where another holds it
 _ROUNDS = 20  # of a hunt for processes that start others meanwhile
 _ENDED_IN_ORDER = range(7)  # exit statuses of `binary-checks`, which then left nothing running
+_NONE = Lifeline()
 _OOM_KILLS = re.compile(rb"^oom_kill (\d+)$", re.MULTILINE)
 
 
@@ -75,12 +78,17 @@ class Leader:
     """A process that leads a session; it gets no signal once its number may be another's."""
 
     def __init__(
-        self, command: Sequence[str], folder: Path, environment: Mapping[str, str]
+        self,
+        command: Sequence[str],
+        folder: Path,
+        environment: Mapping[str, str],
+        lifeline: Lifeline = _NONE,
     ) -> None:
         self._process = subprocess.Popen(
             command,
             cwd=folder,
-            env=environment,
+            env={**environment, **dict(lifeline.variables)},
+            pass_fds=lifeline.descriptors,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -150,8 +158,8 @@ def run_command(  # noqa: PLR0913 - what the process is given, and under what
     """
     kills, start = count_oom_kills(), time.monotonic()
     # The log is opened before the command could put a pipe or a link in its place.
-    with log.open("xb", buffering=0) as opened:
-        process = Leader(command, folder, environment)
+    with log.open("xb", buffering=0) as opened, stretch_lifeline() as lifeline:
+        process = Leader(command, folder, environment, lifeline)
         drain = LogDrain(process.output, opened)
         _prefer_to_be_killed(process.pid)
         with running.watch(process):
