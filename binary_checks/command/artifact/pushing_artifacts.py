@@ -1,0 +1,154 @@
+"""``binary-checks artifact push``: keeps files with what they are, and puts them into a channel."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from binary_checks.command import (
+    MISUSED,
+    TRY_AGAIN,
+    UNREADABLE,
+    SubcommandParser,
+    complain,
+    status_of,
+)
+from binary_checks.errors import BinaryChecksError
+from binary_checks.fleet.artifacts.artifact import AXES, Artifact
+from binary_checks.fleet.artifacts.axis_claims import StatedAxes, read_by_hand
+from binary_checks.fleet.artifacts.deriving import StatedArtifact
+from binary_checks.fleet.artifacts.inspected_files import INSPECT_LIMIT
+from binary_checks.fleet.artifacts.pushing import (
+    PushEnd,
+    PushRequest,
+    push_file,
+    read_companions,
+    tell_host,
+)
+from binary_checks.fleet.nights.night_dates import now
+from binary_checks.fleet.store import Store, open_store
+from binary_checks.knowledge.ci_variables import read_variables
+from binary_checks.lines import one_line
+
+_PURPOSE = "Keep files by their bytes, with what they are, and put them into a channel."
+_ORDER = (MISUSED, UNREADABLE, TRY_AGAIN)
+"""Of several files the first of these statuses counts."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Push files; returns the exit status. What is wrong with one keeps none of the others."""
+    options = _options().parse_args(arguments)
+    request = _read_request(options)
+    store = open_store(options.store, make=True)
+    statuses = {_push(store, Path(each), request) for each in options.files}
+    return next((status for status in _ORDER if status in statuses), 0)
+
+
+def _read_request(options: argparse.Namespace) -> PushRequest:
+    variables = read_variables(os.environ)
+    for each in variables.misunderstood:
+        complain(f"push: {each}: not understood, and left out")
+    axes = StatedAxes(
+        by_hand=read_by_hand(options.set),
+        variables=variables.claims,
+        file_names=tuple(dict.fromkeys(Path(each).name for each in options.files)),
+    )
+    stated = StatedArtifact(
+        axes=axes,
+        project=options.project,
+        version=options.version,
+        system=tell_host(),
+        pushed=now(),
+    )
+    return PushRequest(
+        stated=stated,
+        commit=options.commit,
+        environment=os.environ,
+        folder=Path.cwd(),
+        channels=tuple(dict.fromkeys(options.channel)),
+        companions=read_companions(options.license, options.dependency),
+        timeout=options.timeout,
+    )
+
+
+def _push(store: Store, path: Path, request: PushRequest) -> int:
+    """Push one, and say what became of it; the exit status."""
+    try:
+        end = push_file(store, path, request)
+    except BinaryChecksError as error:
+        text = str(error)
+        complain(text if path.name in text else f"{path.name}: {text}")
+        return status_of(error)
+    print(one_line(f"{end.artifact.file_name}: {_tell(end, request)}"), flush=True)
+    for remark in end.remarks:
+        complain(f"{end.artifact.file_name}: {remark}")
+    return 0
+
+
+def _tell(end: PushEnd, request: PushRequest) -> str:
+    kept = "kept" if end.new else "was kept already"
+    if request.channels:
+        known = [each for each in request.channels if each not in end.joined]
+        places = [f"now in {', '.join(end.joined)}"] if end.joined else []
+        places += [f"already in {', '.join(known)}"] if known else []
+        kept = ", ".join((kept, *places))
+    return f"{kept} ({spell_axes(end.artifact)})"
+
+
+def spell_axes(artifact: Artifact) -> str:
+    """What it is, in a few words."""
+    values = [getattr(artifact, axis) for axis in AXES]
+    said = " ".join((artifact.kind, *filter(None, values)))
+    return f"{artifact.project} {artifact.version}: {said}; {artifact.commit[:12]}"
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = SubcommandParser(prog="binary-checks artifact push", description=_PURPOSE)
+    add = parser.add_argument
+    add(
+        "files", metavar="FILE", nargs="+", help="a package, a library, an archive of C++ libraries"
+    )
+    add(
+        "--store", metavar="URL", required=True, help="a folder, or s3://bucket/prefix; made if new"
+    )
+    add(
+        "--channel",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="into which it is put (repeatable)",
+    )
+    add("--commit", metavar="HEX", default="", help="from which it was built, in full")
+    add(
+        "--set",
+        metavar="AXIS=VALUE",
+        action="append",
+        default=[],
+        help=f"what the bytes do not say, as variant=cu130 (repeatable): {', '.join(AXES)}",
+    )
+    add("--project", metavar="NAME", default="", help="of a library that does not say it")
+    add("--version", metavar="VERSION", default="", help="likewise")
+    add(
+        "--license",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="a license that is kept and pulled with it (repeatable)",
+    )
+    add(
+        "--dependency",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="a library that it needs, likewise (repeatable)",
+    )
+    add(
+        "--timeout",
+        metavar="SECONDS",
+        type=float,
+        default=INSPECT_LIMIT,
+        help=f"to read one file (default: {INSPECT_LIMIT:g})",
+    )
+    return parser

@@ -1,0 +1,214 @@
+"""What bytes, name, variables and the user say of a file's axes, and which of it is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from binary_checks.errors import ArtifactRefusedError, ProfileError
+from binary_checks.fleet.artifacts.artifact import AXES
+from binary_checks.fleet.cells.axis_values import demand_value, family_of
+from binary_checks.knowledge.configurations import choose_stated, choose_value
+from binary_checks.knowledge.stated_values import READERS
+from binary_checks.model import Package
+from binary_checks.model.binary_configuration import (
+    BinaryConfiguration,
+    ClaimSource,
+    ConfigurationClaim,
+    StatedClaim,
+    StatedConfiguration,
+    agree,
+    find_disputes,
+)
+from binary_checks.model.claims import ANY_SYSTEM
+from binary_checks.model.conda_packages import CondaPackage
+from binary_checks.model.packages import Distribution
+from binary_checks.wording.configuration_texts import say_claim
+
+ANY = ANY_SYSTEM
+"""The value of an axis that a package is not bound to."""
+BY_HAND = "set by hand"
+_ASPECTS: Mapping[str, str] = {
+    "system": "system",
+    "architecture": "architecture",
+    "python": "python",
+    "variant": "accelerator",
+    "cxx_abi": "cxx_abi",
+    "libtorch": "libtorch_variant",
+}
+"""By axis what configurations call it."""
+_ARCHITECTURES: Mapping[str, Mapping[str, str]] = {
+    "macos": {"aarch64": "arm64"},
+    "windows": {"x86_64": "amd64", "aarch64": "arm64", "i686": "x86"},
+}
+"""As the tags of each system spell them."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StatedAxes:
+    """What is said of all files that are pushed together, beside what they say themselves."""
+
+    by_hand: Mapping[str, str] = field(default_factory=dict)  # axis -> value
+    variables: tuple[StatedClaim, ...] = ()
+    file_names: tuple[str, ...] = ()
+
+
+class AxisValue(NamedTuple):
+    """The value of an axis, and what says so."""
+
+    value: str
+    evidence: str
+
+
+def read_by_hand(texts: Sequence[str]) -> dict[str, str]:
+    """What ``variant=cu130`` sets. Raises ProfileError for what is no value of an axis."""
+    found: dict[str, str] = {}
+    for text in texts:
+        axis, equals, value = text.partition("=")
+        where = f"--set {text:.80}"
+        if not equals or axis not in AXES:
+            raise ProfileError(f"{where}: not AXIS=VALUE, AXIS of {', '.join(AXES)}")
+        if axis in found and found[axis] != value:
+            raise ProfileError(f"{where}: and {axis}={found[axis]}: it has one value")
+        found[axis] = demand_value(axis, value, where)
+    return found
+
+
+def derive_axes(
+    package: Package, configuration: BinaryConfiguration, stated: StatedAxes
+) -> dict[str, AxisValue]:
+    """The value of each axis that is known, and what says so.
+
+    Raises ArtifactRefusedError where two sources contradict each other, naming both.
+    """
+    about = StatedConfiguration(claims=stated.variables, file_names=stated.file_names)
+    variables = tuple(choose_stated(package.file_name, about))
+    found: dict[str, AxisValue] = {}
+    for axis, aspect in _ASPECTS.items():
+        claims = list(getattr(configuration, aspect).claims)
+        claims += [each.claim for each in variables if each.aspect == aspect]
+        demand_agreement(package.file_name, axis, aspect, claims)
+        if value := _choose(axis, aspect, claims):
+            found[axis] = value
+    found = {**_not_bound(package, found), **found}
+    _spell_for_system(package, found)
+    for axis, text in stated.by_hand.items():
+        found[axis] = _set(package.file_name, axis, text, found, configuration)
+    return found
+
+
+def demand_agreement(
+    file_name: str, axis: str, aspect: str, claims: Sequence[ConfigurationClaim]
+) -> None:
+    """Raise ArtifactRefusedError where two sources contradict each other.
+
+    Where nothing of an accelerator was found, it may be opened at run time.
+    """
+    for one, other in find_disputes(aspect, claims):
+        if not (one.by_absence or other.by_absence or _is_harmless(aspect, one, other)):
+            raise ArtifactRefusedError(
+                f"{file_name}: {axis}: {say_claim(other)}, but {say_claim(one)}"
+            )
+
+
+def _is_harmless(aspect: str, one: ConfigurationClaim, other: ConfigurationClaim) -> bool:
+    """A build for the CPU that needs a library of an accelerator beside, as some do on purpose."""
+    if aspect != "accelerator":
+        return False
+    values = {each.source: each for each in (one, other)}
+    found, named = values.get(ClaimSource.BYTES), values.get(ClaimSource.NAME)
+    return bool(found and named and named.value == "cpu" and " needs " in f" {found.evidence}")
+
+
+def _choose(axis: str, aspect: str, claims: Sequence[ConfigurationClaim]) -> AxisValue | None:
+    value = choose_value(aspect, claims)
+    if not value:
+        return None
+    first = value.split(", ")[0]
+    telling = [each for each in claims if each.value == first]
+    agreeing = [each for each in claims if agree(aspect, each.value, first)]
+    return AxisValue(_spell(axis, value), (telling or agreeing or list(claims))[0].evidence)
+
+
+def _spell(axis: str, value: str) -> str:
+    """In the words of cells: "cu126" for "cuda 12.6", "pypy3.10" for "pypy 3.10"."""
+    if axis != "variant":
+        return value.replace(" ", "").replace(",", ", ")
+    return ", ".join(map(_spell_accelerator, value.split(", ")))
+
+
+def _spell_accelerator(value: str) -> str:
+    family, _, version = value.partition(" ")
+    return f"cu{version.replace('.', '')}" if version and family == "cuda" else f"{family}{version}"
+
+
+def _not_bound(package: Package, found: Mapping[str, AxisValue]) -> dict[str, AxisValue]:
+    """Axes that a package leaves open by what it claims."""
+    more: dict[str, AxisValue] = {}
+    everywhere = [each for each in package.claims.systems if each.system == ANY_SYSTEM]
+    if "system" not in found and everywhere:
+        more["system"] = AxisValue(ANY, everywhere[0].name)
+        more["architecture"] = AxisValue(ANY, everywhere[0].name)
+    if isinstance(package, (Distribution, CondaPackage)):
+        names = ", ".join(each.name for each in package.claims.pythons[:3])
+        more["python"] = AxisValue(ANY, names or "it is bound to no Python")
+    return more
+
+
+def _spell_for_system(package: Package, found: dict[str, AxisValue]) -> None:
+    """Tell musl from glibc, and spell architectures as the tags of the system do."""
+    system, architecture = found.get("system"), found.get("architecture")
+    if system is None:
+        return
+    if system.value == "linux":
+        linux = [each for each in package.claims.systems if each.system == "linux" and each.libc]
+        named = {each.libc: each.name for each in linux}
+        words = {"glibc": "linux", "musl": "musllinux"}
+        if "musl" in named:
+            spelled = ", ".join(words[libc] for libc in words if libc in named)
+            found["system"] = AxisValue(spelled, named["musl"])
+    if architecture is not None:
+        words = dict(_ARCHITECTURES.get(system.value, {}))
+        spelled = ", ".join(words.get(each, each) for each in architecture.value.split(", "))
+        found["architecture"] = AxisValue(spelled, architecture.evidence)
+
+
+def _set(
+    file_name: str,
+    axis: str,
+    text: str,
+    found: Mapping[str, AxisValue],
+    configuration: BinaryConfiguration,
+) -> AxisValue:
+    """Take what is set by hand, unless what was found says otherwise."""
+    known = found.get(axis)
+    claims = getattr(configuration, _ASPECTS[axis]).claims
+    absent = bool(claims) and all(each.by_absence for each in claims)
+    if known is None or known.value == ANY or (absent and axis == "variant"):
+        return AxisValue(text, BY_HAND)
+    if text in known.value.split(", "):
+        return AxisValue(text, known.evidence)
+    if not _may_be(axis, text, known.value):
+        raise ArtifactRefusedError(
+            f"{file_name}: {axis}: {known.evidence} says {known.value}, but it is {BY_HAND} to "
+            f"{text}"
+        )
+    return AxisValue(text, f"{BY_HAND}; {known.evidence} says {known.value}")
+
+
+def _may_be(axis: str, text: str, known: str) -> bool:
+    """Whether what is set by hand is the same, told more precisely, or of another thing."""
+    if axis == "system":
+        return _libc(text) in [_libc(each) for each in known.split(", ")]
+    read = READERS[_ASPECTS[axis]]
+    value = read(text)
+    if not value:  # a word of the project's own, of which neither bytes nor tags know
+        return axis == "variant"
+    values = filter(None, map(read, known.split(", ")))
+    return any(agree(_ASPECTS[axis], each, value) for each in values)
+
+
+def _libc(system: str) -> str:
+    """The system of a tag; of Linux with its C library."""
+    return "musllinux" if system.startswith("musllinux") else family_of(system)

@@ -1,0 +1,205 @@
+"""The axes of an artifact: out of bytes, name, variables and hands, which must not contradict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binary_checks.errors import ArtifactRefusedError, ProfileError
+from binary_checks.fleet.artifacts.axis_claims import StatedAxes, derive_axes, read_by_hand
+from binary_checks.knowledge.ci_variables import read_variables
+from binary_checks.model import Package, Wheel
+from binary_checks.model.binary_configuration import (
+    Aspect,
+    BinaryConfiguration,
+    ClaimSource,
+    ConfigurationClaim,
+)
+from binary_checks.model.claims import Claims, PythonClaim, SystemClaim
+
+NAMED = "demo-1.0-cp312-cp312-manylinux_2_28_x86_64.whl"
+GLIBC = SystemClaim(name="manylinux_2_28_x86_64", system="linux", libc="glibc")
+MUSL = SystemClaim(name="musllinux_1_2_x86_64", system="linux", libc="musl")
+EVERYWHERE = SystemClaim(name="any", system="any")
+
+
+def of_bytes(value: str, evidence: str = "demo/a.so") -> ConfigurationClaim:
+    return ConfigurationClaim(value=value, source=ClaimSource.BYTES, evidence=evidence)
+
+
+def of_name(value: str, evidence: str = "the tag") -> ConfigurationClaim:
+    return ConfigurationClaim(value=value, source=ClaimSource.NAME, evidence=evidence)
+
+
+NO_TRACE = ConfigurationClaim(
+    value="cpu", source=ClaimSource.BYTES, evidence="no trace", by_absence=True
+)
+
+
+def derived(
+    systems: tuple[SystemClaim, ...] = (GLIBC,),
+    by_hand: dict[str, str] | None = None,
+    variables: dict[str, str] | None = None,
+    file_names: tuple[str, ...] = (NAMED,),
+    **claims: tuple[ConfigurationClaim, ...],
+) -> dict[str, str]:
+    aspects: dict[str, Any] = {name: Aspect(value="", claims=each) for name, each in claims.items()}
+    package: Package = Wheel(
+        path=Path(NAMED),
+        claims=Claims(systems=systems, pythons=(PythonClaim(name="cp312-cp312"),)),
+    )
+    stated = StatedAxes(
+        by_hand=by_hand or {},
+        variables=read_variables(variables or {}).claims,
+        file_names=file_names,
+    )
+    found = derive_axes(package, BinaryConfiguration(**aspects), stated)
+    return {axis: each.value for axis, each in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("said", "spelled"),
+    [
+        ("cuda 12.6", "cu126"),
+        ("cuda 13", "cu13"),
+        ("rocm 6.2", "rocm6.2"),
+        ("cpu", "cpu"),
+        ("xpu", "xpu"),
+    ],
+)
+def test_the_variant_is_in_the_words_of_cells(said: str, spelled: str) -> None:
+    assert derived(accelerator=(of_name(said),))["variant"] == spelled
+
+
+def test_a_name_makes_more_precise_what_bytes_say() -> None:
+    claims = (of_bytes("cuda 12", "a.so needs libcudart.so.12"), of_name("cuda 12.6"))
+    assert derived(accelerator=claims)["variant"] == "cu126"
+
+
+@pytest.mark.parametrize(
+    ("systems", "system"),
+    [((GLIBC,), "linux"), ((MUSL,), "musllinux"), ((GLIBC, MUSL), "linux, musllinux")],
+)
+def test_musl_is_a_system_of_its_own(systems: tuple[SystemClaim, ...], system: str) -> None:
+    assert derived(systems, system=(of_bytes("linux"),))["system"] == system
+
+
+@pytest.mark.parametrize(
+    ("system", "said", "spelled"),
+    [
+        ("linux", "aarch64", "aarch64"),
+        ("macos", "aarch64", "arm64"),
+        ("windows", "x86_64", "amd64"),
+        ("windows", "i686", "x86"),
+    ],
+)
+def test_architectures_are_spelled_as_each_system_does(
+    system: str, said: str, spelled: str
+) -> None:
+    found = derived((), system=(of_bytes(system),), architecture=(of_bytes(said),))
+    assert found["architecture"] == spelled
+
+
+def test_a_universal_library_has_both_architectures() -> None:
+    both = (of_bytes("aarch64"), of_bytes("x86_64"))
+    assert derived((), system=(of_bytes("macos"),), architecture=both)["architecture"] == (
+        "arm64, x86_64"
+    )
+
+
+def test_a_pure_package_is_bound_to_no_axis() -> None:
+    assert derived((EVERYWHERE,)) == {"system": "any", "architecture": "any", "python": "any"}
+
+
+def test_bytes_and_name_that_contradict_are_refused_naming_both() -> None:
+    claims = (of_bytes("3.11", "demo/a.cpython-311.so"), of_name("3.12", "the tag cp312-cp312"))
+    with pytest.raises(ArtifactRefusedError) as refused:
+        derived(python=claims)
+    assert str(refused.value) == (
+        f"{NAMED}: python: the tag cp312-cp312 says 3.12, but demo/a.cpython-311.so: 3.11"
+    )
+
+
+def test_a_variable_that_contradicts_is_refused_naming_both() -> None:
+    with pytest.raises(ArtifactRefusedError) as refused:
+        derived(variables={"DESIRED_PYTHON": "3.11"}, python=(of_bytes("3.12"),))
+    assert str(refused.value) == (
+        f"{NAMED}: python: DESIRED_PYTHON=3.11 says 3.11, but demo/a.so: 3.12"
+    )
+
+
+def test_a_variable_is_about_the_one_of_several_files_that_it_fits() -> None:
+    names = (NAMED, NAMED.replace("312", "311"))
+    found = derived(
+        variables={"DESIRED_PYTHON": "3.11"}, python=(of_bytes("3.12"),), file_names=names
+    )
+    assert found["python"] == "3.12"
+
+
+def test_a_variable_says_what_neither_bytes_nor_name_do() -> None:
+    assert derived(variables={"DESIRED_CUDA": "cu130"})["variant"] == "cu130"
+
+
+def test_what_is_set_by_hand_and_contradicts_the_bytes_is_refused_naming_both() -> None:
+    with pytest.raises(ArtifactRefusedError) as refused:
+        derived(
+            by_hand={"variant": "cu130"},
+            accelerator=(of_bytes("cuda 12", "demo/a.so needs libcudart.so.12"),),
+        )
+    assert str(refused.value) == (
+        f"{NAMED}: variant: demo/a.so needs libcudart.so.12 says cu12, but it is set by hand to "
+        "cu130"
+    )
+
+
+@pytest.mark.parametrize(
+    ("axis", "text", "claims"),
+    [
+        ("variant", "cu130", ()),
+        ("variant", "cu130", (NO_TRACE,)),
+        ("variant", "cu126", (of_bytes("cuda 12"),)),
+        ("variant", "debug", (of_bytes("cuda 12"),)),
+        ("python", "3.13", (of_name("3.9+"),)),
+        ("cxx_abi", "cxx11", ()),
+    ],
+)
+def test_what_the_bytes_do_not_say_is_taken_by_hand(
+    axis: str, text: str, claims: tuple[ConfigurationClaim, ...]
+) -> None:
+    aspect = {"variant": "accelerator"}.get(axis, axis)
+    assert derived(by_hand={axis: text}, **{aspect: claims})[axis] == text
+
+
+@pytest.mark.parametrize(
+    ("axis", "text", "claims"),
+    [
+        ("python", "3.8", (of_name("3.9+"),)),
+        ("cxx_abi", "pre-cxx11", (of_bytes("cxx11"),)),
+        ("system", "musllinux", (of_bytes("linux"),)),
+        ("system", "windows", (of_bytes("linux"),)),
+    ],
+)
+def test_a_contradiction_by_hand_is_refused_on_every_axis(
+    axis: str, text: str, claims: tuple[ConfigurationClaim, ...]
+) -> None:
+    with pytest.raises(ArtifactRefusedError, match=f"set by hand to {text}"):
+        derived(by_hand={axis: text}, **{axis: claims})
+
+
+def test_a_tag_by_hand_is_more_precise_than_a_system() -> None:
+    found = derived(by_hand={"system": "manylinux_2_28"}, system=(of_bytes("linux"),))
+    assert found["system"] == "manylinux_2_28"
+
+
+@pytest.mark.parametrize("text", ["variant", "colour=red", "python=three", "system=beos", "=x"])
+def test_what_is_no_value_of_an_axis_is_refused(text: str) -> None:
+    with pytest.raises(ProfileError, match=f"--set {text}"):
+        read_by_hand([text])
+
+
+def test_an_axis_is_set_to_one_value() -> None:
+    assert read_by_hand(["variant=cu130", "variant=cu130"]) == {"variant": "cu130"}
+    with pytest.raises(ProfileError, match="it has one value"):
+        read_by_hand(["variant=cu130", "variant=cpu"])

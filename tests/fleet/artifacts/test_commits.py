@@ -1,0 +1,111 @@
+"""From which commit something was built."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from binary_checks.errors import ArtifactRefusedError, ProfileError
+from binary_checks.fleet.artifacts.commits import StatedCommit, choose_commit
+
+A, B = "a" * 40, "b" * 40
+STATED = "torch/version.py"
+
+
+def chosen(
+    folder: Path,
+    given: str = "",
+    package: tuple[tuple[str, str], ...] = (),
+    **environment: str,
+) -> StatedCommit:
+    return choose_commit(given, environment, package, folder, "demo.whl")
+
+
+def test_the_option_says_it(tmp_path: Path) -> None:
+    assert chosen(tmp_path, A.upper()) == StatedCommit(A, "--commit")
+
+
+@pytest.mark.parametrize(
+    "name", ["GITHUB_SHA", "CI_COMMIT_SHA", "CIRCLE_SHA1", "BUILD_SOURCEVERSION", "GIT_COMMIT"]
+)
+def test_the_variable_of_a_ci_system_says_it(tmp_path: Path, name: str) -> None:
+    assert chosen(tmp_path, **{name: A}) == StatedCommit(A, name)
+
+
+def test_the_first_of_several_variables_that_agree_is_named(tmp_path: Path) -> None:
+    assert chosen(tmp_path, GIT_COMMIT=A, GITHUB_SHA=A) == StatedCommit(A, "GITHUB_SHA")
+
+
+def test_a_number_of_another_system_is_no_commit(tmp_path: Path) -> None:
+    assert chosen(tmp_path, BUILD_SOURCEVERSION="4711", GIT_COMMIT=A).evidence == "GIT_COMMIT"
+
+
+def test_the_package_says_it_itself(tmp_path: Path) -> None:
+    assert chosen(tmp_path, package=((STATED, A),)) == StatedCommit(A, f"{STATED} of the package")
+
+
+def test_an_abbreviation_agrees_with_what_it_stands_for(tmp_path: Path) -> None:
+    assert chosen(tmp_path, A, package=((STATED, "aaaaaaa"),)).commit == A
+
+
+@pytest.mark.parametrize(
+    ("given", "package", "environment", "named"),
+    [
+        (A, (), {"GITHUB_SHA": B}, ("--commit", "GITHUB_SHA")),
+        ("", (), {"GITHUB_SHA": A, "GIT_COMMIT": B}, ("GITHUB_SHA", "GIT_COMMIT")),
+        ("", ((STATED, B),), {"GITHUB_SHA": A}, ("GITHUB_SHA", STATED)),
+        (A, ((STATED, "bbbbbbb"),), {}, ("--commit", STATED)),
+    ],
+)
+def test_two_that_contradict_each_other_are_refused_naming_both(
+    tmp_path: Path,
+    given: str,
+    package: tuple[tuple[str, str], ...],
+    environment: dict[str, str],
+    named: tuple[str, str],
+) -> None:
+    with pytest.raises(ArtifactRefusedError) as refused:
+        chosen(tmp_path, given, package, **environment)
+    assert all(each in str(refused.value) for each in named)
+    assert A in str(refused.value)
+
+
+@pytest.mark.parametrize("given", ["main", "aaaaaaa", "g" * 40, f"{A}\n{B}"])
+def test_the_option_takes_a_commit_in_full(tmp_path: Path, given: str) -> None:
+    with pytest.raises(ProfileError, match=r"--commit: .* is not a commit in full"):
+        chosen(tmp_path, given)
+
+
+def test_without_anybody_who_says_it_nothing_is_pushed(tmp_path: Path) -> None:
+    with pytest.raises(ProfileError, match="from which commit was it built"):
+        chosen(tmp_path)
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_git_says_what_is_checked_out_and_runs_nothing_of_the_repository(tmp_path: Path) -> None:
+    evil = tmp_path / "evil"
+    evil.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    evil.chmod(0o755)
+
+    def git(*words: str) -> str:
+        ended = subprocess.run(
+            ["git", "-c", "user.name=a", "-c", "user.email=a@b", *words],
+            cwd=tmp_path,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        return ended.stdout.strip()
+
+    git("init", "-q")
+    git("commit", "-q", "--allow-empty", "-m", "first")
+    for key in ("core.fsmonitor", "core.pager", "core.sshCommand", "alias.rev-parse"):
+        git("config", key, f"!{evil}" if key.startswith("alias") else str(evil))
+    assert chosen(tmp_path) == StatedCommit(
+        (tmp_path / ".git" / git("symbolic-ref", "HEAD")).read_text().strip(),
+        "git rev-parse HEAD",
+    )
+    assert not (tmp_path / "ran").exists()
