@@ -86,8 +86,7 @@ def render(options: argparse.Namespace) -> tuple[Pipeline, Mapping[str, str]]:
             raise ProfileError(
                 f"ci: --system {system!r:.40} is not one of: {known}{suggest(system, SYSTEMS)}"
             )
-    if find_spec("yaml") is None:
-        raise ProfileError("ci: PyYAML is not installed: `pip install 'binary-checks[fleet]'`")
+    demand_yaml()
     from binary_checks.fleet.ci.generators import write_files
     from binary_checks.fleet.ci.making_pipeline import make_pipeline
 
@@ -98,6 +97,12 @@ def render(options: argparse.Namespace) -> tuple[Pipeline, Mapping[str, str]]:
     for warning in matrix.warnings:
         print(cut(one_line(f"warning: {warning}")), file=sys.stderr)
     return pipeline, write_files(pipeline)
+
+
+def demand_yaml() -> None:
+    """Raise ProfileError without PyYAML, before anything of it is imported."""
+    if find_spec("yaml") is None:
+        raise ProfileError("ci: PyYAML is not installed: `pip install 'binary-checks[fleet]'`")
 
 
 def places_of(systems: Sequence[str]) -> list[str]:

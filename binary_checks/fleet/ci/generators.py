@@ -8,7 +8,9 @@ from importlib import import_module
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.ci.pipeline import Pipeline
 
-GENERATORS: Mapping[str, str] = {}
+GENERATORS: Mapping[str, str] = {
+    "github": "binary_checks.fleet.ci.github_workflows",
+}
 """The modules, in which ``write(pipeline)`` returns the texts of files by path."""
 PLACES: Mapping[str, tuple[str, ...]] = {
     "github": (".github/workflows/*.yml",),

@@ -44,7 +44,7 @@ def make_pipeline(matrix: Matrix, folder: Path, systems: Sequence[str] = ()) -> 
             for tier in TIERS
         },
         stages=chain_stages(settings),
-        night=night_stages(settings, source),
+        night=night_stages(settings, source, gpu=any(cell.gpu for cell in matrix.cells)),
         smoke_jobs={
             system: tuple(_share_smoke(cells, settings, system))
             for system in settings.systems
@@ -152,6 +152,7 @@ def _make_smoke(
     }
     return SmokeJob(
         name=name,
+        stage="smoke" if queue == CPU else "smoke-gpu",
         cells=cells,
         environment=environment,
         pythons=(*(each for each in named if each != settings.python), settings.python),

@@ -21,7 +21,7 @@ class ShellStep:
 
     name: str
     script: str
-    secret: bool = False  # reads the secrets of its stage; what installs others' code does not
+    secrets: tuple[str, ...] = ()  # variables that it reads; what installs others' code has none
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,15 +36,15 @@ class SharedFolder:
 class PipelineStage:
     """A job: of one cell, or of the night."""
 
-    name: str  # build, test, gpu, publish; plan, smoke, collect
+    name: str  # build, test, gpu, publish; plan, smoke, smoke-gpu, collect
     steps: tuple[ShellStep, ...]
     needs: tuple[str, ...] = ()  # stages of the same cell, or of the night
     takes: tuple[SharedFolder, ...] = ()  # where one is absent, there is none
     leaves: tuple[SharedFolder, ...] = ()  # though the stage has failed, too
     environment: Mapping[str, str] = field(default_factory=dict)  # constants
-    secrets: tuple[str, ...] = ()  # names of variables, of which the CI system has the values
+    secrets: tuple[str, ...] = ()  # of all its steps: the CI system has the values
     gpu: bool = False  # for cells with a GPU stage alone, on their GPU machine
-    regardless: bool = False  # runs though a stage that it needs has failed, if `dist` is there
+    regardless: bool = False  # runs though one that it needs has failed; the first must not have
     trusted: bool = False  # never for a pull request: it has secrets, or writes into a store
     own_python: bool = True  # on the cell's Python, where the tool runs on it; else on settings'
 
@@ -72,6 +72,7 @@ class SmokeJob:
     """Cells of a night that one machine of a CI system judges."""
 
     name: str  # cpu-1, gpu-1
+    stage: str  # smoke, smoke-gpu
     cells: tuple[PipelineCell, ...]
     environment: Mapping[str, str]  # SMOKE_CELLS: an id a line; SMOKE_QUEUE: cpu, gpu
     pythons: tuple[str, ...]  # that its cells name; the last one runs the tool
@@ -89,5 +90,5 @@ class Pipeline:
     cells: tuple[PipelineCell, ...]  # of the whole matrix, in its order
     tiers: Mapping[str, tuple[PipelineCell, ...]]  # pr, merge, nightly
     stages: tuple[PipelineStage, ...] = ()  # of one cell, in order; () where nothing is built
-    night: tuple[PipelineStage, ...] = ()  # plan, smoke, collect; () without a store
+    night: tuple[PipelineStage, ...] = ()  # plan, smoke, smoke-gpu, collect; () without a store
     smoke_jobs: Mapping[str, tuple[SmokeJob, ...]] = field(default_factory=dict)  # by CI system

@@ -112,7 +112,7 @@ def _chain(settings: CiSettings) -> Iterator[PipelineStage]:
         environment=constants,
         gpu=True,
     )
-    if settings.store and settings.built:
+    if settings.built:
         yield PipelineStage(
             name="publish",
             steps=(install, *_publish(settings)),
@@ -136,27 +136,34 @@ def _name_channels(settings: CiSettings) -> dict[str, str]:
 
 
 def _publish(settings: CiSettings) -> Iterator[ShellStep]:
-    yield ShellStep(name="Keep what was built", script=_PUSH, secret=True)
+    yield ShellStep(name="Keep what was built", script=_PUSH, secrets=settings.secrets)
     attest = _SIGN.replace("@KEY@", settings.key) if settings.key else _ATTEST
-    yield ShellStep(name="Keep what the tests found", script=attest, secret=True)
+    yield ShellStep(
+        name="Keep what the tests found", script=attest, secrets=settings.publish_secrets
+    )
     if settings.published:
         promote = _PROMOTE.replace("@POLICY@", shlex.quote(settings.policy))
-        yield ShellStep(name="Publish what the policy lets through", script=promote, secret=True)
+        yield ShellStep(
+            name="Publish what the policy lets through", script=promote, secrets=settings.secrets
+        )
 
 
-def night_stages(settings: CiSettings, source: str) -> tuple[PipelineStage, ...]:
+def night_stages(settings: CiSettings, source: str, *, gpu: bool) -> tuple[PipelineStage, ...]:
     """Those of the smoke of what is published; none without a store."""
-    return tuple(_night(settings, shlex.quote(source))) if settings.store else ()
+    return tuple(_night(settings, shlex.quote(source), gpu)) if settings.store else ()
 
 
-def _night(settings: CiSettings, source: str) -> Iterator[PipelineStage]:
+def _night(settings: CiSettings, source: str, gpu: bool) -> Iterator[PipelineStage]:
     install = install_step(settings)
 
     def steps(*named: tuple[str, str]) -> tuple[ShellStep, ...]:
         filled = ((name, script.replace("@CELLS@", source)) for name, script in named)
         return (
             install,
-            *(ShellStep(name=name, script=script, secret=True) for name, script in filled),
+            *(
+                ShellStep(name=name, script=script, secrets=settings.secrets)
+                for name, script in filled
+            ),
         )
 
     common: dict[str, Any] = {
@@ -175,6 +182,16 @@ def _night(settings: CiSettings, source: str) -> Iterator[PipelineStage]:
         takes=(NIGHT,),
         **common,
     )
+    if gpu:  # a cell without a passing CPU stage is blocked there, and holds up no other
+        yield PipelineStage(
+            name="smoke-gpu",
+            steps=steps(("Judge what is published on a GPU", _SMOKE)),
+            needs=("plan", "smoke"),
+            takes=(NIGHT,),
+            gpu=True,
+            regardless=True,
+            **common,
+        )
     yield PipelineStage(
         name="collect",
         steps=steps(
@@ -182,7 +199,7 @@ def _night(settings: CiSettings, source: str) -> Iterator[PipelineStage]:
             ("Write the pages", _HUD),
             ("Say how the night ended", _SUMMARY),
         ),
-        needs=("plan", "smoke"),
+        needs=("plan", "smoke", *(("smoke-gpu",) if gpu else ())),
         takes=(NIGHT,),
         leaves=(SITE,),
         regardless=True,

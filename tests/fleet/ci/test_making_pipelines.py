@@ -142,7 +142,7 @@ def test_a_gpu_stage_has_a_machine_of_its_own(make: Make) -> None:
 
 def test_the_smoke_shares_cells_of_one_machine(make: Make) -> None:
     pipeline = make(CELLS + CI.replace("[ci.env", "smoke_cells = 3\n[ci.env") + GPU_RUNNER)
-    assert [stage.name for stage in pipeline.night] == ["plan", "smoke", "collect"]
+    assert [stage.name for stage in pipeline.night] == ["plan", "smoke", "smoke-gpu", "collect"]
     jobs = pipeline.smoke_jobs["github"]
     assert [(job.name, len(job.cells), job.runner.labels) for job in jobs] == [
         ("cpu-1", 3, ("ubuntu-24.04",)),
@@ -165,7 +165,7 @@ def test_what_is_not_built_is_only_watched(make: Make) -> None:
     watched = '[ci]\nsystems = ["github"]\nstore = "s3://results/torch"\n'
     pipeline = make(CELLS + watched + GPU_RUNNER)
     assert pipeline.stages == ()
-    assert len(pipeline.night) == 3
+    assert [stage.name for stage in pipeline.night] == ["plan", "smoke", "smoke-gpu", "collect"]
 
 
 def test_a_matrix_in_a_folder_names_its_files_from_the_repository(make: Make) -> None:

@@ -1,0 +1,44 @@
+"""``binary-checks ci pin``: the commits of actions' tags, asked of the actions' repositories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from binary_checks.command import SubcommandParser
+from binary_checks.command.cell_listing import read_matrix
+from binary_checks.fleet.cells.cells_file import DEFAULT_FILE
+from binary_checks.lines import one_line
+
+_PURPOSE = (
+    "Print the lines of [ci.actions] for tags of actions; without any, say which tags of those "
+    "that are pinned have moved. It asks the actions' repositories, by git."
+)
+_MOVED = 1
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Resolve what is named, else hold all pins against their tags; returns the exit status."""
+    from binary_checks.fleet.ci.action_tags import SERVER, list_moved, resolve_pin
+    from binary_checks.fleet.ci.ci_settings import read_ci
+
+    parser = SubcommandParser(prog="binary-checks ci pin", description=_PURPOSE)
+    parser.add_argument("action", metavar="ACTION@TAG", nargs="*", help="actions/checkout@v4.2.2")
+    parser.add_argument(
+        "--cells", metavar="CELLS.toml", type=Path, default=Path(DEFAULT_FILE), help="the matrix"
+    )
+    parser.add_argument(
+        "--server", metavar="URL", default=SERVER, help=f"of the repositories (default: {SERVER})"
+    )
+    options = parser.parse_args(arguments)
+    if options.action:
+        for pin in [resolve_pin(each, options.server) for each in options.action]:
+            print(f'"{pin.name}" = {{ commit = "{pin.commit}", tag = "{pin.tag}" }}')
+        return 0
+    pins = [*read_ci(read_matrix(options.cells)).actions.values()]
+    moved = [*list_moved(pins, options.server)]
+    for line in moved:
+        print(one_line(line))
+    if not moved:
+        print(f"{len(pins)} actions are pinned to what their tags are")
+    return _MOVED if moved else 0

@@ -1,0 +1,369 @@
+"""Writes GitHub Actions: one workflow that runs a cell, and one for each tier that calls it.
+
+The chain of a cell is a workflow of its own, which a matrix calls: so the GPU stage of a cell waits
+for the CPU stage of that cell alone. In a chain written as four matrices it would wait for all.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from binary_checks.errors import ProfileError
+from binary_checks.fleet.ci.action_pins import demand_pin
+from binary_checks.fleet.ci.pipeline import (
+    Pipeline,
+    PipelineCell,
+    PipelineStage,
+    SharedFolder,
+    SmokeJob,
+)
+from binary_checks.fleet.ci.runner_tables import RunsOn
+from binary_checks.fleet.ci.yaml_text import OneLine, write_yaml
+
+MOST_JOBS = 256
+"""That GitHub makes of one matrix."""
+_FOLDER = ".github/workflows"
+_CELL = f"{_FOLDER}/binary-checks-cell.yml"
+_READ = {"contents": "read"}
+_DAYS = 7  # that artifacts between stages are kept
+_OFFICE = "ubuntu-24.04"  # the machine of jobs that run no package
+_EVENTS: Mapping[str, str] = {"pr": "pull request", "merge": "merge", "nightly": "night"}
+_ALWAYS = "!cancelled()"
+_IDS, _FURTHER = "ids", "further"
+"""Outputs: ids that were chosen, and rows of those that the tier's own matrix lacks, as JSON."""
+
+Json = dict[str, Any]
+
+
+def write(pipeline: Pipeline) -> Mapping[str, str]:
+    """The files, by path."""
+    files: dict[str, Json] = {}
+    if pipeline.stages:
+        files[_CELL] = _cell_workflow(pipeline)
+        for tier in ("pr", "merge"):
+            files[f"{_FOLDER}/binary-checks-{tier}.yml"] = _tier_workflow(pipeline, tier)
+    if pipeline.stages or pipeline.night:
+        files[f"{_FOLDER}/binary-checks-nightly.yml"] = _tier_workflow(pipeline, "nightly")
+    return {path: write_yaml(document, pipeline) for path, document in files.items()}
+
+
+def _say(expression: str) -> str:
+    return f"${{{{ {expression} }}}}"
+
+
+# -- the workflow of one cell
+
+
+def _cell_workflow(pipeline: Pipeline) -> Json:
+    call: Json = {
+        "inputs": {name: {"type": kind, "required": True} for name, kind in _inputs(pipeline)}
+    }
+    if secrets := _list_secrets(pipeline.stages):
+        call["secrets"] = {name: {"required": False} for name in secrets}
+    return {
+        "name": "binary-checks cell",
+        "on": {"workflow_call": call},
+        "permissions": {},
+        "jobs": {stage.name: _stage_job(stage, pipeline) for stage in pipeline.stages},
+    }
+
+
+def _inputs(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
+    """What a cell's workflow is given, with its type; runners are JSON, for a list is no type."""
+    for variable in pipeline.cells[0].environment:
+        yield variable.lower(), "string"
+    yield "python", "string"
+    yield "minutes", "number"
+    yield "runner", "string"
+    if _has_containers(pipeline):
+        yield "container", "string"
+    if any(each.gpu_runners for each in pipeline.cells):
+        yield "gpu_runner", "string"
+    yield "chosen", "string"
+
+
+def _has_containers(pipeline: Pipeline) -> bool:
+    return any(each.runners["github"].image for each in pipeline.cells)
+
+
+def _list_secrets(stages: Sequence[PipelineStage]) -> list[str]:
+    return list(dict.fromkeys(name for stage in stages for name in stage.secrets))
+
+
+def _stage_job(stage: PipelineStage, pipeline: Pipeline) -> Json:
+    """One job of the chain."""
+    settings = pipeline.settings
+    own = {name: _say(f"inputs.{name.lower()}") for name in pipeline.cells[0].environment}
+    machine = "gpu_runner" if stage.gpu else "runner"
+    job: Json = {"if": _say(_condition(stage))}
+    if stage.needs:
+        job["needs"] = [name for name in stage.needs if name in {s.name for s in pipeline.stages}]
+    job["runs-on"] = _say(f"fromJSON(inputs.{machine})") if stage.own_python else _OFFICE
+    minutes = _say("inputs.minutes") if stage.own_python else 30
+    job["timeout-minutes"] = minutes if stage.name != "build" else _minutes(settings.build_timeout)
+    if stage.own_python and not stage.gpu and _has_containers(pipeline):
+        job["container"] = _say("inputs.container")
+    job["permissions"] = _READ
+    python = _say("inputs.python") if stage.own_python else settings.python
+    given = own if stage.own_python else {}
+    return {**job, **_surround(stage, pipeline, given, python, of_cell="inputs.cell")}
+
+
+def _minutes(seconds: float) -> int:
+    return max(1, round(seconds / 60))
+
+
+def _condition(stage: PipelineStage) -> str:
+    """When a stage of a cell runs; without a word of its own it waits for those that it needs."""
+    if not stage.needs:
+        return "contains(fromJSON(inputs.chosen), inputs.cell)"
+    if stage.gpu:
+        return "inputs.gpu_runner != 'null'"
+    said = [_ALWAYS, "needs.build.result == 'success'"] if stage.regardless else ["success()"]
+    said += ["github.event_name != 'pull_request'"] if stage.trusted else []
+    return " && ".join(said)
+
+
+def _steps(
+    stage: PipelineStage, pipeline: Pipeline, python: str, *, of_cell: str = ""
+) -> Iterator[Json]:
+    """Checkout, Python, what earlier stages left, the scripts, and what this one leaves."""
+    yield from _prepare(pipeline, python)
+    for folder in stage.takes:
+        yield _download(pipeline, folder, of_cell)
+    for step in stage.steps:
+        said: Json = {"name": step.name}
+        if step.secrets:
+            said["env"] = {name: _say(f"secrets.{name}") for name in step.secrets}
+        yield {**said, "run": step.script}
+    for folder in stage.leaves:
+        yield _upload(pipeline, folder, of_cell)
+
+
+def _prepare(pipeline: Pipeline, python: str) -> Iterator[Json]:
+    yield {"uses": _pin(pipeline, "actions/checkout"), "with": {"persist-credentials": False}}
+    yield {"uses": _pin(pipeline, "actions/setup-python"), "with": {"python-version": python}}
+
+
+def _pin(pipeline: Pipeline, action: str) -> str:
+    return demand_pin(pipeline.settings.actions, action).used
+
+
+def _name(folder: SharedFolder, of_cell: str) -> str:
+    return f"{folder.name}-{_say(of_cell)}" if of_cell else folder.name
+
+
+def _download(pipeline: Pipeline, folder: SharedFolder, of_cell: str) -> Json:
+    """A pattern finds nothing where there is nothing; a name would be an error."""
+    return {
+        "uses": _pin(pipeline, "actions/download-artifact"),
+        "with": {"pattern": _name(folder, of_cell), "path": folder.path, "merge-multiple": True},
+    }
+
+
+def _upload(pipeline: Pipeline, folder: SharedFolder, of_cell: str) -> Json:
+    return {
+        "if": _say(_ALWAYS),
+        "uses": _pin(pipeline, "actions/upload-artifact"),
+        "with": {
+            "name": _name(folder, of_cell),
+            "path": folder.path,
+            "if-no-files-found": "ignore",
+            "retention-days": _DAYS,
+        },
+    }
+
+
+# -- the workflows that call it
+
+
+def _tier_workflow(pipeline: Pipeline, tier: str) -> Json:
+    jobs: Json = {}
+    if pipeline.stages:
+        jobs["choose"] = _choose_job(pipeline, tier)
+        rows = [OneLine(_row(cell, pipeline)) for cell in pipeline.tiers[tier]]
+        parts = [_call_job({"include": part}, pipeline) for part in _split(rows)]
+        jobs |= _number("cells", parts)
+        further = _say(f"fromJSON(needs.choose.outputs.{_FURTHER})")
+        called = _call_job({"include": further}, pipeline)
+        jobs["further"] = {"if": _say(f"needs.choose.outputs.{_FURTHER} != '[]'"), **called}
+    if tier == "nightly" and pipeline.night:
+        jobs |= _night_jobs(pipeline, [name for name in jobs if name != "choose"])
+    return {
+        "name": f"binary-checks {_EVENTS[tier]}",
+        "on": _events(pipeline, tier),
+        "permissions": {},
+        "concurrency": {
+            "group": f"{_say('github.workflow')}-{_say('github.ref')}",
+            "cancel-in-progress": tier == "pr",
+        },
+        "jobs": jobs,
+    }
+
+
+def _events(pipeline: Pipeline, tier: str) -> Json:
+    if tier == "pr":
+        kinds = ["opened", "synchronize", "reopened", "labeled", "unlabeled"]
+        return {"pull_request": {"types": kinds}}
+    if tier == "merge":
+        return {"push": {"branches": [pipeline.settings.branch]}}
+    only = {"description": "only such cells: variant=cu* python=3.13", "type": "string"}
+    inputs = {"inputs": {"only": {**only, "default": ""}}} if pipeline.stages else None
+    return {
+        "schedule": [{"cron": pipeline.settings.schedule}],
+        "workflow_dispatch": inputs,
+    }
+
+
+def _split(rows: Sequence[Any]) -> list[Sequence[Any]]:
+    """At the limit of one matrix."""
+    return [rows[start : start + MOST_JOBS] for start in range(0, len(rows), MOST_JOBS)]
+
+
+def _number(name: str, jobs: Sequence[Json]) -> Json:
+    """By name; several have numbers."""
+    if len(jobs) == 1:
+        return {name: jobs[0]}
+    return {f"{name}-{number}": job for number, job in enumerate(jobs, 1)}
+
+
+_CHOOSE = 'binary-checks ci choose @CELLS@ --tier "$TIER" >> "$GITHUB_OUTPUT"\n'
+
+
+def _choose_job(pipeline: Pipeline, tier: str) -> Json:
+    """Which cells of the tier run this time: labels and inputs narrow it, for this run alone."""
+    environment = {"TIER": tier}
+    if tier == "pr":
+        labels = "join(github.event.pull_request.labels.*.name, ';')"
+        environment["BINARY_CHECKS_LABELS"] = _say(labels)
+    if tier == "nightly":
+        environment["BINARY_CHECKS_ONLY"] = _say("inputs.only")
+    install = pipeline.stages[1].steps[0]
+    return {
+        "runs-on": _OFFICE,
+        "timeout-minutes": 10,
+        "permissions": _READ,
+        "outputs": {name: _say(f"steps.choose.outputs.{name}") for name in (_IDS, _FURTHER)},
+        "defaults": {"run": {"shell": "bash"}},
+        "steps": [
+            *_prepare(pipeline, pipeline.settings.python),
+            {"name": install.name, "run": install.script},
+            {
+                "name": "Choose the cells",
+                "id": "choose",
+                "env": environment,
+                "run": _CHOOSE.replace("@CELLS@", shlex.quote(pipeline.source)),
+            },
+        ],
+    }
+
+
+def _call_job(matrix: Json, pipeline: Pipeline) -> Json:
+    """The matrix that calls the workflow of one cell."""
+    given = {name: _say(f"matrix.{name}") for name, _ in _inputs(pipeline)}
+    for name in ("runner", "gpu_runner"):
+        if name in given:
+            given[name] = _say(f"toJSON(matrix.{name})")
+    given["chosen"] = _say(f"needs.choose.outputs.{_IDS}")
+    job: Json = {
+        "name": _say("matrix.cell"),
+        "needs": "choose",
+        "strategy": {"fail-fast": False, "matrix": matrix},
+        "permissions": _READ,
+        "uses": f"$/{_CELL}",
+        "with": given,
+    }
+    if secrets := _list_secrets(pipeline.stages):
+        job["secrets"] = {name: _say(f"secrets.{name}") for name in secrets}
+    return job
+
+
+def _row(cell: PipelineCell, pipeline: Pipeline) -> Json:
+    """The values of one cell in a matrix; those that are absent are null there."""
+    row: Json = {name.lower(): value for name, value in cell.environment.items()}
+    row |= {"python": cell.python, "minutes": cell.minutes, "runner": _labels(cell.runners)}
+    if _has_containers(pipeline):
+        row["container"] = cell.runners["github"].image
+    if cell.gpu_runners:
+        row["gpu_runner"] = _labels(cell.gpu_runners)
+    return row
+
+
+def _labels(machines: Mapping[str, RunsOn]) -> list[str]:
+    return list(machines["github"].labels)
+
+
+def describe_choice(pipeline: Pipeline, chosen: Sequence[PipelineCell], tier: str) -> str:
+    """What the job that chooses cells writes into GITHUB_OUTPUT. Raises ProfileError."""
+    listed = {each.id for each in pipeline.tiers[tier]}
+    further = [_row(each, pipeline) for each in chosen if each.id not in listed]
+    if len(further) > MOST_JOBS:
+        raise ProfileError(
+            f"ci choose: {len(further):,} cells that tier {tier} lacks; GitHub makes at most "
+            f"{MOST_JOBS} jobs of them: narrow it"
+        )
+    values = {_IDS: [each.id for each in chosen], _FURTHER: further}
+    return "".join(f"{name}={json.dumps(value)}\n" for name, value in values.items())
+
+
+# -- the night
+
+
+def _night_jobs(pipeline: Pipeline, after: Sequence[str]) -> Json:
+    """The smoke of what is published, when all cells have ended, however they have."""
+    plan, *smokes, collect = pipeline.night
+    jobs: Json = {"plan": _night_job(plan, pipeline, after)}
+    for stage in smokes:
+        found = [each for each in pipeline.smoke_jobs["github"] if each.stage == stage.name]
+        rows = [OneLine(_smoke_row(each)) for each in found]
+        parts = [_smoke_job(stage, pipeline, part, [*jobs]) for part in _split(rows)]
+        jobs |= _number(stage.name, parts)
+    return {**jobs, "collect": _night_job(collect, pipeline, [*jobs])}
+
+
+def _night_job(stage: PipelineStage, pipeline: Pipeline, after: Sequence[str]) -> Json:
+    job: Json = {"if": _say(_ALWAYS), "needs": [*after]} if after else {}
+    job |= {"runs-on": _OFFICE, "timeout-minutes": 60, "permissions": _READ}
+    return {**job, **_surround(stage, pipeline, {}, pipeline.settings.python)}
+
+
+def _surround(
+    stage: PipelineStage, pipeline: Pipeline, own: Json, python: str, *, of_cell: str = ""
+) -> Json:
+    """What every job of a stage has behind its machine."""
+    said: Json = {}
+    if stage.secrets and pipeline.settings.deployment:
+        said["environment"] = pipeline.settings.deployment
+    said["defaults"] = {"run": {"shell": "bash"}}
+    said["env"] = {**stage.environment, **own}
+    said["steps"] = [*_steps(stage, pipeline, python, of_cell=of_cell)]
+    return said
+
+
+def _smoke_row(job: SmokeJob) -> Json:
+    return {
+        "name": job.name,
+        "runner": list(job.runner.labels),
+        "python": "\n".join(job.pythons),
+        "minutes": job.minutes,
+        **{name.lower(): value for name, value in job.environment.items()},
+    }
+
+
+def _smoke_job(
+    stage: PipelineStage, pipeline: Pipeline, rows: Sequence[Json], after: Sequence[str]
+) -> Json:
+    own = {name: _say(f"matrix.{name.lower()}") for name in ("SMOKE_QUEUE", "SMOKE_CELLS")}
+    job: Json = {
+        "name": _say("matrix.name"),
+        "needs": [*after],
+        "if": _say(f"{_ALWAYS} && needs.plan.result == 'success'"),
+        "strategy": {"fail-fast": False, "matrix": {"include": [*rows]}},
+        "runs-on": _say("matrix.runner"),
+        "timeout-minutes": _say("matrix.minutes"),
+        "permissions": _READ,
+    }
+    return {**job, **_surround(stage, pipeline, own, _say("matrix.python"))}
