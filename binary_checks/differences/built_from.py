@@ -73,8 +73,8 @@ def linked_versions(old: LinkedLibraries, new: LinkedLibraries) -> Iterator[Chan
             yield Change(
                 severity=Severity.CHANGE,
                 subject=name,
-                sentence=f"is in it as {now.version}, before {was.version}",
-                together="are in it in other versions",
+                sentence=f"is linked in version {now.version}, before {was.version}",
+                together="are linked in other versions",
                 detail=f"{was.version} -> {now.version}",
                 noun="libraries",
             )
@@ -92,7 +92,8 @@ def linked_versions(old: LinkedLibraries, new: LinkedLibraries) -> Iterator[Chan
             yield Change(
                 severity=Severity.INFO,
                 subject=name,
-                sentence="nothing shows that it is linked statically any more",
+                sentence="is no longer found linked statically",
+                together="are no longer found linked statically",
                 noun="libraries",
             )
 
@@ -119,11 +120,12 @@ def cxx_abi(old: ElfFile | StaticArchive, new: ElfFile | StaticArchive) -> Itera
     was, now = _find_abi(old), _find_abi(new)
     if was and now and was != now:
         said = f"libstdc++'s {now} std::string, before the {was} one"
-        severity = Severity.INFO if _is_module(old) else Severity.BREAK
+        severity = Severity.INFO if _has_init_function(old) else Severity.BREAK
         yield Change(severity=severity, sentence=f"uses {said}", together=f"use {said}")
 
 
-def _is_module(item: ElfFile | StaticArchive) -> bool:
+def _has_init_function(item: ElfFile | StaticArchive) -> bool:
+    """Whether Python imports it; a name alone is too little to call it no break."""
     return any(name.startswith("PyInit_") for name in item.exports.names)
 
 

@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator
 
 from binary_checks.declaring import difference
-from binary_checks.knowledge.build_pairs import is_grafted, is_module_name, pair_objects, plain_name
+from binary_checks.knowledge.build_pairs import is_grafted, is_module, pair_objects, plain_name
 from binary_checks.model import ElfFile, Kind, ObjectFile, Package
 from binary_checks.model.compared_builds import Change, Severity
-from binary_checks.model.extensions import init_function
 from binary_checks.model.mangling import readable_name
 from binary_checks.wording.symbol_texts import list_symbols
 
@@ -103,13 +102,7 @@ def _find_gone(old: ObjectFile, new: ObjectFile) -> tuple[frozenset[str], frozen
 
 def _is_library(item: ObjectFile) -> bool:
     """Whether others may be linked with it."""
-    return item.kind is Kind.SHARED and not is_grafted(item) and not _is_module(item)
-
-
-def _is_module(item: ObjectFile) -> bool:
-    """Whether Python imports it: mypyc's 30fcd…__mypyc too, whose name is no identifier."""
-    init = init_function(item.file_name.partition(".")[0])
-    return is_module_name(item) or bool(item.exports.among((init,)))
+    return item.kind is Kind.SHARED and not is_grafted(item) and not is_module(item)
 
 
 def _is_renamed(old: ObjectFile, new: ObjectFile) -> bool:

@@ -48,7 +48,7 @@ def system_versions(old: Package, new: Package) -> Iterator[Change]:
             continue
         node, former = (f"{prefix}_{'.'.join(map(str, each))}" for each in (now, was))
         if now < was:
-            said = f"needs {node} at most, before {former}"
+            said = f"needs no more than {node}, before {former}"
             yield Change(severity=Severity.INFO, sentence=said)
             continue
         allowed = None if promised is None else promised.allows(node)

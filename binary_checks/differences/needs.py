@@ -49,7 +49,7 @@ def needed_libraries(old: Build, new: Build) -> Iterator[Change]:
     for name in sorted(replaced.values()):
         usual = _ALWAYS_THERE.fullmatch(name) or is_python_dll(name) or _is_systems(old, name)
         if not usual:
-            yield Change(severity=Severity.INFO, sentence=f"nothing in it needs {name} any more")
+            yield Change(severity=Severity.INFO, sentence=f"no object needs {name} any more")
 
 
 def _needs_of_others(package: Package) -> dict[str, list[str]]:

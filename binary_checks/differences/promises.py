@@ -37,17 +37,17 @@ def promised_systems(old: Package, new: Package) -> Iterator[Change]:
         yield Change(severity=Severity.INFO, sentence=f"is also for {_spell(group)}")
     for group in sorted(before.keys() & after.keys()):
         was, now = before[group], after[group]
-        if was != now and now is not None:
-            raised = was is None or now > was
-            earlier = f"before for {'any version' if was is None else _dotted(was)}"
+        if was != now:
+            raised = now is not None and (was is None or now > was)
             yield Change(
                 severity=Severity.BREAK if raised else Severity.INFO,
-                sentence=f"is for {_spell(group)} {_dotted(now)} and later, {earlier}",
+                sentence=f"is for {_spell(group)} {_from(now)}, "
+                f"before for {'any version' if was is None else _dotted(was)}",
             )
 
 
 def _lowest_promised(claims: Iterable[SystemClaim]) -> dict[_Group, _Version | None]:
-    """The oldest version promised of each: installers take whichever tag fits."""
+    """The oldest version promised of each, None for any: installers take whichever tag fits."""
     found: dict[_Group, _Version | None] = {}
     for claim in claims:
         if claim.system == ANY_SYSTEM:
@@ -58,14 +58,17 @@ def _lowest_promised(claims: Iterable[SystemClaim]) -> dict[_Group, _Version | N
             if minimum and group[0] == "macos" and architecture in _FIRST_MACOS:
                 minimum = max(minimum, _FIRST_MACOS[architecture])
             known = found.get(group, minimum)
-            lowest = [each for each in (known, minimum) if each is not None]
-            found[group] = min(lowest, default=None)
+            found[group] = None if known is None or minimum is None else min(known, minimum)
     return found
 
 
 def _spell(group: _Group) -> str:
     system, libc, architecture = group
     return " ".join(filter(None, (system, architecture, libc and f"with {libc}")))
+
+
+def _from(version: _Version | None) -> str:
+    return "in any version" if version is None else f"{_dotted(version)} and later"
 
 
 def _dotted(version: _Version) -> str:

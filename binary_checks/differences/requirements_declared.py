@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from packaging.specifiers import Specifier
 from packaging.utils import canonicalize_name
 
 from binary_checks.declaring import difference
@@ -14,9 +14,19 @@ from binary_checks.model.compared_builds import Change, Severity
 from binary_checks.model.conda_packages import CondaLike
 from binary_checks.model.requires_dist import applies, read_requirement
 
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
 _OWN = "its own version"
 _OLDEST, _MINORS = (3, 8), range(8, 16)
 """Of the Pythons that are asked for requirements."""
+_TEXTS = re.compile(r"[\"']([^\"']*)[\"']")
+_TOGETHER = {
+    (True, True): "are constrained to other versions",
+    (True, False): "are no longer constrained",
+    (False, True): "are constrained now",
+}
+"""Of packages that a build constrains, by whether the old and the new one do."""
 _OTHER = "are required in other versions"
 _OF_DEVELOPERS = re.compile(
     r"test|doc|dev|lint|bench|typ(?:e|ing)|nox|mypy|sdist|^ci$|cover|style|quality"
@@ -36,7 +46,7 @@ def requirements(old: Distribution, new: Distribution) -> Iterator[Change]:
 
     Those whose markers hold on no system and no Python that it promises are left out.
     """
-    yield from _compare(_group(old), _group(new), Severity.CHANGE)
+    yield from _compare(_group(old).get("", {}), _group(new).get("", {}), Severity.CHANGE)
 
 
 @difference
@@ -59,8 +69,10 @@ def extras(old: Distribution, new: Distribution) -> Iterator[Change]:
             together="are new",
             noun="extras",
         )
+    was, now = _group(old), _group(new)
     for extra in sorted(before & after):
-        yield from _compare(_group(old, extra), _group(new, extra), Severity.INFO, f"[{extra}] ")
+        before_it, after_it = was.get(extra, {}), now.get(extra, {})
+        yield from _compare(before_it, after_it, Severity.INFO, f"[{extra}] ")
 
 
 def _extras(package: Distribution) -> set[str]:
@@ -68,27 +80,41 @@ def _extras(package: Distribution) -> set[str]:
     return {name for name in map(canonicalize_name, found) if not _OF_DEVELOPERS.search(name)}
 
 
-def _group(package: Distribution, extra: str = "") -> dict[str, str]:
-    """By normalised name all that is asked of it, in one spelling, of an extra or without any."""
-    environments = list(_environments(package))
-    found: dict[str, set[str]] = {}
+def _group(package: Distribution) -> dict[str, dict[str, str]]:
+    """By extra, "" for none, and normalised name all that is asked of it, in one spelling."""
+    environments, extras = list(_environments(package)), _extras(package)
+    found: dict[str, dict[str, set[str]]] = {}
     for item in filter(None, map(read_requirement, package.requires_dist)):
-        always = [applies(item, {**each, "extra": ""}) for each in environments]
-        asked = [applies(item, {**each, "extra": extra}) for each in environments]
-        if (any(asked) and not any(always)) if extra else any(always):
-            wanted = f"[{','.join(sorted(item.extras))}]" if item.extras else ""
-            place = f" @ {item.url}" if item.url else ""
-            spelled = f"{wanted}{_spell(item.specifier, package.version)}{place}"
-            if not all(asked):  # the marker tells promised systems, or Pythons, apart
-                spelled = f"{spelled} ; {item.marker}".lstrip()
-            found.setdefault(str(canonicalize_name(item.name)), set()).add(spelled)
-    return {name: ", ".join(sorted(each)) for name, each in found.items()}
+        for extra in ("", *sorted(extras & _named_in(item))):
+            asked = [applies(item, {**each, "extra": extra}) for each in environments]
+            if any(asked):
+                spelled = _spell(item, package.version)
+                if not all(asked):  # the marker tells promised systems, or Pythons, apart
+                    spelled = f"{spelled} ; {item.marker}".lstrip()
+                names = found.setdefault(extra, {})
+                names.setdefault(str(canonicalize_name(item.name)), set()).add(spelled)
+                if not extra:  # it comes with each extra, too
+                    break
+    return {
+        extra: {name: ", ".join(sorted(each)) for name, each in names.items()}
+        for extra, names in found.items()
+    }
 
 
-def _spell(specifiers: Iterable[Specifier], own: str) -> str:
+def _named_in(item: Requirement) -> set[str]:
+    """The texts that its marker has, the names of extras among them: no other one can ask for it.
+
+    There may be hundreds of extras, and of environments dozens for each.
+    """
+    return {canonicalize_name(text) for text in _TEXTS.findall(str(item.marker or ""))}
+
+
+def _spell(item: Requirement, own: str) -> str:
     """In any order, and the package's own version as such: every release asks for its own."""
-    texts = (f"{e.operator}{_OWN if e.version == own else e.version}" for e in specifiers)
-    return ",".join(sorted(texts, reverse=True))
+    wanted = f"[{','.join(sorted(item.extras))}]" if item.extras else ""
+    texts = (f"{e.operator}{_OWN if e.version == own else e.version}" for e in item.specifier)
+    place = f" @ {item.url}" if item.url else ""
+    return f"{wanted}{','.join(sorted(texts, reverse=True))}{place}"
 
 
 def _promised_versions(claims: Sequence[PythonClaim]) -> Iterator[tuple[int, int]]:
@@ -134,10 +160,20 @@ def conda_dependencies(old: CondaLike, new: CondaLike) -> Iterator[Change]:
             yield Change(
                 severity=Severity.INFO,
                 subject=name,
-                sentence=f"is constrained to {after.get(name)!r}, before {before.get(name)!r}",
-                together="are constrained to other versions",
+                sentence=_tell_constraint(before.get(name), after.get(name)),
+                together=_TOGETHER[name in before, name in after],
                 noun="packages",
             )
+
+
+def _tell_constraint(was: str | None, now: str | None) -> str:
+    """Of a package that need not be there; an empty text allows any version of it."""
+    if now is None:
+        return f"is no longer constrained, before to {was!r}" if was else "is no longer named"
+    said = f"is constrained to {now!r}" if now else "is constrained to no version"
+    if was is None:
+        return f"{said} now"
+    return f"{said}, before to {was!r}" if was else f"{said}, before to no version"
 
 
 def _specs(texts: Iterable[str]) -> dict[str, str]:

@@ -83,7 +83,11 @@ def code_signatures(old: MachOFile, new: MachOFile) -> Iterator[Change]:
     """Signatures of Mach-O objects, without which macOS kills a process on Apple silicon."""
     if old.signed and not new.signed:
         severity = Severity.BREAK if new.architecture == "aarch64" else Severity.CHANGE
-        yield Change(severity=severity, sentence="lost its code signature", together="lost theirs")
+        yield Change(
+            severity=severity,
+            sentence="lost its code signature",
+            together="lost their code signatures",
+        )
     elif new.signed and not old.signed:
         said = "a code signature now"
         yield Change(severity=Severity.INFO, sentence=f"has {said}", together=f"have {said}")

@@ -41,12 +41,12 @@ def _compare(what: str, was: int, now: int, jump: float = 0.0) -> Iterator[Chang
     grown = f"{'+' if now > was else '-'}{by / was:.0%}" if was else "new"
     large = jump and now > was and by >= jump * was
     digits = 1 if f"{now / 1e6:.1f}" != f"{was / 1e6:.1f}" else 2
-    said = f"{now / 1e6:,.{digits}f} MB, before {was / 1e6:,.{digits}f} MB, {grown}"
+    before, after = (f"{size / 1e6:,.{digits}f}" for size in (was, now))
     yield Change(
         severity=Severity.CHANGE if large else Severity.INFO,
         subject=what,
-        sentence=said,
+        sentence=f"{after} MB, before {before} MB, {grown}",
         together="are larger or smaller",
-        detail=said,
+        detail=f"{before} -> {after} MB {grown}",
         noun="parts",
     )

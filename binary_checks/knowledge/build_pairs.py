@@ -11,7 +11,7 @@ from functools import lru_cache
 from binary_checks.knowledge.library_marks import library_of_file
 from binary_checks.knowledge.shipped_names import is_grafted_name
 from binary_checks.model import Layout, ObjectFile, Package
-from binary_checks.model.extensions import parse_extension_name
+from binary_checks.model.extensions import init_function, parse_extension_name
 
 _HASH = re.compile(r"[-.](?:[0-9a-f]{8}|[0-9a-f]{32})(?=[-.])")
 _METADATA = re.compile(r"^([^/]+?)-[^/]*(\.(?:dist-info|data)/)")
@@ -81,6 +81,12 @@ def is_module_name(item: ObjectFile) -> bool:
     """Whether it is named as an extension module, and not as a library."""
     name = parse_extension_name(item.path)
     return name is not None and (name.tagged or not (item.name or name.stem.startswith("lib")))
+
+
+def is_module(item: ObjectFile) -> bool:
+    """Whether Python imports it: mypyc's 30fcd…__mypyc too, whose name is no identifier."""
+    init = init_function(item.file_name.partition(".")[0])
+    return is_module_name(item) or bool(item.exports.among((init,)))
 
 
 def pair_objects(old: Package, new: Package) -> PairedObjects:

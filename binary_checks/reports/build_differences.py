@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -13,6 +12,7 @@ from binary_checks.model.compared_builds import (
     NotCompared,
     Severity,
 )
+from binary_checks.reports.markdown import spell_code
 
 _NAMES = {
     Severity.BREAK: ("break", "breaks"),
@@ -24,7 +24,6 @@ _HEADINGS = {
     Severity.CHANGE: "What changed",
     Severity.INFO: "Worth knowing",
 }
-_BACKTICKS = re.compile("`+")
 
 
 def write_text(comparison: BuildComparison) -> Iterator[str]:
@@ -89,9 +88,4 @@ def _item(line: DifferenceLine) -> str:
 
 
 def _code(text: str) -> str:
-    """Text in which nothing is Markdown, or HTML: names come out of packages."""
-    shown = cut(one_line(text))
-    longest = max(map(len, _BACKTICKS.findall(shown)), default=0)
-    fence = "`" * (longest + 1)
-    space = " " if longest else ""
-    return f"{fence}{space}{shown}{space}{fence}"
+    return spell_code(cut(one_line(text)))

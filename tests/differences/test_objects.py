@@ -314,7 +314,7 @@ def test_versions_of_what_it_is_built_from() -> None:
 
     old = build(linked=linked("3.3.0"))
     assert said(old, build(linked=linked("3.3.1"))) == [
-        "change linked-versions: OpenSSL: is in it as 3.3.1, before 3.3.0"
+        "change linked-versions: OpenSSL: is linked in version 3.3.1, before 3.3.0"
     ]
     assert said(old, build(linked=linked("", Linking.DYNAMIC, "libssl.so.3"))) == [
         "change linked-versions: OpenSSL: is linked as libssl.so.3, before statically"

@@ -45,6 +45,17 @@ def test_of_several_tags_the_oldest_counts() -> None:
     assert said(promising(LINUX), both) == []
 
 
+def test_a_tag_without_a_version_promises_every_version() -> None:
+    plain = replace(LINUX, name="linux_x86_64", minimum=None)
+    assert said(promising(plain, LINUX), promising(LINUX)) == [
+        "break promised-systems: is for linux x86_64 with glibc 2.17 and later, "
+        "before for any version"
+    ]
+    assert said(promising(LINUX), promising(LINUX, plain)) == [
+        "info promised-systems: is for linux x86_64 with glibc in any version, before for 2.17"
+    ]
+
+
 def test_an_architecture_that_is_no_longer_promised_is_a_break() -> None:
     universal = replace(MACOS, architectures=("aarch64", "x86_64"))
     assert said(promising(universal), promising(MACOS)) == [

@@ -123,8 +123,39 @@ def test_an_extra_that_is_gone_is_a_break_but_for_developers() -> None:
     assert said(old, wheel()) == ["break extras: fast: the extra is gone"]
 
 
-def conda(*depends: str) -> CondaPackage:
-    return CondaPackage(path=Path("demo-1-0.conda"), name="demo", version="1", depends=depends)
+def test_an_extra_brings_what_its_markers_name_and_nothing_that_comes_anyway() -> None:
+    def with_extras(*rows: str) -> Package:
+        extras = tuple(("Provides-Extra", name) for name in ("fast", "Very_Fast"))
+        return wheel(metadata=(*extras, *(("Requires-Dist", row) for row in rows)))
+
+    old = with_extras('a>=1; extra == "fast" or extra == "very-fast"', "b", 'b>=2; extra == "fast"')
+    new = with_extras('a>=2; extra == "fast" or extra == "very-fast"', "b", 'b>=2; extra == "fast"')
+    assert said(old, new) == [
+        "info extras: 2 requirements: are required in other versions: >=1 -> >=2 "
+        "([fast] a, [very-fast] a)"
+    ]
+
+
+def conda(*depends: str, constrains: tuple[str, ...] = ()) -> CondaPackage:
+    return CondaPackage(
+        path=Path("demo-1-0.conda"),
+        name="demo",
+        version="1",
+        depends=depends,
+        constrains=constrains,
+    )
+
+
+def test_constraints_of_conda_that_come_go_and_change() -> None:
+    old = conda(constrains=("a <2", "b <2", "c"))
+    assert said(old, conda(constrains=("a <3", "c <1", "d >=1"))) == [
+        "info conda-dependencies: 2 packages: are constrained to other versions (a, c)",
+        "info conda-dependencies: b: is no longer constrained, before to '<2'",
+        "info conda-dependencies: d: is constrained to '>=1' now",
+    ]
+    assert said(conda(constrains=("c",)), conda(constrains=("c <1",))) == [
+        "info conda-dependencies: c: is constrained to '<1', before to no version"
+    ]
 
 
 def test_dependencies_of_conda() -> None:
