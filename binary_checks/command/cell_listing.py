@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -16,8 +17,8 @@ from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.cells.cell_rows import tabulate_cells
 from binary_checks.fleet.cells.cells_document import CELLS_SCHEMA, write_cells
 from binary_checks.fleet.cells.cells_file import DEFAULT_FILE, read_cells
+from binary_checks.fleet.cells.choosing import ALSO, ONLY, OneOff, choose_cells, read_one_off
 from binary_checks.fleet.cells.matrix import Matrix
-from binary_checks.fleet.cells.selecting import choose_cells
 from binary_checks.fleet.cells.tiers import NIGHTLY, TIERS
 from binary_checks.lines import cut, one_line
 from binary_checks.reports.verdict_texts import count
@@ -48,10 +49,11 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    matrix = read_matrix(options.file)
-    cells = choose_cells(matrix.cells, where=options.where, tier=options.tier, part=options.shard)
+    one_off = ask_one_off(options)
+    matrix = one_off.enable(read_matrix(options.file))
+    cells = choose_cells(matrix.cells, where=options.where, one_off=one_off, part=options.shard)
     if options.json:
-        print(write_cells(matrix, cells))
+        print(write_cells(matrix, cells, one_off))
     elif options.ids:
         for cell in cells:
             print(cell.id)
@@ -61,6 +63,39 @@ def _list(options: argparse.Namespace) -> int:
     for warning in () if options.json else matrix.warnings:
         print(cut(one_line(f"warning: {warning}")), file=sys.stderr)
     return 0
+
+
+def add_one_off(parser: argparse.ArgumentParser) -> None:
+    """The options that `ask_one_off` reads."""
+    add = parser.add_argument
+    add(
+        "--tier",
+        choices=TIERS,
+        default=NIGHTLY,
+        help="few that cover: pr every value, merge every pair of values, nightly all (default)",
+    )
+    add(
+        "--only",
+        metavar="GLOBS",
+        action="append",
+        default=[],
+        help=f"for this once narrow it to such cells (repeatable; also {ONLY})",
+    )
+    add(
+        "--also",
+        metavar="GLOBS",
+        action="append",
+        default=[],
+        help=f"for this once add such cells, left out or not (repeatable; also {ALSO})",
+    )
+
+
+def ask_one_off(options: argparse.Namespace) -> OneOff:
+    """What options and environment ask for this once. Raises ProfileError."""
+    found = read_one_off(os.environ, only=options.only, also=options.also, tier=options.tier)
+    if found.note:
+        print(cut(one_line(f"the environment asks for: {found.note}")), file=sys.stderr)
+    return found
 
 
 def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -76,12 +111,7 @@ def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--where", metavar="CONDITION", default="", help='globs: "variant=cu* python=3.13*"'
     )
-    parser.add_argument(
-        "--tier",
-        choices=TIERS,
-        default=NIGHTLY,
-        help="few that cover: pr every value, merge every pair of values, nightly all (default)",
-    )
+    add_one_off(parser)
     parser.add_argument("--shard", metavar="I/N", default="1/1", help="one of N equal parts")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help=f"schema {CELLS_SCHEMA}")

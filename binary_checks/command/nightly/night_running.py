@@ -15,11 +15,10 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from binary_checks.command import INTERRUPTED, TRY_AGAIN, SubcommandParser, complain
-from binary_checks.command.cell_listing import read_matrix
+from binary_checks.command.cell_listing import add_one_off, ask_one_off, read_matrix
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.attempts import CPU, GPU
-from binary_checks.fleet.cells.selecting import choose_cells
-from binary_checks.fleet.cells.tiers import NIGHTLY, TIERS
+from binary_checks.fleet.cells.choosing import OneOff, choose_cells
 from binary_checks.fleet.nights.attempting import AttemptTask
 from binary_checks.fleet.nights.coordinating import ALL, PAUSE, Coordinator, NightOutcome
 from binary_checks.fleet.nights.engines import Engine, open_engine
@@ -56,10 +55,11 @@ def run(arguments: Sequence[str]) -> int:
     screen = NightScreen(sys.stdout, terminal=sys.stdout.isatty())
     if not options.date:
         _remind(store, night, screen)
-    plan = _take_plan(store, night, options, screen)
+    one_off = ask_one_off(options)
+    plan = _take_plan(store, night, options, screen, one_off)
     if plan.known_complaint:
         screen.say(f"no problem counts as known this night: {plan.known_complaint}")
-    chosen = _choose(plan, options)
+    chosen = _choose(plan, options, one_off)
     if options.plan_only:
         print(f"{night} is planned: {count(len(plan.cells), 'cell')}, store {store.url}")
         return 0
@@ -98,9 +98,7 @@ def _make_parser() -> SubcommandParser:
     add("-j", "--jobs", metavar="N", type=_count, help="attempts at once (default: processors)")
     add("--cell", metavar="ID", action="append", default=[], help="only this one (repeatable)")
     add("--where", metavar="GLOBS", default="", help='only such cells: "variant=cu* python=3.13"')
-    add(
-        "--tier", choices=TIERS, default=NIGHTLY, help="of them those that cover (default: nightly)"
-    )
+    add_one_off(parser)
     add("--shard", metavar="I/N", default="", help="only this part of them: 2/4")
     add("--engine", metavar="E", default="local", help="local, or dask:ADDRESS")
     add("--queue", choices=(CPU, GPU, ALL), default=ALL, help="which stages (default: all)")
@@ -138,14 +136,16 @@ def _warn_of_future(night: str) -> None:
         )
 
 
-def _take_plan(store: Store, night: str, options: Namespace, screen: NightScreen) -> NightPlan:
+def _take_plan(
+    store: Store, night: str, options: Namespace, screen: NightScreen, one_off: OneOff
+) -> NightPlan:
     """The night's plan: that of the store, else a new one of the cells file."""
     path = Path(options.cells)
     if (plan := find_plan(store, night)) is None:
         from binary_checks.fleet.nights.planning import make_plan  # a night is planned once
 
         _warn_of_future(night)
-        matrix = read_matrix(path)
+        matrix = one_off.enable(read_matrix(path))
         for warning in matrix.warnings:
             screen.say(f"warning: {warning}")
         screen.say(f"planning {night}: {count(len(matrix.cells), 'cell')}")
@@ -160,13 +160,13 @@ def _take_plan(store: Store, night: str, options: Namespace, screen: NightScreen
     return plan
 
 
-def _choose(plan: NightPlan, options: Namespace) -> list[PlannedCell]:
+def _choose(plan: NightPlan, options: Namespace, one_off: OneOff) -> list[PlannedCell]:
     """The planned cells that are meant; where the GPU queue alone runs, those with such a stage."""
     cells = choose_cells(
         [each.cell for each in plan.cells],
         ids=options.cell,
         where=options.where,
-        tier=options.tier,
+        one_off=one_off,
         part=options.shard,
     )
     wanted = {cell.id for cell in cells if cell.gpu or options.queue != GPU}

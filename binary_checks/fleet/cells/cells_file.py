@@ -55,6 +55,7 @@ class _Reader:
         self._name = str(path)
         self._tables = parse_toml(content, self._name)
         self._warnings: list[str] = []
+        self._gone: set[str] = set()  # ids of cells that are left out
 
     def read(self) -> Matrix:
         known = {name: name for name in (*sorted(_TABLES), *_OF_CI)}
@@ -62,8 +63,9 @@ class _Reader:
         channels = read_channels(self._tables.get("channels", {}), self._name)
         pairs = self._multiply()
         _demand_unique(pairs)
-        cells, left_out = self._leave_out([cell for cell, _ in pairs])
-        cells = self._apply_runs(self._apply_gpu(cells))
+        left_out = self._leave_out([cell for cell, _ in pairs])
+        every = self._apply_runs(self._apply_gpu(cell for cell, _ in pairs))
+        cells = tuple(cell for cell in every if cell.id not in self._gone)
         wheres = {cell.id: where for cell, where in pairs}
         for cell in cells:
             demand_channel(cell, channels, wheres[cell.id])
@@ -73,6 +75,7 @@ class _Reader:
             folder=self._path.absolute().parent,
             sha256=hashlib.sha256(self._content).hexdigest(),
             cells=cells,
+            product=every,
             axes=self._used(),
             channels=channels,
             left_out=left_out,
@@ -122,9 +125,8 @@ class _Reader:
                 raise ProfileError(f"{where}: 'when' is missing")
             yield read_condition(said["when"], f"{where}: when"), said, where
 
-    def _leave_out(self, cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], tuple[LeftOut, ...]]:
+    def _leave_out(self, cells: Sequence[Cell]) -> tuple[LeftOut, ...]:
         left: list[LeftOut] = []
-        gone: set[str] = set()
         for condition, said, where in self._conditions("leave_out", _LEAVE_OUT):
             if not said.get("reason", "").strip():
                 raise ProfileError(f"{where}: 'reason' is missing")
@@ -135,7 +137,7 @@ class _Reader:
                 self._warn(where, condition, "matches no cell; remove it")
             elif expired:
                 self._warn(where, condition, f"expired on {expires}: its cells are back")
-            gone |= set() if expired else meant
+            self._gone |= set() if expired else meant
             left.append(
                 LeftOut(
                     when=condition.written,
@@ -145,10 +147,9 @@ class _Reader:
                     expired=expired,
                 )
             )
-        kept = tuple(cell for cell in cells if cell.id not in gone)
-        if not kept:
+        if len(self._gone) == len(cells):
             raise ProfileError(f"{self._name}: leave_out: no cell is left")
-        return kept, tuple(left)
+        return tuple(left)
 
     def _warn(self, where: str, condition: CellCondition, said: str) -> None:
         self._warnings.append(f"{where}: when = {condition.written!r} {said}")
@@ -164,7 +165,7 @@ class _Reader:
         found = list(cells)
         for condition, said, where in self._conditions(table, known):
             meant = [number for number, cell in enumerate(found) if condition.meets(cell)]
-            if not meant:
+            if all(found[number].id in self._gone for number in meant):
                 self._warn(where, condition, "matches no cell; remove it")
             _demand_run(said, where)
             for number in meant:

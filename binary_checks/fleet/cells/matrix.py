@@ -49,6 +49,7 @@ class Matrix:
     folder: Path  # in which it lies: paths in it are relative to that
     sha256: str  # of the file
     cells: tuple[Cell, ...]
+    product: tuple[Cell, ...]  # all of the blocks, with those that are left out
     axes: tuple[str, ...]  # that the file uses, in the order of AXES
     channels: Mapping[str, CellChannel] = field(default_factory=dict)
     left_out: tuple[LeftOut, ...] = ()

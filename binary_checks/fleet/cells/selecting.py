@@ -1,4 +1,4 @@
-"""Chooses cells: by globs on the values of their axes, and by shard."""
+"""Which cells meet globs on the values of their axes, and which are in a shard."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from fnmatch import fnmatchcase
 
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cell import AXES, Cell
-from binary_checks.fleet.cells.tiers import NIGHTLY, choose_tier
 from binary_checks.profile.toml_values import reject_unknown
 
 _NAMES = dict.fromkeys((*AXES, "id"), str)
@@ -60,24 +59,3 @@ def shard(cells: Sequence[Cell], part: str) -> tuple[Cell, ...]:
     if found is None or int(found[1]) > int(found[2]):
         raise ProfileError(f"--shard: {part}: not I/N, as 1/4 to 4/4 are")
     return tuple(cells[int(found[1]) - 1 :: int(found[2])])
-
-
-def choose_cells(
-    cells: Sequence[Cell],
-    *,
-    ids: Sequence[str] = (),
-    where: str = "",
-    tier: str = NIGHTLY,
-    part: str = "",
-) -> tuple[Cell, ...]:
-    """The cells of these ids that meet the condition, their tier, of it a shard.
-
-    Raises ProfileError.
-    """
-    known = {cell.id: cell for cell in cells}
-    reject_unknown(ids, known, "--cell", "cell")
-    found = select([cell for cell in cells if not ids or cell.id in ids], where)
-    if where and not found:
-        raise ProfileError(f"--where {where!r:.200} matches no cell")
-    found = choose_tier(found, tier)
-    return shard(found, part) if part else found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations, product
 from operator import itemgetter
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,7 @@ PYTHONS = ("3.11", "3.12", "3.13", "3.13t")
 VARIANTS = ("cpu", "cu126", "cu130")
 
 
-def cell(project: str = "torch", *, gpu: bool = False, **axes: str) -> Cell:
+def cell(project: str = "torch", *, gpu: bool = False, **axes: Any) -> Cell:
     return Cell(id="-".join((project, *axes.values())), project=project, gpu=gpu, **axes)
 
 

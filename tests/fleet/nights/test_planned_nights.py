@@ -170,3 +170,22 @@ def test_a_package_that_was_replaced_after_the_plan_is_not_judged(
     assert nightly(matrix, store, "--cell", cell, "--pause", "0") == 6
     assert set(states_of(store)[cell]) == {CellState.INFRA.value}
     assert "sha256" in capsys.readouterr().out.casefold()
+
+
+def test_a_night_that_is_planned_for_cells_that_are_left_out_has_them(
+    store: Store, matrix: Path, capsys: Lines
+) -> None:
+    rule = '[[leave_out]]\nwhen = "project=absent"\nreason = "not yet"\n'
+    matrix.write_text(MATRIX + rule, encoding="utf-8")
+    assert nightly(matrix, store, "--plan-only", "--also", "project=absent") == 0
+    assert capsys.readouterr().out.endswith(f"3 cells, store {store.url}\n")
+
+
+def test_a_night_that_is_planned_already_has_no_cell_that_is_left_out(
+    store: Store, matrix: Path, capsys: Lines
+) -> None:
+    rule = '[[leave_out]]\nwhen = "project=absent"\nreason = "not yet"\n'
+    matrix.write_text(MATRIX + rule, encoding="utf-8")
+    assert nightly(matrix, store, "--plan-only") == 0
+    assert nightly(matrix, store, "--plan-only", "--also", "project=absent") == 4
+    assert "--also 'project=absent' matches no cell" in capsys.readouterr().err
