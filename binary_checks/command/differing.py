@@ -8,7 +8,7 @@ import io
 import sys
 import zlib
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime, timezone
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
@@ -19,7 +19,8 @@ from binary_checks.differences.accepting import GAP
 from binary_checks.documents.builds import read_build, read_result_build
 from binary_checks.errors import ProfileError
 from binary_checks.model.compared_builds import Build, BuildComparison, Severity
-from binary_checks.profile.known import KnownProblem, load_known_problems
+from binary_checks.profile.known import KnownProblem
+from binary_checks.profile.known_validity import load_known_list
 
 _PURPOSE = "Compare two builds of one project: what breaks, changes and is new for its users."
 _SIDES = (
@@ -67,7 +68,11 @@ def _doubt_order(old: Build, new: Build) -> None:
 def _load_known(path: str | None) -> tuple[KnownProblem, ...]:
     if path is None:
         return ()
-    entries = load_known_problems(Path(path), path)
+    listed = load_known_list(Path(path), path)
+    if fault := listed.find_fault(datetime.now(timezone.utc)):
+        complain(f"--known {path}: {fault}: nothing counts as accepted")
+        return ()
+    entries = tuple(each for each in listed.entries if each.holds_in(None))
     ids = {each.id for each in load_differences()} | {GAP}
     for entry in entries:
         if entry.check not in ids:

@@ -26,7 +26,7 @@ Say whether wheels, conda packages, C++ libraries and folders are fit to ship.
   binary-checks --write-known k.toml dist/*.whl   accept today's problems
 
   --binary-static              install and run nothing
-  --binary-known FILE          accept the problems that it lists
+  --binary-known-problems LIST a file or a URL, whose problems are accepted
   --binary-strict              count every warning as an error
   --binary-profile FILE        what the project expects (else pyproject.toml's)
   --binary-place PLACE         venv, existing:PYTHON, prefix:PATH, image:NAME
@@ -49,11 +49,14 @@ _PYTESTS = (
 _OURS = (
     *(
         "--binary-allow-builds",
+        "--binary-cell",
         "--binary-channel",
         "--binary-crosscheck",
         "--binary-facts",
         "--binary-github",
         "--binary-installed",
+        "--binary-known",
+        "--binary-known-at",
         "--binary-python",
         "--binary-sandbox",
     ),

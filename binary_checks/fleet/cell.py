@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+
+from binary_checks.profile.cell_conditions import CellAxes
 
 DEFAULT_TIMEOUT = 1800.0
 """Seconds that one attempt may take."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Cell:
+class Cell(CellAxes):
     """The values of its axes, and how it is run; an axis that the matrix lacks is empty."""
 
     id: str  # its axis values, joined by "-": letters, digits and ._+- alone, so it names files
     project: str  # the axis that every matrix has
-    kind: str = "wheel"  # wheel, conda, libtorch
-    libtorch: str = ""  # shared-with-deps, static-without-deps, …
-    system: str = ""  # linux, macos, windows
-    architecture: str = ""  # x86_64, aarch64, arm64, amd64, …, as tags of the system have it
-    python: str = ""  # 3.12, 3.13t
-    variant: str = ""  # cpu, cu126, rocm6.4
-    cxx_abi: str = ""  # pre-cxx11, cxx11
-    channel: str = ""  # where it is published; a table of the matrix
+    kind: str = "wheel"  # wheel, conda, libtorch; the other axes follow, as conditions name them
     package: str = ""  # what is looked up in the channel: numpy, numpy<3, a path, a URL
     gpu: bool = False  # whether it has a second stage, on a GPU host
     place: str = ""  # of --binary-place: image:oldest; "" for a fresh environment
@@ -35,15 +30,5 @@ class Cell:
         return {name: value for name in AXES if (value := getattr(self, name))}
 
 
-AXES = (
-    "project",
-    "kind",
-    "libtorch",
-    "system",
-    "architecture",
-    "python",
-    "variant",
-    "cxx_abi",
-    "channel",
-)
+AXES = tuple(each.name for each in fields(CellAxes) if each.name != "id")
 """In the order in which they make an id, and in which pages and tables have them."""

@@ -38,6 +38,8 @@ class NightPlan:
     made: str  # RFC 3339, UTC
     cells_sha256: str  # of the cells file
     known_sha256: str = ""  # of the frozen known problems; "": there are none
+    known_source: str = ""  # where they come from: a path, or a URL without what may be secret
+    known_remark: str = ""  # why a copy of them holds, where their server did not answer
     known_complaint: str = ""  # why there are none although some were named: no waiver holds
     profiles: Mapping[str, str] = field(default_factory=dict)  # path -> SHA-256
     causes_sha256: str = ""  # of the project's causes, frozen too

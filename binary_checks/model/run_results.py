@@ -152,6 +152,19 @@ class ProfileIdentity:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class KnownListIdentity:
+    """Which list of known problems was held against the packages, or why none of it was."""
+
+    source: str  # its path as the user named it, or its URL without what may be secret
+    sha256: str = ""  # of its bytes; "" where there are none
+    issued: str = ""  # as the list says it: 2026-11-22 or 2026-11-22T04:00:00+00:00
+    valid_until: str = ""  # likewise
+    cached: bool = False  # whether these bytes are a copy that an earlier run kept
+    remark: str = ""  # why its server's own answer is not what holds, where a copy does
+    complaint: str = ""  # why none of its entries holds; "" where they do
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
     """A run that has ended: all that a report may say of it; result documents leave `facts` out."""
 
@@ -162,6 +175,7 @@ class Run:
     places: tuple[str, ...] = ()  # where packages were to run, as named; none: static checks only
     complaints: tuple[str, ...] = ()  # what must not stay green although no check failed
     remarks: tuple[str, ...] = ()  # what was left out of it on purpose
+    known_lists: tuple[KnownListIdentity, ...] = ()  # in the order in which they were named
     checks: tuple[CheckText, ...] = ()  # those that the profile selects, by family and id
     packages: tuple[PackageResult, ...] = ()  # by node
     facts: Mapping[str, Path] = field(default_factory=dict)  # documents written meanwhile, by node

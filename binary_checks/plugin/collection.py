@@ -11,6 +11,7 @@ import pytest
 from binary_checks.declaring import FAMILIES
 from binary_checks.plugin.facts_for_reports import KeptFacts
 from binary_checks.plugin.failures import misused, restore
+from binary_checks.plugin.held_lists import hand_over_lists
 from binary_checks.plugin.items import CheckItem, collect_package
 from binary_checks.plugin.options import DEAF_INI
 from binary_checks.plugin.scribe import SCRIBE, Scribe
@@ -85,8 +86,9 @@ def _runs_package(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Hand a worker of xdist's what was found on indexes: all must judge the same files."""
+    """Hand a worker of xdist's what servers said: all must judge the same files alike."""
     node.workerinput[AGREED] = hand_over(node.config)
+    hand_over_lists(node.config, node.workerinput)
 
 
 @pytest.hookimpl(optionalhook=True)

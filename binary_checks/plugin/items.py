@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
@@ -262,7 +261,7 @@ class CheckItem(PackageItem):
             raise ProblemsFound(self.failure)
         assert self.case is not None
         try:
-            verdict = judge_case(self.case, self.state.profile, date.today())
+            verdict = judge_case(self.case, self.state.profile, self.state.today)
         except NotApplicable as error:  # what there is to judge shows only in the facts themselves
             self._skip(Outcome.NOT_APPLICABLE, str(error))
         except CheckError as error:

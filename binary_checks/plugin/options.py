@@ -35,11 +35,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add = parser.getgroup("binary_checks", "checks of built binary packages").addoption
     add("--binary-profile", metavar="NAME_OR_TOML", help="what the project expects of its packages")
     add(
+        "--binary-known-problems",
         "--binary-known",
-        metavar="FILE",
+        dest="binary_known",
+        metavar="PATH_OR_URL[#sha256=HEX]",
         action="append",
         default=[],
-        help="accept the problems that a file of [[known_problems]] lists (repeatable)",
+        help="accept the problems that a file of [[known_problems]] lists, here or behind a URL "
+        "(repeatable)",
+    )
+    add(
+        "--binary-known-at",
+        metavar="TIME",
+        help="hold known problems against this time (2026-11-22T04:00:00Z) instead of now",
+    )
+    add(
+        "--binary-cell",
+        metavar="AXES",
+        help='which cell of a matrix this is, as "python=3.13 variant=cu126": some known problems '
+        "hold in some cells alone",
     )
     add(
         "--write-known",

@@ -25,6 +25,7 @@ from binary_checks.model.linking import LinkedLibraries
 from binary_checks.model.provenance import Provenance
 from binary_checks.model.published import PublishedFile
 from binary_checks.plugin.failures import ProblemsAccepted, misused
+from binary_checks.plugin.held_lists import are_in_doubt, describe_held, say_unavailable
 from binary_checks.plugin.items import PackageItem
 from binary_checks.plugin.options import DEAF_INI
 from binary_checks.plugin.scribe import NOTED, SCRIBE, WARNED, Noted, Scribe
@@ -99,6 +100,7 @@ def list_surprises(config: pytest.Config, session: Session) -> Iterator[str]:
     lines += say_renamed(f"profile {profile.source}", profile.renamed)
     lines += say_renamed("arguments", session.renamed)
     lines += session.configuration.describe()
+    lines += describe_held(session.known_lists, profile.known_problems, profile.cell)
     yield from map(one_line, lines)
 
 
@@ -261,7 +263,8 @@ def _assemble(
         },
         ended=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         places=() if session.config.option.binary_static else tuple(_name_places(state)),
-        complaints=(*state.misnamed, *lost, *complaints),
+        complaints=(*state.misnamed, *lost, *_doubt(state), *complaints),
+        known_lists=tuple(each.identity for each in state.known_lists),
         remarks=tuple(map(one_line, _remark(session.config, state, lost))),
         checks=tuple(map(abridge, state.checks)),
         packages=state.ledger.results(dict(_find_stopped(session, state, exitstatus))),
@@ -271,6 +274,12 @@ def _assemble(
 
 def _name_places(state: Session) -> Iterable[str]:
     return map(one_line, state.placed or (state.settings.place.label,))
+
+
+def _doubt(state: Session) -> list[str]:
+    """Why none of the problems found counts: a list that may accept them could not be had."""
+    lines = [*say_unavailable(state.known_lists)]
+    return lines if lines and are_in_doubt(state.ledger.results()) else []
 
 
 def _find_stopped(
@@ -299,11 +308,13 @@ def _conclude(session: pytest.Session, state: Session, exitstatus: int, *, lost:
         return int(_MISUSED)
     outcomes = state.ledger.outcomes()
     unfit = any(not each.excused for each in state.ledger.complaints())
-    if Outcome.FAILED in outcomes or (unfit and not _stopped(session, exitstatus)):
+    doubt = bool(_doubt(state))
+    failed = Outcome.FAILED in outcomes and not doubt
+    if failed or (unfit and not _stopped(session, exitstatus)):
         return int(pytest.ExitCode.TESTS_FAILED)
     if Outcome.BROKEN in outcomes:
         return int(pytest.ExitCode.INTERNAL_ERROR)
-    return TRY_AGAIN if Outcome.ERROR in outcomes or lost else exitstatus
+    return TRY_AGAIN if doubt or Outcome.ERROR in outcomes or lost else exitstatus
 
 
 def _stopped(session: pytest.Session, exitstatus: int) -> bool:
@@ -329,6 +340,8 @@ def _remark(config: pytest.Config, state: Session, lost: tuple[str, ...]) -> Ite
         yield "runtime checks were left out (--binary-static)"
     if state.profile.left_out:
         yield say_left_out(state.profile)
+    if not _doubt(state):
+        yield from say_unavailable(state.known_lists)
 
 
 def _complain_in_junit(session: pytest.Session, complaints: Iterable[str]) -> None:

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -31,16 +32,17 @@ from binary_checks.plugin.configuring import (
 from binary_checks.plugin.examinations import examine_all
 from binary_checks.plugin.facts_for_reports import KeptFacts
 from binary_checks.plugin.failures import misused
+from binary_checks.plugin.held_lists import find_cell, find_held, read_now
 from binary_checks.plugin.options import DEAF_INI
 from binary_checks.plugin.placing import Placing, read_placing
 from binary_checks.plugin.sandboxing import choose_sandbox
 from binary_checks.plugin.screen import progress_line
 from binary_checks.plugin.subjects import Named, find_sources, read_arguments
 from binary_checks.profile.found import leave_out_code
-from binary_checks.profile.known import KnownProblem, load_known_problems
 from binary_checks.profile.reading import Profile, find_profile, load_profile, validate
 from binary_checks.reports.ledger import Ledger
 from binary_checks.reports.writing import Destination, add_to_known, read_destination
+from binary_checks.sources.known_problem_lists import HeldList
 from binary_checks.sources.release import (
     ExpectedSet,
     read_expected_set,
@@ -66,6 +68,8 @@ class Session:
     complaints: list[str] = field(default_factory=list)  # those of its that are shown
     configuration: ReadConfiguration = NOTHING_STATED  # what is said of the packages, and by whom
     misnamed: tuple[str, ...] = ()  # a line for each argument that is no package: exit code 4
+    known_lists: tuple[HeldList, ...] = ()  # those that were named, or why they do not hold
+    today: date = field(default_factory=date.today)  # on which known problems hold
 
     @property
     def profile(self) -> Profile:
@@ -141,6 +145,8 @@ def open_session(config: pytest.Config) -> Session:
         renamed=renamed,
         misnamed=tuple(cut(one_line(line)) for line in misnamed),
         configuration=configuration,
+        known_lists=find_held(config) if named.packages else (),
+        today=read_now(config).date() if option.binary_known_at else date.today(),
     )
 
 
@@ -342,20 +348,16 @@ def profile_and_checks(
         every, gatherers = find_declared(modules)
         declared: tuple[Check[Any] | Gatherer[..., Any], ...] = (*every, *gatherers.values())
         profile = leave_out_code(profile, declared) if deaf else profile
-        known = (*profile.known_problems, *_load_known(config))
-        profile = replace(profile, strict=config.option.binary_strict, known_problems=known)
+        listed = (entry for held in find_held(config) for entry in held.entries)
+        profile = replace(
+            profile,
+            strict=config.option.binary_strict,
+            known_problems=(*profile.known_problems, *listed),
+            cell=find_cell(config),
+        )
         return validate(profile, every, gatherers.values()), every, gatherers
     except ProfileError as error:
         raise misused(str(error)) from None
-
-
-def _load_known(config: pytest.Config) -> Iterator[KnownProblem]:
-    """The lists that were named, that one too to which the problems of this run are added."""
-    folder, option = config.invocation_params.dir, config.option
-    written = option.binary_write_known
-    added = [written] if written and (folder / written).is_file() else []
-    for name in dict.fromkeys((*option.binary_known, *added)):
-        yield from load_known_problems(folder / name, name)
 
 
 def _is_conftest(plugin: object) -> bool:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import date
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any
 
 from binary_checks.errors import ProfileError
 from binary_checks.model import Accepted, Level, Problem
-from binary_checks.profile.toml_values import convert, read_toml, reject_unknown
+from binary_checks.profile.cell_conditions import CellAxes, CellCondition, read_condition
+from binary_checks.profile.toml_values import convert, reject_unknown
 
 TABLE = "known_problems"
-_LIST = "known problems "
+LIST = "known problems "
+"""How messages about a list begin, before its name."""
 FOLLOW_UP = "known problem "
 """How the cause of a problem begins that speaks of an entry rather than of the package."""
 
@@ -30,16 +31,24 @@ class KnownProblem:
     match: str = ""  # text in the problem's sentence
     package: str = "*"  # glob on the package's file name
     expires: date | None = None  # the last day on which it accepts anything
+    owner: str = ""  # who looks after it
+    issue: str = ""  # where it is being worked on
+    cells: CellCondition | None = None  # where it holds; None: everywhere
     listed: str = field(default="", compare=False)  # where it stands: "own.toml: known_problems[0]"
+    is_shared: bool = field(default=False, compare=False)  # among runs that need not all match it
 
     @property
     def in_profile(self) -> bool:
         """Whether it stands in the profile rather than in a list that was named."""
-        return not self.listed.startswith(_LIST)
+        return not self.listed.startswith(LIST)
 
     def selects(self, package_file_name: str) -> bool:
         """Whether it speaks of that package."""
         return fnmatchcase(package_file_name, self.package)
+
+    def holds_in(self, cell: CellAxes | None) -> bool:
+        """Whether it holds in that cell; None: in a run that does not say which cell it is."""
+        return self.cells is None or (cell is not None and self.cells.meets(cell))
 
     def covers(self, problem: Problem) -> bool:
         """Whether it speaks of that problem, whatever day it is."""
@@ -54,14 +63,20 @@ class KnownProblem:
         return not self.has_expired(today) and self.covers(problem)
 
 
-def read_known_problems(rows: Iterable[object], where: str) -> tuple[KnownProblem, ...]:
+def read_known_problems(
+    rows: Iterable[object], where: str, *, shared: bool = False
+) -> tuple[KnownProblem, ...]:
     """The entries of an array of tables. Raises ProfileError, which says where."""
-    return tuple(_read_entry(row, f"{where}: {TABLE}[{index}]") for index, row in enumerate(rows))
+    kinds = {**typing.get_type_hints(KnownProblem), "cells": str}
+    for of_ours in ("listed", "is_shared"):
+        del kinds[of_ours]
+    return tuple(
+        _read_entry(row, kinds, f"{where}: {TABLE}[{index}]", shared=shared)
+        for index, row in enumerate(rows)
+    )
 
 
-def _read_entry(row: object, where: str) -> KnownProblem:
-    kinds = typing.get_type_hints(KnownProblem)
-    del kinds["listed"]
+def _read_entry(row: object, kinds: dict[str, Any], where: str, *, shared: bool) -> KnownProblem:
     if not isinstance(row, dict):
         raise ProfileError(f"{where}: not a table")
     reject_unknown(row, kinds, where, "key")
@@ -69,15 +84,9 @@ def _read_entry(row: object, where: str) -> KnownProblem:
         if not row.get(required):
             raise ProfileError(f"{where}: {required!r} is missing")
     values = {key: convert(value, kinds[key], f"{where}: {key}") for key, value in row.items()}
-    return KnownProblem(**values, listed=where)
-
-
-def load_known_problems(path: Path, name: str) -> tuple[KnownProblem, ...]:
-    """Read a file of nothing but entries, which the user called ``name``. Raises ProfileError."""
-    where = f"{_LIST}{name}"
-    table: Mapping[str, Any] = read_toml(path, where)
-    reject_unknown(table, {TABLE: list}, where, "key")
-    return read_known_problems(convert(table.get(TABLE, []), list, f"{where}: {TABLE}"), where)
+    if "cells" in values:
+        values["cells"] = read_condition(values["cells"], f"{where}: cells")
+    return KnownProblem(**values, listed=where, is_shared=shared)
 
 
 def accept(
@@ -102,11 +111,16 @@ def is_follow_up(problem: Problem) -> bool:
 
 
 def find_stale(waivers: Iterable[KnownProblem], found: Collection[Problem]) -> Iterator[Problem]:
-    """A problem for each entry that covers nothing, whether it has expired or not."""
+    """A problem for each entry that covers nothing, whether it has expired or not.
+
+    Not for one that other runs share: what matches nothing here may match in another cell.
+    """
     by_sentence: dict[str, list[Problem]] = {}
     for problem in found:
         by_sentence.setdefault(problem.sentence, []).append(problem)
     for waiver in waivers:
+        if waiver.is_shared:
+            continue
         likely = by_sentence.get(waiver.match, ())
         if not any(map(waiver.covers, likely)) and not any(map(waiver.covers, found)):
             yield _follow_up(waiver, "matched nothing; remove it")

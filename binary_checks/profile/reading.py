@@ -12,6 +12,7 @@ from binary_checks.declaring import Check, Gatherer, Option, find_renamed
 from binary_checks.errors import ProfileError
 from binary_checks.model import Level
 from binary_checks.model.requests import Request
+from binary_checks.profile.cell_conditions import CellAxes
 from binary_checks.profile.known import KnownProblem, read_known_problems
 from binary_checks.profile.levels import (
     ByPath,
@@ -54,6 +55,7 @@ class Profile:
     levels: Mapping[str, ByPath] = field(default_factory=dict)  # by check id
     strict: bool = False  # whether every warning counts as an error
     known_problems: tuple[KnownProblem, ...] = ()
+    cell: CellAxes | None = None  # that the run is said to be: some of these hold in some alone
     shipped: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # probes, if it extends
     left_out: tuple[str, ...] = ()  # parts of it that are code, where nothing of it may run
     renamed: Mapping[str, str] = field(default_factory=dict)  # former ids in it -> present ids
@@ -75,11 +77,13 @@ class Profile:
         return Level.ERROR if self.strict and level is Level.WARNING else level
 
     def waivers(self, check_id: str, *names: str) -> tuple[KnownProblem, ...]:
-        """The known problems of that check that speak of a package of one of these names."""
+        """The known problems of that check that hold here for a package of one of these names."""
         return tuple(
             known
             for known in self.known_problems
-            if known.check == check_id and any(map(known.selects, names))
+            if known.check == check_id
+            and known.holds_in(self.cell)
+            and any(map(known.selects, names))
         )
 
 

@@ -135,9 +135,9 @@ class Reply:
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             raise explain(self.url, error) from None
 
-    def read(self, most: int) -> bytes:
+    def read(self, most: int, within: float | None = None) -> bytes:
         """The whole body, inflated where it is sent compressed; so many bytes at most."""
-        pieces = self._in_time(self.pieces(most))
+        pieces = self._in_time(self.pieces(most), within or _LONGEST_PAGE)
         how = self.headers.get("content-encoding", "identity").strip().lower()
         if how in ("", "identity"):
             return b"".join(pieces)
@@ -145,12 +145,12 @@ class Reply:
             raise GatherError(f"{show(self.url)}: is sent in an unknown encoding")
         return self._inflate(pieces, most)
 
-    def _in_time(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    def _in_time(self, pieces: Iterator[bytes], within: float) -> Iterator[bytes]:
         """The pieces, as long as they come within the time for a page, however slowly."""
         started = time.monotonic()
         for piece in pieces:
-            if time.monotonic() - started > _LONGEST_PAGE:
-                raise GatherError(f"{show(self.url)}: not whole after {_LONGEST_PAGE:.0f} s")
+            if time.monotonic() - started > within:
+                raise GatherError(f"{show(self.url)}: not whole after {within:.0f} s")
             yield piece
 
     def _inflate(self, pieces: Iterator[bytes], most: int) -> bytes:

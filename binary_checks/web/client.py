@@ -21,7 +21,7 @@ from binary_checks.web.addresses import (
     show,
     take_credentials,
 )
-from binary_checks.web.answers import Reply, WebAnswer
+from binary_checks.web.answers import Reply, Validator, WebAnswer
 from binary_checks.web.file_urls import DiskFile, path_of, read_file_url
 from binary_checks.web.transport import Transient, Transport
 from binary_checks.web.web_file import WebFile
@@ -32,6 +32,8 @@ PAGE: Final = 32 << 20
 """Bytes of a page of an index; the longest ones of PyPI have some 10 MB."""
 _TRANSIENT = (408, 425, 429, 500, 502, 503, 504)
 _ELSEWHERE = (301, 302, 303, 307, 308)
+_NOT_MODIFIED = 304
+_CONDITIONS = frozenset({"If-None-Match", "If-Modified-Since"})
 _MOST_REDIRECTS = 10
 _LONGEST_WAIT = 60.0  # seconds for which a server may ask to be left alone
 _LONGEST_PAUSE = 8.0
@@ -47,7 +49,10 @@ class Client:
         settings: WebSettings | None = None,
         *,
         sleep: Callable[[float], None] = time.sleep,
+        keeps_tls: bool = False,
     ) -> None:
+        """With ``keeps_tls`` no redirect leads from https to http, where anybody may answer."""
+        self._keeps_tls = keeps_tls
         self._settings = settings or WebSettings()
         self._transport = Transport(self._settings)
         self._known: dict[WebOrigin, Credentials] = {}
@@ -59,16 +64,26 @@ class Client:
             return read_file_url(url, limit)
 
         def ask() -> WebAnswer:
-            reply = self.open(url, {"Accept": accept, "Accept-Encoding": "gzip"})
-            try:
-                content = reply.read(limit)
-            except BaseException:
+            return _read(self.open(url, {"Accept": accept, "Accept-Encoding": "gzip"}), limit)
+
+        return self.insist(url, ask)
+
+    def get_changed(
+        self, url: str, known: Validator, *, limit: int, within: float
+    ) -> WebAnswer | None:
+        """The whole answer, None where the file is still in the state that is known.
+
+        Raises NotThere, or GatherError where there is none in so many seconds.
+        """
+        asked = {"If-None-Match": known.etag, "If-Modified-Since": known.last_modified}
+        headers = {name: value for name, value in asked.items() if value}
+
+        def ask() -> WebAnswer | None:
+            reply = self.open(url, {"Accept": "*/*", "Accept-Encoding": "gzip", **headers})
+            if reply.status == _NOT_MODIFIED:
                 reply.drop()
-                raise
-            reply.done()
-            kind = reply.content_type
-            bare = take_credentials(reply.url)[0]
-            return WebAnswer(url=bare, content=content, content_type=kind, headers=reply.headers)
+                return None
+            return _read(reply, limit, within)
 
         return self.insist(url, ask)
 
@@ -116,9 +131,12 @@ class Client:
                 own["Authorization"] = _spell(credentials)
             reply = Reply(url, self._transport.ask(url, own))
             if reply.status not in _ELSEWHERE or not reply.location:
-                return _demand_good(reply)
+                return _demand_good(reply, conditional=not _CONDITIONS.isdisjoint(headers))
             reply.drop()
-            url = _follow(url, reply.location)
+            there = _follow(url, reply.location)
+            if self._keeps_tls and origin_of(url).scheme == "https" != origin_of(there).scheme:
+                raise GatherError(f"{show(url)}: redirects from https to http")
+            url = there
         raise GatherError(f"{show(url)}: redirects more than {_MOST_REDIRECTS} times")
 
     def _introduce(self, url: str) -> tuple[str, Credentials | None]:
@@ -187,8 +205,24 @@ def _follow(url: str, location: str) -> str:
     return take_credentials(demand_web(there, show(url)))[0]
 
 
-def _demand_good(reply: Reply) -> Reply:
-    if reply.status in (200, 206, 416):
+def _read(reply: Reply, limit: int, within: float | None = None) -> WebAnswer:
+    """The whole answer, inflated."""
+    try:
+        content = reply.read(limit, within)
+    except BaseException:
+        reply.drop()
+        raise
+    reply.done()
+    return WebAnswer(
+        url=take_credentials(reply.url)[0],
+        content=content,
+        content_type=reply.content_type,
+        headers=reply.headers,
+    )
+
+
+def _demand_good(reply: Reply, *, conditional: bool = False) -> Reply:
+    if reply.status in (200, 206, 416) or (conditional and reply.status == _NOT_MODIFIED):
         return reply
     reply.drop()
     said = f"answers {reply.status}"

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
 from binary_checks.errors import ProfileError
 from binary_checks.model import Level, Problem
+from binary_checks.profile.cell_conditions import read_cell, read_condition, spell_cell
 from binary_checks.profile.known import (
     KnownProblem,
     accept,
     find_expired,
     find_stale,
-    load_known_problems,
 )
+from binary_checks.profile.known_validity import load_known_list, read_known_list
 
 TODAY = date(2026, 11, 22)
 ONE = Problem(path="demo/a.so", sentence="needs liba.so.1")
@@ -89,18 +90,87 @@ def test_a_list_that_cannot_be_followed_is_one_line(tmp_path: Path, text: str, s
     path = tmp_path / "k.toml"
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(ProfileError) as refusal:
-        load_known_problems(path, "my/k.toml")
+        load_known_list(path, "my/k.toml")
     assert str(refusal.value).startswith(f"known problems my/k.toml: {said}")
 
 
 def test_a_list_that_is_a_folder_or_gone_is_one_line(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "gone.toml"):
         with pytest.raises(ProfileError, match="known problems k: "):
-            load_known_problems(path, "k")
+            load_known_list(path, "k")
 
 
 def test_a_list_without_end_is_not_read_to_it(tmp_path: Path) -> None:
     with (tmp_path / "known.toml").open("wb") as file:
         file.truncate((16 << 20) + 1)
     with pytest.raises(ProfileError, match="more than 16,777,216 bytes"):
-        load_known_problems(tmp_path / "known.toml", "known.toml")
+        load_known_list(tmp_path / "known.toml", "known.toml")
+
+
+def test_an_entry_for_some_cells_holds_in_these_alone() -> None:
+    condition = read_condition("variant=cu* python=3.1?", "cells")
+    some, every = known(cells=condition), known()
+    held = read_cell("python=3.13 variant=cu126", "--binary-cell")
+    assert some.holds_in(held)
+    assert not some.holds_in(read_cell("python=3.13 variant=cpu", "--binary-cell"))
+    assert not some.holds_in(read_cell("python=3.13", "--binary-cell"))
+    assert not some.holds_in(None)
+    assert every.holds_in(held)
+    assert every.holds_in(None)
+
+
+def test_a_cell_is_spelled_as_it_is_read() -> None:
+    cell = read_cell(" variant=cu126  id=demo-cu126 ", "--binary-cell")
+    assert spell_cell(cell) == "id=demo-cu126,variant=cu126"
+    assert read_cell(spell_cell(cell), "--binary-cell") == cell
+
+
+@pytest.mark.parametrize("text", ["", "python", "python=", "=3", "pythn=3", "python=3 python=4"])
+def test_what_names_no_cell_is_refused(text: str) -> None:
+    with pytest.raises(ProfileError, match=r"^--binary-cell: "):
+        read_cell(text, "--binary-cell")
+
+
+def test_an_entry_of_a_list_that_others_share_need_not_match_here() -> None:
+    assert list(find_stale([known(is_shared=True)], [])) == []
+    assert len(list(find_stale([known()], []))) == 1
+
+
+ENTRY = b"[[known_problems]]\ncheck = 'c'\nreason = 'r'\n"
+
+
+def test_a_list_says_when_it_was_issued_and_how_long_it_is_valid() -> None:
+    found = read_known_list(
+        b"issued = 2026-11-20\nvalid_until = 2026-11-30T12:00:00+02:00\n" + ENTRY, "k.toml"
+    )
+    assert (found.issued, found.valid_until) == ("2026-11-20", "2026-11-30T12:00:00+02:00")
+    assert found.entries[0].is_shared
+    last = datetime(2026, 11, 30, 10, tzinfo=timezone.utc)
+    assert found.find_fault(last) == ""
+    assert found.find_fault(last + timedelta(seconds=1)) == (
+        "it was valid until 2026-11-30T12:00:00+02:00"
+    )
+    assert not read_known_list(ENTRY, "k.toml").entries[0].is_shared
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"issued = 'today'", "issued: 'today' is not a date"),
+        (b"issued = 2026-11-20T10:00:00", "issued: 2026-11-20T10:00:00 has no offset from UTC"),
+        (b"valid_untill = 2026-11-20", "unknown key 'valid_untill'; did you mean 'valid_until'?"),
+        (b"valid_until = 10:00:00", "valid_until: datetime.time(10, 0) is not a date"),
+        (
+            b"issued = 2026-11-20\nvalid_until = 2026-11-19",
+            "valid_until: 2026-11-19 is before it was issued, 2026-11-20",
+        ),
+        (ENTRY + b"cells = 'variants=cu*'", "known_problems[0]: cells: unknown axis 'variants'"),
+        (ENTRY + b"cells = ''", "known_problems[0]: cells: it names no axis"),
+        (ENTRY + b"owner = 1", "known_problems[0]: owner: 1 is not a str"),
+        (ENTRY + b"is_shared = true", "known_problems[0]: unknown key 'is_shared'"),
+    ],
+)
+def test_what_a_published_list_says_amiss_is_one_line(text: bytes, said: str) -> None:
+    with pytest.raises(ProfileError) as refusal:
+        read_known_list(text, "k.toml")
+    assert str(refusal.value).startswith(f"k.toml: {said}")

@@ -125,6 +125,21 @@ def test_credentials_are_shown_to_their_own_host_alone(index: PackageIndex, clie
     assert shown == [True, True, False]
 
 
+def test_a_client_that_keeps_tls_follows_no_redirect_out_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    urllib3 = pytest.importorskip("urllib3")
+    served = {
+        "https://h/a": urllib3.HTTPResponse(status=302, headers={"Location": "http://h/x"}),
+        "http://h/x": urllib3.HTTPResponse(status=404),
+    }
+    monkeypatch.setattr(transport.Transport, "ask", lambda _, url, headers: served[url])
+    with pytest.raises(GatherError, match=r"https://h/a: redirects from https to http$"):
+        Client(keeps_tls=True).get("https://h/a")
+    with pytest.raises(NotThere, match="http://h/x"):
+        Client().get("https://h/a")
+
+
 def test_credentials_in_a_redirect_count_for_nothing(index: PackageIndex, client: Client) -> None:
     index.conduct["/a"].redirect = index.other_host.replace("//", "//me:secret@") + "/dl/x.whl"
     client.get(f"{index.url}/a")

@@ -15,7 +15,7 @@ ACTIONS: Mapping[str, str] = {
 _HELP = """\
 usage: binary-checks known ACTION ...
 
-Keep a published list of known problems (--binary-known URL) short, owned and up to date.
+Keep a published list of known problems (--binary-known-problems URL) short, owned and up to date.
 
   propose   entries for what failed in a night, which expire in 14 days
   expire    the list without what has expired or matches nothing any more

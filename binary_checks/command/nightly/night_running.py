@@ -59,6 +59,8 @@ def run(arguments: Sequence[str]) -> int:
     plan = _take_plan(store, night, options, screen, one_off)
     if plan.known_complaint:
         screen.say(f"no problem counts as known this night: {plan.known_complaint}")
+    if plan.known_remark:
+        screen.say(f"known problems {plan.known_source}: {plan.known_remark}")
     chosen = _choose(plan, options, one_off)
     if options.plan_only:
         print(f"{night} is planned: {count(len(plan.cells), 'cell')}, store {store.url}")
@@ -103,7 +105,11 @@ def _make_parser() -> SubcommandParser:
     add("--engine", metavar="E", default="local", help="local, or dask:ADDRESS")
     add("--queue", choices=(CPU, GPU, ALL), default=ALL, help="which stages (default: all)")
     add("--gpus", metavar="N", type=_count, help="GPU attempts at once (default: NVIDIA devices)")
-    add("--known", metavar="FILE", help="known problems, frozen with the plan")
+    add(
+        "--known",
+        metavar="PATH_OR_URL[#sha256=HEX]",
+        help="known problems, fetched once and frozen with the plan",
+    )
     add("--causes", metavar="FILE", help="causes of the project's own, frozen with the plan")
     add("--plan-only", action="store_true", help="plan the night, and run nothing")
     # For tests: what stands in for binary-checks, and how long there is to wait, in seconds.
@@ -149,8 +155,8 @@ def _take_plan(
         for warning in matrix.warnings:
             screen.say(f"warning: {warning}")
         screen.say(f"planning {night}: {count(len(matrix.cells), 'cell')}")
-        known, causes = (Path(each) if each else None for each in (options.known, options.causes))
-        made = make_plan(matrix, night, known=known, causes=causes)
+        causes = Path(options.causes) if options.causes else None
+        made = make_plan(matrix, night, known=options.known, causes=causes)
         return keep_plan(store, made.plan, made.frozen)
     if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() != plan.cells_sha256:
         screen.say(

@@ -16,9 +16,9 @@ from binary_checks.fleet.cell import AXES, Cell
 from binary_checks.fleet.cells.axis_values import demand_consistent, demand_value
 from binary_checks.fleet.cells.channel_tables import demand_channel, read_channels
 from binary_checks.fleet.cells.matrix import LeftOut, Matrix
-from binary_checks.fleet.cells.selecting import CellCondition, read_condition
 from binary_checks.fleet.cells.table_rows import read_rows
 from binary_checks.model.place_names import read_place
+from binary_checks.profile.cell_conditions import CellCondition, read_condition
 from binary_checks.profile.toml_values import convert, parse_toml, reject_unknown
 from binary_checks.regular_files import read_named
 

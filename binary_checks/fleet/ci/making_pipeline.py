@@ -17,6 +17,7 @@ from binary_checks.fleet.ci.runner_tables import CPU, GPU, HOSTED, RunsOn, choos
 from binary_checks.fleet.ci.stage_scripts import chain_stages, night_stages
 from binary_checks.fleet.nights.cell_commands import options_of
 from binary_checks.fleet.nights.frozen_inputs import is_shipped
+from binary_checks.sources.known_problem_lists import is_url
 
 _OLDEST = (3, 10)  # of the Pythons that the tool itself runs on
 _SPARE = 10  # minutes: installing, and artifacts
@@ -70,7 +71,7 @@ def _make_cell(cell: Cell, matrix: Matrix, settings: CiSettings, source: Path) -
         cell,
         python=() if python == (cell.python or python) else ("--binary-static",),
         profile=_place(cell.profile, source) if not is_shipped(cell.profile) else cell.profile,
-        known=_place(matrix.known, source),
+        known=matrix.known if is_url(matrix.known) else _place(matrix.known, source),
     )
     for option in options:
         if not option.isprintable():

@@ -297,7 +297,7 @@ def _describe(task: AttemptTask, folder: Path, end: AttemptEnd, causes: Causes |
         state = CellState.INFRA  # it showed no problem, and what it lacked is this machine's
     if state is CellState.FAILED and task.plan.known_complaint:
         # Its problems may be known ones: never green, and no failure before somebody can say so.
-        reason = cut(f"whether it is known cannot be told: {task.plan.known_complaint}")
+        reason = cut(task.plan.known_complaint)
         state, cause = CellState.INFRA, Cause(name="known-problems-unavailable", kind=INFRA)
     return Attempt(
         **_identity(task),

@@ -14,6 +14,7 @@ from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.store_names import frozen_name
 from binary_checks.fleet.stored_nights import read_frozen
+from binary_checks.profile.cell_conditions import spell_cell
 
 KNOWN = "known.toml"
 _PROFILES = "profiles"
@@ -48,7 +49,10 @@ def command_of(
         profile=f"{_PROFILES}/{planned.profile}" if planned.profile else cell.profile,
         known=KNOWN if KNOWN in inputs else "",
     )
-    return CellCommand(arguments=(f"{planned.url}#sha256={planned.sha256}", *said), inputs=inputs)
+    # Its list held when the night was planned, and does so for all cells, whenever one runs.
+    at = ("--binary-known-at", plan.made) if KNOWN in inputs else ()
+    package = f"{planned.url}#sha256={planned.sha256}"
+    return CellCommand(arguments=(package, *at, *said), inputs=inputs)
 
 
 def options_of(cell: Cell, *, python: Sequence[str], profile: str, known: str) -> tuple[str, ...]:
@@ -61,7 +65,10 @@ def options_of(cell: Cell, *, python: Sequence[str], profile: str, known: str) -
     if profile:
         said += ["--binary-profile", profile]
     if known:
-        said += ["--binary-known", known]
+        said += ["--binary-known-problems", known]
+    own = not is_shipped(profile) or any(each.startswith("--binary-known") for each in cell.options)
+    if known or own:
+        said += ["--binary-cell", spell_cell(cell)]  # some may hold in some cells alone
     return (*said, *cell.options)
 
 

@@ -6,16 +6,19 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.causes.cause_rules import load_causes
 from binary_checks.fleet.cells.matrix import Matrix
-from binary_checks.profile.known import load_known_problems
+from binary_checks.lines import one_line
+from binary_checks.model.run_results import KnownListIdentity
 from binary_checks.profile.reading import load_profile
 from binary_checks.profile.toml_values import read_toml
 from binary_checks.regular_files import read_named
+from binary_checks.sources.known_problem_lists import HeldList, hold_list, is_url
 
 _LARGEST = 4 << 20  # bytes of one file
 
@@ -29,6 +32,8 @@ class FrozenInputs:
     named: Mapping[str, str] = field(default_factory=dict)
     """That path of each profile that a cell names, as it names it; not of those shipped."""
     known_sha256: str = ""
+    known_source: str = ""  # its path, or its URL without what may be secret
+    known_remark: str = ""  # why a copy of it holds
     known_complaint: str = ""
     causes_sha256: str = ""
     files: Mapping[str, bytes] = field(default_factory=dict)
@@ -39,20 +44,17 @@ def is_shipped(named: str) -> bool:
     return "/" not in named and not named.endswith(".toml")
 
 
-def freeze(matrix: Matrix, known: Path | None, causes: Path | None) -> FrozenInputs:
-    """Read all of it once. Raises ProfileError, but for known problems: then no waiver holds."""
+def freeze(
+    matrix: Matrix, known: str | None, causes: Path | None, now: datetime | None = None
+) -> FrozenInputs:
+    """Read all of it once. Raises ProfileError, but for known problems: then no waiver holds.
+
+    ``known``, a path or a URL, stands in for the list that the matrix names.
+    """
     files: dict[str, bytes] = {}
     named, profiles = _read_profiles(matrix)
-    listed = known or (matrix.folder / matrix.known if matrix.known else None)
-    known_sha256, complaint = "", ""
-    if listed is not None:
-        try:
-            load_known_problems(listed, listed.name)
-            known_sha256 = _keep(
-                read_named(listed, _LARGEST, f"known problems {listed.name}"), files
-            )
-        except ProfileError as error:
-            complaint = str(error)
+    held = _hold(matrix, known, now or datetime.now(timezone.utc))
+    known_sha256 = _keep(held.content, files) if held and not held.complaint else ""
     own = causes or (matrix.folder / matrix.causes if matrix.causes else None)
     causes_sha256 = ""
     if own is not None:
@@ -64,10 +66,24 @@ def freeze(matrix: Matrix, known: Path | None, causes: Path | None) -> FrozenInp
         profiles={path: _keep(content, files) for path, content in profiles},
         named=named,
         known_sha256=known_sha256,
-        known_complaint=complaint,
+        known_source=held.identity.source if held else "",
+        known_remark=one_line(held.identity.remark) if held else "",
+        known_complaint=held.complaint if held else "",
         causes_sha256=causes_sha256,
         files=files,
     )
+
+
+def _hold(matrix: Matrix, known: str | None, now: datetime) -> HeldList | None:
+    """The list that is named, fetched once for all cells; None where none is."""
+    argument, folder = (known, Path.cwd()) if known else (matrix.known, matrix.folder)
+    if not argument:
+        return None
+    try:
+        return hold_list(argument, folder, now)
+    except ProfileError as error:
+        source = "" if is_url(argument) else one_line(argument)
+        return HeldList(identity=KnownListIdentity(source=source, complaint=str(error)))
 
 
 def _keep(content: bytes, files: dict[str, bytes]) -> str:

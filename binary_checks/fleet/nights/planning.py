@@ -39,14 +39,15 @@ def make_plan(
     matrix: Matrix,
     night: str,
     *,
-    known: Path | None = None,
+    known: str | None = None,
     causes: Path | None = None,
     surroundings: Surroundings | None = None,
 ) -> PreparedNight:
     """Ask where each cell is published and freeze what it stands for on that day.
 
-    ``known`` and ``causes`` stand in for the files that the matrix names. Raises ProfileError for
-    what the user named and cannot be read; what servers do becomes the state of their cells.
+    ``known`` (a path or a URL) and ``causes`` stand in for what the matrix names. Raises
+    ProfileError for what the user named and cannot be read; what servers do becomes the state of
+    their cells.
     """
     today = read_day(night)
     inputs = freeze(matrix, known, causes)
@@ -56,6 +57,8 @@ def make_plan(
         made=now(),
         cells_sha256=matrix.sha256,
         known_sha256=inputs.known_sha256,
+        known_source=inputs.known_source,
+        known_remark=inputs.known_remark,
         known_complaint=inputs.known_complaint,
         profiles=inputs.profiles,
         causes_sha256=inputs.causes_sha256,

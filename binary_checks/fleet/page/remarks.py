@@ -17,7 +17,8 @@ from binary_checks.fleet.store.store_names import frozen_name, result_name
 from binary_checks.fleet.stored_nights import NightAttempts
 from binary_checks.lines import cut, one_line
 from binary_checks.model import Accepted
-from binary_checks.profile.known import KnownProblem, load_known_problems
+from binary_checks.profile.known import KnownProblem
+from binary_checks.profile.known_validity import load_known_list
 
 _SOON = timedelta(days=7)
 _JUDGED = frozenset({CellState.PASSED, CellState.KNOWN, CellState.FAILED, CellState.FLAKY})
@@ -60,7 +61,7 @@ def review_waivers(
     name = frozen_name(plan.night, plan.known_sha256)
     try:
         with store.local(name) as path:
-            waivers = load_known_problems(path, "of the night")
+            waivers = load_known_list(path, "of the night").entries
     except (BinaryChecksError, OSError) as error:
         return WaiverNews(complaint=cut(f"The known problems cannot be read: {error}"))
     rows = [*tonight]

@@ -211,7 +211,7 @@ def test_what_was_frozen_with_the_plan_lies_in_the_folder(store: Store, tmp_path
     store.create(name, b"# none")
     attempt = run_attempt(task)
     assert attempt.state is CellState.PASSED
-    assert attempt.command[2:4] == ("--binary-known", "known.toml")
+    assert attempt.command[2:4] == ("--binary-known-problems", "known.toml")
 
 
 @pytest.mark.parametrize(
@@ -222,11 +222,11 @@ def test_without_the_known_problems_a_failure_is_not_judged(
 ) -> None:
     task = make_task(store, tmp_path, does)
     attempt = run_attempt(
-        replace(task, plan=replace(task.plan, known_complaint="known.toml: gone"))
+        replace(task, plan=replace(task.plan, known_complaint="known list unavailable: gone"))
     )
     assert attempt.state is state
     if state is CellState.INFRA:
-        assert attempt.reason == "whether it is known cannot be told: known.toml: gone"
+        assert attempt.reason == "known list unavailable: gone"
         assert not attempt.again
 
 

@@ -69,7 +69,9 @@ def test_known_problems_and_profiles_are_the_frozen_ones() -> None:
     )
     found = command(plan, profile="./conf/own.toml", frozen="conf/own.toml")
     assert found.arguments == (
-        *(URL, "--binary-profile", "profiles/conf/own.toml", "--binary-known", "known.toml"),
+        *(URL, "--binary-known-at", PLAN.made),
+        *("--binary-profile", "profiles/conf/own.toml", "--binary-known-problems", "known.toml"),
+        *("--binary-cell", "id=demo,project=demo,kind=wheel"),
     )
     assert found.inputs == {
         "known.toml": f"night=2026-11-20/frozen/{'2' * 64}.toml",

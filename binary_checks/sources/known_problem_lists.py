@@ -1,0 +1,257 @@
+"""Where a list of known problems comes from: a file, or a URL of which a copy is kept.
+
+A waiver holds only where its list is surely the one that was meant, and still valid. Where that
+cannot be told none of its entries holds, and whoever asked has to say so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from binary_checks.errors import GatherError, ProfileError
+from binary_checks.lines import one_line
+from binary_checks.model.run_results import KnownListIdentity
+from binary_checks.profile.known import LIST, KnownProblem
+from binary_checks.profile.known_validity import LARGEST_LIST, KnownList, read_known_list
+from binary_checks.regular_files import read_named
+
+if TYPE_CHECKING:
+    from binary_checks.sources.known_list_cache import KeptList
+    from binary_checks.web.answers import WebAnswer
+
+UNAVAILABLE = "known list unavailable"
+_PIN = "sha256="
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_LARGEST = 4 << 20  # bytes that a server may send
+_WITHIN = 60.0  # seconds in which it must have sent them
+_RETRIES = 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HeldList:
+    """A list as far as it holds: without entries where it does not."""
+
+    identity: KnownListIdentity
+    entries: tuple[KnownProblem, ...] = ()
+    content: bytes = b""  # of the list that holds
+
+    @property
+    def complaint(self) -> str:
+        """Why it does not hold, in one line; "" where it does."""
+        source, said = self.identity.source, self.identity.complaint
+        where = f"{source}: " if source and source not in said else ""
+        return one_line(f"{UNAVAILABLE}: {where}{said}") if said else ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Named:
+    """What the user named: a path or a URL, and the hash that its bytes must have."""
+
+    place: str
+    sha256: str = ""
+    is_url: bool = False
+
+    @property
+    def source(self) -> str:
+        """The place as it may be shown and stored."""
+        if not self.is_url:
+            return one_line(self.place)
+        from binary_checks.web.addresses import shorten
+
+        return shorten(self.place)
+
+
+def hold_list(argument: str, folder: Path, now: datetime) -> HeldList:
+    """The list that ``PATH_OR_URL[#sha256=...]`` names, counted from a folder, at that time.
+
+    Raises ProfileError for a file that cannot be read or followed, and for other bytes than the
+    hash says. What a server does wrong is in the list's complaint.
+    """
+    named = _read_argument(argument)
+    if named.is_url:
+        return _hold_url(named, now)
+    where = f"{LIST}{named.place}"
+    content = read_named(folder / named.place, LARGEST_LIST, where)
+    _demand_hash(named, content)
+    return _weigh(
+        KnownListIdentity(source=named.source), content, read_known_list(content, where), now
+    )
+
+
+def is_url(argument: str) -> bool:
+    """Whether a list is named by its address rather than by its path."""
+    return _SCHEME.match(argument) is not None
+
+
+def _read_argument(argument: str) -> _Named:
+    place, _, fragment = argument.partition("#") if is_url(argument) else _split_path(argument)
+    digest = fragment.removeprefix(_PIN).lower()
+    if fragment and (not fragment.startswith(_PIN) or not _SHA256.fullmatch(digest)):
+        raise ProfileError(f"{LIST}{_hide(place)}: behind # stands no sha256=64 hex digits")
+    scheme = _SCHEME.match(place)
+    if scheme is None:
+        return _Named(place=place, sha256=digest)
+    if scheme[1].lower() == "file":
+        from binary_checks.web.file_urls import path_of
+
+        try:
+            return _Named(place=str(path_of(place)), sha256=digest)
+        except GatherError as error:
+            raise ProfileError(f"{LIST}{error}") from None
+    _demand_web(place)
+    return _Named(place=place, sha256=digest, is_url=True)
+
+
+def _split_path(argument: str) -> tuple[str, str, str]:
+    """A path may have a # of its own."""
+    place, found, digest = argument.rpartition(f"#{_PIN}")
+    return (place, found, f"{_PIN}{digest}") if found else (argument, "", "")
+
+
+def _demand_web(url: str) -> None:
+    from binary_checks.web.addresses import origin_of, take_credentials
+
+    try:
+        scheme, credentials = origin_of(url).scheme, take_credentials(url)[1]
+    except ProfileError as error:
+        raise ProfileError(f"{LIST}{error}") from None
+    if scheme not in ("http", "https"):
+        raise ProfileError(f"{LIST}{_hide(url)}: neither a file nor a URL of http or https")
+    if credentials is not None:
+        raise ProfileError(f"{LIST}{_hide(url)}: credentials belong into netrc, not into the URL")
+
+
+def _hide(place: str) -> str:
+    if not is_url(place):
+        return place
+    from binary_checks.web.addresses import shorten
+
+    return shorten(place)
+
+
+def _demand_hash(named: _Named, content: bytes) -> None:
+    found = hashlib.sha256(content).hexdigest()
+    if named.sha256 and found != named.sha256:
+        raise ProfileError(
+            f"{LIST}{named.source}: its SHA-256 is {found}, and not {named.sha256} as asked for"
+        )
+
+
+def _weigh(identity: KnownListIdentity, content: bytes, read: KnownList, now: datetime) -> HeldList:
+    """The list with its entries, if they hold."""
+    identity = replace(
+        identity,
+        sha256=hashlib.sha256(content).hexdigest(),
+        issued=read.issued,
+        valid_until=read.valid_until,
+        complaint=read.find_fault(now),
+    )
+    if identity.complaint:
+        return HeldList(identity=identity)
+    return HeldList(identity=identity, entries=read.entries, content=content)
+
+
+def _hold_url(named: _Named, now: datetime) -> HeldList:
+    from binary_checks.sources.known_list_cache import find_content, find_kept, keep_list
+
+    where, identity = f"{LIST}{named.source}", KnownListIdentity(source=named.source)
+    if named.sha256 and (content := find_content(named.sha256)) is not None:
+        cached = replace(identity, cached=True)
+        return _weigh(cached, content, read_known_list(content, where), now)
+    kept = None if named.sha256 else find_kept(named.place)
+    try:
+        answer = _fetch(named, kept)
+        if answer is None and kept is not None:  # not modified
+            keep_list(replace(kept, fetched=_spell_time(now)), named.place)
+            cached = replace(identity, cached=True)
+            return _weigh(cached, kept.content, read_known_list(kept.content, where), now)
+        assert answer is not None
+        return _take(named, answer, kept, now)
+    except GatherError as error:
+        why = str(error).removeprefix(f"{named.source}: ")
+        return _fall_back(identity, kept, why, now)
+
+
+def _fetch(named: _Named, kept: KeptList | None) -> WebAnswer | None:
+    """The answer of the server, None where it has what was kept. Raises GatherError."""
+    from binary_checks.places.index_settings import read_pip_settings
+    from binary_checks.web.answers import Validator
+    from binary_checks.web.client import Client
+    from binary_checks.web.web_settings import read_web_settings
+    from binary_checks.withheld import user_environment
+
+    settings = read_web_settings(read_pip_settings(), user_environment())
+    client = Client(replace(settings, retries=min(settings.retries, _RETRIES)), keeps_tls=True)
+    state = Validator()
+    if kept is not None:
+        state = Validator(etag=kept.etag, last_modified=kept.last_modified)
+    try:
+        return client.get_changed(named.place, state, limit=_LARGEST, within=_WITHIN)
+    finally:
+        client.close()
+
+
+def _take(named: _Named, answer: WebAnswer, kept: KeptList | None, now: datetime) -> HeldList:
+    """What the server sent, if that is a list. Raises GatherError; ProfileError for its hash."""
+    from binary_checks.sources.known_list_cache import KeptList, keep_list
+    from binary_checks.web.answers import is_html
+
+    if is_html(answer.content):
+        raise GatherError("a web page (HTML) instead of the list")
+    _demand_hash(named, answer.content)
+    try:
+        read = read_known_list(answer.content, "")
+    except ProfileError as error:
+        raise GatherError(str(error).removeprefix(": ")) from None
+    if kept is not None and not named.sha256:
+        _demand_no_rollback(read, kept)
+    held = _weigh(KnownListIdentity(source=named.source), answer.content, read, now)
+    if not held.identity.complaint:
+        copy = KeptList(
+            content=answer.content,
+            sha256=held.identity.sha256,
+            fetched=_spell_time(now),
+            etag=answer.headers.get("etag", ""),
+            last_modified=answer.headers.get("last-modified", ""),
+        )
+        keep_list(copy, "" if named.sha256 else named.place)
+    return held
+
+
+def _spell_time(now: datetime) -> str:
+    return now.astimezone(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _demand_no_rollback(read: KnownList, kept: KeptList) -> None:
+    """Raise GatherError for a list that was issued before one that the server had already."""
+    before = read_known_list(kept.content, "").issued
+    had = KnownList(issued=before).issued_at()
+    has = read.issued_at()
+    if had is not None and (has is None or has < had):
+        said = f"issued on {read.issued}" if read.issued else "without a date of issue"
+        raise GatherError(f"refused: a list {said}, older than the one of {before} that it had")
+
+
+def _fall_back(
+    identity: KnownListIdentity, kept: KeptList | None, why: str, now: datetime
+) -> HeldList:
+    """The copy where it is still valid; else nothing holds, for two reasons."""
+    if kept is None:
+        return HeldList(identity=replace(identity, complaint=f"{why}; there is no copy of it here"))
+    read = read_known_list(kept.content, f"{LIST}{identity.source}")
+    held = _weigh(replace(identity, cached=True), kept.content, read, now)
+    copy = f"the copy of {kept.fetched}"
+    if held.identity.complaint:
+        said = f"{why}; {copy}: {held.identity.complaint}"
+        return HeldList(identity=replace(held.identity, complaint=said))
+    if not read.valid_until:
+        said = f"{why}; {copy} does not say until when it is valid"
+        return HeldList(identity=replace(held.identity, complaint=said))
+    remark = f"{why}; {copy} holds, which is valid until {read.valid_until}"
+    return replace(held, identity=replace(held.identity, remark=remark))
