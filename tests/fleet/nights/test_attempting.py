@@ -211,7 +211,7 @@ def test_what_was_frozen_with_the_plan_lies_in_the_folder(store: Store, tmp_path
     store.create(name, b"# none")
     attempt = run_attempt(task)
     assert attempt.state is CellState.PASSED
-    assert attempt.command[2:4] == ("--binary-known-problems", "known.toml")
+    assert attempt.command[4:6] == ("--binary-known-problems", "known.toml")
 
 
 @pytest.mark.parametrize(
