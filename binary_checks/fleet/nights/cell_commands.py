@@ -50,9 +50,16 @@ def command_of(
         known=KNOWN if KNOWN in inputs else "",
     )
     # Its list held when the night was planned, and does so for all cells, whenever one runs.
-    at = ("--binary-known-at", plan.made) if KNOWN in inputs else ()
+    at = (
+        ("--binary-known-at", plan.made) if KNOWN in inputs else _state_cell(cell) if inputs else ()
+    )
     package = f"{planned.url}#sha256={planned.sha256}"
     return CellCommand(arguments=(package, *at, *said), inputs=inputs)
+
+
+def _state_cell(cell: Cell) -> tuple[str, str]:
+    """Which cell it is: some known problems may hold in some cells alone."""
+    return "--binary-cell", spell_cell(cell)
 
 
 def options_of(cell: Cell, *, python: Sequence[str], profile: str, known: str) -> tuple[str, ...]:
@@ -66,9 +73,8 @@ def options_of(cell: Cell, *, python: Sequence[str], profile: str, known: str) -
         said += ["--binary-profile", profile]
     if known:
         said += ["--binary-known-problems", known]
-    own = not is_shipped(profile) or any(each.startswith("--binary-known") for each in cell.options)
-    if known or own:
-        said += ["--binary-cell", spell_cell(cell)]  # some may hold in some cells alone
+    if known or any(each.startswith("--binary-known") for each in cell.options):
+        said += _state_cell(cell)
     return (*said, *cell.options)
 
 

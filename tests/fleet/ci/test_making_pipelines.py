@@ -101,18 +101,6 @@ def test_no_script_has_a_value_of_a_cell(make: Make) -> None:
             assert not value or not [script for script in scripts if value in script]
 
 
-def test_a_cell_with_a_profile_of_its_own_says_which_one_it_is(
-    make: Make,
-) -> None:
-    cells = {each.cell.id: each.options for each in make().cells}
-    assert cells["torch-linux-x86_64-3.12-cu126"] == (
-        *("--binary-profile", "profiles/torch.toml", "--binary-cell"),
-        "id=torch-linux-x86_64-3.12-cu126,project=torch,kind=wheel,system=linux,"
-        "architecture=x86_64,python=3.12,variant=cu126",
-        "--binary-with-requirements",
-    )
-
-
 def test_the_values_of_a_cell_are_variables(make: Make) -> None:
     cell = make().cells[3]
     assert cell.environment == {
@@ -122,7 +110,7 @@ def test_the_values_of_a_cell_are_variables(make: Make) -> None:
         "CELL_ARCHITECTURE": "x86_64",
         "CELL_PYTHON": "3.12",
         "CELL_VARIANT": "cu126",
-        "CELL_OPTIONS": "\n".join(cell.options),
+        "CELL_OPTIONS": "--binary-profile\nprofiles/torch.toml\n--binary-with-requirements",
     }
     assert cell.minutes == 20
 
