@@ -117,6 +117,11 @@ def write_index(store: Store, channel: str) -> IndexWritten:
     raise StoreError(f"{store.url}: {channel}: its members change all the time: run it again")
 
 
+def is_indexed(store: Store, channel: str) -> bool:
+    """Whether there is an index of it at all."""
+    return bool(_list_stored(store, channel))
+
+
 def find_differences(store: Store, index: DerivedIndex) -> list[str]:
     """The names of an index's objects that are not in the store as they should be, or at all."""
     stored = _list_stored(store, index.channel)

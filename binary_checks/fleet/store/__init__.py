@@ -59,6 +59,12 @@ class Store(Protocol):
     def read(self, name: str) -> bytes | None:
         """All of an object; None where there is none of that name."""
 
+    def pieces(self, name: str) -> Iterator[bytes]:
+        """The bytes of an object as the store has them now, piece by piece.
+
+        Raises StoreError for one that is not there, and where they end too early.
+        """
+
     def names(self, prefix: str) -> Iterator[Stored]:
         """Every object whose name begins so, sorted by name; a listing that breaks raises."""
 

@@ -32,6 +32,7 @@ from binary_checks.regular_files import open_regular
 
 _PARTIAL = ".partial"  # no name begins with a dot
 _PART = ".part"
+_PIECE = 1 << 20  # bytes that are copied at once
 _TRIES = 5  # of what a cleaner, or a deletion of an empty folder, may come between
 _LONGEST_TURN = 60.0  # seconds for which another may be renaming
 _NOT_OURS = frozenset({"lost+found"})  # of a disk that was just formatted
@@ -83,6 +84,12 @@ class FolderStore:
         if len(content) > MOST_READ:
             raise StoreError(f"{self._url}: {name}: larger than {MOST_READ} bytes")
         return content
+
+    def pieces(self, name: str) -> Iterator[bytes]:
+        """The bytes of an object, piece by piece."""
+        with self._explained(name, "cannot be read"), self._open(self._place(name)) as file:
+            while piece := file.read(_PIECE):
+                yield piece
 
     def names(self, prefix: str) -> Iterator[Stored]:
         """Every object whose name begins so, sorted by name."""
@@ -271,7 +278,7 @@ def _rename(part: Path, path: Path) -> bool:
 
 def _copy(content: bytes | Path, file: IO[bytes]) -> None:
     with BytesIO(content) if isinstance(content, bytes) else content.open("rb") as source:
-        shutil.copyfileobj(source, file, 1 << 20)
+        shutil.copyfileobj(source, file, _PIECE)
     file.flush()
 
 

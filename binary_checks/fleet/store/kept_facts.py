@@ -63,17 +63,34 @@ def open_facts(store: Store, sha256: str) -> Iterator[Path]:
     name = find_facts(store, sha256)
     if name is None:
         raise StoreError(f"{store.url}: {facts_prefix(sha256)}json.gz: there are no such facts")
-    with store.local(name) as packed, tempfile.TemporaryDirectory(prefix="facts-") as folder:
+    with (
+        store.local(name) as packed,
+        tempfile.TemporaryDirectory(prefix="facts-") as folder,
+    ):
         path = Path(folder) / "facts.json"
-        try:
-            with gzip.open(packed) as source, path.open("wb") as file:
-                _copy_bounded(source, file)
-        except (EOFError, zlib.error, gzip.BadGzipFile, OddityError) as error:
-            raise RecordError(f"{store.url}: {name}: not whole: {error}") from None
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise StoreError(f"{store.url}: {name}: cannot be unpacked: {reason}") from None
+        _unpack(packed, path, f"{store.url}: {name}")
         yield path
+
+
+def demand_facts(store: Store, name: str, sha256: str) -> None:
+    """Raise RecordError unless an object, as the store has it now, is the facts of that package."""
+    with tempfile.TemporaryDirectory(prefix="facts-") as folder:
+        packed, path = Path(folder) / "packed", Path(folder) / name.rpartition("/")[2]
+        with packed.open("wb") as file:
+            file.writelines(store.pieces(name))
+        _unpack(packed, path, f"{store.url}: {name}")
+        _identify(path, sha256)
+
+
+def _unpack(packed: Path, path: Path, named: str) -> None:
+    try:
+        with gzip.open(packed) as source, path.open("wb") as file:
+            _copy_bounded(source, file)
+    except (EOFError, zlib.error, gzip.BadGzipFile, OddityError) as error:
+        raise RecordError(f"{named}: not whole: {error}") from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StoreError(f"{named}: cannot be unpacked: {reason}") from None
 
 
 def _pack(path: Path, packed: Path) -> None:

@@ -106,6 +106,24 @@ class BucketStore:
 
         return self._ask(name, "cannot be read", get, missing=lambda: None)
 
+    def pieces(self, name: str) -> Iterator[bytes]:
+        """The bytes of an object as the server has them now; what breaks midway is not resumed."""
+        demand_name(name)
+        found = self._ask(name, "cannot be read", lambda: self._obstore.get(self._client, name))
+        stream, left = iter(found.stream(min_chunk_size=1 << 20)), found.meta["size"]
+        while True:
+            try:
+                piece = bytes(next(stream))
+            except StopIteration:
+                break
+            except Exception as error:  # obstore's own
+                reason = read_refusal(error, self._settings.host).reason
+                raise StoreError(f"{self.url}: {name}: cannot be read: {reason}") from None
+            left -= len(piece)
+            yield piece
+        if left:
+            raise StoreError(f"{self.url}: {name}: cannot be read: {left} bytes did not come")
+
     def names(self, prefix: str) -> Iterator[Stored]:
         """Every object whose name begins so, sorted by name: servers sort as they like."""
         demand_prefix(prefix)

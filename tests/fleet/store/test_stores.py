@@ -99,6 +99,18 @@ def test_an_object_is_a_file_of_this_host(store: Store) -> None:
         assert path.read_bytes() == b"PAR1"
 
 
+def test_an_object_comes_in_pieces(store: Store) -> None:
+    content = bytes(range(256)) * 20_000
+    store.create("facts/aa/aa.json.gz", content)
+    store.create("facts/aa/empty", b"")
+    pieces = list(store.pieces("facts/aa/aa.json.gz"))
+    assert b"".join(pieces) == content
+    assert len(pieces) > 1
+    assert list(store.pieces("facts/aa/empty")) == []
+    with pytest.raises(StoreError, match="cannot be read"):
+        list(store.pieces("facts/aa/absent"))
+
+
 def test_an_object_that_is_not_there_is_no_file(store: Store) -> None:
     with (
         pytest.raises(StoreError, match=r"night=2026-11-20/cells\.parquet: cannot be read"),

@@ -1,0 +1,60 @@
+"""``binary-checks artifact verify``: holds what a store keeps against itself, from anywhere."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from binary_checks.command import TRY_AGAIN, UNREADABLE, SubcommandParser
+from binary_checks.command.nightly.pruning_nights import spell_count
+from binary_checks.fleet.artifacts.verifying import VerifyScope, read_scope, verify
+from binary_checks.fleet.store import open_store
+from binary_checks.lines import cut, one_line
+from binary_checks.reports.html.figures import spell_size
+
+_PURPOSE = (
+    "Hold every file, document and index of a store against its hashes, from the store alone."
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Verify; returns the exit status: 1 where something is wrong, 6 where it cannot be read."""
+    options = _options().parse_args(arguments)
+    scope = read_scope(open_store(options.store), [*dict.fromkeys(options.channel)])
+    wrong = unknown = 0
+    for each in verify(scope):
+        wrong, unknown = wrong + each.looked, unknown + (not each.looked)
+        word = "" if each.looked else "not verified: "
+        print(cut(one_line(f"{word}{each.about}: {each.text}")), flush=True)
+    print(_tell(scope))
+    if wrong or unknown:
+        print(f"{spell_count(wrong, 'fault')}, {unknown:,} not verified")
+    return UNREADABLE if wrong else TRY_AGAIN if unknown else 0
+
+
+def _tell(scope: VerifyScope) -> str:
+    """What was looked at."""
+    files = f"{spell_count(len(scope.artifacts), 'file')}, {spell_size(scope.size)}"
+    channels = (
+        f"{name} ({spell_count(len(view.members), 'member')}"
+        f"{'' if name in scope.indexed else ', without an index'})"
+        for name, view in scope.channels.items()
+    )
+    line = f"{scope.store.url}: verified {files}; channels: {', '.join(channels) or 'none'}"
+    if scope.whole and scope.unfinished:
+        line += f"; {len(scope.unfinished):,} that a push did not end, which count for nothing"
+    return one_line(line)
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = SubcommandParser(prog="binary-checks artifact verify", description=_PURPOSE)
+    add = parser.add_argument
+    add("--store", metavar="URL", required=True, help="a folder, or s3://bucket/prefix")
+    add(
+        "--channel",
+        metavar="CHANNEL",
+        action="append",
+        default=[],
+        help="whose members are verified (repeatable; default: all that the store keeps)",
+    )
+    return parser

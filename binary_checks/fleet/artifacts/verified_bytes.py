@@ -1,0 +1,215 @@
+"""Holds one artifact against its own bytes: hash, size, and whatever they say of it themselves."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from email.parser import BytesHeaderParser
+from pathlib import Path
+from typing import IO, Any
+
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from binary_checks.documents.decoding import OddityError, read_json
+from binary_checks.errors import (
+    BrokenDataError,
+    PackageError,
+    RecordError,
+    Unavailable,
+)
+from binary_checks.fleet.artifacts.artifact import Artifact
+from binary_checks.fleet.store import Store
+from binary_checks.fleet.store.kept_facts import demand_facts
+from binary_checks.fleet.store.store_names import (
+    companion_name,
+    facts_prefix,
+    metadata_name,
+    package_name,
+)
+from binary_checks.model.protocols import Tree, TreeEntry
+from binary_checks.trees import open_part, open_tree
+from binary_checks.trees.file_bytes import open_bytes
+
+_LONGEST = 16 << 20  # bytes of METADATA or index.json
+_INDEX = "info/index.json"
+_KINDS = {"whl": "wheel", "conda": "conda"}
+
+
+def verify_artifact(store: Store, artifact: Artifact, names: Mapping[str, int]) -> Iterator[str]:
+    """A sentence for each thing that is not as its document says. ``names`` are all that lie there.
+
+    Raises StoreError where something is there and cannot be read.
+    """
+    name = package_name(artifact.sha256, artifact.file_name)
+    suffix = artifact.file_name.rpartition(".")[2]
+    if _KINDS.get(suffix, artifact.kind) != artifact.kind:
+        yield f"its document says that it is of the kind {artifact.kind}"
+    if name not in names:
+        yield "its bytes are not there"
+    else:
+        with _fetched(artifact) as (file, path):
+            digest, size = hash_object(store, name, file)
+            if digest == artifact.sha256 and size == artifact.size:
+                yield from _verify_texts(store, artifact, path, names)
+            elif digest == artifact.sha256:
+                yield f"it has {size} bytes, and its document says {artifact.size}"
+            else:
+                yield f"its bytes have the sha256 {digest}"
+    yield from _verify_companions(store, artifact, names)
+    yield from _verify_facts(store, artifact)
+
+
+@contextmanager
+def _fetched(artifact: Artifact) -> Iterator[tuple[IO[bytes] | None, Path]]:
+    """A file of this host for what has to be opened: one at a time lies on the disk."""
+    if artifact.kind not in _OWN_TEXTS:
+        yield None, Path()
+        return
+    with tempfile.TemporaryDirectory(prefix="verify-") as folder:
+        path = Path(folder) / artifact.file_name
+        with path.open("wb") as file:
+            yield file, path
+
+
+def hash_object(store: Store, name: str, file: IO[bytes] | None = None) -> tuple[str, int]:
+    """SHA-256 and size of an object as the store has it now; a file of this host gets its bytes."""
+    digest, size = hashlib.sha256(), 0
+    for piece in store.pieces(name):
+        digest.update(piece)
+        size += len(piece)
+        if file is not None:
+            file.write(piece)
+    if file is not None:
+        file.flush()
+    return digest.hexdigest(), size
+
+
+def _verify_texts(
+    store: Store, artifact: Artifact, path: Path, names: Mapping[str, int]
+) -> Iterator[str]:
+    if artifact.kind in _OWN_TEXTS:
+        try:
+            yield from _OWN_TEXTS[artifact.kind](store, artifact, path, names)
+        except (PackageError, BrokenDataError, OddityError, UnicodeDecodeError) as error:
+            yield f"cannot be read as what it is: {error}"
+
+
+def _verify_wheel(
+    store: Store, artifact: Artifact, path: Path, names: Mapping[str, int]
+) -> Iterator[str]:
+    """METADATA in it, beside it and in the document are the same, and say the same."""
+    own = _read_members(path, _is_metadata)
+    if len(own) != 1:
+        yield f"it has {len(own)} METADATA files of its own"
+        return
+    yield from _verify_metadata(store, artifact, own[0], names)
+    said = BytesHeaderParser().parsebytes(own[0])
+    name, version = str(said["Name"] or ""), str(said["Version"] or "")
+    requires = str(said["Requires-Python"] or "")
+    if canonicalize_name(name) != artifact.project:
+        yield f"its document says that its project is {artifact.project}, its METADATA {name}"
+    if not _same_version(version, artifact.version):
+        yield f"its document says that its version is {artifact.version}, its METADATA {version}"
+    if requires.split() != artifact.requires_python.split():
+        stated = artifact.requires_python or "nothing"
+        yield f"its document says that it requires Python {stated}, its METADATA {requires!r}"
+
+
+def _is_metadata(name: str) -> bool:
+    folder, _, rest = name.partition("/")
+    return folder.endswith(".dist-info") and rest == "METADATA"
+
+
+def _verify_metadata(
+    store: Store, artifact: Artifact, own: bytes, names: Mapping[str, int]
+) -> Iterator[str]:
+    name = metadata_name(artifact.sha256, artifact.file_name)
+    digest = hashlib.sha256(own).hexdigest()
+    if artifact.metadata_sha256 and digest != artifact.metadata_sha256:
+        yield f"its METADATA has the sha256 {digest}, and not that of its document"
+    if name in names:
+        if store.read(name) != own:
+            yield "the METADATA beside it, which installers read first, is not its own"
+    elif artifact.metadata_sha256:
+        yield "the METADATA beside it, which its document promises, is not there"
+
+
+def _same_version(one: str, other: str) -> bool:
+    try:
+        return Version(one) == Version(other)
+    except InvalidVersion:
+        return one == other
+
+
+def _verify_conda(_: Store, artifact: Artifact, path: Path, __: object) -> Iterator[str]:
+    """index.json is that of the document, from which repodata.json is made."""
+    own = _read_members(path, _INDEX.__eq__, in_part=True)
+    if len(own) != 1:
+        yield f"it has {len(own)} files {_INDEX}"
+        return
+    record: Any = read_json(own[0].decode("utf-8-sig"))
+    if record != artifact.record:
+        yield "its index.json is not that of its document"
+        return
+    for field, value in (
+        ("name", artifact.project),
+        ("version", artifact.version),
+        ("subdir", artifact.subdir),
+    ):
+        if (record.get(field) or value) != value:
+            yield f"its document says {field} {value}, its index.json {record[field]}"
+
+
+def _read_members(
+    path: Path, wanted: Callable[[str], bool], *, in_part: bool = False
+) -> list[bytes]:
+    with ExitStack() as files:
+        tree = _open(path, files, in_part=in_part)
+        listed = [entry for entry in tree.entries() if wanted(entry.name)]
+        return [_join(entry, tree.pieces(entry)) for entry in listed]
+
+
+def _open(path: Path, files: ExitStack, *, in_part: bool) -> Tree:
+    """The whole tree, or of a ``.conda`` the part that says what it is."""
+    if in_part:
+        try:
+            return open_part(files.enter_context(open_bytes(path)), files)
+        except Unavailable:  # .tar.bz2
+            pass
+    return files.enter_context(closing(open_tree(path)))
+
+
+def _join(entry: TreeEntry, pieces: Iterator[bytes]) -> bytes:
+    content = bytearray()
+    for piece in pieces:
+        content += piece
+        if len(content) > _LONGEST:
+            raise PackageError(f"{entry.name}: more than {_LONGEST} bytes")
+    return bytes(content)
+
+
+def _verify_companions(store: Store, artifact: Artifact, names: Mapping[str, int]) -> Iterator[str]:
+    for each in artifact.companions:
+        name = companion_name(artifact.sha256, each.sha256, each.path)
+        if name not in names:
+            yield f"{each.path}, which belongs to it, is not there"
+        elif hash_object(store, name) != (each.sha256, each.size):
+            yield f"{each.path}, which belongs to it, has other bytes than its document says"
+
+
+def _verify_facts(store: Store, artifact: Artifact) -> Iterator[str]:
+    for each in store.names(facts_prefix(artifact.sha256)):
+        try:
+            demand_facts(store, each.name, artifact.sha256)
+        except RecordError as error:
+            yield f"its facts: {error}"
+
+
+_OWN_TEXTS: Mapping[str, Callable[[Store, Artifact, Path, Mapping[str, int]], Iterator[str]]] = {
+    "wheel": _verify_wheel,
+    "conda": _verify_conda,
+}
+"""By kind: what a package says of itself; the other kinds say nothing."""

@@ -1,0 +1,272 @@
+"""A second host verifies a repository from the store alone: one line for each fault."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binary_checks.command.artifact import run
+from binary_checks.errors import StoreError
+from binary_checks.fleet.artifacts.artifact import Artifact
+from binary_checks.fleet.artifacts.channel_index import write_index
+from binary_checks.fleet.artifacts.channel_members import join_channel
+from binary_checks.fleet.artifacts.kept_artifacts import keep_artifact
+from binary_checks.fleet.artifacts.verifying import read_scope, verify
+from binary_checks.fleet.store import Store, open_store
+from binary_checks.fleet.store.store_names import (
+    artifact_name,
+    companion_name,
+    facts_name,
+    metadata_name,
+    package_name,
+)
+from fixtures.build_conda import build_conda
+from fixtures.build_wheel import build_wheel
+from tests.fleet.artifacts.made_artifacts import make_artifact
+from tests.fleet.artifacts.publishing import publish, read_package
+
+
+@pytest.fixture
+def wheel(tmp_path: Path) -> Path:
+    return build_wheel(tmp_path / "dist", tags=("py3-none-any",))
+
+
+@pytest.fixture
+def kept(store: Store, wheel: Path, tmp_path: Path) -> Store:
+    """A store with a wheel, a conda package and a library with its license, in one channel."""
+    publish(store, "release", wheel, build_conda(tmp_path / "linux-64"))
+    library, incoming = make_artifact(
+        tmp_path, b"ELF", "libfoo.so.1", {"licenses/MIT": b"as is"}, kind="library", project="foo"
+    )
+    keep_artifact(store, library, incoming)
+    join_channel(store, "release", library)
+    write_index(store, "release")
+    return store
+
+
+def find(store: Store, *channels: str) -> list[str]:
+    return [f"{each.about}: {each.text}" for each in verify(read_scope(store, channels))]
+
+
+def artifacts_of(store: Store) -> dict[str, Artifact]:
+    return {each.kind: each for each in read_scope(store, []).artifacts.values()}
+
+
+def put(store: Store, name: str, content: bytes | None) -> None:
+    """Change what is never changed, as somebody does who has the keys."""
+    store.delete(name)
+    if content is not None:
+        store.create(name, content)
+
+
+def test_a_repository_that_is_sound_has_no_fault(
+    kept: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert find(kept) == find(kept, "release") == []
+    assert run(["verify", "--store", kept.url]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith(f"{kept.url}: verified 3 files, ")
+    assert line.endswith("; channels: release (3 members)")
+
+
+def test_an_artifact_in_no_channel_is_verified_too(kept: Store, tmp_path: Path) -> None:
+    artifact, incoming = read_package(build_wheel(tmp_path / "dist", name="other"))
+    keep_artifact(kept, artifact, incoming)
+    put(kept, package_name(artifact.sha256, artifact.file_name), b"other bytes")
+    assert find(kept, "release") == []
+    (fault,) = find(kept)
+    assert fault.startswith(f"{artifact.file_name}: its bytes have the sha256 ")
+
+
+def test_bytes_that_changed_are_found(kept: Store, wheel: Path) -> None:
+    found = artifacts_of(kept)
+    for each in found.values():
+        name = package_name(each.sha256, each.file_name)
+        content = bytearray(kept.read(name) or b"")
+        content[len(content) // 2] ^= 1
+        put(kept, name, bytes(content))
+    faults = find(kept, "release")
+    for each in found.values():
+        assert any(f.startswith(f"{each.file_name}: its bytes have the sha256 ") for f in faults)
+
+
+def test_a_package_beside_its_index_with_other_bytes_is_found(kept: Store) -> None:
+    name = next(each.name for each in kept.names("conda/") if each.name.endswith(".conda"))
+    content = bytearray(kept.read(name) or b"")
+    content[50] ^= 1
+    kept.replace(name, bytes(content))
+    (fault,) = find(kept)
+    assert f"{name}: has other bytes than the package that it stands for" in fault
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\nRequires-Dist: evil\n", "not its own"),
+        (None, "is not there"),
+    ],
+)
+def test_metadata_that_is_not_the_wheels_own_is_found(
+    kept: Store, content: bytes | None, said: str
+) -> None:
+    wheel = artifacts_of(kept)["wheel"]
+    put(kept, metadata_name(wheel.sha256, wheel.file_name), content)
+    (fault,) = find(kept)
+    assert f"{wheel.file_name}: the METADATA beside it, which" in fault
+    assert said in fault
+
+
+def change_document(store: Store, artifact: Artifact, **said: Any) -> None:
+    name = artifact_name(artifact.sha256)
+    row = json.loads(store.read(name) or b"")
+    put(store, name, json.dumps({**row, **said}).encode())
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "fault"),
+    [
+        (
+            "wheel",
+            {"version": "9.0"},
+            "its document says that its version is 9.0, its METADATA 1.0",
+        ),
+        ("wheel", {"requires_python": ">=3.99"}, "it requires Python >=3.99, its METADATA"),
+        ("wheel", {"metadata_sha256": "a" * 64}, "and not that of its document"),
+        ("wheel", {"size": 7}, "bytes, and its document says 7"),
+        ("wheel", {"project": "other"}, "its project is other, its METADATA demo"),
+        ("wheel", {"kind": "conda", "subdir": "noarch"}, "it has 0 files info/index.json"),
+        ("wheel", {"kind": "library"}, "its document says that it is of the kind library"),
+        ("conda", {"version": "9.0"}, "its document says version 9.0, its index.json 1.0"),
+        ("conda", {"record": {"name": "demo"}}, "its index.json is not that of its document"),
+        ("library", {"size": 7}, "3 bytes, and its document says 7"),
+    ],
+)
+def test_a_document_that_lies_is_found(
+    kept: Store, kind: str, said: dict[str, Any], fault: str
+) -> None:
+    artifact = artifacts_of(kept)[kind]
+    change_document(kept, artifact, **said)
+    assert any(each.startswith(artifact.file_name) and fault in each for each in find(kept))
+
+
+@pytest.mark.parametrize("content", [b"not as it was", None])
+def test_a_license_that_is_another_one_or_gone_is_found(kept: Store, content: bytes | None) -> None:
+    library = artifacts_of(kept)["library"]
+    (beside,) = library.companions
+    put(kept, companion_name(library.sha256, beside.sha256, beside.path), content)
+    (fault,) = find(kept)
+    assert fault.startswith("libfoo.so.1: licenses/MIT, which belongs to it, ")
+
+
+def test_a_member_without_bytes_is_found(kept: Store) -> None:
+    wheel = artifacts_of(kept)["wheel"]
+    put(kept, package_name(wheel.sha256, wheel.file_name), None)
+    (fault,) = find(kept)
+    assert fault == f"{wheel.file_name}: its bytes are not there"
+
+
+def test_a_member_without_a_document_is_found(kept: Store) -> None:
+    put(kept, artifact_name(artifacts_of(kept)["wheel"].sha256), None)
+    assert any("nothing is known of it" in each for each in find(kept))
+
+
+def test_facts_of_another_package_are_found(kept: Store) -> None:
+    import gzip
+
+    wheel = artifacts_of(kept)["wheel"]
+    kept.create(facts_name(wheel.sha256), gzip.compress(b"{}"))
+    (fault,) = find(kept)
+    assert fault.startswith(f"{wheel.file_name}: its facts: ")
+
+
+def test_an_index_that_is_not_that_of_its_members_is_found(kept: Store, tmp_path: Path) -> None:
+    kept.replace("simple/release/demo/index.html", b'<a href="https://evil/demo-1.0.whl">x</a>')
+    kept.replace("simple/release/evil/index.html", b"")
+    (fault,) = find(kept)
+    assert fault == (
+        "release: its index is not that of its members: simple/release/demo/index.html, "
+        "simple/release/evil/index.html; `binary-checks artifact index` writes it"
+    )
+    write_index(kept, "release")
+    assert find(kept) == []
+
+
+def test_a_channel_without_an_index_says_so_and_is_no_fault(
+    kept: Store, wheel: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    publish(kept, "test", wheel)
+    assert run(["verify", "--store", kept.url]) == 0
+    assert "test (1 member, without an index)" in capsys.readouterr().out
+
+
+def test_what_belongs_to_nothing_is_found(kept: Store) -> None:
+    wheel = artifacts_of(kept)["wheel"]
+    kept.create(package_name(wheel.sha256, "evil-1.0-py3-none-any.whl"), b"evil")
+    kept.create("packages/strange", b"")
+    assert {each.rpartition(": ")[2] for each in find(kept)} == {
+        "it belongs to no artifact",
+        "nothing of a store is called so",
+    }
+    assert find(kept, "release") == []
+
+
+def test_a_push_that_did_not_end_is_no_fault(
+    kept: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept.create(package_name("a" * 64, "demo-2.0-py3-none-any.whl"), b"half")
+    assert run(["verify", "--store", kept.url]) == 0
+    assert "1 that a push did not end, which count for nothing" in capsys.readouterr().out
+
+
+def test_what_cannot_be_read_never_passes(
+    kept: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    true_pieces = type(kept).pieces
+
+    def pieces(self: Store, name: str) -> Iterator[bytes]:
+        if name.endswith(".whl"):
+            raise StoreError(f"{self.url}: {name}: cannot be read: the server answers 500")
+        return true_pieces(self, name)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(kept), "pieces", pieces)
+    assert run(["verify", "--store", kept.url]) == 6
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("not verified: demo-1.0-py3-none-any.whl: ")
+    assert lines[-1] == "0 faults, 1 not verified"
+
+
+def test_each_fault_is_a_line_and_the_status_is_1(
+    kept: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for each in artifacts_of(kept).values():
+        put(kept, package_name(each.sha256, each.file_name), None)
+    assert run(["verify", "--store", kept.url, "--channel", "release"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(line.endswith(": its bytes are not there") for line in lines) == 3
+    assert lines[-1].endswith(" faults, 0 not verified")
+
+
+def test_a_channel_that_there_is_not_is_misuse(
+    kept: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["verify", "--store", kept.url, "--channel", "relaese"]) == 4
+    assert "no channel relaese (known: release)" in capsys.readouterr().err
+
+
+def test_a_store_without_artifacts_is_not_a_sound_one(
+    store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["verify", "--store", store.url]) == 4
+    assert "it keeps no artifact, and has no channel" in capsys.readouterr().err
+
+
+def test_a_copy_on_another_host_is_verified_alone(kept: Store, tmp_path: Path) -> None:
+    if kept.url.startswith("s3:"):
+        pytest.skip("of folders")
+    shutil.copytree(kept.url, tmp_path / "elsewhere")
+    assert find(open_store(str(tmp_path / "elsewhere"))) == []
