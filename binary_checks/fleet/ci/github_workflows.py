@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from binary_checks.errors import ProfileError
+from binary_checks.fleet.cell import Cell
+from binary_checks.fleet.cells.choosing import ALSO, LABELS, ONLY
 from binary_checks.fleet.ci.action_pins import demand_pin
 from binary_checks.fleet.ci.pipeline import (
     Pipeline,
@@ -108,8 +110,7 @@ def _stage_job(stage: PipelineStage, pipeline: Pipeline) -> Json:
         job["container"] = _say("inputs.container")
     job["permissions"] = _READ
     python = _say("inputs.python") if stage.own_python else settings.python
-    given = own if stage.own_python else {}
-    return {**job, **_surround(stage, pipeline, given, python, of_cell="inputs.cell")}
+    return {**job, **_surround(stage, pipeline, own, python, of_cell="inputs.cell")}
 
 
 def _minutes(seconds: float) -> int:
@@ -210,11 +211,16 @@ def _events(pipeline: Pipeline, tier: str) -> Json:
         return {"pull_request": {"types": kinds}}
     if tier == "merge":
         return {"push": {"branches": [pipeline.settings.branch]}}
-    only = {"description": "only such cells: variant=cu* python=3.13", "type": "string"}
-    inputs = {"inputs": {"only": {**only, "default": ""}}} if pipeline.stages else None
+    asked = {
+        "only": "only such cells: variant=cu* python=3.13",
+        "also": "such cells too, though they are left out",
+    }
+    inputs = {
+        name: {"description": said, "type": "string", "default": ""} for name, said in asked.items()
+    }
     return {
         "schedule": [{"cron": pipeline.settings.schedule}],
-        "workflow_dispatch": inputs,
+        "workflow_dispatch": {"inputs": inputs} if pipeline.stages else None,
     }
 
 
@@ -238,9 +244,9 @@ def _choose_job(pipeline: Pipeline, tier: str) -> Json:
     environment = {"TIER": tier}
     if tier == "pr":
         labels = "join(github.event.pull_request.labels.*.name, ';')"
-        environment["BINARY_CHECKS_LABELS"] = _say(labels)
+        environment[LABELS] = _say(labels)
     if tier == "nightly":
-        environment["BINARY_CHECKS_ONLY"] = _say("inputs.only")
+        environment[ONLY], environment[ALSO] = _say("inputs.only"), _say("inputs.also")
     install = pipeline.stages[1].steps[0]
     return {
         "runs-on": _OFFICE,
@@ -296,14 +302,17 @@ def _labels(machines: Mapping[str, RunsOn]) -> list[str]:
     return list(machines["github"].labels)
 
 
-def describe_choice(pipeline: Pipeline, chosen: Sequence[PipelineCell], tier: str) -> str:
-    """What the job that chooses cells writes into GITHUB_OUTPUT. Raises ProfileError."""
-    listed = {each.id for each in pipeline.tiers[tier]}
-    further = [_row(each, pipeline) for each in chosen if each.id not in listed]
+def describe_choice(pipeline: Pipeline, chosen: Sequence[Cell], listed: Sequence[Cell]) -> str:
+    """What the job that chooses cells writes into GITHUB_OUTPUT. Raises ProfileError.
+
+    ``listed`` are the cells that its workflow has a line for.
+    """
+    lacking = {each.id for each in chosen} - {each.id for each in listed}
+    further = [_row(each, pipeline) for each in pipeline.cells if each.id in lacking]
     if len(further) > MOST_JOBS:
         raise ProfileError(
-            f"ci choose: {len(further):,} cells that tier {tier} lacks; GitHub makes at most "
-            f"{MOST_JOBS} jobs of them: narrow it"
+            f"ci choose: {len(further):,} cells that the workflow has no line for; GitHub makes "
+            f"at most {MOST_JOBS} jobs of them: narrow it"
         )
     values = {_IDS: [each.id for each in chosen], _FURTHER: further}
     return "".join(f"{name}={json.dumps(value)}\n" for name, value in values.items())

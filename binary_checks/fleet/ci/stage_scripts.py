@@ -36,7 +36,11 @@ test ! -e results/cpu/facts.json || set -- "$@" --binary-facts results/cpu/facts
 {_SPLIT}binary-checks "$@" --binary-report json:results/gpu/result.json $CELL_OPTIONS
 """
 _STORE = '--store "$BINARY_CHECKS_STORE"'
-_PUSH = f'binary-checks artifact push dist/* {_STORE} --channel "$BUILT_CHANNEL"\n'
+_PUSH = f"""\
+set -- dist/*
+test -z "${{CELL_VARIANT:-}}" || set -- "$@" --set "variant=$CELL_VARIANT"
+binary-checks artifact push "$@" {_STORE} --channel "$BUILT_CHANNEL"
+"""
 _ATTEST = f"""\
 set -- results/*/result.json
 test -e "$1" || {{ echo "no stage left a result" >&2; exit 1; }}
@@ -52,8 +56,8 @@ printf '%s\\n' "$@KEY@" > "$key"
 binary-checks artifact attest "$@" {_STORE} --key "$key"
 """
 _PROMOTE = f"""\
-binary-checks artifact promote dist/* {_STORE} --from "$BUILT_CHANNEL" --to "$PUBLISHED_CHANNEL" \\
-  --policy @POLICY@
+binary-checks artifact promote dist/* --from "$BUILT_CHANNEL" --to "$PUBLISHED_CHANNEL" \\
+  --policy @POLICY@ {_STORE}
 """
 _DATE = '--date "$(cat night/date)"'
 _PLAN = f"""\

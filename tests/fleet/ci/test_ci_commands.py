@@ -146,6 +146,25 @@ def test_a_run_chooses_the_cells_of_its_tier(capsys: pytest.CaptureFixture[str])
     assert json.loads(said["further"]) == []
 
 
+def test_a_label_of_a_pull_request_narrows_it_and_adds_to_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels = "bug;cells only: system=linux python=3.12;cells also: id=torch-macos-arm64-3.12-cu126"
+    monkeypatch.setenv("BINARY_CHECKS_LABELS", labels)
+    assert main(["ci", "choose", "--tier", "pr"]) == 0
+    said = dict(line.split("=", 1) for line in capsys.readouterr().out.splitlines())
+    assert json.loads(said["ids"]) == [
+        "torch-linux-x86_64-3.12-cpu",
+        "torch-linux-x86_64-3.12-cu126",
+        "torch-macos-arm64-3.12-cu126",
+    ]
+    further = {row["cell"]: row for row in json.loads(said["further"])}
+    assert further["torch-macos-arm64-3.12-cu126"]["runner"] == ["macos-15"]
+    listed = NIGHT.with_name("binary-checks-pr.yml")
+    main(["ci", "write"])
+    assert not [cell for cell in further if f"cell: {cell}," in listed.read_text("utf-8")]
+
+
 @pytest.fixture
 def actions(tmp_path: Path) -> tuple[str, dict[str, str]]:
     """A server of one action, with a plain tag and one that is an object of its own."""

@@ -1,0 +1,107 @@
+"""The shell of a generated GitHub workflow, run here: a cell is built, tested and kept."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binary_checks.fleet.cells.cells_file import read_cells
+from binary_checks.fleet.ci.generators import write_files
+from binary_checks.fleet.ci.making_pipeline import make_pipeline
+from fixtures.samples import FOLDER
+from tests.fleet.ci.github_shell import GithubShell
+
+yaml = pytest.importorskip("yaml")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        sys.platform != "linux" or platform.machine() != "x86_64", reason="runs a Linux cell"
+    ),
+]
+HEALTHY = "demo-1.0-cp38-abi3-manylinux_2_17_x86_64.whl"
+BROKEN = "demo_broken-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
+PROFILE = "own * $(touch ran) `touch ran`; touch ran.toml"
+CELLS = f"""\
+[[cells]]
+project = "demo"
+system = "linux-x86_64"
+python = "PYTHON"
+[[run]]
+when = "id=*"
+profile = '{PROFILE}'
+options = ["--binary-require", "linkage"]
+[ci]
+systems = ["github"]
+build = ["mkdir dist", 'cp "wheels of $CELL_PROJECT"/*.whl dist/']
+store = "s3://nobody/reads-this"
+built = "test"
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., tuple[int, str, Path]]:
+    """Run the named stages of the only cell, one after another, each in a folder of its own."""
+
+    def run(wheel: str, *stages: str) -> tuple[int, str, Path]:
+        repository = tmp_path / "repository"
+        (repository / "wheels of demo").mkdir(parents=True)
+        (repository / "wheels of demo" / wheel).write_bytes(
+            (FOLDER / "wheels" / wheel).read_bytes()
+        )
+        (repository / PROFILE).write_text("", encoding="utf-8")
+        cells = repository / "cells.toml"
+        cells.write_text(
+            CELLS.replace("PYTHON", ".".join(platform.python_version_tuple()[:2])), encoding="utf-8"
+        )
+        files = write_files(make_pipeline(read_cells(cells), repository))
+        chain, night = (
+            yaml.safe_load(files[f".github/workflows/binary-checks-{name}.yml"])["jobs"]
+            for name in ("cell", "nightly")
+        )
+        (row,) = night["cells"]["strategy"]["matrix"]["include"]
+        shell = GithubShell(
+            repository=repository,
+            artifacts=tmp_path / "artifacts",
+            inputs=row,
+            environment={"BINARY_CHECKS_STORE": str(tmp_path / "store")},
+        )
+        log = ""
+        for name in stages:
+            status, said = shell.run(chain[name], tmp_path / name)
+            log += said
+            if status:
+                return status, log, tmp_path
+        return 0, log, tmp_path
+
+    return run
+
+
+def result_of(folder: Path) -> Mapping[str, Any]:
+    (path,) = folder.glob("artifacts/cpu-*/result.json")
+    found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return found
+
+
+def test_a_healthy_package_is_built_and_passes(run: Callable[..., tuple[int, str, Path]]) -> None:
+    """By a profile whose name is full of shell, of which nothing is run."""
+    status, log, folder = run(HEALTHY, "build", "test")
+    assert status == 0, log
+    (package,) = result_of(folder)["packages"]
+    assert package["file_name"] == HEALTHY
+    assert [*folder.glob("artifacts/cpu-*/facts.json")]
+    assert not [*folder.rglob("ran*")]
+
+
+def test_a_broken_package_fails_and_leaves_its_result(
+    run: Callable[..., tuple[int, str, Path]],
+) -> None:
+    status, log, folder = run(BROKEN, "build", "test")
+    assert status == 1, log
+    assert "missing-library" in log
+    assert result_of(folder)["exit_code"] == 1
