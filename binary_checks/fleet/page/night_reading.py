@@ -11,7 +11,7 @@ from binary_checks.fleet.nights.night_dates import read_date
 from binary_checks.fleet.page.history import History
 from binary_checks.fleet.page.history_rows import ASKED, read_history
 from binary_checks.fleet.page.leading_checks import find_leading
-from binary_checks.fleet.page.remarks import Remarks, WaiverNews, review_waivers
+from binary_checks.fleet.page.remarks import Remarks, WaiverNews, review_waivers, rows_of
 from binary_checks.fleet.plan import NightPlan
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.store_names import plan_name
@@ -55,11 +55,11 @@ def read_night(url: str, *, nights: int = 1, project: str = "", date: str = "") 
     ]
     closed_night = _try_closed(store, history.last, notices)
     plan = _try_plan(store, history.last, notices)
-    tonight = history.tonight()
+    ended = rows_of(history)
     remarks = Remarks(
         notices=tuple(notices),
         changed=tuple(f"{each.cell}: {each.reason}" for each in closed_night.changed),
-        waivers=review_waivers(store, plan, tonight, whole=not project) if plan else WaiverNews(),
+        waivers=review_waivers(store, plan, ended, whole=not project) if plan else WaiverNews(),
     )
     return NightView(store=store, history=history, plan=plan, remarks=remarks)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.fleet.page.history import CellNight
-from binary_checks.fleet.page.remarks import WaiverNews, review_waivers
+from binary_checks.fleet.page.remarks import Remarks, WaiverNews, review_waivers
 from binary_checks.fleet.plan import NightPlan
 from binary_checks.fleet.records import read_attempt, read_plan, write_attempt
 from binary_checks.fleet.states import CellState
@@ -42,7 +42,9 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Nights:
 def review(found: Nights, known: str, *, judged: bool = True) -> WaiverNews:
     """What is said of a list, after a night whose cells were all judged, or were not."""
     store = open_store(str(found.folder))
-    return review_waivers(store, plan(store, found.tonight, known), rows(found, judged=judged))
+    return review_waivers(
+        store, plan(store, found.tonight, known), {found.tonight: rows(found, judged=judged)}
+    )
 
 
 def plan(store: Store, night: str, known: str) -> NightPlan:
@@ -53,13 +55,20 @@ def plan(store: Store, night: str, known: str) -> NightPlan:
 
 
 def rows(found: Nights, *, judged: bool) -> list[CellNight]:
-    cell = found.cell(ROLES.known)
-    log = f"night={found.tonight}/succeeded/{cell}.cpu1.log"
-    row = CellNight(
-        night=found.tonight, cell=cell, project="a", state=CellState.KNOWN, accepted=1, log=log
-    )
-    lost = replace(row, cell="other", state=CellState.LOST, accepted=0)
-    return [row] if judged else [row, lost]
+    """All cells of the last night: one with a known problem, and others that pass, or are lost."""
+    content = open_store(str(found.folder)).read(plan_name(found.tonight)) or b""
+    known = found.cell(ROLES.known)
+    other = CellState.PASSED if judged else CellState.LOST
+    return [
+        CellNight(
+            night=found.tonight,
+            cell=each.cell.id,
+            project="a",
+            state=CellState.KNOWN if each.cell.id == known else other,
+            accepted=int(each.cell.id == known),
+        )
+        for each in read_plan(content, "plan.json").cells
+    ]
 
 
 def test_an_entry_that_ends_within_a_week_is_named(nights: Nights) -> None:
@@ -95,15 +104,14 @@ def test_an_entry_that_only_the_first_stage_of_a_cell_with_a_gpu_needs_does_matc
     store.create(result_name(found.tonight, cell, "gpu", 1), write_attempt(second))
     made = plan(store, found.tonight, KNOWN)
     cells = [replace(each, cell=replace(each.cell, gpu=True)) for each in made.cells]
-    log = f"night={found.tonight}/succeeded/{cell}.gpu1.log"
-    row = replace(rows(found, judged=True)[0], log=log)
-    assert not review_waivers(store, replace(made, cells=tuple(cells)), [row]).unmatched
+    ended = {found.tonight: rows(found, judged=True)}
+    assert not review_waivers(store, replace(made, cells=tuple(cells)), ended).unmatched
 
 
 def test_of_one_project_alone_no_entry_is_said_to_match_nothing(nights: Nights) -> None:
     store = open_store(str(nights.folder))
     made = plan(store, nights.tonight, OTHER)
-    news = review_waivers(store, made, rows(nights, judged=True), whole=False)
+    news = review_waivers(store, made, {nights.tonight: rows(nights, judged=True)}, whole=False)
     assert news == WaiverNews()
 
 
@@ -123,5 +131,36 @@ def test_a_list_that_cannot_be_read_is_said(nights: Nights) -> None:
     found = replace(
         plan(open_store(str(nights.folder)), nights.tonight, KNOWN), known_complaint="out of date"
     )
-    news = review_waivers(open_store(str(nights.folder)), found, rows(nights, judged=True))
+    news = review_waivers(
+        open_store(str(nights.folder)), found, {nights.tonight: rows(nights, judged=True)}
+    )
     assert news == WaiverNews(complaint="out of date")
+
+
+def test_owner_and_issue_stand_beside_an_entry(nights: Nights) -> None:
+    said = "missing-library: libbar comes with the driver (gpu team, https://example.org/7)"
+    owned = OTHER + 'owner = "gpu team"\nissue = "https://example.org/7"\n'
+    assert review(nights, owned) == WaiverNews(unmatched=(said,))
+
+
+def test_an_entry_of_other_cells_matches_nothing_though_it_covers_the_problem(
+    nights: Nights,
+) -> None:
+    said = "missing-library: libfoo comes with the driver"
+    for cells, unmatched in (("python=3.99", (said,)), ("project=*", ())):
+        assert review(nights, f'{KNOWN}cells = "{cells}"\n').unmatched == unmatched
+
+
+def test_a_list_that_ends_within_a_week_is_said(nights: Nights) -> None:
+    said = "the whole list is valid until 2026-11-27"
+    assert review(nights, f"valid_until = 2026-11-27\n{KNOWN}").expiring[0] == said
+    assert said not in review(nights, f"valid_until = 2026-11-28\n{KNOWN}").expiring
+
+
+def test_a_copy_that_stood_in_is_said(nights: Nights) -> None:
+    store = open_store(str(nights.folder))
+    made = plan(store, nights.tonight, KNOWN)
+    made = replace(made, known_source="https://x/k.toml", known_remark="answers 500; the copy")
+    news = review_waivers(store, made, {nights.tonight: rows(nights, judged=True)})
+    assert news.remark == "https://x/k.toml: answers 500; the copy"
+    assert ("Known problems", (news.remark,)) in Remarks(waivers=news).by_title()
