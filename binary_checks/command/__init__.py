@@ -184,6 +184,21 @@ def guard(act: Callable[[], int], *further: type[OSError]) -> int:
 class SubcommandParser(argparse.ArgumentParser):
     """Leaves it to the caller how a wrong option ends."""
 
+    def add_store(self) -> None:
+        """Take ``--store``, without which the subcommand does nothing."""
+        self.add_argument(
+            "--store", metavar="URL", required=True, help="a folder, or s3://bucket/prefix"
+        )
+
+    def add_date(self) -> None:
+        """Take ``--date``, of a night that is there; "" for none."""
+        self.add_argument(
+            "--date",
+            metavar="D",
+            default="",
+            help="the night, as 2026-11-20; the newest where none is given",
+        )
+
     def error(self, message: str) -> NoReturn:
         """Raise ProfileError, which says of which subcommand it is, and what may be meant."""
         unknown = message.removeprefix("unrecognized arguments: ")

@@ -21,7 +21,7 @@ def run(arguments: Sequence[str]) -> int:
 def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = SubcommandParser(prog="binary-checks hud", description=_PURPOSE)
     parser.add_argument("out", metavar="OUT", type=Path, help="a folder for the site alone")
-    parser.add_argument("--store", metavar="URL", required=True, help="a folder, or s3://…")
+    parser.add_store()
     parser.add_argument("--nights", metavar="N", default="30", help="how many are shown (30)")
     parser.add_argument("--project", metavar="P", default="", help="only the cells of this one")
     parser.add_argument(

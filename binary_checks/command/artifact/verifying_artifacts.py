@@ -6,11 +6,11 @@ import argparse
 from collections.abc import Sequence
 
 from binary_checks.command import TRY_AGAIN, UNREADABLE, SubcommandParser
-from binary_checks.command.nightly.pruning_nights import spell_count
 from binary_checks.fleet.artifacts.verifying import VerifyScope, read_scope, verify
 from binary_checks.fleet.store import open_store
 from binary_checks.lines import cut, one_line
 from binary_checks.reports.html.figures import spell_size
+from binary_checks.reports.verdict_texts import count
 
 _PURPOSE = (
     "Hold every file, document and index of a store against its hashes, from the store alone."
@@ -28,15 +28,15 @@ def run(arguments: Sequence[str]) -> int:
         print(cut(one_line(f"{word}{each.about}: {each.text}")), flush=True)
     print(_tell(scope))
     if wrong or unknown:
-        print(f"{spell_count(wrong, 'fault')}, {unknown:,} not verified")
+        print(f"{count(wrong, 'fault')}, {unknown:,} not verified")
     return UNREADABLE if wrong else TRY_AGAIN if unknown else 0
 
 
 def _tell(scope: VerifyScope) -> str:
     """What was looked at."""
-    files = f"{spell_count(len(scope.artifacts), 'file')}, {spell_size(scope.size)}"
+    files = f"{count(len(scope.artifacts), 'file')}, {spell_size(scope.size)}"
     channels = (
-        f"{name} ({spell_count(len(view.members), 'member')}"
+        f"{name} ({count(len(view.members), 'member')}"
         f"{'' if name in scope.indexed else ', without an index'})"
         for name, view in scope.channels.items()
     )

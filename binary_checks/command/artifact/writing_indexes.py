@@ -8,13 +8,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from binary_checks.command import SubcommandParser, complain
-from binary_checks.command.nightly.pruning_nights import spell_count
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.artifacts.channel_index import IndexWritten, write_index
 from binary_checks.fleet.artifacts.channel_members import list_channels
 from binary_checks.fleet.artifacts.static_index import write_static
 from binary_checks.fleet.store import open_store
 from binary_checks.lines import MOST
+from binary_checks.reports.verdict_texts import count
 
 _PURPOSE = "Write the index of channels, from which pip, uv and conda's tools install."
 
@@ -38,11 +38,11 @@ def run(arguments: Sequence[str]) -> int:
 
 def _tell(done: IndexWritten, place: str) -> None:
     index = done.index
-    held = spell_count(len(index.wheels), "wheel")
+    held = count(len(index.wheels), "wheel")
     if index.condas:
-        held += f" and {spell_count(len(index.condas), 'conda package')}"
+        held += f" and {count(len(index.condas), 'conda package')}"
     removed = f", {done.removed:,} removed" if done.removed else ""
-    changed = f"{spell_count(done.written, 'object')} written{removed}"
+    changed = f"{count(done.written, 'object')} written{removed}"
     print(f"{place}: channel {index.channel}: {held}: {changed}")
     for fault in done.faults[:MOST]:
         complain(f"{index.channel}: {fault}")
@@ -70,7 +70,7 @@ def _read_base(options: argparse.Namespace) -> str:
 def _options() -> argparse.ArgumentParser:
     parser = SubcommandParser(prog="binary-checks artifact index", description=_PURPOSE)
     add = parser.add_argument
-    add("--store", metavar="URL", required=True, help="a folder, or s3://bucket/prefix")
+    parser.add_store()
     add(
         "--channel",
         metavar="CHANNEL",

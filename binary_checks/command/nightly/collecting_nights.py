@@ -10,7 +10,7 @@ from pathlib import Path
 
 from binary_checks.command import SubcommandParser, complain
 from binary_checks.errors import BinaryChecksError
-from binary_checks.fleet.cells.cells_file import parse_cells
+from binary_checks.fleet.cells.cells_file import DEFAULT_FILE, parse_cells
 from binary_checks.fleet.nights.closing import (
     ChangedCell,
     ClosedNight,
@@ -55,7 +55,7 @@ def _choose(store: Store, options: argparse.Namespace) -> str:
         return read_date(options.date)
     if options.folders and not list_nights(store):
         return max(find_nights(options.folders), default="") or choose_night(store)
-    return choose_night(store, options.date or "")
+    return choose_night(store, options.date)
 
 
 def _collect(store: Store, night: str, merged: Merged, options: argparse.Namespace) -> int:
@@ -123,12 +123,12 @@ def _options() -> argparse.ArgumentParser:
         "cells",
         nargs="?",
         type=Path,
-        default=Path("cells.toml"),
+        default=Path(DEFAULT_FILE),
         metavar="CELLS.toml",
         help="the matrix, to ask its indexes again (default: cells.toml)",
     )
-    add("--store", metavar="URL", required=True, help="a folder, or s3://bucket/prefix")
-    add("--date", metavar="D", help="the night, as 2026-11-20; the newest where none is given")
+    parser.add_store()
+    parser.add_date()
     add(
         "--from",
         dest="folders",

@@ -18,6 +18,7 @@ from binary_checks.command import INTERRUPTED, TRY_AGAIN, SubcommandParser, comp
 from binary_checks.command.cell_listing import add_one_off, ask_one_off, read_matrix
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.attempts import CPU, GPU
+from binary_checks.fleet.cells.cells_file import DEFAULT_FILE
 from binary_checks.fleet.cells.choosing import OneOff, choose_cells
 from binary_checks.fleet.nights.attempting import AttemptTask
 from binary_checks.fleet.nights.coordinating import ALL, PAUSE, Coordinator, NightOutcome
@@ -91,11 +92,11 @@ def _make_parser() -> SubcommandParser:
     add(
         "cells",
         nargs="?",
-        default="cells.toml",
+        default=DEFAULT_FILE,
         metavar="CELLS.toml",
         help="the matrix (default: cells.toml)",
     )
-    add("--store", metavar="URL", required=True, help="a folder, or s3://bucket/prefix")
+    parser.add_store()
     add("--date", metavar="D", help="the night to begin or go on with (default: today in UTC)")
     add("-j", "--jobs", metavar="N", type=_count, help="attempts at once (default: processors)")
     add("--cell", metavar="ID", action="append", default=[], help="only this one (repeatable)")

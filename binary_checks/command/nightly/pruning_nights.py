@@ -13,6 +13,7 @@ from binary_checks.fleet.store import open_store
 from binary_checks.fleet.store.store_names import FACTS, NIGHTS
 from binary_checks.lines import one_line
 from binary_checks.reports.html.figures import spell_size
+from binary_checks.reports.verdict_texts import count
 
 _PURPOSE = "Show what retention would delete of a store, and why it keeps the rest."
 
@@ -27,16 +28,16 @@ def run(arguments: Sequence[str]) -> int:
     retention = retain(view.history, keep=options.keep, expiring=frozenset(options.expire))
     for channel in sorted({*options.expire} - {each.channel for each in view.history.members}):
         complain(f"nightly prune: --expire {channel}: the store holds no package of that channel")
-    print(f"{store.url}: {spell_count(len(view.nights), 'night')}, {view.closed} of them closed")
+    print(f"{store.url}: {count(len(view.nights), 'night')}, {view.closed} of them closed")
     for line in (*_tell_kept(retention), *_tell_gone(retention, names=options.names)):
         print(one_line(line))
-    count = sum(map(len, retention.steps))
+    deleted = sum(map(len, retention.steps))
     size = _spell_sum(each.stored.size for step in retention.steps for each in step)
     if not options.do_it:
-        going = f"{spell_count(count, 'object')}, {size}"
+        going = f"{count(deleted, 'object')}, {size}"
         print(f"would delete {going}; nothing is deleted without --do-it")
         return 0
-    print(f"deleted {spell_count(carry_out(store, retention, view), 'object')}, {size}")
+    print(f"deleted {count(carry_out(store, retention, view), 'object')}, {size}")
     return 0
 
 
@@ -61,10 +62,10 @@ def _tell_gone(retention: Retention, *, names: bool) -> Iterator[str]:
         for each in step:
             groups.setdefault(each.stored.name if names else _group(each), []).append(each)
     for group, deletions in groups.items():
-        count = f"{len(deletions):,} objects, " if len(deletions) > 1 else ""
-        name = group if count else deletions[0].stored.name
+        several = f"{len(deletions):,} objects, " if len(deletions) > 1 else ""
+        name = group if several else deletions[0].stored.name
         size = _spell_sum(each.stored.size for each in deletions)
-        yield f"delete: {name}: {count}{size}: {deletions[0].reason}"
+        yield f"delete: {name}: {several}{size}: {deletions[0].reason}"
 
 
 def _group(deletion: Deletion) -> str:
@@ -74,11 +75,6 @@ def _group(deletion: Deletion) -> str:
     return FACTS if f"{parts[0]}/" == FACTS else f"{'/'.join(parts[:3])}/"
 
 
-def spell_count(number: int, noun: str) -> str:
-    """A number of things."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def _spell_sum(sizes: Iterable[int]) -> str:
     return spell_size(sum(sizes))
 
@@ -86,7 +82,7 @@ def _spell_sum(sizes: Iterable[int]) -> str:
 def _options() -> argparse.ArgumentParser:
     parser = SubcommandParser(prog="binary-checks nightly prune", description=_PURPOSE)
     add = parser.add_argument
-    add("--store", metavar="URL", required=True, help="a folder, or s3://bucket/prefix")
+    parser.add_store()
     add("--keep", metavar="N", type=int, default=5, help="nights of each cell (default: 5)")
     add(
         "--expire",

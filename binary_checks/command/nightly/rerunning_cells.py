@@ -26,7 +26,7 @@ def run(arguments: Sequence[str]) -> int:
     """Rerun a cell; returns the exit status of that run."""
     options, further = _options().parse_known_args(arguments)
     store = open_store(options.store)
-    plan = demand_plan(store, choose_night(store, options.date or ""))
+    plan = demand_plan(store, choose_night(store, options.date))
     planned = find_cell(plan, options.cell)
     if planned.state is not None:
         raise ProfileError(
@@ -53,6 +53,6 @@ def _options() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("cell", metavar="CELL", help="its id, as `binary-checks cells` prints it")
-    add("--store", metavar="URL", required=True, help="a folder, or s3://bucket/prefix")
-    add("--date", metavar="D", help="the night, as 2026-11-20; the newest where none is given")
+    parser.add_store()
+    parser.add_date()
     return parser

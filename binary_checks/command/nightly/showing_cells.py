@@ -31,7 +31,7 @@ def run(arguments: Sequence[str]) -> int:
     """Show a cell; returns the exit status."""
     options = _options().parse_args(arguments)
     store = open_store(options.store)
-    night = choose_night(store, options.date or "")
+    night = choose_night(store, options.date)
     plan = demand_plan(store, night)
     planned = find_cell(plan, options.cell)
     broken: list[str] = []
@@ -146,6 +146,6 @@ def _options() -> argparse.ArgumentParser:
     parser = SubcommandParser(prog="binary-checks nightly show", description=_PURPOSE)
     add = parser.add_argument
     add("cell", metavar="CELL", help="its id, as `binary-checks cells` prints it")
-    add("--store", metavar="URL", required=True, help="a folder, or s3://bucket/prefix")
-    add("--date", metavar="D", help="the night, as 2026-11-20; the newest where none is given")
+    parser.add_store()
+    parser.add_date()
     return parser

@@ -28,8 +28,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def _read_options(arguments: Sequence[str]) -> Namespace:
     parser = SubcommandParser(prog="binary-checks nightly summary", description=_PURPOSE)
-    parser.add_argument("--store", metavar="URL", required=True, help="a folder, or s3://…")
-    parser.add_argument("--date", metavar="D", default="", help="the newest collected without it")
+    parser.add_store()
+    parser.add_date()
     parser.add_argument("--project", metavar="P", default="", help="only the cells of this one")
     parser.add_argument("--markdown", action="store_true", help="for a chat or a pull request")
     return parser.parse_args(arguments)

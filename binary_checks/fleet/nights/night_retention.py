@@ -10,11 +10,18 @@ from binary_checks.errors import PruneRefusedError
 from binary_checks.fleet.artifacts.channel_members import ChannelMember
 from binary_checks.fleet.states import GOOD, CellState
 from binary_checks.fleet.store import Stored
-from binary_checks.fleet.store.store_names import split_attempt
+from binary_checks.fleet.store.store_names import (
+    ATTEMPT_FOLDERS,
+    FACTS,
+    NIGHT,
+    PACKAGES,
+    RESULTS,
+    split_attempt,
+)
 
-_OF_NIGHT = re.compile(r"night=(\d{4}-\d{2}-\d{2})/(results|running|failed|succeeded)/[^/]+")
-_FACTS = re.compile(r"facts/[0-9a-f]{2}/([0-9a-f]{64})\.[^/]+")
-_PACKAGE = re.compile(r"packages/[0-9a-f]{2}/([0-9a-f]{64})/.+")
+_OF_NIGHT = re.compile(rf"{NIGHT.pattern}({'|'.join(ATTEMPT_FOLDERS)})/[^/]+")
+_FACTS = re.compile(rf"{FACTS}[0-9a-f]{{2}}/([0-9a-f]{{64}})\.[^/]+")
+_PACKAGE = re.compile(rf"{PACKAGES}[0-9a-f]{{2}}/([0-9a-f]{{64}})/.+")
 Entry = tuple[str, str]
 """A cell, and a night in which it was planned."""
 
@@ -125,7 +132,7 @@ def _list_steps(
     facts = [each for each in history.facts if digest_of(each) not in referred]
     nobody = "no night that is kept refers to it"
     return (
-        tuple(_list_attempts(history, kept, "results/")),
+        tuple(_list_attempts(history, kept, RESULTS)),
         tuple(_list_attempts(history, kept, "")),
         tuple(Deletion(stored=each, reason=f"{nobody}, and no package") for each in facts),
         tuple(
@@ -144,7 +151,7 @@ def _list_attempts(
     past = {(each.cell, each.night) for each in history.past}
     for stored in history.attempts:
         found, attempt = _OF_NIGHT.fullmatch(stored.name), split_attempt(stored.name)
-        if found is None or attempt is None or (found[2] == "results") != bool(folder):
+        if found is None or attempt is None or (found[2] == RESULTS) != bool(folder):
             continue
         entry = (attempt[0], found[1])
         if entry in past and entry not in kept:

@@ -11,11 +11,16 @@ from binary_checks.fleet.nights.night_retention import PastCell, Retention, Stor
 from binary_checks.fleet.records import read_attempt
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store, Stored, ask_at_once
-from binary_checks.fleet.store.store_names import LOG_FOLDERS, channel_prefix, night_folder
+from binary_checks.fleet.store.store_names import (
+    ATTEMPT_FOLDERS,
+    FACTS,
+    PACKAGES,
+    channel_prefix,
+    night_folder,
+    result_prefix,
+)
 from binary_checks.fleet.stored_nights import closed_nights, demand_plan, list_nights
 from binary_checks.fleet.tables.views import open_tables
-
-_FOLDERS = ("results", "running", *LOG_FOLDERS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,8 +47,8 @@ def read_prune_view(store: Store) -> PruneView:
             held={each: _read_held(store, each) for each in nights if each not in closed},
             members=tuple(list_members(store)),
             attempts=tuple(_list_attempts(store, closed)),
-            facts=tuple(store.names("facts/")),
-            packages=tuple(store.names("packages/")),
+            facts=tuple(store.names(FACTS)),
+            packages=tuple(store.names(PACKAGES)),
         )
     except StoreError as error:
         raise PruneRefusedError(f"nothing is deleted: {error}") from None
@@ -98,7 +103,7 @@ def _read_past(store: Store) -> tuple[PastCell, ...]:
 def _read_held(store: Store, night: str) -> frozenset[str]:
     """All that a night refers to which may still go on."""
     found = {each.sha256 for each in demand_plan(store, night).cells}
-    names = [stored.name for stored in store.names(f"{night_folder(night)}results/")]
+    names = [stored.name for stored in store.names(result_prefix(night))]
     for name, content in zip(names, ask_at_once(store.read, names), strict=True):
         if content is not None:
             attempt = read_attempt(content, f"{store.url}: {name}")
@@ -107,7 +112,7 @@ def _read_held(store: Store, night: str) -> frozenset[str]:
 
 
 def _list_attempts(store: Store, closed: tuple[str, ...]) -> Iterator[Stored]:
-    folders = [f"{night_folder(night)}{folder}/" for night in closed for folder in _FOLDERS]
+    folders = [f"{night_folder(night)}{folder}/" for night in closed for folder in ATTEMPT_FOLDERS]
     for found in ask_at_once(lambda folder: list(store.names(folder)), folders):
         yield from found
 

@@ -173,13 +173,9 @@ def _draw_sizes(history: History, nights: list[CellNight]) -> Chart | None:
     """The installed size by part where it is known of every night's file; else the file's size."""
     sized = [row for row in nights if row.size]
     if sized and all(row.sha256 in history.parts for row in sized):
-        return draw_stacks([(row.night, _name_parts(history, row)) for row in sized], _spell)
-    return draw_line([(row.night, float(row.size)) for row in sized], _spell)
+        return draw_stacks([(row.night, _name_parts(history, row)) for row in sized], spell_size)
+    return draw_line([(row.night, float(row.size)) for row in sized], spell_size)
 
 
 def _name_parts(history: History, row: CellNight) -> dict[str, float]:
     return {spell(part, 40): float(size) for part, size in history.parts[row.sha256].items()}
-
-
-def _spell(size: float) -> str:
-    return spell_size(round(size))

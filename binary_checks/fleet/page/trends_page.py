@@ -52,7 +52,7 @@ def lay_out_trends(history: History, shown: int) -> TrendsPage:
     )
     ranked = (
         ("Slowest tonight", _rank(last, lambda row: row.seconds, spell_seconds)),
-        ("Largest tonight", _rank(last, lambda row: row.size, _spell_bytes)),
+        ("Largest tonight", _rank(last, lambda row: row.size, spell_size)),
     )
     return TrendsPage(
         whole=tuple((title, chart) for title, chart in charts if chart),
@@ -72,7 +72,7 @@ def _draw(project: str, rows: Iterable[CellNight], nights: Iterable[str]) -> Pro
         anchor=f"project-{name_file(project)}",
         cells=max(map(len, by_night.values())),
         states=draw_states(states, titled=alone),
-        size=_add_up(by_night, lambda row: row.size, _spell_bytes, titled=alone),
+        size=_add_up(by_night, lambda row: row.size, spell_size, titled=alone),
         time=_add_up(by_night, lambda row: row.seconds, spell_seconds, titled=alone),
     )
 
@@ -98,7 +98,3 @@ def _rank(
     return tuple(
         (spell(row.cell), name_cell_page(row.cell), spelled(measure(row))) for row in found[:_NAMED]
     )
-
-
-def _spell_bytes(size: float) -> str:
-    return spell_size(round(size))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 
-def spell_size(count: int) -> str:
+def spell_size(count: float) -> str:
     """Bytes as people read them, in powers of 1000 as indexes show them."""
     size, unit = float(count), "bytes"
     for larger in ("kB", "MB", "GB"):
         if size < 999.5:
             break
         size, unit = size / 1000, larger
-    return f"{count:,} {unit}" if unit == "bytes" else f"{size:.3g} {unit}"
+    return f"{round(count):,} {unit}" if unit == "bytes" else f"{size:.3g} {unit}"
 
 
 def shorten(text: str, longest: int) -> str:
