@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 
@@ -40,9 +41,9 @@ class CellCondition:
         return all(fnmatchcase(getattr(cell, axis), glob) for axis, glob in self.globs)
 
 
-def read_condition(text: str, where: str) -> CellCondition:
+def read_condition(text: str, where: str, names: Mapping[str, type] = _NAMES) -> CellCondition:
     """The parts of ``variant=cu* python=3.13*``: a space means and. Raises ProfileError."""
-    globs = tuple(_split(text, where, "AXIS=GLOB, as variant=cu* is"))
+    globs = tuple(_split(text, where, "AXIS=GLOB, as variant=cu* is", names))
     if not globs:
         raise ProfileError(f"{where}: it names no axis, as variant=cu* does")
     return CellCondition(written=" ".join(text.split()), globs=globs)
@@ -50,7 +51,7 @@ def read_condition(text: str, where: str) -> CellCondition:
 
 def read_cell(text: str, where: str) -> CellAxes:
     """The cell of ``id=demo-3.13-cu126,python=3.13,variant=cu126``. Raises ProfileError."""
-    pairs = [*_split(text.replace(",", " "), where, "AXIS=VALUE, as variant=cu126 is")]
+    pairs = [*_split(text.replace(",", " "), where, "AXIS=VALUE, as variant=cu126 is", _NAMES)]
     values = dict(pairs)
     if not values:
         raise ProfileError(f"{where}: it names no axis, as variant=cu126 does")
@@ -65,12 +66,12 @@ def spell_cell(cell: CellAxes) -> str:
     return ",".join(f"{name}={value}" for name, value in pairs if value)
 
 
-def _split(text: str, where: str, form: str) -> list[tuple[str, str]]:
+def _split(text: str, where: str, form: str, names: Mapping[str, type]) -> list[tuple[str, str]]:
     pairs = []
     for word in text.split():
         axis, found, value = word.partition("=")
         if not found or not value:
             raise ProfileError(f"{where}: {word:.200}: not {form}")
-        reject_unknown([axis], _NAMES, where, "axis")
+        reject_unknown([axis], names, where, "axis")
         pairs.append((axis, value))
     return pairs

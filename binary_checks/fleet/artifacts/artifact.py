@@ -10,8 +10,8 @@ KINDS = ("wheel", "conda", "libtorch", "library")
 AXES = ("system", "architecture", "python", "variant", "cxx_abi", "libtorch")
 """Those of cells that the bytes of a file may say."""
 COMPANION_FOLDERS = ("licenses", "dependencies")
-RESERVED_NAMES = frozenset({"artifact.json", "with", "verdicts"})
-"""What else lies beside a file in the store."""
+RESERVED_NAMES = frozenset({"artifact.json", "with", "verdicts", "promotions", *COMPANION_FOLDERS})
+"""What else lies beside a file in the store, or where it is pulled."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

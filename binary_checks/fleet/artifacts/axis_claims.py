@@ -86,7 +86,8 @@ def derive_axes(
     variables = tuple(choose_stated(package.file_name, about))
     found: dict[str, AxisValue] = {}
     for axis, aspect in _ASPECTS.items():
-        claims = list(getattr(configuration, aspect).claims)
+        # That nothing of an accelerator was found does not say that it is built for none.
+        claims = [each for each in getattr(configuration, aspect).claims if not each.by_absence]
         claims += [each.claim for each in variables if each.aspect == aspect]
         demand_agreement(package.file_name, axis, aspect, claims)
         if value := _choose(axis, aspect, claims):
@@ -94,19 +95,16 @@ def derive_axes(
     found = {**_not_bound(package, found), **found}
     _spell_for_system(package, found)
     for axis, text in stated.by_hand.items():
-        found[axis] = _set(package.file_name, axis, text, found, configuration)
+        found[axis] = _set(package.file_name, axis, text, found.get(axis))
     return found
 
 
 def demand_agreement(
     file_name: str, axis: str, aspect: str, claims: Sequence[ConfigurationClaim]
 ) -> None:
-    """Raise ArtifactRefusedError where two sources contradict each other.
-
-    Where nothing of an accelerator was found, it may be opened at run time.
-    """
+    """Raise ArtifactRefusedError where two sources contradict each other."""
     for one, other in find_disputes(aspect, claims):
-        if not (one.by_absence or other.by_absence or _is_harmless(aspect, one, other)):
+        if not _is_harmless(aspect, one, other):
             raise ArtifactRefusedError(
                 f"{file_name}: {axis}: {say_claim(other)}, but {say_claim(one)}"
             )
@@ -174,18 +172,9 @@ def _spell_for_system(package: Package, found: dict[str, AxisValue]) -> None:
         found["architecture"] = AxisValue(spelled, architecture.evidence)
 
 
-def _set(
-    file_name: str,
-    axis: str,
-    text: str,
-    found: Mapping[str, AxisValue],
-    configuration: BinaryConfiguration,
-) -> AxisValue:
+def _set(file_name: str, axis: str, text: str, known: AxisValue | None) -> AxisValue:
     """Take what is set by hand, unless what was found says otherwise."""
-    known = found.get(axis)
-    claims = getattr(configuration, _ASPECTS[axis]).claims
-    absent = bool(claims) and all(each.by_absence for each in claims)
-    if known is None or known.value == ANY or (absent and axis == "variant"):
+    if known is None or known.value == ANY:
         return AxisValue(text, BY_HAND)
     if text in known.value.split(", "):
         return AxisValue(text, known.evidence)
@@ -200,7 +189,7 @@ def _set(
 def _may_be(axis: str, text: str, known: str) -> bool:
     """Whether what is set by hand is the same, told more precisely, or of another thing."""
     if axis == "system":
-        return _libc(text) in [_libc(each) for each in known.split(", ")]
+        return libc_of(text) in [libc_of(each) for each in known.split(", ")]
     read = READERS[_ASPECTS[axis]]
     value = read(text)
     if not value:  # a word of the project's own, of which neither bytes nor tags know
@@ -209,6 +198,6 @@ def _may_be(axis: str, text: str, known: str) -> bool:
     return any(agree(_ASPECTS[axis], each, value) for each in values)
 
 
-def _libc(system: str) -> str:
-    """The system of a tag; of Linux with its C library."""
+def libc_of(system: str) -> str:
+    """The system of a tag, musllinux one of its own: linux of manylinux_2_28."""
     return "musllinux" if system.startswith("musllinux") else family_of(system)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +21,7 @@ from binary_checks.fleet.artifacts.axis_claims import (
     derive_axes,
 )
 from binary_checks.fleet.artifacts.commits import StatedCommit
-from binary_checks.fleet.artifacts.hashed_files import HashedFile
+from binary_checks.fleet.artifacts.hashed_files import HashedFile, hash_content
 from binary_checks.fleet.artifacts.license_texts import list_licenses
 from binary_checks.fleet.artifacts.package_texts import PackageTexts
 from binary_checks.lines import cut, one_line
@@ -86,7 +85,7 @@ def derive(
         linked=tuple(_list_linked(linked)),
         licenses=list_licenses(package, texts.record),
         requires_python=_header(package, "Requires-Python"),
-        metadata_sha256="" if metadata is None else hashlib.sha256(metadata).hexdigest(),
+        metadata_sha256="" if metadata is None else hash_content(metadata),
         subdir=_name_subdir(package),
         record=texts.record,
         pushed=stated.pushed,

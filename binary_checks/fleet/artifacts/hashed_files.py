@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -36,7 +38,7 @@ def hash_file(path: Path) -> HashedFile:
     try:
         with open_regular(path, follow=True) as file:
             before = os.fstat(file.fileno())
-            digest = _hash(file)
+            digest = hash_pieces(iter(partial(file.read, _PIECE), b""))
             after = os.fstat(file.fileno())
     except OSError as error:
         raise ProfileError(f"{path}: cannot be read: {error.strerror or error}") from None
@@ -45,12 +47,20 @@ def hash_file(path: Path) -> HashedFile:
     return HashedFile(path=path, sha256=digest, size=after.st_size, stamp=_stamp(after))
 
 
-def _hash(file: IO[bytes]) -> str:
-    digest = hashlib.sha256()
-    while piece := file.read(_PIECE):
-        digest.update(piece)
-    return digest.hexdigest()
-
-
 def _stamp(found: os.stat_result) -> tuple[int, ...]:
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def hash_content(content: bytes) -> str:
+    """The SHA-256 of bytes."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def hash_pieces(pieces: Iterable[bytes], file: IO[bytes] | None = None) -> str:
+    """The SHA-256 of all of them, which are written to the file, if there is one."""
+    digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece)
+        if file is not None:
+            file.write(piece)
+    return digest.hexdigest()

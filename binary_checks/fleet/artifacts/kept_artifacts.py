@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,7 @@ from binary_checks.fleet.artifacts.artifact_records import (
     read_artifact,
     write_artifact,
 )
-from binary_checks.fleet.artifacts.hashed_files import HashedFile, hash_file
+from binary_checks.fleet.artifacts.hashed_files import HashedFile, hash_pieces
 from binary_checks.fleet.store import Store, ask_at_once
 from binary_checks.fleet.store.kept_facts import keep_facts
 from binary_checks.fleet.store.store_names import (
@@ -133,11 +132,5 @@ def _keep_file(store: Store, name: str, file: HashedFile) -> None:
             store.delete(name)  # else its bytes would never be those that the name promises
             raise StoreError(f"{file.path.name}: it changed while it was pushed")
         return
-    with store.local(name) as path:
-        if hash_file(path).sha256 != file.sha256:
-            raise StoreError(f"{store.url}: {name}: holds other bytes than its name says")
-
-
-def hash_content(content: bytes) -> str:
-    """The SHA-256 of bytes."""
-    return hashlib.sha256(content).hexdigest()
+    if hash_pieces(store.pieces(name)) != file.sha256:
+        raise StoreError(f"{store.url}: {name}: holds other bytes than its name says")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
@@ -13,6 +12,7 @@ from typing import Any
 
 from binary_checks.documents.decoding import OddityError, read_json
 from binary_checks.errors import BrokenDataError, PackageError, Unavailable
+from binary_checks.fleet.artifacts.hashed_files import hash_content
 from binary_checks.model import Distribution, Member, Package
 from binary_checks.model.conda_packages import CondaPackage
 from binary_checks.model.protocols import Tree
@@ -115,7 +115,7 @@ def _read(path: Path, tree: Tree, member: Member) -> bytes:
             content = _join(tree.pieces(entry))
         except BrokenDataError:
             continue
-        if hashlib.sha256(content).hexdigest() == member.sha256:
+        if hash_content(content) == member.sha256:
             return content
     raise PackageError(f"{path.name}: {member.archive_name}: not as it was when inspected")
 

@@ -10,6 +10,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,11 +20,15 @@ from binary_checks.fleet.store.mirror import Mirror
 from binary_checks.fleet.store.s3_errors import Refusal, read_refusal
 from binary_checks.fleet.store.s3_settings import BucketSettings, read_settings
 from binary_checks.fleet.store.safe_names import demand_derived, demand_name, demand_prefix
+from binary_checks.fleet.store.store_names import is_named_by_content
 from binary_checks.withheld import user_environment
 
 PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Seconds before each further try, half of them by chance."""
 _LARGEST = 1 << 30  # bytes that are put at once: conditions hold for no other way to put
+_PIECE = 4 << 20  # bytes that are asked for at once
+_PART = 32 << 20  # bytes, of which S3 takes 10,000
+_PARTS_AT_ONCE = 3
 _SLOWEST = {"connect_timeout": "10s", "timeout": "120s"}
 _PATIENCE = 120.0  # seconds after which no further try begins
 _ONCE = {"max_retries": 0}  # obstore's own tries would hide whether a put is ours
@@ -64,6 +69,9 @@ class BucketStore:
     def create(self, name: str, content: bytes | Path) -> bool:
         """Write an object whole, unless there is one of that name; whether it was written."""
         demand_name(name)
+        large = isinstance(content, Path) and self._measure(name, content) > _PART
+        if isinstance(content, Path) and large and is_named_by_content(name):
+            return self._create_in_parts(name, content)
         whole = content if isinstance(content, bytes) else self._read_file(name, content)
         tried = 0
 
@@ -78,6 +86,19 @@ class BucketStore:
             return tried > 1 and self.read(name) == whole
 
         return self._ask(name, "cannot be written", put, taken=taken)
+
+    def _create_in_parts(self, name: str, path: Path) -> bool:
+        """Write what is too large to be put at once: it appears whole, when its last part is there.
+
+        No condition holds for that, and none is needed: whoever writes under such a name at the
+        same time writes the same bytes.
+        """
+        head = partial(self._obstore.head, self._client, name)
+        if self._ask(name, "cannot be read", lambda: bool(head()), missing=lambda: False):
+            return False
+        parts = {"use_multipart": True, "chunk_size": _PART, "max_concurrency": _PARTS_AT_ONCE}
+        put = partial(self._obstore.put, self._client, name, path, **parts)
+        return self._ask(name, "cannot be written", lambda: bool(put()))
 
     def replace(self, name: str, content: bytes) -> None:
         """Write an object that can be made again, as what browsers and installers take it for."""
@@ -107,22 +128,20 @@ class BucketStore:
         return self._ask(name, "cannot be read", get, missing=lambda: None)
 
     def pieces(self, name: str) -> Iterator[bytes]:
-        """The bytes of an object as the server has them now; what breaks midway is not resumed."""
+        """The bytes of an object as the server has them now, each piece asked for by itself.
+
+        One request for all of a large file would take longer than any request may.
+        """
         demand_name(name)
-        found = self._ask(name, "cannot be read", lambda: self._obstore.get(self._client, name))
-        stream, left = iter(found.stream(min_chunk_size=1 << 20)), found.meta["size"]
-        while True:
-            try:
-                piece = bytes(next(stream))
-            except StopIteration:
-                break
-            except Exception as error:  # obstore's own
-                reason = read_refusal(error, self._settings.host).reason
-                raise StoreError(f"{self.url}: {name}: cannot be read: {reason}") from None
-            left -= len(piece)
+        head = partial(self._obstore.head, self._client, name)
+        size = self._ask(name, "cannot be read", head)["size"]
+        for start in range(0, size, _PIECE):
+            end = min(start + _PIECE, size)
+            get = partial(self._obstore.get_range, self._client, name, start=start, end=end)
+            piece = bytes(self._ask(name, "cannot be read", get))
+            if len(piece) != end - start:
+                raise StoreError(f"{self.url}: {name}: cannot be read: bytes did not come")
             yield piece
-        if left:
-            raise StoreError(f"{self.url}: {name}: cannot be read: {left} bytes did not come")
 
     def names(self, prefix: str) -> Iterator[Stored]:
         """Every object whose name begins so, sorted by name: servers sort as they like."""
@@ -170,15 +189,24 @@ class BucketStore:
         found = self._obstore.get(self._client, name)
         return self._mirror.keep(name, found.stream(min_chunk_size=1 << 20), found.meta["size"])
 
+    def _measure(self, name: str, path: Path) -> int:
+        with self._explained(name):
+            return path.stat().st_size
+
     def _read_file(self, name: str, path: Path) -> bytes:
+        size = self._measure(name, path)
+        if size > _LARGEST:
+            raise StoreError(f"{self.url}: {name}: {size} bytes, more than {_LARGEST}")
+        with self._explained(name):
+            return path.read_bytes()
+
+    @contextmanager
+    def _explained(self, name: str) -> Iterator[None]:
         try:
-            size = path.stat().st_size
-            if size <= _LARGEST:
-                return path.read_bytes()
+            yield
         except OSError as error:
             reason = error.strerror or str(error)
             raise StoreError(f"{self.url}: {name}: cannot be written: {reason}") from None
-        raise StoreError(f"{self.url}: {name}: {size} bytes, more than {_LARGEST}")
 
     def _list(self, prefix: str) -> list[Stored]:
         folder, _, rest = prefix.rpartition("/")

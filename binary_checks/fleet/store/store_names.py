@@ -24,6 +24,7 @@ ATTEMPT_FOLDERS = (RESULTS, RUNNING, *LOG_FOLDERS)
 _ATTEMPT = re.compile(r"(?P<cell>.+)\.(?P<stage>cpu|gpu)(?P<number>[1-9]\d*)\.(?:json|log)")
 
 _ARTIFACT = re.compile(rf"{PACKAGES}[0-9a-f]{{2}}/([0-9a-f]{{64}})/artifact\.json")
+_BY_CONTENT = re.compile(rf"{PACKAGES}[0-9a-f]{{2}}/[0-9a-f]{{64}}/(?:with/[0-9a-f]{{64}}/)?[^/]+")
 _MEMBER = re.compile(rf"{CHANNELS}([^/]+)/([^/]+)/(?:([^/]+)/)?([^/]+)")
 
 
@@ -113,6 +114,11 @@ def split_artifact(name: str) -> str | None:
     """The SHA-256 of the artifact that the name of a document is about; None for another name."""
     found = _ARTIFACT.fullmatch(name)
     return found[1] if found else None
+
+
+def is_named_by_content(name: str) -> bool:
+    """Whether it is an artifact or a companion: nobody writes other bytes under the same name."""
+    return _BY_CONTENT.fullmatch(name) is not None and split_artifact(name) is None
 
 
 def companion_name(sha256: str, digest: str, path: str) -> str:

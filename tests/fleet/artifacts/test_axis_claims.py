@@ -73,6 +73,10 @@ def test_the_variant_is_in_the_words_of_cells(said: str, spelled: str) -> None:
     assert derived(accelerator=(of_name(said),))["variant"] == spelled
 
 
+def test_that_nothing_of_an_accelerator_was_found_says_nothing() -> None:
+    assert "variant" not in derived(accelerator=(NO_TRACE,))
+
+
 def test_a_name_makes_more_precise_what_bytes_say() -> None:
     claims = (of_bytes("cuda 12", "a.so needs libcudart.so.12"), of_name("cuda 12.6"))
     assert derived(accelerator=claims)["variant"] == "cu126"

@@ -1,0 +1,96 @@
+"""``binary-checks artifact find``: which artifacts a store keeps, and in which channels."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from binary_checks.command import UNREADABLE, SubcommandParser, complain
+from binary_checks.fleet.artifacts.channel_members import demand_channel
+from binary_checks.fleet.artifacts.found_document import write_found
+from binary_checks.fleet.artifacts.matching import (
+    FIELDS,
+    ArtifactWish,
+    FoundArtifact,
+    choose,
+    keep_latest,
+    list_found,
+    read_wish,
+    spell_found,
+    tell_nearest,
+)
+from binary_checks.fleet.store import Store, open_store
+from binary_checks.lines import one_line
+
+_PURPOSE = "List artifacts that a store keeps, by what they are and the channels that have them."
+
+
+def run(arguments: Sequence[str]) -> int:
+    """List artifacts; returns the exit status: 1 where there is none such."""
+    parser = SubcommandParser(prog="binary-checks artifact find", description=_PURPOSE)
+    add_wishes(parser)
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--json", action="store_true", help="all that is known of them")
+    how.add_argument("--ids", action="store_true", help="the SHA-256 of each, a line each")
+    options = parser.parse_args(arguments)
+    found, _ = find_wanted(open_store(options.store), options)
+    if options.json:
+        sys.stdout.write(write_found(found))
+    elif options.ids:
+        for each in found:
+            print(each.artifact.sha256)
+    elif found:
+        _print_table(found)
+    return 0 if found else UNREADABLE
+
+
+def find_wanted(
+    store: Store, options: argparse.Namespace
+) -> tuple[list[FoundArtifact], ArtifactWish]:
+    """Those that the options mean; where there is none, one line says which is the nearest."""
+    wish = read_wish(
+        options.where,
+        project=options.project,
+        version=options.version,
+        commit=options.commit.lower(),
+        sha256=options.sha256.lower(),
+    )
+    channels = [demand_channel(each) for each in options.channel]
+    broken: list[str] = []
+    there = list_found(store, channels, broken)
+    for line in broken:
+        complain(line)
+    found = choose(there, wish)
+    found = keep_latest(found) if options.latest else found
+    if not found:
+        where = f"{store.url}: {', '.join(channels)}: " if channels else f"{store.url}: "
+        complain(f"{where}no such artifact; {tell_nearest(there, wish)}")
+    return found, wish
+
+
+def add_wishes(parser: argparse.ArgumentParser) -> None:
+    """The options by which artifacts are chosen."""
+    add = parser.add_argument
+    add("--store", metavar="URL", required=True, help="a folder, or s3://bucket/prefix")
+    add(
+        "--where",
+        metavar="CONDITION",
+        action="append",
+        default=[],
+        help=f'as "variant=cu130 python=3.12"; globs, of {", ".join(FIELDS)}',
+    )
+    add("--channel", metavar="NAME", action="append", default=[], help="that has it (repeatable)")
+    add("--project", metavar="NAME", default="")
+    add("--version", metavar="VERSION", default="")
+    add("--commit", metavar="HEX", default="", help="from which it was built, or how that begins")
+    add("--sha256", metavar="HEX", default="", help="of its bytes, or how that begins")
+    add("--latest", action="store_true", help="of each configuration the newest version alone")
+
+
+def _print_table(found: Sequence[FoundArtifact]) -> None:
+    rows = [tuple(map(one_line, row)) for row in spell_found(found)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print("  ".join(cells).rstrip())

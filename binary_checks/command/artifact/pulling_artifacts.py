@@ -1,0 +1,41 @@
+"""``binary-checks artifact pull``: fetches artifacts, with licenses, dependencies and a .meta."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from binary_checks.command import UNREADABLE, SubcommandParser, complain
+from binary_checks.command.artifact.finding_artifacts import add_wishes, find_wanted
+from binary_checks.fleet.artifacts.matching import tell_differences
+from binary_checks.fleet.artifacts.pulling import pull
+from binary_checks.fleet.store import open_store
+from binary_checks.lines import one_line
+
+_PURPOSE = "Fetch artifacts with licenses, dependencies, and what is known of them (NAME.meta)."
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Fetch what is meant into a folder; returns the exit status."""
+    parser = SubcommandParser(prog="binary-checks artifact pull", description=_PURPOSE)
+    parser.add_argument("folder", metavar="FOLDER", help="into which it is written; made if new")
+    add_wishes(parser)
+    parser.add_argument("--all", action="store_true", help="all that match, and not one alone")
+    options = parser.parse_args(arguments)
+    store = open_store(options.store)
+    found, _ = find_wanted(store, options)
+    if not found:
+        return UNREADABLE
+    if len(found) > 1 and not options.all:
+        complain(
+            f"{len(found)} artifacts match, which differ in {tell_differences(found)}: say which "
+            "with --where, or --all"
+        )
+        return UNREADABLE
+    folder = Path(options.folder)
+    written = pull(store, [each.artifact for each in found], folder)
+    for each in written:
+        print(one_line(str(folder / each)))
+    if not written:
+        print(one_line(f"{folder}: has it all already"))
+    return 0

@@ -1,0 +1,206 @@
+"""Which artifacts are meant: by axes as cells have them, by commit, bytes and channel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import islice
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from binary_checks.errors import ProfileError
+from binary_checks.fleet.artifacts.artifact import AXES, Artifact
+from binary_checks.fleet.artifacts.axis_claims import ANY, libc_of
+from binary_checks.fleet.artifacts.channel_members import list_members
+from binary_checks.fleet.artifacts.kept_artifacts import list_artifacts
+from binary_checks.fleet.store import Store
+from binary_checks.model.binary_configuration import agree
+from binary_checks.profile.cell_conditions import read_condition
+
+FIELDS = ("project", "kind", *AXES, "version", "subdir")
+"""By which artifacts are chosen, in the order in which they are shown."""
+_HEX = re.compile("[0-9a-f]{7,64}")
+_GLOB = frozenset("*?[")
+_PYTHON = re.compile(r"(?:3\.\d{1,2})t?")
+_FEW = 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ArtifactWish:
+    """Which ones are meant; nothing of it: all."""
+
+    globs: tuple[tuple[str, str], ...] = ()  # by field
+    commit: str = ""  # how it begins, by seven digits at least
+    sha256: str = ""  # likewise
+
+    def unmet(self, artifact: Artifact) -> list[str]:
+        """What an artifact has otherwise, as "python 3.11 and not 3.12"; [] where it is meant."""
+        wrong = [
+            f"{name} {_shown(artifact, name)} and not {glob}"
+            for name, glob in self.globs
+            if not _meets(artifact, name, glob)
+        ]
+        for name in ("commit", "sha256"):
+            begin = getattr(self, name)
+            if not getattr(artifact, name).startswith(begin):
+                wrong.append(f"{name} {getattr(artifact, name)[:12]} and not {begin[:12]}")
+        return wrong
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FoundArtifact:
+    """An artifact, and the channels that have it."""
+
+    artifact: Artifact
+    channels: tuple[str, ...] = ()
+
+
+def read_wish(
+    where: Sequence[str],
+    *,
+    project: str = "",
+    version: str = "",
+    commit: str = "",
+    sha256: str = "",
+) -> ArtifactWish:
+    """What a user asks for. Raises ProfileError for what no artifact could be."""
+    globs = [("project", project)] if project else []
+    globs += [("version", version)] if version else []
+    for text in where:
+        globs += read_condition(text, "--where", dict.fromkeys(FIELDS, str)).globs
+    for name, digits in (("--commit", commit), ("--sha256", sha256)):
+        if digits and not _HEX.fullmatch(digits):
+            raise ProfileError(f"{name}: {digits!r:.80}: not 7 to 64 hexadecimal digits")
+    return ArtifactWish(globs=tuple(globs), commit=commit, sha256=sha256)
+
+
+def list_found(
+    store: Store, channels: Sequence[str] = (), broken: list[str] | None = None
+) -> list[FoundArtifact]:
+    """All that the store keeps, or that one of the channels has, with the channels of each.
+
+    Of a document that is not whole ``broken`` gets a line; without it, RecordError is raised.
+    """
+    having: dict[str, list[str]] = {}
+    for member in list_members(store):
+        if not channels or member.channel in channels:
+            having.setdefault(member.sha256, []).append(member.channel)
+    digests = list(having) if channels else None
+    return [
+        FoundArtifact(artifact=each, channels=tuple(having.get(each.sha256, ())))
+        for each in list_artifacts(store, digests, broken)
+    ]
+
+
+def choose(found: Iterable[FoundArtifact], wish: ArtifactWish) -> list[FoundArtifact]:
+    """Those that are meant, by project, version and axes."""
+    chosen = [each for each in found if not wish.unmet(each.artifact)]
+    return sorted(chosen, key=_order)
+
+
+def keep_latest(found: Iterable[FoundArtifact]) -> list[FoundArtifact]:
+    """Of each configuration of a project the newest version, of equal ones what was pushed last."""
+    newest: dict[tuple[str, ...], FoundArtifact] = {}
+    for each in sorted(found, key=lambda each: _age(each.artifact)):
+        newest[_configuration(each.artifact)] = each
+    return sorted(newest.values(), key=_order)
+
+
+def tell_differences(found: Sequence[FoundArtifact]) -> str:
+    """In what several of them differ: "python (3.11, 3.12), commit (…)"."""
+    told: list[str] = []
+    for name in (*FIELDS, "commit", "file_name"):
+        values = list(dict.fromkeys(getattr(each.artifact, name)[:40] for each in found))
+        if len(values) > 1 and (name != "file_name" or not told):
+            more = ", …" if len(values) > _FEW else ""
+            told.append(f"{name} ({', '.join(each or 'none' for each in values[:_FEW])}{more})")
+    return ", ".join(told)
+
+
+def tell_nearest(found: Sequence[FoundArtifact], wish: ArtifactWish) -> str:
+    """Which comes closest to what is wished for, and what it has otherwise."""
+    if not found:
+        return "there is none at all"
+    wrong, nearest = min(
+        ((wish.unmet(each.artifact), each) for each in found),
+        key=lambda pair: (len(pair[0]), _order(pair[1])),
+    )
+    return f"the nearest is {nearest.artifact.file_name}: {', '.join(wrong)}"
+
+
+def _meets(artifact: Artifact, name: str, glob: str) -> bool:
+    value: str = getattr(artifact, name)
+    if name == "project":
+        return fnmatchcase(value, glob) or canonicalize_name(value) == canonicalize_name(glob)
+    if name == "version":
+        return fnmatchcase(value, glob) or _same_version(value, glob)
+    parts = value.split(", ")
+    if name == "python" and _PYTHON.fullmatch(glob):
+        return any(_runs(artifact, each, glob) for each in parts)
+    if name == "system":  # linux is every manylinux, too
+        parts += [libc_of(each) for each in parts]
+    return any(fnmatchcase(each, glob) for each in parts) or (ANY in parts and name in AXES)
+
+
+def _runs(artifact: Artifact, value: str, python: str) -> bool:
+    """Whether it is for that Python: built for it, for it and later ones, or for any."""
+    if value == python:
+        return True
+    open_ended = value == ANY or (value.endswith("+") and agree("python", python, value))
+    if not open_ended:
+        return False
+    try:
+        asked = SpecifierSet(artifact.requires_python)
+    except InvalidSpecifier:
+        return True
+    return asked.contains(f"{python.removesuffix('t')}.99")
+
+
+def _same_version(one: str, other: str) -> bool:
+    try:
+        return Version(one) == Version(other)
+    except InvalidVersion:
+        return False
+
+
+def _shown(artifact: Artifact, name: str) -> str:
+    return getattr(artifact, name) or "none"
+
+
+def _configuration(artifact: Artifact) -> tuple[str, ...]:
+    axes = (getattr(artifact, name) for name in AXES)
+    return (artifact.project, artifact.kind, artifact.subdir, *axes)
+
+
+def _age(artifact: Artifact) -> tuple[tuple[int, Version, tuple[str, ...]], str]:
+    return _rank(artifact.version), artifact.pushed
+
+
+def _rank(version: str) -> tuple[int, Version, tuple[str, ...]]:
+    """Versions in their order; those of other rules before, with their numbers as numbers."""
+    try:
+        return 1, Version(version), ()
+    except InvalidVersion:
+        parts = islice(re.findall(r"\d+|[a-z]+", version.lower()), 20)
+        return 0, Version("0"), tuple(each.zfill(20) for each in parts)
+
+
+def _order(each: FoundArtifact) -> tuple[object, ...]:
+    artifact = each.artifact
+    return (artifact.project, _rank(artifact.version), artifact.file_name, artifact.sha256)
+
+
+def spell_found(found: Sequence[FoundArtifact]) -> Iterator[tuple[str, ...]]:
+    """The rows of a table, the first of them its head."""
+    names = ("project", "version", "kind", *AXES)
+    shown = [name for name in names if any(getattr(each.artifact, name) for each in found)]
+    yield (*shown, "channels", "commit", "file")
+    for each in found:
+        artifact = each.artifact
+        values = (getattr(artifact, name) or "-" for name in shown)
+        channels = ", ".join(each.channels) or "-"
+        yield (*values, channels, artifact.commit[:12] or "-", artifact.file_name)

@@ -1,0 +1,121 @@
+"""Which artifacts are meant, by the words of cells."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from binary_checks.errors import ProfileError
+from binary_checks.fleet.artifacts.artifact import Artifact
+from binary_checks.fleet.artifacts.found_document import write_found
+from binary_checks.fleet.artifacts.matching import (
+    FoundArtifact,
+    choose,
+    keep_latest,
+    read_wish,
+    spell_found,
+    tell_differences,
+    tell_nearest,
+)
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+def make(**said: str) -> FoundArtifact:
+    row = {"project": "demo", "version": "1.0", "kind": "wheel", "commit": "c" * 40, **said}
+    name = f"{'-'.join(said.values())}.whl"
+    artifact = Artifact(sha256="a" * 64, file_name=name, size=1, **row)  # type: ignore[arg-type]
+    return FoundArtifact(artifact=artifact, channels=("test",))
+
+
+@pytest.mark.parametrize(
+    ("said", "where", "meant"),
+    [
+        ({"variant": "cu130"}, "variant=cu130", True),
+        ({"variant": "cu130"}, "variant=cu*", True),
+        ({"variant": "cpu"}, "variant=cu*", False),
+        ({}, "variant=cpu", False),
+        ({"python": "3.12"}, "python=3.12", True),
+        ({"python": "3.12t"}, "python=3.12", False),
+        ({"python": "3.9+"}, "python=3.12", True),
+        ({"python": "3.13+"}, "python=3.12", False),
+        ({"python": "any"}, "python=3.12", True),
+        ({"python": "any", "requires_python": ">=3.13"}, "python=3.12", False),
+        ({"python": "any", "requires_python": ">=3.12.4"}, "python=3.12", True),
+        ({"python": "any", "requires_python": "nonsense"}, "python=3.12", True),
+        ({"python": "3.10, 3.12"}, "python=3.12", True),
+        ({"system": "linux"}, "system=linux", True),
+        ({"system": "musllinux"}, "system=linux", False),
+        ({"system": "linux, musllinux"}, "system=linux", True),
+        ({"system": "manylinux_2_28"}, "system=linux", True),
+        ({"system": "macosx_14_0"}, "system=macos", True),
+        ({"system": "any"}, "system=linux architecture=x86_64", False),
+        ({"system": "any", "architecture": "any"}, "system=linux architecture=x86_64", True),
+        ({"architecture": "arm64, x86_64"}, "architecture=arm64", True),
+        ({"project": "ruamel-yaml"}, "project=ruamel.yaml", True),
+        ({"version": "1.0"}, "version=1", True),
+        ({"version": "1.0+cu126"}, "version=1.0*", True),
+        ({"version": "1.1"}, "version=1.0", False),
+    ],
+)
+def test_a_condition_means_what_would_serve(said: dict[str, str], where: str, meant: bool) -> None:
+    found = [make(**said)]
+    assert choose(found, read_wish([where])) == (found if meant else [])
+
+
+def test_commit_and_bytes_are_known_by_how_they_begin() -> None:
+    found = [make()]
+    assert choose(found, read_wish([], commit="ccccccc", sha256="a" * 64)) == found
+    assert choose(found, read_wish([], commit="ccccccd")) == []
+    with pytest.raises(ProfileError, match="--commit: 'ccc': not 7 to 64"):
+        read_wish([], commit="ccc")
+
+
+def test_an_unknown_axis_is_refused_with_the_one_that_may_be_meant() -> None:
+    with pytest.raises(ProfileError, match=r"pyhton.*did you mean 'python'"):
+        read_wish(["pyhton=3.12"])
+
+
+def test_the_latest_of_each_configuration_is_the_newest_version() -> None:
+    found = [
+        make(version="1.9", python="3.12"),
+        make(version="1.10", python="3.12"),
+        make(version="1.10", python="3.12", pushed="2026"),
+        make(version="1.2", python="3.11"),
+        make(version="1.10rc1", python="3.12"),
+        make(version="1.1.1w", python="3.13"),
+    ]
+    assert keep_latest(found) == [found[5], found[3], found[2]]
+
+
+def test_several_are_told_apart_by_what_differs() -> None:
+    found = [make(python=f"3.{minor}", variant="cpu") for minor in range(9, 15)]
+    assert tell_differences(found) == "python (3.9, 3.10, 3.11, 3.12, …)"
+
+
+def test_of_none_the_nearest_is_named_with_what_it_has_otherwise() -> None:
+    found = [make(variant="cpu", python="3.11"), make(variant="cu126", python="3.12")]
+    assert tell_nearest(found, read_wish(["variant=cu130 python=3.12"])) == (
+        "the nearest is cu126-3.12.whl: variant cu126 and not cu130"
+    )
+    assert tell_nearest([], read_wish([])) == "there is none at all"
+
+
+def test_a_table_has_the_axes_that_somebody_has() -> None:
+    head, row = spell_found([make(python="3.12")])
+    assert head == ("project", "version", "kind", "python", "channels", "commit", "file")
+    assert row == ("demo", "1.0", "wheel", "3.12", "test", "c" * 12, "3.12.whl")
+
+
+def test_what_is_found_is_a_document_as_its_schema_says() -> None:
+    document = json.loads(write_found([make(python="3.12"), make()]))
+    schema = json.loads((DOCS / "found-artifacts.schema.json").read_text())
+    jsonschema.validate(document, schema)
+    assert [each["channels"] for each in document["artifacts"]] == [["test"], ["test"]]
+    assert json.loads(write_found([]))["artifacts"] == []
+    document["artifacts"][0]["artifact"]["size"] = "big"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document, schema)

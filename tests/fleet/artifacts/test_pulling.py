@@ -1,0 +1,164 @@
+"""Pulling artifacts: whole, held against their hashes, and into the folder alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from binary_checks.errors import ArtifactRefusedError, GatherError, StoreError
+from binary_checks.fleet.artifacts.artifact import Artifact, LinkedAs
+from binary_checks.fleet.artifacts.kept_artifacts import keep_artifact
+from binary_checks.fleet.artifacts.property_files import write_properties
+from binary_checks.fleet.artifacts.pulling import pull
+from binary_checks.fleet.store import Store, open_store
+from binary_checks.fleet.store.store_names import companion_name, package_name
+from tests.fleet.artifacts.made_artifacts import WHEEL, make_artifact
+
+
+@pytest.fixture
+def folder_store(tmp_path: Path) -> Store:
+    return open_store(str(tmp_path / "kept"), make=True)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "pulled"
+
+
+def keep(store: Store, folder: Path, name: str = WHEEL, license: bytes = b"as is") -> Artifact:  # noqa: A002
+    beside = {"licenses/LICENSE": license, "dependencies/libbar.so.1": b"library"}
+    artifact, incoming = make_artifact(folder, name.encode(), name, companions=beside)
+    keep_artifact(store, artifact, incoming)
+    return artifact
+
+
+def listed(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def test_all_that_belongs_to_it_is_pulled(store: Store, tmp_path: Path, folder: Path) -> None:
+    artifact = keep(store, tmp_path)
+    written = pull(store, [artifact], folder)
+    assert listed(folder) == {
+        WHEEL: WHEEL.encode(),
+        f"{WHEEL}.meta": write_properties(artifact),
+        "licenses/LICENSE": b"as is",
+        "dependencies/libbar.so.1": b"library",
+    }
+    assert sorted(written) == sorted(listed(folder))
+
+
+def test_what_is_there_stays_and_what_is_missing_is_fetched(
+    folder_store: Store, tmp_path: Path, folder: Path
+) -> None:
+    artifact = keep(folder_store, tmp_path)
+    pull(folder_store, [artifact], folder)
+    before = listed(folder)
+    assert pull(folder_store, [artifact], folder) == []
+    (folder / WHEEL).unlink()
+    assert pull(folder_store, [artifact], folder) == [WHEEL]
+    assert listed(folder) == before
+
+
+@pytest.mark.parametrize("there", [WHEEL, f"{WHEEL}.meta", "licenses/LICENSE"])
+def test_other_bytes_are_not_overwritten_and_nothing_is_written(
+    folder_store: Store, tmp_path: Path, folder: Path, there: str
+) -> None:
+    artifact = keep(folder_store, tmp_path)
+    (folder / there).parent.mkdir(parents=True)
+    (folder / there).write_bytes(b"mine")
+    with pytest.raises(ArtifactRefusedError, match="something else is there"):
+        pull(folder_store, [artifact], folder)
+    assert listed(folder) == {there: b"mine"}
+
+
+@pytest.mark.parametrize("which", ["file", "companion"])
+def test_a_store_that_was_tampered_with_is_refused_and_nothing_half_stays(
+    store: Store, tmp_path: Path, folder: Path, which: str
+) -> None:
+    artifact = keep(store, tmp_path)
+    beside = artifact.companions[0]
+    name = {
+        "file": package_name(artifact.sha256, WHEEL),
+        "companion": companion_name(artifact.sha256, beside.sha256, beside.path),
+    }[which]
+    store.delete(name)
+    store.create(name, b"tampered")
+    with pytest.raises(StoreError, match=r"other bytes than artifact\.json says: sha256") as told:
+        pull(store, [artifact], folder)
+    assert name in str(told.value)
+    assert b"tampered" not in listed(folder).values()
+    assert not list(folder.rglob("*.part"))
+
+
+def test_a_file_that_the_store_has_lost_is_an_error(
+    folder_store: Store, tmp_path: Path, folder: Path
+) -> None:
+    artifact = keep(folder_store, tmp_path)
+    folder_store.delete(package_name(artifact.sha256, WHEEL))
+    with pytest.raises(StoreError, match="cannot be read"):
+        pull(folder_store, [artifact], folder)
+    assert listed(folder) == {}
+
+
+def test_a_link_leads_nowhere(folder_store: Store, tmp_path: Path, folder: Path) -> None:
+    artifact = keep(folder_store, tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    folder.mkdir()
+    (folder / "licenses").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ArtifactRefusedError, match="would lead out of the folder"):
+        pull(folder_store, [artifact], folder)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_link_in_the_place_of_a_file_is_not_followed(
+    folder_store: Store, tmp_path: Path, folder: Path
+) -> None:
+    artifact = keep(folder_store, tmp_path)
+    (tmp_path / "mine").write_bytes(WHEEL.encode())
+    folder.mkdir()
+    (folder / WHEEL).symlink_to(tmp_path / "mine")
+    with pytest.raises(ArtifactRefusedError, match="something else is there"):
+        pull(folder_store, [artifact], folder)
+
+
+def test_several_share_what_is_equal_and_clash_over_what_is_not(
+    folder_store: Store, tmp_path: Path, folder: Path
+) -> None:
+    first = keep(folder_store, tmp_path, "a-1.0-py3-none-any.whl")
+    alike = keep(folder_store, tmp_path, "b-1.0-py3-none-any.whl")
+    other = keep(folder_store, tmp_path, "c-1.0-py3-none-any.whl", license=b"another")
+    with pytest.raises(ArtifactRefusedError, match="into folders of their own"):
+        pull(folder_store, [first, other], folder)
+    assert not folder.exists()
+    assert len(pull(folder_store, [first, alike], folder)) == 6
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(folder_store: Store, tmp_path: Path) -> None:
+    artifact = keep(folder_store, tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(GatherError, match="cannot be written: File exists"):
+        pull(folder_store, [artifact], tmp_path / "file")
+
+
+def test_properties_are_escaped_as_java_reads_them() -> None:
+    artifact = Artifact(
+        sha256="a" * 64,
+        file_name=WHEEL,
+        size=1,
+        kind="wheel",
+        project="demo",
+        pushed="2026-11-22T18:00:00Z",
+        evidence={"variant": " C:\\x = y\nnext \N{GREEK SMALL LETTER ALPHA}\N{PILE OF POO}"},
+        linked=(LinkedAs(library="a: b=c", how="static", evidence="x", version="1"),),
+    )
+    lines = write_properties(artifact).decode("ascii").splitlines()
+    assert "evidence.variant=\\ C:\\\\x = y\\u000anext \\u03b1\\ud83d\\udca9" in lines
+    assert "linked.a\\:\\ b\\=c=static 1 (x)" in lines
+    assert "kind=wheel" in lines
+    assert lines == sorted(lines)
+    assert not any("2026" in line for line in lines)
+    assert write_properties(replace(artifact, pushed="later")) == write_properties(artifact)
