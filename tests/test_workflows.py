@@ -1,4 +1,4 @@
-"""What GitHub and pre-commit run of this repository: valid, pinned, and safe from its inputs."""
+"""What GitHub and pre-commit run of this repository: generated, valid, pinned, safe from inputs."""
 
 from __future__ import annotations
 
@@ -71,7 +71,46 @@ def test_a_release_may_do_no_more_than_each_job_says() -> None:
         "attest": {"attestations": "write", "id-token": "write"},
         "publish": {"id-token": "write"},
     }
-    assert release["jobs"]["publish"]["needs"] == "attest"
+    assert release["jobs"]["publish"]["needs"] == ["attest"]
+
+
+def test_they_are_what_cells_toml_says() -> None:
+    """Else: `binary-checks ci write`."""
+    command = [sys.executable, "-m", "binary_checks", "ci", "check"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_every_python_is_tried_on_every_system() -> None:
+    """Of those that the sessions of nox have."""
+    jobs = read(ROOT / ".github" / "workflows" / "ci.yml")["jobs"]
+    rows = jobs["tests"]["strategy"]["matrix"]["include"]
+    named = re.search(r"PYTHONS = \[(.*)\]", (ROOT / "noxfile.py").read_text("utf-8"))
+    assert named
+    pythons = re.findall(r"\d\.\d+", named[1])
+    systems = ("ubuntu-latest", "macos-latest", "windows-latest")
+    assert {(row["runner"][0], row["python"]) for row in rows} == {
+        (system, python) for system in systems for python in pythons
+    }
+    assert len(rows) == len(systems) * len(pythons)
+
+
+def test_no_script_of_a_workflow_has_an_expression_in_it() -> None:
+    for path in WORKFLOWS:
+        for job in read(path)["jobs"].values():
+            for step in job["steps"]:
+                assert "${{" not in step.get("run", ""), path.name
+
+
+def test_every_session_that_is_scheduled_is_one_of_nox() -> None:
+    jobs = read(ROOT / ".github" / "workflows" / "scheduled.yml")["jobs"]
+    scripts = [step.get("run", "") for job in jobs.values() for step in job["steps"]]
+    named = {name for script in scripts for name in re.findall(r"--session ([a-z-]+)", script)}
+    named |= {row["session"] for row in jobs["session"]["strategy"]["matrix"]["include"]}
+    noxfile = (ROOT / "noxfile.py").read_text("utf-8")
+    assert named == {"slow", "network", "browser", "drift", "gpu", "sweep", "bench", "fuzz", "wine"}
+    for name in named:
+        assert re.search(rf'def {name}\(|name="{name}"', noxfile), name
 
 
 def test_no_script_of_the_action_holds_an_input() -> None:

@@ -14,6 +14,7 @@ from binary_checks.fleet.cells.channel_tables import demand_public
 from binary_checks.fleet.cells.matrix import Matrix
 from binary_checks.fleet.cells.table_rows import read_rows
 from binary_checks.fleet.ci.action_pins import ActionPin, read_pins
+from binary_checks.fleet.ci.own_jobs import JOB_KEYS, OwnJob, OwnWorkflow, read_jobs, read_workflows
 from binary_checks.fleet.ci.runner_tables import RUNNER_KEYS, RunnerRule, read_runners
 from binary_checks.profile.toml_values import convert, parse_toml, reject_unknown
 
@@ -50,6 +51,8 @@ class CiSettings:
     smoke_cells: int = 20  # of a night, in one job
     runners: tuple[RunnerRule, ...] = ()
     actions: Mapping[str, ActionPin] = field(default_factory=dict)
+    workflows: Mapping[str, OwnWorkflow] = field(default_factory=dict)  # of jobs beside the cells
+    jobs: tuple[OwnJob, ...] = ()
 
     @property
     def publish_secrets(self) -> tuple[str, ...]:
@@ -75,7 +78,7 @@ _TYPES: Mapping[str, Any] = {
     "schedule": str,
     "smoke_cells": int,
 }
-_KEYS = {**_TYPES, "actions": dict}
+_KEYS = {**_TYPES, "actions": dict, "workflows": dict, "jobs": list}
 
 
 def read_ci(matrix: Matrix) -> CiSettings:
@@ -96,13 +99,18 @@ def read_ci(matrix: Matrix) -> CiSettings:
     shipped = files(__package__).joinpath(_SHIPPED).read_bytes()
     ours = parse_toml(shipped, _SHIPPED)
     before = read_rows(ours, shipped, _SHIPPED, "runners", RUNNER_KEYS)
+    actions = {
+        **read_pins(ours["ci"]["actions"], f"{_SHIPPED}: ci.actions"),
+        **read_pins(table.get("actions", {}), f"{where}.actions"),
+    }
+    workflows = read_workflows(table.get("workflows", {}), f"{where}.workflows")
+    jobs = read_rows(table, matrix.content, name, "ci.jobs", JOB_KEYS)
     settings = CiSettings(
         **said,
         runners=(*read_runners(before), *read_runners(rows)),
-        actions={
-            **read_pins(ours["ci"]["actions"], f"{_SHIPPED}: ci.actions"),
-            **read_pins(table.get("actions", {}), f"{where}.actions"),
-        },
+        actions=actions,
+        workflows=workflows,
+        jobs=tuple(read_jobs(jobs, workflows, actions)),
     )
     _demand_consistent(settings, where)
     return settings

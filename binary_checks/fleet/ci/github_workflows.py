@@ -14,7 +14,21 @@ from typing import Any
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.cells.choosing import ALSO, LABELS, ONLY
-from binary_checks.fleet.ci.action_pins import demand_pin
+from binary_checks.fleet.ci.github_jobs import write_workflow
+from binary_checks.fleet.ci.github_words import (
+    ALWAYS,
+    BASH,
+    FOLDER,
+    MOST_JOBS,
+    OFFICE,
+    READ,
+    Json,
+    check_out,
+    download,
+    say,
+    set_up_python,
+    upload,
+)
 from binary_checks.fleet.ci.pipeline import (
     Pipeline,
     PipelineCell,
@@ -25,19 +39,10 @@ from binary_checks.fleet.ci.pipeline import (
 from binary_checks.fleet.ci.runner_tables import RunsOn
 from binary_checks.fleet.ci.yaml_text import OneLine, write_yaml
 
-MOST_JOBS = 256
-"""That GitHub makes of one matrix."""
-_FOLDER = ".github/workflows"
-_CELL = f"{_FOLDER}/binary-checks-cell.yml"
-_READ = {"contents": "read"}
-_DAYS = 7  # that artifacts between stages are kept
-_OFFICE = "ubuntu-24.04"  # the machine of jobs that run no package
+_CELL = f"{FOLDER}/binary-checks-cell.yml"
 _EVENTS: Mapping[str, str] = {"pr": "pull request", "merge": "merge", "nightly": "night"}
-_ALWAYS = "!cancelled()"
 _IDS, _FURTHER = "ids", "further"
 """Outputs: ids that were chosen, and rows of those that the tier's own matrix lacks, as JSON."""
-
-Json = dict[str, Any]
 
 
 def write(pipeline: Pipeline) -> Mapping[str, str]:
@@ -46,14 +51,12 @@ def write(pipeline: Pipeline) -> Mapping[str, str]:
     if pipeline.stages:
         files[_CELL] = _cell_workflow(pipeline)
         for tier in ("pr", "merge"):
-            files[f"{_FOLDER}/binary-checks-{tier}.yml"] = _tier_workflow(pipeline, tier)
+            files[f"{FOLDER}/binary-checks-{tier}.yml"] = _tier_workflow(pipeline, tier)
     if pipeline.stages or pipeline.night:
-        files[f"{_FOLDER}/binary-checks-nightly.yml"] = _tier_workflow(pipeline, "nightly")
+        files[f"{FOLDER}/binary-checks-nightly.yml"] = _tier_workflow(pipeline, "nightly")
+    for workflow in pipeline.settings.workflows.values():
+        files[f"{FOLDER}/{workflow.name}.yml"] = write_workflow(workflow, pipeline)
     return {path: write_yaml(document, pipeline) for path, document in files.items()}
-
-
-def _say(expression: str) -> str:
-    return f"${{{{ {expression} }}}}"
 
 
 # -- the workflow of one cell
@@ -98,18 +101,18 @@ def _list_secrets(stages: Sequence[PipelineStage]) -> list[str]:
 def _stage_job(stage: PipelineStage, pipeline: Pipeline) -> Json:
     """One job of the chain."""
     settings = pipeline.settings
-    own = {name: _say(f"inputs.{name.lower()}") for name in pipeline.cells[0].environment}
+    own = {name: say(f"inputs.{name.lower()}") for name in pipeline.cells[0].environment}
     machine = "gpu_runner" if stage.gpu else "runner"
-    job: Json = {"if": _say(_condition(stage))}
+    job: Json = {"if": say(_condition(stage))}
     if stage.needs:
         job["needs"] = [name for name in stage.needs if name in {s.name for s in pipeline.stages}]
-    job["runs-on"] = _say(f"fromJSON(inputs.{machine})") if stage.own_python else _OFFICE
-    minutes = _say("inputs.minutes") if stage.own_python else 30
+    job["runs-on"] = say(f"fromJSON(inputs.{machine})") if stage.own_python else OFFICE
+    minutes = say("inputs.minutes") if stage.own_python else 30
     job["timeout-minutes"] = minutes if stage.name != "build" else _minutes(settings.build_timeout)
     if stage.own_python and not stage.gpu and _has_containers(pipeline):
-        job["container"] = _say("inputs.container")
-    job["permissions"] = _READ
-    python = _say("inputs.python") if stage.own_python else settings.python
+        job["container"] = say("inputs.container")
+    job["permissions"] = READ
+    python = say("inputs.python") if stage.own_python else settings.python
     return {**job, **_surround(stage, pipeline, own, python, of_cell="inputs.cell")}
 
 
@@ -123,7 +126,7 @@ def _condition(stage: PipelineStage) -> str:
         return "contains(fromJSON(inputs.chosen), inputs.cell)"
     if stage.gpu:
         return "inputs.gpu_runner != 'null'"
-    said = [_ALWAYS, "needs.build.result == 'success'"] if stage.regardless else ["success()"]
+    said = [ALWAYS, "needs.build.result == 'success'"] if stage.regardless else ["success()"]
     said += ["github.event_name != 'pull_request'"] if stage.trusted else []
     return " && ".join(said)
 
@@ -132,50 +135,21 @@ def _steps(
     stage: PipelineStage, pipeline: Pipeline, python: str, *, of_cell: str = ""
 ) -> Iterator[Json]:
     """Checkout, Python, what earlier stages left, the scripts, and what this one leaves."""
-    yield from _prepare(pipeline, python)
+    yield check_out(pipeline)
+    yield set_up_python(pipeline, python)
     for folder in stage.takes:
-        yield _download(pipeline, folder, of_cell)
+        yield download(pipeline, _name(folder, of_cell), folder.path)
     for step in stage.steps:
         said: Json = {"name": step.name}
         if step.secrets:
-            said["env"] = {name: _say(f"secrets.{name}") for name in step.secrets}
+            said["env"] = {name: say(f"secrets.{name}") for name in step.secrets}
         yield {**said, "run": step.script}
     for folder in stage.leaves:
-        yield _upload(pipeline, folder, of_cell)
-
-
-def _prepare(pipeline: Pipeline, python: str) -> Iterator[Json]:
-    yield {"uses": _pin(pipeline, "actions/checkout"), "with": {"persist-credentials": False}}
-    yield {"uses": _pin(pipeline, "actions/setup-python"), "with": {"python-version": python}}
-
-
-def _pin(pipeline: Pipeline, action: str) -> str:
-    return demand_pin(pipeline.settings.actions, action).used
+        yield upload(pipeline, _name(folder, of_cell), folder.path)
 
 
 def _name(folder: SharedFolder, of_cell: str) -> str:
-    return f"{folder.name}-{_say(of_cell)}" if of_cell else folder.name
-
-
-def _download(pipeline: Pipeline, folder: SharedFolder, of_cell: str) -> Json:
-    """A pattern finds nothing where there is nothing; a name would be an error."""
-    return {
-        "uses": _pin(pipeline, "actions/download-artifact"),
-        "with": {"pattern": _name(folder, of_cell), "path": folder.path, "merge-multiple": True},
-    }
-
-
-def _upload(pipeline: Pipeline, folder: SharedFolder, of_cell: str) -> Json:
-    return {
-        "if": _say(_ALWAYS),
-        "uses": _pin(pipeline, "actions/upload-artifact"),
-        "with": {
-            "name": _name(folder, of_cell),
-            "path": folder.path,
-            "if-no-files-found": "ignore",
-            "retention-days": _DAYS,
-        },
-    }
+    return f"{folder.name}-{say(of_cell)}" if of_cell else folder.name
 
 
 # -- the workflows that call it
@@ -188,9 +162,9 @@ def _tier_workflow(pipeline: Pipeline, tier: str) -> Json:
         rows = [OneLine(_row(cell, pipeline)) for cell in pipeline.tiers[tier]]
         parts = [_call_job({"include": part}, pipeline) for part in _split(rows)]
         jobs |= _number("cells", parts)
-        further = _say(f"fromJSON(needs.choose.outputs.{_FURTHER})")
+        further = say(f"fromJSON(needs.choose.outputs.{_FURTHER})")
         called = _call_job({"include": further}, pipeline)
-        jobs["further"] = {"if": _say(f"needs.choose.outputs.{_FURTHER} != '[]'"), **called}
+        jobs["further"] = {"if": say(f"needs.choose.outputs.{_FURTHER} != '[]'"), **called}
     if tier == "nightly" and pipeline.night:
         jobs |= _night_jobs(pipeline, [name for name in jobs if name != "choose"])
     return {
@@ -198,7 +172,7 @@ def _tier_workflow(pipeline: Pipeline, tier: str) -> Json:
         "on": _events(pipeline, tier),
         "permissions": {},
         "concurrency": {
-            "group": f"{_say('github.workflow')}-{_say('github.ref')}",
+            "group": f"{say('github.workflow')}-{say('github.ref')}",
             "cancel-in-progress": tier == "pr",
         },
         "jobs": jobs,
@@ -244,18 +218,19 @@ def _choose_job(pipeline: Pipeline, tier: str) -> Json:
     environment = {"TIER": tier}
     if tier == "pr":
         labels = "join(github.event.pull_request.labels.*.name, ';')"
-        environment[LABELS] = _say(labels)
+        environment[LABELS] = say(labels)
     if tier == "nightly":
-        environment[ONLY], environment[ALSO] = _say("inputs.only"), _say("inputs.also")
+        environment[ONLY], environment[ALSO] = say("inputs.only"), say("inputs.also")
     install = pipeline.stages[1].steps[0]
     return {
-        "runs-on": _OFFICE,
+        "runs-on": OFFICE,
         "timeout-minutes": 10,
-        "permissions": _READ,
-        "outputs": {name: _say(f"steps.choose.outputs.{name}") for name in (_IDS, _FURTHER)},
-        "defaults": {"run": {"shell": "bash"}},
+        "permissions": READ,
+        "outputs": {name: say(f"steps.choose.outputs.{name}") for name in (_IDS, _FURTHER)},
+        "defaults": BASH,
         "steps": [
-            *_prepare(pipeline, pipeline.settings.python),
+            check_out(pipeline),
+            set_up_python(pipeline, pipeline.settings.python),
             {"name": install.name, "run": install.script},
             {
                 "name": "Choose the cells",
@@ -269,21 +244,21 @@ def _choose_job(pipeline: Pipeline, tier: str) -> Json:
 
 def _call_job(matrix: Json, pipeline: Pipeline) -> Json:
     """The matrix that calls the workflow of one cell."""
-    given = {name: _say(f"matrix.{name}") for name, _ in _inputs(pipeline)}
+    given = {name: say(f"matrix.{name}") for name, _ in _inputs(pipeline)}
     for name in ("runner", "gpu_runner"):
         if name in given:
-            given[name] = _say(f"toJSON(matrix.{name})")
-    given["chosen"] = _say(f"needs.choose.outputs.{_IDS}")
+            given[name] = say(f"toJSON(matrix.{name})")
+    given["chosen"] = say(f"needs.choose.outputs.{_IDS}")
     job: Json = {
-        "name": _say("matrix.cell"),
+        "name": say("matrix.cell"),
         "needs": "choose",
         "strategy": {"fail-fast": False, "matrix": matrix},
-        "permissions": _READ,
+        "permissions": READ,
         "uses": f"$/{_CELL}",
         "with": given,
     }
     if secrets := _list_secrets(pipeline.stages):
-        job["secrets"] = {name: _say(f"secrets.{name}") for name in secrets}
+        job["secrets"] = {name: say(f"secrets.{name}") for name in secrets}
     return job
 
 
@@ -334,8 +309,8 @@ def _night_jobs(pipeline: Pipeline, after: Sequence[str]) -> Json:
 
 
 def _night_job(stage: PipelineStage, pipeline: Pipeline, after: Sequence[str]) -> Json:
-    job: Json = {"if": _say(_ALWAYS), "needs": [*after]} if after else {}
-    job |= {"runs-on": _OFFICE, "timeout-minutes": 60, "permissions": _READ}
+    job: Json = {"if": say(ALWAYS), "needs": [*after]} if after else {}
+    job |= {"runs-on": OFFICE, "timeout-minutes": 60, "permissions": READ}
     return {**job, **_surround(stage, pipeline, {}, pipeline.settings.python)}
 
 
@@ -346,7 +321,7 @@ def _surround(
     said: Json = {}
     if stage.secrets and pipeline.settings.deployment:
         said["environment"] = pipeline.settings.deployment
-    said["defaults"] = {"run": {"shell": "bash"}}
+    said["defaults"] = BASH
     said["env"] = {**stage.environment, **own}
     said["steps"] = [*_steps(stage, pipeline, python, of_cell=of_cell)]
     return said
@@ -365,14 +340,14 @@ def _smoke_row(job: SmokeJob) -> Json:
 def _smoke_job(
     stage: PipelineStage, pipeline: Pipeline, rows: Sequence[Json], after: Sequence[str]
 ) -> Json:
-    own = {name: _say(f"matrix.{name.lower()}") for name in ("SMOKE_QUEUE", "SMOKE_CELLS")}
+    own = {name: say(f"matrix.{name.lower()}") for name in ("SMOKE_QUEUE", "SMOKE_CELLS")}
     job: Json = {
-        "name": _say("matrix.name"),
+        "name": say("matrix.name"),
         "needs": [*after],
-        "if": _say(f"{_ALWAYS} && needs.plan.result == 'success'"),
+        "if": say(f"{ALWAYS} && needs.plan.result == 'success'"),
         "strategy": {"fail-fast": False, "matrix": {"include": [*rows]}},
-        "runs-on": _say("matrix.runner"),
-        "timeout-minutes": _say("matrix.minutes"),
-        "permissions": _READ,
+        "runs-on": say("matrix.runner"),
+        "timeout-minutes": say("matrix.minutes"),
+        "permissions": READ,
     }
-    return {**job, **_surround(stage, pipeline, own, _say("matrix.python"))}
+    return {**job, **_surround(stage, pipeline, own, say("matrix.python"))}

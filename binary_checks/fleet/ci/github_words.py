@@ -1,0 +1,58 @@
+"""What all workflows that are written for GitHub share: its limits, and the usual steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from binary_checks.fleet.ci.action_pins import demand_pin
+from binary_checks.fleet.ci.pipeline import Pipeline
+
+Json = dict[str, Any]
+FOLDER = ".github/workflows"
+MOST_JOBS = 256
+"""That GitHub makes of one matrix."""
+OFFICE = "ubuntu-24.04"
+"""The machine of jobs that run no package."""
+READ = {"contents": "read"}
+ALWAYS = "!cancelled()"
+BASH = {"run": {"shell": "bash"}}
+_DAYS = 7  # that artifacts between jobs are kept
+
+
+def say(expression: str) -> str:
+    """An expression, as GitHub reads it."""
+    return f"${{{{ {expression} }}}}"
+
+
+def use(pipeline: Pipeline, action: str, **given: Any) -> Json:
+    """A step that uses a pinned action; underscores of its inputs stand for dashes."""
+    step: Json = {"uses": demand_pin(pipeline.settings.actions, action).used}
+    return {**step, "with": {key.replace("_", "-"): value for key, value in given.items()}}
+
+
+def check_out(pipeline: Pipeline) -> Json:
+    """The repository, without what would let later steps write to it."""
+    return use(pipeline, "actions/checkout", persist_credentials=False)
+
+
+def set_up_python(pipeline: Pipeline, version: str) -> Json:
+    """The Python of the job, or several, a line each, of which the last one is `python`."""
+    return use(pipeline, "actions/setup-python", python_version=version)
+
+
+def download(pipeline: Pipeline, name: str, path: str) -> Json:
+    """What a job before has left, if it has; asked for by name, nothing would be an error."""
+    return use(pipeline, "actions/download-artifact", pattern=name, path=path, merge_multiple=True)
+
+
+def upload(pipeline: Pipeline, name: str, path: str) -> Json:
+    """Leave a folder to later jobs, though the job has failed."""
+    step = use(
+        pipeline,
+        "actions/upload-artifact",
+        name=name,
+        path=path,
+        if_no_files_found="ignore",
+        retention_days=_DAYS,
+    )
+    return {"if": say(ALWAYS), **step}

@@ -1,0 +1,137 @@
+"""Jobs of a project's own: beside its cells or for some of them, by the rules of generated ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+yaml = pytest.importorskip("yaml")
+
+from binary_checks.errors import ProfileError  # noqa: E402
+from binary_checks.fleet.cells.cells_file import read_cells  # noqa: E402
+from binary_checks.fleet.ci.generators import write_files  # noqa: E402
+from binary_checks.fleet.ci.making_pipeline import make_pipeline  # noqa: E402
+
+CELLS = """\
+[[cells]]
+project = "own"
+system = ["linux-x86_64", "windows-amd64"]
+python = ["3.12", "3.13"]
+[ci]
+systems = ["github"]
+[ci.actions]
+"actions/cache" = { commit = "5a3ec84eff668545956fd18022155c47e93e2684", tag = "v4.2.3" }
+[ci.workflows.ci]
+branches = ["main"]
+pull_requests = true
+"""
+JOB = """\
+[[ci.jobs]]
+workflow = "ci"
+name = "tests"
+when = "python=3.12"
+matrix = { pytest = ["8", "9"] }
+steps = ['python -m pip install "pytest==$JOB_PYTEST"', "pytest"]
+"""
+Write = Callable[[str], dict[str, Any]]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """The jobs of ci.yml."""
+
+    def write(jobs: str) -> dict[str, Any]:
+        path = tmp_path / "cells.toml"
+        path.write_text(CELLS + jobs, encoding="utf-8")
+        files = write_files(make_pipeline(read_cells(path), tmp_path))
+        assert [*files] == [".github/workflows/ci.yml"]
+        found: dict[str, Any] = yaml.safe_load(files[".github/workflows/ci.yml"])["jobs"]
+        return found
+
+    return write
+
+
+def test_a_job_for_cells_is_multiplied_with_its_own_axes(write: Write) -> None:
+    job = write(JOB)["tests"]
+    assert job["strategy"]["matrix"]["include"] == [
+        {"runner": ["ubuntu-24.04"], "python": "3.12", "pytest": "8"},
+        {"runner": ["ubuntu-24.04"], "python": "3.12", "pytest": "9"},
+        {"runner": ["windows-2025"], "python": "3.12", "pytest": "8"},
+        {"runner": ["windows-2025"], "python": "3.12", "pytest": "9"},
+    ]
+    assert job["env"] == {
+        "CELL_PYTHON": "${{ matrix.python }}",
+        "JOB_PYTEST": "${{ matrix.pytest }}",
+    }
+    assert [step.get("run") for step in job["steps"]][2:] == [
+        'python -m pip install "pytest==$JOB_PYTEST"',
+        "pytest",
+    ]
+
+
+def test_a_job_may_read_and_nothing_else_unless_it_says_so(write: Write) -> None:
+    jobs = write(
+        JOB
+        + """\
+[[ci.jobs]]
+workflow = "ci"
+name = "publish"
+needs = ["tests"]
+checkout = false
+permissions = { id-token = "write" }
+environment = { name = "pypi" }
+takes = ["dist"]
+keeps = ["log"]
+steps = [
+  { uses = "actions/cache", with = { path = "x", key = "y" } },
+  { run = "true", env = { A = "b" } },
+]
+"""
+    )
+    assert jobs["tests"]["permissions"] == {"contents": "read"}
+    publish = jobs["publish"]
+    assert publish["permissions"] == {"id-token": "write"}
+    assert publish["environment"] == {"name": "pypi"}
+    assert publish["needs"] == ["tests"]
+    download, cache, run, upload = publish["steps"]
+    assert download["with"] == {"name": "dist", "path": "dist"}
+    assert cache["uses"] == "actions/cache@5a3ec84eff668545956fd18022155c47e93e2684"
+    assert run == {"env": {"A": "b"}, "run": "true"}
+    assert upload["if"] == "always()"
+
+
+@pytest.mark.parametrize(
+    ("jobs", "said"),
+    [
+        ("", "ci.workflows.ci: it has no [[ci.jobs]]"),
+        (
+            JOB.replace('workflow = "ci"', 'workflow = "cj"'),
+            "ci.jobs[0] (line 12): workflow: unknown workflow 'cj'",
+        ),
+        (JOB.replace("matrix", "martix"), "ci.jobs[0] (line 12): unknown key 'martix'; did you"),
+        (JOB + JOB, "ci.jobs[1] (line 18): ci has a job tests already"),
+        (JOB + 'needs = ["test"]\n', "needs: unknown job before it: 'test'"),
+        (JOB + 'runner = "x"\n', "runner and 'when': the cells have their own"),
+        (JOB.replace("python=3.12", "python=3.9"), "when = 'python=3.9' matches no cell"),
+        (JOB.replace('"pytest"]', '"echo ${{ github.actor }}"]'), "an expression in a script"),
+        (
+            JOB.replace('"pytest"]', '{ uses = "actions/cahce" }]'),
+            "unknown action; pin it in [ci.actions]: 'actions/cahce'; did you mean 'actions/cache'",
+        ),
+        (JOB.replace('"pytest"]', '{ run = "x", uses = "y" }]'), "steps[1]: either run or uses"),
+        (JOB.replace("steps = [", "stepz = ["), "unknown key 'stepz'; did you mean 'steps'?"),
+        (JOB.replace('"tests"', '"Tests; x"'), "name: 'Tests; x' is no name for a job"),
+        (JOB.replace("{ pytest =", "{ PATH ="), "matrix: 'PATH' is no name for an axis"),
+        (JOB + "timeout = 1e9\n", "is not within 6 hours"),
+        (JOB + '[ci.workflows.binary-checks-x]\ntags = ["v*"]\n', "is no name for a workflow"),
+        (JOB + "[ci.workflows.idle]\n", "ci.workflows.idle: nothing begins it"),
+    ],
+)
+def test_a_mistaken_job_is_one_line(write: Write, jobs: str, said: str) -> None:
+    with pytest.raises(ProfileError) as raised:
+        write(jobs)
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
