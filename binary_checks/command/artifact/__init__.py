@@ -14,6 +14,7 @@ ACTIONS: Mapping[str, str] = {
     "promote": "binary_checks.command.artifact.promoting_artifacts",
     "index": "binary_checks.command.artifact.writing_indexes",
     "verify": "binary_checks.command.artifact.verifying_artifacts",
+    "prune": "binary_checks.command.artifact.pruning_channels",
 }
 """The modules, loaded when called, in which ``run(arguments)`` returns the exit status."""
 _HELP = """\
@@ -28,6 +29,7 @@ Keep built packages and libraries by their bytes, and publish those that are fit
   promote NAME...  put packages into another channel, if its policy lets them through
   index            write the index of a channel, from which pip, uv and conda install
   verify           hold everything against its hashes, policies and signatures
+  prune            which members of a channel would go by number and age; --do-it deletes them
 
 The store is a folder or s3://bucket/prefix, the same as that of `binary-checks nightly`.
 `binary-checks artifact ACTION --help` has the options.

@@ -29,7 +29,7 @@ def run(arguments: Sequence[str]) -> int:
     for channel in sorted({*options.expire} - {each.channel for each in view.history.members}):
         complain(f"nightly prune: --expire {channel}: the store holds no package of that channel")
     print(f"{store.url}: {count(len(view.nights), 'night')}, {view.closed} of them closed")
-    for line in (*_tell_kept(retention), *_tell_gone(retention, names=options.names)):
+    for line in (*_tell_kept(retention), *tell_gone(retention.steps, names=options.names)):
         print(one_line(line))
     deleted = sum(map(len, retention.steps))
     size = _spell_sum(each.stored.size for step in retention.steps for each in step)
@@ -55,10 +55,10 @@ def _spell_nights(nights: Sequence[str]) -> str:
     return ", ".join(nights) if len(nights) < 3 else f"{nights[0]} … {nights[-1]}"
 
 
-def _tell_gone(retention: Retention, *, names: bool) -> Iterator[str]:
+def tell_gone(steps: Iterable[Sequence[Deletion]], *, names: bool) -> Iterator[str]:
     """A line for what goes of a night, of facts, and of each package; or one for each object."""
     groups: dict[str, list[Deletion]] = {}
-    for step in retention.steps:
+    for step in steps:
         for each in step:
             groups.setdefault(each.stored.name if names else _group(each), []).append(each)
     for group, deletions in groups.items():

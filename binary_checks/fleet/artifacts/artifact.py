@@ -10,7 +10,9 @@ KINDS = ("wheel", "conda", "libtorch", "library")
 AXES = ("system", "architecture", "python", "variant", "cxx_abi", "libtorch")
 """Those of cells that the bytes of a file may say."""
 COMPANION_FOLDERS = ("licenses", "dependencies")
-RESERVED_NAMES = frozenset({"artifact.json", "with", "verdicts", "promotions", *COMPANION_FOLDERS})
+RESERVED_NAMES = frozenset(
+    {"artifact.json", "with", "verdicts", "promotions", "expired", *COMPANION_FOLDERS}
+)
 """What else lies beside a file in the store, or where it is pulled."""
 
 

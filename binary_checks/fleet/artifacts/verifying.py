@@ -28,6 +28,7 @@ from binary_checks.fleet.store.store_names import (
     PACKAGES,
     artifact_name,
     companion_name,
+    expired_name,
     metadata_name,
     package_name,
 )
@@ -177,6 +178,7 @@ def _list_own(artifact: Artifact) -> Iterator[str]:
     yield artifact_name(artifact.sha256)
     yield package_name(artifact.sha256, artifact.file_name)
     yield metadata_name(artifact.sha256, artifact.file_name)
+    yield expired_name(artifact.sha256)
     for each in artifact.companions:
         yield companion_name(artifact.sha256, each.sha256, each.path)
 

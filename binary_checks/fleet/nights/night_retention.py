@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from binary_checks.errors import PruneRefusedError
@@ -16,6 +16,7 @@ from binary_checks.fleet.store.store_names import (
     NIGHT,
     PACKAGES,
     RESULTS,
+    split_artifact,
     split_attempt,
 )
 
@@ -140,8 +141,17 @@ def _list_steps(
             for each in history.members
             if each.sha256 in gone
         ),
-        tuple(Deletion(stored=each, reason=f"{nobody}, and no channel") for each in packages),
+        *order_packages(
+            Deletion(stored=each, reason=f"{nobody}, and no channel") for each in packages
+        ),
     )
+
+
+def order_packages(deletions: Iterable[Deletion]) -> tuple[tuple[Deletion, ...], ...]:
+    """In which steps artifacts go: their documents, by which they count, before all the rest."""
+    found = [*deletions]
+    documents = tuple(each for each in found if split_artifact(each.stored.name))
+    return documents, tuple(each for each in found if not split_artifact(each.stored.name))
 
 
 def _list_attempts(

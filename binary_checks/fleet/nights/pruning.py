@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from binary_checks.errors import PruneRefusedError, RecordError, StoreError
+from binary_checks.fleet.artifacts.channel_index import is_indexed, write_index
 from binary_checks.fleet.artifacts.channel_members import list_members
-from binary_checks.fleet.nights.night_retention import PastCell, Retention, StoreHistory
+from binary_checks.fleet.nights.night_retention import (
+    Deletion,
+    PastCell,
+    Retention,
+    StoreHistory,
+)
 from binary_checks.fleet.records import read_attempt
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store, Stored, ask_at_once
@@ -44,7 +50,7 @@ def read_prune_view(store: Store) -> PruneView:
         closed = closed_nights(store)
         history = StoreHistory(
             past=_read_past(store) if closed else (),
-            held={each: _read_held(store, each) for each in nights if each not in closed},
+            held=_read_open(store, nights, closed),
             members=tuple(list_members(store)),
             attempts=tuple(_list_attempts(store, closed)),
             facts=tuple(store.names(FACTS)),
@@ -66,13 +72,23 @@ def carry_out(store: Store, retention: Retention, view: PruneView) -> int:
         if step:
             _demand_unchanged(store, view)
             done += sum(1 for _ in ask_at_once(store.delete, [d.stored.name for d in step]))
+            _mend_indexes(store, view, step)
     return done
+
+
+def _mend_indexes(store: Store, view: PruneView, step: tuple[Deletion, ...]) -> None:
+    """Have no index lead to what goes next."""
+    gone = {each.stored.name for each in step}
+    for channel in sorted({m.channel for m in view.history.members if m.stored.name in gone}):
+        if is_indexed(store, channel):
+            write_index(store, channel)
 
 
 def _demand_listing(store: Store, nights: list[str]) -> None:
     """Raise PruneRefusedError where tonight's listing of what is published is not whole."""
     if not nights:
-        raise PruneRefusedError(f"{store.url}: nothing is deleted: it has no night")
+        said = "it has no night; `binary-checks artifact prune` is for channels"
+        raise PruneRefusedError(f"{store.url}: nothing is deleted: {said}")
     plan = demand_plan(store, nights[-1])
     if not any(each.sha256 for each in plan.cells):
         raise PruneRefusedError(f"{plan.night}: nothing is deleted: its plan lists no package")
@@ -98,6 +114,19 @@ def _read_past(store: Store) -> tuple[PastCell, ...]:
         )
     except ValueError:
         raise RecordError(f"{store.url}: cells: a state of a newer version") from None
+
+
+def read_referred(store: Store) -> frozenset[str]:
+    """The SHA-256 of all that any night refers to. Raises StoreError where one cannot be read."""
+    nights, closed = list_nights(store), closed_nights(store)
+    past = {d for each in (_read_past(store) if closed else ()) for d in each.digests}
+    return frozenset(past.union(*_read_open(store, nights, closed).values()))
+
+
+def _read_open(
+    store: Store, nights: Sequence[str], closed: Sequence[str]
+) -> dict[str, frozenset[str]]:
+    return {each: _read_held(store, each) for each in nights if each not in closed}
 
 
 def _read_held(store: Store, night: str) -> frozenset[str]:

@@ -129,6 +129,11 @@ def companion_name(sha256: str, digest: str, path: str) -> str:
     return f"{package_folder(sha256)}with/{digest}/{path.rpartition('/')[2]}"
 
 
+def expired_name(sha256: str) -> str:
+    """The mark that no channel holds an artifact any more: it goes, and is deleted last."""
+    return f"{package_folder(sha256)}expired"
+
+
 def verdict_prefix(sha256: str) -> str:
     """How the names of all verdicts on an artifact begin."""
     return f"{package_folder(sha256)}verdicts/"

@@ -23,11 +23,15 @@ from binary_checks.fleet.nights.night_retention import (
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Stored
 from binary_checks.fleet.store.store_names import (
+    artifact_name,
+    companion_name,
     facts_name,
     log_name,
     member_name,
+    metadata_name,
     package_name,
     result_name,
+    verdict_name,
 )
 
 PASSED, FAILED, MISSING = CellState.PASSED, CellState.FAILED, CellState.MISSING
@@ -76,8 +80,19 @@ def with_objects(history: StoreHistory) -> StoreHistory:
         history,
         attempts=tuple(attempts),
         facts=tuple(Stored(name=facts_name(each), size=10) for each in digests),
-        packages=tuple(Stored(name=package_name(each, "a.whl"), size=100) for each in digests),
+        packages=tuple(Stored(name=name, size=100) for each in digests for name in list_kept(each)),
     )
+
+
+def list_kept(sha256: str) -> list[str]:
+    """All that lies beside a package that was pushed."""
+    return [
+        artifact_name(sha256),
+        package_name(sha256, "a.whl"),
+        metadata_name(sha256, "a.whl"),
+        companion_name(sha256, digest(1), "licenses/MIT"),
+        verdict_name(sha256, digest(2)),
+    ]
 
 
 def member(channel: str, sha256: str) -> ChannelMember:
@@ -115,8 +130,10 @@ def test_the_last_five_nights_and_the_last_that_passed_are_kept(
     found = retain(history_of({"a": letters}))
     assert nights_kept(found) == kept
     gone = [number for number in range(len(letters)) if number not in kept]
-    wanted = [facts_name(digest(n)) for n in gone] + [
-        package_name(digest(n), "a.whl") for n in gone
+    wanted = [
+        *(facts_name(digest(n)) for n in gone),
+        *(artifact_name(digest(n)) for n in gone),
+        *(name for n in gone for name in list_kept(digest(n))[1:]),
     ]
     assert [name for name in names(found) if not name.startswith("night=")] == wanted
 
@@ -152,11 +169,20 @@ def test_an_expiring_channel_holds_nothing_and_loses_what_goes() -> None:
 
 
 def test_what_refers_to_something_goes_before_it() -> None:
-    kinds = ["results/", "/failed/", "facts/", "packages/"]
-    gone = names(retain(history_of({"a": "·" * 9, "b": "X" * 9})))
+    kinds = ["results/", "/failed/", "facts/", "channels/", "/artifact.json", "packages/"]
+    history = history_of({"a": "·" * 9, "b": "X" * 9})
+    history = replace(history, members=(member("nightly", digest(0)),))
+    gone = names(retain(history, expiring=frozenset({"nightly"})))
     order = [next(n for n, kind in enumerate(kinds) if kind in name) for name in gone]
     assert order == sorted(order)
-    assert set(order) == {0, 1, 2, 3}
+    assert set(order) == {0, 1, 2, 3, 4, 5}
+
+
+def test_of_an_artifact_all_goes_or_all_stays() -> None:
+    gone = set(names(retain(history_of({"a": "·" * 9}))))
+    for number in range(9):
+        beside = set(list_kept(digest(number)))
+        assert beside <= gone or not beside & gone
 
 
 def test_another_cells_package_is_kept_while_that_cell_needs_it() -> None:

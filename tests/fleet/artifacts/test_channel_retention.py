@@ -1,0 +1,365 @@
+"""What a channel keeps of its members: held over any history, and in stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from binary_checks.command.artifact import run
+from binary_checks.errors import PruneRefusedError, StoreError
+from binary_checks.fleet.artifacts.artifact import Artifact
+from binary_checks.fleet.artifacts.channel_index import write_index
+from binary_checks.fleet.artifacts.channel_members import ChannelMember, join_channel, list_members
+from binary_checks.fleet.artifacts.kept_artifacts import keep_artifact, list_artifacts
+from binary_checks.fleet.artifacts.verifying import read_scope, verify
+from binary_checks.fleet.nights.channel_pruning import prune_channel, read_history
+from binary_checks.fleet.nights.channel_retention import (
+    ChannelRetention,
+    ExpiryRule,
+    RepositoryHistory,
+    expire,
+)
+from binary_checks.fleet.nights.night_retention import digest_of
+from binary_checks.fleet.store import Store, Stored, open_store
+from binary_checks.fleet.store.store_names import (
+    artifact_name,
+    expired_name,
+    facts_name,
+    member_name,
+    package_name,
+    verdict_name,
+)
+from tests.fleet.artifacts.made_artifacts import make_artifact
+
+NOW = datetime(2026, 11, 22, tzinfo=timezone.utc)
+
+
+def digest(number: int) -> str:
+    return f"{number:064x}"
+
+
+def artifact(number: int, days: int = 0, **said: Any) -> Artifact:
+    """A nightly build, pushed so many days ago."""
+    row = {"kind": "wheel", "project": "demo", "version": f"1.{number}", "python": "3.12", **said}
+    pushed = (NOW - timedelta(days=days)).isoformat()
+    usual = {"sha256": digest(number), "file_name": f"demo-{number}.whl", "size": 100}
+    return Artifact(**{**usual, "pushed": pushed, **row})
+
+
+def history_of(
+    channels: dict[str, list[Artifact]],
+    further: Iterable[Artifact] = (),
+    marked: Iterable[int] = (),
+    referred: Iterable[int] = (),
+) -> RepositoryHistory:
+    """All that a store has of these channels, and of artifacts in none."""
+    every = {a.sha256: a for each in (*channels.values(), further) for a in each}
+    names = [
+        name
+        for each in every.values()
+        for name in (
+            artifact_name(each.sha256),
+            package_name(each.sha256, each.file_name),
+            verdict_name(each.sha256, digest(1)),
+        )
+    ]
+    return RepositoryHistory(
+        members=tuple(
+            ChannelMember(
+                channel=channel,
+                project=each.project,
+                file_name=each.file_name,
+                sha256=each.sha256,
+                stored=Stored(name=member_name(channel, each.project, each.file_name), size=65),
+            )
+            for channel, artifacts in channels.items()
+            for each in artifacts
+        ),
+        artifacts=every,
+        packages=tuple(
+            Stored(name=name, size=1) for name in (*names, *map(expired_name, map(digest, marked)))
+        ),
+        facts=tuple(Stored(name=facts_name(each), size=1) for each in every),
+        referred=frozenset(map(digest, referred)),
+        now=NOW,
+    )
+
+
+def lost(found: ChannelRetention) -> set[int]:
+    """The packages that go."""
+    return {
+        int(digest_of(each.stored), 16)
+        for step in found.packages
+        for each in step
+        if digest_of(each.stored)
+    }
+
+
+def left(found: ChannelRetention) -> set[int]:
+    """The members that go."""
+    return {int(each.stored.name.split("-")[-1].partition(".")[0]) for each in found.members}
+
+
+def test_the_newest_of_each_configuration_stay() -> None:
+    builds = [artifact(n) for n in range(1, 8)] + [
+        artifact(n, python="3.13") for n in range(11, 13)
+    ]
+    found = expire(history_of({"nightly": builds}), ExpiryRule(channel="nightly", keep=3))
+    assert left(found) == lost(found) == {1, 2, 3, 4}
+
+
+def test_versions_are_no_words() -> None:
+    builds = [artifact(n) for n in (2, 9, 10, 11)]
+    assert left(expire(history_of({"a": builds}), ExpiryRule(channel="a", keep=2))) == {2, 9}
+
+
+def test_what_was_pushed_lately_stays() -> None:
+    builds = [artifact(n, days=40 - n) for n in range(1, 10)]
+    found = expire(history_of({"a": builds}), ExpiryRule(channel="a", keep=1, days=35))
+    assert left(found) == {1, 2, 3, 4, 5}
+
+
+def test_what_another_channel_holds_loses_its_place_and_not_its_bytes() -> None:
+    builds = [artifact(n) for n in range(1, 5)]
+    found = expire(
+        history_of({"nightly": builds, "release": builds[:1]}),
+        ExpiryRule(channel="nightly", keep=1),
+    )
+    assert left(found) == {1, 2, 3}
+    assert lost(found) == {2, 3}
+    assert all("release" not in each.stored.name for step in found.steps for each in step)
+
+
+def test_what_a_night_refers_to_stays_until_the_night_goes() -> None:
+    builds = [artifact(n) for n in range(1, 5)]
+    found = expire(
+        history_of({"nightly": builds}, referred=[1]), ExpiryRule(channel="nightly", keep=1)
+    )
+    assert left(found) == {1, 2, 3}
+    assert lost(found) == {2, 3}
+
+
+def test_what_nobody_put_into_a_channel_stays() -> None:
+    found = expire(history_of({"a": [artifact(1)]}, [artifact(7)]), ExpiryRule(channel="a"))
+    assert found.steps == ((), (), (), (), ())
+
+
+def test_what_an_earlier_run_has_marked_goes_unless_somebody_holds_it() -> None:
+    history = history_of({"a": [artifact(1)]}, [artifact(7)], marked=[1, 7])
+    assert lost(expire(history, ExpiryRule(channel="a"))) == {7}
+
+
+def test_what_nobody_knows_the_age_of_stays() -> None:
+    unknown = replace(artifact(1), pushed="yesterday")
+    history = history_of({"a": [unknown, artifact(2), artifact(3)]})
+    assert left(expire(history, ExpiryRule(channel="a", keep=1))) == {2}
+    lacking = replace(history, artifacts={})
+    assert left(expire(lacking, ExpiryRule(channel="a", keep=1))) == set()
+
+
+def test_what_refers_goes_first_and_the_mark_last() -> None:
+    history = history_of({"a": [artifact(n) for n in range(1, 4)]})
+    found = expire(history, ExpiryRule(channel="a", keep=1))
+    kinds = ["channels/", "facts/", "/artifact.json", "/expired", "packages/"]
+    gone = [each.stored.name for step in found.steps for each in step]
+    order = [next(kind for kind in kinds if kind in name) for name in gone]
+    assert list(dict.fromkeys(order)) == [*kinds[:3], "packages/", "/expired"]
+    assert found.marked == (digest(1), digest(2))
+
+
+builds = st.builds(
+    artifact,
+    st.integers(1, 12),
+    st.integers(0, 60),
+    python=st.sampled_from(["3.12", "3.13"]),
+    pushed=st.sampled_from(["2026-11-01T00:00:00Z", "2026-09-01T00:00:00Z", "?"]),
+)
+histories = st.builds(
+    history_of,
+    st.dictionaries(
+        st.sampled_from(["nightly", "test", "release"]),
+        st.lists(builds, max_size=10, unique_by=lambda each: each.sha256),
+        min_size=1,
+    ),
+    st.lists(builds, max_size=3),
+    st.sets(st.integers(1, 12), max_size=3),
+    st.sets(st.integers(1, 12), max_size=3),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(histories, st.integers(1, 4), st.integers(0, 30))
+def test_nothing_goes_that_anybody_holds(history: RepositoryHistory, keep: int, days: int) -> None:
+    found = expire(history, ExpiryRule(channel="nightly", keep=keep, days=days))
+    names = [each.stored.name for step in found.steps for each in step]
+    assert len(names) == len(set(names))
+    remaining = [each for each in history.members if each.stored.name not in names]
+    assert {e for e in history.members if e.channel != "nightly"} <= {*remaining}
+    held = {each.sha256 for each in remaining} | history.referred
+    assert not {digest(number) for number in lost(found)} & held
+    known = {each.sha256 for each in history.members if each.channel == "nightly"}
+    marked = {digest_of(e) for e in history.packages if e.name.endswith("/expired")}
+    assert {digest(number) for number in lost(found)} <= known | marked
+    for number in lost(found):  # of an artifact all goes
+        beside = {e.name for e in history.packages if digest_of(e) == digest(number)}
+        assert beside <= {*names}
+    axes = {a.python for s, a in history.artifacts.items() if s in known}
+    for python in axes:  # each configuration keeps something
+        assert any(
+            history.artifacts[each.sha256].python == python
+            for each in remaining
+            if each.channel == "nightly"
+        )
+
+
+def fill(store: Store, folder: Path, count: int, channel: str = "nightly") -> list[Artifact]:
+    folder.mkdir(exist_ok=True)
+    found = []
+    for number in range(count):
+        name = f"demo-1.{number}-py3-none-any.whl"
+        made, incoming = make_artifact(
+            folder,
+            name.encode(),
+            name,
+            {"licenses/MIT": b"as is"},
+            version=f"1.{number}",
+            pushed=f"2026-11-{number + 1:02}T00:00:00Z",
+        )
+        keep_artifact(store, made, incoming)
+        store.create(verdict_name(made.sha256, "a" * 64), b"{}")
+        join_channel(store, channel, made)
+        found.append(made)
+    write_index(store, channel)
+    return found
+
+
+def faults(store: Store) -> list[str]:
+    """Those that a sound store of files that are no packages does not have."""
+    every = (f"{each.about}: {each.text}" for each in verify(read_scope(store, [])))
+    return [each for each in every if "cannot be read as what it is" not in each]
+
+
+def prune(store: Store, *options: str) -> int:
+    return run(["prune", "--store", store.url, "--channel", "nightly", *options])
+
+
+def test_without_being_told_so_it_deletes_nothing(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(store, tmp_path / "made", 4)
+    before = [each.name for each in store.names("")]
+    assert prune(store, "--keep", "2") == 0
+    assert [each.name for each in store.names("")] == before
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"{store.url}: channel nightly: 2 members kept, 2 go"
+    assert lines[-1].endswith("; nothing is deleted without --do-it")
+
+
+def test_told_so_it_leaves_a_sound_store_with_the_newest(store: Store, tmp_path: Path) -> None:
+    made = fill(store, tmp_path / "made", 5)
+    join_channel(store, "release", made[0])
+    write_index(store, "release")
+    assert prune(store, "--keep", "2", "--do-it") == 0
+    assert {each.sha256 for each in list_artifacts(store)} == {made[n].sha256 for n in (0, 3, 4)}
+    assert {each.channel: each.sha256 for each in list_members(store, "release")} == {
+        "release": made[0].sha256
+    }
+    digests = {digest_of(each) for each in store.names("packages/")}
+    assert digests == {made[n].sha256 for n in (0, 3, 4)}
+    assert faults(store) == []
+    assert prune(store, "--keep", "2", "--do-it") == 0
+
+
+def test_one_that_is_ended_anywhere_is_finished_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("binary_checks.fleet.store._AT_ONCE", 1)
+    for limit in (1, 2, 5, 8, 13, 60):
+        store = open_store(str(tmp_path / f"kept{limit}"), make=True)
+        fill(store, tmp_path / "made", 4)
+        true_delete, deleted = type(store).delete, [0]
+
+        def delete(
+            self: Any,
+            name: str,
+            deleted: list[int] = deleted,
+            limit: int = limit,
+            true_delete: Any = true_delete,
+        ) -> None:
+            deleted[0] += 1
+            if deleted[0] > limit:
+                raise StoreError("ended")
+            true_delete(self, name)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(type(store), "delete", delete)
+            ended = prune(store, "--keep", "1", "--do-it")
+        assert ended in (0, 6)
+        assert prune(store, "--keep", "1", "--do-it") == 0
+        assert len({digest_of(each) for each in store.names("packages/")}) == 1
+        assert faults(store) == []
+    assert ended == 0  # the last limits were above all that goes
+
+
+def test_a_push_meanwhile_ends_it(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path / "kept"), make=True)
+    made = fill(store, tmp_path / "made", 4)
+    history = read_history(store, "nightly")
+    retention = expire(history, ExpiryRule(channel="nightly", keep=1))
+    join_channel(store, "release", made[0])
+    with pytest.raises(PruneRefusedError, match="a channel changed meanwhile"):
+        prune_channel(store, "nightly", retention, history)
+    assert len(list(list_artifacts(store))) == 4
+
+
+def test_a_package_that_joins_while_its_bytes_go_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = open_store(str(tmp_path / "kept"), make=True)
+    made = fill(store, tmp_path / "made", 2)
+    true_delete = type(store).delete
+
+    def delete(self: Any, name: str) -> None:
+        if name == expired_name(made[0].sha256):
+            join_channel(store, "release", made[0])
+        true_delete(self, name)
+
+    monkeypatch.setattr(type(store), "delete", delete)
+    assert prune(store, "--keep", "1", "--do-it") == 1
+    said = capsys.readouterr().err
+    assert "it joined while its bytes were deleted: push it again" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("channels/release/demo/surprise.whl", b"not a hash"),
+        ("night=2026-11-20/results/a.cpu1.json", b""),
+    ],
+)
+def test_nothing_is_deleted_where_something_cannot_be_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: bytes
+) -> None:
+    store = open_store(str(tmp_path / "kept"), make=True)
+    fill(store, tmp_path / "made", 3)
+    store.create(name, content)
+    before = [each.name for each in store.names("")]
+    assert prune(store, "--keep", "1", "--do-it") == 1
+    assert [each.name for each in store.names("")] == before
+    assert "nothing is deleted: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "options", [["--keep", "0"], ["--days", "-1"], ["--channel", "nigthly"], ["--channel", "../x"]]
+)
+def test_options_that_are_none_are_misuse(tmp_path: Path, options: list[str]) -> None:
+    store = open_store(str(tmp_path / "kept"), make=True)
+    fill(store, tmp_path / "made", 1)
+    assert prune(store, *options) == 4
