@@ -11,6 +11,7 @@ from itertools import groupby
 from pathlib import Path
 
 from binary_checks.command import SubcommandParser, guard, suggest
+from binary_checks.command.foreign_cells import add_foreign, demand_foreign, read_foreign
 from binary_checks.command.helping import OPTIONS
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cell import Cell
@@ -50,7 +51,14 @@ def run(arguments: Sequence[str]) -> int:
 
 def _list(options: argparse.Namespace) -> int:
     one_off = ask_one_off(options)
-    matrix = one_off.enable(read_matrix(options.file))
+    if options.foreign:
+        text, matrix = read_foreign(options)
+        if options.toml:
+            print(text, end="")
+            return 0
+    else:
+        matrix = read_matrix(options.file or Path(DEFAULT_FILE))
+    matrix = one_off.enable(matrix)
     cells = choose_cells(matrix.cells, where=options.where, one_off=one_off, part=options.shard)
     if options.json:
         print(write_cells(matrix, cells, one_off))
@@ -105,7 +113,6 @@ def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
         metavar="FILE",
         type=Path,
         nargs="?",
-        default=Path(DEFAULT_FILE),
         help=f"the matrix (default: {DEFAULT_FILE})",
     )
     parser.add_argument(
@@ -116,7 +123,13 @@ def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help=f"schema {CELLS_SCHEMA}")
     form.add_argument("--ids", action="store_true", help="ids alone, one a line")
-    return parser.parse_args(arguments)
+    form.add_argument(
+        "--toml", action="store_true", help="of --from: a cells.toml that says the same"
+    )
+    add_foreign(parser)
+    options = parser.parse_args(arguments)
+    demand_foreign(options)
+    return options
 
 
 def _describe(matrix: Matrix, cells: Sequence[Cell]) -> Iterator[str]:
