@@ -12,6 +12,7 @@ ACTIONS: Mapping[str, str] = {
     "find": "binary_checks.command.artifact.finding_artifacts",
     "attest": "binary_checks.command.artifact.attesting_results",
     "promote": "binary_checks.command.artifact.promoting_artifacts",
+    "withdraw": "binary_checks.command.artifact.withdrawing_artifacts",
     "index": "binary_checks.command.artifact.writing_indexes",
     "verify": "binary_checks.command.artifact.verifying_artifacts",
     "prune": "binary_checks.command.artifact.pruning_channels",
@@ -27,6 +28,7 @@ Keep built packages and libraries by their bytes, and publish those that are fit
   find             which packages are kept: --where "variant=cu130 python=3.12"
   pull FOLDER      fetch them, with licenses, dependencies and what is known of them
   promote NAME...  put packages into another channel, if its policy lets them through
+  withdraw NAME... have a channel advise against packages, and say why
   index            write the index of a channel, from which pip, uv and conda install
   verify           hold everything against its hashes, policies and signatures
   prune            which members of a channel would go by number and age; --do-it deletes them

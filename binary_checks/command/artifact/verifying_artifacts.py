@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
 
 from binary_checks.command import TRY_AGAIN, UNREADABLE, SubcommandParser
+from binary_checks.fleet.artifacts.policy_file import read_policy
 from binary_checks.fleet.artifacts.verifying import VerifyScope, read_scope, verify
 from binary_checks.fleet.store import open_store
 from binary_checks.lines import cut, one_line
@@ -20,7 +24,10 @@ _PURPOSE = (
 def run(arguments: Sequence[str]) -> int:
     """Verify; returns the exit status: 1 where something is wrong, 6 where it cannot be read."""
     options = _options().parse_args(arguments)
+    today = datetime.now(timezone.utc).date()
+    policy = read_policy(Path(options.policy), today) if options.policy else None
     scope = read_scope(open_store(options.store), [*dict.fromkeys(options.channel)])
+    scope = replace(scope, policy=policy)
     wrong = unknown = 0
     for each in verify(scope):
         wrong, unknown = wrong + each.looked, unknown + (not each.looked)
@@ -57,4 +64,5 @@ def _options() -> argparse.ArgumentParser:
         default=[],
         help="whose members are verified (repeatable; default: all that the store keeps)",
     )
+    add("--policy", metavar="FILE", help="yours: its keys and gates are those that count")
     return parser

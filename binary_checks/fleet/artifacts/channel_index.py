@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from binary_checks.errors import ProfileError, StoreError
 from binary_checks.fleet.artifacts.artifact import Artifact
@@ -26,6 +26,7 @@ from binary_checks.fleet.artifacts.derived_index import (
     derive_index,
 )
 from binary_checks.fleet.artifacts.kept_artifacts import list_artifacts
+from binary_checks.fleet.artifacts.withdrawals import list_withdrawn
 from binary_checks.fleet.store import Store, ask_at_once
 from binary_checks.fleet.store.store_names import conda_prefix, index_prefix
 
@@ -39,6 +40,7 @@ class ChannelView:
     members: tuple[ChannelMember, ...]
     artifacts: Mapping[str, Artifact]  # by SHA-256, of those members that have a sound document
     faults: tuple[str, ...]  # of members and of documents that are not sound
+    withdrawn: Mapping[str, str] = field(default_factory=dict)  # by SHA-256: why
 
     def derive(self, channel: str, base: str = "") -> DerivedIndex:
         """The index that it comes to."""
@@ -52,6 +54,7 @@ class ChannelView:
                     subdir=each.subdir,
                     file_name=each.file_name,
                     artifact=self.artifacts[each.sha256],
+                    withdrawn=self.withdrawn.get(each.sha256),
                 )
 
 
@@ -77,7 +80,10 @@ def view_channel(
     read = {each.sha256: each for each in list_artifacts(store, lacking, faults)}
     artifacts = {sha256: each for sha256, each in known.items() if sha256 in wanted}
     return ChannelView(
-        members=tuple(members), artifacts={**artifacts, **read}, faults=tuple(faults)
+        members=tuple(members),
+        artifacts={**artifacts, **read},
+        faults=tuple(faults),
+        withdrawn=list_withdrawn(store, channel),
     )
 
 
@@ -104,7 +110,7 @@ def write_index(store: Store, channel: str) -> IndexWritten:
         changed = _write(store, index, stored)
         stale = sorted(stored.keys() - index.pages.keys() - index.files.keys())
         again = view_channel(store, channel, view.artifacts) if changed or stale else view
-        same = again.members == view.members
+        same = again.members == view.members and again.withdrawn == view.withdrawn
         written += changed
         if same and not stale:
             faults = (*again.faults, *index.faults)

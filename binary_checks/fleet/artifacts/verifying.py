@@ -22,7 +22,9 @@ from binary_checks.fleet.artifacts.channel_index import (
 from binary_checks.fleet.artifacts.channel_members import list_channels
 from binary_checks.fleet.artifacts.derived_index import DerivedIndex
 from binary_checks.fleet.artifacts.kept_artifacts import list_artifacts
+from binary_checks.fleet.artifacts.policy_file import GatePolicy
 from binary_checks.fleet.artifacts.verified_bytes import hash_object, verify_artifact
+from binary_checks.fleet.artifacts.verified_promotions import verify_promotions
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.store_names import (
     PACKAGES,
@@ -60,6 +62,7 @@ class VerifyScope:
     whole: bool  # all channels, and what is in none
     indexed: frozenset[str] = frozenset()  # channels that have an index
     faults: tuple[Remark, ...] = ()  # met while this was read
+    policy: GatePolicy | None = None  # of whoever verifies: the keys that they trust
 
     @property
     def size(self) -> int:
@@ -183,5 +186,12 @@ def _list_own(artifact: Artifact) -> Iterator[str]:
         yield companion_name(artifact.sha256, each.sha256, each.path)
 
 
-VERIFIERS: tuple[Verifier, ...] = (verify_files, verify_indexes, verify_leftovers)
+def verify_gates(scope: VerifyScope) -> Iterator[Remark]:
+    """Every member of a channel with a gate was let in by it, by verdicts that still hold."""
+    for channel, view in scope.channels.items():
+        for text in verify_promotions(scope.store, channel, view.members, scope.policy):
+            yield Remark(about=channel, text=text)
+
+
+VERIFIERS: tuple[Verifier, ...] = (verify_files, verify_indexes, verify_leftovers, verify_gates)
 """Who verifies what, one after the other."""

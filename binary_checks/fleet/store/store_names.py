@@ -14,7 +14,9 @@ MARK = "store.json"
 """By which a store is known for one."""
 DERIVED = ("simple/", "conda/")
 """How the names of all begin that can be made again: the indexes of channels."""
-TOP_LEVEL = (MARK, NIGHTS, FACTS, PACKAGES, CHANNELS, *DERIVED)
+POLICIES, WITHDRAWN = "policies/", "withdrawn/"
+"""How the names begin of the gates that promotions name, and of what channels advise against."""
+TOP_LEVEL = (MARK, NIGHTS, FACTS, PACKAGES, CHANNELS, POLICIES, WITHDRAWN, *DERIVED)
 """How every name of a store begins."""
 RESULTS, RUNNING = "results", "running"
 LOG_FOLDERS = ("failed", "succeeded")
@@ -142,6 +144,31 @@ def verdict_prefix(sha256: str) -> str:
 def verdict_name(sha256: str, digest: str) -> str:
     """A verdict on an artifact, named by the SHA-256 of its own bytes."""
     return f"{verdict_prefix(sha256)}{digest}.json"
+
+
+def promotion_prefix(sha256: str) -> str:
+    """How the names of all records begin that an artifact was promoted."""
+    return f"{package_folder(sha256)}promotions/"
+
+
+def promotion_name(sha256: str, digest: str) -> str:
+    """The record that an artifact was promoted, named by the SHA-256 of its own bytes."""
+    return f"{promotion_prefix(sha256)}{digest}.json"
+
+
+def policy_name(digest: str) -> str:
+    """What a channel's gate asked when it let something in, named by the SHA-256 of its bytes."""
+    return f"{POLICIES}{digest}.json"
+
+
+def withdrawn_prefix(channel: str) -> str:
+    """How the names of all begin that a channel advises against."""
+    return f"{WITHDRAWN}{channel}/"
+
+
+def withdrawn_name(channel: str, project: str, sha256: str) -> str:
+    """That a channel advises against a member: installers pass it over (PEP 592)."""
+    return f"{withdrawn_prefix(channel)}{project}/{sha256}.json"
 
 
 def channel_prefix(channel: str = "") -> str:

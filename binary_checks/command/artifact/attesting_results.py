@@ -1,0 +1,72 @@
+"""``binary-checks artifact attest``: keeps what runs found beside the artifacts, signed or not."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from binary_checks.command import UNREADABLE, SubcommandParser, complain
+from binary_checks.command.artifact.signing_options import add_signing_options, read_signing_keys
+from binary_checks.documents.decoding import OddityError
+from binary_checks.errors import ProfileError
+from binary_checks.fleet.artifacts.attesting import FoundVerdicts, take_night, take_results
+from binary_checks.fleet.artifacts.kept_verdicts import keep_verdict
+from binary_checks.fleet.artifacts.statements import read_time
+from binary_checks.fleet.nights.night_dates import choose_night
+from binary_checks.fleet.store import Store, open_store
+from binary_checks.lines import cut, one_line
+
+_PURPOSE = "Keep the verdicts of result documents, or of a night, beside the artifacts of a store."
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Keep verdicts; returns the exit status."""
+    options = _options().parse_args(arguments)
+    if bool(options.results) == (options.night is not None):
+        raise ProfileError("artifact attest: give result documents, or --night DATE")
+    _demand_time(options.ended)
+    keys = read_signing_keys(options)
+    store = open_store(options.store)
+    found = _find(store, options)
+    for verdict in found.verdicts:
+        new = keep_verdict(store, verdict, keys)
+        how = ("signed" if keys else "kept, not signed") if new else "there already"
+        where = f" at {', '.join(verdict.places)}" if verdict.places and verdict.ran_on else ""
+        print(cut(one_line(f"{verdict.file_name}: {verdict.word}{where}, {verdict.ended}: {how}")))
+    for line in found.refusals:
+        complain(f"artifact attest: {line}")
+    if found.strangers:
+        count, first = len(found.strangers), found.strangers[0]
+        more = f" and {count - 1:,} more" if count > 1 else ""
+        print(one_line(f"left out: {first}{more}: {store.url} does not keep their files"))
+    if found.refusals:
+        return UNREADABLE
+    if not found.verdicts:
+        complain("artifact attest: there is no verdict on anything that the store keeps")
+        return UNREADABLE
+    return 0
+
+
+def _find(store: Store, options: argparse.Namespace) -> FoundVerdicts:
+    if options.night is not None:
+        return take_night(store, choose_night(store, options.night))
+    return take_results(store, [Path(each) for each in options.results], options.ended)
+
+
+def _demand_time(text: str) -> None:
+    try:
+        _ = read_time(text) if text else None
+    except OddityError as error:
+        raise ProfileError(f"artifact attest: --ended: {error}") from None
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = SubcommandParser(prog="binary-checks artifact attest", description=_PURPOSE)
+    add = parser.add_argument
+    add("results", metavar="RESULT", nargs="*", help="of --binary-report json:RESULT")
+    add("--store", metavar="URL", required=True, help="a folder, or s3://bucket/prefix")
+    add("--night", metavar="DATE", help="all results of this night of the store, instead")
+    add("--ended", metavar="TIME", default="", help="when runs ended whose results do not say so")
+    add_signing_options(parser, "each verdict")
+    return parser

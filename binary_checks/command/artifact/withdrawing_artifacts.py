@@ -1,0 +1,61 @@
+"""``binary-checks artifact withdraw``: has a channel advise against files that it has."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from datetime import datetime, timezone
+
+from binary_checks.command import SubcommandParser, complain
+from binary_checks.command.artifact.promoting_artifacts import name_actor
+from binary_checks.errors import ProfileError
+from binary_checks.fleet.artifacts.channel_index import is_indexed, write_index
+from binary_checks.fleet.artifacts.channel_members import demand_channel
+from binary_checks.fleet.artifacts.choosing_members import choose_members
+from binary_checks.fleet.artifacts.withdrawals import Withdrawal, withdraw
+from binary_checks.fleet.store import open_store
+from binary_checks.lines import MOST, cut, one_line
+
+_PURPOSE = "Have a channel advise against files: installers pass over them unless they are pinned."
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Withdraw files; returns the exit status."""
+    options = _options().parse_args(arguments)
+    channel = demand_channel(options.channel)
+    reason = cut(one_line(options.reason.strip()))
+    if not reason:
+        raise ProfileError("artifact withdraw: --reason: why? whoever installs it will read that")
+    store = open_store(options.store)
+    chosen = choose_members(store, channel, names=options.names, digests=options.sha256)
+    for artifact in chosen:
+        new = withdraw(
+            store,
+            artifact,
+            Withdrawal(
+                sha256=artifact.sha256,
+                file_name=artifact.file_name,
+                channel=channel,
+                reason=reason,
+                at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+                by=options.by or name_actor(),
+            ),
+        )
+        print(one_line(f"{artifact.file_name}: {'withdrawn' if new else 'withdrawn already'}"))
+    if not options.no_index and is_indexed(store, channel):
+        for fault in write_index(store, channel).faults[:MOST]:
+            complain(f"artifact withdraw: index: {fault}")
+    return 0
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = SubcommandParser(prog="binary-checks artifact withdraw", description=_PURPOSE)
+    add = parser.add_argument
+    add("names", metavar="NAME", nargs="+", help="projects, file names, globs, or paths of files")
+    add("--store", metavar="URL", required=True, help="a folder, or s3://bucket/prefix")
+    add("--channel", metavar="CHANNEL", required=True, help="the channel that advises against them")
+    add("--reason", metavar="TEXT", required=True, help="which installers show")
+    add("--sha256", metavar="DIGEST", action="append", default=[], help="only these (repeatable)")
+    add("--no-index", action="store_true", help="leave the channel's index as it is")
+    add("--by", metavar="WHO", default="", help="who does it; CI and the system are asked")
+    return parser

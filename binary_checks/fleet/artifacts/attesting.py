@@ -1,0 +1,130 @@
+"""Takes verdicts out of result documents and nights, for the artifacts that a store keeps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from binary_checks.documents.decoding import OddityError
+from binary_checks.documents.result_reader import decode_results, read_results
+from binary_checks.errors import ProfileError, RecordError
+from binary_checks.fleet.artifacts.kept_artifacts import find_artifact
+from binary_checks.fleet.artifacts.statements import read_statement, read_time, write_statement
+from binary_checks.fleet.artifacts.verdict import PackageVerdict, make_verdict
+from binary_checks.fleet.attempts import Attempt
+from binary_checks.fleet.store import Store
+from binary_checks.fleet.stored_nights import NightAttempts, demand_plan
+from binary_checks.model import Run
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FoundVerdicts:
+    """Verdicts that may be kept, and a line for each that may not."""
+
+    verdicts: tuple[PackageVerdict, ...] = ()
+    refusals: tuple[str, ...] = ()
+    strangers: tuple[str, ...] = ()  # cells of a night whose files the store does not keep
+
+
+def take_results(store: Store, paths: Iterable[Path], ended: str) -> FoundVerdicts:
+    """The verdicts of result documents; ``ended`` is for those that do not say when, or "".
+
+    A document that cannot be read, or has anything that contradicts the rest, gives none at all.
+    """
+    verdicts: list[PackageVerdict] = []
+    refusals: list[str] = []
+    for path in paths:
+        try:
+            found = [*_take_run(read_results(path, str(path)), str(path), ended)]
+        except ProfileError as error:
+            refusals.append(str(error))
+            continue
+        for verdict in found:
+            artifact = find_artifact(store, verdict.sha256)
+            if artifact is None:
+                said = f"{store.url} does not keep these bytes ({verdict.sha256}): push them first"
+                refusals.append(f"{path}: {verdict.file_name}: {said}")
+            else:
+                verdicts.append(replace(verdict, file_name=artifact.file_name))
+    return FoundVerdicts(verdicts=tuple(verdicts), refusals=tuple(refusals))
+
+
+def take_night(store: Store, night: str) -> FoundVerdicts:
+    """The verdicts of all attempts of a night at packages that the store keeps."""
+    plan = demand_plan(store, night)
+    attempts = NightAttempts(store, night)
+    digests = sorted({each.sha256 for each in plan.cells} - {""})
+    kept = {digest: find_artifact(store, digest) for digest in digests}
+    verdicts: list[PackageVerdict] = []
+    refusals: list[str] = []
+    strangers: list[str] = []
+    for planned in plan.cells:
+        artifact = kept.get(planned.sha256)
+        if artifact is None:
+            strangers += [planned.cell.id] if planned.sha256 else []
+            continue
+        for attempt in attempts.read(planned.cell.id, refusals):
+            try:
+                found = _take_attempt(store, attempt, planned.sha256, planned.cell.place)
+            except ProfileError as error:
+                refusals.append(str(error))
+            else:
+                verdicts += (replace(each, file_name=artifact.file_name) for each in found)
+    return FoundVerdicts(
+        verdicts=tuple(verdicts), refusals=tuple(refusals), strangers=tuple(strangers)
+    )
+
+
+def _take_run(run: Run, named: str, ended: str) -> Iterator[PackageVerdict]:
+    """Raises ProfileError for packages without a hash, one that stands twice, and no time."""
+    if not (run.ended or ended):
+        lacking = "it does not say when it ended: an older binary-checks wrote it; give --ended"
+        raise ProfileError(f"{named}: {lacking}")
+    packages = [each for each in run.packages if not each.parts]
+    if not packages:
+        raise ProfileError(f"{named}: it has no package")
+    counted = Counter(each.sha256 for each in packages)
+    for package in packages:
+        if not package.sha256:
+            what = (
+                "an installed copy" if package.record_sha256 else "it does not say of which bytes"
+            )
+            raise ProfileError(f"{named}: {package.file_name}: no sha256: {what}")
+        if counted[package.sha256] > 1:
+            raise ProfileError(f"{named}: {package.sha256}: two verdicts on the same bytes")
+        yield _demand_usual(make_verdict(run, package, ended=ended), named)
+
+
+def _take_attempt(store: Store, attempt: Attempt, sha256: str, place: str) -> list[PackageVerdict]:
+    if attempt.result is None or attempt.sha256 != sha256:
+        return []
+    named = f"{store.url}: night {attempt.night}: {attempt.cell}.{attempt.stage}{attempt.number}"
+    run = decode_results(attempt.result, named)
+    if place and not run.places:
+        run = replace(run, places=(place,))  # of a version that did not write where
+    began = _read_start(attempt, named)
+    ended = (began + timedelta(seconds=attempt.seconds)).isoformat(timespec="seconds")
+    found = [*_take_run(run, named, ended)]
+    if [each.sha256 for each in found] != [sha256]:
+        raise ProfileError(f"{named}: its result is of other bytes than those planned: {sha256}")
+    return [
+        replace(each, night=attempt.night, cell=attempt.cell, stage=attempt.stage) for each in found
+    ]
+
+
+def _read_start(attempt: Attempt, named: str) -> datetime:
+    try:
+        return read_time(attempt.started)
+    except OddityError as error:
+        raise ProfileError(f"{named}: started: {error}") from None
+
+
+def _demand_usual(verdict: PackageVerdict, named: str) -> PackageVerdict:
+    """Raise ProfileError for what no statement could say."""
+    try:
+        return read_statement(write_statement(verdict), f"{named}: {verdict.file_name}")
+    except RecordError as error:
+        raise ProfileError(str(error)) from None

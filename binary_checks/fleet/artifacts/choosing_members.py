@@ -1,0 +1,115 @@
+"""Chooses members of a channel: by project, file name, glob, path, axes or digest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from binary_checks.errors import ProfileError
+from binary_checks.fleet.artifacts.artifact import AXES, Artifact
+from binary_checks.fleet.artifacts.channel_members import ChannelMember, list_members
+from binary_checks.fleet.artifacts.gates import NOT_OF_FILES
+from binary_checks.fleet.artifacts.hashed_files import hash_file
+from binary_checks.fleet.artifacts.kept_artifacts import list_artifacts
+from binary_checks.fleet.cell import Cell
+from binary_checks.fleet.store import Store
+from binary_checks.lines import cut, one_line
+from binary_checks.profile.cell_conditions import read_condition
+
+_TAGS = re.compile("(many|musl)linux.*")
+
+
+def choose_members(
+    store: Store,
+    channel: str,
+    *,
+    names: Sequence[str] = (),
+    where: str = "",
+    digests: Sequence[str] = (),
+) -> list[Artifact]:
+    """What the store says of the members that are meant; all of the channel where nothing is said.
+
+    Each name and digest must mean one at least. Raises ProfileError, one line.
+    """
+    members = found = list_members(store, channel)
+    if names:
+        found = _union([_match(members, name, channel) for name in names])
+    for digest in digests:
+        if not any(_is_named(each, [digest]) for each in members):
+            raise ProfileError(f"--sha256 {_show(digest)}: {channel} has no such file")
+    if digests:
+        found = [each for each in found if _is_named(each, digests)]
+    artifacts = [*list_artifacts(store, [each.sha256 for each in found])]
+    if where:
+        artifacts = [*_select(artifacts, where)]
+    if not artifacts:
+        raise ProfileError(f"the channel {channel} has nothing that is meant")
+    return sorted(artifacts, key=lambda each: (each.project, each.file_name))
+
+
+def _select(artifacts: Iterable[Artifact], where: str) -> Iterator[Artifact]:
+    globs = read_condition(where, "--where").globs
+    for axis, _ in globs:
+        if axis in NOT_OF_FILES:
+            raise ProfileError(f"--where: {axis}: files have none")
+    for each in artifacts:
+        if all(fnmatchcase(getattr(each, axis), glob) for axis, glob in globs):
+            yield each
+
+
+def _match(members: Iterable[ChannelMember], name: str, channel: str) -> list[ChannelMember]:
+    """The members that a name means: a project, a file name, a glob, or a file that lies here."""
+    path = Path(name)
+    bare = path.name if "/" in name or "\\" in name else name
+    found = [
+        each
+        for each in members
+        if fnmatchcase(each.file_name, bare) or fnmatchcase(each.project, bare)
+    ]
+    if not found:
+        raise ProfileError(f"{_show(name)}: the channel {channel} has no such project or file")
+    if bare != name and path.is_file():
+        digest = hash_file(path).sha256
+        if digest not in {each.sha256 for each in found}:
+            raise ProfileError(f"{_show(name)}: the channel {channel} has other bytes: {digest}")
+    return found
+
+
+def _union(groups: Iterable[Iterable[ChannelMember]]) -> list[ChannelMember]:
+    return list({each.stored.name: each for group in groups for each in group}.values())
+
+
+def _is_named(member: ChannelMember, digests: Iterable[str]) -> bool:
+    return any(len(each) >= 12 and member.sha256.startswith(each) for each in digests)
+
+
+def _show(text: str) -> str:
+    return cut(one_line(text), 120)
+
+
+def find_with_gpu(cells: Iterable[Cell], artifacts: Iterable[Artifact]) -> frozenset[str]:
+    """The SHA-256 of files for which the matrix has a GPU stage: by all axes that both name."""
+    wanted = [cell for cell in cells if cell.gpu]
+    return frozenset(
+        each.sha256 for each in artifacts if any(_stands_for(cell, each) for cell in wanted)
+    )
+
+
+def _stands_for(cell: Cell, artifact: Artifact) -> bool:
+    if cell.kind != artifact.kind or _normalise(cell.project) != _normalise(artifact.project):
+        return False
+    return all(_agree(axis, getattr(cell, axis), getattr(artifact, axis)) for axis in AXES)
+
+
+def _agree(axis: str, given: str, found: str) -> bool:
+    """Whether a file may be what a cell says on an axis; what one of them does not say agrees."""
+    if axis == "system":
+        given = _TAGS.sub(lambda tag: {"many": "", "musl": "musl"}[tag[1]] + "linux", given)
+        given = "macos" if given.startswith("macosx") else given
+    return not given or found in ("", "any") or found.endswith("+") or given in found.split(", ")
+
+
+def _normalise(project: str) -> str:
+    return project.lower().replace("_", "-").replace(".", "-")

@@ -1,0 +1,217 @@
+"""Holds the verdicts on a file against a gate: may it pass, and if not, why; purely.
+
+Of each family that the gate asks for, in each place, the newest verdict decides that could judge
+it. What broke on the way there (network, disk, a host without a GPU) decides nothing, and an older
+failure counts no more once a newer verdict on the same bytes passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from binary_checks.fleet.artifacts.artifact import Artifact
+from binary_checks.fleet.artifacts.gates import RUNNING_FAMILIES, Gate, GateWaiver
+from binary_checks.fleet.artifacts.statements import read_time
+from binary_checks.fleet.artifacts.verdict import FamilyVerdict, PackageVerdict
+from binary_checks.model import Outcome
+
+_AHEAD = timedelta(minutes=5)  # by which the clocks of two hosts may differ
+_SILENT = (Outcome.NOT_INSPECTED, Outcome.BROKEN, Outcome.ERROR)
+_SEVERITY = tuple(Outcome)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KeptVerdict:
+    """A verdict that the store has, and who of those that the gate trusts signed it."""
+
+    verdict: PackageVerdict
+    digests: tuple[str, ...]  # of the objects that say it: each signer may have made one
+    signers: frozenset[str] = frozenset()  # names
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GateRefusal:
+    """One thing that a file lacks, and what to do about it."""
+
+    what: str  # linkage; runtime at image:oldest; "" for the whole file
+    why: str
+    advice: str
+
+    def spell(self) -> str:
+        """As a line has it."""
+        return (
+            f"{self.what}: {self.why}; {self.advice}" if self.what else f"{self.why}; {self.advice}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GateDecision:
+    """Whether a file may pass, by which verdicts, and despite what."""
+
+    refusals: tuple[GateRefusal, ...] = ()
+    verdicts: tuple[str, ...] = ()  # digests of those that decided
+    waived: tuple[str, ...] = ()  # a line each
+    notes: tuple[str, ...] = ()  # what was found on the way, and decided nothing
+
+    @property
+    def passes(self) -> bool:
+        """Whether the gate lets it through."""
+        return not self.refusals
+
+
+def decide(
+    gate: Gate, artifact: Artifact, kept: Iterable[KeptVerdict], now: datetime
+) -> GateDecision:
+    """Hold the verdicts on a file against what the gate asks of it (see `narrow`)."""
+    case = _Case(gate, artifact, now)
+    counted = [each for each in kept if case.counts(each)]
+    for family in gate.families:
+        for place in _places_of(gate, family):
+            case.judge(family, place, counted)
+    return case.conclude()
+
+
+def _places_of(gate: Gate, family: str) -> Sequence[str]:
+    """Where a family must have been judged: one that runs the package in each place."""
+    return gate.places if gate.places and family in RUNNING_FAMILIES else ("",)
+
+
+class _Case:
+    """One file before one gate."""
+
+    def __init__(self, gate: Gate, artifact: Artifact, now: datetime) -> None:
+        self._gate, self._artifact, self._now = gate, artifact, now
+        self._refusals: list[GateRefusal] = []
+        self._deciding: dict[str, None] = {}
+        self._waived: dict[str, None] = {}
+        self._notes: list[str] = []
+
+    def conclude(self) -> GateDecision:
+        return GateDecision(
+            refusals=tuple(_merge(self._refusals)),
+            verdicts=tuple(sorted(self._deciding)),
+            waived=tuple(self._waived),
+            notes=tuple(self._notes),
+        )
+
+    def counts(self, kept: KeptVerdict) -> bool:
+        """Whether a verdict is one that this gate listens to; else a note says why not."""
+        reason = next(self._objections(kept), "")
+        if reason:
+            self._notes.append(f"the verdict of {_name_run(kept.verdict)} does not count: {reason}")
+        return not reason
+
+    def _objections(self, kept: KeptVerdict) -> Iterator[str]:
+        gate, verdict = self._gate, kept.verdict
+        if read_time(verdict.ended) > self._now + _AHEAD:
+            yield "it is from the future; the clock of that host, or of this one, is wrong"
+        if len(kept.signers) < gate.threshold:
+            yield f"{_count(len(kept.signers), 'trusted signature')}, and {gate.threshold} wanted"
+        if gate.profile and gate.profile not in (verdict.profile, verdict.profile_sha256):
+            yield f"it is by the profile {verdict.profile}, and not {gate.profile}"
+        wanted = gate.known_problems_sha256
+        if wanted and wanted != verdict.known_problems_sha256:
+            yield "it is by another list of known problems"
+        if not verdict.is_decisive:
+            yield f"{verdict.word}: {verdict.told() or 'it says nothing of the package'}"
+
+    def judge(self, family: str, place: str, counted: Sequence[KeptVerdict]) -> None:
+        """Let the newest verdict decide that judged a family in a place."""
+        where = f"{family} at {place}" if place else family
+        about = [(each, said) for each in counted for said in _find(each.verdict, family, place)]
+        judged = [(each, said) for each, said in about if said.outcome not in _SILENT]
+        if not judged:
+            self._refuse_unjudged(where, family, [said for _, said in about])
+            return
+        kept, said = max(judged, key=lambda pair: _rank(pair[0].verdict, pair[1]))
+        self._deciding.update(dict.fromkeys(kept.digests))
+        self._hold(where, family, kept.verdict, said)
+
+    def _refuse_unjudged(self, where: str, family: str, about: Sequence[FamilyVerdict]) -> None:
+        if self._waives(family):
+            return
+        gaps = [said.gap for said in about if said.gap]
+        if gaps:
+            self._refuse(where, f"not inspected: {gaps[0]}", "run it where that can be inspected")
+        elif self._notes:
+            self._refuse(where, f"no verdict that counts: {self._notes[0]}", "judge it again")
+        else:
+            self._refuse(where, "no verdict", "judge it there, and `artifact attest` the result")
+
+    def _hold(self, where: str, family: str, verdict: PackageVerdict, said: FamilyVerdict) -> None:
+        told = _name_run(verdict)
+        if self._is_too_old(verdict):
+            limit = f"{self._gate.max_age:g} days"
+            self._refuse(where, f"the verdict of {told} is older than {limit}", "judge it again")
+        if verdict.word not in self._gate.accept and not self._waives_all(verdict):
+            self._refuse("", f"{verdict.word} ({told}): {verdict.told()}", "mend it, or waive it")
+        ungapped = [check for check in said.gapped if not self._waives(check)]
+        if said.gap and ungapped and not self._waives(family):
+            self._refuse(where, f"not inspected: {said.gap}", "run it where that can be inspected")
+
+    def _is_too_old(self, verdict: PackageVerdict) -> bool:
+        age = self._gate.max_age
+        return age is not None and self._now - read_time(verdict.ended) > timedelta(days=age)
+
+    def _waives_all(self, verdict: PackageVerdict) -> bool:
+        """Whether each check that failed is waived, or the family of each."""
+        if verdict.word != "failed" or not verdict.failed:
+            return False
+        named = [each.partition("[")[0].partition("/") for each in verdict.failed]
+        waived = [self._waives(check) or self._waives(family) for family, _, check in named]
+        return all(waived)  # after every one was asked: all that is waived is recorded
+
+    def _waives(self, named: str) -> bool:
+        for waiver in self._gate.waivers:
+            if waiver.covers(named, self._artifact.file_name):
+                if not waiver.has_expired(self._now.date()):
+                    self._waived[_spell_waiver(waiver)] = None
+                    return True
+                self._notes.append(f"the waiver of {named} expired on {waiver.expires}")
+        return False
+
+    def _refuse(self, what: str, why: str, advice: str) -> None:
+        self._refusals.append(GateRefusal(what=what, why=why, advice=advice))
+
+
+def _find(verdict: PackageVerdict, family: str, place: str) -> Iterator[FamilyVerdict]:
+    """What a verdict says of a family in that place, or in any where none is asked for.
+
+    Of a run in one place, or of checks that run nothing, an entry names none: it holds for each
+    place of its run.
+    """
+    for said in verdict.families:
+        if said.family != family:
+            continue
+        if not place or said.place == place or (not said.place and place in verdict.places):
+            yield said
+
+
+def _rank(verdict: PackageVerdict, said: FamilyVerdict) -> tuple[datetime, int, int, bool]:
+    """The newest last; of equal times the worse."""
+    worse = -_SEVERITY.index(verdict.outcome), -_SEVERITY.index(said.outcome)
+    return read_time(verdict.ended), *worse, bool(said.gap)
+
+
+def _merge(refusals: Iterable[GateRefusal]) -> Iterator[GateRefusal]:
+    """One for all families that lack the same."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for each in refusals:
+        groups.setdefault((each.why, each.advice), []).append(each.what)
+    for (why, advice), what in groups.items():
+        yield GateRefusal(what=", ".join(dict.fromkeys(filter(None, what))), why=why, advice=advice)
+
+
+def _name_run(verdict: PackageVerdict) -> str:
+    cell = f", {verdict.cell}" if verdict.cell else ""
+    return f"{verdict.ended}{cell}"
+
+
+def _spell_waiver(waiver: GateWaiver) -> str:
+    return f"{waiver.despite}: {waiver.reason} ({waiver.owner}, until {waiver.expires})"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"

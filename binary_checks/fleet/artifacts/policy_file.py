@@ -1,0 +1,277 @@
+"""Reads policy.toml: the gate of each channel that has one. What nothing can pass is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from binary_checks.declaring import FAMILIES
+from binary_checks.errors import ProfileError
+from binary_checks.fleet.artifacts.gates import (
+    NOT_OF_FILES,
+    RUNNING_FAMILIES,
+    Gate,
+    GateRule,
+    GateWaiver,
+)
+from binary_checks.fleet.artifacts.signatures import PublicKey, read_public_key
+from binary_checks.fleet.artifacts.verdict import GOOD_OUTCOMES
+from binary_checks.fleet.cells.table_rows import read_rows
+from binary_checks.lines import one_line
+from binary_checks.model.place_names import read_place
+from binary_checks.profile.cell_conditions import read_condition
+from binary_checks.profile.toml_values import convert, parse_toml, reject_unknown
+from binary_checks.regular_files import read_named
+
+_LARGEST = 4 << 20  # bytes of the file
+_LARGEST_KEY = 16 << 10
+_MOST_DAYS = 3650.0
+_TOP = {"channels": dict, "keys": list, "own_families": tuple[str, ...]}
+_KEY = {"name": str, "file": str, "public": str}
+_GATE: dict[str, Any] = {
+    "from": tuple[str, ...],
+    "families": tuple[str, ...],
+    "places": tuple[str, ...],
+    "accept": tuple[str, ...],
+    "profile": str,
+    "known_problems_sha256": str,
+    "max_age": float,
+    "signed": bool,
+    "keys": tuple[str, ...],
+    "threshold": int,
+    "promoters": tuple[str, ...],
+    "cells": list,
+    "waivers": list,
+}
+_RULE = {
+    "when": str,
+    "reason": str,
+    "families": tuple[str, ...],
+    "places": tuple[str, ...],
+    "accept": tuple[str, ...],
+    "profile": str,
+    "max_age": float,
+    "gpu": bool,
+}
+_WAIVER = {"despite": str, "reason": str, "owner": str, "expires": date, "package": str}
+_DIGEST = re.compile("[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GatePolicy:
+    """All that one file says."""
+
+    source: str  # how the user named it
+    gates: Mapping[str, Gate]  # by channel
+    keys: tuple[PublicKey, ...] = ()  # all that it lists
+    warnings: tuple[str, ...] = ()  # a line each
+
+    def gate_of(self, channel: str) -> Gate:
+        """The gate of a channel. Raises ProfileError for one that has none."""
+        if channel not in self.gates:
+            reject_unknown([channel], self.gates, self.source, "channel")
+        return self.gates[channel]
+
+
+def read_policy(path: Path, today: date) -> GatePolicy:
+    """The policy of a file; ``today`` decides what has expired. Raises ProfileError."""
+    named = one_line(str(path))
+    return _PolicyReader(read_named(path, _LARGEST, named), path, named, today).read()
+
+
+class _PolicyReader:
+    """One file while it is read."""
+
+    def __init__(self, content: bytes, path: Path, named: str, today: date) -> None:
+        self._folder, self._named, self._today = path.parent, named, today
+        self._tables = parse_toml(content, named)
+        self._content = content
+        self._warnings: list[str] = []
+        self._families = dict.fromkeys(FAMILIES, "")
+
+    def read(self) -> GatePolicy:
+        reject_unknown(self._tables, _TOP, self._named, "key")
+        own = self._convert(self._tables, _TOP, self._named, "own_families", ())
+        self._families |= dict.fromkeys(own, "")
+        keys = self._read_keys()
+        channels = self._convert(self._tables, _TOP, self._named, "channels", {})
+        if not channels:
+            raise ProfileError(f"{self._named}: it has no [channels.NAME]: nothing is gated")
+        gates = {name: self._read_gate(name, row, keys) for name, row in channels.items()}
+        return GatePolicy(
+            source=self._named, gates=gates, keys=(*keys.values(),), warnings=tuple(self._warnings)
+        )
+
+    @staticmethod
+    def _convert(row: Mapping[str, Any], kinds: Mapping[str, Any], where: str, *key: Any) -> Any:
+        name, default = key
+        return convert(row[name], kinds[name], f"{where}: {name}") if name in row else default
+
+    def _say(self, header: str) -> str:
+        """Where a table stands: with its line, if it has one of its own."""
+        pattern = re.compile(rf"[ \t]*\[[ \t]*{re.escape(header)}[ \t]*\]")
+        lines = self._content.decode("utf-8").splitlines()
+        found = (number for number, line in enumerate(lines, 1) if pattern.match(line))
+        return next((f" (line {number})" for number in found), "")
+
+    def _rows(
+        self, table: Mapping[str, Any], header: str, kinds: Mapping[str, Any]
+    ) -> Iterator[tuple[dict[str, Any], str]]:
+        """The tables of an array, converted, each with the words that say where it stands."""
+        for row, where in read_rows(table, self._content, self._named, header, kinds):
+            yield {key: convert(row[key], kinds[key], f"{where}: {key}") for key in row}, where
+
+    def _read_keys(self) -> dict[str, PublicKey]:
+        found: dict[str, PublicKey] = {}
+        for said, where in self._rows(self._tables, "keys", _KEY):
+            name = _demand_text(said, "name", where)
+            if ("file" in said) == ("public" in said):
+                raise ProfileError(f"{where}: give one of file and public")
+            text, told = said.get("public", ""), f"{where}: public"
+            if "file" in said:
+                told = f"{where}: file {one_line(said['file'])}"
+                content = read_named(self._folder / said["file"], _LARGEST_KEY, told)
+                text = content.decode("utf-8", "replace")
+            key = read_public_key(name, text, told)
+            same = [each.name for each in found.values() if each.public == key.public]
+            if name in found or same:
+                said_twice = f"the same key as {same[0]}" if same else "a second key of that name"
+                raise ProfileError(f"{where}: {name}: {said_twice}; each counts once")
+            found[name] = key
+        return found
+
+    def _read_gate(self, name: str, row: object, keys: Mapping[str, PublicKey]) -> Gate:
+        header = f"channels.{name}"
+        where = f"{self._named}: {header}{self._say(header)}"
+        if not isinstance(row, dict):
+            raise ProfileError(f"{where}: not a table; write [{header}]")
+        reject_unknown(row, _GATE, where, "key")
+        tables = ("cells", "waivers")
+        said = {
+            key: convert(row[key], _GATE[key], f"{where}: {key}")
+            for key in row
+            if key not in tables
+        }
+        if "families" not in said:
+            raise ProfileError(f"{where}: 'families' is missing: what must have been judged")
+        self._demand_asked(said, where)
+        trusted = self._choose_keys(said, keys, where)
+        gate = Gate(
+            channel=name,
+            families=said["families"],
+            places=said.get("places", ()),
+            sources=_demand_sources(said, name, where),
+            accept=said.get("accept", tuple(GOOD_OUTCOMES.values())),
+            profile=said.get("profile", ""),
+            known_problems_sha256=said.get("known_problems_sha256", ""),
+            max_age=said.get("max_age"),
+            threshold=said.get("threshold", 1) if trusted else 0,
+            keys=trusted,
+            promoters=_pick(said.get("promoters", ()), keys, f"{where}: promoters"),
+            rules=tuple(self._read_rules(row, f"{header}.cells", said)),
+            waivers=tuple(self._read_waivers(row, f"{header}.waivers")),
+        )
+        _demand_places(gate.places, gate.families, where)
+        return gate
+
+    def _demand_asked(self, said: Mapping[str, Any], where: str) -> None:
+        """Raise ProfileError for what nothing can pass, or what everything does."""
+        if "families" in said:
+            if not said["families"]:
+                raise ProfileError(f"{where}: families: none, and so anything would pass")
+            reject_unknown(said["families"], self._families, f"{where}: families", "family")
+        words = {word: word for word in GOOD_OUTCOMES.values()}
+        if "accept" in said:
+            reject_unknown(said["accept"], words, f"{where}: accept", "verdict")
+            if "passed" not in said["accept"]:
+                raise ProfileError(f"{where}: accept: without 'passed' a clean package is refused")
+        if "max_age" in said and not 0 < said["max_age"] <= _MOST_DAYS:
+            reason = "no verdict is ever that new" if said["max_age"] <= 0 else "more than 10 years"
+            raise ProfileError(f"{where}: max_age: {said['max_age']:g} days: {reason}")
+        digest = said.get("known_problems_sha256", "0" * 64)
+        if not _DIGEST.fullmatch(digest):
+            raise ProfileError(f"{where}: known_problems_sha256: not 64 hexadecimal digits")
+
+    def _choose_keys(
+        self, said: Mapping[str, Any], keys: Mapping[str, PublicKey], where: str
+    ) -> tuple[PublicKey, ...]:
+        """The keys that count; none where verdicts need not be signed."""
+        asked = "keys" in said or "threshold" in said
+        if not said.get("signed", asked or bool(keys)):
+            if asked:
+                raise ProfileError(f"{where}: signed = false, and keys are given all the same")
+            return ()
+        found = _pick(said["keys"], keys, f"{where}: keys") if "keys" in said else (*keys.values(),)
+        threshold = said.get("threshold", 1)
+        if not found:
+            raise ProfileError(f"{where}: signed, and there are no [[keys]]: nothing can pass")
+        if not 0 < threshold <= len(found):
+            there = f"there {'is 1 key' if len(found) == 1 else f'are {len(found)} keys'}"
+            raise ProfileError(f"{where}: threshold: {threshold}, and {there}")
+        return found
+
+    def _read_rules(
+        self, row: Mapping[str, Any], header: str, gate: Mapping[str, Any]
+    ) -> Iterator[GateRule]:
+        for said, where in self._rows(row, header, _RULE):
+            condition = read_condition(_demand_text(said, "when", where), f"{where}: when")
+            for axis, _ in condition.globs:
+                if axis in NOT_OF_FILES:
+                    raise ProfileError(f"{where}: when: files have no {axis}")
+            self._demand_asked(said, where)
+            families = said.get("families", gate["families"])
+            if "places" in said:
+                _demand_places(said["places"], families, where)
+            less = set(gate["families"]) - set(families)
+            if (less or said.get("gpu") is False) and not said.get("reason", "").strip():
+                lacking = ", ".join(sorted(less)) or "gpu"
+                raise ProfileError(f"{where}: 'reason' is missing: why these need no {lacking}")
+            yield GateRule(**{**said, "when": condition.written})
+
+    def _read_waivers(self, row: Mapping[str, Any], header: str) -> Iterator[GateWaiver]:
+        for said, where in self._rows(row, header, _WAIVER):
+            for name in ("despite", "reason", "owner"):
+                _demand_text(said, name, where)
+            if "expires" not in said:
+                raise ProfileError(f"{where}: 'expires' is missing: no waiver is for ever")
+            expires = said["expires"].isoformat()
+            waiver = GateWaiver(**{**said, "expires": expires})
+            if waiver.has_expired(self._today):
+                self._warnings.append(f"{where}: {waiver.despite}: expired on {expires}")
+            yield waiver
+
+
+def _demand_text(said: Mapping[str, Any], name: str, where: str) -> str:
+    text: str = said.get(name, "")
+    if not text.strip():
+        raise ProfileError(f"{where}: {name!r} is missing")
+    return text
+
+
+def _demand_sources(said: Mapping[str, Any], channel: str, where: str) -> tuple[str, ...]:
+    sources: tuple[str, ...] = said.get("from", ())
+    if "from" in said and not set(sources) - {channel}:
+        raise ProfileError(f"{where}: from: names no other channel: nothing can be promoted")
+    return sources
+
+
+def _demand_places(places: Iterable[str], families: Iterable[str], where: str) -> None:
+    """Raise ProfileError for no places, and for places where nothing would run."""
+    for each in places:
+        try:
+            read_place(each)
+        except ProfileError as error:
+            raise ProfileError(f"{where}: places: {error}") from None
+        if not set(families) & set(RUNNING_FAMILIES):
+            known = ", ".join(RUNNING_FAMILIES)
+            said = f"{each}, and none of the families runs the package there ({known})"
+            raise ProfileError(f"{where}: places: {said}")
+
+
+def _pick(names: Iterable[str], keys: Mapping[str, PublicKey], where: str) -> tuple[PublicKey, ...]:
+    reject_unknown(names, keys, where, "key")
+    return tuple(keys[name] for name in dict.fromkeys(names))

@@ -1,0 +1,155 @@
+"""What one run says of one package, as the repository keeps it: read out of a result, purely."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from binary_checks.lines import cut, one_line
+from binary_checks.model import Entry, Outcome, PackageResult, Run, sum_up
+
+VERDICT_SCHEMA = "binary-checks/verdict/1"
+GOOD_OUTCOMES: Mapping[Outcome, str] = {
+    Outcome.PASSED: "passed",
+    Outcome.WARNED: "warned",
+    Outcome.ACCEPTED: "known",
+}
+"""Outcomes after which a package may ship, in the words of policies."""
+_VOID = {4, 5}  # exit codes of runs that did not do as they were told, or had nothing to do
+_MOST_LINES = 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FamilyVerdict:
+    """What the checks of one family say, in one place."""
+
+    family: str
+    place: str = ""  # "" of a run in one place, or for what no place matters
+    outcome: Outcome
+    gap: str = ""  # the first thing that could not be inspected; "" where all was
+    gapped: tuple[str, ...] = ()  # the checks that could not inspect something
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PackageVerdict:
+    """A run's word on one file, and all that a policy asks of it."""
+
+    sha256: str
+    file_name: str
+    outcome: Outcome
+    ended: str  # RFC 3339, UTC, by the clock of the host that ran it
+    exit_code: int  # of the run, which other packages may share
+    profile: str  # its name
+    profile_sha256: str
+    known_problems_sha256: str
+    families: tuple[FamilyVerdict, ...]
+    places: tuple[str, ...] = ()  # as they were named; none: static checks only, or not known
+    roots: tuple[str, ...] = ()  # images, each with the beginning of its SHA-256
+    ran_on: str = ""  # "" where nothing of it ran
+    passed: tuple[str, ...] = ()  # family/check, with the place where there are several
+    warned: tuple[str, ...] = ()  # of warnings alone, or problems that are all known
+    failed: tuple[str, ...] = ()
+    undecided: tuple[str, ...] = ()  # not inspected, or broken
+    problems: tuple[str, ...] = ()  # lines as reports have them; the first twenty
+    faults: tuple[str, ...] = ()  # complaints: why it is no pass although no check failed
+    stopped: str = ""  # why not all of its checks came to their end
+    versions: Mapping[str, str] = field(default_factory=dict)
+    night: str = ""  # of an attempt in a night: 2026-11-20
+    cell: str = ""
+    stage: str = ""
+
+    @property
+    def is_decisive(self) -> bool:
+        """Whether it says something of the package, and not of the host or the network."""
+        if self.outcome is Outcome.FAILED:
+            return True
+        return self.outcome in GOOD_OUTCOMES and not self.stopped and self.exit_code not in _VOID
+
+    @property
+    def word(self) -> str:
+        """What it comes to, as policies and pages say it: passed, warned, known, failed, …."""
+        if self.faults and self.outcome in GOOD_OUTCOMES:
+            return "failed"
+        return GOOD_OUTCOMES.get(self.outcome, self.outcome.value)
+
+    def told(self) -> str:
+        """Why it is no pass, in one line; "" where nothing says so."""
+        return next(iter((*self.problems, *self.faults, self.stopped)), "")
+
+
+def _list_faults(run: Run, package: PackageResult) -> Iterator[str]:
+    """What the run complains of, but of its other packages."""
+    others = {each.file_name for each in run.packages} - {package.file_name}
+    for line in run.complaints:
+        if line.partition(": ")[0] not in others:
+            yield cut(one_line(line))
+
+
+def make_verdict(run: Run, package: PackageResult, *, ended: str) -> PackageVerdict:
+    """What a run says of one of its packages; ``ended`` stands in where it does not say when."""
+    return PackageVerdict(
+        sha256=package.sha256,
+        file_name=package.file_name,
+        outcome=package.verdict,
+        ended=run.ended or ended,
+        exit_code=run.exit_code,
+        profile=run.profile.source,
+        profile_sha256=run.profile.sha256,
+        known_problems_sha256=run.profile.known_problems_sha256,
+        families=tuple(_judge_families(package.entries)),
+        places=run.places,
+        roots=package.roots,
+        ran_on=package.ran_on,
+        passed=_name_checks(package.entries, Outcome.PASSED),
+        warned=_name_checks(package.entries, Outcome.WARNED, Outcome.ACCEPTED),
+        failed=_name_checks(package.entries, Outcome.FAILED),
+        undecided=_name_checks(
+            package.entries, Outcome.NOT_INSPECTED, Outcome.BROKEN, Outcome.ERROR
+        ),
+        problems=tuple(_list_problems(package.entries))[:_MOST_LINES],
+        faults=tuple(_list_faults(run, package))[:_MOST_LINES],
+        stopped=one_line(package.stopped),
+        versions=dict(run.versions),
+    )
+
+
+def _judge_families(entries: Sequence[Entry]) -> Iterator[FamilyVerdict]:
+    groups: dict[tuple[str, str], list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault((entry.family, entry.place), []).append(entry)
+    for (family, place), found in sorted(groups.items()):
+        gaps = [entry for entry in found if entry.has_gap]
+        yield FamilyVerdict(
+            family=family,
+            place=place,
+            outcome=_sum_up_family(found),
+            gap=next(map(_tell_gap, gaps), ""),
+            gapped=tuple(sorted(entry.check for entry in gaps)),
+        )
+
+
+def _sum_up_family(entries: Iterable[Entry]) -> Outcome:
+    """The same as of a package, but that a family of which nothing applies is no gap."""
+    found = {entry.outcome for entry in entries}
+    return Outcome.NOT_APPLICABLE if found == {Outcome.NOT_APPLICABLE} else sum_up(found)
+
+
+def _tell_gap(entry: Entry) -> str:
+    told = [entry.reason, *(each.sentence for each in entry.not_inspected)]
+    return cut(one_line(f"{entry.check}: {next(filter(None, told), 'not inspected')}"))
+
+
+def _name_checks(entries: Iterable[Entry], *outcomes: Outcome) -> tuple[str, ...]:
+    return tuple(
+        sorted(f"{entry.family}/{entry.item}" for entry in entries if entry.outcome in outcomes)
+    )
+
+
+def _list_problems(entries: Iterable[Entry]) -> Iterator[str]:
+    for entry in entries:
+        where = f" [{entry.place}]" if entry.place else ""
+        for problem in entry.problems:
+            parts = (entry.shown_check, problem.path, problem.sentence)
+            yield cut(one_line(": ".join(filter(None, parts)) + where))
+        if entry.outcome in (Outcome.BROKEN, Outcome.ERROR):
+            yield cut(one_line(f"{entry.check}: {entry.reason}{where}"))

@@ -1,0 +1,127 @@
+"""Holds each member of a gated channel against its gate once more, from the store alone.
+
+What a promotion recorded says by which gate and which verdicts a file was let in. The keys that
+count are those of the policy that whoever verifies brings along: a store that was tampered with
+could name any. Without a policy the records are only held against themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from binary_checks.errors import RecordError
+from binary_checks.fleet.artifacts.artifact import Artifact
+from binary_checks.fleet.artifacts.channel_members import ChannelMember
+from binary_checks.fleet.artifacts.gates import Gate, narrow, read_gate
+from binary_checks.fleet.artifacts.gating import decide
+from binary_checks.fleet.artifacts.kept_artifacts import find_artifact
+from binary_checks.fleet.artifacts.kept_verdicts import demand_digest_of, list_verdicts
+from binary_checks.fleet.artifacts.policy_file import GatePolicy
+from binary_checks.fleet.artifacts.promotions import Promotion, read_promotion
+from binary_checks.fleet.artifacts.signatures import PublicKey, find_signers, read_envelope
+from binary_checks.fleet.artifacts.statements import read_time
+from binary_checks.fleet.store import Store, ask_at_once
+from binary_checks.fleet.store.store_names import policy_name, promotion_prefix
+
+
+def verify_promotions(
+    store: Store, channel: str, members: Iterable[ChannelMember], policy: GatePolicy | None = None
+) -> Iterator[str]:
+    """A line for each member that no gate let in, or that its gate would not let in.
+
+    A channel that the policy does not name, and into which nothing was ever promoted, has no gate.
+    """
+    own = policy.gates.get(channel) if policy else None
+    verifier = _Verifier(store, channel, own, policy.keys if policy and own else None)
+    by_name = {each.stored.name: each for each in members}
+    found = [*ask_at_once(lambda name: verifier.verify(by_name[name]), by_name)]
+    if own is None and all(not recorded for recorded, _ in found):
+        return
+    for _, fault in found:
+        if fault:
+            yield fault
+
+
+class _Verifier:
+    """One channel, and the gate and keys of whoever verifies it; None: they brought none."""
+
+    def __init__(
+        self, store: Store, channel: str, own: Gate | None, trusted: tuple[PublicKey, ...] | None
+    ) -> None:
+        self._store, self._channel, self._own, self._trusted = store, channel, own, trusted
+
+    def verify(self, member: ChannelMember) -> tuple[bool, str]:
+        """Whether a promotion was recorded, and what is wrong with the member; "" for nothing."""
+        about = member.file_name
+        faults: list[str] = []
+        recorded = False
+        for name in self._record_names(member):
+            recorded = True
+            try:
+                self._hold(name, member)
+            except RecordError as error:
+                faults.append(str(error))
+            else:
+                return True, ""
+        if not recorded:
+            return False, f"{about}: no record says that it was promoted: it went past the gate"
+        return True, f"{about}: {faults[0]}"
+
+    def _record_names(self, member: ChannelMember) -> list[str]:
+        return [each.name for each in self._store.names(promotion_prefix(member.sha256))]
+
+    def _hold(self, name: str, member: ChannelMember) -> None:
+        """Raise RecordError unless the record is whole, of this channel, and its gate holds."""
+        named = f"{self._store.url}: {name}"
+        content = self._store.read(name)
+        demand_digest_of(content, named)
+        signed = read_envelope(content or b"", named)
+        record = read_promotion(signed.payload, named)
+        if (record.sha256, record.channel) != (member.sha256, self._channel):
+            raise RecordError(
+                f"{named}: the record of another file, or of the channel {record.channel}"
+            )
+        artifact = find_artifact(self._store, member.sha256)
+        if artifact is None:
+            raise RecordError(f"{named}: nothing is known of {member.sha256}")
+        gate = self._read_gate(record)
+        promoters = self._own.promoters if self._own else gate.promoters
+        if promoters:
+            who = find_signers(signed, promoters)
+            if not who.names:
+                reason = next(iter(who.faults), "nobody signed it")
+                raise RecordError(f"{named}: {reason}")
+        self._demand_passes(gate, artifact, record, record.verdicts, "its gate refuses it")
+        if self._own and self._own.digest != record.gate and not promoters:
+            said = "another policy than yours let it in, and yours refuses it"
+            self._demand_passes(self._own, artifact, record, None, said)
+
+    def _read_gate(self, record: Promotion) -> Gate:
+        name = policy_name(record.gate)
+        content = self._store.read(name)
+        demand_digest_of(content, f"{self._store.url}: {name}")
+        gate = read_gate(content or b"", f"{self._store.url}: {name}")
+        if gate.channel != self._channel:
+            raise RecordError(f"{self._store.url}: {name}: the gate of the channel {gate.channel}")
+        return gate
+
+    def _demand_passes(
+        self,
+        gate: Gate,
+        artifact: Artifact,
+        record: Promotion,
+        digests: Iterable[str] | None,
+        said: str,
+    ) -> None:
+        if self._trusted is not None:
+            publics = {key.public for key in self._trusted}
+            gate = replace(gate, keys=tuple(key for key in gate.keys if key.public in publics))
+        gate = narrow(gate, artifact, has_gpu_cell=record.gpu_cell)
+        faults: list[str] = []
+        chosen = None if digests is None else frozenset(digests)
+        kept = list_verdicts(self._store, artifact.sha256, gate.keys, faults, chosen)
+        decision = decide(gate, artifact, kept, read_time(record.at))
+        if not decision.passes:
+            why = next(iter(faults), "") or decision.refusals[0].spell()
+            raise RecordError(f"{said}: {why}")

@@ -1,0 +1,62 @@
+"""What a release engineer has before them: a store with artifacts in the channel test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binary_checks.command.artifact import run
+from binary_checks.fleet.artifacts.artifact import Artifact
+from binary_checks.fleet.artifacts.channel_members import join_channel, list_members
+from binary_checks.fleet.artifacts.kept_artifacts import keep_artifact
+from binary_checks.fleet.store import Store
+from binary_checks.model import Entry, Outcome
+from tests.fleet.artifacts.made_artifacts import make_artifact
+from tests.fleet.artifacts.made_verdicts import entry, make_run, write_run
+
+GATE = '[channels.release]\nfrom = ["test"]\nfamilies = ["linkage"]\n'
+GOOD, BAD = (entry("linkage"),), (entry("linkage", Outcome.FAILED),)
+
+
+@dataclass
+class Desk:
+    """A store with artifacts in the channel test, and what a release engineer has."""
+
+    folder: Path
+    store: Store
+    capsys: pytest.CaptureFixture[str]
+
+    def push(self, version: str, *entries: Entry, name: str = "", **said: Any) -> Artifact:
+        name = name or f"demo-{version}-cp312-cp312-manylinux_2_28_x86_64.whl"
+        artifact, incoming = make_artifact(self.folder, version.encode(), name, **said)
+        keep_artifact(self.store, artifact, incoming)
+        join_channel(self.store, "test", artifact)
+        if entries:
+            assert self.attest(self.result(artifact, *entries)) == 0
+        return artifact
+
+    def result(self, artifact: Artifact, *entries: Entry, **said: Any) -> Path:
+        made = make_run(*entries, sha256=artifact.sha256, **said)
+        return write_run(self.folder / f"{artifact.sha256}.json", made)
+
+    def do(self, *arguments: object) -> tuple[int, str, str]:
+        status = run([str(each) for each in arguments] + ["--store", self.store.url])
+        said = self.capsys.readouterr()
+        return status, said.out, said.err
+
+    def attest(self, *arguments: object) -> int:
+        return self.do("attest", *arguments)[0]
+
+    def promote(self, *arguments: object, policy: str = GATE) -> tuple[int, str, str]:
+        (self.folder / "policy.toml").write_text(policy, encoding="utf-8")
+        channels = ("--from", "test", "--to", "release", "--policy", self.folder / "policy.toml")
+        return self.do("promote", *arguments, *channels)
+
+    def released(self) -> list[str]:
+        return [each.file_name for each in list_members(self.store, "release")]
+
+    def names(self, prefix: str = "") -> list[str]:
+        return [each.name for each in self.store.names(prefix)]

@@ -1,0 +1,208 @@
+"""The newest verdict that could judge a family decides, and nothing passes that was not judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from binary_checks.declaring import FAMILIES, find_checks
+from binary_checks.fleet.artifacts.artifact import Artifact
+from binary_checks.fleet.artifacts.gates import RUNNING_FAMILIES, Gate, GateWaiver
+from binary_checks.fleet.artifacts.gating import GateDecision, KeptVerdict, decide
+from binary_checks.fleet.artifacts.verdict import PackageVerdict
+from binary_checks.model import Outcome
+from tests.fleet.artifacts.made_verdicts import SHA, entry, make
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
+DEMO = Artifact(
+    sha256=SHA, file_name="demo-1.0.whl", size=1, kind="wheel", project="demo", system="linux"
+)
+STATIC = Gate(channel="release", families=("linkage",))
+RUNS = Gate(channel="release", families=("linkage", "runtime"), places=("image:oldest",))
+WAIVER = GateWaiver(despite="linkage-check", reason="7", owner="ann", expires="2026-11-21")
+
+
+def hours(ago: float) -> str:
+    return (NOW - timedelta(hours=ago)).isoformat()
+
+
+def gate_says(gate: Gate, *verdicts: PackageVerdict, signers: Iterable[str] = ()) -> GateDecision:
+    kept = [
+        KeptVerdict(verdict=each, digests=(f"{at:064x}",), signers=frozenset(signers))
+        for at, each in enumerate(verdicts)
+    ]
+    return decide(gate, DEMO, kept, NOW)
+
+
+def reasons(gate: Gate, *verdicts: PackageVerdict, signers: Iterable[str] = ()) -> list[str]:
+    return [each.spell() for each in gate_says(gate, *verdicts, signers=signers).refusals]
+
+
+def passing(**said: Any) -> PackageVerdict:
+    return make(entry("linkage"), entry("runtime"), **said)
+
+
+def failing(**said: Any) -> PackageVerdict:
+    return make(entry("linkage", Outcome.FAILED), entry("runtime"), **said)
+
+
+def test_what_was_judged_and_is_fit_passes() -> None:
+    decision = gate_says(STATIC, passing())
+    assert decision.passes
+    assert decision.verdicts == (f"{0:064x}",)
+
+
+def test_without_a_verdict_nothing_passes() -> None:
+    assert reasons(STATIC) == [
+        "linkage: no verdict; judge it there, and `artifact attest` the result"
+    ]
+
+
+def test_a_family_that_was_not_selected_was_not_judged() -> None:
+    (reason,) = reasons(STATIC, make(entry("metadata")))
+    assert reason.startswith("linkage: no verdict")
+
+
+def test_a_problem_is_said_with_its_check_and_path() -> None:
+    (reason,) = reasons(STATIC, failing())
+    assert ": linkage-check: demo/a.so: needs libfoo.so.1, which is nowhere;" in reason
+
+
+def test_a_problem_of_another_family_refuses_it_too() -> None:
+    found = make(entry("linkage"), entry("hardening", Outcome.FAILED))
+    assert not gate_says(STATIC, found).passes
+
+
+def test_the_newest_verdict_decides_whichever_comes_first() -> None:
+    old, new = failing(ended=hours(2)), passing(ended=hours(1))
+    assert gate_says(STATIC, old, new).passes
+    assert gate_says(STATIC, new, old).passes
+    assert not gate_says(STATIC, replace(old, ended=hours(0)), new).passes
+
+
+def test_of_equal_times_the_worse_counts() -> None:
+    assert not gate_says(STATIC, passing(), failing()).passes
+    assert not gate_says(STATIC, failing(), passing()).passes
+
+
+def test_what_broke_decides_nothing() -> None:
+    broke = make(entry("linkage", Outcome.ERROR, reason="no network"), exit_code=6, ended=hours(0))
+    assert gate_says(STATIC, passing(ended=hours(9)), broke).passes
+    assert not gate_says(STATIC, failing(ended=hours(9)), broke).passes
+    (reason,) = reasons(STATIC, broke)
+    assert "error: linkage-check: no network" in reason
+
+
+def test_what_could_not_be_inspected_is_no_pass() -> None:
+    blind = make(entry("linkage"), entry("runtime", Outcome.NOT_INSPECTED, reason="no Python"))
+    (reason,) = reasons(Gate(channel="release", families=("runtime",)), blind)
+    assert reason.startswith("runtime: not inspected: runtime-check: no Python;")
+    seen = passing(ended=hours(20))
+    assert gate_says(Gate(channel="release", families=("runtime",)), blind, seen).passes
+
+
+def test_a_gap_in_a_family_refuses_it() -> None:
+    half = make(
+        entry("linkage"), entry("linkage", Outcome.NOT_INSPECTED, check="other", reason="too large")
+    )
+    (reason,) = reasons(STATIC, half)
+    assert reason.startswith("linkage: not inspected: other: too large;")
+    waived = replace(STATIC, waivers=(replace(WAIVER, despite="other"),))
+    assert gate_says(waived, half).waived == ("other: 7 (ann, until 2026-11-21)",)
+
+
+def test_what_applies_to_nothing_is_no_gap() -> None:
+    plain = make(entry("linkage"), entry("gpu", Outcome.NOT_APPLICABLE, reason="no GPU code"))
+    assert gate_says(replace(STATIC, families=("linkage", "gpu")), plain).passes
+
+
+@pytest.mark.parametrize("places", [(), ("venv",), ("image:newest",)])
+def test_what_runs_must_have_run_in_the_place(places: tuple[str, ...]) -> None:
+    (reason,) = reasons(RUNS, passing(places=places))
+    assert reason.startswith("runtime at image:oldest: no verdict;")
+
+
+def test_one_run_in_several_places_says_something_of_each() -> None:
+    places = ("image:oldest", "image:newest")
+    both = replace(RUNS, places=places)
+    good = make(entry("linkage"), *(entry("runtime", place=each) for each in places), places=places)
+    assert gate_says(both, good).passes
+    assert reasons(both, passing(places=places[:1])) == [
+        "runtime at image:newest: no verdict; judge it there, and `artifact attest` the result"
+    ]
+
+
+def test_verdicts_of_two_stages_say_it_together() -> None:
+    gate = replace(RUNS, families=("linkage", "gpu"), places=())
+    cpu = make(entry("linkage"), entry("gpu", Outcome.NOT_INSPECTED, reason="no driver"))
+    assert not gate_says(gate, cpu).passes
+    assert gate_says(gate, cpu, make(entry("gpu"), ended=hours(0))).passes
+
+
+def test_a_verdict_from_the_future_does_not_count() -> None:
+    later = passing(ended=hours(-1))
+    (reason,) = reasons(STATIC, later)
+    assert "it is from the future; the clock of that host, or of this one, is wrong" in reason
+    assert gate_says(STATIC, passing(ended=hours(-0.05))).passes
+    assert not gate_says(STATIC, failing(ended=hours(1)), later).passes
+
+
+def test_a_verdict_is_too_old_some_day() -> None:
+    gate = replace(STATIC, max_age=2.0)
+    assert gate_says(gate, passing(ended=hours(47))).passes
+    (reason,) = reasons(gate, passing(ended=hours(49)))
+    assert "is older than 2 days; judge it again" in reason
+
+
+def test_only_the_profile_counts_that_is_asked_for() -> None:
+    gate = replace(STATIC, profile="torch")
+    (reason,) = reasons(gate, passing())
+    assert "it is by the profile default, and not torch" in reason
+    assert gate_says(replace(STATIC, profile="default"), passing()).passes
+    assert gate_says(replace(STATIC, profile="0" * 64), passing()).passes
+    assert not gate_says(replace(STATIC, known_problems_sha256="2" * 64), passing()).passes
+
+
+def test_unsigned_verdicts_do_not_count_where_signatures_are_asked_for() -> None:
+    gate = replace(STATIC, threshold=2)
+    assert gate_says(gate, passing(), signers=("a", "b")).passes
+    assert "1 trusted signature, and 2 wanted" in reasons(gate, passing(), signers=("a",))[0]
+    assert "no trusted signatures, and 2 wanted" in reasons(gate, passing())[0]
+
+
+def test_only_words_that_are_accepted_pass() -> None:
+    warned = make(entry("linkage", Outcome.WARNED))
+    assert gate_says(STATIC, warned).passes
+    assert "warned" in reasons(replace(STATIC, accept=("passed",)), warned)[0]
+
+
+def test_a_complaint_of_the_run_is_no_pass_but_one_of_another_package_is() -> None:
+    assert not gate_says(STATIC, passing(complaints=("nothing was verified",), exit_code=1)).passes
+    other = replace(passing(), faults=())
+    assert gate_says(STATIC, other).passes
+
+
+def test_a_waiver_lets_a_failure_through_until_it_expires() -> None:
+    gate = replace(STATIC, waivers=(WAIVER,))
+    decision = gate_says(gate, failing())
+    assert decision.passes
+    assert decision.waived == ("linkage-check: 7 (ann, until 2026-11-21)",)
+    two = make(entry("linkage", Outcome.FAILED), entry("hardening", Outcome.FAILED))
+    assert not gate_says(gate, two).passes
+    expired = replace(STATIC, waivers=(replace(WAIVER, expires="2026-11-19"),))
+    assert not gate_says(expired, failing()).passes
+    elsewhere = replace(STATIC, waivers=(replace(WAIVER, package="other-*"),))
+    assert not gate_says(elsewhere, failing()).passes
+
+
+def test_the_families_that_run_packages_are_those_whose_checks_all_do() -> None:
+    runs = {family: {each.runs_package for each in checks_of(family)} for family in FAMILIES}
+    assert {family for family, kinds in runs.items() if kinds == {True}} == {*RUNNING_FAMILIES}
+
+
+def checks_of(family: str) -> list[Any]:
+    return [each for each in find_checks() if each.family == family]

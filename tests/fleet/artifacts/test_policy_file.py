@@ -1,0 +1,196 @@
+"""A policy is read strictly; one that nothing or anything can pass is refused, in one line."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from binary_checks.errors import ProfileError, RecordError
+from binary_checks.fleet.artifacts.artifact import Artifact
+from binary_checks.fleet.artifacts.gates import Gate, narrow, read_gate, write_gate
+from binary_checks.fleet.artifacts.policy_file import GatePolicy, read_policy
+from tests.fleet.artifacts.made_verdicts import make_key
+
+TODAY = date(2026, 11, 20)
+WHOLE = """
+[[keys]]
+name = "ci"
+file = "ci.pub"
+
+[[keys]]
+name = "release"
+public = "{release}"
+
+[channels.release]
+from = ["test"]
+families = ["metadata", "linkage", "runtime"]
+places = ["image:oldest", "image:newest"]
+accept = ["passed", "known"]
+profile = "torch"
+max_age = 14
+signed = true
+threshold = 2
+promoters = ["release"]
+
+[[channels.release.cells]]
+when = "system=windows"
+families = ["metadata", "linkage"]
+places = []
+reason = "there is no Windows host"
+
+[[channels.release.cells]]
+when = "variant=cu*"
+gpu = true
+
+[[channels.release.waivers]]
+despite = "absolute-search-path"
+package = "demo-1.*"
+reason = "issue 7"
+owner = "ann"
+expires = 2026-12-01
+"""
+
+
+def read(folder: Path, text: str) -> GatePolicy:
+    (folder / "policy.toml").write_text(text, encoding="utf-8")
+    return read_policy(folder / "policy.toml", TODAY)
+
+
+def whole(folder: Path) -> Gate:
+    make_key(folder)
+    _, release = make_key(folder, "release")
+    return read(folder, WHOLE.replace("{release}", release)).gate_of("release")
+
+
+def artifact(**said: str) -> Artifact:
+    usual = {"sha256": "ab" * 32, "file_name": "demo-1.0.whl", "kind": "wheel", "project": "demo"}
+    return Artifact(size=1, **{**usual, **said})
+
+
+def test_a_policy_says_what_each_channel_asks(tmp_path: Path) -> None:
+    gate = whole(tmp_path)
+    assert (gate.sources, gate.max_age, gate.threshold) == (("test",), 14.0, 2)
+    assert [key.name for key in gate.keys] == ["ci", "release"]
+    assert [key.name for key in gate.promoters] == ["release"]
+    assert gate.waivers[0].expires == "2026-12-01"
+
+
+def test_the_last_rule_that_meets_a_file_holds(tmp_path: Path) -> None:
+    gate = whole(tmp_path)
+    windows = narrow(gate, artifact(system="windows"))
+    assert (windows.families, windows.places) == (("metadata", "linkage"), ())
+    cuda = narrow(gate, artifact(system="linux", variant="cu130"))
+    assert cuda.families == ("metadata", "linkage", "runtime", "gpu")
+    assert narrow(gate, artifact(system="linux")) == gate
+
+
+def test_a_gate_is_recorded_with_its_keys_and_read_as_it_was(tmp_path: Path) -> None:
+    gate = whole(tmp_path)
+    assert read_gate(write_gate(gate), "it") == gate
+    with pytest.raises(RecordError, match="unknown field"):
+        read_gate(write_gate(gate).replace(b'"max_age"', b'"min_age"'), "it")
+    with pytest.raises(RecordError, match="not a document binary-checks/gate/1"):
+        read_gate(b"{}", "it")
+
+
+def test_another_key_under_the_same_file_name_is_another_gate(tmp_path: Path) -> None:
+    before = whole(tmp_path).digest
+    assert before != whole(tmp_path).digest
+
+
+def test_the_channel_of_a_gate_that_there_is_not_is_named(tmp_path: Path) -> None:
+    policy = read(tmp_path, '[channels.release]\nfamilies = ["linkage"]\n')
+    with pytest.raises(
+        ProfileError, match=r"policy\.toml: unknown channel 'relaese'; did you mean"
+    ):
+        policy.gate_of("relaese")
+
+
+def test_a_waiver_that_expired_is_a_warning(tmp_path: Path) -> None:
+    text = '[channels.release]\nfamilies = ["linkage"]\n[[channels.release.waivers]]\n'
+    text += 'despite = "x"\nreason = "r"\nowner = "o"\nexpires = 2026-11-19\n'
+    (line,) = read(tmp_path, text).warnings
+    assert line.endswith("channels.release.waivers[0] (line 3): x: expired on 2026-11-19")
+
+
+GATED = '[channels.release]\nfamilies = ["linkage"]\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", "it has no [channels.NAME]: nothing is gated"),
+        ("[chanels.release]\n", "unknown key 'chanels'; did you mean 'channels'?"),
+        ("[channels.release]\n", "channels.release (line 1): 'families' is missing"),
+        ("channels.release = 1\n", "not a table; write [channels.release]"),
+        ('[channels.release]\nfamilies = ["linkag"]\n', "families: unknown family 'linkag'; did"),
+        ("[channels.release]\nfamilies = []\n", "families: none, and so anything would pass"),
+        ("[channels.release]\nfamilies = 1\n", "families: 1 is not an array"),
+        (GATED + "max_age = 0\n", "max_age: 0 days: no verdict is ever that new"),
+        (GATED + "max_age = 4000\n", "max_age: 4000 days: more than 10 years"),
+        (GATED + 'accept = ["known"]\n', "without 'passed' a clean package is refused"),
+        (GATED + 'accept = ["failed"]\n', "accept: unknown verdict 'failed'"),
+        (GATED + "signed = true\n", "signed, and there are no [[keys]]: nothing can pass"),
+        (GATED + "threshold = 1\n", "signed, and there are no [[keys]]: nothing can pass"),
+        (GATED + "signed = false\nthreshold = 1\n", "signed = false, and keys are given"),
+        (GATED + 'keys = ["ann"]\n', "keys: unknown key 'ann'"),
+        (GATED + 'from = ["release"]\n', "from: names no other channel: nothing can be promoted"),
+        (GATED + "from = []\n", "from: names no other channel"),
+        (GATED + 'places = ["image:oldest"]\n', "none of the families runs the package there"),
+        (GATED + 'places = ["moon"]\n', "places: moon: no such place"),
+        (GATED + 'known_problems_sha256 = "x"\n', "known_problems_sha256: not 64 hexadecimal"),
+        (GATED + 'gate = "x"\n', "unknown key 'gate'"),
+        (GATED + "[[channels.release.cells]]\n", "cells[0] (line 3): 'when' is missing"),
+        (GATED + '[[channels.release.cells]]\nwhen = "os=x"\n', "when: unknown axis 'os'"),
+        (GATED + '[[channels.release.cells]]\nwhen = "id=x"\n', "when: files have no id"),
+        (
+            GATED + '[[channels.release.cells]]\nwhen = "system=x"\nfamilies = ["metadata"]\n',
+            "'reason' is missing: why these need no linkage",
+        ),
+        (
+            GATED + '[[channels.release.cells]]\nwhen = "system=x"\ngpu = false\n',
+            "'reason' is missing: why these need no gpu",
+        ),
+        (GATED + "[channels.release.cells]\n", "with two brackets"),
+        (GATED + '[[channels.release.waivers]]\ndespite = "x"\n', "'reason' is missing"),
+        (
+            GATED + '[[channels.release.waivers]]\ndespite="x"\nreason="r"\nowner="o"\n',
+            "'expires' is missing: no waiver is for ever",
+        ),
+        ('[[keys]]\nname = "a"\n' + GATED, "give one of file and public"),
+        ('[[keys]]\nname = "a"\nfile = "none"\n' + GATED, "file none: No such file"),
+        ('[[keys]]\nname = "a"\npublic = "AAAA"\n' + GATED, "not the public key of an ed25519"),
+        ("families = [", "not TOML"),
+    ],
+)
+def test_what_cannot_be_followed_is_refused(tmp_path: Path, text: str, fault: str) -> None:
+    with pytest.raises(ProfileError) as error:
+        read(tmp_path, text)
+    assert fault in str(error.value)
+    assert str(error.value).startswith(f"{tmp_path}/policy.toml: ")
+
+
+def test_a_key_counts_once(tmp_path: Path) -> None:
+    _, raw = make_key(tmp_path)
+    twice = f'[[keys]]\nname = "a"\npublic = "{raw}"\n[[keys]]\nname = "b"\nfile = "ci.pub"\n'
+    with pytest.raises(ProfileError, match=r"keys\[1\] \(line 4\): b: the same key as a; each"):
+        read(tmp_path, twice + GATED)
+    with pytest.raises(ProfileError, match="threshold: 2, and there is 1 key"):
+        read(tmp_path, f'[[keys]]\nname = "a"\npublic = "{raw}"\n{GATED}threshold = 2\n')
+
+
+def test_where_keys_are_listed_verdicts_must_be_signed_unless_it_says_otherwise(
+    tmp_path: Path,
+) -> None:
+    _, raw = make_key(tmp_path)
+    listed = f'[[keys]]\nname = "a"\npublic = "{raw}"\n{GATED}'
+    assert read(tmp_path, listed).gate_of("release").threshold == 1
+    assert read(tmp_path, f"{listed}signed = false\n").gate_of("release").threshold == 0
+    assert read(tmp_path, GATED).gate_of("release").threshold == 0
+
+
+def test_a_family_of_the_projects_own_is_named_as_such(tmp_path: Path) -> None:
+    text = 'own_families = ["mine"]\n[channels.release]\nfamilies = ["mine"]\n'
+    assert read(tmp_path, text).gate_of("release").families == ("mine",)

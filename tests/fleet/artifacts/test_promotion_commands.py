@@ -1,0 +1,334 @@
+"""`artifact attest` and `artifact promote`: each file by itself, and nothing half done."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binary_checks.fleet.artifacts.channel_members import join_channel
+from binary_checks.fleet.artifacts.choosing_members import find_with_gpu
+from binary_checks.fleet.artifacts.kept_artifacts import keep_artifact
+from binary_checks.fleet.artifacts.kept_verdicts import list_verdicts
+from binary_checks.fleet.cell import Cell
+from binary_checks.fleet.store import Store
+from binary_checks.fleet.store.store_names import promotion_prefix, verdict_prefix
+from binary_checks.model import Run
+from fixtures.runs import PROFILE, package_result
+from tests.fleet.artifacts.made_artifacts import make_artifact
+from tests.fleet.artifacts.made_verdicts import ENDED, make_key, make_run, write_run
+from tests.fleet.artifacts.release_desk import BAD, GATE, GOOD, Desk
+
+
+def test_the_broken_one_is_refused_and_the_others_are_let_through(desk: Desk) -> None:
+    good, bad, untested = desk.push("1.0", *GOOD), desk.push("1.1", *BAD), desk.push("1.2")
+    status, out, _ = desk.promote("demo")
+    assert status == 1
+    assert out.splitlines() == [
+        f"{good.file_name}: promoted",
+        f"{bad.file_name}: refused: failed ({ENDED}): linkage-check: demo/a.so: needs "
+        "libfoo.so.1, which is nowhere; mend it, or waive it",
+        f"{untested.file_name}: refused: linkage: no verdict; judge it there, and `artifact "
+        "attest` the result",
+        "1 promoted, 2 refused",
+    ]
+    assert desk.released() == [good.file_name]
+
+
+def test_again_there_is_nothing_to_do(desk: Desk) -> None:
+    good = desk.push("1.0", *GOOD)
+    assert desk.promote()[0] == 0
+    before = desk.names()
+    assert desk.promote()[:2] == (0, f"{good.file_name}: there already\n1 there already\n")
+    assert desk.names() == before
+
+
+def test_all_or_nothing_promotes_nothing_where_one_is_refused(desk: Desk) -> None:
+    desk.push("1.0", *GOOD)
+    desk.push("1.1", *BAD)
+    status, out, _ = desk.promote("--all-or-nothing")
+    assert status == 1
+    assert "held back: --all-or-nothing, and 1 refused" in out
+    assert desk.released() == []
+    assert not [name for name in desk.names("packages/") if "/promotions/" in name]
+
+
+def test_a_dry_run_writes_nothing(desk: Desk) -> None:
+    desk.push("1.0", *GOOD)
+    before = desk.names()
+    status, out, _ = desk.promote("--dry-run")
+    assert (status, out.splitlines()[-1]) == (0, "1 would be promoted")
+    assert desk.names() == before
+
+
+def test_a_document_says_the_same_to_programs(desk: Desk) -> None:
+    good, bad = desk.push("1.0", *GOOD), desk.push("1.1", *BAD)
+    status, out, _ = desk.promote("--json")
+    document = json.loads(out)
+    assert status == 1
+    assert document["schema"] == "binary-checks/promotions/1"
+    states = {each["sha256"]: each["state"] for each in document["files"]}
+    assert states == {good.sha256: "promoted", bad.sha256: "refused"}
+
+
+def test_files_are_meant_by_project_name_glob_axis_digest_and_path(desk: Desk) -> None:
+    linux = desk.push("1.0", *GOOD, system="linux", python="3.12")
+    windows = desk.push("1.1", *GOOD, system="windows", python="3.12")
+    for asked in (
+        (linux.file_name,),
+        ("demo-1.0-*",),
+        ("--where", "system=linux python=3.*"),
+        ("--sha256", linux.sha256[:16]),
+        (desk.folder / linux.file_name,),
+    ):
+        _, out, _ = desk.promote("--dry-run", *asked)
+        assert out.splitlines()[0] == f"{linux.file_name}: would be promoted", asked
+        assert windows.file_name not in out
+
+
+@pytest.mark.parametrize(
+    ("asked", "fault"),
+    [
+        (("dmeo",), "dmeo: the channel test has no such project or file"),
+        (("--sha256", "ab" * 32), "test has no such file"),
+        (("--where", "system=plan9"), "the channel test has nothing that is meant"),
+        (("--where", "channel=x"), "--where: channel: files have none"),
+        (("--cells", "none.toml"), "none.toml: No such file"),
+    ],
+)
+def test_what_names_nothing_is_one_line(desk: Desk, asked: tuple[str, ...], fault: str) -> None:
+    desk.push("1.0", *GOOD)
+    status, out, err = desk.promote(*asked)
+    assert (status, out) == (4, "")
+    assert fault in err
+    assert err.count("\n") == 1
+
+
+def test_other_bytes_under_a_path_are_not_those_of_the_channel(desk: Desk) -> None:
+    good = desk.push("1.0", *GOOD)
+    (desk.folder / good.file_name).write_bytes(b"rebuilt")
+    status, _, err = desk.promote(desk.folder / good.file_name)
+    assert status == 4
+    assert "the channel test has other bytes" in err
+
+
+def test_nothing_comes_from_a_channel_that_the_policy_does_not_name(desk: Desk) -> None:
+    desk.push("1.0", *GOOD)
+    policy = GATE.replace('"test"', '"staging"')
+    status, _, err = desk.promote(policy=policy)
+    assert status == 4
+    assert "channels.release: from: staging; nothing comes from test" in err
+
+
+def test_another_file_under_a_released_name_is_refused(desk: Desk) -> None:
+    good = desk.push("1.0", *GOOD)
+    assert desk.promote()[0] == 0
+    rebuilt, incoming = make_artifact(desk.folder, b"rebuilt", good.file_name)
+    keep_artifact(desk.store, rebuilt, incoming)
+    join_channel(desk.store, "rc", rebuilt)
+    desk.attest(desk.result(rebuilt, *GOOD))
+    channels = ("--from", "rc", "--to", "release")
+    (desk.folder / "policy.toml").write_text(GATE.replace('"test"', '"rc"'), encoding="utf-8")
+    policy = ("--policy", desk.folder / "policy.toml")
+    status, out, _ = desk.do("promote", *channels, *policy)
+    assert status == 1
+    assert "the channel release has other bytes under that name" in out
+    assert desk.released() == [good.file_name]
+
+
+def test_cells_name_the_policy_and_ask_for_their_gpu_stage(desk: Desk) -> None:
+    artifact = desk.push("1.0", *GOOD, system="linux", variant="cu130")
+    (desk.folder / "gate.toml").write_text(GATE, encoding="utf-8")
+    (desk.folder / "cells.toml").write_text(
+        '[channels.release]\nindex = "https://example.org/simple"\ngate = "gate.toml"\n'
+        '[[cells]]\nproject = "demo"\nsystem = "linux-x86_64"\npython = "3.12"\n'
+        'variant = ["cpu", "cu130"]\nchannel = "release"\n[[gpu]]\nwhen = "variant=cu*"\n',
+        encoding="utf-8",
+    )
+    asked = ("promote", "--from", "test", "--to", "release", "--cells", desk.folder / "cells.toml")
+    status, out, _ = desk.do(*asked)
+    assert status == 1
+    assert out.startswith(f"{artifact.file_name}: refused: gpu: no verdict;")
+    rule = '[[channels.release.cells]]\nwhen = "variant=cu130"\ngpu = false\nreason = "no card"\n'
+    (desk.folder / "gate.toml").write_text(GATE + rule, encoding="utf-8")
+    assert desk.do(*asked)[0] == 0
+
+
+def test_signed_verdicts_alone_pass_where_the_policy_wants_them(desk: Desk) -> None:
+    key, public = make_key(desk.folder)
+    stranger, _ = make_key(desk.folder, "stranger")
+    policy = f'[[keys]]\nname = "ci"\npublic = "{public}"\n{GATE}'
+    artifact = desk.push("1.0", *GOOD)
+    status, out, _ = desk.promote(policy=policy)
+    assert status == 1
+    assert "no trusted signatures, and 1 wanted" in out
+    desk.attest(desk.result(artifact, *GOOD), "--key", stranger)
+    status, out, _ = desk.promote(policy=policy)
+    assert status == 1
+    assert "signed by a stranger (keyid" in out
+    desk.attest(desk.result(artifact, *GOOD), "--key", key)
+    assert desk.promote(policy=policy)[0] == 0
+
+
+def test_a_verdict_that_was_tampered_with_promotes_nothing(desk: Desk) -> None:
+    key, public = make_key(desk.folder)
+    policy = f'[[keys]]\nname = "ci"\npublic = "{public}"\n{GATE}'
+    artifact = desk.push("1.0")
+    desk.attest(desk.result(artifact, *GOOD), "--key", key)
+    (name,) = desk.names(verdict_prefix(artifact.sha256))
+    path = Path(desk.store.url) / name
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes().replace(b'"sig": "', b'"sig": "A'))
+    status, out, _ = desk.promote(policy=policy)
+    assert status == 1
+    assert "other bytes than those that its name promises" in out
+    assert desk.released() == []
+
+
+def test_a_verdict_on_other_bytes_does_not_count(desk: Desk) -> None:
+    good, bad = desk.push("1.0", *GOOD), desk.push("1.1")
+    (name,) = desk.names(verdict_prefix(good.sha256))
+    content = desk.store.read(name)
+    assert content is not None
+    desk.store.create(f"{verdict_prefix(bad.sha256)}{name.rpartition('/')[2]}", content)
+    status, out, _ = desk.promote(bad.file_name)
+    assert status == 1
+    assert "a verdict on other bytes" in out
+
+
+def test_a_promotion_is_signed_where_the_policy_names_promoters(desk: Desk) -> None:
+    key, public = make_key(desk.folder, "ann")
+    stranger, _ = make_key(desk.folder, "stranger")
+    policy = (
+        f'[[keys]]\nname = "ann"\npublic = "{public}"\n{GATE}signed = false\npromoters = ["ann"]\n'
+    )
+    artifact = desk.push("1.0", *GOOD)
+    for given in ((), ("--key", stranger)):
+        status, _, err = desk.promote(*given, policy=policy)
+        assert status == 4
+        assert "--key: channels.release wants one of ann" in err
+    assert desk.promote("--key", key, policy=policy)[0] == 0
+    (name,) = desk.names(promotion_prefix(artifact.sha256))
+    assert b'"keyid"' in (desk.store.read(name) or b"")
+
+
+@pytest.mark.parametrize("done", [1, 2])
+def test_a_promotion_that_was_killed_leaves_no_member_and_the_next_one_ends_it(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, done: int
+) -> None:
+    good = desk.push("1.0", *GOOD)
+    made = 0
+    create = type(desk.store).create
+
+    def dies(store: Store, name: str, content: Any) -> bool:
+        nonlocal made
+        made += 1
+        if made > done:
+            raise KeyboardInterrupt
+        return create(store, name, content)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(desk.store), "create", dies)
+        with pytest.raises(KeyboardInterrupt):
+            desk.promote()
+    assert desk.released() == []
+    assert desk.promote()[0] == 0
+    assert desk.released() == [good.file_name]
+
+
+def test_a_result_is_kept_once(desk: Desk) -> None:
+    artifact = desk.push("1.0", *GOOD)
+    status, out, _ = desk.do("attest", desk.result(artifact, *GOOD))
+    assert (status, out) == (0, f"{artifact.file_name}: passed, {ENDED}: there already\n")
+    assert len(desk.names(verdict_prefix(artifact.sha256))) == 1
+
+
+def test_results_that_cannot_be_kept_are_one_line_each_and_keep_nothing(desk: Desk) -> None:
+    artifact = desk.push("1.0")
+    good = make_run(*GOOD, sha256=artifact.sha256)
+    (package,) = good.packages
+    twice = replace(good, packages=(package, replace(package, node="again.whl")))
+    text = desk.result(artifact, *GOOD).read_text()
+    documents = {
+        "two verdicts on the same bytes": write_run(desk.folder / "twice.json", twice),
+        "no sha256": write_run(desk.folder / "none.json", make_run(*GOOD, sha256="")),
+        "does not keep these bytes": write_run(desk.folder / "other.json", make_run(*GOOD)),
+        "it does not say when it ended": write_run(
+            desk.folder / "old.json", replace(good, ended="")
+        ),
+        "is not a time in UTC": write_run(desk.folder / "odd.json", replace(good, ended="noon")),
+        "it has no package": write_run(
+            desk.folder / "empty.json", Run(exit_code=0, profile=PROFILE, ended=ENDED)
+        ),
+    }
+    for name, content in (
+        ("not JSON", text[:-9]),
+        ("its schema is", text.replace("result/1", "result/9")),
+    ):
+        documents[name] = desk.folder / f"{len(name)}.json"
+        documents[name].write_text(content)
+    status, out, err = desk.do("attest", *documents.values())
+    assert (status, out) == (1, "")
+    lines = [line for line in err.splitlines() if "there is no verdict" not in line]
+    assert len(lines) == len(documents)
+    for (fault, path), line in zip(documents.items(), lines, strict=True):
+        assert fault in line
+        assert str(path) in line
+    assert desk.names(verdict_prefix(artifact.sha256)) == []
+
+
+def test_a_result_that_does_not_say_when_it_ended_is_told_so(desk: Desk) -> None:
+    artifact = desk.push("1.0")
+    path = desk.result(artifact, *GOOD, ended="")
+    assert desk.attest(path, "--ended", ENDED) == 0
+    (kept,) = list_verdicts(desk.store, artifact.sha256)
+    assert kept.verdict.ended == ENDED
+    status, _, err = desk.do("attest", path, "--ended", "yesterday")
+    assert status == 4
+    assert "--ended: 'yesterday' is not a time in UTC" in err
+
+
+def test_a_result_on_several_packages_says_something_of_each(desk: Desk) -> None:
+    one, two = desk.push("1.0"), desk.push("1.1")
+    packages = tuple(
+        package_result(each.file_name, *entries, sha256=each.sha256)
+        for each, entries in ((one, GOOD), (two, BAD))
+    )
+    both = replace(make_run(*GOOD), packages=packages, exit_code=1)
+    assert desk.attest(write_run(desk.folder / "both.json", both)) == 0
+    words = [list_verdicts(desk.store, each.sha256)[0].verdict.word for each in (one, two)]
+    assert words == ["passed", "failed"]
+
+
+def test_attest_wants_results_or_a_night(desk: Desk) -> None:
+    for asked in ((), ("r.json", "--night", "2026-11-20")):
+        status, _, err = desk.do("attest", *asked)
+        assert status == 4
+        assert "give result documents, or --night DATE" in err
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ({"system": "linux", "python": "3.12", "variant": "cu130"}, True),
+        ({"system": "linux", "python": "any", "variant": "cu130"}, True),
+        ({"system": "linux", "python": "3.9+"}, True),
+        ({"system": "linux", "python": "3.11, 3.12"}, True),
+        ({"system": "linux", "python": "3.11"}, False),
+        ({"system": "musllinux", "python": "3.12"}, False),
+        ({"system": "linux", "variant": "cpu"}, False),
+        ({"project": "other"}, False),
+    ],
+)
+def test_a_file_has_a_gpu_stage_if_a_cell_that_has_one_may_be_it(
+    tmp_path: Path, said: dict[str, str], found: bool
+) -> None:
+    cell = Cell(
+        id="x", project="Demo", system="manylinux_2_28", python="3.12", variant="cu130", gpu=True
+    )
+    artifact, _ = make_artifact(tmp_path, **said)
+    assert bool(find_with_gpu([cell], [artifact])) is found
+    assert not find_with_gpu([replace(cell, gpu=False)], [artifact])

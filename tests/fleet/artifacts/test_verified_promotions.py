@@ -1,0 +1,262 @@
+"""A second host holds a gated channel against its gate, with keys of its own; withdrawals."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from binary_checks.errors import RecordError
+from binary_checks.fleet.artifacts.artifact import Artifact
+from binary_checks.fleet.artifacts.channel_members import join_channel, list_members
+from binary_checks.fleet.artifacts.kept_verdicts import hash_bytes
+from binary_checks.fleet.artifacts.policy_file import read_policy
+from binary_checks.fleet.artifacts.promotions import read_promotion, write_promotion
+from binary_checks.fleet.artifacts.signatures import (
+    load_signing_key,
+    read_envelope,
+    write_envelope,
+)
+from binary_checks.fleet.artifacts.verdict_labels import label_artifacts, label_verdicts
+from binary_checks.fleet.artifacts.verified_promotions import verify_promotions
+from binary_checks.fleet.artifacts.withdrawals import list_withdrawn
+from binary_checks.fleet.store import open_store
+from binary_checks.fleet.store.store_names import (
+    policy_name,
+    promotion_name,
+    promotion_prefix,
+    verdict_prefix,
+    withdrawn_name,
+)
+from binary_checks.model import Outcome
+from tests.fleet.artifacts.made_verdicts import ENDED, entry, make, make_key
+from tests.fleet.artifacts.release_desk import BAD, GATE, GOOD, Desk
+
+
+def signed_policy(desk: Desk, name: str = "ci", more: str = "") -> tuple[Path, str]:
+    key, public = make_key(desk.folder, name)
+    return key, f'[[keys]]\nname = "{name}"\npublic = "{public}"\n{GATE}{more}'
+
+
+def gates(desk: Desk, policy: str = "") -> list[str]:
+    """What verifying says of promotions, with a policy of whoever verifies."""
+    own: tuple[object, ...] = ()
+    if policy:
+        (desk.folder / "own.toml").write_text(policy, encoding="utf-8")
+        own = ("--policy", desk.folder / "own.toml")
+    _, out, err = desk.do("verify", "--channel", "release", *own)
+    assert err == ""
+    said = [line.removeprefix("release: ") for line in out.splitlines() if "release: " in line]
+    return [line for line in said if not line.startswith("its index is not")]
+
+
+def release(desk: Desk, policy: str, *options: object) -> Artifact:
+    artifact = desk.push("1.0")
+    attest = desk.result(artifact, *GOOD)
+    assert desk.attest(attest, *options) == 0
+    status, out, err = desk.promote(*options, policy=policy)
+    assert status == 0, out + err
+    return artifact
+
+
+def test_what_was_promoted_holds_with_and_without_a_policy(desk: Desk) -> None:
+    key, policy = signed_policy(desk, more='promoters = ["ci"]\n')
+    release(desk, policy, "--key", key)
+    assert gates(desk) == []
+    assert gates(desk, policy) == []
+
+
+def test_what_went_past_the_gate_is_named(desk: Desk) -> None:
+    release(desk, GATE)
+    sneaked = desk.push("1.1", *BAD)
+    join_channel(desk.store, "release", sneaked)
+    said = f"{sneaked.file_name}: no record says that it was promoted: it went past the gate"
+    assert gates(desk) == [said]
+    assert gates(desk, GATE) == [said]
+
+
+def test_a_channel_without_a_gate_is_none(desk: Desk) -> None:
+    join_channel(desk.store, "release", desk.push("1.0"))
+    assert gates(desk) == []
+    assert gates(desk, GATE.replace("channels.release", "channels.other")) == []
+    assert len(gates(desk, GATE)) == 1
+
+
+def test_keys_that_the_store_names_and_the_verifier_does_not_count_for_nothing(desk: Desk) -> None:
+    key, policy = signed_policy(desk)
+    release(desk, policy, "--key", key)
+    _, other = signed_policy(desk, "other")
+    (line,) = gates(desk, other)
+    assert "its gate refuses it: linkage: no verdict that counts" in line
+    assert "no trusted signatures, and 1 wanted" in line
+    assert gates(desk, policy) == []
+
+
+def test_another_policy_than_mine_let_it_in_and_mine_would_not(desk: Desk) -> None:
+    release(desk, GATE)
+    stricter = GATE.replace('["linkage"]', '["linkage", "runtime"]')
+    (line,) = gates(desk, stricter)
+    assert "another policy than yours let it in, and yours refuses it: runtime: no verdict" in line
+    assert gates(desk, GATE + "max_age = 3650\n") == []
+
+
+def test_a_promotion_that_nobody_whom_i_trust_signed_does_not_count(desk: Desk) -> None:
+    key, policy = signed_policy(desk, "ann", 'signed = false\npromoters = ["ann"]\n')
+    release(desk, GATE)
+    (line,) = gates(desk, policy)
+    assert line.endswith("nobody signed it")
+    desk.attest(desk.result(desk.push("1.0"), *GOOD), "--key", key)
+    assert "nobody signed it" in gates(desk, policy)[0]
+
+
+def change_record(desk: Desk, artifact: Artifact, key: Path, **changes: object) -> None:
+    """Put another record in the place of the one that there is, as a thief would."""
+    (name,) = desk.names(promotion_prefix(artifact.sha256))
+    before = read_envelope(desk.store.read(name) or b"", "it")
+    record = replace(read_promotion(before.payload, "it"), **changes)  # type: ignore[arg-type]
+    content = write_envelope(write_promotion(record), [load_signing_key(str(key))])
+    desk.store.delete(name)
+    desk.store.create(promotion_name(artifact.sha256, hash_bytes(content)), content)
+
+
+def test_a_record_that_a_thief_signed_is_a_strangers(desk: Desk) -> None:
+    key, policy = signed_policy(desk, more='promoters = ["ci"]\n')
+    thief, _ = make_key(desk.folder, "thief")
+    artifact = release(desk, policy, "--key", key)
+    change_record(desk, artifact, thief, by="nobody")
+    assert "signed by a stranger" in gates(desk, policy)[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"channel": "test"}, "the record of another file, or of the channel test"),
+        ({"gate": "0" * 64}, "other bytes than those that its name promises"),
+        ({"verdicts": ()}, "its gate refuses it: linkage: no verdict"),
+        ({"at": "2020-01-01T00:00:00+00:00"}, "it is from the future"),
+    ],
+)
+def test_a_record_that_does_not_hold_is_one_line(
+    desk: Desk, changes: dict[str, object], fault: str
+) -> None:
+    key, policy = signed_policy(desk, more='promoters = ["ci"]\n')
+    artifact = release(desk, policy, "--key", key)
+    change_record(desk, artifact, key, **changes)
+    (line,) = gates(desk, policy)
+    assert fault in line
+
+
+def test_a_verdict_that_is_gone_or_changed_holds_no_promotion(desk: Desk) -> None:
+    key, policy = signed_policy(desk)
+    artifact = release(desk, policy, "--key", key)
+    (name,) = desk.names(verdict_prefix(artifact.sha256))
+    content = desk.store.read(name) or b""
+    desk.store.delete(name)
+    assert "its gate refuses it: linkage: no verdict" in gates(desk, policy)[0]
+    desk.store.create(name, content.replace(b'"sig": "', b'"sig": "A'))
+    assert "other bytes than those that its name promises" in gates(desk, policy)[0]
+
+
+def test_a_policy_that_was_relaxed_in_the_store_is_noticed(desk: Desk) -> None:
+    release(desk, GATE)
+    (name,) = desk.names("policies/")
+    content = desk.store.read(name) or b""
+    desk.store.delete(name)
+    desk.store.create(name, content.replace(b"linkage", b"metadata"))
+    assert "other bytes than those that its name promises" in gates(desk)[0]
+
+
+def test_a_copy_of_the_store_elsewhere_verifies_alike(desk: Desk) -> None:
+    key, policy = signed_policy(desk)
+    release(desk, policy, "--key", key)
+    shutil.copytree(desk.store.url, desk.folder / "elsewhere")
+    elsewhere = open_store(str(desk.folder / "elsewhere"))
+    (desk.folder / "own.toml").write_text(policy, encoding="utf-8")
+    own = read_policy(desk.folder / "own.toml", datetime.now(timezone.utc).date())
+    members = list_members(elsewhere, "release")
+    assert members
+    assert list(verify_promotions(elsewhere, "release", members, own)) == []
+
+
+def test_a_promotion_is_read_as_it_was_written(desk: Desk) -> None:
+    artifact = release(desk, GATE)
+    (name,) = desk.names(promotion_prefix(artifact.sha256))
+    content = desk.store.read(name) or b""
+    record = read_promotion(content.removesuffix(b"\n"), "it")
+    assert (record.source, record.channel) == ("test", "release")
+    assert record.verdicts
+    assert desk.store.read(policy_name(record.gate))
+    row = json.loads(content)
+    assert row["predicate"]["verificationResult"] == "PASSED"
+    for change in (("FAILED", "PASSED"), ("1", "2")):
+        row["predicate"]["verificationResult"] = change[0]
+        with pytest.raises(RecordError, match="contradict each other"):
+            read_promotion(json.dumps(row).encode(), "it")
+
+
+def test_the_record_is_a_verification_summary_for_in_totos_own_package(desk: Desk) -> None:
+    from google.protobuf import json_format
+    from in_toto_attestation.predicates.vsa.v1 import vsa_pb2
+    from in_toto_attestation.v1 import statement_pb2
+
+    artifact = release(desk, GATE)
+    (name,) = desk.names(promotion_prefix(artifact.sha256))
+    row = json.loads(desk.store.read(name) or b"")
+    json_format.ParseDict(row, statement_pb2.Statement())
+    assert row["predicate"].pop("verifiedLevels") == []  # a list, as the specification has it
+    message = vsa_pb2.VerificationSummary()
+    summary = json_format.ParseDict(row["predicate"], message, ignore_unknown_fields=True)
+    assert summary.verification_result == "PASSED"
+    assert summary.policy.digest["sha256"]
+    assert len(summary.input_attestations) == 1
+
+
+def test_a_channel_advises_against_a_file_for_ever(desk: Desk) -> None:
+    artifact = release(desk, GATE)
+    asked = ("withdraw", "demo", "--channel", "release", "--reason", "broken on Debian 13")
+    assert desk.do(*asked)[:2] == (0, f"{artifact.file_name}: withdrawn\n")
+    assert list_withdrawn(desk.store, "release") == {artifact.sha256: "broken on Debian 13"}
+    assert desk.do(*asked)[:2] == (0, f"{artifact.file_name}: withdrawn already\n")
+    page = desk.store.read("simple/release/demo/index.html") or b""
+    assert b'data-yanked="broken on Debian 13"' in page
+    assert gates(desk) == []
+
+
+def test_what_was_withdrawn_goes_nowhere_else(desk: Desk) -> None:
+    artifact = desk.push("1.0", *GOOD)
+    desk.do("withdraw", "demo", "--channel", "test", "--reason", "wrong commit")
+    status, out, _ = desk.promote()
+    assert status == 1
+    assert f"{artifact.file_name}: refused: withdrawn from test: wrong commit;" in out
+
+
+def test_a_withdrawal_says_why_and_of_what(desk: Desk) -> None:
+    artifact = desk.push("1.0", *GOOD)
+    for reason, asked in ((" ", "demo"), ("why", "other")):
+        status, _, err = desk.do("withdraw", asked, "--channel", "test", "--reason", reason)
+        assert status == 4
+        assert err.count("\n") == 1
+    name = withdrawn_name("test", "demo", artifact.sha256)
+    desk.store.create(name, b'{"schema": "binary-checks/withdrawal/1"}')
+    with pytest.raises(RecordError, match="no field"):
+        list_withdrawn(desk.store, "test")
+
+
+def test_files_of_a_channel_without_a_gate_are_labelled(desk: Desk) -> None:
+    good, bad, new = desk.push("1.0", *GOOD), desk.push("1.1", *BAD), desk.push("1.2")
+    labels = label_artifacts(desk.store, [good.sha256, bad.sha256, new.sha256])
+    assert [*labels.values()] == ["passed", "failing", "untested"]
+
+
+def test_a_label_is_of_the_newest_verdict_in_each_place() -> None:
+    later = (datetime.fromisoformat(ENDED) + timedelta(hours=1)).astimezone(timezone.utc)
+    failed, passed = make(*BAD), make(*GOOD, ended=later.isoformat())
+    assert label_verdicts([passed, failed]) == "passed"
+    assert label_verdicts([passed, replace(failed, places=("image:oldest",))]) == "failing"
+    assert label_verdicts([replace(passed, ended=ENDED), failed]) == "failing"
+    broke = make(entry("linkage", Outcome.ERROR, reason="no network"))
+    assert label_verdicts([broke]) == "untested"
