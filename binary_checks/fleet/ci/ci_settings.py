@@ -153,17 +153,22 @@ def _demand_texts(settings: CiSettings, where: str) -> None:
     listed += [("install", each) for each in settings.install]
     listed += [(f"environment.{name}", each) for name, each in settings.environment.items()]
     for key, text in listed:
-        if not text.isprintable():
-            raise ProfileError(f"{where}: {key}: {text!r:.60} is not one line of printable text")
-        if "${{" in text or "<<" in text:
-            raise ProfileError(
-                f"{where}: {key}: {text!r:.60} has an expression of a CI system; CELL_PYTHON and "
-                "the like are variables of the environment"
-            )
+        demand_text(text, f"{where}: {key}")
     demand_public(settings.store, f"{where}: store")
     for key in ("policy", "store"):
         if getattr(settings, key).startswith("-"):
             raise ProfileError(f"{where}: {key}: it begins like an option")
+
+
+def demand_text(text: str, where: str) -> None:
+    """Raise ProfileError for what would not be the same text in the files of all CI systems."""
+    if not text.isprintable():
+        raise ProfileError(f"{where}: {text!r:.60} is not one line of printable text")
+    if "${{" in text or "<<" in text:
+        raise ProfileError(
+            f"{where}: {text!r:.60} has an expression of a CI system; CELL_PYTHON and the like are "
+            "variables of the environment"
+        )
 
 
 def _demand_names(settings: CiSettings, where: str) -> None:

@@ -11,7 +11,7 @@ from binary_checks.errors import ProfileError
 from binary_checks.fleet.cell import AXES, Cell
 from binary_checks.fleet.cells.matrix import Matrix
 from binary_checks.fleet.cells.tiers import TIERS, choose_tier
-from binary_checks.fleet.ci.ci_settings import CiSettings, read_ci
+from binary_checks.fleet.ci.ci_settings import CiSettings, demand_text, read_ci
 from binary_checks.fleet.ci.pipeline import Pipeline, PipelineCell, SmokeJob
 from binary_checks.fleet.ci.runner_tables import CPU, GPU, HOSTED, RunsOn, choose_machine
 from binary_checks.fleet.ci.stage_scripts import chain_stages, night_stages
@@ -33,6 +33,7 @@ def make_pipeline(matrix: Matrix, folder: Path, systems: Sequence[str] = ()) -> 
     if systems:
         settings = replace(settings, systems=tuple(systems))
     source = _find_source(matrix, folder)
+    demand_text(source, matrix.source)
     cells = tuple(_make_cell(cell, matrix, settings, Path(source)) for cell in matrix.cells)
     chosen = {each.id: each for each in cells}
     return Pipeline(
@@ -74,10 +75,7 @@ def _make_cell(cell: Cell, matrix: Matrix, settings: CiSettings, source: Path) -
         known=matrix.known if is_url(matrix.known) else _place(matrix.known, source),
     )
     for option in options:
-        if not option.isprintable():
-            raise ProfileError(
-                f"{matrix.source}: {cell.id}: {option!r:.60} is not one line of text"
-            )
+        demand_text(option, f"{matrix.source}: run: {cell.id}")
     values = {f"CELL_{axis.upper()}": getattr(cell, axis) for axis in AXES if axis in matrix.axes}
     return PipelineCell(
         cell=cell,

@@ -203,8 +203,8 @@ def test_no_script_has_an_expression(write: Write) -> None:
     assert not [script for script in scripts if "${{" in script]
 
 
-def test_an_option_full_of_shell_and_expressions_stays_data(write: Write) -> None:
-    evil = "--binary-channel=$(touch ran)`x`';${{ github.token }}#: - {a}"
+def test_an_option_full_of_shell_and_yaml_stays_data(write: Write) -> None:
+    evil = "--binary-channel=$(touch ran)`x`';${HOME}#: - {a}"
     text = write(PROJECT.replace("--binary-with-requirements", evil))
     include = jobs_of(text[f"{FOLDER}/binary-checks-nightly.yml"])["cells"]["strategy"]["matrix"]
     assert evil in include["include"][0]["cell_options"]

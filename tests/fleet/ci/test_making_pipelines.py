@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -212,6 +214,14 @@ def test_a_matrix_in_a_folder_names_its_files_from_the_repository(make: Make) ->
             CELLS + CI.replace("--wheel", "${{ github.head_ref }}"),
             "has an expression of a CI system",
         ),
+        (
+            CELLS.replace("--binary-with-req", "${{ github.token }}") + CI + GPU_RUNNER,
+            "run: torch-linux-x86_64-3.9-cpu: '${{ github.token }}uirements' has an expression",
+        ),
+        (
+            CELLS.replace("profiles/torch", "profiles/\\ntorch") + CI + GPU_RUNNER,
+            "is not one line of printable text",
+        ),
         (CELLS + CI.replace("s3://", "s3://key:secret@"), "ci: store: s3://"),
         (CELLS + CI + '[ci.actions]\n"actions/checkout" = "v4"\n', "write { commit ="),
         (
@@ -237,3 +247,15 @@ def test_an_architecture_that_nobody_hosts_needs_a_machine(make: Make) -> None:
     cells = CELLS.replace('"linux-x86_64"', '"linux-s390x"')
     with pytest.raises(ProfileError, match=r"github has no machine for torch-linux-s390x-3\.9-cpu"):
         make(cells + CI + GPU_RUNNER)
+
+
+def test_the_example_of_the_documentation_is_read(make: Make) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "ci.md").read_text("utf-8")
+    blocks = re.findall(r"(?:^    .*\n|^\n(?=    ))+", text, re.MULTILINE)
+    settings, pins, jobs = (
+        textwrap.dedent(block) for block in blocks if block.lstrip().startswith(("[ci", "[[ci"))
+    )
+    pipeline = make(CELLS + settings + pins + jobs.replace("3.1[34]", "3.12"))
+    assert pipeline.settings.published == "release"
+    assert pipeline.cells[3].gpu_runners["github"].labels == ("self-hosted", "gpu-cu126")
+    assert pipeline.settings.jobs[0].name == "tests"
