@@ -18,6 +18,7 @@ from binary_checks.command import (
 from binary_checks.errors import BinaryChecksError
 from binary_checks.fleet.artifacts.artifact import AXES, Artifact
 from binary_checks.fleet.artifacts.axis_claims import StatedAxes, read_by_hand
+from binary_checks.fleet.artifacts.channel_index import write_index
 from binary_checks.fleet.artifacts.deriving import StatedArtifact
 from binary_checks.fleet.artifacts.inspected_files import INSPECT_LIMIT
 from binary_checks.fleet.artifacts.pushing import (
@@ -30,7 +31,7 @@ from binary_checks.fleet.artifacts.pushing import (
 from binary_checks.fleet.nights.night_dates import now
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.knowledge.ci_variables import read_variables
-from binary_checks.lines import one_line
+from binary_checks.lines import MOST, one_line
 
 _PURPOSE = "Keep files by their bytes, with what they are, and put them into a channel."
 _ORDER = (MISUSED, UNREADABLE, TRY_AGAIN)
@@ -43,7 +44,21 @@ def run(arguments: Sequence[str]) -> int:
     request = _read_request(options)
     store = open_store(options.store, make=True)
     statuses = {_push(store, Path(each), request) for each in options.files}
+    if options.index and 0 in statuses:
+        statuses |= {_write_index(store, each) for each in request.channels}
     return next((status for status in _ORDER if status in statuses), 0)
+
+
+def _write_index(store: Store, channel: str) -> int:
+    """Bring the index of a channel up to date; the exit status."""
+    try:
+        written = write_index(store, channel)
+    except BinaryChecksError as error:
+        complain(str(error))
+        return status_of(error)
+    for fault in written.faults[:MOST]:
+        complain(f"{channel}: {fault}")
+    return UNREADABLE if written.faults else 0
 
 
 def _read_request(options: argparse.Namespace) -> PushRequest:
@@ -120,6 +135,7 @@ def _options() -> argparse.ArgumentParser:
         default=[],
         help="into which it is put (repeatable)",
     )
+    add("--no-index", dest="index", action="store_false", help="leave the channel's index as it is")
     add("--commit", metavar="HEX", default="", help="from which it was built, in full")
     add(
         "--set",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from binary_checks.model.binary_configuration import (
     agree,
     find_disputes,
 )
-from binary_checks.model.claims import ANY_SYSTEM
+from binary_checks.model.claims import ANY_SYSTEM, PythonClaim
 from binary_checks.model.conda_packages import CondaPackage
 from binary_checks.model.packages import Distribution
 from binary_checks.wording.configuration_texts import say_claim
@@ -92,7 +92,9 @@ def derive_axes(
         demand_agreement(package.file_name, axis, aspect, claims)
         if value := _choose(axis, aspect, claims):
             found[axis] = value
-    found = {**_not_bound(package, found), **found}
+    for axis, promise in _read_promises(package, configuration):
+        if axis not in found or found[axis].value != promise.value:
+            found[axis] = promise
     _spell_for_system(package, found)
     for axis, text in stated.by_hand.items():
         found[axis] = _set(package.file_name, axis, text, found.get(axis))
@@ -141,17 +143,40 @@ def _spell_accelerator(value: str) -> str:
     return f"cu{version.replace('.', '')}" if version and family == "cuda" else f"{family}{version}"
 
 
-def _not_bound(package: Package, found: Mapping[str, AxisValue]) -> dict[str, AxisValue]:
-    """Axes that a package leaves open by what it claims."""
-    more: dict[str, AxisValue] = {}
+def _read_promises(
+    package: Package, configuration: BinaryConfiguration
+) -> Iterator[tuple[str, AxisValue]]:
+    """What installers go by, and no object contradicts: the tags of wheels, noarch of conda.
+
+    One for every system may carry programs for some, as distlib has launchers for Windows, but no
+    extension modules.
+    """
+    extensions = [each for each in configuration.python.claims if each.source is ClaimSource.BYTES]
     everywhere = [each for each in package.claims.systems if each.system == ANY_SYSTEM]
-    if "system" not in found and everywhere:
-        more["system"] = AxisValue(ANY, everywhere[0].name)
-        more["architecture"] = AxisValue(ANY, everywhere[0].name)
-    if isinstance(package, (Distribution, CondaPackage)):
-        names = ", ".join(each.name for each in package.claims.pythons[:3])
-        more["python"] = AxisValue(ANY, names or "it is bound to no Python")
-    return more
+    if everywhere and not extensions:
+        yield "system", AxisValue(ANY, f"the tag {everywhere[0].name}")
+        yield "architecture", AxisValue(ANY, f"the tag {everywhere[0].name}")
+    pythons = package.claims.pythons
+    if isinstance(package, Distribution) and pythons:
+        told = ", ".join(each.name for each in pythons[:3])
+        yield "python", AxisValue(_spell_pythons(pythons), f"the tag {told}")
+    elif isinstance(package, CondaPackage) and not pythons:
+        yield "python", AxisValue(ANY, "it depends on no Python")
+
+
+def _spell_pythons(pythons: Iterable[PythonClaim]) -> str:
+    """For which Pythons tags are: "3.12", "3.9+" of a stable ABI, "any"."""
+    exact, lowest = set[tuple[tuple[int, int], str]](), set[tuple[int, int]]()
+    for each in pythons:
+        if each.version is None:
+            return ANY
+        if each.abi.startswith("abi3") or not (each.abi or each.implementation):
+            lowest.add(each.version)
+        else:  # cp312-none is for that one alone, too
+            prefix = "" if each.implementation in ("", "cpython") else each.implementation
+            exact.add((each.version, f"{prefix}%s{'t' * each.free_threaded}"))
+    spelled = [form % "{}.{}".format(*version) for version, form in sorted(exact)]
+    return ", ".join([*spelled, *("{}.{}+".format(*each) for each in sorted(lowest)[:1])])
 
 
 def _spell_for_system(package: Package, found: dict[str, AxisValue]) -> None:

@@ -38,8 +38,23 @@ NO_TRACE = ConfigurationClaim(
 )
 
 
+CP312 = PythonClaim(name="cp312-cp312", implementation="cpython", version=(3, 12), abi="cp312")
+CP39_ABI3 = PythonClaim(name="cp39-abi3", implementation="cpython", version=(3, 9), abi="abi3")
+CP313T = PythonClaim(
+    name="cp313-cp313t",
+    implementation="cpython",
+    version=(3, 13),
+    abi="cp313t",
+    free_threaded=True,
+)
+CP27_NONE = PythonClaim(name="cp27-none", implementation="cpython", version=(2, 7))
+PY3 = PythonClaim(name="py3-none")
+PY38 = PythonClaim(name="py38-none", version=(3, 8))
+
+
 def derived(
     systems: tuple[SystemClaim, ...] = (GLIBC,),
+    pythons: tuple[PythonClaim, ...] = (),
     by_hand: dict[str, str] | None = None,
     variables: dict[str, str] | None = None,
     file_names: tuple[str, ...] = (NAMED,),
@@ -48,7 +63,7 @@ def derived(
     aspects: dict[str, Any] = {name: Aspect(value="", claims=each) for name, each in claims.items()}
     package: Package = Wheel(
         path=Path(NAMED),
-        claims=Claims(systems=systems, pythons=(PythonClaim(name="cp312-cp312"),)),
+        claims=Claims(systems=systems, pythons=pythons),
     )
     stated = StatedAxes(
         by_hand=by_hand or {},
@@ -113,8 +128,40 @@ def test_a_universal_library_has_both_architectures() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("pythons", "python"),
+    [
+        ((CP312,), "3.12"),
+        ((CP313T,), "3.13t"),
+        ((CP39_ABI3,), "3.9+"),
+        ((CP27_NONE,), "2.7"),
+        ((PY38,), "3.8+"),
+        ((PY3,), "any"),
+        ((CP313T, CP312), "3.12, 3.13t"),
+        ((CP39_ABI3, PY38), "3.8+"),
+    ],
+)
+def test_the_python_of_a_wheel_is_that_of_its_tags(
+    pythons: tuple[PythonClaim, ...], python: str
+) -> None:
+    """As installers take it: a module for 3.9 alone in one of the stable ABI changes nothing."""
+    assert derived(pythons=pythons)["python"] == python
+
+
+def test_programs_for_a_system_do_not_bind_what_is_for_every_system() -> None:
+    launchers = {"system": (of_bytes("windows"),), "architecture": (of_bytes("x86_64"),)}
+    found = derived((EVERYWHERE,), (PY3,), **launchers)
+    assert (found["system"], found["architecture"]) == ("any", "any")
+    bound = derived((EVERYWHERE,), (PY3,), python=(of_bytes("3.12"),), **launchers)
+    assert (bound["system"], bound["architecture"]) == ("windows", "amd64")
+
+
 def test_a_pure_package_is_bound_to_no_axis() -> None:
-    assert derived((EVERYWHERE,)) == {"system": "any", "architecture": "any", "python": "any"}
+    assert derived((EVERYWHERE,), (PY3,)) == {
+        "system": "any",
+        "architecture": "any",
+        "python": "any",
+    }
 
 
 def test_bytes_and_name_that_contradict_are_refused_naming_both() -> None:

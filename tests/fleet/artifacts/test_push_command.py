@@ -1,0 +1,214 @@
+"""`binary-checks artifact push | find | pull` as programs: races, kills, stores that refuse."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from binary_checks.fleet.artifacts.channel_members import list_members
+from binary_checks.fleet.artifacts.kept_artifacts import find_artifact, list_artifacts
+from binary_checks.fleet.store import Store, open_store
+from binary_checks.fleet.store.store_names import package_name
+from fixtures.build_wheel import build_wheel
+from fixtures.fleet.object_store import ObjectStore
+from tests.fleet.artifacts.made_artifacts import make_artifact
+
+COMMIT = "c" * 40
+PROGRAM = (sys.executable, "-m", "binary_checks", "artifact")
+
+
+def make_wheel(folder: Path, text: str = "", **said: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    return build_wheel(folder, tags=("py3-none-any",), members={"demo/x.py": text}, **said)
+
+
+def run(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*PROGRAM, *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def push(url: str, *words: str | Path) -> Sequence[str | Path]:
+    return ("push", *words, "--store", url, "--channel", "test", "--commit", COMMIT)
+
+
+def test_it_is_pushed_found_and_pulled(tmp_path: Path) -> None:
+    url = str(tmp_path / "store")
+    wheel = make_wheel(tmp_path)
+    pushed = run(*push(url, wheel))
+    assert (pushed.returncode, pushed.stderr) == (0, "")
+    assert pushed.stdout == (
+        f"{wheel.name}: kept, now in test (demo 1.0: wheel any any any; {COMMIT[:12]})\n"
+    )
+    again = run(*push(url, wheel))
+    assert again.stdout.startswith(f"{wheel.name}: was kept already, already in test (")
+    found = run("find", "--store", url, "--where", "python=3.12", "--json")
+    (row,) = json.loads(found.stdout)["artifacts"]
+    assert (row["artifact"]["file_name"], row["channels"]) == (wheel.name, ["test"])
+    pulled = run("pull", tmp_path / "out", "--store", url, "--where", "python=3.12")
+    assert (pulled.returncode, pulled.stderr) == (0, "")
+    assert (tmp_path / "out" / wheel.name).read_bytes() == wheel.read_bytes()
+    missing = run("pull", tmp_path / "out", "--store", url, "--where", "variant=cu130")
+    assert (missing.returncode, missing.stdout) == (1, "")
+    assert missing.stderr == (
+        f"binary-checks: {url}: no such artifact; the nearest is {wheel.name}: variant none and "
+        "not cu130\n"
+    )
+
+
+@pytest.mark.slow
+def test_one_bad_file_keeps_none_of_the_others(tmp_path: Path) -> None:
+    url = str(tmp_path / "store")
+    (tmp_path / "bad-1.0-py3-none-any.whl").write_bytes(b"no zip")
+    ended = run(*push(url, tmp_path / "bad-1.0-py3-none-any.whl", make_wheel(tmp_path)))
+    assert ended.returncode == 1
+    assert len(ended.stderr.splitlines()) == 1
+    assert [each.project for each in list_members(open_store(url))] == ["demo"]
+
+
+@pytest.mark.slow
+def test_several_that_match_are_to_be_meant(tmp_path: Path) -> None:
+    url = str(tmp_path / "store")
+    run(*push(url, *(make_wheel(tmp_path, version=each) for each in ("1.0", "2.0"))))
+    ended = run("pull", tmp_path / "out", "--store", url)
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        "binary-checks: 2 artifacts match, which differ in version (1.0, 2.0): say which with "
+        "--where, or --all\n"
+    )
+    assert run("pull", tmp_path / "out", "--store", url, "--latest").returncode == 0
+    assert run("pull", tmp_path / "out", "--store", url, "--all").returncode == 0
+    assert len(list((tmp_path / "out").glob("*.whl"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["push", "x.whl"], "required: --store"),
+        (["push", "x.whl", "--store", "s", "--set", "colour=red"], "--set colour=red: not AXIS"),
+        (["push", "x.whl", "--store", "s", "--license", "gone"], "gone: cannot be read"),
+        (["find", "--store", "nowhere"], "not a store"),
+        (["pull", "out", "--store", "s", "--where", "x"], "not AXIS=GLOB"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_line(tmp_path: Path, words: list[str], reason: str) -> None:
+    open_store(str(tmp_path / "s"), make=True)
+    placed = [str(tmp_path / each) if each in ("s", "nowhere") else each for each in words]
+    ended = run(*placed)
+    assert ended.returncode in (4, 6)
+    assert len(ended.stderr.splitlines()) == 1
+    assert reason in ended.stderr
+
+
+@pytest.mark.slow
+def test_of_16_pushes_of_other_bytes_under_one_name_one_wins(
+    store: Store, url: str, tmp_path: Path
+) -> None:
+    wheels = [make_wheel(tmp_path / str(number), str(number)) for number in range(16)]
+    with ThreadPoolExecutor(16) as pool:
+        ended = list(pool.map(lambda wheel: run(*push(url, wheel, "--no-index")), wheels))
+    won = [each for each in ended if each.returncode == 0]
+    lost = [each for each in ended if each.returncode]
+    assert len(won) == 1
+    assert {each.returncode for each in lost} == {1}
+    assert all("the channel test has other bytes under that name" in each.stderr for each in lost)
+    (member,) = list_members(store)
+    winner = wheels[ended.index(won[0])]
+    assert store.read(package_name(member.sha256, winner.name)) == winner.read_bytes()
+    again = run(*push(url, winner))
+    assert again.returncode == 0
+
+
+@pytest.mark.slow
+def test_of_16_pushes_of_the_same_bytes_all_are_content(
+    store: Store, url: str, tmp_path: Path
+) -> None:
+    wheel = make_wheel(tmp_path)
+    with ThreadPoolExecutor(16) as pool:
+        ended = list(pool.map(lambda _: run(*push(url, wheel)), range(16)))
+    assert {each.returncode for each in ended} == {0}
+    assert sum("kept, now in test" in each.stdout for each in ended) >= 1
+    (artifact,) = list_artifacts(store)
+    assert [each.sha256 for each in list_members(store)] == [artifact.sha256]
+
+
+@pytest.mark.slow
+def test_a_push_may_be_killed_at_any_moment(store: Store, url: str, tmp_path: Path) -> None:
+    """The next one of the same bytes ends it, and nothing that counts is ever half."""
+    chance = random.Random(7)
+    wheel = make_wheel(tmp_path, "x = 1\n" * 200_000)
+    for _ in range(25):
+        words = [*PROGRAM, *map(str, push(url, wheel))]
+        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(chance.uniform(0.3, 1.2))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        for member in list_members(store):
+            assert find_artifact(store, member.sha256) is not None
+        for artifact in list_artifacts(store):
+            assert store.read(package_name(artifact.sha256, wheel.name)) == wheel.read_bytes()
+    assert run(*push(url, wheel)).returncode == 0
+    assert len(list_members(store)) == 1
+
+
+def test_a_key_that_may_only_read_gets_one_line(
+    server: ObjectStore, store: Store, url: str, tmp_path: Path
+) -> None:
+    if not url.startswith("s3:"):
+        pytest.skip("a folder has no keys")
+    ended = run(*push(url, make_wheel(tmp_path)), **server.environment("reader"))
+    assert ended.returncode == 6
+    (line,) = ended.stderr.splitlines()
+    assert "the server answers 403 AccessDenied" in line
+    assert list(store.names("packages/")) == []
+    assert list_members(store) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs tmpfs")
+def test_a_store_without_space_gets_one_line_and_nothing_half(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ("mount", "-t", "tmpfs", "-o", "size=256k", "none", str(disk))
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        url = str(disk / "store")
+        open_store(url, make=True)
+        (tmp_path / "w").mkdir()
+        wheel = build_wheel(
+            tmp_path / "w", tags=("py3-none-any",), members={"demo/x": os.urandom(1 << 20)}
+        )
+        ended = run(*push(url, wheel))
+        assert ended.returncode == 6
+        (line,) = ended.stderr.splitlines()
+        assert line.endswith("cannot be written: No space left on device")
+        assert list(open_store(url).names("packages/")) == []
+        assert list((disk / "store" / ".partial").iterdir()) == []
+    finally:
+        subprocess.run(("umount", "-l", str(disk)), check=True)
+
+
+def test_large_files_are_sent_to_a_bucket_in_parts(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("binary_checks.fleet.store.s3_store._PART", 5 << 20)
+    content = os.urandom(12 << 20)
+    artifact, incoming = make_artifact(tmp_path, content)
+    name = package_name(artifact.sha256, artifact.file_name)
+    assert store.create(name, incoming.file.path)
+    assert not store.create(name, incoming.file.path)
+    assert b"".join(store.pieces(name)) == content
