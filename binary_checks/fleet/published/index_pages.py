@@ -21,9 +21,11 @@ from binary_checks.sources.surroundings import Surroundings
 def look_up_on_index(
     index: str, cells: Sequence[Cell], surroundings: Surroundings, *, prereleases: bool
 ) -> list[LookedUp]:
-    """What each cell gets of an index, or of those that pip is set to for ""."""
+    """What each cell gets of an index, of one page of files, or of pip's indexes for ""."""
     own = surroundings.index_places
     places = replace(own, indexes=(index,), links=()) if index else own
+    if index.endswith(".html"):  # a page of files: a bucket has no page for what ends with "/"
+        places = replace(own, indexes=(), links=(index,))
     if index:
         surroundings.connect().know(index)
     return _look_up(places, cells, surroundings, prereleases=prereleases or own.prereleases)
