@@ -17,6 +17,7 @@ from binary_checks.fleet.cells.axis_values import demand_consistent, demand_valu
 from binary_checks.fleet.cells.channel_tables import demand_channel, read_channels
 from binary_checks.fleet.cells.matrix import LeftOut, Matrix
 from binary_checks.fleet.cells.table_rows import read_rows
+from binary_checks.fleet.cells.value_lists import find_names, listed, put_lists, read_lists
 from binary_checks.model.place_names import read_place
 from binary_checks.profile.cell_conditions import CellCondition, read_condition
 from binary_checks.profile.toml_values import convert, parse_toml, reject_unknown
@@ -28,7 +29,7 @@ _LARGEST = 4 << 20  # bytes of the file
 _LONGEST_ID = 150  # characters: it names files, with an attempt and an ending behind it
 _MOST_SECONDS = 7 * 86_400.0
 
-_TABLES = {"night", "cells", "leave_out", "gpu", "run", "channels"}
+_TABLES = {"night", "values", "cells", "leave_out", "gpu", "run", "channels"}
 _OF_CI = ("runners", "ci")  # tables that say how CI runs the cells, and nothing of a night
 _BLOCK = dict.fromkeys(AXES, object) | {"package": str}
 _LEAVE_OUT = {"when": str, "reason": str, "expires": date}
@@ -56,11 +57,13 @@ class _Reader:
         self._tables = parse_toml(content, self._name)
         self._warnings: list[str] = []
         self._gone: set[str] = set()  # ids of cells that are left out
+        self._blocks: list[tuple[dict[str, Any], str]] = []
 
     def read(self) -> Matrix:
         known = {name: name for name in (*sorted(_TABLES), *_OF_CI)}
         reject_unknown(self._tables, known, self._name, "table")
         channels = read_channels(self._tables.get("channels", {}), self._name)
+        self._blocks = self._read_blocks()
         pairs = self._multiply()
         _demand_unique(pairs)
         left_out = self._leave_out([cell for cell, _ in pairs])
@@ -97,16 +100,23 @@ class _Reader:
 
     def _used(self) -> tuple[str, ...]:
         """The axes that make ids: those that any block names."""
-        named = {key for row in self._tables.get("cells", ()) for key in row}
-        named |= _split_system(self._tables.get("cells", ()))
+        named = {key for row, _ in self._blocks for key in row}
+        named |= _split_system(row for row, _ in self._blocks)
         return tuple(axis for axis in AXES if axis in named)
+
+    def _read_blocks(self) -> list[tuple[dict[str, Any], str]]:
+        """The blocks, with the values of the lists that they name."""
+        lists = read_lists(self._tables.get("values", {}), self._name)
+        rows = [*self._rows("cells", _BLOCK)]
+        for name in sorted(lists.keys() - set().union(*(find_names(row) for row, _ in rows))):
+            self._warnings.append(f"{self._name}: values: {name}: no block names it; remove it")
+        return [(put_lists(row, lists, where), where) for row, where in rows]
 
     def _multiply(self) -> list[tuple[Cell, str]]:
         """Every cell of every block, in the order of the file and of the values in it."""
-        blocks = [*self._rows("cells", _BLOCK)]
-        if not blocks:
+        if not self._blocks:
             raise ProfileError(f"{self._name}: it has no [[cells]]")
-        values = [(_read_axes(row, where), row, where) for row, where in blocks]
+        values = [(_read_axes(row, where), row, where) for row, where in self._blocks]
         if sum(prod(map(len, axes.values())) for axes, _, _ in values) > MOST_CELLS:
             raise ProfileError(f"{self._name}: more than {MOST_CELLS:,} cells")
         used = self._used()
@@ -184,12 +194,8 @@ class _Reader:
 
 def _split_system(rows: Iterable[Mapping[str, Any]]) -> set[str]:
     """The axis that ``system = "linux-x86_64"`` gives as well."""
-    named = (value for row in rows for value in _listed(row.get("system", ())))
+    named = (value for row in rows for value in listed(row.get("system", ())))
     return {"architecture"} if any("-" in str(value) for value in named) else set()
-
-
-def _listed(value: Any) -> list[Any]:
-    return [*value] if isinstance(value, (list, tuple)) else [value]
 
 
 def _read_axes(row: Mapping[str, Any], where: str) -> dict[str, list[tuple[tuple[str, str], ...]]]:
@@ -200,7 +206,7 @@ def _read_axes(row: Mapping[str, Any], where: str) -> dict[str, list[tuple[tuple
     for axis in AXES:
         if axis not in row:
             continue
-        values = _listed(row[axis])
+        values = listed(row[axis])
         if not values:
             raise ProfileError(f"{where}: {axis}: an empty list makes no cell")
         found[axis] = [_read_value(axis, value, row, f"{where}: {axis}") for value in values]

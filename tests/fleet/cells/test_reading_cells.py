@@ -132,7 +132,50 @@ def test_tables_of_ci_are_left_to_ci(tmp_path: Path) -> None:
     assert len(read(tmp_path, NUMPY + tables).cells) == 2
 
 
+LISTS = '[values]\ncuda = ["cu126", "cu130"]\n'
+
+
+def test_a_list_of_values_has_a_name_that_several_blocks_share(tmp_path: Path) -> None:
+    other = '[[cells]]\nproject = "vision"\nvariant = "{cuda}"\n'
+    matrix = read(tmp_path, f'{LISTS}{NUMPY}variant = ["cpu", "{{cuda}}", "xpu"]\n{other}')
+    assert [cell.variant for cell in matrix.cells] == [
+        *("cpu", "cu126", "cu130", "xpu") * 2,
+        *("cu126", "cu130"),
+    ]
+    assert matrix.warnings == ()
+
+
+def test_a_list_may_name_hosts(tmp_path: Path) -> None:
+    hosts = '[values]\nhosts = ["linux-x86_64", "macos-arm64"]\n'
+    matrix = read(
+        tmp_path, f'{hosts}[[cells]]\nproject = "x"\nsystem = "{{hosts}}"\npython = "3.12"\n'
+    )
+    assert ids(matrix) == ["x-linux-x86_64-3.12", "x-macos-arm64-3.12"]
+
+
+def test_a_list_that_no_block_names_is_a_warning(tmp_path: Path) -> None:
+    (warning,) = read(tmp_path, LISTS + NUMPY).warnings
+    assert warning.endswith("cells.toml: values: cuda: no block names it; remove it")
+
+
 REFUSED = {
+    "a list that there is not": (
+        f'{LISTS}{NUMPY}variant = "{{cudda}}"\n',
+        "cells[0] (line 3): variant: unknown list of [values] 'cudda'; did you mean 'cuda'?",
+    ),
+    "a list that is none": (
+        f'[values]\ncuda = "cu126"\n{NUMPY}',
+        "values: cuda: 'cu126' is not a list",
+    ),
+    "an empty list of values": (
+        f'[values]\ncuda = []\n{NUMPY}variant = "{{cuda}}"\n',
+        "cells[0] (line 3): variant: an empty list makes no cell",
+    ),
+    "a value of a list that is none": (
+        '[values]\npythons = [3.10]\n[[cells]]\nproject = "x"\npython = "{pythons}"\n',
+        "cells[0] (line 3): python: 3.1 is not a string; write it in quotes (TOML reads 3.10 as "
+        "3.1)",
+    ),
     "a typo in a key": (
         NUMPY + 'pyhton = "3.12"\n',
         "cells[0] (line 1): unknown key 'pyhton'; did you mean 'python'?",

@@ -13,7 +13,7 @@ from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.cells.cells_file import parse_cells
 from binary_checks.fleet.cells.cells_toml import find_conditions, write_toml
 from binary_checks.fleet.cells.foreign_matrix import ForeignMatrix
-from binary_checks.fleet.cells.selecting import read_condition
+from binary_checks.profile.cell_conditions import read_condition
 
 HOSTS = (("linux", "x86_64"), ("linux", "aarch64"), ("windows", "amd64"), ("macos", "arm64"))
 PYTHONS = ("3.11", "3.12", "3.13", "3.13t")

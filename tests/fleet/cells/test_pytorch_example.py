@@ -1,0 +1,100 @@
+"""docs/examples/pytorch: the matrix of torch as PyTorch's own script prints it, in one file.
+
+pytorch_matrix.json.gz is what generate_binary_build_matrix.py of pytorch/test-infra printed at
+61a77570f454 (2026-08-21), for each system and channel, all packages from download.pytorch.org, with
+the keys of an entry that say something of a cell.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+from binary_checks.command.ci import run
+from binary_checks.fleet.cell import Cell
+from binary_checks.fleet.cells.cells_file import parse_cells, read_cells
+from binary_checks.fleet.cells.matrix import CellChannel, Matrix
+from binary_checks.fleet.cells.pytorch_matrix import read_pytorch
+from binary_checks.fleet.cells.tiers import choose_tier
+
+EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "pytorch" / "cells.toml"
+PRINTED = gzip.decompress(Path(__file__).with_name("pytorch_matrix.json.gz").read_bytes()).decode()
+TODAY = date(2026, 11, 22)
+
+
+def bare(cells: tuple[Cell, ...]) -> set[Cell]:
+    """What the cells are, whatever their ids are and however they are run."""
+    usual = Cell(id="", project="")
+    return {
+        replace(cell, id="", profile=usual.profile, timeout=usual.timeout, options=())
+        for cell in cells
+    }
+
+
+def addresses(channels: Mapping[str, CellChannel]) -> Mapping[str, CellChannel]:
+    return {name: replace(channel, freshness=None) for name, channel in channels.items()}
+
+
+def with_line(line: str, after: str) -> Matrix:
+    lines = EXAMPLE.read_text(encoding="utf-8").splitlines()
+    (place,) = (number for number, each in enumerate(lines, 1) if each.startswith(after))
+    text = "\n".join([*lines[:place], line, *lines[place:]])
+    return parse_cells(text.encode(), Path("cells.toml"), TODAY)
+
+
+def test_the_example_has_the_cells_that_pytorch_builds_and_no_others() -> None:
+    ours = read_cells(EXAMPLE, TODAY)
+    theirs = read_pytorch(PRINTED, "printed", "torch", host="")
+    assert bare(ours.cells) == bare(theirs.cells)
+    assert addresses(ours.channels) == addresses(theirs.channels)
+    assert theirs.notes == ()
+    assert ours.warnings == ()
+
+
+def test_the_cells_are_counted_as_docs_say() -> None:
+    cells = read_cells(EXAMPLE, TODAY).cells
+    found = Counter(
+        (f"{cell.system}-{cell.architecture}", cell.channel.partition("-")[0]) for cell in cells
+    )
+    page = EXAMPLE.parents[2].joinpath("cells.md").read_text(encoding="utf-8")
+    for host in dict.fromkeys(host for host, _ in found):
+        counts = [found[host, channel] for channel in ("nightly", "test", "release")]
+        assert f"| {host} | {' | '.join(map(str, counts))} |" in page
+    sizes = [len(choose_tier(cells, tier)) for tier in ("pr", "merge", "nightly")]
+    assert "{} cells in the tier `pr`, {} in `merge`, {} in `nightly`".format(*sizes) in page
+
+
+def test_one_more_cuda_in_a_release_is_one_line_in_one_file() -> None:
+    before = read_cells(EXAMPLE, TODAY)
+    after = with_line('    "cu140",', after='    "cu132",')
+    added = bare(after.cells) - bare(before.cells)
+    assert bare(before.cells) < bare(after.cells)
+    assert after.warnings == ()
+    assert {(cell.variant, cell.channel.partition("-")[0]) for cell in added} == {
+        ("cu140", "release")
+    }
+    assert Counter((cell.kind, cell.system, cell.gpu) for cell in added) == {
+        ("wheel", "linux", True): 6,
+        ("wheel", "windows", True): 6,
+        ("libtorch", "linux", False): 1,
+        ("libtorch", "windows", False): 1,
+    }
+
+
+def test_and_the_generated_files_grow_by_what_that_line_adds(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    file = folder / "cells.toml"
+    file.write_bytes(EXAMPLE.read_bytes())
+    asked = [str(file), "--folder", str(folder)]
+    assert run(["write", *asked]) == 0
+    file.write_bytes(with_line('    "cu140",', after='    "cu132",').content)
+    assert run(["check", *asked]) == 1  # the files that are checked in are those of before
+    assert run(["write", *asked]) == 0
+    nightly = (folder / ".github" / "workflows" / "binary-checks-nightly.yml").read_text()
+    for cell in ("torch-wheel-linux-x86_64-3.14t-cu140", "torch-wheel-windows-amd64-3.10-cu140"):
+        assert f"{cell}-release" in nightly
