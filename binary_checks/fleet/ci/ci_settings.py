@@ -11,7 +11,7 @@ from typing import Any
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cells.axis_values import demand_value
 from binary_checks.fleet.cells.channel_tables import demand_public
-from binary_checks.fleet.cells.matrix import Matrix
+from binary_checks.fleet.cells.matrix import PIPS_CHANNEL, Matrix
 from binary_checks.fleet.cells.table_rows import read_rows
 from binary_checks.fleet.ci.action_pins import ActionPin, read_pins
 from binary_checks.fleet.ci.own_jobs import JOB_KEYS, OwnJob, OwnWorkflow, read_jobs, read_workflows
@@ -36,12 +36,12 @@ class CiSettings:
     systems: tuple[str, ...]  # github, gitlab, circleci, azure, tox, docs
     build: tuple[str, ...] = ()  # lines of a shell that put a cell's files into dist/; () for none
     build_timeout: float = 3600.0  # seconds
-    install: tuple[str, ...] = ("binary-checks[fleet]",)  # requirements that pip is given
+    install: tuple[str, ...] = ("binary-checks[fleet,sign]",)  # requirements that pip is given
     python: str = "3.13"  # that the tool runs on where a cell names none
     store: str = ""  # s3://bucket/prefix, or a folder that all runners share
     built: str = ""  # the channel into which everything goes that was built
     published: str = ""  # the channel into which the policy lets it go
-    policy: str = ""  # a file: what the policy asks for
+    policy: str = ""  # a file; "" for the gate of the published channel in the matrix
     key: str = ""  # the name of the variable that has the private key, in PEM
     secrets: tuple[str, ...] = ()  # names of variables that the store's credentials are in
     environment: Mapping[str, str] = field(default_factory=dict)  # of every job; nothing secret
@@ -113,6 +113,9 @@ def read_ci(matrix: Matrix) -> CiSettings:
         jobs=tuple(read_jobs(jobs, workflows, actions)),
     )
     _demand_consistent(settings, where)
+    channel = matrix.channels.get(settings.published, PIPS_CHANNEL)
+    if settings.published and not settings.policy and not channel.gate:
+        raise ProfileError(f"{where}: published without policy, nor gate in [channels]")
     return settings
 
 
@@ -136,7 +139,6 @@ def _demand_consistent(settings: CiSettings, where: str) -> None:
     lacking = [
         ("built", "store"),
         ("published", "built"),
-        ("published", "policy"),
         ("key", "store"),
         ("built", "build"),
     ]

@@ -36,6 +36,7 @@ def make_pipeline(matrix: Matrix, folder: Path, systems: Sequence[str] = ()) -> 
     demand_text(source, matrix.source)
     cells = tuple(_make_cell(cell, matrix, settings, Path(source)) for cell in matrix.cells)
     chosen = {each.id: each for each in cells}
+    gpu = any(cell.gpu for cell in matrix.cells)
     return Pipeline(
         source=source,
         settings=settings,
@@ -45,8 +46,8 @@ def make_pipeline(matrix: Matrix, folder: Path, systems: Sequence[str] = ()) -> 
             tier: tuple(chosen[cell.id] for cell in choose_tier(matrix.cells, tier))
             for tier in TIERS
         },
-        stages=chain_stages(settings),
-        night=night_stages(settings, source, gpu=any(cell.gpu for cell in matrix.cells)),
+        stages=chain_stages(settings, source, gpu=gpu),
+        night=night_stages(settings, source, gpu=gpu),
         smoke_jobs={
             system: tuple(_share_smoke(cells, settings, system))
             for system in settings.systems

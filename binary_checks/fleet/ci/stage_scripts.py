@@ -57,7 +57,7 @@ binary-checks artifact attest "$@" {_STORE} --key "$key"
 """
 _PROMOTE = f"""\
 binary-checks artifact promote dist/* --from "$BUILT_CHANNEL" --to "$PUBLISHED_CHANNEL" \\
-  --policy @POLICY@ {_STORE}
+  --cells @CELLS@@POLICY@ {_STORE}
 """
 _DATE = '--date "$(cat night/date)"'
 _PLAN = f"""\
@@ -84,12 +84,12 @@ def install_step(settings: CiSettings) -> ShellStep:
     return ShellStep(name="Install binary-checks", script=f"python -m pip install {wanted}\n")
 
 
-def chain_stages(settings: CiSettings) -> tuple[PipelineStage, ...]:
-    """Those of one cell; none where the project builds nothing."""
-    return tuple(_chain(settings)) if settings.build else ()
+def chain_stages(settings: CiSettings, source: str, *, gpu: bool) -> tuple[PipelineStage, ...]:
+    """Those of one cell; none where the project builds nothing, no GPU's where no cell has one."""
+    return tuple(_chain(settings, shlex.quote(source), gpu)) if settings.build else ()
 
 
-def _chain(settings: CiSettings) -> Iterator[PipelineStage]:
+def _chain(settings: CiSettings, source: str, gpu: bool) -> Iterator[PipelineStage]:
     install = install_step(settings)
     constants = dict(settings.environment)
     build = ShellStep(name="Build", script="".join(f"{line}\n" for line in settings.build))
@@ -107,21 +107,22 @@ def _chain(settings: CiSettings) -> Iterator[PipelineStage]:
         leaves=(CPU_RESULTS,),
         environment=constants,
     )
-    yield PipelineStage(
-        name="gpu",
-        steps=(install, ShellStep(name="Test on the GPU", script=_GPU)),
-        needs=("build", "test"),
-        takes=(DIST, CPU_RESULTS),
-        leaves=(GPU_RESULTS,),
-        environment=constants,
-        gpu=True,
-    )
+    if gpu:
+        yield PipelineStage(
+            name="gpu",
+            steps=(install, ShellStep(name="Test on the GPU", script=_GPU)),
+            needs=("build", "test"),
+            takes=(DIST, CPU_RESULTS),
+            leaves=(GPU_RESULTS,),
+            environment=constants,
+            gpu=True,
+        )
     if settings.built:
         yield PipelineStage(
             name="publish",
-            steps=(install, *_publish(settings)),
-            needs=("build", "test", "gpu"),
-            takes=(DIST, CPU_RESULTS, GPU_RESULTS),
+            steps=(install, *_publish(settings, source)),
+            needs=("build", "test", *(("gpu",) if gpu else ())),
+            takes=(DIST, CPU_RESULTS, *((GPU_RESULTS,) if gpu else ())),
             environment={**constants, **_name_channels(settings)},
             secrets=settings.publish_secrets,
             regardless=True,  # the policy decides, by what the stages found
@@ -139,14 +140,15 @@ def _name_channels(settings: CiSettings) -> dict[str, str]:
     return {name: value for name, value in named.items() if value}
 
 
-def _publish(settings: CiSettings) -> Iterator[ShellStep]:
+def _publish(settings: CiSettings, source: str) -> Iterator[ShellStep]:
     yield ShellStep(name="Keep what was built", script=_PUSH, secrets=settings.secrets)
     attest = _SIGN.replace("@KEY@", settings.key) if settings.key else _ATTEST
     yield ShellStep(
         name="Keep what the tests found", script=attest, secrets=settings.publish_secrets
     )
     if settings.published:
-        promote = _PROMOTE.replace("@POLICY@", shlex.quote(settings.policy))
+        policy = f" --policy {shlex.quote(settings.policy)}" if settings.policy else ""
+        promote = _PROMOTE.replace("@POLICY@", policy).replace("@CELLS@", source)
         yield ShellStep(
             name="Publish what the policy lets through", script=promote, secrets=settings.secrets
         )

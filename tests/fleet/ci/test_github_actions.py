@@ -80,6 +80,61 @@ def test_github_and_zizmor_accept_the_files(write: Write, tmp_path: Path, text: 
         assert ended.returncode == 0, ended.stdout
 
 
+NO_GPU = """\
+[[cells]]
+project = "numpy"
+system = "linux-x86_64"
+python = ["3.12", "3.13"]
+[ci]
+systems = ["github"]
+build = ["make"]
+store = "s3://results/numpy"
+built = "test"
+"""
+
+
+@pytest.mark.parametrize("text", [PROJECT, WATCHED, NO_GPU], ids=["gpu", "watched", "no-gpu"])
+def test_every_name_in_an_expression_is_declared(write: Write, text: str) -> None:
+    """Of inputs, secrets, jobs, steps and the columns of matrices, in all files."""
+    for path, content in write(text).items():
+        document = yaml.safe_load(content)
+        events = document["on"]
+        by_hand = events.get("workflow_dispatch") or {}
+        given = {**events.get("workflow_call", {}), **by_hand}
+        for name, job in document["jobs"].items():
+            used = re.findall(
+                r"(inputs|needs|steps|matrix)\.([\w-]+)(?:\.outputs\.([\w-]+))?", json.dumps(job)
+            )
+            include = job.get("strategy", {}).get("matrix", {}).get("include", ())
+            columns = set() if isinstance(include, str) else {key for row in include for key in row}
+            needed = {
+                *([job["needs"]] if isinstance(job.get("needs"), str) else job.get("needs", ()))
+            }
+            for kind, used_name, output in used:
+                where = f"{path}: {name}: {kind}.{used_name}"
+                if kind == "inputs":
+                    assert used_name in given["inputs"], where
+                elif kind == "needs":
+                    assert used_name in needed & document["jobs"].keys(), where
+                    if output:
+                        assert output in document["jobs"][used_name]["outputs"], where
+                elif kind == "steps":
+                    assert used_name in {step.get("id") for step in job["steps"]}, where
+                elif columns:
+                    assert used_name in columns, where
+            if "uses" in job:
+                called = yaml.safe_load(write(text)[f"{FOLDER}/binary-checks-cell.yml"])
+                wanted = called["on"]["workflow_call"]
+                assert job["with"].keys() == wanted["inputs"].keys()
+                assert job.get("secrets", {}).keys() == wanted.get("secrets", {}).keys()
+
+
+def test_without_a_gpu_there_is_no_stage_for_one(write: Write) -> None:
+    files = write(NO_GPU)
+    assert [*jobs_of(files[f"{FOLDER}/binary-checks-cell.yml"])] == ["build", "test", "publish"]
+    assert "gpu" not in "".join(files.values())
+
+
 def test_the_gpu_stage_waits_for_its_own_cell_alone(write: Write) -> None:
     files = write()
     chain = jobs_of(files[f"{FOLDER}/binary-checks-cell.yml"])

@@ -41,7 +41,36 @@ systems = ["github"]
 build = ["mkdir dist", 'cp "wheels of $CELL_PROJECT"/*.whl dist/']
 store = "s3://nobody/reads-this"
 built = "test"
+published = "release"
+policy = "policy.toml"
+key = "SIGNING_KEY"
 """
+POLICY = """\
+[[keys]]
+name = "ci"
+file = "ci.pub"
+[channels.release]
+from = ["test"]
+families = ["linkage"]
+threshold = 1
+"""
+
+
+def make_keys() -> tuple[str, str]:
+    """A private and a public key, as `openssl genpkey -algorithm ed25519` makes them."""
+    pytest.importorskip("securesystemslib")
+    serialization = pytest.importorskip("cryptography.hazmat.primitives.serialization")
+    ed25519 = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519")
+    key = ed25519.Ed25519PrivateKey.generate()
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    public = key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return private.decode(), public.decode()
 
 
 @pytest.fixture
@@ -55,6 +84,9 @@ def run(tmp_path: Path) -> Callable[..., tuple[int, str, Path]]:
             (FOLDER / "wheels" / wheel).read_bytes()
         )
         (repository / PROFILE).write_text("", encoding="utf-8")
+        (repository / "policy.toml").write_text(POLICY, encoding="utf-8")
+        private, public = make_keys()
+        (repository / "ci.pub").write_text(public, encoding="utf-8")
         cells = repository / "cells.toml"
         cells.write_text(
             CELLS.replace("PYTHON", ".".join(platform.python_version_tuple()[:2])), encoding="utf-8"
@@ -69,15 +101,14 @@ def run(tmp_path: Path) -> Callable[..., tuple[int, str, Path]]:
             repository=repository,
             artifacts=tmp_path / "artifacts",
             inputs=row,
-            environment={"BINARY_CHECKS_STORE": str(tmp_path / "store")},
+            secrets={"SIGNING_KEY": private},
+            environment={"BINARY_CHECKS_STORE": str(tmp_path / "store"), "GITHUB_SHA": "ab" * 20},
         )
-        log = ""
+        log, worst = "", 0
         for name in stages:
             status, said = shell.run(chain[name], tmp_path / name)
-            log += said
-            if status:
-                return status, log, tmp_path
-        return 0, log, tmp_path
+            log, worst = log + said, max(worst, status)
+        return worst, log, tmp_path
 
     return run
 
@@ -88,20 +119,32 @@ def result_of(folder: Path) -> Mapping[str, Any]:
     return found
 
 
-def test_a_healthy_package_is_built_and_passes(run: Callable[..., tuple[int, str, Path]]) -> None:
+def channels_of(folder: Path) -> set[str]:
+    """Which channels have a package."""
+    return {path.name for path in (folder / "store" / "channels").iterdir()}
+
+
+def test_a_healthy_package_is_built_passes_and_is_published(
+    run: Callable[..., tuple[int, str, Path]],
+) -> None:
     """By a profile whose name is full of shell, of which nothing is run."""
-    status, log, folder = run(HEALTHY, "build", "test")
+    status, log, folder = run(HEALTHY, "build", "test", "publish")
     assert status == 0, log
     (package,) = result_of(folder)["packages"]
     assert package["file_name"] == HEALTHY
     assert [*folder.glob("artifacts/cpu-*/facts.json")]
     assert not [*folder.rglob("ran*")]
+    assert channels_of(folder) == {"test", "release"}
+    (verdict,) = folder.glob("store/packages/*/*/verdicts/*.json")
+    assert json.loads(verdict.read_text("utf-8"))["signatures"]
+    assert "PRIVATE KEY" not in log
 
 
-def test_a_broken_package_fails_and_leaves_its_result(
+def test_a_broken_package_is_kept_with_its_result_and_not_published(
     run: Callable[..., tuple[int, str, Path]],
 ) -> None:
-    status, log, folder = run(BROKEN, "build", "test")
+    status, log, folder = run(BROKEN, "build", "test", "publish")
     assert status == 1, log
     assert "missing-library" in log
     assert result_of(folder)["exit_code"] == 1
+    assert channels_of(folder) == {"test"}
