@@ -19,6 +19,10 @@ from binary_checks.lines import cut
 from binary_checks.regular_files import read_named
 
 _LARGEST = 16 << 20  # bytes of a file
+_DEEP_KEY = re.compile(
+    rb"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){64}""", re.ASCII
+)
+"""A key of so many parts that reading it takes its square: minutes for 100 kB."""
 _BITS = 64
 """TOML has no larger numbers, and Python makes no float or decimal digits of one without end."""
 
@@ -35,6 +39,8 @@ def parse_toml(text: bytes, where: str) -> dict[str, Any]:
     else:
         import tomli as tomllib
 
+    if _DEEP_KEY.search(text):
+        raise ProfileError(f"{where}: not TOML: too deeply nested")
     try:
         return tomllib.loads(text.decode("utf-8"))
     except (ValueError, RecursionError) as error:

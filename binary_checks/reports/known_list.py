@@ -48,7 +48,7 @@ def write_entries(packages: Iterable[PackageResult], out: TextIO, today: date) -
     """Write an entry for each problem, in the order of packages and checks."""
     for known in list_known(packages, today):
         out.write("\n")
-        out.writelines(f"{line}\n" for line in _spell(known))
+        out.writelines(f"{line}\n" for line in spell_entry(known))
 
 
 def list_known(packages: Iterable[PackageResult], today: date) -> Iterator[KnownProblem]:
@@ -81,7 +81,7 @@ def say_written(packages: Iterable[PackageResult], file: str) -> str:
 def _accept(check: str, problem: Problem, package: str, expires: date) -> KnownProblem:
     return KnownProblem(
         check=check,
-        path=_escape(problem.path),
+        path=escape_glob(problem.path),
         match=problem.sentence,
         package=package,
         reason=REASON,
@@ -93,16 +93,16 @@ def _match_package(file_name: str, others: list[str]) -> str:
     """The name for any version, unless that would match another package of the run, too."""
     match = _WHEEL.fullmatch(file_name)
     if match is None:
-        return _escape(file_name)
+        return escape_glob(file_name)
     any_version = KnownProblem(
-        check="", reason="", package=f"{_escape(match['name'])}-*{_escape(match['rest'])}"
+        check="", reason="", package=f"{escape_glob(match['name'])}-*{escape_glob(match['rest'])}"
     )
     if sum(map(any_version.selects, {*others})) > 1:
-        return _escape(file_name)
+        return escape_glob(file_name)
     return any_version.package
 
 
-def _escape(text: str) -> str:
+def escape_glob(text: str) -> str:
     """A glob that matches the text alone."""
     return re.sub(r"([*?[])", r"[\1]", text)
 
@@ -112,10 +112,16 @@ def _add_months(day: date) -> date:
     return date(day.year + years, month + 1, min(day.day, 28))
 
 
-def _spell(known: KnownProblem) -> Iterator[str]:
+def spell_entry(known: KnownProblem) -> Iterator[str]:
+    """The lines of an entry, as a list has them."""
     yield f"[[{TABLE}]]"
     for key in ("check", "path", "match", "package", "reason"):
         yield f"{key} = {_quote(getattr(known, key))}"
+    for key in ("owner", "issue"):
+        if said := getattr(known, key):
+            yield f"{key} = {_quote(said)}"
+    if known.cells is not None:
+        yield f"cells = {_quote(known.cells.written)}"
     yield f"expires = {known.expires}"
 
 

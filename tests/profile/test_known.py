@@ -174,3 +174,31 @@ def test_what_a_published_list_says_amiss_is_one_line(text: bytes, said: str) ->
     with pytest.raises(ProfileError) as refusal:
         read_known_list(text, "k.toml")
     assert str(refusal.value).startswith(f"k.toml: {said}")
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        b"a" + b".a" * 100_000 + b" = 1",
+        b"[" + b"'a' . " * 100_000 + b"a]",
+        b"a = " + b"[" * 100_000,
+        b"a = " + b"{a = " * 100_000,
+        b"a = " + b"9" * 100_000,
+        b"a" * 1_000_000,
+        b'"' + b"a." * 500_000,
+    ],
+)
+def test_a_bomb_is_one_line_at_once(bomb: bytes) -> None:
+    with pytest.raises(ProfileError, match=r"^k\.toml: (not TOML: |unknown key 'a')"):
+        read_known_list(bomb, "k.toml")
+
+
+def test_ten_thousand_entries_are_read_and_matched() -> None:
+    many = b"".join(
+        b"[[known_problems]]\ncheck = 'c'\nreason = 'r'\nmatch = 'lib%d.so'\n" % n
+        for n in range(10_000)
+    )
+    entries = read_known_list(many, "k.toml").entries
+    found = [Problem(path="demo/a.so", sentence=f"lib{n}.so") for n in range(0, 10_000, 100)]
+    assert len([*accept(found, entries, TODAY)]) == 100
+    assert len([*find_stale(entries, found)]) == 9_900

@@ -1,0 +1,74 @@
+"""``binary-checks known lint``: what is amiss with a list before it is published."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+
+from binary_checks.command import SubcommandParser
+from binary_checks.command.cell_listing import read_matrix
+from binary_checks.declaring import find_renamed
+from binary_checks.errors import ProfileError
+from binary_checks.fleet.known.editing_lists import find_headers
+from binary_checks.fleet.known.linting import MOST_DAYS, LintRules, lint_list
+from binary_checks.gather.examination import find_declared, load_own_checks
+from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
+from binary_checks.profile.known import LIST
+from binary_checks.profile.known_validity import LARGEST_LIST, read_known_list
+from binary_checks.profile.reading import load_profile
+from binary_checks.regular_files import read_named
+from binary_checks.reports.verdict_texts import count
+
+_PURPOSE = "Say what is amiss with a list of known problems: a line each, and exit code 1."
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Print a line for each fault; returns the exit status."""
+    parser = SubcommandParser(prog="binary-checks known lint", description=_PURPOSE)
+    add = parser.add_argument
+    add("list", metavar="LIST", help="a file of [[known_problems]]")
+    add("--cells", metavar="FILE", help="the matrix whose cells the entries' conditions must meet")
+    add(
+        "--days",
+        metavar="N",
+        type=_days,
+        default=MOST_DAYS,
+        help=f"at most until an entry expires (default: {MOST_DAYS})",
+    )
+    add("--profile", metavar="NAME_OR_TOML", help="whose own checks there are too; their code runs")
+    options = parser.parse_args(arguments)
+    name = options.list
+    content = read_named(Path(name), LARGEST_LIST, f"{LIST}{name}")
+    own = load_profile(options.profile).checks if options.profile else ()
+    checks, _ = find_declared(map(load_own_checks, own))
+    rules = LintRules(
+        now=datetime.now(timezone.utc),
+        checks=[check.id for check in checks],
+        renamed=find_renamed(checks),
+        cells=read_matrix(Path(options.cells)).cells if options.cells else None,
+        most_days=options.days,
+    )
+    try:
+        listed = read_known_list(content, name)
+    except ProfileError as error:
+        print(cut(str(error)))
+        return 1
+    headers = find_headers(content.decode("utf-8"), len(listed.entries))
+    found = [*lint_list(listed, rules)]
+    for number, said in found[:MOST_OF_A_RUN]:
+        line = f" (line {headers[number] + 1})" if headers and number is not None else ""
+        entry = "" if number is None else f" known_problems[{number}]{line}:"
+        print(cut(one_line(f"{name}:{entry} {said}")))
+    if len(found) > MOST_OF_A_RUN:
+        print(f"and {len(found) - MOST_OF_A_RUN:,} more")
+    if not found:
+        print(f"{one_line(name)}: nothing amiss in {count(len(listed.entries), 'known problem')}")
+    return int(bool(found))
+
+
+def _days(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text[:9]) <= 3660:
+        raise ArgumentTypeError(f"{text!r:.40} is not a number of days")
+    return int(text)

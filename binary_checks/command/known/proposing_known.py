@@ -1,0 +1,87 @@
+"""``binary-checks known propose``: entries for what failed in a night, for a person to complete."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+from collections.abc import Sequence
+from datetime import datetime, timedelta, timezone
+
+from binary_checks.command import SubcommandParser, complain
+from binary_checks.errors import ProfileError
+from binary_checks.fleet.final_states import final_state
+from binary_checks.fleet.known.proposing import PLACEHOLDER, FailedProblem, list_failed, propose
+from binary_checks.fleet.nights.night_dates import read_date
+from binary_checks.fleet.plan import NightPlan
+from binary_checks.fleet.states import CellState
+from binary_checks.fleet.store import Store, open_store
+from binary_checks.fleet.stored_nights import NightAttempts, demand_plan, list_nights
+from binary_checks.reports.known_list import spell_entry
+from binary_checks.reports.verdict_texts import count
+
+_PURPOSE = "Print entries for what failed in a night; a person says why, and who looks after them."
+_MOST_DAYS = 92
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Print them; returns the exit status."""
+    parser = SubcommandParser(prog="binary-checks known propose", description=_PURPOSE)
+    add = parser.add_argument
+    add("night", metavar="NIGHT", nargs="?", help="its date (default: the last one)")
+    add("--store", metavar="URL", required=True, help="a folder, or s3://bucket/prefix")
+    add("--owner", metavar="NAME", default="", help="who looks after the entries")
+    add("--issue", metavar="URL", default="", help="where they are being worked on")
+    add("--check", metavar="ID", action="append", default=[], help="only of this (repeatable)")
+    add("--days", metavar="N", type=_days, default=14, help="until they expire (default: 14)")
+    options = parser.parse_args(arguments)
+    store = open_store(options.store)
+    night = read_date(options.night) if options.night else _find_last(store)
+    plan = demand_plan(store, night)
+    found, beside = _read_failed(store, plan)
+    chosen = [each for each in found if not options.check or each.check in options.check]
+    today = datetime.now(timezone.utc).date()
+    entries = [
+        *propose(
+            chosen,
+            [each.cell for each in plan.cells],
+            owner=options.owner,
+            issue=options.issue,
+            expires=today + timedelta(days=options.days),
+        )
+    ]
+    print(f"# Proposed for what failed in the night of {night}: replace each {PLACEHOLDER}, then")
+    print("# `binary-checks known lint` the list.")
+    for entry in entries:
+        print()
+        for line in spell_entry(entry):
+            print(line)
+    proposed, failed = count(len(entries), "known problem"), count(len(chosen), "failure")
+    complain(f"known propose: {proposed} for {failed} of {night}")
+    if beside:
+        said = "failed by nothing that an entry could accept"
+        complain(f"known propose: {', '.join(beside[:5])}{' ...' * (len(beside) > 5)}: {said}")
+    return 0
+
+
+def _days(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text[:9]) <= _MOST_DAYS:
+        raise ArgumentTypeError(f"{text!r:.40} is not a number from 1 to {_MOST_DAYS}")
+    return int(text)
+
+
+def _find_last(store: Store) -> str:
+    nights = list_nights(store)
+    if not nights:
+        raise ProfileError(f"known propose: {store.url}: no night yet")
+    return nights[-1]
+
+
+def _read_failed(store: Store, plan: NightPlan) -> tuple[list[FailedProblem], list[str]]:
+    """The problems of cells that failed, and the cells whose failure shows none."""
+    attempts, found, beside = NightAttempts(store, plan.night), list[FailedProblem](), list[str]()
+    for planned in plan.cells:
+        end = final_state(planned, attempts.read(planned.cell.id))
+        if end.state is CellState.FAILED:
+            problems = [*list_failed(planned, end)]
+            found += problems
+            beside += [] if problems else [planned.cell.id]
+    return found, beside

@@ -1,0 +1,129 @@
+"""What is amiss with a list before it is published."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import pytest
+
+from binary_checks.fleet.cell import Cell
+from binary_checks.fleet.known import linting
+from binary_checks.fleet.known.linting import LintRules, lint_list
+from binary_checks.profile.known_validity import read_known_list
+
+NOW = datetime(2026, 11, 22, tzinfo=timezone.utc)
+CELLS = (Cell(id="demo-3.13", project="demo", python="3.13"),)
+RULES = LintRules(
+    now=NOW,
+    checks=["missing-library", "absolute-search-path"],
+    renamed={"lost-library": "missing-library"},
+    cells=CELLS,
+)
+HEAD = "issued = 2026-11-20\nvalid_until = 2026-12-20\n"
+FINE = """
+[[known_problems]]
+check = "missing-library"
+match = "libfoo.so.1"
+reason = "comes with the driver"
+owner = "gpu team"
+issue = "https://example.org/7"
+cells = "python=3.1*"
+expires = 2026-12-15
+"""
+
+
+def lint(text: str, head: str = HEAD) -> list[str]:
+    """A line for each fault, with its entry's number where it has one."""
+    found = lint_list(read_known_list(f"{head}{text}".encode(), "k.toml"), RULES)
+    return [said if number is None else f"{number}: {said}" for number, said in found]
+
+
+def test_a_list_with_nothing_amiss_has_no_line() -> None:
+    assert lint(FINE) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "instead", "said"),
+    [
+        ('owner = "gpu team"\n', "", "no owner"),
+        ('issue = "https://example.org/7"\n', "", "no issue"),
+        ("expires = 2026-12-15\n", "", "no expires"),
+        ("2026-12-15", "2026-11-21", "it expired on 2026-11-21"),
+        ("2026-12-15", "2027-02-23", "it expires in 93 days, on 2027-02-23: 92 at most"),
+        ("missing-library", "mising-library", "unknown check 'mising-library'; did you mean"),
+        ("missing-library", "lost-library", "lost-library is called missing-library now"),
+        ('match = "libfoo.so.1"', 'path = "**"', "it accepts every problem of missing-library"),
+        ("python=3.1*", "python=3.9", "cells 'python=3.9' matches no cell"),
+        ("comes with the driver", "TODO: say why", "reason 'TODO: say why' is a placeholder"),
+        ("comes with the driver", "to be filled in: why it is accepted", "is a placeholder"),
+        ("comes with the driver", "...", "reason '...' is a placeholder"),
+        ("gpu team", "tbd", "owner 'tbd' is a placeholder"),
+        ("gpu team", " ", "no owner"),
+        ("https://example.org/7", "N/A", "issue 'N/A' is a placeholder"),
+    ],
+)
+def test_each_fault_is_a_line(line: str, instead: str, said: str) -> None:
+    assert line in FINE
+    (found,) = lint(FINE.replace(line, instead))
+    assert found.startswith("0: ")
+    assert said in found
+
+
+def test_a_reason_may_begin_with_a_word_of_placeholders() -> None:
+    assert lint(FINE.replace("comes with the driver", "none of our users has the driver")) == []
+
+
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        ("valid_until = 2026-12-20\n", "no issued: "),
+        ("issued = 2026-11-20\n", "no valid_until: "),
+        ("issued = 2026-11-20\nvalid_until = 2026-11-21\n", "it was valid until 2026-11-21"),
+        (HEAD.replace("11-20", "11-30"), "it says that it was issued on 2026-11-30, which is in"),
+    ],
+)
+def test_a_list_that_does_not_hold_is_said(head: str, said: str) -> None:
+    (found,) = lint(FINE, head)
+    assert found.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "1: entry 0 says the same: remove one"),
+        ({"comes with": "ships with"}, "1: entry 0 says the same: remove one"),
+        ({"libfoo.so.1": "libfoo"}, "0: entry 1 accepts all that it does: remove one"),
+        ({"python=3.1*": "python=3.13"}, "1: entry 0 accepts all that it does: remove one"),
+        ({"2026-12-15": "2026-12-16"}, "0: entry 1 accepts all that it does: remove one"),
+        ({"reason": 'path = "demo/*"\nreason'}, "1: entry 0 accepts all that it does: remove one"),
+        ({"reason": 'package = "a*"\nreason'}, "1: entry 0 accepts all that it does: remove one"),
+    ],
+)
+def test_entries_that_overlap_wholly_are_said(changes: dict[str, str], said: str) -> None:
+    other = FINE
+    for old, new in changes.items():
+        assert old in other
+        other = other.replace(old, new)
+    assert lint(FINE + other) == [said]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"libfoo.so.1": "libbar"},
+        {"missing-library": "absolute-search-path"},
+        {"python=3.1*": "project=demo"},
+        {"libfoo.so.1": "libfoo.so.12", "2026-12-15": "2026-12-16"},
+    ],
+)
+def test_entries_that_each_accept_something_else_are_fine(changes: dict[str, str]) -> None:
+    other = FINE
+    for old, new in changes.items():
+        other = other.replace(old, new)
+    assert lint(FINE + other) == []
+
+
+def test_too_many_entries_to_compare_are_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linting, "_MOST_PAIRS", 100)
+    many = "".join(FINE.replace("libfoo.so.1", f"lib{n}q") for n in range(15))
+    assert lint(many) == ["too many entries to compare: overlaps were sought up to entry 6"]
