@@ -173,6 +173,7 @@ class Run:
     versions: Mapping[str, str] = field(default_factory=dict)  # of what took part, by name
     ended: str = ""  # RFC 3339, UTC, by the clock of the host; "" where an older version wrote it
     places: tuple[str, ...] = ()  # where packages were to run, as named; none: static checks only
+    selected: str = ""  # by what only some checks of a family were chosen: "-k import"; "" for all
     complaints: tuple[str, ...] = ()  # what must not stay green although no check failed
     remarks: tuple[str, ...] = ()  # what was left out of it on purpose
     known_lists: tuple[KnownListIdentity, ...] = ()  # in the order in which they were named

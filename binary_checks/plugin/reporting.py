@@ -263,6 +263,7 @@ def _assemble(
         },
         ended=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         places=() if session.config.option.binary_static else tuple(_name_places(state)),
+        selected=one_line(" ".join(_name_selection(session.config, state))),
         complaints=(*state.misnamed, *lost, *_doubt(state), *complaints),
         known_lists=tuple(each.identity for each in state.known_lists),
         remarks=tuple(map(one_line, _remark(session.config, state, lost))),
@@ -280,6 +281,15 @@ def _doubt(state: Session) -> list[str]:
     """Why none of the problems found counts: a list that may accept them could not be had."""
     lines = [*say_unavailable(state.known_lists)]
     return lines if lines and are_in_doubt(state.ledger.results()) else []
+
+
+def _name_selection(config: pytest.Config, state: Session) -> Iterable[str]:
+    """What chose among the checks of a family; ``-m FAMILY`` chooses among families."""
+    if config.option.keyword:
+        yield f"-k {config.option.keyword}"
+    yield from (f"--deselect {each}" for each in config.option.deselect or ())
+    asked = frozenset[str]().union(*(each.asked for each in state.examinations.values()))
+    yield from (f"PACKAGE::{each}" for each in sorted(asked))
 
 
 def _find_stopped(

@@ -115,6 +115,26 @@ def test_the_document_says_when_the_run_ended_and_where_packages_were_to_run(
     assert "places" not in result(pytester.path)
 
 
+@pytest.mark.parametrize(
+    ("asked", "selected"),
+    [
+        ((), None),
+        (("-m", "archive"), None),
+        (("-k", "record or archive"), "-k record or archive"),
+    ],
+)
+def test_the_document_says_if_only_some_checks_of_a_family_were_selected(
+    pytester: pytest.Pytester, run: Run, asked: tuple[str, ...], selected: str | None
+) -> None:
+    run(faulty(pytester.path), *ask_for("json"), *asked)
+    assert result(pytester.path).get("selected") == selected
+
+
+def test_the_document_says_which_checks_were_named(pytester: pytest.Pytester, run: Run) -> None:
+    run(f"{faulty(pytester.path)}::record-is-wrong", *ask_for("json"))
+    assert result(pytester.path)["selected"] == "PACKAGE::record-is-wrong"
+
+
 def test_sarif_is_the_same_by_both_options(pytester: pytest.Pytester, run: Run) -> None:
     run(faulty(pytester.path), "--binary-sarif", "all.sarif", *ask_for("sarif"))
     assert (pytester.path / "all.sarif").read_bytes() == (pytester.path / "out.sarif").read_bytes()

@@ -53,6 +53,7 @@ class PackageVerdict:
     problems: tuple[str, ...] = ()  # lines as reports have them; the first twenty
     faults: tuple[str, ...] = ()  # complaints: why it is no pass although no check failed
     stopped: str = ""  # why not all of its checks came to their end
+    selected: str = ""  # by what only some checks of a family were chosen
     versions: Mapping[str, str] = field(default_factory=dict)
     night: str = ""  # of an attempt in a night: 2026-11-20
     cell: str = ""
@@ -63,7 +64,8 @@ class PackageVerdict:
         """Whether it says something of the package, and not of the host or the network."""
         if self.outcome is Outcome.FAILED:
             return True
-        return self.outcome in GOOD_OUTCOMES and not self.stopped and self.exit_code not in _VOID
+        whole = not self.stopped and not self.selected and self.exit_code not in _VOID
+        return self.outcome in GOOD_OUTCOMES and whole
 
     @property
     def word(self) -> str:
@@ -74,7 +76,8 @@ class PackageVerdict:
 
     def told(self) -> str:
         """Why it is no pass, in one line; "" where nothing says so."""
-        return next(iter((*self.problems, *self.faults, self.stopped)), "")
+        partly = f"only some checks were selected ({self.selected})" if self.selected else ""
+        return next(filter(None, (*self.problems, *self.faults, self.stopped, partly)), "")
 
 
 def _list_faults(run: Run, package: PackageResult) -> Iterator[str]:
@@ -109,6 +112,7 @@ def make_verdict(run: Run, package: PackageResult, *, ended: str) -> PackageVerd
         problems=tuple(_list_problems(package.entries))[:_MOST_LINES],
         faults=tuple(_list_faults(run, package))[:_MOST_LINES],
         stopped=one_line(package.stopped),
+        selected=cut(one_line(run.selected)),
         versions=dict(run.versions),
     )
 

@@ -115,6 +115,12 @@ def test_a_gap_in_a_family_refuses_it() -> None:
     assert gate_says(waived, half).waived == ("other: 7 (ann, until 2026-11-21)",)
 
 
+def test_some_checks_of_a_family_do_not_stand_for_all_of_them() -> None:
+    (reason,) = reasons(STATIC, passing(selected="-k linkage-check"))
+    assert "only some checks were selected (-k linkage-check)" in reason
+    assert not gate_says(STATIC, passing(ended=hours(9)), failing(selected="-k x")).passes
+
+
 def test_what_applies_to_nothing_is_no_gap() -> None:
     plain = make(entry("linkage"), entry("gpu", Outcome.NOT_APPLICABLE, reason="no GPU code"))
     assert gate_says(replace(STATIC, families=("linkage", "gpu")), plain).passes
