@@ -45,16 +45,22 @@ def recipes() -> str:
     return text[text.index("## Recipes\n") : text.index("### GPU host\n")]
 
 
-def commands() -> list[str]:
+def second_chapter() -> str:
+    text = (ROOT / "README.md").read_text("utf-8")
+    return text[text.index("## From a matrix to a release\n") : text.index("## Recipes\n")]
+
+
+def commands(text: str) -> list[str]:
     """The blocks of commands, which are indented; those in fences are settings."""
-    text = re.sub(r"^```.*?^```$", "", recipes(), flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
     found = re.findall(r"(?:^    .*\n)+", text, re.MULTILINE)
     return [textwrap.dedent(block) for block in found]
 
 
-def block_of(language: str, having: str) -> str:
+def block_of(language: str, having: str, text: str = "") -> str:
     """The one block in that language that has such a table or key."""
-    blocks = re.findall(rf"^```{language}\n(.*?)^```$", recipes(), re.DOTALL | re.MULTILINE)
+    pattern = rf"^```{language}\n(.*?)^```$"
+    blocks = re.findall(pattern, text or recipes(), re.DOTALL | re.MULTILINE)
     (found,) = (block for block in blocks if having in block)
     return str(found)
 
@@ -124,13 +130,35 @@ def make_programs(folder: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", commands(), ids=named)
+@pytest.mark.parametrize("block", commands(recipes()), ids=named)
 def test_commands_do_what_they_say(block: str, project: Path) -> None:
     lines = [line for line in block.splitlines() if not NEEDS_INDEX.match(line)]
     if not lines:
         pytest.skip("all of it needs an index: see the test of all recipes")
     ended = run("\n".join(lines), project, make_programs(project / "bin"))
     assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+@pytest.mark.slow
+def test_the_way_from_a_matrix_to_a_release_is_as_it_is_told(project: Path) -> None:
+    """In one shell from an empty store: what pip installs is what the policy let through."""
+    for extra in ("duckdb", "jinja2", "securesystemslib"):
+        pytest.importorskip(extra)
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl makes the keys")
+    for name in ("cells.toml", "policy.toml"):
+        (project / name).write_text(block_of("toml", f"# {name}", second_chapter()))
+    programs = make_programs(project / "bin")
+    user = project / "user"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(user)], check=True)
+    pip = programs / "pip"
+    pip.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m pip --python "{user}" "$@"\n')
+    pip.chmod(0o755)
+    ended = run(f"COMMIT={'c' * 40}\n{''.join(commands(second_chapter()))}", project, programs)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "demo-1.0-cp38-abi3-manylinux_2_17_x86_64.whl: promoted" in ended.stdout
+    assert [*user.glob("lib/python*/site-packages/demo-1.0.dist-info")]
+    assert (project / "site" / "index.html").is_file()
 
 
 def test_settings_name_the_wheel_that_this_checkout_makes() -> None:
@@ -192,7 +220,7 @@ def test_all_recipes_run_as_they_are_written(project: Path) -> None:
     subprocess.run([str(programs / "pip"), "install", "-q", "tox", "cibuildwheel"], check=True)
     tables = re.findall(r"^```toml\n(.*?)^```$", recipes(), re.DOTALL | re.MULTILINE)
     (project / "pyproject.toml").write_text("\n".join(tables))
-    for block in commands():
+    for block in commands(recipes()):
         ended = run(block.replace("PATH_OF_THE_CHECKOUT", str(ROOT)), project, programs)
         assert ended.returncode == 0, f"{block}\n{ended.stdout}{ended.stderr}"
     ended = run("cibuildwheel --print-build-identifiers --platform linux .", project, programs)
