@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.repodata import NOARCH, index_conda, write_repodata
@@ -35,6 +35,14 @@ class IndexedMember:
     artifact: Artifact
     subdir: str = ""
     withdrawn: str | None = None  # why, where it is
+
+
+class _IndexedConda(NamedTuple):
+    """A conda package as its index lists it."""
+
+    artifact: Artifact
+    record: Mapping[str, Any]
+    withdrawn: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,7 +79,7 @@ def derive_index(channel: str, members: Iterable[IndexedMember], base: str = "")
             sha256=artifact.sha256,
             size=artifact.size,
         )
-        for artifact, _ in condas
+        for artifact, _, _ in condas
     }
     return DerivedIndex(
         channel=channel,
@@ -79,7 +87,7 @@ def derive_index(channel: str, members: Iterable[IndexedMember], base: str = "")
         files=files,
         faults=tuple(sorted(faults)),
         wheels=tuple(each.artifact for each in wheels),
-        condas=tuple(artifact for artifact, _ in condas),
+        condas=tuple(each.artifact for each in condas),
     )
 
 
@@ -128,10 +136,9 @@ def _index_wheel(member: IndexedMember) -> IndexedWheel:
     return index_wheel(member.artifact, member.withdrawn)
 
 
-def _index_conda(member: IndexedMember) -> tuple[Artifact, dict[str, Any]]:
-    if member.withdrawn is not None:
-        raise ValueError(f"it was withdrawn: {member.withdrawn}")
-    return member.artifact, index_conda(member.artifact)
+def _index_conda(member: IndexedMember) -> _IndexedConda:
+    withdrawn = member.withdrawn is not None
+    return _IndexedConda(member.artifact, index_conda(member.artifact), withdrawn)
 
 
 def _write_simple(channel: str, wheels: Sequence[IndexedWheel], base: str) -> dict[str, str]:
@@ -152,20 +159,20 @@ def _write_simple(channel: str, wheels: Sequence[IndexedWheel], base: str) -> di
     return pages
 
 
-def _write_conda(
-    channel: str, condas: Sequence[tuple[Artifact, Mapping[str, Any]]], base: str
-) -> dict[str, str]:
+def _write_conda(channel: str, condas: Sequence[_IndexedConda], base: str) -> dict[str, str]:
     if not condas:
         return {}
-    subdirs: dict[str, list[tuple[str, Mapping[str, Any]]]] = {NOARCH: []}
-    for artifact, record in condas:
-        subdirs.setdefault(artifact.subdir, []).append((artifact.file_name, record))
-    prefix = conda_prefix(channel)
+    subdirs: dict[str, list[_IndexedConda]] = {NOARCH: []}
+    for each in condas:
+        subdirs.setdefault(each.artifact.subdir, []).append(each)
     return {
-        f"{prefix}{subdir}/{REPODATA}": write_repodata(
-            subdir, records, f"{base}{prefix}{subdir}/" if base else ""
+        f"{conda_prefix(channel)}{subdir}/{REPODATA}": write_repodata(
+            subdir,
+            ((each.artifact.file_name, each.record) for each in found if not each.withdrawn),
+            removed=(each.artifact.file_name for each in found if each.withdrawn),
+            base=f"{base}{conda_prefix(channel)}{subdir}/" if base else "",
         )
-        for subdir, records in subdirs.items()
+        for subdir, found in subdirs.items()
     }
 
 

@@ -82,9 +82,13 @@ def index_conda(artifact: Artifact) -> dict[str, Any]:
 
 
 def write_repodata(
-    subdir: str, records: Iterable[tuple[str, Mapping[str, Any]]], base: str = ""
+    subdir: str,
+    records: Iterable[tuple[str, Mapping[str, Any]]],
+    *,
+    removed: Iterable[str] = (),
+    base: str = "",
 ) -> str:
-    """The index of a subdir from the records by file name.
+    """The index of a subdir from the records by file name, and the names of those withdrawn.
 
     The files lie below ``base``, a URL; beside the index without one.
     """
@@ -93,5 +97,10 @@ def write_repodata(
         suffix = next(each for each in _SUFFIXES if file_name.endswith(each))
         tables[_SUFFIXES[suffix]][file_name] = record
     elsewhere = {"base_url": base} if base else {}
-    page = {"info": {"subdir": subdir, **elsewhere}, **tables, "removed": [], "repodata_version": 1}
+    page = {
+        "info": {"subdir": subdir, **elsewhere},
+        **tables,
+        "removed": sorted(removed),
+        "repodata_version": 1,
+    }
     return json.dumps(page, indent=1, sort_keys=True) + "\n"

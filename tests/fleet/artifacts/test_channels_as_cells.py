@@ -70,6 +70,7 @@ def test_by_the_index_in_the_folder(kept: Store, wheel: Artifact, tmp_path: Path
     demand_planned(planned(tmp_path, f'index = "{base}/simple/test/"'), wheel, base)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("speaks_json", [False, True], ids=["html", "json"])
 def test_by_the_index_of_a_server(
     kept: Store, wheel: Artifact, tmp_path: Path, speaks_json: bool
@@ -88,6 +89,7 @@ def test_by_the_page_of_all_files(kept: Store, wheel: Artifact, tmp_path: Path) 
     demand_planned(cells, wheel, front.url)
 
 
+@pytest.mark.slow
 def test_a_conda_package_by_the_channel(kept: Store, tmp_path: Path) -> None:
     pytest.importorskip("rattler", reason="no py-rattler, which asks channels")
     (package,) = publish(kept, "test", build_conda(tmp_path / "linux-64"))

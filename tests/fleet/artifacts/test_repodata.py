@@ -35,7 +35,7 @@ def conda(
     )
 
 
-def index_of(*artifacts: Artifact) -> DerivedIndex:
+def index_of(*artifacts: Artifact, withdrawn: str | None = None) -> DerivedIndex:
     return derive_index(
         "release",
         [
@@ -44,6 +44,7 @@ def index_of(*artifacts: Artifact) -> DerivedIndex:
                 subdir=each.subdir,
                 file_name=each.file_name,
                 artifact=each,
+                withdrawn=withdrawn,
             )
             for each in artifacts
         ],
@@ -90,6 +91,15 @@ def test_one_file_name_may_stand_in_two_subdirs() -> None:
 
 def test_a_channel_without_conda_packages_has_no_conda_index() -> None:
     assert not any(name.startswith("conda/") for name in index_of().pages)
+
+
+def test_a_package_that_was_withdrawn_is_removed_and_still_lies_there() -> None:
+    found = index_of(conda(), withdrawn="crashes")
+    page = read(found, "linux-64")
+    assert page["packages.conda"] == {}
+    assert page["removed"] == ["demo-1.0-h0_0.conda"]
+    assert list(found.files) == ["conda/release/linux-64/demo-1.0-h0_0.conda"]
+    assert found.faults == ()
 
 
 def test_what_no_solver_reads_is_left_out_of_a_record() -> None:
