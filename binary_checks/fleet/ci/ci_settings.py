@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
 
+from binary_checks import __version__
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cells.axis_values import demand_value
 from binary_checks.fleet.cells.channel_tables import demand_public
@@ -36,7 +37,7 @@ class CiSettings:
     systems: tuple[str, ...]  # github, gitlab, circleci, azure, tox, docs
     build: tuple[str, ...] = ()  # lines of a shell that put a cell's files into dist/; () for none
     build_timeout: float = 3600.0  # seconds
-    install: tuple[str, ...] = ("binary-checks[fleet,sign]",)  # requirements that pip is given
+    install: tuple[str, ...] = (f"binary-checks[fleet,sign]=={__version__}",)  # what pip is given
     python: str = "3.13"  # that the tool runs on where a cell names none
     store: str = ""  # s3://bucket/prefix, or a folder that all runners share
     built: str = ""  # the channel into which everything goes that was built

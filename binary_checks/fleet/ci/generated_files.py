@@ -47,7 +47,7 @@ def find_drift(
         before = _read(_resolve(folder, path))
         if before is None:
             yield DriftedFile(path=path, fault="missing")
-        elif before != text:
+        elif _unify(before) != text:
             lines = _compare(path, before, text)
             yield DriftedFile(path=path, fault="changed", lines=tuple(lines))
     for path in _find_left_over(folder, files, source, places):
@@ -62,8 +62,11 @@ def _compare(path: str, before: str, after: str) -> Iterator[str]:
     yield from islice(found, _MOST_LINES)
     if rest := sum(1 for _ in found):
         yield f"… and {rest:,} more lines"
-    if before.splitlines() == after.splitlines():
-        yield "its line ends differ"
+
+
+def _unify(text: str) -> str:
+    """The text with the line ends that are written: git may have put Windows' there."""
+    return text.replace("\r\n", "\n")
 
 
 def write_all(
@@ -82,7 +85,7 @@ def write_all(
     for path, text in sorted(files.items()):
         target = _resolve(folder, path)
         before = _read(target)
-        if before == text:
+        if before is not None and _unify(before) == text:
             continue
         if before is not None and not made_from(before) and not force:
             raise ProfileError(

@@ -181,8 +181,8 @@ def _tier_workflow(pipeline: Pipeline, tier: str) -> Json:
 
 def _events(pipeline: Pipeline, tier: str) -> Json:
     if tier == "pr":
-        kinds = ["opened", "synchronize", "reopened", "labeled", "unlabeled"]
-        return {"pull_request": {"types": kinds}}
+        # Not when it is labelled: jobs that such a run skips would hide the red ones before.
+        return {"pull_request": None}
     if tier == "merge":
         return {"push": {"branches": [pipeline.settings.branch]}}
     asked = {

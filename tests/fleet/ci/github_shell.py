@@ -21,7 +21,8 @@ class GithubShell:
 
     repository: Path  # what a checkout has
     artifacts: Path
-    inputs: Mapping[str, object]
+    inputs: Mapping[str, object] = field(default_factory=dict)
+    matrix: Mapping[str, object] = field(default_factory=dict)  # the row of the job
     secrets: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)  # replaces that of jobs
 
@@ -74,7 +75,8 @@ class GithubShell:
     def _fill(self, text: str) -> str:
         def value(found: re.Match[str]) -> str:
             kind, _, name = found[1].partition(".")
-            return str({"inputs": self.inputs, "secrets": self.secrets}[kind][name])
+            known = {"inputs": self.inputs, "matrix": self.matrix, "secrets": self.secrets}
+            return str(known[kind][name])
 
         return _EXPRESSION.sub(value, text)
 

@@ -107,6 +107,24 @@ def test_files_of_others_are_left_alone(capsys: pytest.CaptureFixture[str]) -> N
     assert CELL.with_name("ci.yml").read_text("utf-8") == "name: theirs\n"
 
 
+def test_line_ends_of_windows_are_no_drift() -> None:
+    main(["ci", "write"])
+    CELL.write_bytes(CELL.read_bytes().replace(b"\n", b"\r\n"))
+    assert main(["ci", "check"]) == 0
+
+
+@pytest.mark.parametrize("name", [".github", ".github/workflows/binary-checks-pr.yml/x"])
+def test_a_file_in_place_of_a_folder_and_the_other_way_are_one_line(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    Path(name).write_text("", encoding="utf-8")
+    for action in ("write", "check"):
+        assert main(["ci", action]) == 4
+        assert len(capsys.readouterr().err.splitlines()) == 1
+    assert not CELL.exists()
+
+
 def test_a_mistake_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     Path("cells.toml").write_text(PROJECT.replace("github = [", "githup = ["), encoding="utf-8")
     assert main(["ci", "write"]) == 4

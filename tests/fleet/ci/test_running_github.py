@@ -148,3 +148,41 @@ def test_a_broken_package_is_kept_with_its_result_and_not_published(
     assert "missing-library" in log
     assert result_of(folder)["exit_code"] == 1
     assert channels_of(folder) == {"test"}
+
+
+WATCHED = """\
+[channels.here]
+folder = "wheels of demo"
+[[cells]]
+project = "demo"
+system = "linux-x86_64"
+python = "PYTHON"
+channel = "here"
+[ci]
+systems = ["github"]
+store = "s3://nobody/reads-this"
+"""
+
+
+def test_the_smoke_of_a_night_ends_with_its_pages(tmp_path: Path) -> None:
+    repository = tmp_path / "repository"
+    (repository / "wheels of demo").mkdir(parents=True)
+    wheel = (FOLDER / "wheels" / HEALTHY).read_bytes()
+    (repository / "wheels of demo" / HEALTHY).write_bytes(wheel)
+    cells = repository / "cells.toml"
+    python = ".".join(platform.python_version_tuple()[:2])
+    cells.write_text(WATCHED.replace("PYTHON", python), encoding="utf-8")
+    files = write_files(make_pipeline(read_cells(cells), repository))
+    jobs = yaml.safe_load(files[".github/workflows/binary-checks-nightly.yml"])["jobs"]
+    (row,) = jobs["smoke"]["strategy"]["matrix"]["include"]
+    shell = GithubShell(
+        repository=repository,
+        artifacts=tmp_path / "artifacts",
+        matrix=row,
+        environment={"BINARY_CHECKS_STORE": str(tmp_path / "store")},
+    )
+    for name in ("plan", "smoke", "collect"):
+        status, log = shell.run(jobs[name], tmp_path / name)
+        assert status == 0, log
+    assert "1 passed" in log
+    assert (tmp_path / "artifacts" / "site" / "index.html").is_file()
