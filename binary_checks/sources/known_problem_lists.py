@@ -205,10 +205,11 @@ def _take(named: _Named, answer: WebAnswer, kept: KeptList | None, now: datetime
     if is_html(answer.content):
         raise GatherError("a web page (HTML) instead of the list")
     _demand_hash(named, answer.content)
+    where = f"{LIST}{named.source}"
     try:
-        read = read_known_list(answer.content, "")
+        read = read_known_list(answer.content, where)
     except ProfileError as error:
-        raise GatherError(str(error).removeprefix(": ")) from None
+        raise GatherError(str(error).removeprefix(f"{where}: ")) from None
     if kept is not None and not named.sha256:
         _demand_no_rollback(read, kept)
     held = _weigh(KnownListIdentity(source=named.source), answer.content, read, now)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -158,3 +160,22 @@ def test_a_cell_or_a_time_that_is_none_is_one_line(run: Run, tmp_path: Path) -> 
     ended = run(healthy(tmp_path), "--binary-known-at", "2026-11-01")
     assert ended.ret == pytest.ExitCode.USAGE_ERROR
     assert "2026-11-01: not a time, as 2026-11-22T04:00:00Z is" in ended.stderr.str()
+
+
+def test_a_list_that_is_a_file_loads_nothing_that_asks_servers(tmp_path: Path) -> None:
+    (tmp_path / "known.toml").write_text(LIST)
+    script = (
+        "import sys; from binary_checks.command import main; status = main(sys.argv[1:]); "
+        "print(sorted({'urllib3', 'ssl', 'http.client'} & {*sys.modules}), status)"
+    )
+    arguments = ("--binary-static", "--binary-known-problems", "known.toml", faulty(tmp_path).name)
+    ended = subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    last = ended.stdout.splitlines()[-1]
+    assert last == "[] 0"
+    assert "which was found and not named" not in ended.stdout

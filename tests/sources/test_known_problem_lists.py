@@ -53,6 +53,8 @@ def pin(text: str) -> str:
 def test_a_list_that_is_served_holds_and_says_which_it_is(index: PackageIndex) -> None:
     held = fetch(index)
     assert [each.reason for each in held.entries] == ["issue 7"]
+    where = f"known problems {index.url}{PATH}: known_problems[0]"
+    assert held.entries[0].listed == where  # as one of a file says it
     said = held.identity
     assert (said.source, said.sha256) == (f"{index.url}{PATH}", digest(LIST))
     assert (said.issued, said.valid_until) == ("2026-11-20", "2026-11-30")

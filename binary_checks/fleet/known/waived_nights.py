@@ -59,7 +59,7 @@ class WaivedNight:
 
     night: str
     listed: KnownList
-    accepted: Mapping[str, Sequence[AcceptedProblem]]  # by check
+    accepted: Mapping[str, Mapping[str, Sequence[AcceptedProblem]]]  # by check and sentence
     unjudged: Sequence[PlannedCell]
 
     def matched(self, entry: KnownProblem) -> bool | None:
@@ -67,8 +67,9 @@ class WaivedNight:
 
         It is not known of one that had expired, or that may speak of a cell that was not judged.
         """
-        if any(_covers(entry, each) for each in self.accepted.get(entry.check, ())):
-            return True
+        for sentence, found in self.accepted.get(entry.check, {}).items():
+            if entry.match in sentence and any(_covers(entry, each) for each in found):
+                return True
         if entry.has_expired(date.fromisoformat(self.night)):
             return None
         return None if any(_may_concern(entry, each) for each in self.unjudged) else False
@@ -101,7 +102,7 @@ def read_waived_night(
         return None
     ended = {row.cell: row for row in rows}
     name = frozen_name(plan.night, plan.known_sha256)
-    accepted: dict[str, list[AcceptedProblem]] = {}
+    accepted: dict[str, dict[str, list[AcceptedProblem]]] = {}
     attempts = NightAttempts(store, plan.night)
     for planned in plan.cells:
         row = ended.get(planned.cell.id)
@@ -110,7 +111,8 @@ def read_waived_night(
             if len(found) < row.accepted:
                 raise ProfileError(f"night {plan.night}: {row.cell}: a result of it is gone")
             for each in found:
-                accepted.setdefault(each.check, []).append(each)
+                of_check = accepted.setdefault(each.check, {})
+                of_check.setdefault(each.problem.sentence, []).append(each)
     return WaivedNight(
         night=plan.night,
         listed=read_known_list(read_frozen(store, name), "of the night"),

@@ -12,6 +12,7 @@ import pytest
 
 from binary_checks.command import main
 from binary_checks.fleet.known.waived_nights import LONG
+from binary_checks.fleet.page.night_reading import read_night
 from binary_checks.fleet.records import read_plan, write_plan
 from binary_checks.fleet.store.store_names import frozen_name, plan_name
 from binary_checks.profile.known_validity import read_known_list
@@ -83,6 +84,12 @@ def test_what_matched_nothing_for_five_nights_and_what_expired_goes(
         "it is published",
     ]
     assert path.read_text() == listed(nights)
+
+
+def test_the_page_lists_it_for_removal(nights: Nights) -> None:
+    waivers = read_night(str(nights.folder)).remarks.waivers
+    assert waivers.removable == ("missing-library: libbar comes later",)
+    assert waivers.unmatched == ()
 
 
 def test_without_a_store_only_what_expired_goes_and_the_file_is_replaced_whole(

@@ -36,7 +36,7 @@ def night(
     return WaivedNight(
         night=str(LAST - timedelta(days=ago)),
         listed=KnownList(entries=entries),
-        accepted={"missing-library": [found]} if said else {},
+        accepted={"missing-library": {said: [found]}} if said else {},
         unjudged=unjudged,
     )
 

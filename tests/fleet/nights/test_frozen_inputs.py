@@ -10,6 +10,7 @@ import pytest
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cells.cells_file import read_cells
 from binary_checks.fleet.nights.planning import make_plan
+from binary_checks.fleet.records import write_plan
 from fixtures.package_index import PackageIndex
 from tests.fleet.nights.made_plans import (
     CELLS,
@@ -99,3 +100,43 @@ def test_a_night_is_a_day(tmp_path: Path) -> None:
     for night in ("20261120", "2026-11-31", "tonight"):
         with pytest.raises(ProfileError, match="not a date"):
             make_plan(matrix, night)
+
+
+LIST = """
+issued = 2026-11-01
+valid_until = 2126-11-01
+[[known_problems]]
+check = "missing-library"
+reason = "x"
+"""
+
+
+def test_a_list_behind_a_url_is_fetched_once_and_frozen(
+    index: PackageIndex, tmp_path: Path
+) -> None:
+    offer(index, tmp_path, "py3-none-any")
+    index.conduct["/known.toml"].body = LIST.encode()
+    url = f"{index.url}/known.toml"
+    made = plan(tmp_path, f'[night]\nknown_problems = "{url}?token=s3cret"\n{CELLS}')
+    assert made.frozen[made.plan.known_sha256] == LIST.encode()
+    assert (made.plan.known_source, made.plan.known_remark) == (url, "")
+    assert len([each for each in index.asked if "known.toml" in each]) == 1
+    assert b"s3cret" not in write_plan(made.plan)
+    index.conduct["/known.toml"].failures = [500] * 9
+    again = plan(tmp_path, f'[night]\nknown_problems = "{url}?token=s3cret"\n{CELLS}')
+    assert again.plan.known_sha256 == made.plan.known_sha256
+    assert "answers 500" in again.plan.known_remark
+
+
+def test_without_its_list_a_night_has_no_waiver_and_says_why(
+    index: PackageIndex, tmp_path: Path
+) -> None:
+    offer(index, tmp_path, "py3-none-any")
+    index.conduct["/known.toml"].body = b"valid_until = 2025-11-01"
+    url, pinned = f"{index.url}/known.toml", f"{index.url}/known.toml#sha256={'0' * 64}"
+    made = plan(tmp_path, f'[night]\nknown_problems = "{url}"\n{CELLS}').plan
+    assert made.known_sha256 == ""
+    assert made.known_complaint == (f"known list unavailable: {url}: it was valid until 2025-11-01")
+    made = plan(tmp_path, f'[night]\nknown_problems = "{pinned}"\n{CELLS}').plan
+    assert made.known_sha256 == ""
+    assert f"and not {'0' * 64} as asked for" in made.known_complaint
