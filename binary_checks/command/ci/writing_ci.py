@@ -94,7 +94,7 @@ def render(options: argparse.Namespace) -> tuple[Pipeline, Mapping[str, str]]:
         raise ProfileError(f"ci: --folder: {options.folder} is not a folder")
     matrix = read_matrix(options.file)
     pipeline = make_pipeline(matrix, options.folder, options.system)
-    for warning in matrix.warnings:
+    for warning in pipeline.warnings:
         print(cut(one_line(f"warning: {warning}")), file=sys.stderr)
     return pipeline, write_files(pipeline)
 

@@ -87,7 +87,7 @@ def _inputs(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
         yield "container", "string"
     if any(each.gpu_runners for each in pipeline.cells):
         yield "gpu_runner", "string"
-    yield "chosen", "string"
+    yield "chosen", "boolean"
 
 
 def _has_containers(pipeline: Pipeline) -> bool:
@@ -123,7 +123,7 @@ def _minutes(seconds: float) -> int:
 def _condition(stage: PipelineStage) -> str:
     """When a stage of a cell runs; without a word of its own it waits for those that it needs."""
     if not stage.needs:
-        return "contains(fromJSON(inputs.chosen), inputs.cell)"
+        return "inputs.chosen"
     if stage.gpu:
         return "inputs.gpu_runner != 'null'"
     said = [ALWAYS, "needs.build.result == 'success'"] if stage.regardless else ["success()"]
@@ -248,7 +248,7 @@ def _call_job(matrix: Json, pipeline: Pipeline) -> Json:
     for name in ("runner", "gpu_runner"):
         if name in given:
             given[name] = say(f"toJSON(matrix.{name})")
-    given["chosen"] = say(f"needs.choose.outputs.{_IDS}")
+    given["chosen"] = say(f"contains(fromJSON(needs.choose.outputs.{_IDS}), matrix.cell)")
     job: Json = {
         "name": say("matrix.cell"),
         "needs": "choose",

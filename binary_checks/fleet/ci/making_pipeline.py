@@ -53,7 +53,19 @@ def make_pipeline(matrix: Matrix, folder: Path, systems: Sequence[str] = ()) -> 
             for system in settings.systems
             if system in HOSTED
         },
+        warnings=(*matrix.warnings, *_list_idle(matrix, settings)),
     )
+
+
+def _list_idle(matrix: Matrix, settings: CiSettings) -> Iterator[str]:
+    """The entries of [[runners]] that are about no cell, but for those that are shipped."""
+    for rule in settings.runners:
+        own = rule.where.startswith(f"{matrix.source}:")
+        cells = (cell for cell in matrix.product if cell.gpu or rule.stage == CPU)
+        if own and not any(map(rule.condition.meets, cells)):
+            stage = " with a GPU stage" if rule.stage == GPU else ""
+            said = f"matches no cell{stage}; remove it"
+            yield f"{rule.where}: when = {rule.condition.written!r} {said}"
 
 
 def _find_source(matrix: Matrix, folder: Path) -> str:

@@ -92,3 +92,4 @@ class Pipeline:
     stages: tuple[PipelineStage, ...] = ()  # of one cell, in order; () where nothing is built
     night: tuple[PipelineStage, ...] = ()  # plan, smoke, smoke-gpu, collect; () without a store
     smoke_jobs: Mapping[str, tuple[SmokeJob, ...]] = field(default_factory=dict)  # by CI system
+    warnings: tuple[str, ...] = ()  # of the matrix, and of [[runners]]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -105,6 +107,23 @@ def test_files_of_others_are_left_alone(capsys: pytest.CaptureFixture[str]) -> N
     assert main(["ci", "write", "--force"]) == 0
     assert main(["ci", "check"]) == 0
     assert CELL.with_name("ci.yml").read_text("utf-8") == "name: theirs\n"
+
+
+def test_a_full_disk_leaves_all_files_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    main(["ci", "write"])
+    before = {path: path.read_bytes() for path in CELL.parent.iterdir()}
+    Path("cells.toml").write_text(PROJECT.replace('["cpu", "cu126"]', '["cpu", "cu126", "x"]'))
+    real, made = tempfile.mkstemp, []
+
+    def fail_at_the_second(**named: str) -> tuple[int, str]:
+        if made:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        made.append(named)
+        return real(**named)
+
+    monkeypatch.setattr(tempfile, "mkstemp", fail_at_the_second)
+    assert main(["ci", "write"]) == 6
+    assert {path: path.read_bytes() for path in CELL.parent.iterdir()} == before
 
 
 def test_line_ends_of_windows_are_no_drift() -> None:

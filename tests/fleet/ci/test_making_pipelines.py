@@ -156,6 +156,17 @@ def test_the_smoke_shares_cells_of_one_machine(make: Make) -> None:
     assert jobs[0].pythons == ("3.9", "3.12", "3.13")
 
 
+def test_a_runner_for_no_cell_is_warned_of(make: Make) -> None:
+    idle = '[[runners]]\nwhen = "system=windows"\ngithub = "x"\n'
+    idle += '[[runners]]\nwhen = "variant=cpu"\nstage = "gpu"\ngithub = "x"\n'
+    first, second = make(CELLS + CI + GPU_RUNNER + idle).warnings
+    assert first.endswith(
+        "runners[1] (line 32): when = 'system=windows' matches no cell; remove it"
+    )
+    assert "when = 'variant=cpu' matches no cell with a GPU stage" in second
+    assert make().warnings == ()
+
+
 def test_tiers_are_parts_of_the_matrix(make: Make) -> None:
     tiers = {tier: [each.id for each in cells] for tier, cells in make().tiers.items()}
     assert len(tiers["nightly"]) == 6
