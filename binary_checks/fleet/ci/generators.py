@@ -10,6 +10,11 @@ from binary_checks.fleet.ci.pipeline import Pipeline
 
 GENERATORS: Mapping[str, str] = {
     "github": "binary_checks.fleet.ci.github_workflows",
+    "gitlab": "binary_checks.fleet.ci.gitlab_pipelines",
+    "circleci": "binary_checks.fleet.ci.circleci_workflows",
+    "azure": "binary_checks.fleet.ci.azure_pipelines",
+    "tox": "binary_checks.fleet.ci.tox_environments",
+    "docs": "binary_checks.fleet.ci.matrix_page",
 }
 """The modules, in which ``write(pipeline)`` returns the texts of files by path."""
 PLACES: Mapping[str, tuple[str, ...]] = {

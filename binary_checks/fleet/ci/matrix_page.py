@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.cells.cell_rows import GPU, name_values, tabulate_cells
 from binary_checks.fleet.cells.matrix import Matrix
+from binary_checks.fleet.ci.pipeline import Pipeline
+from binary_checks.fleet.ci.yaml_text import heading
 from binary_checks.lines import one_line
 from binary_checks.reports.verdict_texts import count
 
@@ -28,6 +30,11 @@ _GROUPINGS: Sequence[tuple[str, ...]] = (
 """From the finest to the coarsest; the first one with few enough groups is drawn."""
 _MARKDOWN = re.compile(r"[\\`*{}\[\]<>|~&$]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])")
 """Characters that Markdown, or HTML in it, may take for more than text."""
+
+
+def write(pipeline: Pipeline) -> Mapping[str, str]:
+    """The one file."""
+    return {"docs/matrix.md": describe_matrix(pipeline.matrix, heading(pipeline))}
 
 
 def describe_matrix(matrix: Matrix, heading: str) -> str:

@@ -13,6 +13,8 @@ from binary_checks.fleet.ci.pipeline import Pipeline
 
 _MARK = "by `binary-checks ci write`"
 _PINNED = re.compile(r"(?m)^(?P<before> *(?:- )?uses: )(?P<action>\S+@[0-9a-f]{40})$")
+_NUMERIC = re.compile(r"[-+]?\.?[0-9][^\s:]*|[-+]?\.(?:inf|nan)", re.IGNORECASE)
+"""What YAML 1.2 may read as a number: 1e3, 0o7, 08; PyYAML quotes what 1.1 would."""
 _WIDE = 1 << 20  # columns: a line is never folded
 
 
@@ -31,7 +33,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in text else None
+    style = "|" if "\n" in text else "'" if _NUMERIC.fullmatch(text) else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 

@@ -1,0 +1,145 @@
+"""Writes tox.toml: an environment for each cell, which judges its package as the test stage does.
+
+A package is what stands behind ``--``, or what lies in dist/: in a folder called as the cell, as CI
+systems unpack artifacts, or beside those of other cells, if its tags tell it from them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from packaging.utils import canonicalize_name
+
+from binary_checks.fleet.cell import Cell
+from binary_checks.fleet.cells.axis_values import family_of
+from binary_checks.fleet.ci.hosted_scripts import find_family, identify
+from binary_checks.fleet.ci.pipeline import Pipeline, PipelineCell
+from binary_checks.fleet.ci.yaml_text import heading
+
+_FILE = "tox.toml"
+_REQUIRES = "tox>=4.47"
+_FACTOR = re.compile(
+    r"(?:py|pypy|cpython|jython|graalpy|rustpython|ironpython)[2-9][.\d]*t?d?|[23]\.\d+t?d?"
+)
+"""A part of a name that tox takes for a Python, of which there may be one, that of base_python."""
+_PLATFORMS = {"linux": "linux", "macos": "darwin", "windows": "win32"}  # of sys.platform
+
+
+def write(pipeline: Pipeline) -> Mapping[str, str]:
+    """The one file."""
+    names = _name_environments(pipeline.cells)
+    patterns = {cell.id: [*_patterns(cell.cell)] for cell in pipeline.cells}
+    shared = Counter(pattern for each in patterns.values() for pattern in each)
+    lines = [
+        f"# {heading(pipeline)}",
+        f"requires = {_spell([_REQUIRES])}",
+        f"env_list = {_spell([*names.values()], 1)}",
+        "skip_missing_interpreters = true",
+        "",
+        "[env_run_base]",
+        "skip_install = true",
+        f"deps = {_spell([*map(_escape, pipeline.settings.install)])}",
+        'pass_env = ["BINARY_CHECKS_*", "SSL_CERT_FILE"]',
+    ]
+    if pipeline.settings.environment:
+        lines.append(f"set_env = {_spell(_escape_all(pipeline.settings.environment))}")
+    for cell in pipeline.cells:
+        own = [pattern for pattern in patterns[cell.id] if shared[pattern] == 1]
+        lines += ["", f"[env.{_spell(names[cell.id])}]", *_environment(cell, own)]
+    return {_FILE: "\n".join(lines) + "\n"}
+
+
+def _name_environments(cells: Sequence[PipelineCell]) -> dict[str, str]:
+    """The cells' ids, where tox does not read another Python in them than that of the job."""
+    found = {}
+    ids = {cell.id for cell in cells}
+    for cell in cells:
+        parts = cell.id.split("-")
+        own = parts.index(cell.python) if cell.python in parts else None
+        name = "-".join(
+            f"_{part}" if _FACTOR.fullmatch(part) and number != own else part
+            for number, part in enumerate(parts)
+        )
+        found[cell.id] = name if name == cell.id or name not in ids else identify(name, "_")
+    return found
+
+
+def _environment(cell: PipelineCell, patterns: Sequence[str]) -> Iterator[str]:
+    """What one cell runs, where this host has its system and its Python."""
+    yield f"base_python = {_spell([cell.python])}"
+    if cell.cell.system:
+        yield f"platform = {_spell(_PLATFORMS[find_family(cell.cell)])}"
+    yield f"set_env = {_spell(_escape_all(_base_variables(cell)))}"
+    found = [_glob(pattern) for pattern in (f"dist/{cell.id}/*", *patterns)]
+    files = {"replace": "posargs", "default": found, "extend": True}
+    options = [_escape(option) for option in cell.options]
+    yield f"commands = [{_spell(['binary-checks', files, *options])}]"
+
+
+def _base_variables(cell: PipelineCell) -> dict[str, str]:
+    """Those of the jobs of a CI system, but for the options, which stand in the command."""
+    return {name: text for name, text in cell.environment.items() if name != "CELL_OPTIONS"}
+
+
+def _glob(pattern: str) -> dict[str, Any]:
+    return {"replace": "glob", "pattern": pattern, "extend": True}
+
+
+def _patterns(cell: Cell) -> Iterator[str]:
+    """Names of files in dist/ that can be the cell's; several cells may have the same."""
+    project = canonicalize_name(cell.package or cell.project).replace("-", "_")
+    if cell.kind != "wheel" or not cell.python or not cell.system:
+        return
+    if not project.replace("_", "").isalnum():  # a requirement, a path
+        project = canonicalize_name(cell.project).replace("-", "_")
+    tag = f"cp{cell.python.rstrip('t').replace('.', '')}"
+    abi = f"{tag}t" if cell.python.endswith("t") else tag
+    yield f"dist/{project}-*-{tag}-{abi}-{_platform(cell)}.whl"
+
+
+def _platform(cell: Cell) -> str:
+    """A glob of the platform tags of the cell's system."""
+    if family_of(cell.system) == "windows":
+        return {"amd64": "win_amd64", "arm64": "win_arm64", "x86": "win32"}[cell.architecture]
+    name = {"linux": "*linux*", "macos": "macosx_*", "musllinux": "*musllinux*"}.get(
+        cell.system, f"*{cell.system}"
+    )
+    return f"{name}_{cell.architecture}"
+
+
+def _escape(text: str) -> str:
+    """The text as tox has it; what stands in braces, or behind a backslash, would be replaced."""
+    return text.replace("\\", "\\\\").replace("{", "\\{").replace("}", "\\}")
+
+
+def _escape_all(values: Mapping[str, str]) -> dict[str, str]:
+    return {name: _escape(value) for name, value in values.items()}
+
+
+def _spell(value: Any, depth: int = 0) -> str:
+    """A value in TOML; a list that is deep has a line for each of its values."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_spell(each)}" for key, each in value.items()) + " }"
+    if isinstance(value, (list, tuple)):
+        if depth:
+            return "[\n" + "".join(f"    {_spell(each)},\n" for each in value) + "]"
+        return "[" + ", ".join(map(_spell, value)) + "]"
+    return _quote(str(value))
+
+
+def _quote(text: str) -> str:
+    """A basic string; controls are escaped, as TOML wants it."""
+    told = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t"}
+    return (
+        '"'
+        + "".join(
+            told.get(char) or (char if char.isprintable() else f"\\U{ord(char):08x}")
+            for char in text
+        )
+        + '"'
+    )
