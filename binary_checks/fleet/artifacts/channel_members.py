@@ -12,6 +12,7 @@ from binary_checks.fleet.store.safe_names import is_safe_part
 from binary_checks.fleet.store.store_names import channel_prefix, member_name, split_member
 from binary_checks.lines import cut, one_line
 
+_LONGEST = 1024  # bytes of a member
 _CONTENT = re.compile(rb"([0-9a-f]{64})\n")
 
 
@@ -64,18 +65,25 @@ def list_members(
     """
     if channel:
         demand_channel(channel)
-    listed = list(store.names(channel_prefix(channel)))
-    found: list[ChannelMember] = []
-    contents = ask_at_once(store.read, (each.name for each in listed))
-    for stored, content in zip(listed, contents, strict=True):
-        try:
-            if content is not None:  # one that was taken out meanwhile is none
-                found.append(_make_member(store, stored, content))
-        except RecordError as error:
-            if broken is None:
-                raise
-            broken.append(str(error))
-    return found
+    listed = {each.name: each for each in store.names(channel_prefix(channel))}
+    members: list[ChannelMember] = []
+    for found in ask_at_once(lambda name: _try(store, listed[name]), listed):
+        if isinstance(found, ChannelMember):
+            members.append(found)
+        elif found is not None and broken is None:
+            raise found
+        elif found is not None and broken is not None:
+            broken.append(str(found))
+    return members
+
+
+def _try(store: Store, stored: Stored) -> ChannelMember | RecordError | None:
+    """A member, or why it is none; None for one that was taken out meanwhile."""
+    try:
+        content = store.read(stored.name, _LONGEST)
+        return None if content is None else _make_member(store, stored, content)
+    except RecordError as error:
+        return error
 
 
 def list_channels(store: Store) -> list[str]:

@@ -26,6 +26,7 @@ from binary_checks.fleet.store.store_names import (
     split_artifact,
 )
 
+_LONGEST = 16 << 20  # bytes of a document
 _ONCE = ("file_name", "size", "kind", "project", "version", "subdir", *AXES)
 """Of the same bytes these are the same, whoever pushes them."""
 
@@ -70,7 +71,7 @@ def keep_artifact(store: Store, artifact: Artifact, incoming: Incoming) -> bool:
 def find_artifact(store: Store, sha256: str) -> Artifact | None:
     """What the store says of those bytes; None: it does not keep them. Raises RecordError."""
     name = artifact_name(sha256)
-    content = store.read(name)
+    content = store.read(name, _LONGEST)
     return None if content is None else _read(store, name, content)
 
 
@@ -86,15 +87,24 @@ def list_artifacts(
         names = [name for name in listed if split_artifact(name)]
     else:
         names = [artifact_name(each) for each in digests]
-    for name, content in zip(names, ask_at_once(store.read, names), strict=True):
-        try:
-            if content is None:
-                raise RecordError(f"{store.url}: {name}: not there, so nothing is known of it")
-            yield _read(store, name, content)
-        except RecordError as error:
-            if broken is None:
-                raise
-            broken.append(str(error))
+    for found in ask_at_once(lambda name: _try(store, name), names):
+        if isinstance(found, Artifact):
+            yield found
+        elif broken is None:
+            raise found
+        else:
+            broken.append(str(found))
+
+
+def _try(store: Store, name: str) -> Artifact | RecordError:
+    """What a document says, or why it says nothing."""
+    try:
+        content = store.read(name, _LONGEST)
+        if content is None:
+            raise RecordError(f"{store.url}: {name}: not there, so nothing is known of it")
+        return _read(store, name, content)
+    except RecordError as error:
+        return error
 
 
 def _read(store: Store, name: str, content: bytes) -> Artifact:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from email.parser import BytesHeaderParser
 from pathlib import Path
@@ -25,7 +25,6 @@ from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.kept_facts import demand_facts
 from binary_checks.fleet.store.store_names import (
     companion_name,
-    facts_prefix,
     metadata_name,
     package_name,
 )
@@ -38,8 +37,12 @@ _INDEX = "info/index.json"
 _KINDS = {"whl": "wheel", "conda": "conda"}
 
 
-def verify_artifact(store: Store, artifact: Artifact, names: Mapping[str, int]) -> Iterator[str]:
-    """A sentence for each thing that is not as its document says. ``names`` are all that lie there.
+def verify_artifact(
+    store: Store, artifact: Artifact, names: Mapping[str, int], facts: Sequence[str]
+) -> Iterator[str]:
+    """A sentence for each thing that is not as its document says.
+
+    ``names`` are all that lie there with their sizes, ``facts`` the objects with its facts.
 
     Raises StoreError where something is there and cannot be read.
     """
@@ -59,7 +62,7 @@ def verify_artifact(store: Store, artifact: Artifact, names: Mapping[str, int]) 
             else:
                 yield f"its bytes have the sha256 {digest}"
     yield from _verify_companions(store, artifact, names)
-    yield from _verify_facts(store, artifact)
+    yield from _verify_facts(store, artifact, facts)
 
 
 @contextmanager
@@ -131,7 +134,7 @@ def _verify_metadata(
     if artifact.metadata_sha256 and digest != artifact.metadata_sha256:
         yield f"its METADATA has the sha256 {digest}, and not that of its document"
     if name in names:
-        if store.read(name) != own:
+        if names[name] != len(own) or store.read(name) != own:
             yield "the METADATA beside it, which installers read first, is not its own"
     elif artifact.metadata_sha256:
         yield "the METADATA beside it, which its document promises, is not there"
@@ -200,10 +203,10 @@ def _verify_companions(store: Store, artifact: Artifact, names: Mapping[str, int
             yield f"{each.path}, which belongs to it, has other bytes than its document says"
 
 
-def _verify_facts(store: Store, artifact: Artifact) -> Iterator[str]:
-    for each in store.names(facts_prefix(artifact.sha256)):
+def _verify_facts(store: Store, artifact: Artifact, facts: Sequence[str]) -> Iterator[str]:
+    for name in facts:
         try:
-            demand_facts(store, each.name, artifact.sha256)
+            demand_facts(store, name, artifact.sha256)
         except RecordError as error:
             yield f"its facts: {error}"
 

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from binary_checks.errors import ProfileError, RecordError, StoreError
 from binary_checks.fleet.artifacts.artifact import Artifact
@@ -27,6 +27,7 @@ from binary_checks.fleet.artifacts.verified_bytes import hash_object, verify_art
 from binary_checks.fleet.artifacts.verified_promotions import verify_promotions
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.store_names import (
+    FACTS,
     PACKAGES,
     artifact_name,
     companion_name,
@@ -59,6 +60,7 @@ class VerifyScope:
     channels: Mapping[str, ChannelView]
     artifacts: Mapping[str, Artifact]  # by SHA-256
     names: Mapping[str, int]  # sizes of all objects below packages/
+    facts: Mapping[str, tuple[str, ...]]  # by SHA-256: the objects below facts/
     whole: bool  # all channels, and what is in none
     indexed: frozenset[str] = frozenset()  # channels that have an index
     faults: tuple[Remark, ...] = ()  # met while this was read
@@ -86,27 +88,34 @@ def read_scope(store: Store, channels: Sequence[str]) -> VerifyScope:
     """
     known = list_channels(store)
     views = {each: view_known_channel(store, each) for each in [*channels] or known}
-    names = {each.name: each.size for each in store.names(PACKAGES)}
-    scope = VerifyScope(
+    faults = [Remark(about=name, text=text) for name, view in views.items() for text in view.faults]
+    artifacts = {k: v for view in views.values() for k, v in view.artifacts.items()}
+    if not channels:
+        broken: list[str] = []
+        artifacts = {each.sha256: each for each in list_artifacts(store, broken=broken)}
+        told = {each.text for each in faults}
+        faults += [Remark(about="packages", text=each) for each in broken if each not in told]
+        if not (artifacts or faults or views):
+            raise ProfileError(f"{store.url}: it keeps no artifact, and has no channel")
+    return VerifyScope(
         store=store,
         channels=views,
-        artifacts={k: v for view in views.values() for k, v in view.artifacts.items()},
-        names=names,
+        artifacts=artifacts,
+        # After the documents: what is pushed meanwhile has its bytes before them.
+        names={each.name: each.size for each in store.names(PACKAGES)},
+        facts=_list_facts(store),
         whole=not channels,
         indexed=frozenset(each for each in views if is_indexed(store, each)),
-        faults=tuple(
-            Remark(about=name, text=text) for name, view in views.items() for text in view.faults
-        ),
+        faults=tuple(faults),
     )
-    if channels:
-        return scope
-    broken: list[str] = []
-    artifacts = {each.sha256: each for each in list_artifacts(store, broken=broken)}
-    told = {each.text for each in scope.faults}
-    further = tuple(Remark(about="packages", text=each) for each in broken if each not in told)
-    if not artifacts and not further and not views:
-        raise ProfileError(f"{store.url}: it keeps no artifact, and has no channel")
-    return replace(scope, artifacts=artifacts, faults=(*scope.faults, *further))
+
+
+def _list_facts(store: Store) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for each in store.names(FACTS):
+        digest = each.name.rpartition("/")[2].partition(".")[0]
+        found[digest] = (*found.get(digest, ()), each.name)
+    return found
 
 
 def verify(scope: VerifyScope) -> Iterator[Remark]:
@@ -133,7 +142,8 @@ def verify_files(scope: VerifyScope) -> Iterator[Remark]:
 def _verify_file(scope: VerifyScope, artifact: Artifact) -> list[Remark]:
     found: list[Remark] = []
     try:
-        for text in verify_artifact(scope.store, artifact, scope.names):
+        facts = scope.facts.get(artifact.sha256, ())
+        for text in verify_artifact(scope.store, artifact, scope.names, facts):
             found.append(Remark(about=artifact.file_name, text=text))
     except (StoreError, OSError) as error:
         found.append(Remark(about=artifact.file_name, text=str(error), looked=False))
@@ -146,18 +156,21 @@ def verify_indexes(scope: VerifyScope) -> Iterator[Remark]:
         index = view.derive(channel)
         for fault in index.faults:
             yield Remark(about=channel, text=fault)
-        if channel in scope.indexed:
-            for text in _verify_index(scope.store, index):
-                yield Remark(
-                    about=channel, text=f"{text}; `binary-checks artifact index` writes it"
-                )
+        if channel not in scope.indexed:
+            continue
+        if find_differences(scope.store, index):  # somebody may have pushed meanwhile
+            index = view_known_channel(scope.store, channel).derive(channel)
+        for text in _verify_index(scope.store, index):
+            yield Remark(about=channel, text=text)
 
 
 def _verify_index(store: Store, index: DerivedIndex) -> Iterator[str]:
     differing = find_differences(store, index)
     if differing:
         more = f" and {len(differing) - _FEW:,} more" if len(differing) > _FEW else ""
-        yield f"its index is not that of its members: {', '.join(differing[:_FEW])}{more}"
+        names = ", ".join(differing[:_FEW])
+        hint = "`binary-checks artifact index` writes it"
+        yield f"its index is not that of its members: {names}{more}; {hint}"
     for name in sorted(index.files.keys() - {*differing}):
         if hash_object(store, name)[0] != index.files[name].sha256:
             yield f"{name}: has other bytes than the package that it stands for"

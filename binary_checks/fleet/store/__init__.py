@@ -56,8 +56,11 @@ class Store(Protocol):
     def repeat(self, name: str, source: str) -> None:
         """The same with the bytes of another object, which nobody fetches for it."""
 
-    def read(self, name: str) -> bytes | None:
-        """All of an object; None where there is none of that name."""
+    def read(self, name: str, most: int = MOST_READ) -> bytes | None:
+        """All of an object; None where there is none of that name.
+
+        Raises RecordError, before it is in memory, for one of more than so many bytes.
+        """
 
     def pieces(self, name: str) -> Iterator[bytes]:
         """The bytes of an object as the store has them now, piece by piece.

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from binary_checks.cache_folder import take_turns, try_lock
-from binary_checks.errors import StoreError
+from binary_checks.errors import RecordError, StoreError
 from binary_checks.fleet.store import MOST_READ, Stored
 from binary_checks.fleet.store.safe_names import (
     demand_derived,
@@ -73,16 +73,16 @@ class FolderStore:
             self._open(origin).close()
         self._put(name, lambda part: _link_part(part, origin))
 
-    def read(self, name: str) -> bytes | None:
+    def read(self, name: str, most: int = MOST_READ) -> bytes | None:
         """All of an object; None where there is none of that name."""
         with self._explained(name, "cannot be read"):
             try:
                 with self._open(self._place(name)) as file:
-                    content = file.read(MOST_READ + 1)
+                    content = file.read(most + 1)
             except (FileNotFoundError, NotADirectoryError):
                 return None
-        if len(content) > MOST_READ:
-            raise StoreError(f"{self._url}: {name}: larger than {MOST_READ} bytes")
+        if len(content) > most:
+            raise RecordError(f"{self._url}: {name}: larger than {most} bytes")
         return content
 
     def pieces(self, name: str) -> Iterator[bytes]:

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from binary_checks.errors import ProfileError, StoreError
+from binary_checks.errors import ProfileError, RecordError, StoreError
 from binary_checks.fleet.store import MOST_READ, Store, Stored
 from binary_checks.fleet.store.mirror import Mirror
 from binary_checks.fleet.store.s3_errors import Refusal, read_refusal
@@ -115,14 +115,14 @@ class BucketStore:
         demand_name(source)
         self._ask(name, "cannot be written", lambda: self._obstore.copy(self._client, source, name))
 
-    def read(self, name: str) -> bytes | None:
+    def read(self, name: str, most: int = MOST_READ) -> bytes | None:
         """All of an object; None where there is none of that name."""
         demand_name(name)
 
         def get() -> bytes | None:
             found = self._obstore.get(self._client, name)
-            if found.meta["size"] > MOST_READ:
-                raise StoreError(f"{self.url}: {name}: larger than {MOST_READ} bytes")
+            if found.meta["size"] > most:
+                raise RecordError(f"{self.url}: {name}: larger than {most} bytes")
             return bytes(found.bytes())
 
         return self._ask(name, "cannot be read", get, missing=lambda: None)

@@ -21,7 +21,7 @@ from binary_checks.fleet.artifacts.channel_index import (
 from binary_checks.fleet.artifacts.channel_members import join_channel
 from binary_checks.fleet.artifacts.kept_artifacts import keep_artifact
 from binary_checks.fleet.artifacts.static_index import write_static
-from binary_checks.fleet.store import Store, Stored, open_store
+from binary_checks.fleet.store import MOST_READ, Store, Stored, open_store
 from binary_checks.fleet.store.store_names import artifact_name, member_name
 from fixtures.build_conda import build_conda
 from tests.fleet.artifacts.made_artifacts import make_artifact
@@ -160,8 +160,8 @@ class Overtaken:
     def repeat(self, name: str, source: str) -> None:
         self._store.repeat(name, source)
 
-    def read(self, name: str) -> bytes | None:
-        return self._store.read(name)
+    def read(self, name: str, most: int = MOST_READ) -> bytes | None:
+        return self._store.read(name, most)
 
     def names(self, prefix: str) -> Iterator[Stored]:
         return self._store.names(prefix)

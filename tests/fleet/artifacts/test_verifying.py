@@ -170,6 +170,15 @@ def test_a_member_without_bytes_is_found(kept: Store) -> None:
     assert fault == f"{wheel.file_name}: its bytes are not there"
 
 
+def test_a_document_or_a_member_without_end_is_named_and_never_read(kept: Store) -> None:
+    wheel = artifacts_of(kept)["wheel"]
+    put(kept, artifact_name(wheel.sha256), b" " * (17 << 20))
+    kept.create("channels/release/demo/demo-9.0-py3-none-any.whl", b"0" * 2000)
+    faults = find(kept, "release")
+    assert sum("larger than 16777216 bytes" in each for each in faults) == 1
+    assert sum("larger than 1024 bytes" in each for each in faults) == 1
+
+
 def test_a_member_without_a_document_is_found(kept: Store) -> None:
     put(kept, artifact_name(artifacts_of(kept)["wheel"].sha256), None)
     assert any("nothing is known of it" in each for each in find(kept))
@@ -194,6 +203,13 @@ def test_an_index_that_is_not_that_of_its_members_is_found(kept: Store, tmp_path
     )
     write_index(kept, "release")
     assert find(kept) == []
+
+
+def test_a_push_meanwhile_is_no_fault(kept: Store, tmp_path: Path) -> None:
+    scope = read_scope(kept, ["release"])
+    publish(kept, "release", build_wheel(tmp_path / "dist", name="later", tags=("py3-none-any",)))
+    write_index(kept, "release")
+    assert [each.text for each in verify(scope)] == []
 
 
 def test_a_channel_without_an_index_says_so_and_is_no_fault(

@@ -22,7 +22,7 @@ from binary_checks.fleet.nights.pruning import carry_out, read_prune_view
 from binary_checks.fleet.plan import NightPlan
 from binary_checks.fleet.records import read_plan, write_plan
 from binary_checks.fleet.states import CellState
-from binary_checks.fleet.store import Store, Stored, open_store
+from binary_checks.fleet.store import MOST_READ, Store, Stored, open_store
 from binary_checks.fleet.store.store_names import package_name, plan_name
 from fixtures.fleet.nights import Nights, make_nights
 
@@ -178,9 +178,9 @@ class Failing:
     def create(self, name: str, content: bytes | Path) -> bool:
         raise AssertionError
 
-    def read(self, name: str) -> bytes | None:
+    def read(self, name: str, most: int = MOST_READ) -> bytes | None:
         self._ask()
-        return self.store.read(name)
+        return self.store.read(name, most)
 
     def names(self, prefix: str) -> Iterator[Stored]:
         self._ask()
