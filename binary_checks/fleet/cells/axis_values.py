@@ -27,6 +27,7 @@ _SYSTEM = re.compile(
     r"linux|musllinux|macos|windows|manylinux_2_\d{1,2}|musllinux_1_\d{1,2}|macosx_\d{2}_\d{1,2}"
 )
 _PYTHON = re.compile(r"3\.\d{1,2}t?")
+_FREE_THREADED = 13  # of 3.13t
 _PLAIN = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._+-]*[A-Za-z0-9_+])?")
 _FAMILIES = {"musllinux": "linux", "manylinux": "linux", "macosx": "macos"}
 
@@ -53,6 +54,8 @@ def demand_value(axis: str, value: object, where: str) -> str:
         )
     if axis == "python" and not _PYTHON.fullmatch(value):
         raise ProfileError(f"{where}: {value!r} is not a Python, as 3.12 and 3.13t are")
+    if axis == "python" and value.endswith("t") and int(value[2:-1]) < _FREE_THREADED:
+        raise ProfileError(f"{where}: {value!r}: free threading begins with 3.{_FREE_THREADED}t")
     return value
 
 
@@ -80,6 +83,8 @@ def demand_consistent(cell: Cell, where: str) -> None:
             f"{where}: {cell.system} has no architecture {cell.architecture!r}, but "
             f"{', '.join(known)}"
         )
+    if cell.system.startswith("macosx_10_") and cell.architecture == "arm64":
+        raise ProfileError(f"{where}: {cell.system} has no arm64, which begins with macosx_11_0")
     if cell.libtorch and cell.kind != "libtorch":
         raise ProfileError(f"{where}: libtorch = {cell.libtorch!r}, but kind is {cell.kind!r}")
     if cell.kind == "libtorch" and cell.python:

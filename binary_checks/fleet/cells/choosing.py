@@ -42,9 +42,11 @@ class OneOff:
 
     def enable(self, matrix: Matrix) -> Matrix:
         """The matrix with the cells of ``also``, whatever is left out. Raises ProfileError."""
-        wanted = self._match(matrix.product, self.also)
+        if not self.also:
+            return matrix
         known = {cell.id for cell in matrix.cells}
-        cells = tuple(cell for cell in matrix.product if cell.id in wanted | known)
+        wanted = known | self._match(matrix.product, self.also)
+        cells = tuple(cell for cell in matrix.product if cell.id in wanted)
         for cell in cells:
             if cell.id not in known:
                 demand_channel(cell, matrix.channels, matrix.source)

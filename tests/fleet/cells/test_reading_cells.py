@@ -176,6 +176,15 @@ REFUSED = {
         "cells[0] (line 3): python: 3.1 is not a string; write it in quotes (TOML reads 3.10 as "
         "3.1)",
     ),
+    "a Python before there was free threading": (
+        '[[cells]]\nproject = "x"\npython = "3.12t"\n',
+        "cells[0] (line 1): python: '3.12t': free threading begins with 3.13t",
+    ),
+    "a macOS before there was arm64": (
+        '[[cells]]\nproject = "x"\nsystem = "macosx_10_15-arm64"\npython = "3.12"\n',
+        "cells[0] (line 1): x-macosx_10_15-arm64-3.12: macosx_10_15 has no arm64, which begins "
+        "with macosx_11_0",
+    ),
     "a typo in a key": (
         NUMPY + 'pyhton = "3.12"\n',
         "cells[0] (line 1): unknown key 'pyhton'; did you mean 'python'?",
