@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
+from binary_checks import exit_codes
 from binary_checks.errors import BinaryChecksError, GatherError, ProfileError, StoreError
 from binary_checks.lines import cut, one_line
 
@@ -34,8 +35,8 @@ SUBCOMMANDS = {
 
 Without the name of one, packages are checked.
 """
-UNREADABLE, INTERRUPTED, MISUSED, TRY_AGAIN = 1, 2, 4, 6
-"""Exit statuses: three are pytest's, and the last is that of a network or a disk that broke."""
+UNREADABLE, INTERRUPTED = exit_codes.PROBLEMS, exit_codes.INTERRUPTED
+MISUSED, TRY_AGAIN = exit_codes.MISUSED, exit_codes.TRY_AGAIN
 _LIFELINE = "BINARY_CHECKS_LIFELINE"
 """A night's attempts have it."""
 _LONGEST = 4096

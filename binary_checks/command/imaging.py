@@ -10,6 +10,7 @@ from pathlib import Path
 
 from binary_checks.command import MISUSED, TRY_AGAIN, SubcommandParser, complain, suggest
 from binary_checks.errors import GatherError, ProfileError, Unavailable
+from binary_checks.exit_codes import PROBLEMS
 from binary_checks.lines import one_line
 from binary_checks.places.images import ImageEntry, ImageSettings, find_image, list_images
 from binary_checks.places.images.image_cache import (
@@ -23,7 +24,6 @@ from binary_checks.places.images.image_entries import spell_host_architecture
 from binary_checks.places.images.root_tree import measure_tree
 
 _PURPOSE = "List the clean systems in which packages run, or build, verify, pin and remove some."
-_FAILED = 1
 _WINE = "wine"  # no image of its own: what image:wine keeps
 
 
@@ -172,7 +172,7 @@ def _do(names: Iterable[str], act: Callable[[str], str]) -> int:
             statuses.append(TRY_AGAIN)
             complain(str(error))
         except GatherError as error:
-            statuses.append(_FAILED)
+            statuses.append(PROBLEMS)
             complain(str(error))
     return max(statuses)
 

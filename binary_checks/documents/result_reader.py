@@ -9,11 +9,11 @@ from typing import Any
 from binary_checks.documents.decoding import OddityError, decode_fields, read_json
 from binary_checks.documents.result_writer import NOT_WRITTEN, RESULT_SCHEMA
 from binary_checks.errors import ProfileError
+from binary_checks.exit_codes import EXIT_CODES
 from binary_checks.model import Run, sum_up
 from binary_checks.regular_files import NotRegularError, open_regular
 
 _LARGEST = 1 << 28  # bytes of a document; 100,000 problems are some 12 MB
-_EXIT_CODES = range(7)
 
 
 def read_results(path: Path, named: str = "") -> Run:
@@ -68,8 +68,8 @@ def _decode(document: Any) -> Run:
     if schema != RESULT_SCHEMA:
         raise OddityError(f"its schema is {schema!r:.80}, not {RESULT_SCHEMA!r}")
     run = Run(**decode_fields(Run, fields, NOT_WRITTEN))
-    if run.exit_code not in _EXIT_CODES:
-        raise OddityError(f"exit_code: {run.exit_code} is not one of 0 to {_EXIT_CODES[-1]}")
+    if run.exit_code not in EXIT_CODES:
+        raise OddityError(f"exit_code: {run.exit_code} is not one of 0 to {EXIT_CODES[-1]}")
     for package in run.packages:
         verdict = sum_up(entry.outcome for entry in package.entries)
         if package.verdict is not verdict:

@@ -15,6 +15,7 @@ import pytest
 from binary_checks import __version__
 from binary_checks.declaring import find_renamed
 from binary_checks.errors import BinaryChecksError, CheckError, GatherError
+from binary_checks.exit_codes import TRY_AGAIN
 from binary_checks.gather.examination import Examination
 from binary_checks.gather.facts import Facts
 from binary_checks.gather.settings import Settings
@@ -36,7 +37,7 @@ from binary_checks.reports.explanation import abridge, explain, explain_family
 from binary_checks.reports.family_table import summarise
 from binary_checks.reports.known_list import say_written
 from binary_checks.reports.place_differences import find_differences
-from binary_checks.reports.writing import TRY_AGAIN, write_all
+from binary_checks.reports.writing import write_all
 from binary_checks.wording.origin_texts import describe_origin
 
 _MISUSED = pytest.ExitCode.USAGE_ERROR

@@ -8,9 +8,9 @@ import pytest
 
 from binary_checks import withheld
 from binary_checks.errors import Unavailable
+from binary_checks.exit_codes import TRY_AGAIN
 from binary_checks.lines import cut, one_line
 from binary_checks.profile.reading import Profile
-from binary_checks.reports.writing import TRY_AGAIN
 
 if TYPE_CHECKING:
     from binary_checks.places import Sandbox

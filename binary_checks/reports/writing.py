@@ -16,9 +16,6 @@ from binary_checks.lines import cut, one_line
 from binary_checks.model import Run
 from binary_checks.reports import Report, known_list
 
-TRY_AGAIN = 6
-"""The exit code where no problem was found, but something broke that is no fault of a package's."""
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Destination:

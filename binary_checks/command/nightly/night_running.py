@@ -17,6 +17,7 @@ from pathlib import Path
 from binary_checks.command import INTERRUPTED, TRY_AGAIN, SubcommandParser, complain
 from binary_checks.command.cell_listing import add_one_off, ask_one_off, read_matrix
 from binary_checks.errors import ProfileError
+from binary_checks.exit_codes import PROBLEMS
 from binary_checks.fleet.attempts import CPU, GPU
 from binary_checks.fleet.cells.cells_file import DEFAULT_FILE
 from binary_checks.fleet.cells.choosing import OneOff, choose_cells
@@ -39,7 +40,6 @@ _STATUSES = (
     "exit code: 0 all passed, 1 some failed, 2 interrupted, 4 usage, 6 some could not be judged: "
     "run it again"
 )
-_FAILED = 1
 _FINISHED = frozenset({CellState.PASSED, CellState.KNOWN, CellState.FLAKY})
 """States that leave nothing to run; unlike for a morning's `WELL`, a GPU stage that waits does."""
 
@@ -283,5 +283,5 @@ def _find_status(outcome: NightOutcome) -> int:
     if outcome.interrupted:
         return INTERRUPTED
     if CellState.FAILED in states:
-        return _FAILED
+        return PROBLEMS
     return 0 if states <= _FINISHED and not outcome.stopped else TRY_AGAIN

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from binary_checks.exit_codes import EXIT_CODES
 from binary_checks.fleet.nights.lifelines import Lifeline, stretch_lifeline
 
 LOG_HALF = 1 << 20  # bytes of a log's head, and of its tail
@@ -25,7 +26,6 @@ GRACE = 10.0  # seconds from the request to end to the killing
 _CHUNK = 1 << 16  # bytes
 _PIPE_RUNS_DRY = 3.0  # seconds that a pipe is drained after its process, where another holds it
 _ROUNDS = 20  # of a hunt for processes that start others meanwhile
-_ENDED_IN_ORDER = range(7)  # exit statuses of `binary-checks`, which then left nothing running
 _NONE = Lifeline()
 _OOM_KILLS = re.compile(rb"^oom_kill (\d+)$", re.MULTILINE)
 
@@ -173,7 +173,7 @@ def run_command(  # noqa: PLR0913 - what the process is given, and under what
                 status, cpu_seconds, peak_memory = process.reap()
                 seconds = time.monotonic() - start
                 limit.cancel()
-        if status not in _ENDED_IN_ORDER:
+        if status not in EXIT_CODES:  # else it has left nothing running
             kill_carriers(str(folder))
         drain.finish(_PIPE_RUNS_DRY)
     return AttemptEnd(

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from binary_checks.exit_codes import (
+    EMPTY,
+    EXIT_CODES,
+    FIT,
+    INTERRUPTED,
+    MISUSED,
+    OUR_BUG,
+    TRY_AGAIN,
+)
 from binary_checks.fleet.nights.attempt_process import AttemptEnd
 from binary_checks.fleet.states import CellState
 from binary_checks.lines import cut, one_line
 from binary_checks.model import Outcome, PackageResult, Run
 
-FIT, PROBLEMS, INTERRUPTED, OUR_BUG, MISUSED, EMPTY, TRY_AGAIN = range(7)
-"""The exit statuses of `binary-checks`."""
 _LOST, _FAILED, _INFRA = CellState.LOST, CellState.FAILED, CellState.INFRA
 _NEEDS_A_PERSON = {  # the same again would end the same
     OUR_BUG: "`binary-checks` broke",
@@ -38,7 +45,7 @@ def decide_state(end: AttemptEnd, left: Left, sha256: str) -> Decided:
     """
     if end.timed_out:
         return _LOST, f"still running after {end.seconds:,.0f} seconds, and ended"
-    if end.exit_status is None or end.exit_status not in range(7):
+    if end.exit_status is None or end.exit_status not in EXIT_CODES:
         return _LOST, _name_death(end)
     if left.run is None:
         return _without_result(end.exit_status, left)
