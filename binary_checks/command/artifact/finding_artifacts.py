@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 from binary_checks.command import UNREADABLE, SubcommandParser, complain
 from binary_checks.fleet.artifacts.channel_members import demand_channel
@@ -20,6 +21,7 @@ from binary_checks.fleet.artifacts.matching import (
     spell_found,
     tell_nearest,
 )
+from binary_checks.fleet.artifacts.verdict_labels import label_artifacts
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.lines import one_line
 
@@ -33,8 +35,15 @@ def run(arguments: Sequence[str]) -> int:
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--json", action="store_true", help="all that is known of them")
     how.add_argument("--ids", action="store_true", help="the SHA-256 of each, a line each")
+    parser.add_argument(
+        "--verdicts", action="store_true", help="say which are untested, failing or passed"
+    )
     options = parser.parse_args(arguments)
-    found, _ = find_wanted(open_store(options.store), options)
+    store = open_store(options.store)
+    found, _ = find_wanted(store, options)
+    if options.verdicts:
+        labels = label_artifacts(store, [each.artifact.sha256 for each in found])
+        found = [replace(each, verdict=labels[each.artifact.sha256]) for each in found]
     if options.json:
         sys.stdout.write(write_found(found))
     elif options.ids:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.artifacts.artifact import AXES, Artifact
+from binary_checks.fleet.artifacts.axis_claims import libc_of
 from binary_checks.fleet.artifacts.channel_members import ChannelMember, list_members
-from binary_checks.fleet.artifacts.gates import NOT_OF_FILES
 from binary_checks.fleet.artifacts.hashed_files import hash_file
 from binary_checks.fleet.artifacts.kept_artifacts import list_artifacts
+from binary_checks.fleet.artifacts.matching import read_wish
 from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.store import Store
 from binary_checks.lines import cut, one_line
-from binary_checks.profile.cell_conditions import read_condition
-
-_TAGS = re.compile("(many|musl)linux.*")
 
 
 def choose_members(
@@ -42,21 +39,11 @@ def choose_members(
     if digests:
         found = [each for each in found if _is_named(each, digests)]
     artifacts = [*list_artifacts(store, [each.sha256 for each in found])]
-    if where:
-        artifacts = [*_select(artifacts, where)]
+    wish = read_wish([where] if where else [])
+    artifacts = [each for each in artifacts if not wish.unmet(each)]
     if not artifacts:
         raise ProfileError(f"the channel {channel} has nothing that is meant")
     return sorted(artifacts, key=lambda each: (each.project, each.file_name))
-
-
-def _select(artifacts: Iterable[Artifact], where: str) -> Iterator[Artifact]:
-    globs = read_condition(where, "--where").globs
-    for axis, _ in globs:
-        if axis in NOT_OF_FILES:
-            raise ProfileError(f"--where: {axis}: files have none")
-    for each in artifacts:
-        if all(fnmatchcase(getattr(each, axis), glob) for axis, glob in globs):
-            yield each
 
 
 def _match(members: Iterable[ChannelMember], name: str, channel: str) -> list[ChannelMember]:
@@ -106,8 +93,7 @@ def _stands_for(cell: Cell, artifact: Artifact) -> bool:
 def _agree(axis: str, given: str, found: str) -> bool:
     """Whether a file may be what a cell says on an axis; what one of them does not say agrees."""
     if axis == "system":
-        given = _TAGS.sub(lambda tag: {"many": "", "musl": "musl"}[tag[1]] + "linux", given)
-        given = "macos" if given.startswith("macosx") else given
+        given, found = libc_of(given), libc_of(found)
     return not given or found in ("", "any") or found.endswith("+") or given in found.split(", ")
 
 

@@ -10,6 +10,7 @@ from binary_checks.documents.encoding import dump, dump_rows
 from binary_checks.documents.json_schema import DIALECT
 from binary_checks.fleet.artifacts.artifact_records import describe_artifacts, write_artifact
 from binary_checks.fleet.artifacts.matching import FoundArtifact
+from binary_checks.fleet.artifacts.verdict_labels import LABELS
 
 FOUND_SCHEMA = "binary-checks/found-artifacts/1"
 
@@ -17,7 +18,11 @@ FOUND_SCHEMA = "binary-checks/found-artifacts/1"
 def write_found(found: Iterable[FoundArtifact]) -> str:
     """The document, an artifact a line."""
     rows = [
-        {"channels": list(each.channels), "artifact": json.loads(write_artifact(each.artifact))}
+        {
+            "channels": list(each.channels),
+            "artifact": json.loads(write_artifact(each.artifact)),
+            **({"verdict": each.verdict} if each.verdict else {}),
+        }
         for each in found
     ]
     return f'{{"schema": {dump(FOUND_SCHEMA)}, "artifacts": [{"".join(dump_rows(rows))}]}}\n'
@@ -32,6 +37,7 @@ def describe_found() -> dict[str, Any]:
         "properties": {
             "artifact": describe_artifacts(),
             "channels": {"type": "array", "items": {"type": "string"}},
+            "verdict": {"enum": [*LABELS]},  # where it was asked for
         },
     }
     return {

@@ -11,6 +11,8 @@ from binary_checks.documents.decoding import OddityError, decode_fields
 from binary_checks.documents.encoding import dump, encode_fields
 from binary_checks.errors import RecordError
 from binary_checks.fleet.artifacts.artifact import Artifact
+from binary_checks.fleet.artifacts.axis_claims import libc_of
+from binary_checks.fleet.artifacts.matching import FIELDS
 from binary_checks.fleet.artifacts.signatures import PublicKey
 from binary_checks.fleet.artifacts.statements import demand_digest, read_object
 from binary_checks.profile.cell_conditions import read_condition
@@ -18,10 +20,6 @@ from binary_checks.profile.cell_conditions import read_condition
 GATE_SCHEMA = "binary-checks/gate/1"
 RUNNING_FAMILIES = ("runtime", "gpu", "consumer")
 """Families of which every check runs the package: what they say is said of one place."""
-
-
-NOT_OF_FILES = ("id", "channel")
-"""Axes that a condition on cells may have, and a file lacks."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,9 +36,17 @@ class GateRule:
     gpu: bool | None = None  # the family gpu, whatever the other families are
 
     def meets(self, artifact: Artifact) -> bool:
-        """Whether it speaks of that file."""
-        globs = read_condition(self.when, "when").globs
-        return all(fnmatchcase(getattr(artifact, axis), glob) for axis, glob in globs)
+        """Whether it speaks of that file: of what it is itself, not of all that it would serve.
+
+        So a rule that asks less of Windows asks no less of a wheel for any system.
+        """
+        globs = read_condition(self.when, "when", dict.fromkeys(FIELDS, str)).globs
+        return all(_is_so(artifact, field, glob) for field, glob in globs)
+
+
+def _is_so(artifact: Artifact, field: str, glob: str) -> bool:
+    value: str = getattr(artifact, field)
+    return fnmatchcase(value, glob) or (field == "system" and fnmatchcase(libc_of(value), glob))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

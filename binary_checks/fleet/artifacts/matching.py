@@ -57,6 +57,7 @@ class FoundArtifact:
 
     artifact: Artifact
     channels: tuple[str, ...] = ()
+    verdict: str = ""  # untested, failing, passed; "" where nobody asked
 
 
 def read_wish(
@@ -198,9 +199,11 @@ def spell_found(found: Sequence[FoundArtifact]) -> Iterator[tuple[str, ...]]:
     """The rows of a table, the first of them its head."""
     names = ("project", "version", "kind", *AXES)
     shown = [name for name in names if any(getattr(each.artifact, name) for each in found)]
-    yield (*shown, "channels", "commit", "file")
+    verdicts = ["verdict"] if any(each.verdict for each in found) else []
+    yield (*shown, *verdicts, "channels", "commit", "file")
     for each in found:
         artifact = each.artifact
         values = (getattr(artifact, name) or "-" for name in shown)
         channels = ", ".join(each.channels) or "-"
-        yield (*values, channels, artifact.commit[:12] or "-", artifact.file_name)
+        label = [each.verdict] if verdicts else []
+        yield (*values, *label, channels, artifact.commit[:12] or "-", artifact.file_name)

@@ -12,12 +12,12 @@ from typing import Any
 from binary_checks.declaring import FAMILIES
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.artifacts.gates import (
-    NOT_OF_FILES,
     RUNNING_FAMILIES,
     Gate,
     GateRule,
     GateWaiver,
 )
+from binary_checks.fleet.artifacts.matching import FIELDS
 from binary_checks.fleet.artifacts.signatures import PublicKey, read_public_key
 from binary_checks.fleet.artifacts.verdict import GOOD_OUTCOMES
 from binary_checks.fleet.cells.table_rows import read_rows
@@ -218,10 +218,8 @@ class _PolicyReader:
         self, row: Mapping[str, Any], header: str, gate: Mapping[str, Any]
     ) -> Iterator[GateRule]:
         for said, where in self._rows(row, header, _RULE):
-            condition = read_condition(_demand_text(said, "when", where), f"{where}: when")
-            for axis, _ in condition.globs:
-                if axis in NOT_OF_FILES:
-                    raise ProfileError(f"{where}: when: files have no {axis}")
+            when = _demand_text(said, "when", where)
+            condition = read_condition(when, f"{where}: when", dict.fromkeys(FIELDS, str))
             self._demand_asked(said, where)
             families = said.get("families", gate["families"])
             if "places" in said:

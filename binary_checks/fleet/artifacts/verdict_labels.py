@@ -10,7 +10,7 @@ from binary_checks.fleet.artifacts.statements import read_time
 from binary_checks.fleet.artifacts.verdict import PackageVerdict
 from binary_checks.fleet.store import Store, ask_at_once
 
-UNTESTED, FAILING, PASSED = "untested", "failing", "passed"
+LABELS = UNTESTED, FAILING, PASSED = "untested", "failing", "passed"
 _FAILED = "failed"  # the word of a verdict
 
 

@@ -23,7 +23,7 @@ class CellChannel:
     conda: str = ""  # a channel's name or URL
     freshness: int | None = None  # days; what is older is stale
     prereleases: bool = False  # whether they count where there are releases too
-    gate: str = ""  # kept for what publishes
+    gate: str = ""  # a policy, relative to the matrix's file: `artifact promote` asks it
 
 
 PIPS_CHANNEL = CellChannel()

@@ -84,6 +84,7 @@ def test_the_last_rule_that_meets_a_file_holds(tmp_path: Path) -> None:
     cuda = narrow(gate, artifact(system="linux", variant="cu130"))
     assert cuda.families == ("metadata", "linkage", "runtime", "gpu")
     assert narrow(gate, artifact(system="linux")) == gate
+    assert narrow(gate, artifact(system="any")) == gate
 
 
 def test_a_gate_is_recorded_with_its_keys_and_read_as_it_was(tmp_path: Path) -> None:
@@ -144,7 +145,7 @@ GATED = '[channels.release]\nfamilies = ["linkage"]\n'
         (GATED + 'gate = "x"\n', "unknown key 'gate'"),
         (GATED + "[[channels.release.cells]]\n", "cells[0] (line 3): 'when' is missing"),
         (GATED + '[[channels.release.cells]]\nwhen = "os=x"\n', "when: unknown axis 'os'"),
-        (GATED + '[[channels.release.cells]]\nwhen = "id=x"\n', "when: files have no id"),
+        (GATED + '[[channels.release.cells]]\nwhen = "id=x"\n', "when: unknown axis 'id'"),
         (
             GATED + '[[channels.release.cells]]\nwhen = "system=x"\nfamilies = ["metadata"]\n',
             "'reason' is missing: why these need no linkage",

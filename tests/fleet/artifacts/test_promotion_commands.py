@@ -95,7 +95,7 @@ def test_files_are_meant_by_project_name_glob_axis_digest_and_path(desk: Desk) -
         (("dmeo",), "dmeo: the channel test has no such project or file"),
         (("--sha256", "ab" * 32), "test has no such file"),
         (("--where", "system=plan9"), "the channel test has nothing that is meant"),
-        (("--where", "channel=x"), "--where: channel: files have none"),
+        (("--where", "channel=x"), "--where: unknown axis 'channel'"),
         (("--cells", "none.toml"), "none.toml: No such file"),
     ],
 )
