@@ -30,7 +30,7 @@ MOST_LINES = 2_000
 _MOST_BYTES = 1 << 20
 _LONGEST_EVIDENCE = 300
 _MOST_ENTRIES = 100_000
-_INTERRUPTED, _INCONCLUSIVE = 2, (2, 3, 5)
+_INTERRUPTED, _TRY_AGAIN, _INCONCLUSIVE = 2, 6, (2, 3, 5)
 _BY_STATUS = {
     3: ("tool-crashed", TOOL),
     4: ("option-refused", TOOL),
@@ -108,7 +108,10 @@ def _name_by_result(result: Mapping[str, Any], causes: Causes, reason: str) -> C
         found = _find(causes, [reason], REASON) if reason else Cause()
         return found or _unknown(reason, again=True)
     entries = [*_entries(result)]
-    if failed := [each for each in entries if each[1].get("outcome") == "failed"]:
+    failed = [each for each in entries if each[1].get("outcome") == "failed"]
+    # With that status a list that may accept what failed could not be had, as a complaint says.
+    doubtful = bool(failed) and result.get("exit_code") == _TRY_AGAIN
+    if failed and not doubtful:
         leaders = find_leaders(result)
         leading = (each for each in failed if leaders and each[1].get("check") == leaders[0])
         return _name_failed(*next(leading, failed[0]))
@@ -121,11 +124,12 @@ def _name_by_result(result: Mapping[str, Any], causes: Causes, reason: str) -> C
     # Where nothing broke, it was refused for what nobody could inspect.
     said = reasons.get("error") or reasons.get("not inspected") or []
     complaints = [str(each) for each in _list(result, "complaints")]
-    if found := _find(causes, [*said, *complaints], REASON):
+    said = [*complaints, *said] if doubtful else [*said, *complaints]
+    if found := _find(causes, said, REASON):
         return found
     if result.get("exit_code") in _INCONCLUSIVE and not reasons.get("error"):
         return None
-    return _unknown([*said, *complaints, ""][0], again=bool(reasons.get("error")))
+    return _unknown([*said, ""][0], again=bool(reasons.get("error")))
 
 
 def _name_failed(package: Mapping[str, Any], entry: Mapping[str, Any]) -> Cause:

@@ -72,6 +72,14 @@ def test_there_are_at_least_thirty_failures_and_ten_thought_of_afterwards() -> N
     assert len(afterwards) >= 10
 
 
+def test_what_failed_without_the_list_that_may_accept_it_is_not_the_packages_fault() -> None:
+    entry = {"check": "missing-library", "outcome": "failed", "problems": [{"sentence": "x"}]}
+    said = "known list unavailable: https://example.org/known.toml: answers 500"
+    cause = named(document(entry, complaints=[said]))
+    assert (cause.name, cause.kind) == ("known-problems-unavailable", "infra")
+    assert named(document(entry, exit_code=1, complaints=[said])).name == "missing-library"
+
+
 def test_what_passed_has_no_cause() -> None:
     assert named(document(exit_code=0), FULL) == Cause()
 
