@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from binary_checks.errors import ArtifactRefusedError, ProfileError
@@ -11,7 +11,7 @@ from binary_checks.fleet.artifacts.artifact import AXES
 from binary_checks.fleet.cells.axis_values import demand_value, family_of
 from binary_checks.knowledge.configurations import choose_stated, choose_value
 from binary_checks.knowledge.stated_values import READERS
-from binary_checks.model import Package
+from binary_checks.model import MachOFile, Package
 from binary_checks.model.binary_configuration import (
     BinaryConfiguration,
     ClaimSource,
@@ -38,7 +38,12 @@ _ASPECTS: Mapping[str, str] = {
     "libtorch": "libtorch_variant",
 }
 """By axis what configurations call it."""
+_MACOS = "macos"
+_FORMATS = frozenset({"linux", _MACOS, "windows"})
+"""What is said of a system whose objects alone are known, each of another format."""
 _ARCHITECTURES: Mapping[str, Mapping[str, str]] = {
+    "ios": {"aarch64": "arm64"},
+    "android": {"aarch64": "arm64_v8a"},
     "macos": {"aarch64": "arm64"},
     "windows": {"x86_64": "amd64", "aarch64": "arm64", "i686": "x86"},
 }
@@ -88,6 +93,8 @@ def derive_axes(
     for axis, aspect in _ASPECTS.items():
         # That nothing of an accelerator was found does not say that it is built for none.
         claims = [each for each in getattr(configuration, aspect).claims if not each.by_absence]
+        if axis == "system":
+            claims = list(_tell_relatives(package, claims))
         claims += [each.claim for each in variables if each.aspect == aspect]
         demand_agreement(package.file_name, axis, aspect, claims)
         if value := _choose(axis, aspect, claims):
@@ -99,6 +106,19 @@ def derive_axes(
     for axis, text in stated.by_hand.items():
         found[axis] = _set(package.file_name, axis, text, found.get(axis))
     return found
+
+
+def _tell_relatives(
+    package: Package, claims: Sequence[ConfigurationClaim]
+) -> Iterator[ConfigurationClaim]:
+    """Systems that share the format of their objects with a better known one: iOS, Android."""
+    named = any(each.source is ClaimSource.NAME and each.value not in _FORMATS for each in claims)
+    platforms = [each.platforms for each in package.objects_of(MachOFile)]
+    elsewhere = bool(platforms) and all(each and _MACOS not in each for each in platforms)
+    for each in claims:
+        if not (named and each.source is ClaimSource.BYTES):
+            other = elsewhere and each.value == _MACOS
+            yield replace(each, value=platforms[0][0]) if other else each
 
 
 def demand_agreement(
@@ -113,7 +133,12 @@ def demand_agreement(
 
 
 def _is_harmless(aspect: str, one: ConfigurationClaim, other: ConfigurationClaim) -> bool:
-    """A build for the CPU that needs a library of an accelerator beside, as some do on purpose."""
+    """What is no contradiction: a machine's own name that leaves out the order of bytes (mips64).
+
+    Nor is a build for the CPU that needs a library of an accelerator beside, as some do on purpose.
+    """
+    if aspect == "architecture":
+        return one.value.removesuffix("el") == other.value.removesuffix("el")
     if aspect != "accelerator":
         return False
     values = {each.source: each for each in (one, other)}

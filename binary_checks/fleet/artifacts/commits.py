@@ -66,9 +66,14 @@ def choose_commit(
         if not _agree(chosen.commit, each.commit):
             raise ArtifactRefusedError(
                 f"{named}: commit: {chosen.evidence} says {chosen.commit}, but {each.evidence} "
-                f"says {each.commit}; unset a variable that is about another repository"
+                f"says {each.commit}{_advise(chosen, each)}"
             )
     return chosen
+
+
+def _advise(*stated: StatedCommit) -> str:
+    found = next((each.evidence for each in stated if each.evidence in VARIABLES), "")
+    return f"; unset {found} for this command if it is about another repository" if found else ""
 
 
 def _read_given(given: str) -> list[StatedCommit]:

@@ -121,6 +121,30 @@ def test_architectures_are_spelled_as_each_system_does(
     assert found["architecture"] == spelled
 
 
+@pytest.mark.parametrize(
+    ("tag", "system", "format_of", "spelled"),
+    [
+        ("ios_13_0_arm64_iphoneos", "ios", "macos", "arm64"),
+        ("android_24_arm64_v8a", "android", "linux", "arm64_v8a"),
+    ],
+)
+def test_a_system_that_shares_its_format_with_another_contradicts_nothing(
+    tag: str, system: str, format_of: str, spelled: str
+) -> None:
+    found = derived(
+        (SystemClaim(name=tag, system=system),),
+        system=(of_bytes(format_of), of_name(system)),
+        architecture=(of_bytes("aarch64"),),
+    )
+    assert (found["system"], found["architecture"]) == (system, spelled)
+
+
+def test_the_order_of_bytes_is_not_in_the_name_of_every_machine() -> None:
+    assert derived(architecture=(of_bytes("mips64el"), of_name("mips64")))["architecture"] == (
+        "mips64el"
+    )
+
+
 def test_a_universal_library_has_both_architectures() -> None:
     both = (of_bytes("aarch64"), of_bytes("x86_64"))
     assert derived((), system=(of_bytes("macos"),), architecture=both)["architecture"] == (
