@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from binary_checks.command import TRY_AGAIN, UNREADABLE, SubcommandParser
+from binary_checks.errors import RecordError
 from binary_checks.fleet.artifacts.policy_file import read_policy
 from binary_checks.fleet.artifacts.verifying import VerifyScope, read_scope, verify
 from binary_checks.fleet.store import open_store
@@ -26,7 +27,13 @@ def run(arguments: Sequence[str]) -> int:
     options = _options().parse_args(arguments)
     today = datetime.now(timezone.utc).date()
     policy = read_policy(Path(options.policy), today) if options.policy else None
-    scope = read_scope(open_store(options.store), [*dict.fromkeys(options.channel)])
+    store = open_store(options.store)
+    try:
+        scope = read_scope(store, [*dict.fromkeys(options.channel)])
+    except RecordError as error:  # a withdrawal that is broken must not be passed over
+        print(cut(one_line(f"{error}")))
+        print("1 fault; nothing else was verified")
+        return UNREADABLE
     scope = replace(scope, policy=policy)
     wrong = unknown = 0
     for each in verify(scope):

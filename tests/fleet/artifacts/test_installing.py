@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 
 from binary_checks.fleet.artifacts.channel_index import write_index
+from binary_checks.fleet.artifacts.kept_artifacts import list_artifacts
 from binary_checks.fleet.artifacts.static_index import write_static
-from binary_checks.fleet.store import open_store
+from binary_checks.fleet.artifacts.withdrawals import Withdrawal, withdraw
+from binary_checks.fleet.store import Store, open_store
 from fixtures.build_conda import build_conda
 from fixtures.build_wheel import build_wheel
 from fixtures.fleet.index_front import serve_bucket, serve_folder
@@ -175,6 +177,35 @@ def test_a_file_whose_bytes_were_changed_is_refused(
     assert installed(tmp_path / "out") == set()
 
 
+def take_back(store: Store, file_name: str) -> None:
+    """Advise against a file of the channel release."""
+    artifact = next(each for each in list_artifacts(store) if each.file_name == file_name)
+    withdrawal = Withdrawal(
+        sha256=artifact.sha256,
+        file_name=file_name,
+        channel="release",
+        reason="crashes on start",
+        at="2026-11-22T19:00:00+00:00",
+    )
+    assert withdraw(store, artifact, withdrawal)
+    write_index(store, "release")
+
+
+@pytest.mark.parametrize("speaks_json", [False, True], ids=["html", "json"])
+def test_a_file_that_was_withdrawn_is_passed_over(
+    kept: Path, tmp_path: Path, install: Install, speaks_json: bool
+) -> None:
+    take_back(open_store(str(kept)), "my_helper-2.0-py3-none-any.whl")
+    with serve_folder(kept, speaks_json=speaks_json) as front:
+        index = f"{front.url}/simple/release/"
+        done = install(tmp_path / "out", "--index-url", index, named="my-helper")
+        assert done.returncode == 0, done.stderr
+        assert installed(tmp_path / "out") == {"my_helper-1.0.dist-info"}
+        done = install(tmp_path / "pinned", "--index-url", index, named="my-helper==2.0")
+    assert installed(tmp_path / "pinned") == {"my_helper-2.0.dist-info"}
+    assert "crashes on start" in done.stderr
+
+
 @pytest.fixture(scope="module")
 def public(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
     """A bucket that everybody may read."""
@@ -293,6 +324,12 @@ def test_rattler_installs_from_the_channel(conda_kept: Path, tmp_path: Path, ser
         "demo-1.0+cpu-h1_0.json",
         "helper-2.0-0.json",
     ]
+
+
+def test_rattler_does_not_see_what_was_withdrawn(conda_kept: Path, tmp_path: Path) -> None:
+    take_back(open_store(str(conda_kept)), "helper-2.0-0.tar.bz2")
+    with pytest.raises(Exception, match="helper"):  # of which demo needs 2.0
+        install_by_rattler(f"{conda_kept.as_uri()}/conda/release", tmp_path / "prefix")
 
 
 def test_rattler_finds_the_files_elsewhere(conda_kept: Path, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from binary_checks.fleet.store.store_names import (
     facts_name,
     metadata_name,
     package_name,
+    withdrawn_name,
 )
 from fixtures.build_conda import build_conda
 from fixtures.build_wheel import build_wheel
@@ -254,6 +255,17 @@ def test_what_cannot_be_read_never_passes(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("not verified: demo-1.0-py3-none-any.whl: ")
     assert lines[-1] == "0 faults, 1 not verified"
+
+
+def test_a_withdrawal_that_is_broken_is_a_fault(
+    kept: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wheel = artifacts_of(kept)["wheel"]
+    kept.create(withdrawn_name("release", "demo", wheel.sha256), b"{")
+    assert run(["verify", "--store", kept.url]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(f"{kept.url}: withdrawn/release/demo/{wheel.sha256}.json: ")
+    assert lines[1] == "1 fault; nothing else was verified"
 
 
 def test_each_fault_is_a_line_and_the_status_is_1(

@@ -17,13 +17,22 @@ pytest.importorskip("duckdb", reason="the extra fleet is not installed")
 from binary_checks.command.nightly import run
 from binary_checks.errors import PruneRefusedError, StoreError
 from binary_checks.fleet import store as store_room
+from binary_checks.fleet.artifacts.artifact import Artifact
+from binary_checks.fleet.artifacts.artifact_records import write_artifact
+from binary_checks.fleet.artifacts.channel_index import write_index
+from binary_checks.fleet.artifacts.channel_members import join_channel, list_members
 from binary_checks.fleet.nights.night_retention import retain
 from binary_checks.fleet.nights.pruning import carry_out, read_prune_view
 from binary_checks.fleet.plan import NightPlan
 from binary_checks.fleet.records import read_plan, write_plan
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import MOST_READ, Store, Stored, open_store
-from binary_checks.fleet.store.store_names import package_name, plan_name
+from binary_checks.fleet.store.store_names import (
+    artifact_name,
+    package_name,
+    plan_name,
+    verdict_name,
+)
 from fixtures.fleet.nights import Nights, make_nights
 
 NIGHTS, KEEP = 4, 2
@@ -101,6 +110,31 @@ def test_a_channel_that_holds_nothing_is_named(
 ) -> None:
     assert prune(store, "--expire", "nigthly") == 0
     assert "--expire nigthly: the store holds no package of that channel" in capsys.readouterr().err
+
+
+def test_an_artifact_goes_whole_and_the_index_of_its_channel_before_it(
+    store: Store, made: Nights
+) -> None:
+    old, new = (
+        next(each for each in plan_of(store, night).cells if each.sha256)
+        for night in (made.nights[0], made.tonight)
+    )
+    for each in (old, new):
+        name = "demo-1.0-py3-none-any.whl" if each is old else "demo-2.0-py3-none-any.whl"
+        artifact = Artifact(
+            sha256=each.sha256, file_name=name, size=3, kind="wheel", project="demo"
+        )
+        store.create(package_name(each.sha256, name), b"the")
+        store.create(verdict_name(each.sha256, "a" * 64), b"{}")
+        store.create(artifact_name(each.sha256), write_artifact(artifact))
+        join_channel(store, "nightly", artifact)
+    write_index(store, "nightly")
+    assert prune(store, "--expire", "nightly", "--do-it") == 0
+    left = names(store)
+    assert not any(old.sha256 in name for name in left if name.startswith("packages/"))
+    assert [each.sha256 for each in list_members(store)] == [new.sha256]
+    assert old.sha256 not in (store.read("simple/nightly/files.html") or b"").decode()
+    assert new.sha256 in (store.read("simple/nightly/files.html") or b"").decode()
 
 
 @pytest.mark.parametrize("emptied", [True, False])
