@@ -137,6 +137,8 @@ def _demand_consistent(settings: CiSettings, where: str) -> None:
     for key, limit in (("build_timeout", 86_400), ("smoke_cells", 1_000)):
         if not 0 < getattr(settings, key) <= limit:
             raise ProfileError(f"{where}: {key}: {getattr(settings, key):g} is not in 1..{limit:,}")
+    if settings.jobs and "github" not in settings.systems:
+        raise ProfileError(f"{where}: jobs: none of systems makes them; only github does")
     lacking = [
         ("built", "store"),
         ("published", "built"),

@@ -83,15 +83,22 @@ def _inputs(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
     yield "python", "string"
     yield "minutes", "number"
     yield "runner", "string"
-    if _has_containers(pipeline):
-        yield "container", "string"
     if any(each.gpu_runners for each in pipeline.cells):
         yield "gpu_runner", "string"
+    if _has_containers(pipeline):
+        yield "container", "string"
+        yield "gpu_container", "string"
     yield "chosen", "boolean"
 
 
 def _has_containers(pipeline: Pipeline) -> bool:
-    return any(each.runners["github"].image for each in pipeline.cells)
+    """Whether any cell runs in one; "" runs on the machine itself."""
+    return any(
+        machines["github"].image
+        for each in pipeline.cells
+        for machines in (each.runners, each.gpu_runners)
+        if machines
+    )
 
 
 def _list_secrets(stages: Sequence[PipelineStage]) -> list[str]:
@@ -109,8 +116,8 @@ def _stage_job(stage: PipelineStage, pipeline: Pipeline) -> Json:
     job["runs-on"] = say(f"fromJSON(inputs.{machine})") if stage.own_python else OFFICE
     minutes = say("inputs.minutes") if stage.own_python else 30
     job["timeout-minutes"] = minutes if stage.name != "build" else _minutes(settings.build_timeout)
-    if stage.own_python and not stage.gpu and _has_containers(pipeline):
-        job["container"] = say("inputs.container")
+    if stage.own_python and _has_containers(pipeline):
+        job["container"] = say(f"inputs.{'gpu_' if stage.gpu else ''}container")
     job["permissions"] = READ
     python = say("inputs.python") if stage.own_python else settings.python
     return {**job, **_surround(stage, pipeline, own, python, of_cell="inputs.cell")}
@@ -266,10 +273,11 @@ def _row(cell: PipelineCell, pipeline: Pipeline) -> Json:
     """The values of one cell in a matrix; those that are absent are null there."""
     row: Json = {name.lower(): value for name, value in cell.environment.items()}
     row |= {"python": cell.python, "minutes": cell.minutes, "runner": _labels(cell.runners)}
-    if _has_containers(pipeline):
-        row["container"] = cell.runners["github"].image
     if cell.gpu_runners:
         row["gpu_runner"] = _labels(cell.gpu_runners)
+    if _has_containers(pipeline):
+        row["container"] = cell.runners["github"].image
+        row["gpu_container"] = cell.gpu_runners["github"].image if cell.gpu_runners else ""
     return row
 
 
@@ -302,7 +310,7 @@ def _night_jobs(pipeline: Pipeline, after: Sequence[str]) -> Json:
     jobs: Json = {"plan": _night_job(plan, pipeline, after)}
     for stage in smokes:
         found = [each for each in pipeline.smoke_jobs["github"] if each.stage == stage.name]
-        rows = [OneLine(_smoke_row(each)) for each in found]
+        rows = [OneLine(_smoke_row(each, pipeline)) for each in found]
         parts = [_smoke_job(stage, pipeline, part, [*jobs]) for part in _split(rows)]
         jobs |= _number(stage.name, parts)
     return {**jobs, "collect": _night_job(collect, pipeline, [*jobs])}
@@ -327,10 +335,11 @@ def _surround(
     return said
 
 
-def _smoke_row(job: SmokeJob) -> Json:
+def _smoke_row(job: SmokeJob, pipeline: Pipeline) -> Json:
     return {
         "name": job.name,
         "runner": list(job.runner.labels),
+        **({"container": job.runner.image} if _has_containers(pipeline) else {}),
         "python": "\n".join(job.pythons),
         "minutes": job.minutes,
         **{name.lower(): value for name, value in job.environment.items()},
@@ -350,4 +359,6 @@ def _smoke_job(
         "timeout-minutes": say("matrix.minutes"),
         "permissions": READ,
     }
+    if _has_containers(pipeline):
+        job["container"] = say("matrix.container")
     return {**job, **_surround(stage, pipeline, own, say("matrix.python"))}

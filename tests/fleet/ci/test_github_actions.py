@@ -28,6 +28,11 @@ python = ["3.12", "3.13"]
 systems = ["github"]
 store = "s3://results/numpy"
 """
+IMAGE = """\
+[[runners]]
+when = "system=linux"
+github = { labels = ["big"], image = "image:{python}" }
+"""
 FOLDER = ".github/workflows"
 Write = Callable[..., dict[str, str]]
 
@@ -93,7 +98,9 @@ built = "test"
 """
 
 
-@pytest.mark.parametrize("text", [PROJECT, WATCHED, NO_GPU], ids=["gpu", "watched", "no-gpu"])
+@pytest.mark.parametrize(
+    "text", [PROJECT, WATCHED, NO_GPU, PROJECT + IMAGE], ids=["gpu", "watched", "no-gpu", "image"]
+)
 def test_every_name_in_an_expression_is_declared(write: Write, text: str) -> None:
     """Of inputs, secrets, jobs, steps and the columns of matrices, in all files."""
     for path, content in write(text).items():
@@ -127,6 +134,23 @@ def test_every_name_in_an_expression_is_declared(write: Write, text: str) -> Non
                 wanted = called["on"]["workflow_call"]
                 assert job["with"].keys() == wanted["inputs"].keys()
                 assert job.get("secrets", {}).keys() == wanted.get("secrets", {}).keys()
+
+
+def test_cells_run_in_the_image_of_their_runner(write: Write) -> None:
+    files = write(PROJECT + IMAGE)
+    chain = jobs_of(files[f"{FOLDER}/binary-checks-cell.yml"])
+    assert chain["test"]["container"] == "${{ inputs.container }}"
+    assert chain["gpu"]["container"] == "${{ inputs.gpu_container }}"
+    assert "container" not in chain["publish"]
+    night = jobs_of(files[f"{FOLDER}/binary-checks-nightly.yml"])
+    rows = night["cells"]["strategy"]["matrix"]["include"]
+    assert {row["cell_system"]: row["container"] for row in rows if row["python"] == "3.12"} == {
+        "linux": "image:3.12",
+        "macos": "",
+        "windows": "",
+    }
+    smoke = night["smoke"]["strategy"]["matrix"]["include"]
+    assert {row["container"] for row in smoke} == {"image:3.11", "image:3.12", ""}
 
 
 def test_without_a_gpu_there_is_no_stage_for_one(write: Write) -> None:

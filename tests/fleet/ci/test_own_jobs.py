@@ -45,7 +45,8 @@ def write(tmp_path: Path) -> Write:
 
     def write(jobs: str) -> dict[str, Any]:
         path = tmp_path / "cells.toml"
-        path.write_text(CELLS + jobs, encoding="utf-8")
+        text = CELLS.replace("github", "tox") if jobs.endswith("#tox") else CELLS
+        path.write_text(text + jobs, encoding="utf-8")
         files = write_files(make_pipeline(read_cells(path), tmp_path))
         assert [*files] == [".github/workflows/ci.yml"]
         found: dict[str, Any] = yaml.safe_load(files[".github/workflows/ci.yml"])["jobs"]
@@ -107,6 +108,10 @@ steps = [
     ("jobs", "said"),
     [
         ("", "ci.workflows.ci: it has no [[ci.jobs]]"),
+        (
+            JOB + "#tox",
+            "ci: jobs: none of systems makes them; only github does",
+        ),
         (
             JOB.replace('workflow = "ci"', 'workflow = "cj"'),
             "ci.jobs[0] (line 12): workflow: unknown workflow 'cj'",
