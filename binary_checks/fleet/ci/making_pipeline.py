@@ -15,7 +15,7 @@ from binary_checks.fleet.ci.ci_settings import CiSettings, demand_text, read_ci
 from binary_checks.fleet.ci.pipeline import Pipeline, PipelineCell, SmokeJob
 from binary_checks.fleet.ci.runner_tables import CPU, GPU, HOSTED, RunsOn, choose_machine
 from binary_checks.fleet.ci.stage_scripts import chain_stages, night_stages
-from binary_checks.fleet.nights.cell_commands import options_of
+from binary_checks.fleet.nights.cell_commands import options_of, options_of_gpu
 from binary_checks.fleet.nights.frozen_inputs import is_shipped
 from binary_checks.sources.known_problem_lists import is_url
 
@@ -89,12 +89,16 @@ def _make_cell(cell: Cell, matrix: Matrix, settings: CiSettings, source: Path) -
     )
     for option in options:
         demand_text(option, f"{matrix.source}: run: {cell.id}")
+    if any(each.gpu for each in matrix.cells):
+        gpu = {"CELL_GPU_OPTIONS": "\n".join(options_of_gpu(options)) if cell.gpu else ""}
+    else:
+        gpu = {}
     values = {f"CELL_{axis.upper()}": getattr(cell, axis) for axis in AXES if axis in matrix.axes}
     return PipelineCell(
         cell=cell,
         python=python,
         options=options,
-        environment={"CELL": cell.id, **values, "CELL_OPTIONS": "\n".join(options)},
+        environment={"CELL": cell.id, **values, "CELL_OPTIONS": "\n".join(options), **gpu},
         minutes=_minutes(cell.timeout),
         runners=_find_machines(cell, CPU, python, matrix, settings),
         gpu_runners=_find_machines(cell, GPU, python, matrix, settings) if cell.gpu else {},

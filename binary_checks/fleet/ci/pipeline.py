@@ -56,7 +56,7 @@ class PipelineCell:
     cell: Cell
     python: str  # of its jobs: its own, if the tool runs on it
     options: tuple[str, ...]  # of `binary-checks`, for systems that need no shell
-    environment: Mapping[str, str]  # CELL, CELL_PYTHON, …, CELL_OPTIONS: one option a line
+    environment: Mapping[str, str]  # CELL, CELL_PYTHON, …; CELL_OPTIONS: an option a line
     minutes: int  # after which a job of its tests is ended
     runners: Mapping[str, RunsOn]  # by CI system
     gpu_runners: Mapping[str, RunsOn] = field(default_factory=dict)  # the same of its GPU stage

@@ -18,7 +18,7 @@ CPU_RESULTS = SharedFolder(name="cpu", path="results/cpu")
 GPU_RESULTS = SharedFolder(name="gpu", path="results/gpu")
 NIGHT = SharedFolder(name="night", path="night")
 SITE = SharedFolder(name="site", path="site")
-_SPLIT = "set -f  # from here on an option is a line of CELL_OPTIONS, and no pattern\nIFS='\n'\n"
+_SPLIT = "set -f  # from here on an option is a line of the variable, and no pattern\nIFS='\n'\n"
 _HOLD_DIST = """\
 set -- dist/*
 test -e "$1" || { echo "the build left nothing in dist/" >&2; exit 1; }
@@ -31,9 +31,9 @@ test $# -ne 1 || set -- "$@" --binary-report facts:results/cpu/facts.json
 """
 _GPU = f"""\
 mkdir -p results/gpu
-set -- dist/* -m gpu --binary-require gpu
+set -- dist/*
 test ! -e results/cpu/facts.json || set -- "$@" --binary-facts results/cpu/facts.json
-{_SPLIT}binary-checks "$@" --binary-report json:results/gpu/result.json $CELL_OPTIONS
+{_SPLIT}binary-checks "$@" --binary-report json:results/gpu/result.json $CELL_GPU_OPTIONS
 """
 _STORE = '--store "$BINARY_CHECKS_STORE"'
 _PUSH = f"""\

@@ -81,7 +81,7 @@ def _environment(cell: PipelineCell, patterns: Sequence[str]) -> Iterator[str]:
 
 def _base_variables(cell: PipelineCell) -> dict[str, str]:
     """Those of the jobs of a CI system, but for the options, which stand in the command."""
-    return {name: text for name, text in cell.environment.items() if name != "CELL_OPTIONS"}
+    return {name: text for name, text in cell.environment.items() if not name.endswith("_OPTIONS")}
 
 
 def _glob(pattern: str) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from binary_checks.fleet.nights.attempt_process import (
     run_command,
 )
 from binary_checks.fleet.nights.attempt_states import Left, decide_state
-from binary_checks.fleet.nights.cell_commands import command_of, fetch_inputs
+from binary_checks.fleet.nights.cell_commands import command_of, fetch_inputs, options_of_gpu
 from binary_checks.fleet.nights.night_dates import now
 from binary_checks.fleet.nights.process_identity import identify
 from binary_checks.fleet.nights.retrying import may_end_otherwise
@@ -248,13 +248,12 @@ def _lacks_facts(store: Store, task: AttemptTask) -> bool:
 
 def _complete(task: AttemptTask, arguments: tuple[str, ...]) -> tuple[str, ...]:
     """The arguments of the cell, of its stage, and what to leave in the folder."""
-    # A pass must not mean that there was no GPU to look with.
-    stage = ("-m", "gpu", "--binary-require", "gpu") if task.stage == GPU else ()
+    stage = options_of_gpu(arguments) if task.stage == GPU else arguments
     given = ("--binary-facts", _GIVEN_FACTS) if task.facts else ()
     kept = ("--binary-report", f"facts:{_FACTS}") if task.keeps_facts else ()
     # Else each of 400 cells would write to the summary of the one job that runs the night.
     quiet = ("--binary-github", "off")
-    return (*arguments, *stage, *given, *quiet, "--binary-report", f"json:{_RESULT}", *kept)
+    return (*stage, *given, *quiet, "--binary-report", f"json:{_RESULT}", *kept)
 
 
 def _make_environment(folder: Path, device: str) -> dict[str, str]:

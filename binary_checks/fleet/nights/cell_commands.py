@@ -18,6 +18,7 @@ from binary_checks.profile.cell_conditions import spell_cell
 
 KNOWN = "known.toml"
 _PROFILES = "profiles"
+_REQUIRE = "--binary-require"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,6 +77,18 @@ def options_of(cell: Cell, *, python: Sequence[str], profile: str, known: str) -
     if known or any(each.startswith("--binary-known") for each in cell.options):
         said += _state_cell(cell)
     return (*said, *cell.options)
+
+
+def options_of_gpu(options: Sequence[str]) -> tuple[str, ...]:
+    """Those of the GPU stage: that family alone runs there, and no other one can be required."""
+    kept: list[str] = []
+    following = iter(options)
+    for option in following:
+        if option in ("-m", _REQUIRE):
+            next(following, "")
+        elif not option.startswith(("-m", f"{_REQUIRE}=")):
+            kept.append(option)
+    return (*kept, "-m", "gpu", _REQUIRE, "gpu")  # a pass must not mean that there was no GPU
 
 
 def _list_inputs(plan: NightPlan, cell: Cell) -> Iterator[tuple[str, str]]:

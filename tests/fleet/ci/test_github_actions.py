@@ -191,6 +191,8 @@ def test_a_cell_is_a_line(write: Write) -> None:
         "- {cell: torch-linux-x86_64-3.12-cu126, cell_project: torch, cell_system: linux, "
         "cell_architecture: x86_64, cell_python: '3.12', cell_variant: cu126, "
         'cell_options: "--binary-profile\\nprofiles/torch.toml\\n--binary-with-requirements", '
+        'cell_gpu_options: "--binary-profile\\nprofiles/torch.toml\\n--binary-with-requirements'
+        '\\n-m\\ngpu\\n--binary-require\\ngpu", '
         "python: '3.12', minutes: 20, runner: [ubuntu-24.04], "
         "gpu_runner: [self-hosted, gpu-cu126]}"
     )

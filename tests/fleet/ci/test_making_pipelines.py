@@ -92,7 +92,7 @@ def test_the_gpu_stage_takes_the_facts_of_the_cpu_stage(make: Make) -> None:
     assert set(test.leaves) < set(gpu.takes)
     assert "facts:results/cpu/facts.json" in test.steps[-1].script
     assert "--binary-facts results/cpu/facts.json" in gpu.steps[-1].script
-    assert "-m gpu --binary-require gpu" in gpu.steps[-1].script
+    assert "$CELL_GPU_OPTIONS" in gpu.steps[-1].script
 
 
 def test_no_script_has_a_value_of_a_cell(make: Make) -> None:
@@ -113,6 +113,8 @@ def test_the_values_of_a_cell_are_variables(make: Make) -> None:
         "CELL_PYTHON": "3.12",
         "CELL_VARIANT": "cu126",
         "CELL_OPTIONS": "--binary-profile\nprofiles/torch.toml\n--binary-with-requirements",
+        "CELL_GPU_OPTIONS": "--binary-profile\nprofiles/torch.toml\n--binary-with-requirements"
+        "\n-m\ngpu\n--binary-require\ngpu",
     }
     assert cell.minutes == 20
 

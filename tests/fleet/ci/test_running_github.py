@@ -77,7 +77,7 @@ def make_keys() -> tuple[str, str]:
 def run(tmp_path: Path) -> Callable[..., tuple[int, str, Path]]:
     """Run the named stages of the only cell, one after another, each in a folder of its own."""
 
-    def run(wheel: str, *stages: str) -> tuple[int, str, Path]:
+    def run(wheel: str, *stages: str, also: str = "") -> tuple[int, str, Path]:
         repository = tmp_path / "repository"
         (repository / "wheels of demo").mkdir(parents=True)
         (repository / "wheels of demo" / wheel).write_bytes(
@@ -88,9 +88,8 @@ def run(tmp_path: Path) -> Callable[..., tuple[int, str, Path]]:
         private, public = make_keys()
         (repository / "ci.pub").write_text(public, encoding="utf-8")
         cells = repository / "cells.toml"
-        cells.write_text(
-            CELLS.replace("PYTHON", ".".join(platform.python_version_tuple()[:2])), encoding="utf-8"
-        )
+        python = ".".join(platform.python_version_tuple()[:2])
+        cells.write_text(CELLS.replace("PYTHON", python) + also, encoding="utf-8")
         files = write_files(make_pipeline(read_cells(cells), repository))
         chain, night = (
             yaml.safe_load(files[f".github/workflows/binary-checks-{name}.yml"])["jobs"]
@@ -148,6 +147,28 @@ def test_a_broken_package_is_kept_with_its_result_and_not_published(
     assert "missing-library" in log
     assert result_of(folder)["exit_code"] == 1
     assert channels_of(folder) == {"test"}
+
+
+GPU = """\
+[[gpu]]
+when = "id=*"
+[[runners]]
+when = "id=*"
+stage = "gpu"
+github = ["gpu"]
+"""
+
+
+@pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="this host has a GPU")
+def test_without_a_gpu_the_gpu_stage_fails_with_the_facts_of_the_cpu_stage(
+    run: Callable[..., tuple[int, str, Path]],
+) -> None:
+    status, log, folder = run(HEALTHY, "build", "test", "gpu", also=GPU)
+    assert status == 1, log
+    (result,) = folder.glob("artifacts/gpu-*/result.json")
+    complaints = "".join(json.loads(result.read_text("utf-8"))["complaints"])
+    assert "--binary-require gpu" in complaints
+    assert "--binary-require linkage" not in complaints  # which is the CPU stage's
 
 
 WATCHED = """\

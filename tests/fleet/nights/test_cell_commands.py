@@ -16,7 +16,7 @@ import binary_checks
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.nights import local_pythons
-from binary_checks.fleet.nights.cell_commands import CellCommand, command_of
+from binary_checks.fleet.nights.cell_commands import CellCommand, command_of, options_of_gpu
 from binary_checks.fleet.nights.local_pythons import find_python
 from binary_checks.fleet.plan import NightPlan, PlannedCell
 from binary_checks.fleet.states import CellState
@@ -53,6 +53,13 @@ def command(
 
 def test_a_plain_cell_is_its_url_with_the_hash_of_the_plan() -> None:
     assert command() == CellCommand(arguments=(URL,), inputs={})
+
+
+def test_the_gpu_stage_requires_no_family_but_its_own() -> None:
+    options = ("-m", "linkage", "--binary-require", "runtime", "--binary-require=gpu", "-k", "x")
+    assert options_of_gpu((URL, *options, "--binary-strict")) == (
+        *(URL, "-k", "x", "--binary-strict", "-m", "gpu", "--binary-require", "gpu"),
+    )
 
 
 def test_place_and_options_are_the_cells() -> None:
