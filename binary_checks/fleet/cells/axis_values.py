@@ -16,6 +16,8 @@ _ARCHITECTURES = {
     "macos": ("x86_64", "arm64"),
     "windows": ("amd64", "arm64", "x86"),
 }
+_SAME = ({"x86_64", "amd64", "x64"}, {"aarch64", "arm64"}, {"i686", "x86", "i386"})
+"""Names of one architecture, of which each system has its own."""
 _KNOWN: Mapping[str, tuple[str, ...]] = {
     "kind": ("wheel", "conda", "libtorch"),
     "libtorch": tuple(
@@ -65,6 +67,12 @@ def hint(value: str, known: tuple[str, ...]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
+def _hint_same(value: str, known: tuple[str, ...]) -> str:
+    """Ask whether that architecture is meant by the name that the system has for it."""
+    named = [each for same in _SAME if value in same for each in known if each in same]
+    return f"; did you mean {named[0]!r}?" if named else hint(value, known)
+
+
 def family_of(system: str) -> str:
     """The operating system: linux for musllinux and manylinux_2_28, macos for macosx_14_0."""
     name = system.partition("_")[0]
@@ -81,7 +89,7 @@ def demand_consistent(cell: Cell, where: str) -> None:
     if cell.system and cell.architecture not in known:
         raise ProfileError(
             f"{where}: {cell.system} has no architecture {cell.architecture!r}, but "
-            f"{', '.join(known)}"
+            f"{', '.join(known)}{_hint_same(cell.architecture, known)}"
         )
     if cell.system.startswith("macosx_10_") and cell.architecture == "arm64":
         raise ProfileError(f"{where}: {cell.system} has no arm64, which begins with macosx_11_0")

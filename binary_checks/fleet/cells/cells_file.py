@@ -148,6 +148,8 @@ class _Reader:
             elif expired:
                 self._warn(where, condition, f"expired on {expires}: its cells are back")
             self._gone |= set() if expired else meant
+            if len(self._gone) == len(cells):
+                raise ProfileError(f"{where}: when = {condition.written!r:.200}: no cell is left")
             left.append(
                 LeftOut(
                     when=condition.written,
@@ -157,8 +159,6 @@ class _Reader:
                     expired=expired,
                 )
             )
-        if len(self._gone) == len(cells):
-            raise ProfileError(f"{self._name}: leave_out: no cell is left")
         return tuple(left)
 
     def _warn(self, where: str, condition: CellCondition, said: str) -> None:

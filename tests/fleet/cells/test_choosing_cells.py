@@ -170,6 +170,22 @@ def test_the_file_is_what_it_was_whatever_the_environment_asks_for(
     assert read_cells(Path("cells.toml")) == before
 
 
+def test_no_environment_makes_ci_files_differ_from_those_that_are_checked_in(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Path("cells.toml").open("a", encoding="utf-8") as file:
+        file.write('[ci]\nsystems = ["docs"]\n')
+    assert main(["ci", "write"]) == 0
+    written = {path: path.read_bytes() for path in Path("docs").rglob("*")}
+    assert written
+    for variable, text in (("ONLY", "variant=cpu"), ("ALSO", "id=*"), ("LABELS", "cells tier: pr")):
+        monkeypatch.setenv(f"BINARY_CHECKS_{variable}", text)
+    assert main(["ci", "check"]) == 0
+    assert main(["ci", "write"]) == 0
+    assert {path: path.read_bytes() for path in written} == written
+    capsys.readouterr()
+
+
 def test_a_cell_that_is_enabled_is_held_against_its_channel() -> None:
     Path("cells.toml").write_text(
         f'[channels.x]\nindex = "https://x.example/{{cxx_abi}}"\n{FILE}'

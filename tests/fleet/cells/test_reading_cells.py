@@ -222,7 +222,7 @@ REFUSED = {
     "an architecture of another system": (
         '[[cells]]\nproject = "x"\nsystem = "macos-aarch64"\n',
         "cells[0] (line 1): x-macos-aarch64: macos has no architecture 'aarch64', but x86_64, "
-        "arm64",
+        "arm64; did you mean 'arm64'?",
     ),
     "a value that names no file": (
         '[[cells]]\nproject = "../x"\n',
@@ -247,7 +247,7 @@ REFUSED = {
     ),
     "leave_out of all": (
         NUMPY + '[[leave_out]]\nwhen = "project=*"\nreason = "holidays"\n',
-        "leave_out: no cell is left",
+        "leave_out[0] (line 5): when = 'project=*': no cell is left",
     ),
     "a rule on an unknown axis": (
         NUMPY + '[[gpu]]\nwhen = "varient=cu*"\n',
