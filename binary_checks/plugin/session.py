@@ -348,7 +348,8 @@ def profile_and_checks(
         every, gatherers = find_declared(modules)
         declared: tuple[Check[Any] | Gatherer[..., Any], ...] = (*every, *gatherers.values())
         profile = leave_out_code(profile, declared) if deaf else profile
-        listed = (entry for held in find_held(config) for entry in held.entries)
+        held = () if config.option.explain else find_held(config)
+        listed = (entry for each in held for entry in each.entries)
         profile = replace(
             profile,
             strict=config.option.binary_strict,

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import date
 from fnmatch import fnmatchcase
+from itertools import chain
 from typing import Any
 
 from binary_checks.errors import ProfileError
@@ -98,7 +99,7 @@ def accept(
     for each in current:
         by_match.setdefault(each.match, []).append(each)
     for problem in sorted(problems):
-        likely = (*by_match.get(problem.sentence, ()), *current)
+        likely = chain(by_match.get(problem.sentence, ()), current)
         waiver = next((each for each in likely if each.covers(problem)), None)
         if waiver is not None:
             expires = "" if waiver.expires is None else waiver.expires.isoformat()

@@ -6,12 +6,19 @@ import hashlib
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from binary_checks.model import Entry, Outcome, Problem
+from binary_checks.model.run_results import UNREADABLE
+from binary_checks.plugin.held_lists import are_in_doubt, read_now
+from binary_checks.profile.known import FOLLOW_UP
 from fixtures.package_index import PackageIndex
+from fixtures.runs import package_result
 from tests.plugin.conftest import TRY_AGAIN, Run, faulty, healthy
 
 pytest.importorskip("urllib3", reason="no urllib3, which asks servers")
@@ -59,6 +66,7 @@ def test_a_list_behind_a_url_accepts_and_the_result_says_which_held(
     ]
 
 
+@pytest.mark.slow
 def test_workers_judge_by_the_list_that_was_fetched_once(
     run: Run, index: PackageIndex, tmp_path: Path
 ) -> None:
@@ -69,11 +77,10 @@ def test_workers_judge_by_the_list_that_was_fetched_once(
     assert index.asked == ["/known.toml"]
 
 
-@pytest.mark.parametrize("text", [ENDED, "<html>log in</html>"])
 def test_without_its_list_a_package_that_fails_is_to_be_tried_again(
-    run: Run, index: PackageIndex, tmp_path: Path, text: str
+    run: Run, index: PackageIndex, tmp_path: Path
 ) -> None:
-    url = publish(index, text)
+    url = publish(index, ENDED)
     ended = judge(run, faulty(tmp_path), "--binary-known-problems", url)
     assert ended.ret == TRY_AGAIN
     (complaint,) = result(tmp_path)["complaints"]
@@ -93,15 +100,7 @@ def test_without_its_list_a_package_that_passes_passes_and_the_run_says_so(
     assert result(tmp_path)["remarks"][-1].startswith("known list unavailable: ")
 
 
-def test_what_no_entry_can_accept_fails_without_the_list_too(
-    run: Run, index: PackageIndex, tmp_path: Path
-) -> None:
-    url = publish(index, ENDED)
-    broken = tmp_path / "demo-1.0-py3-none-any.whl"
-    broken.write_bytes(b"no zip")
-    assert run(broken, "--binary-known-problems", url).ret == 1
-
-
+@pytest.mark.slow
 def test_the_copy_that_stands_in_is_said(run: Run, index: PackageIndex, tmp_path: Path) -> None:
     url, wheel = publish(index, LIST), faulty(tmp_path)
     assert judge(run, wheel, "--binary-known-problems", url).ret == 0
@@ -137,14 +136,7 @@ def test_an_entry_for_some_cells_holds_where_the_run_is_one_of_them(
     assert (said in ended.stdout.str()) == (not cell)
 
 
-def test_what_matches_nothing_in_one_run_of_a_published_list_is_no_problem(
-    run: Run, tmp_path: Path
-) -> None:
-    known, wheel = tmp_path / "known.toml", healthy(tmp_path)
-    known.write_text(LIST)
-    assert run(wheel, "--binary-known-problems", str(known)).ret == 0
-
-
+@pytest.mark.slow
 def test_a_list_holds_at_the_time_that_is_given(run: Run, tmp_path: Path) -> None:
     known, wheel = tmp_path / "known.toml", faulty(tmp_path)
     known.write_text(f"{ENDED}expires = 2026-10-31\n")
@@ -153,13 +145,30 @@ def test_a_list_holds_at_the_time_that_is_given(run: Run, tmp_path: Path) -> Non
     assert run(wheel, *given, "2026-11-02T00:00:00Z").ret == TRY_AGAIN
 
 
-def test_a_cell_or_a_time_that_is_none_is_one_line(run: Run, tmp_path: Path) -> None:
+def test_a_cell_that_is_none_is_one_line(run: Run, tmp_path: Path) -> None:
     ended = run(healthy(tmp_path), "--binary-cell", "pythn=3.13")
     assert ended.ret == pytest.ExitCode.USAGE_ERROR
     assert "--binary-cell: unknown axis 'pythn'; did you mean 'python'?" in ended.stderr.str()
-    ended = run(healthy(tmp_path), "--binary-known-at", "2026-11-01")
-    assert ended.ret == pytest.ExitCode.USAGE_ERROR
-    assert "2026-11-01: not a time, as 2026-11-22T04:00:00Z is" in ended.stderr.str()
+
+
+@pytest.mark.parametrize("text", ["2026-11-01", "soon", "", "2026-11-01T10:00:00"])
+def test_a_time_that_is_none_is_one_line(text: str) -> None:
+    config: Any = SimpleNamespace(option=SimpleNamespace(binary_known_at=text))
+    with pytest.raises(pytest.UsageError, match="not a time, as 2026-11-22T04:00:00Z is"):
+        read_now(config)
+
+
+def test_what_no_entry_can_accept_is_beyond_doubt() -> None:
+    found = Entry(
+        check="c", family="f", outcome=Outcome.FAILED, problems=(Problem(sentence="needs x"),)
+    )
+    unreadable = replace(found, reason=UNREADABLE)
+    expired = replace(found, problems=(Problem(sentence="x", cause=f"{FOLLOW_UP}k.toml"),))
+    passed = replace(found, outcome=Outcome.PASSED, problems=())
+    assert are_in_doubt([package_result("a.whl", found, passed), package_result("b.whl", passed)])
+    assert not are_in_doubt([package_result("a.whl", passed)])
+    for beyond in (unreadable, expired):
+        assert not are_in_doubt([package_result("a.whl", found, beyond)])
 
 
 def test_a_list_that_is_a_file_loads_nothing_that_asks_servers(tmp_path: Path) -> None:
