@@ -13,7 +13,7 @@ from html import escape
 from typing import Any
 from urllib.parse import quote
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.specifiers import SpecifierSet
 from packaging.utils import (
     InvalidWheelFilename,
     canonicalize_name,
@@ -140,7 +140,7 @@ def _read_requirement(artifact: Artifact) -> str:
     """Requires-Python; "" where it is none that an installer could read, as pip takes it."""
     try:
         SpecifierSet(artifact.requires_python)
-    except InvalidSpecifier:
+    except ValueError:  # InvalidSpecifier, or digits without end
         return ""
     return _shorten(artifact.requires_python) or ""
 

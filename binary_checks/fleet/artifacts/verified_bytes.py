@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from binary_checks.documents.decoding import OddityError, read_json
 from binary_checks.errors import (
@@ -143,7 +143,7 @@ def _verify_metadata(
 def _same_version(one: str, other: str) -> bool:
     try:
         return Version(one) == Version(other)
-    except InvalidVersion:
+    except ValueError:  # InvalidVersion, or digits without end
         return one == other
 
 

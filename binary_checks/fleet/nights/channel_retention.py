@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from binary_checks.fleet.artifacts.artifact import AXES, Artifact
 from binary_checks.fleet.artifacts.channel_members import ChannelMember
@@ -142,7 +142,7 @@ def _keep_of_one(
 def _age(artifact: Artifact) -> tuple[Version, str, str]:
     try:
         version = Version(artifact.version)
-    except InvalidVersion:
+    except ValueError:  # InvalidVersion, or digits without end
         version = _OLDEST
     moment = read_time(artifact.pushed)
     return version, moment.isoformat() if moment else "", artifact.file_name
