@@ -11,10 +11,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from binary_checks.command import UNREADABLE, SubcommandParser, complain
+from binary_checks.command import TRY_AGAIN, UNREADABLE, SubcommandParser, complain
 from binary_checks.command.artifact.signing_options import add_signing_options, read_signing_keys
 from binary_checks.documents.encoding import dump
-from binary_checks.errors import ArtifactRefusedError, ProfileError
+from binary_checks.errors import ArtifactRefusedError, ProfileError, StoreError
 from binary_checks.fleet.artifacts.channel_index import write_index
 from binary_checks.fleet.artifacts.channel_members import demand_channel, list_members
 from binary_checks.fleet.artifacts.choosing_members import choose_members, find_with_gpu
@@ -29,6 +29,7 @@ from binary_checks.lines import MOST, cut, one_line
 
 _PURPOSE = "Put files of one channel into another, if its policy lets them through."
 _REPORT = "binary-checks/promotions/1"
+_PROMOTED, _WOULD, _REFUSED, _BROKE = "promoted", "would be promoted", "refused", "not promoted"
 _ACTORS = ("GITHUB_ACTOR", "GITLAB_USER_LOGIN", "CIRCLE_USERNAME", "BUILD_REQUESTEDFOR")
 
 
@@ -70,35 +71,38 @@ def _carry_out(
     rows = []
     for candidate in candidates:
         state, why = _settle(store, occasion, candidate, hold=held or options.dry_run)
-        if held and state == "would be promoted":
+        if held and state == _WOULD:
             state, why = "held back", [f"--all-or-nothing, and {len(refused):,} refused"]
         rows.append((candidate, state, why))
-    if not options.no_index and any(state == "promoted" for _, state, _ in rows):
-        for fault in write_index(store, occasion.gate.channel).faults[:MOST]:
-            complain(f"artifact promote: index: {fault}")
     if options.json:
         print(dump(_describe(occasion, rows)))
     else:
         for line in _tell(rows):
             print(cut(one_line(line)))
-    return UNREADABLE if any(state == "refused" for _, state, _ in rows) else 0
+    states = {state for _, state, _ in rows}
+    if not options.no_index and _PROMOTED in states:
+        for fault in write_index(store, occasion.gate.channel).faults[:MOST]:
+            complain(f"artifact promote: index: {fault}")
+    return UNREADABLE if _REFUSED in states else TRY_AGAIN if _BROKE in states else 0
 
 
 def _settle(
     store: Store, occasion: Occasion, candidate: PromotionCandidate, *, hold: bool
 ) -> tuple[str, list[str]]:
-    """What became of a file, and why where it was refused."""
+    """What became of a file, and why where it is not in."""
     if candidate.is_member:
         return "there already", []
     if not candidate.decision.passes:
-        return "refused", [each.spell() for each in candidate.decision.refusals]
+        return _REFUSED, [each.spell() for each in candidate.decision.refusals]
     if hold:
-        return "would be promoted", []
+        return _WOULD, []
     try:
         joined = promote(store, occasion, candidate)
     except ArtifactRefusedError as error:  # another file of that name was quicker
-        return "refused", [str(error)]
-    return ("promoted" if joined else "there already"), []
+        return _REFUSED, [str(error)]
+    except StoreError as error:  # of the others each is told by itself
+        return _BROKE, [str(error)]
+    return (_PROMOTED if joined else "there already"), []
 
 
 def _tell(rows: Iterable[tuple[PromotionCandidate, str, list[str]]]) -> Iterator[str]:
@@ -110,7 +114,7 @@ def _tell(rows: Iterable[tuple[PromotionCandidate, str, list[str]]]) -> Iterator
         yield f"{about}: {why[0]}{more}" if why else about
         if candidate.decision.passes:
             yield from (f"  despite {line}" for line in candidate.decision.waived)
-        for fault in candidate.faults if state == "refused" else ():
+        for fault in candidate.faults if state == _REFUSED else ():
             yield f"  {fault}"
     yield ", ".join(f"{count:,} {state}" for state, count in counts.items())
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from packaging.utils import canonicalize_name
+
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.artifacts.artifact import AXES, Artifact
 from binary_checks.fleet.artifacts.axis_claims import libc_of
@@ -53,7 +55,9 @@ def _match(members: Iterable[ChannelMember], name: str, channel: str) -> list[Ch
     found = [
         each
         for each in members
-        if fnmatchcase(each.file_name, bare) or fnmatchcase(each.project, bare)
+        if fnmatchcase(each.file_name, bare)
+        or fnmatchcase(each.project, bare)
+        or canonicalize_name(each.project) == canonicalize_name(bare)
     ]
     if not found:
         raise ProfileError(f"{_show(name)}: the channel {channel} has no such project or file")
@@ -85,7 +89,9 @@ def find_with_gpu(cells: Iterable[Cell], artifacts: Iterable[Artifact]) -> froze
 
 
 def _stands_for(cell: Cell, artifact: Artifact) -> bool:
-    if cell.kind != artifact.kind or _normalise(cell.project) != _normalise(artifact.project):
+    if cell.kind != artifact.kind or canonicalize_name(cell.project) != canonicalize_name(
+        artifact.project
+    ):
         return False
     return all(_agree(axis, getattr(cell, axis), getattr(artifact, axis)) for axis in AXES)
 
@@ -95,7 +101,3 @@ def _agree(axis: str, given: str, found: str) -> bool:
     if axis == "system":
         given, found = libc_of(given), libc_of(found)
     return not given or found in ("", "any") or found.endswith("+") or given in found.split(", ")
-
-
-def _normalise(project: str) -> str:
-    return project.lower().replace("_", "-").replace(".", "-")

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 
 from binary_checks.documents.decoding import OddityError, decode_fields
 from binary_checks.documents.encoding import dump, encode_fields
-from binary_checks.errors import RecordError
+from binary_checks.errors import ProfileError, RecordError
 from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.axis_claims import libc_of
 from binary_checks.fleet.artifacts.matching import FIELDS
@@ -18,8 +18,10 @@ from binary_checks.fleet.artifacts.statements import demand_digest, read_object
 from binary_checks.profile.cell_conditions import read_condition
 
 GATE_SCHEMA = "binary-checks/gate/1"
-RUNNING_FAMILIES = ("runtime", "gpu", "consumer")
-"""Families of which every check runs the package: what they say is said of one place."""
+PLACED_FAMILIES = ("runtime", "consumer")
+"""Families that run the package, and so speak of one place; ``gpu`` runs where there is one."""
+MOST_DAYS = 3650.0
+"""Of an age that a gate may allow."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,8 +131,13 @@ def read_gate(content: bytes, named: str) -> Gate:
             demand_digest(f"keys: {key.name!r:.40}", key.public)
         for waiver in gate.waivers:
             date.fromisoformat(waiver.expires)
+        for age in (gate.max_age, *(rule.max_age for rule in gate.rules)):
+            if age is not None and not 0 < age <= MOST_DAYS:
+                raise OddityError(f"max_age: {age:g} days")
+        for rule in gate.rules:
+            read_condition(rule.when, "when", dict.fromkeys(FIELDS, str))
         if write_gate(gate) != content:
             raise OddityError("not as binary-checks writes it")
-    except (OddityError, ValueError) as error:
+    except (OddityError, ProfileError, ValueError) as error:
         raise RecordError(f"{named}: {error}") from None
     return gate

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.gates import RUNNING_FAMILIES, Gate, GateWaiver
+from binary_checks.fleet.artifacts.gates import PLACED_FAMILIES, Gate, GateWaiver
 from binary_checks.fleet.artifacts.statements import read_time
 from binary_checks.fleet.artifacts.verdict import FamilyVerdict, PackageVerdict
 from binary_checks.model import Outcome
@@ -75,7 +75,7 @@ def decide(
 
 def _places_of(gate: Gate, family: str) -> Sequence[str]:
     """Where a family must have been judged: one that runs the package in each place."""
-    return gate.places if gate.places and family in RUNNING_FAMILIES else ("",)
+    return gate.places if gate.places and family in PLACED_FAMILIES else ("",)
 
 
 class _Case:

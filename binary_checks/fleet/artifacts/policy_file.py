@@ -12,7 +12,8 @@ from typing import Any
 from binary_checks.declaring import FAMILIES
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.artifacts.gates import (
-    RUNNING_FAMILIES,
+    MOST_DAYS,
+    PLACED_FAMILIES,
     Gate,
     GateRule,
     GateWaiver,
@@ -29,7 +30,6 @@ from binary_checks.regular_files import read_named
 
 _LARGEST = 4 << 20  # bytes of the file
 _LARGEST_KEY = 16 << 10
-_MOST_DAYS = 3650.0
 _TOP = {"channels": dict, "keys": list, "own_families": tuple[str, ...]}
 _KEY = {"name": str, "file": str, "public": str}
 _GATE: dict[str, Any] = {
@@ -189,7 +189,7 @@ class _PolicyReader:
             reject_unknown(said["accept"], words, f"{where}: accept", "verdict")
             if "passed" not in said["accept"]:
                 raise ProfileError(f"{where}: accept: without 'passed' a clean package is refused")
-        if "max_age" in said and not 0 < said["max_age"] <= _MOST_DAYS:
+        if "max_age" in said and not 0 < said["max_age"] <= MOST_DAYS:
             reason = "no verdict is ever that new" if said["max_age"] <= 0 else "more than 10 years"
             raise ProfileError(f"{where}: max_age: {said['max_age']:g} days: {reason}")
         digest = said.get("known_problems_sha256", "0" * 64)
@@ -264,8 +264,8 @@ def _demand_places(places: Iterable[str], families: Iterable[str], where: str) -
             read_place(each)
         except ProfileError as error:
             raise ProfileError(f"{where}: places: {error}") from None
-        if not set(families) & set(RUNNING_FAMILIES):
-            known = ", ".join(RUNNING_FAMILIES)
+        if not set(families) & set(PLACED_FAMILIES):
+            known = ", ".join(PLACED_FAMILIES)
             said = f"{each}, and none of the families runs the package there ({known})"
             raise ProfileError(f"{where}: places: {said}")
 

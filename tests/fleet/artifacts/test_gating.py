@@ -11,7 +11,7 @@ import pytest
 
 from binary_checks.declaring import FAMILIES, find_checks
 from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.gates import RUNNING_FAMILIES, Gate, GateWaiver
+from binary_checks.fleet.artifacts.gates import PLACED_FAMILIES, Gate, GateWaiver
 from binary_checks.fleet.artifacts.gating import GateDecision, KeptVerdict, decide
 from binary_checks.fleet.artifacts.verdict import PackageVerdict
 from binary_checks.model import Outcome
@@ -142,6 +142,12 @@ def test_one_run_in_several_places_says_something_of_each() -> None:
     ]
 
 
+def test_a_gpu_is_wherever_there_is_one() -> None:
+    gate = replace(RUNS, families=("runtime", "gpu"))
+    oldest = make(entry("runtime"), places=("image:oldest",))
+    assert gate_says(gate, oldest, make(entry("gpu"), places=("venv",))).passes
+
+
 def test_verdicts_of_two_stages_say_it_together() -> None:
     gate = replace(RUNS, families=("linkage", "gpu"), places=())
     cpu = make(entry("linkage"), entry("gpu", Outcome.NOT_INSPECTED, reason="no driver"))
@@ -207,7 +213,10 @@ def test_a_waiver_lets_a_failure_through_until_it_expires() -> None:
 
 def test_the_families_that_run_packages_are_those_whose_checks_all_do() -> None:
     runs = {family: {each.runs_package for each in checks_of(family)} for family in FAMILIES}
-    assert {family for family, kinds in runs.items() if kinds == {True}} == {*RUNNING_FAMILIES}
+    assert {family for family, kinds in runs.items() if kinds == {True}} == {
+        *PLACED_FAMILIES,
+        "gpu",
+    }
 
 
 def checks_of(family: str) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from binary_checks.errors import ProfileError, RecordError
 from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.gates import Gate, narrow, read_gate, write_gate
+from binary_checks.fleet.artifacts.gates import Gate, GateRule, narrow, read_gate, write_gate
 from binary_checks.fleet.artifacts.policy_file import GatePolicy, read_policy
 from tests.fleet.artifacts.made_verdicts import make_key
 
@@ -92,6 +93,15 @@ def test_a_gate_is_recorded_with_its_keys_and_read_as_it_was(tmp_path: Path) -> 
     assert read_gate(write_gate(gate), "it") == gate
     with pytest.raises(RecordError, match="unknown field"):
         read_gate(write_gate(gate).replace(b'"max_age"', b'"min_age"'), "it")
+    for odd in (
+        replace(gate, max_age=1e300),
+        replace(gate, rules=(GateRule(when="os=x"),)),
+        replace(gate, rules=(GateRule(when="system=x", max_age=-1.0),)),
+        replace(gate, waivers=(replace(gate.waivers[0], expires="soon"),)),
+        replace(gate, keys=(replace(gate.keys[0], public="x"),)),
+    ):
+        with pytest.raises(RecordError, match=r"^it: "):
+            read_gate(write_gate(odd), "it")
     with pytest.raises(RecordError, match="not a document binary-checks/gate/1"):
         read_gate(b"{}", "it")
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from binary_checks.errors import StoreError
 from binary_checks.fleet.artifacts.channel_members import join_channel
 from binary_checks.fleet.artifacts.choosing_members import find_with_gpu
 from binary_checks.fleet.artifacts.kept_artifacts import keep_artifact
@@ -80,6 +81,7 @@ def test_files_are_meant_by_project_name_glob_axis_digest_and_path(desk: Desk) -
     for asked in (
         (linux.file_name,),
         ("demo-1.0-*",),
+        ("Demo", "--where", "system=linux"),
         ("--where", "system=linux python=3.*"),
         ("--sha256", linux.sha256[:16]),
         (desk.folder / linux.file_name,),
@@ -237,6 +239,30 @@ def test_a_promotion_that_was_killed_leaves_no_member_and_the_next_one_ends_it(
     assert desk.released() == []
     assert desk.promote()[0] == 0
     assert desk.released() == [good.file_name]
+
+
+def test_a_store_that_fails_on_the_way_says_what_is_in_and_what_is_not(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = desk.push("1.0", *GOOD), desk.push("1.1", *GOOD)
+    create = type(desk.store).create
+
+    def full(store: Store, name: str, content: Any) -> bool:
+        if name.endswith(f"release/demo/{second.file_name}"):
+            raise StoreError("no space left on device")
+        return create(store, name, content)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(desk.store), "create", full)
+        status, out, _ = desk.promote()
+    assert status == 6
+    assert out.splitlines() == [
+        f"{first.file_name}: promoted",
+        f"{second.file_name}: not promoted: no space left on device",
+        "1 promoted, 1 not promoted",
+    ]
+    assert desk.promote()[0] == 0
+    assert len(desk.released()) == 2
 
 
 def test_a_result_is_kept_once(desk: Desk) -> None:

@@ -104,6 +104,16 @@ def test_another_policy_than_mine_let_it_in_and_mine_would_not(desk: Desk) -> No
     assert gates(desk, GATE + "max_age = 3650\n") == []
 
 
+def test_a_thief_who_brings_a_lax_policy_and_forged_verdicts_is_found_out(desk: Desk) -> None:
+    _, policy = signed_policy(desk)
+    forged = desk.push("1.0", *GOOD)
+    assert desk.promote(policy=GATE)[0] == 0
+    assert desk.released() == [forged.file_name]
+    (line,) = gates(desk, policy)
+    assert "another policy than yours let it in, and yours refuses it: linkage: no verdict" in line
+    assert "no trusted signatures, and 1 wanted" in line
+
+
 def test_a_promotion_that_nobody_whom_i_trust_signed_does_not_count(desk: Desk) -> None:
     key, policy = signed_policy(desk, "ann", 'signed = false\npromoters = ["ann"]\n')
     release(desk, GATE)
