@@ -7,12 +7,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
-from binary_checks.command import UNREADABLE, SubcommandParser, complain
-from binary_checks.fleet.artifacts.channel_members import demand_channel
+from binary_checks.command import TRY_AGAIN, UNREADABLE, SubcommandParser, complain
+from binary_checks.errors import ProfileError
+from binary_checks.fleet.artifacts.channel_members import demand_channel, list_channels
 from binary_checks.fleet.artifacts.found_document import write_found
 from binary_checks.fleet.artifacts.matching import (
     FIELDS,
-    ArtifactWish,
     FoundArtifact,
     choose,
     keep_latest,
@@ -40,7 +40,7 @@ def run(arguments: Sequence[str]) -> int:
     )
     options = parser.parse_args(arguments)
     store = open_store(options.store)
-    found, _ = find_wanted(store, options)
+    found, sound = find_wanted(store, options)
     if options.verdicts:
         labels = label_artifacts(store, [each.artifact.sha256 for each in found])
         found = [replace(each, verdict=labels[each.artifact.sha256]) for each in found]
@@ -51,13 +51,16 @@ def run(arguments: Sequence[str]) -> int:
             print(each.artifact.sha256)
     elif found:
         _print_table(found)
+    if not sound:
+        return TRY_AGAIN
     return 0 if found else UNREADABLE
 
 
-def find_wanted(
-    store: Store, options: argparse.Namespace
-) -> tuple[list[FoundArtifact], ArtifactWish]:
-    """Those that the options mean; where there is none, one line says which is the nearest."""
+def find_wanted(store: Store, options: argparse.Namespace) -> tuple[list[FoundArtifact], bool]:
+    """Those that the options mean, and whether all documents could be read to know it.
+
+    Where there is none, one line says which is the nearest.
+    """
     wish = read_wish(
         options.where,
         project=options.project,
@@ -66,6 +69,10 @@ def find_wanted(
         sha256=options.sha256.lower(),
     )
     channels = [demand_channel(each) for each in options.channel]
+    if unknown := sorted({*channels} - {*(known := list_channels(store))}):
+        raise ProfileError(
+            f"{store.url}: no channel {unknown[0]} (known: {', '.join(known) or 'none'})"
+        )
     broken: list[str] = []
     there = list_found(store, channels, broken)
     for line in broken:
@@ -75,7 +82,7 @@ def find_wanted(
     if not found:
         where = f"{store.url}: {', '.join(channels)}: " if channels else f"{store.url}: "
         complain(f"{where}no such artifact; {tell_nearest(there, wish)}")
-    return found, wish
+    return found, not broken
 
 
 def add_wishes(parser: argparse.ArgumentParser) -> None:

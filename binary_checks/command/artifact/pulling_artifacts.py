@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from binary_checks.command import UNREADABLE, SubcommandParser, complain
+from binary_checks.command import TRY_AGAIN, UNREADABLE, SubcommandParser, complain
 from binary_checks.command.artifact.finding_artifacts import add_wishes, find_wanted
 from binary_checks.fleet.artifacts.matching import tell_differences
 from binary_checks.fleet.artifacts.pulling import pull
@@ -23,7 +23,9 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--all", action="store_true", help="all that match, and not one alone")
     options = parser.parse_args(arguments)
     store = open_store(options.store)
-    found, _ = find_wanted(store, options)
+    found, sound = find_wanted(store, options)
+    if not sound:  # which of them is the only one, or the latest, is not known then
+        return TRY_AGAIN
     if not found:
         return UNREADABLE
     if len(found) > 1 and not options.all:

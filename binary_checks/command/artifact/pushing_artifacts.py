@@ -15,7 +15,7 @@ from binary_checks.command import (
     complain,
     status_of,
 )
-from binary_checks.errors import BinaryChecksError
+from binary_checks.errors import BinaryChecksError, ProfileError
 from binary_checks.fleet.artifacts.artifact import AXES, Artifact
 from binary_checks.fleet.artifacts.axis_claims import StatedAxes, read_by_hand
 from binary_checks.fleet.artifacts.channel_index import write_index
@@ -36,6 +36,7 @@ from binary_checks.lines import MOST, one_line
 _PURPOSE = "Keep files by their bytes, with what they are, and put them into a channel."
 _ORDER = (MISUSED, UNREADABLE, TRY_AGAIN)
 """Of several files the first of these statuses counts."""
+_LONGEST = 86400.0  # seconds
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -62,6 +63,8 @@ def _write_index(store: Store, channel: str) -> int:
 
 
 def _read_request(options: argparse.Namespace) -> PushRequest:
+    if not 0 < options.timeout <= _LONGEST:
+        raise ProfileError(f"push: --timeout: more than 0 and at most {_LONGEST:g} seconds")
     variables = read_variables(os.environ)
     for each in variables.misunderstood:
         complain(f"push: {each}: not understood, and left out")
@@ -94,7 +97,7 @@ def _push(store: Store, path: Path, request: PushRequest) -> int:
         end = push_file(store, path, request)
     except BinaryChecksError as error:
         text = str(error)
-        complain(text if path.name in text else f"{path.name}: {text}")
+        complain(text if one_line(path.name) in text else f"{path.name}: {text}")
         return status_of(error)
     print(one_line(f"{end.artifact.file_name}: {_tell(end, request)}"), flush=True)
     for remark in end.remarks:

@@ -11,7 +11,7 @@ from binary_checks.fleet.artifacts.artifact import AXES
 from binary_checks.fleet.cells.axis_values import demand_value, family_of
 from binary_checks.knowledge.configurations import choose_stated, choose_value
 from binary_checks.knowledge.stated_values import READERS
-from binary_checks.model import MachOFile, Package
+from binary_checks.model import ElfFile, MachOFile, Package
 from binary_checks.model.binary_configuration import (
     BinaryConfiguration,
     ClaimSource,
@@ -209,7 +209,9 @@ def _spell_for_system(package: Package, found: dict[str, AxisValue]) -> None:
     system, architecture = found.get("system"), found.get("architecture")
     if system is None:
         return
-    if system.value == "linux":
+    if system.value == "linux" and (musl := _find_musl(package)):
+        found["system"] = AxisValue("musllinux", musl)
+    elif system.value == "linux":
         linux = [each for each in package.claims.systems if each.system == "linux" and each.libc]
         named = {each.libc: each.name for each in linux}
         words = {"glibc": "linux", "musl": "musllinux"}
@@ -220,6 +222,17 @@ def _spell_for_system(package: Package, found: dict[str, AxisValue]) -> None:
         words = dict(_ARCHITECTURES.get(system.value, {}))
         spelled = ", ".join(words.get(each, each) for each in architecture.value.split(", "))
         found["architecture"] = AxisValue(spelled, architecture.evidence)
+
+
+def _find_musl(package: Package) -> str:
+    """What says that libraries without a tag are for musl; "" where nothing does."""
+    if isinstance(package, Distribution):  # the tags say it
+        return ""
+    for item in package.objects_of(ElfFile):
+        for need in item.needed:
+            if need.name.startswith("libc.musl-") or need.name == "libc.so":
+                return f"{item.path} needs {need.name}"
+    return ""
 
 
 def _set(file_name: str, axis: str, text: str, known: AxisValue | None) -> AxisValue:

@@ -57,6 +57,7 @@ def derive(
     package = replace(statement.package, path=Path(file.path.name))
     configuration = statement.configuration or BinaryConfiguration()
     kind = _name_kind(package)
+    _demand_own_name(package, texts.record)
     axes = derive_axes(package, configuration, stated.axes)
     _demand_kind(package, configuration, stated.axes)
     if kind != _LIBTORCH and "libtorch" not in stated.axes.by_hand:
@@ -122,6 +123,26 @@ def _demand_kind(package: Package, configuration: BinaryConfiguration, stated: S
         if len(stated.file_names) == 1:  # a job may push what several of its steps made
             claims += [each.claim for each in stated.variables if each.aspect == aspect]
         demand_agreement(package.file_name, aspect, aspect, claims)
+
+
+def _demand_own_name(package: Package, record: Mapping[str, Any]) -> None:
+    """Hold the file's name against what the package calls itself: somebody may have renamed it."""
+    if isinstance(package, Distribution):
+        inside = package.header("Name"), package.header("Version")
+        alike = canonicalize_name(inside[0]) == canonicalize_name(package.name)
+        where = "METADATA"
+    elif isinstance(package, CondaPackage):
+        inside = str(record.get("name", "")), str(record.get("version", ""))
+        stem = package.file_name.removesuffix(".conda").removesuffix(".tar.bz2")
+        alike = stem == "-".join((*inside, str(record.get("build", ""))))
+        where = "index.json"
+    else:
+        return
+    if not alike or not _same_version(inside[1], package.version):
+        raise ArtifactRefusedError(
+            f"{package.file_name}: project: its name says another than {where}, which says "
+            f"{' '.join(inside)}: never rename a package"
+        )
 
 
 def _name_project(package: Package, stated: StatedArtifact) -> str:

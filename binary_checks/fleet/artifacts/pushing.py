@@ -32,6 +32,7 @@ from binary_checks.fleet.store.kept_facts import find_facts, open_facts
 from binary_checks.fleet.store.safe_names import is_safe_part
 from binary_checks.fleet.store.store_names import facts_name
 from binary_checks.lines import cut, one_line
+from binary_checks.model.binary_configuration import BinaryConfiguration
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,7 +83,9 @@ def push_file(store: Store, path: Path, request: PushRequest) -> PushEnd:
         new = keep_artifact(store, artifact, incoming)
     kept = artifact if new else find_artifact(store, file.sha256) or artifact
     joined = tuple(each for each in request.channels if join_channel(store, each, kept))
-    return PushEnd(artifact=kept, new=new, joined=joined, remarks=tuple(_remark(kept, artifact)))
+    return PushEnd(
+        artifact=kept, new=new, joined=joined, remarks=tuple(_remark(kept, artifact, statement))
+    )
 
 
 def demand_pushable(name: str) -> None:
@@ -142,6 +145,13 @@ def _find_facts(
         yield inspected.statement, inspected.facts
 
 
-def _remark(kept: Artifact, pushed: Artifact) -> Iterator[str]:
+def _remark(kept: Artifact, pushed: Artifact, statement: Statement) -> Iterator[str]:
+    """What is no contradiction, and should be known."""
+    configuration = statement.configuration or BinaryConfiguration()
+    evidence = pushed.evidence.get("variant", "")
+    if pushed.variant not in ("", "cpu"):
+        for claim in configuration.accelerator.claims:
+            if claim.by_absence:
+                yield f"its variant is {pushed.variant} ({evidence}), but {claim.evidence}"
     if kept.commit != pushed.commit:
         yield f"kept as built from {kept.commit}, and the same bytes come from {pushed.commit}"

@@ -16,9 +16,13 @@ from pathlib import Path
 import pytest
 
 from binary_checks.fleet.artifacts.channel_members import list_members
-from binary_checks.fleet.artifacts.kept_artifacts import find_artifact, list_artifacts
+from binary_checks.fleet.artifacts.kept_artifacts import (
+    find_artifact,
+    keep_artifact,
+    list_artifacts,
+)
 from binary_checks.fleet.store import Store, open_store
-from binary_checks.fleet.store.store_names import package_name
+from binary_checks.fleet.store.store_names import artifact_name, package_name
 from fixtures.build_wheel import build_wheel
 from fixtures.fleet.object_store import ObjectStore
 from tests.fleet.artifacts.made_artifacts import make_artifact
@@ -101,7 +105,9 @@ def test_several_that_match_are_to_be_meant(tmp_path: Path) -> None:
         (["push", "x.whl"], "required: --store"),
         (["push", "x.whl", "--store", "s", "--set", "colour=red"], "--set colour=red: not AXIS"),
         (["push", "x.whl", "--store", "s", "--license", "gone"], "gone: cannot be read"),
+        (["push", "x.whl", "--store", "s", "--timeout", "nan"], "--timeout: more than 0"),
         (["find", "--store", "nowhere"], "not a store"),
+        (["find", "--store", "s", "--channel", "nope"], "no channel nope (known: none)"),
         (["pull", "out", "--store", "s", "--where", "x"], "not AXIS=GLOB"),
     ],
 )
@@ -112,6 +118,19 @@ def test_what_cannot_be_meant_is_one_line(tmp_path: Path, words: list[str], reas
     assert ended.returncode in (4, 6)
     assert len(ended.stderr.splitlines()) == 1
     assert reason in ended.stderr
+
+
+def test_a_document_that_cannot_be_read_is_no_pass(tmp_path: Path) -> None:
+    url = str(tmp_path / "store")
+    store = open_store(url, make=True)
+    artifact, incoming = make_artifact(tmp_path)
+    keep_artifact(store, artifact, incoming)
+    store.create(artifact_name("f" * 64), b"{")
+    ended = run("find", "--store", url, "--ids")
+    assert (ended.returncode, ended.stdout) == (6, f"{artifact.sha256}\n")
+    assert len(ended.stderr.splitlines()) == 1
+    assert run("pull", tmp_path / "out", "--store", url).returncode == 6
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow

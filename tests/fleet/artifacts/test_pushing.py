@@ -203,11 +203,36 @@ def test_facts_that_the_store_has_are_not_gathered_again(kept: Store, tmp_path: 
     assert replace(again.artifact, pushed="") == replace(first.artifact, pushed="")
 
 
-def test_a_member_with_the_name_of_metadata_that_is_not_the_one_inspected_is_none(
-    kept: Store, tmp_path: Path
-) -> None:
+def test_a_second_metadata_that_says_otherwise_is_refused(kept: Store, tmp_path: Path) -> None:
     twice = Entry("demo-1.0.dist-info/METADATA", b"Metadata-Version: 2.1\nName: evil\nVersion: 9\n")
     path = make_wheel(tmp_path, extra_entries=[twice])
-    found = push(kept, path).artifact
-    content = kept.read(metadata_name(found.sha256, path.name)) or b""
-    assert hashlib.sha256(content).hexdigest() == found.metadata_sha256
+    with pytest.raises(ArtifactRefusedError, match="METADATA, which says evil 9"):
+        push(kept, path)
+
+
+def test_a_package_that_was_renamed_is_refused(kept: Store, tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path)
+    other = wheel.rename(tmp_path / "other-1.0-cp312-cp312-manylinux_2_28_x86_64.whl")
+    with pytest.raises(ArtifactRefusedError, match=r"METADATA, which says demo 1\.0: never rename"):
+        push(kept, other)
+    conda = build_conda(tmp_path, suffix=".tar.bz2")
+    newer = conda.rename(tmp_path / "demo-2.0-py311h0123abc_0.tar.bz2")
+    with pytest.raises(ArtifactRefusedError, match=r"index\.json, which says demo 1\.0"):
+        push(kept, newer)
+
+
+def test_a_library_for_musl_is_known_by_what_it_needs(kept: Store, tmp_path: Path) -> None:
+    library = tmp_path / "libfoo.so"
+    library.write_bytes(build_elf(needed=("libc.musl-x86_64.so.1",)))
+    found = push(kept, library).artifact
+    assert found.system == "musllinux"
+    assert found.evidence["system"] == "libfoo.so needs libc.musl-x86_64.so.1"
+
+
+def test_a_variant_of_which_nothing_is_found_is_remarked(kept: Store, tmp_path: Path) -> None:
+    end = push(kept, make_wheel(tmp_path), by_hand={"variant": "cu130"})
+    assert end.artifact.variant == "cu130"
+    assert end.remarks == (
+        "its variant is cu130 (set by hand), but no object holds device code or needs a library of "
+        "an accelerator",
+    )
