@@ -16,6 +16,7 @@ from binary_checks.fleet.ci.hosted_scripts import (
     identify,
     jobs_of,
     list_needed,
+    list_steps,
     name_pythons,
     stages_of,
 )
@@ -32,11 +33,22 @@ from binary_checks.fleet.ci.yaml_text import write_yaml
 MOST_CELLS = 60
 """Of one file: Azure reads 600 kB to 2 MB of them, and a cell comes to some 7 kB."""
 _PULL = "eq(variables['Build.Reason'], 'PullRequest')"
-_SCHEDULED = "eq(variables['Build.Reason'], 'Schedule')"
+_SCHEDULED = "in(variables['Build.Reason'], 'Schedule', 'Manual')"
 _TIERS = {
     "pr": _PULL,
     "merge": f"not(or({_PULL}, {_SCHEDULED}))",
     "nightly": _SCHEDULED,
+}
+_ASKED: Mapping[str, Any] = {
+    "parameters": [
+        {
+            "name": "only",
+            "displayName": "only such cells: variant=cu*",
+            "type": "string",
+            "default": " ",  # an empty one would have to be given
+        }
+    ],
+    "variables": {"BINARY_CHECKS_ONLY": "${{ parameters.only }}"},
 }
 _OFFICE_MINUTES = 30
 _FOLDER = "$(System.DefaultWorkingDirectory)"
@@ -54,7 +66,8 @@ def write(pipeline: Pipeline) -> Mapping[str, str]:
         if number == 1 and pipeline.night:
             stages.append(_night_stage(pipeline))
         path = "azure-pipelines.yml" if number == 1 else f"azure-pipelines-{number}.yml"
-        files[path] = write_yaml({**_events(pipeline), "stages": stages}, pipeline)
+        document = {**_events(pipeline), **_ASKED, "stages": stages}
+        files[path] = write_yaml(document, pipeline)
     return files
 
 
@@ -94,6 +107,7 @@ def _cell_job(
     needed = list_needed(stage, (each.name for each in there))
     machine = (cell.gpu_runners if stage.gpu else cell.runners)["azure"]
     minutes = pipeline.settings.build_timeout / 60 if stage.name == "build" else cell.minutes
+    steps = (*list_steps(stage, pipeline),)
     own = {} if stage.own_python else {JOB_PYTHON: pipeline.settings.python}
     return {
         "job": stage.name,
@@ -102,7 +116,7 @@ def _cell_job(
         "timeoutInMinutes": str(max(1, round(minutes))),
         "pool": _pool(machine),
         **_variables(stage, own, pipeline),
-        "steps": [*_steps(stage, there, of_cell=cell.id)],
+        "steps": [*_steps(replace(stage, steps=steps), there, of_cell=cell.id)],
     }
 
 

@@ -20,6 +20,7 @@ from binary_checks.fleet.ci.hosted_scripts import (
     identify,
     jobs_of,
     list_needed,
+    list_steps,
     name_pythons,
     stages_of,
 )
@@ -39,7 +40,16 @@ _BASH = "bash -eo pipefail"
 _STATUS = ".status"
 _OFFICE_MINUTES = 30
 _ENDED = ["success", "failed"]
-_NIGHTLY = {"equal": ["scheduled_pipeline", "<< pipeline.trigger_source >>"]}
+_PARAMETERS = {
+    "night": {"type": "boolean", "default": False, "description": "run the night's cells now"},
+    "only": {"type": "string", "default": "", "description": "only such cells: variant=cu*"},
+}
+_NIGHTLY = {
+    "or": [
+        {"equal": ["scheduled_pipeline", "<< pipeline.trigger_source >>"]},
+        "<< pipeline.parameters.night >>",
+    ]
+}
 
 Json = dict[str, Any]
 
@@ -48,6 +58,7 @@ def write(pipeline: Pipeline) -> Mapping[str, str]:
     """The one file that CircleCI reads."""
     document: Json = {
         "version": 2.1,
+        "parameters": _PARAMETERS,
         "executors": _executors(pipeline),
         "jobs": {
             **{stage.name: _cell_job(stage, pipeline) for stage in pipeline.stages},
@@ -112,7 +123,11 @@ def _job(stage: PipelineStage, names: Sequence[str], steps: Sequence[Json | str]
             **texts,
         },
         "executor": _parameter("machine"),
-        "environment": {**stage.environment, **{name: _parameter(name.lower()) for name in names}},
+        "environment": {
+            "BINARY_CHECKS_ONLY": "<< pipeline.parameters.only >>",
+            **stage.environment,
+            **{name: _parameter(name.lower()) for name in names},
+        },
         "steps": steps,
     }
 
@@ -122,7 +137,7 @@ def _cell_steps(stage: PipelineStage, pipeline: Pipeline) -> Iterator[Json | str
     if stage.takes:
         yield {"attach_workspace": {"at": "."}}
     yield {"when": {"condition": _parameter("prepare"), "steps": [_run(MAKE_PYTHON, pipeline)]}}
-    yield from _scripts(stage, stage.steps, pipeline)
+    yield from _scripts(stage, list_steps(stage, pipeline), pipeline)
 
 
 def _scripts(

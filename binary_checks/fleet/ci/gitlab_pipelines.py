@@ -7,6 +7,7 @@ at most 50 jobs: one red cell would hold up every other one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from binary_checks.fleet.ci.hosted_scripts import (
@@ -19,6 +20,7 @@ from binary_checks.fleet.ci.hosted_scripts import (
     hide_secrets,
     jobs_of,
     list_needed,
+    list_steps,
     name_pythons,
     stages_of,
 )
@@ -70,7 +72,7 @@ def _list_events(pipeline: Pipeline) -> dict[str, str]:
     return {
         "pr": f'{source} "merge_request_event"',
         "merge": f'{source} "push" && $CI_COMMIT_BRANCH == "{pipeline.settings.branch}"',
-        "nightly": f'{source} "schedule"',
+        "nightly": f'{source} "schedule" || {source} "web"',
     }
 
 
@@ -95,7 +97,11 @@ def _call(path: str, tiers: Sequence[str], events: Mapping[str, str]) -> Json:
     return {
         "stage": "build",
         "inherit": {"default": False},
-        "trigger": {"include": [{"local": path}], "strategy": "depend"},
+        "trigger": {
+            "include": [{"local": path}],
+            "strategy": "depend",
+            "forward": {"pipeline_variables": True},
+        },
         "rules": [{"if": events[tier], "variables": {_TIER: tier}} for tier in tiers],
     }
 
@@ -116,7 +122,8 @@ def _write_cells(
             machine = (cell.gpu_runners if stage.gpu else cell.runners)["gitlab"]
             kind = _kind(stage, find_family(cell.cell), machine)
             base = f"{_HIDDEN}-{stage.name}{kind}"
-            shared.setdefault(base, _base_job(stage, kind, pipeline))
+            steps = list_steps(stage, pipeline)
+            shared.setdefault(base, _base_job(replace(stage, steps=(*steps,)), kind, pipeline))
             when = [tier for tier in tiers if tier != "pr" or not stage.trusted]
             rules = f"{_HIDDEN}-on-{'-'.join(when)}{'-always' * stage.regardless}"
             shared.setdefault(rules, {"rules": _rules(when, events, always=stage.regardless)})

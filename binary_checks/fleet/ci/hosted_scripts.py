@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 from collections.abc import Iterable
+from dataclasses import replace
 
 from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.cells.axis_values import family_of
@@ -17,6 +19,7 @@ from binary_checks.fleet.ci.pipeline import (
     SmokeJob,
 )
 from binary_checks.fleet.ci.runner_tables import RunsOn
+from binary_checks.fleet.ci.stage_scripts import install_step
 
 JOB_PYTHON = "JOB_PYTHON"
 """The variable with the version of Python that runs a job."""
@@ -42,6 +45,20 @@ FETCH_PYTHONS = ShellStep(
     script=f"python -m pip install --quiet uv\nuv python install --quiet ${SMOKE_PYTHONS}\n",
 )
 """The night finds them where uv keeps them."""
+_CHOOSE = """\
+if test -z "${BINARY_CHECKS_LABELS-}"; then BINARY_CHECKS_LABELS=${CI_MERGE_REQUEST_LABELS-}; fi
+case "${BINARY_CHECKS_ONLY-}${BINARY_CHECKS_LABELS}" in
+  *=*)
+    export BINARY_CHECKS_LABELS
+    @INSTALL@
+    binary-checks cells @CELLS@ --ids > .chosen
+    if ! grep -qxF "$CELL" .chosen; then
+      echo "$CELL is left out this time"
+      for each in . dist results/cpu results/gpu; do mkdir -p $each && touch $each/.left-out; done
+    fi
+esac
+"""
+_UNLESS_LEFT_OUT = "test ! -e .left-out || exit 0\n"
 OWN_PATH = 'PATH="$PWD/.python/bin:$PWD/.python/Scripts:$PATH"\n'
 """Before a script, so that it runs in the environment that was made."""
 _LONGEST_SLUG = 60
@@ -55,6 +72,22 @@ def find_family(cell: Cell) -> str:
 def has_python(stage: PipelineStage, machine: RunsOn) -> bool:
     """Whether a machine is a container with the Python that a stage of the cell wants."""
     return stage.own_python and not machine.pool and "python" in machine.image
+
+
+def choose_step(pipeline: Pipeline) -> ShellStep:
+    """Ask whether the cell is one of those that labels or variables narrow this run to."""
+    install = install_step(pipeline.settings).script.strip()
+    script = _CHOOSE.replace("@INSTALL@", install)
+    return ShellStep(
+        name="Choose the cell",
+        script=script.replace("@CELLS@", shlex.quote(pipeline.source)),
+    )
+
+
+def list_steps(stage: PipelineStage, pipeline: Pipeline) -> list[ShellStep]:
+    """The steps of a stage of a cell, which have nothing to do in a run that leaves it out."""
+    steps = [replace(step, script=f"{_UNLESS_LEFT_OUT}{step.script}") for step in stage.steps]
+    return [choose_step(pipeline), *steps]
 
 
 def name_pythons(job: SmokeJob) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Writes tox.toml: an environment for each cell, which judges its package as the test stage does.
 
-A package is what stands behind ``--``, or what lies in dist/: in a folder called as the cell, as CI
-systems unpack artifacts, or beside those of other cells, if its tags tell it from them.
+A package lies in dist/ (or $DIST): in a folder called as the cell, or beside those of other cells,
+if its tags tell it from them. What stands behind ``--`` comes on top: options, and packages.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from binary_checks.fleet.ci.pipeline import Pipeline, PipelineCell
 from binary_checks.fleet.ci.yaml_text import heading
 
 _FILE = "tox.toml"
+_DIST = "{env:DIST:dist}"
 _REQUIRES = "tox>=4.47"
 _FACTOR = re.compile(
     r"(?:py|pypy|cpython|jython|graalpy|rustpython|ironpython)[2-9][.\d]*t?d?|[23]\.\d+t?d?"
@@ -73,10 +74,12 @@ def _environment(cell: PipelineCell, patterns: Sequence[str]) -> Iterator[str]:
     if cell.cell.system:
         yield f"platform = {_spell(_PLATFORMS[find_family(cell.cell)])}"
     yield f"set_env = {_spell(_escape_all(_base_variables(cell)))}"
-    found = [_glob(pattern) for pattern in (f"dist/{cell.id}/*", *patterns)]
-    files = {"replace": "posargs", "default": found, "extend": True}
+    given = [
+        {"replace": "posargs", "extend": True},
+        *(_glob(pattern) for pattern in (f"{cell.id}/*", *patterns)),
+    ]
     options = [_escape(option) for option in cell.options]
-    yield f"commands = [{_spell(['binary-checks', files, *options])}]"
+    yield f"commands = [{_spell(['binary-checks', *given, *options])}]"
 
 
 def _base_variables(cell: PipelineCell) -> dict[str, str]:
@@ -85,7 +88,7 @@ def _base_variables(cell: PipelineCell) -> dict[str, str]:
 
 
 def _glob(pattern: str) -> dict[str, Any]:
-    return {"replace": "glob", "pattern": pattern, "extend": True}
+    return {"replace": "glob", "pattern": f"{_DIST}/{pattern}", "extend": True}
 
 
 def _patterns(cell: Cell) -> Iterator[str]:
@@ -97,7 +100,7 @@ def _patterns(cell: Cell) -> Iterator[str]:
         project = canonicalize_name(cell.project).replace("-", "_")
     tag = f"cp{cell.python.rstrip('t').replace('.', '')}"
     abi = f"{tag}t" if cell.python.endswith("t") else tag
-    yield f"dist/{project}-*-{tag}-{abi}-{_platform(cell)}.whl"
+    yield f"{project}-*-{tag}-{abi}-{_platform(cell)}.whl"
 
 
 def _platform(cell: Cell) -> str:
