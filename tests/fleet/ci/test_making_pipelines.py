@@ -138,6 +138,23 @@ def test_machines_are_ours_until_the_file_says_otherwise(make: Make) -> None:
     assert changed.runners["gitlab"] == RunsOn(image="python:3.12")
 
 
+def test_images_have_the_libc_and_the_python_of_the_cell(make: Make) -> None:
+    cells = """\
+[[cells]]
+project = "torch"
+system = ["linux-x86_64", "musllinux-aarch64"]
+python = ["3.13", "3.13t"]
+[[leave_out]]
+when = "system=musllinux* python=*t"
+reason = "there is no image of it"
+"""
+    found = [each.runners["gitlab"] for each in make(cells + CI).cells]
+    assert [machine.image for machine in found] == [
+        *("python:3.13", "debian:12", "python:3.13-alpine"),
+    ]
+    assert found[2].labels == ("saas-linux-small-arm64",)
+
+
 def test_a_gpu_stage_has_a_machine_of_its_own(make: Make) -> None:
     cells = make().cells
     assert not cells[2].gpu_runners
