@@ -139,6 +139,10 @@ def test_what_matches_nothing_is_one_line(
     assert refusal(capsys, *options) == said
 
 
+def test_a_hundred_conditions_are_not_too_many() -> None:
+    assert len(read_one_off({}, only=["python=3.12"] * 100).only) == 100
+
+
 @pytest.mark.parametrize(
     ("variable", "text", "said"),
     [

@@ -228,6 +228,17 @@ def test_the_variables_of_one_job_are_one_cell(
     assert listed(capsys, "--from", "pytorch:-") == ["torch-linux-x86_64-3.12-cu130-nightly"]
 
 
+def test_a_conda_package_is_published_in_the_first_channel_that_is_not_nvidias(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    installed = "conda install pytorch pytorch-cuda=12.6 -c nvidia -c pytorch-nightly -c extra"
+    entry = CUDA | {"package_type": "conda", "installation": installed}
+    assert main(["cells", "--from", write(entry, CUDA), "--toml"]) == 0
+    wheel, conda = sorted(of_file(capsys.readouterr().out), key=lambda cell: cell.kind)[::-1]
+    assert (wheel.channel, conda.channel) == ("nightly", "nightly-conda")
+    assert read_cells(Path("cells.toml")).channels["nightly-conda"].conda == "pytorch-nightly"
+
+
 def test_a_debug_build_and_an_archive_without_an_address_are_left_out(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -57,6 +57,16 @@ def test_one_cell_has_a_gpu_stage_where_any_has_one() -> None:
     assert gpu in choose_tier([*pythons, gpu], "pr")
 
 
+def test_of_two_cells_that_make_each_other_needless_the_one_with_a_gpu_stage_goes() -> None:
+    cells = [
+        cell(python="3.11", variant="cu130", kind="conda"),
+        cell(python="3.12", variant="cu130", kind="wheel", gpu=True),
+        cell(python="3.12", variant="cu126", kind="conda", gpu=True),
+        cell(python="3.11", variant="cpu", kind="wheel"),
+    ]
+    assert [each.gpu for each in choose_tier(cells, "pr")] == [False, True, False]
+
+
 def test_merge_has_every_pair_and_no_cell_too_many_where_that_is_the_largest_pair() -> None:
     kinds = ("wheel", "conda")
     cells = [

@@ -90,6 +90,15 @@ def test_a_gap_in_a_product_is_left_out_where_that_is_shorter() -> None:
     assert 'when = "system=windows variant=rocm*"' in text
 
 
+def test_no_list_has_cells_without_an_axis_among_those_that_have_it() -> None:
+    every = [cell(*each) for each in product(HOSTS, PYTHONS, VARIANTS)]
+    gaps = (("3.13t", "cu126"), ("3.13", "cu130"), ("3.12", ""), ("3.11", "cpu"))
+    some = [each for each in every if (each.python, each.variant) not in gaps]
+    text = written(*some)
+    assert text.count("[[") > 2
+    assert read(text) == set(some)
+
+
 def test_gpu_stages_are_few_conditions() -> None:
     cells = [
         cell(*each, gpu=each[2].startswith("cu") and each[0][0] != "macos")
