@@ -15,8 +15,10 @@ from binary_checks.model import Entry, Outcome
 from binary_checks.model.run_results import KnownListIdentity, PackageResult
 from binary_checks.plugin.failures import misused
 from binary_checks.profile.cell_conditions import CellAxes, read_cell
+from binary_checks.profile.found import list_few
 from binary_checks.profile.known import KnownProblem, is_follow_up
 from binary_checks.profile.known_validity import read_known_list
+from binary_checks.profile.reading import Profile
 from binary_checks.sources.known_problem_lists import HeldList, hold_list, is_url
 
 _INPUT = "binary_checks_known"
@@ -85,16 +87,21 @@ def find_cell(config: pytest.Config) -> CellAxes | None:
         raise misused(str(error)) from None
 
 
-def describe_held(
-    held: Iterable[HeldList], entries: Iterable[KnownProblem], cell: CellAxes | None
-) -> Iterator[str]:
-    """What to know of them before the verdicts."""
+def describe_held(held: Iterable[HeldList], profile: Profile) -> Iterator[str]:
+    """What to know of them, and of their entries, before the verdicts."""
     for each in held:
         if each.identity.remark:
             yield f"known problems {each.identity.source}: {each.identity.remark}"
-    if cell is None and (count := sum(each.cells is not None for each in entries)):
+    if profile.foreign:
+        checks = list_few(profile.foreign)
+        yield f"known problems of checks that there are not here accept nothing: {checks}"
+    if profile.cell is None and (count := sum(map(_is_narrow, profile.known_problems))):
         which = "1 known problem holds" if count == 1 else f"{count:,} known problems hold"
         yield f"{which} in some cells alone, and not here: --binary-cell says which cell this is"
+
+
+def _is_narrow(entry: KnownProblem) -> bool:
+    return entry.cells is not None
 
 
 def say_unavailable(held: Iterable[HeldList]) -> Iterator[str]:

@@ -101,7 +101,7 @@ def list_surprises(config: pytest.Config, session: Session) -> Iterator[str]:
     lines += say_renamed(f"profile {profile.source}", profile.renamed)
     lines += say_renamed("arguments", session.renamed)
     lines += session.configuration.describe()
-    lines += describe_held(session.known_lists, profile.known_problems, profile.cell)
+    lines += describe_held(session.known_lists, profile)
     yield from map(one_line, lines)
 
 

@@ -78,13 +78,13 @@ def announce(profile: Profile) -> Iterator[str]:
     """Say which known problems it accepts, by check."""
     counts = Counter(each.check for each in profile.known_problems if each.in_profile)
     if counts:
-        checks = _list_few([f"{name} ({count})" for name, count in sorted(counts.items())])
+        checks = list_few([f"{name} ({count})" for name, count in sorted(counts.items())])
         yield f"{profile.source}, which was found and not named, accepts known problems: {checks}"
 
 
 def say_left_out(profile: Profile) -> str:
     """Say in one line what does not run, and how it would."""
-    what = _list_few(profile.left_out)
+    what = list_few(profile.left_out)
     return (
         f"{profile.source} was found, not named, and is used without {what}: "
         f"give --binary-profile {profile.source} to use all of it"
@@ -97,7 +97,8 @@ def say_renamed(where: str, renamed: Mapping[str, str]) -> Iterator[str]:
         yield f"{where}: {old} is called {new} now"
 
 
-def _list_few(names: Iterable[str]) -> str:
+def list_few(names: Iterable[str]) -> str:
+    """The first of them, and how many more there are."""
     names = list(names)
     more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
     return ", ".join(names[:_FEW]) + more

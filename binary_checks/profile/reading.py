@@ -59,6 +59,7 @@ class Profile:
     shipped: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # probes, if it extends
     left_out: tuple[str, ...] = ()  # parts of it that are code, where nothing of it may run
     renamed: Mapping[str, str] = field(default_factory=dict)  # former ids in it -> present ids
+    foreign: tuple[str, ...] = ()  # of its known problems the checks that there are elsewhere alone
 
     def selects(self, check: Check[Any]) -> bool:
         """Whether the check runs: on by default or asked for, and not disabled."""
@@ -222,21 +223,24 @@ def validate(
 ) -> Profile:
     """The profile with options as the checks declare them, and requests as their classes do.
 
-    Raises ProfileError for a check, an option or a probe that does not exist, and for a wrong type.
+    Raises ProfileError for a check, an option or a probe that does not exist, and for a wrong type;
+    not for a check of a list that others share, who may have another version or their own checks.
     """
     by_id = {check.id: check for check in checks}
     where = f"profile {profile.source}"
     profile = _rename(profile, find_renamed(by_id.values()))
     reject_unknown(dict.fromkeys(_named(profile)), by_id, where, "check")
     for known in profile.known_problems:
-        reject_unknown([known.check], by_id, known.listed or where, "check")
+        if not known.is_shared:
+            reject_unknown([known.check], by_id, known.listed or where, "check")
     reject_moved(profile.options, where)
     options = {
         check_id: _convert_options(values, by_id[check_id].options, f"{where}: options.{check_id}")
         for check_id, values in profile.options.items()
     }
     requests = read_requests(profile.probes, find_requests((*by_id.values(), *gatherers)), where)
-    return replace(profile, options=options, requests=requests)
+    foreign = sorted({each.check for each in profile.known_problems} - by_id.keys())
+    return replace(profile, options=options, requests=requests, foreign=tuple(foreign))
 
 
 def _named(profile: Profile) -> Iterator[str]:

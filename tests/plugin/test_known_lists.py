@@ -52,14 +52,17 @@ def judge(run: Run, wheel: Path, *arguments: str) -> pytest.RunResult:
 def test_a_list_behind_a_url_accepts_and_the_result_says_which_held(
     run: Run, index: PackageIndex, tmp_path: Path
 ) -> None:
-    url = publish(index, LIST)
+    text = f'{LIST}[[known_problems]]\ncheck = "of-next-year"\nreason = "x"\n'
+    url = publish(index, text)
     ended = judge(run, faulty(tmp_path), "--binary-known-problems", f"{url}?token=s3cret")
     assert ended.ret == 0
+    said = "known problems of checks that there are not here accept nothing: of-next-year"
+    assert said in ended.stdout.str()
     assert "s3cret" not in ended.stdout.str()
     assert result(tmp_path)["known_lists"] == [
         {
             "source": url,
-            "sha256": hashlib.sha256(LIST.encode()).hexdigest(),
+            "sha256": hashlib.sha256(text.encode()).hexdigest(),
             "issued": "2026-11-01",
             "valid_until": "2126-11-30",
         }

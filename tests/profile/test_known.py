@@ -17,6 +17,7 @@ from binary_checks.profile.known import (
     find_stale,
 )
 from binary_checks.profile.known_validity import load_known_list, read_known_list
+from binary_checks.profile.reading import Profile, validate
 
 TODAY = date(2026, 11, 22)
 ONE = Problem(path="demo/a.so", sentence="needs liba.so.1")
@@ -202,3 +203,10 @@ def test_ten_thousand_entries_are_read_and_matched() -> None:
     found = [Problem(path="demo/a.so", sentence=f"lib{n}.so") for n in range(0, 10_000, 100)]
     assert len([*accept(found, entries, TODAY)]) == 100
     assert len([*find_stale(entries, found)]) == 9_900
+
+
+def test_an_entry_of_a_shared_list_may_be_of_a_check_that_there_is_elsewhere_alone() -> None:
+    shared = Profile(known_problems=(known(check="of-1.9", is_shared=True),))
+    assert validate(shared, []).foreign == ("of-1.9",)
+    with pytest.raises(ProfileError, match=r"unknown check 'of-1\.9'"):
+        validate(Profile(known_problems=(known(check="of-1.9"),)), [])
