@@ -138,11 +138,12 @@ def _describe_further(artifact: Artifact) -> Iterator[tuple[str, str]]:
 
 def _read_requirement(artifact: Artifact) -> str:
     """Requires-Python; "" where it is none that an installer could read, as pip takes it."""
+    asked = " ".join(artifact.requires_python.split())
     try:
-        SpecifierSet(artifact.requires_python)
+        SpecifierSet(asked)
     except ValueError:  # InvalidSpecifier, or digits without end
         return ""
-    return _shorten(artifact.requires_python) or ""
+    return asked if len(asked) <= _LONGEST else ""  # half of it would be another one
 
 
 def _shorten(text: str | None) -> str | None:

@@ -34,19 +34,39 @@ records = st.one_of(
     st.dictionaries(st.sampled_from(KEYS) | texts, values, max_size=6),
     st.dictionaries(st.sampled_from(KEYS), values, max_size=2).map(lambda row: {**sound, **row}),
 )
-artifacts = st.builds(
-    Artifact,
-    sha256=st.integers(0, 5).map(lambda n: f"{n:064x}"),
-    file_name=wheels | texts | st.sampled_from(["demo-1.0-0.conda", "demo-1.0-0.tar.bz2"]),
-    size=st.integers(0, 1 << 70),
-    kind=st.sampled_from(["wheel", "conda", "library", "x"]),
-    project=st.one_of(st.sampled_from(["demo", "my-lib"]), texts),
-    version=texts,
-    requires_python=st.one_of(st.sampled_from([">=3.9", "== " + "9" * 5000]), texts),
-    metadata_sha256=st.sampled_from(["", "a" * 64]),
-    pushed=texts | st.datetimes().map(lambda moment: moment.isoformat() + "Z"),
-    subdir=st.one_of(st.sampled_from(["", "noarch", "linux-64"]), texts),
-    record=records,
+said: dict[str, st.SearchStrategy[Any]] = {
+    "sha256": st.integers(0, 5).map(lambda n: f"{n:064x}"),
+    "size": st.integers(0, 1 << 70),
+    "version": texts,
+    "requires_python": st.one_of(st.sampled_from([">=3.9", "== " + "9" * 5000]), texts),
+    "metadata_sha256": st.sampled_from(["", "a" * 64]),
+    "pushed": texts | st.datetimes().map(lambda moment: moment.isoformat() + "Z"),
+    "record": records,
+}
+artifacts = st.one_of(
+    st.builds(
+        Artifact,
+        **said,
+        kind=st.sampled_from(["wheel", "conda", "library", "x"]),
+        project=st.one_of(st.sampled_from(["demo", "my-lib"]), texts),
+        file_name=wheels | texts | st.sampled_from(["demo-1.0-0.conda", "demo-1.0-0.tar.bz2"]),
+        subdir=st.one_of(st.sampled_from(["", "noarch", "linux-64"]), texts),
+    ),
+    st.builds(  # what is listed, whatever else it says
+        Artifact,
+        **said,
+        kind=st.just("wheel"),
+        project=st.just("demo"),
+        file_name=st.sampled_from(["demo-1.0-py3-none-any.whl", "demo-1!2+c-py3-none-any.whl"]),
+    ),
+    st.builds(
+        Artifact,
+        **{**said, "record": records.map(lambda row: {**row, **sound})},
+        kind=st.just("conda"),
+        project=texts,
+        file_name=st.just("demo-1.0-0.conda"),
+        subdir=st.sampled_from(["noarch", "linux-64"]),
+    ),
 )
 
 
