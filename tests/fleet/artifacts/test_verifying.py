@@ -28,6 +28,7 @@ from binary_checks.fleet.store.store_names import (
 )
 from fixtures.build_conda import build_conda
 from fixtures.build_wheel import build_wheel
+from fixtures.fleet.object_store import BUCKET, ObjectStore
 from tests.fleet.artifacts.made_artifacts import make_artifact
 from tests.fleet.artifacts.publishing import publish, read_package
 
@@ -298,3 +299,32 @@ def test_a_copy_on_another_host_is_verified_alone(kept: Store, tmp_path: Path) -
         pytest.skip("of folders")
     shutil.copytree(kept.url, tmp_path / "elsewhere")
     assert find(open_store(str(tmp_path / "elsewhere"))) == []
+
+
+def test_a_host_that_may_only_read_verifies_and_is_told_that_it_may_not_write(
+    server: ObjectStore,
+    wheel: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def be(who: str) -> None:
+        for name, value in server.environment(who).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("BINARY_CHECKS_CACHE", str(tmp_path / who))
+
+    url = f"s3://{BUCKET}/{tmp_path.name}"
+    be("writer")
+    store = open_store(url, make=True)
+    publish(store, "release", wheel)
+    write_index(store, "release")
+    be("reader")
+    assert run(["verify", "--store", url]) == 0
+    assert run(["index", "--store", url]) == 0  # it is right: there is nothing to write
+    be("writer")
+    publish(store, "release", build_wheel(tmp_path / "dist", version="2.0", tags=("py3-none-any",)))
+    be("reader")
+    assert run(["index", "--store", url]) == 6
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "cannot be written: the server answers 403" in line
+    assert run(["verify", "--store", url]) == 1
