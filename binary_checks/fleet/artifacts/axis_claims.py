@@ -95,6 +95,8 @@ def derive_axes(
         claims = [each for each in getattr(configuration, aspect).claims if not each.by_absence]
         if axis == "system":
             claims = list(_tell_relatives(package, claims))
+        elif axis == "architecture":
+            claims = list(_tell_machines(claims))
         claims += [each.claim for each in variables if each.aspect == aspect]
         demand_agreement(package.file_name, axis, aspect, claims)
         if value := _choose(axis, aspect, claims):
@@ -121,6 +123,23 @@ def _tell_relatives(
             yield replace(each, value=platforms[0][0]) if other else each
 
 
+def _tell_machines(claims: Sequence[ConfigurationClaim]) -> Iterator[ConfigurationClaim]:
+    """Machines that an object's header tells only in part: armv6l of armv7l, mips64 of mips64el."""
+    named = [each.value for each in claims if each.source is ClaimSource.NAME]
+    for each in claims:
+        if each.source is not ClaimSource.BYTES or not any(
+            _is_one_family(each.value, name) for name in named
+        ):
+            yield each
+
+
+def _is_one_family(found: str, named: str) -> bool:
+    if found == named:
+        return False
+    arm = found.startswith("armv") and named.startswith("armv")
+    return arm or found.removesuffix("el") == named.removesuffix("el")
+
+
 def demand_agreement(
     file_name: str, axis: str, aspect: str, claims: Sequence[ConfigurationClaim]
 ) -> None:
@@ -133,12 +152,7 @@ def demand_agreement(
 
 
 def _is_harmless(aspect: str, one: ConfigurationClaim, other: ConfigurationClaim) -> bool:
-    """What is no contradiction: a machine's own name that leaves out the order of bytes (mips64).
-
-    Nor is a build for the CPU that needs a library of an accelerator beside, as some do on purpose.
-    """
-    if aspect == "architecture":
-        return one.value.removesuffix("el") == other.value.removesuffix("el")
+    """A build for the CPU that needs a library of an accelerator beside, as some do on purpose."""
     if aspect != "accelerator":
         return False
     values = {each.source: each for each in (one, other)}

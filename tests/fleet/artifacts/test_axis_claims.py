@@ -139,10 +139,16 @@ def test_a_system_that_shares_its_format_with_another_contradicts_nothing(
     assert (found["system"], found["architecture"]) == (system, spelled)
 
 
-def test_the_order_of_bytes_is_not_in_the_name_of_every_machine() -> None:
-    assert derived(architecture=(of_bytes("mips64el"), of_name("mips64")))["architecture"] == (
-        "mips64el"
-    )
+@pytest.mark.parametrize(
+    ("found", "named"), [("mips64el", "mips64"), ("armv7l", "armv6l"), ("armv7l", "armv7l")]
+)
+def test_a_header_tells_some_machines_in_part_and_the_tag_in_full(found: str, named: str) -> None:
+    assert derived(architecture=(of_bytes(found), of_name(named)))["architecture"] == named
+
+
+def test_machines_that_differ_contradict_each_other() -> None:
+    with pytest.raises(ArtifactRefusedError, match="the tag says aarch64, but demo"):
+        derived(architecture=(of_bytes("armv7l"), of_name("aarch64")))
 
 
 def test_a_universal_library_has_both_architectures() -> None:
