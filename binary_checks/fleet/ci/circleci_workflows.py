@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from binary_checks.errors import ProfileError
 from binary_checks.fleet.ci.hosted_scripts import (
     FETCH_PYTHONS,
     JOB_PYTHON,
@@ -35,6 +36,9 @@ from binary_checks.fleet.ci.yaml_text import write_yaml
 
 MOST_CELLS = 100
 """Of one workflow; CircleCI makes 128 jobs of one matrix."""
+_LARGEST = 8_000_000
+"""Bytes of a configuration in which each call has its job; that of one tier, for others are left
+out before."""
 _FILE = ".circleci/config.yml"
 _BASH = "bash -eo pipefail"
 _STATUS = ".status"
@@ -66,7 +70,25 @@ def write(pipeline: Pipeline) -> Mapping[str, str]:
         },
         "workflows": _workflows(pipeline),
     }
+    _demand_size(document, pipeline)
     return {_FILE: write_yaml(document, pipeline)}
+
+
+def _demand_size(document: Json, pipeline: Pipeline) -> None:
+    """Raise ProfileError for a night that CircleCI would not read."""
+    sizes = {name: len(str(job)) for name, job in document["jobs"].items()}
+    size = sum(
+        sizes[stage] + len(str(call))
+        for name, workflow in document["workflows"].items()
+        if name.startswith("night")
+        for job in workflow["jobs"]
+        for stage, call in job.items()
+    )
+    if size > _LARGEST:
+        raise ProfileError(
+            f"{pipeline.source}: ci: circleci: the night of {len(pipeline.cells):,} cells comes to "
+            f"{size / 1e6:.0f} MB, and CircleCI reads {_LARGEST / 1e6:.0f}; choose another system"
+        )
 
 
 def _parameter(name: str) -> str:
