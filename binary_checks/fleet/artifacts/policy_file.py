@@ -95,10 +95,10 @@ class _PolicyReader:
 
     def read(self) -> GatePolicy:
         reject_unknown(self._tables, _TOP, self._named, "key")
-        own = self._convert(self._tables, _TOP, self._named, "own_families", ())
+        own = self._take("own_families", ())
         self._families |= dict.fromkeys(own, "")
         keys = self._read_keys()
-        channels = self._convert(self._tables, _TOP, self._named, "channels", {})
+        channels = self._take("channels", {})
         if not channels:
             raise ProfileError(f"{self._named}: it has no [channels.NAME]: nothing is gated")
         gates = {name: self._read_gate(name, row, keys) for name, row in channels.items()}
@@ -106,10 +106,11 @@ class _PolicyReader:
             source=self._named, gates=gates, keys=(*keys.values(),), warnings=tuple(self._warnings)
         )
 
-    @staticmethod
-    def _convert(row: Mapping[str, Any], kinds: Mapping[str, Any], where: str, *key: Any) -> Any:
-        name, default = key
-        return convert(row[name], kinds[name], f"{where}: {name}") if name in row else default
+    def _take(self, key: str, empty: Any) -> Any:
+        """What stands at the file's top under a key."""
+        if key not in self._tables:
+            return empty
+        return convert(self._tables[key], _TOP[key], f"{self._named}: {key}")
 
     def _say(self, header: str) -> str:
         """Where a table stands: with its line, if it has one of its own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -205,3 +206,13 @@ def test_where_keys_are_listed_verdicts_must_be_signed_unless_it_says_otherwise(
 def test_a_family_of_the_projects_own_is_named_as_such(tmp_path: Path) -> None:
     text = 'own_families = ["mine"]\n[channels.release]\nfamilies = ["mine"]\n'
     assert read(tmp_path, text).gate_of("release").families == ("mine",)
+
+
+def test_the_policy_in_the_documentation_is_one(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "promotion.md").read_text(encoding="utf-8")
+    shown = page.partition("## policy.toml")[2].partition("| key of a channel")[0]
+    make_key(tmp_path)
+    gate = read(tmp_path, textwrap.dedent(shown)).gate_of("release")
+    assert [key.name for key in gate.keys] == ["ci"]
+    assert len(gate.rules) == 2
+    assert len(gate.waivers) == 1

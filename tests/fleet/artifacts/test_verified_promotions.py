@@ -260,6 +260,13 @@ def test_files_of_a_channel_without_a_gate_are_labelled(desk: Desk) -> None:
     good, bad, new = desk.push("1.0", *GOOD), desk.push("1.1", *BAD), desk.push("1.2")
     labels = label_artifacts(desk.store, [good.sha256, bad.sha256, new.sha256])
     assert [*labels.values()] == ["passed", "failing", "untested"]
+    _, table, _ = desk.do("find", "--verdicts")
+    rows = {line.split()[-1]: line.split() for line in table.splitlines()}
+    assert "verdict" in rows["file"]
+    assert "failing" in rows[bad.file_name]
+    document = json.loads(desk.do("find", "--verdicts", "--json")[1])
+    assert [each["verdict"] for each in document["artifacts"]] == [*labels.values()]
+    assert "verdict" not in desk.do("find")[1]
 
 
 def test_a_label_is_of_the_newest_verdict_in_each_place() -> None:
