@@ -32,6 +32,7 @@ class GateRule:
     reason: str = ""  # required where it asks for less
     families: tuple[str, ...] | None = None
     places: tuple[str, ...] | None = None
+    gaps: tuple[str, ...] | None = None
     accept: tuple[str, ...] | None = None
     profile: str = ""
     max_age: float | None = None
@@ -77,6 +78,7 @@ class Gate:
     channel: str
     families: tuple[str, ...]  # that must have been judged
     places: tuple[str, ...] = ()  # in each of which those that run the package must have been
+    gaps: tuple[str, ...] = ()  # places where some checks of a family may not have inspected all
     sources: tuple[str, ...] = ()  # channels that files may come from; none: all
     accept: tuple[str, ...] = ("passed", "warned", "known")
     profile: str = ""  # its name, or the SHA-256 of what it says; "" for any
@@ -104,7 +106,7 @@ def narrow(gate: Gate, artifact: Artifact, *, has_gpu_cell: bool = False) -> Gat
         if rule.meets(artifact):
             said = {
                 name: value
-                for name in ("families", "places", "accept", "max_age")
+                for name in ("families", "places", "gaps", "accept", "max_age")
                 if (value := getattr(rule, name)) is not None
             }
             gate = replace(gate, **said, profile=rule.profile or gate.profile)

@@ -127,7 +127,7 @@ class _Case:
             return
         kept, said = max(judged, key=lambda pair: _rank(pair[0].verdict, pair[1]))
         self._deciding.update(dict.fromkeys(kept.digests))
-        self._hold(where, family, kept.verdict, said)
+        self._hold(where, kept.verdict, said, place)
 
     def _refuse_unjudged(self, where: str, family: str, about: Sequence[FamilyVerdict]) -> None:
         if self._waives(family):
@@ -140,7 +140,7 @@ class _Case:
         else:
             self._refuse(where, "no verdict", "judge it there, and `artifact attest` the result")
 
-    def _hold(self, where: str, family: str, verdict: PackageVerdict, said: FamilyVerdict) -> None:
+    def _hold(self, where: str, verdict: PackageVerdict, said: FamilyVerdict, place: str) -> None:
         told = _name_run(verdict)
         if self._is_too_old(verdict):
             limit = f"{self._gate.max_age:g} days"
@@ -148,8 +148,11 @@ class _Case:
         if verdict.word not in self._gate.accept and not self._waives_all(verdict):
             self._refuse("", f"{verdict.word} ({told}): {verdict.told()}", "mend it, or waive it")
         ungapped = [check for check in said.gapped if not self._waives(check)]
-        if said.gap and ungapped and not self._waives(family):
-            self._refuse(where, f"not inspected: {said.gap}", "run it where that can be inspected")
+        wanted = said.gap and ungapped and place not in self._gate.gaps
+        if wanted and not self._waives(said.family):
+            advice = "run it where that can be inspected"
+            advice += f", or name {place} under gaps" if place else ""
+            self._refuse(where, f"not inspected: {said.gap}", advice)
 
     def _is_too_old(self, verdict: PackageVerdict) -> bool:
         age = self._gate.max_age

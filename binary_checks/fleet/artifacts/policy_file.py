@@ -36,6 +36,7 @@ _GATE: dict[str, Any] = {
     "from": tuple[str, ...],
     "families": tuple[str, ...],
     "places": tuple[str, ...],
+    "gaps": tuple[str, ...],
     "accept": tuple[str, ...],
     "profile": str,
     "known_problems_sha256": str,
@@ -52,6 +53,7 @@ _RULE = {
     "reason": str,
     "families": tuple[str, ...],
     "places": tuple[str, ...],
+    "gaps": tuple[str, ...],
     "accept": tuple[str, ...],
     "profile": str,
     "max_age": float,
@@ -165,6 +167,7 @@ class _PolicyReader:
             channel=name,
             families=said["families"],
             places=said.get("places", ()),
+            gaps=said.get("gaps", ()),
             sources=_demand_sources(said, name, where),
             accept=said.get("accept", tuple(GOOD_OUTCOMES.values())),
             profile=said.get("profile", ""),
@@ -177,6 +180,7 @@ class _PolicyReader:
             waivers=tuple(self._read_waivers(row, f"{header}.waivers")),
         )
         _demand_places(gate.places, gate.families, where)
+        reject_unknown(gate.gaps, dict.fromkeys(gate.places), f"{where}: gaps", "place")
         return gate
 
     def _demand_asked(self, said: Mapping[str, Any], where: str) -> None:
@@ -225,6 +229,8 @@ class _PolicyReader:
             families = said.get("families", gate["families"])
             if "places" in said:
                 _demand_places(said["places"], families, where)
+            there = dict.fromkeys(said.get("places", gate.get("places", ())))
+            reject_unknown(said.get("gaps", ()), there, f"{where}: gaps", "place")
             less = set(gate["families"]) - set(families)
             if (less or said.get("gpu") is False) and not said.get("reason", "").strip():
                 lacking = ", ".join(sorted(less)) or "gpu"

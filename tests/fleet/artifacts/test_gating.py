@@ -142,6 +142,17 @@ def test_one_run_in_several_places_says_something_of_each() -> None:
     ]
 
 
+def test_a_place_may_be_one_where_not_all_can_be_inspected() -> None:
+    loads = entry("runtime", check="loader-complains", place="image:oldest")
+    gap = entry("runtime", Outcome.NOT_INSPECTED, place="image:oldest", reason="no Python 3.12")
+    half = make(entry("linkage"), loads, gap, places=("image:oldest",))
+    (reason,) = reasons(RUNS, half)
+    assert reason.startswith("runtime at image:oldest: not inspected: runtime-check: no Python")
+    gate = replace(RUNS, gaps=("image:oldest",))
+    assert gate_says(gate, half).passes
+    assert not gate_says(gate, make(entry("linkage"), gap, places=("image:oldest",))).passes
+
+
 def test_a_gpu_is_wherever_there_is_one() -> None:
     gate = replace(RUNS, families=("runtime", "gpu"))
     oldest = make(entry("runtime"), places=("image:oldest",))
