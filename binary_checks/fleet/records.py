@@ -14,9 +14,11 @@ from binary_checks.documents.result_writer import RESULT_SCHEMA
 from binary_checks.errors import RecordError
 from binary_checks.fleet.attempts import ATTEMPT_SCHEMA, CPU, GPU, Attempt
 from binary_checks.fleet.plan import PLAN_SCHEMA, NightPlan
-from binary_checks.fleet.store.store_names import is_night, result_name
+from binary_checks.fleet.states import CellState
+from binary_checks.fleet.store.store_names import is_night, result_name, split_attempt
 from binary_checks.lines import cut, one_line
 
+_NOBODY_KNOWS = "1970-01-01T00:00:00Z"  # when an attempt began whose document does not say
 _RESULT = frozenset({"result"})
 _LARGEST = 64 << 20  # bytes of a document, which takes twenty times that when it is read
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,199}")  # it names files
@@ -82,6 +84,25 @@ def read_stored_attempt(content: bytes, name: str, url: str = "") -> Attempt:
         said = " ".join(map(str, about))
         raise RecordError(f"{named}: its document is of another attempt: {cut(one_line(said))}")
     return attempt
+
+
+def lose_attempt(name: str, night: str, sha256: str, why: object) -> Attempt:
+    """The attempt that a store has under that name, where its document cannot be counted."""
+    cell, stage, number = split_attempt(name) or ("", "", 0)
+    return Attempt(
+        night=night,
+        cell=cell,
+        stage=stage,
+        number=number,
+        state=CellState.LOST,
+        reason=cut(one_line(f"its result cannot be counted: {why}")),
+        cause="unreadable-result",
+        cause_kind="infra",
+        again=True,
+        started=_NOBODY_KNOWS,
+        seconds=0.0,
+        sha256=sha256,
+    )
 
 
 def describe_plans() -> dict[str, Any]:

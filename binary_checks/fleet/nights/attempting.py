@@ -36,7 +36,7 @@ from binary_checks.fleet.nights.night_dates import now
 from binary_checks.fleet.nights.process_identity import identify
 from binary_checks.fleet.nights.retrying import may_end_otherwise
 from binary_checks.fleet.plan import NightPlan, PlannedCell
-from binary_checks.fleet.records import read_stored_attempt, write_attempt
+from binary_checks.fleet.records import lose_attempt, read_stored_attempt, write_attempt
 from binary_checks.fleet.states import GOOD, CellState
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.kept_facts import keep_facts, open_facts
@@ -122,7 +122,7 @@ def find_attempt(store: Store, task: AttemptTask) -> Attempt | None:
     try:
         return read_stored_attempt(content, name)
     except RecordError as error:
-        return lose(task, str(error))
+        return lose_attempt(name, task.plan.night, task.planned.sha256, error)
 
 
 def lose(task: AttemptTask, reason: str) -> Attempt:

@@ -21,7 +21,7 @@ from binary_checks.fleet.nights.engines import Engine, EngineGone
 from binary_checks.fleet.nights.progress import Progress
 from binary_checks.fleet.nights.retrying import MOST, NextAttempt, plan_next
 from binary_checks.fleet.plan import NightPlan, PlannedCell
-from binary_checks.fleet.records import read_stored_attempt
+from binary_checks.fleet.records import lose_attempt, read_stored_attempt
 from binary_checks.fleet.states import GOOD, CellState
 from binary_checks.fleet.store import Store, ask_at_once
 from binary_checks.fleet.store.store_names import (
@@ -30,7 +30,6 @@ from binary_checks.fleet.store.store_names import (
     running_prefix,
     split_attempt,
 )
-from binary_checks.lines import cut, one_line
 
 PAUSE = 30.0  # seconds before a second attempt; the third waits four times as long
 ALL = "all"
@@ -311,20 +310,8 @@ def read_attempts(store: Store, night: str, cells: Mapping[str, PlannedCell]) ->
 
 
 def _read(store: Store, night: str, named: tuple[str, str, int], sha256: str) -> Attempt:
-    cell, stage, number = named
-    name = result_name(night, cell, stage, number)
+    name = result_name(night, *named)
     try:
         return read_stored_attempt(store.read(name) or b"", name)
     except RecordError as error:
-        return Attempt(
-            night=night,
-            cell=cell,
-            stage=stage,
-            number=number,
-            state=CellState.LOST,
-            reason=cut(one_line(str(error))),
-            again=True,
-            started="",
-            seconds=0.0,
-            sha256=sha256,
-        )
+        return lose_attempt(name, night, sha256, error)

@@ -9,7 +9,6 @@ the beats beside its ticket go on.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -17,17 +16,20 @@ import stat
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from binary_checks.documents.decoding import OddityError, decode_fields
+from binary_checks.documents.encoding import encode_fields
 from binary_checks.errors import BinaryChecksError, StoreError
 from binary_checks.fleet.nights.attempt_process import kill_carriers
 from binary_checks.fleet.nights.process_identity import ProcessIdentity, identify
+from binary_checks.fleet.records import open_document, write_document
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.store_names import lease_prefix
 
+_SCHEMA = "binary-checks/lease/1"
 BEAT = 30.0  # seconds
 STALE = 300.0  # seconds without a beat, after which a holder that cannot be seen is dead
 FOLDER_PREFIX = "binary-checks-night-"
@@ -49,7 +51,7 @@ class Ticket:
     token: str  # of this coordinator alone
     holder: ProcessIdentity
     folder: str  # where its attempts have theirs, on its host
-    cells: frozenset[str]  # ids, with the stage: two queues of one cell are two
+    cells: tuple[str, ...]  # ids, with the stage: two queues of one cell are two
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,7 +79,7 @@ def hold_lease(  # noqa: PLR0913 - what is claimed, and how
     took this holder for dead. Raises HeldError where another one runs some of them.
     """
     leases = _Leases(store, night)
-    ticket = leases.take(frozenset(cells), folder)
+    ticket = leases.take(tuple(sorted(cells)), folder)
     try:
         for other in leases.before(ticket):
             _outlive(leases, other, times, tell)
@@ -161,14 +163,15 @@ class _Leases:
     def __init__(self, store: Store, night: str) -> None:
         self._store, self._prefix = store, lease_prefix(night)
 
-    def take(self, cells: frozenset[str], folder: str) -> Ticket:
+    def take(self, cells: tuple[str, ...], folder: str) -> Ticket:
         """Create the next ticket; numbers have no gap, so that none comes in before it later."""
         number, token = 1 + max(self._list(_TICKET), default=0), uuid.uuid4().hex
         while True:
             ticket = Ticket(
                 number=number, token=token, holder=identify(os.getpid()), folder=folder, cells=cells
             )
-            if self._store.create(f"{self._prefix}{number:06}.json", _write(ticket)):
+            document = write_document({"schema": _SCHEMA, **encode_fields(ticket)})
+            if self._store.create(f"{self._prefix}{number:06}.json", document):
                 return ticket
             number += 1
 
@@ -176,14 +179,16 @@ class _Leases:
         """The smaller ones that have not ended, and have cells in common with it."""
         ended = set(self._list(_ENDED))
         held = (n for n in self._list(_TICKET) if n < ticket.number and n not in ended)
-        return [other for other in map(self._read, held) if other.cells & ticket.cells]
+        asked = {*ticket.cells}
+        return [other for other in map(self._read, held) if not asked.isdisjoint(other.cells)]
 
     def _read(self, number: int) -> Ticket:
         name = f"{self._prefix}{number:06}.json"
         try:
-            return _decode(json.loads(self._store.read(name) or b""))
-        except (ValueError, TypeError, KeyError):
-            raise StoreError(f"{self._store.url}: {name}: not a ticket of a coordinator") from None
+            fields = open_document(self._store.read(name) or b"", _SCHEMA)
+            return Ticket(**decode_fields(Ticket, fields))
+        except OddityError as error:
+            raise StoreError(f"{self._store.url}: {name}: {error}") from None
 
     def state_of(self, number: int) -> int | None:
         """Its last beat, 0 for none; None once it has ended."""
@@ -211,13 +216,3 @@ class _Leases:
             found = pattern.fullmatch(stored.name.rpartition("/")[2])
             if found:
                 yield int(found[found.re.groups])
-
-
-def _write(ticket: Ticket) -> bytes:
-    return json.dumps({**asdict(ticket), "cells": sorted(ticket.cells)}).encode()
-
-
-def _decode(document: Mapping[str, Any]) -> Ticket:
-    holder = ProcessIdentity(**document["holder"])
-    fields = {**document, "holder": holder, "cells": frozenset(document["cells"])}
-    return Ticket(**fields)

@@ -13,7 +13,7 @@ from binary_checks.errors import RecordError, StoreError
 from binary_checks.fleet.attempts import Attempt
 from binary_checks.fleet.final_states import CellEnd, final_state
 from binary_checks.fleet.plan import NightPlan, PlannedCell
-from binary_checks.fleet.records import read_stored_attempt
+from binary_checks.fleet.records import lose_attempt, read_stored_attempt
 from binary_checks.fleet.states import CellState
 from binary_checks.fleet.store import Store, ask_at_once
 from binary_checks.fleet.store.kept_facts import find_facts
@@ -37,7 +37,6 @@ from binary_checks.fleet.tables.parquet_files import TableWriter, connect
 from binary_checks.fleet.tables.views import known_packages
 
 _AT_ONCE = 16  # cells whose documents are in memory
-_NOBODY = "1970-01-01T00:00:00Z"  # when an attempt began whose document does not say
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -144,7 +143,6 @@ def _read_document(
     planned: PlannedCell, night: str, name: str, content: bytes, complaints: list[str]
 ) -> Attempt:
     """The attempt; one that cannot be counted is a lost one."""
-    cell, stage, number = split_attempt(name) or ("", "", 0)
     try:
         attempt = read_stored_attempt(content, name)
         if attempt.sha256 != planned.sha256:
@@ -153,19 +151,7 @@ def _read_document(
             raise RecordError(f"{name}: it says {attempt.state.value}, but {contradiction}")
     except RecordError as error:
         complaints.append(str(error))
-        return Attempt(
-            night=night,
-            cell=cell,
-            stage=stage,
-            number=number,
-            state=CellState.LOST,
-            reason=f"its result cannot be counted: {error}",
-            cause="unreadable-result",
-            cause_kind="infra",
-            started=_NOBODY,
-            seconds=0.0,
-            sha256=planned.sha256,
-        )
+        return lose_attempt(name, night, planned.sha256, error)
     return attempt
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from binary_checks.errors import StoreError
 from binary_checks.fleet.nights.leases import HeldError, LeaseTimes, Ticket, hold_lease
 from binary_checks.fleet.nights.process_identity import identify
 from binary_checks.fleet.store import Store
@@ -34,7 +35,11 @@ def hold(store: Store, *cells: str, lost: list[str] | None = None) -> Iterator[T
 def write_foreign(store: Store, number: int, *cells: str) -> None:
     """A ticket of a host whose processes cannot be seen from here."""
     holder = {"host": "elsewhere", "numbering": "", "pid": 7, "started": ""}
-    row = {"number": number, "token": "t", "holder": holder, "folder": "", "cells": list(cells)}
+    write_ticket(store, number, holder=holder, folder="", cells=cells)
+
+
+def write_ticket(store: Store, number: int, **said: object) -> None:
+    row = {"schema": "binary-checks/lease/1", "number": number, "token": "t", **said}
     store.create(f"{lease_prefix(NIGHT)}{number:06}.json", json.dumps(row).encode())
 
 
@@ -135,8 +140,13 @@ def test_a_ticket_cannot_have_other_folders_removed(
     holder = asdict(identify(dead.pid))
     dead.kill()
     dead.wait()
-    row = {"number": 1, "token": "t", "holder": holder, "folder": str(folder), "cells": ["cpu:a"]}
-    store.create(f"{lease_prefix(NIGHT)}000001.json", json.dumps(row).encode())
+    write_ticket(store, 1, holder=holder, folder=str(folder), cells=["cpu:a"])
     with hold(store, "cpu:a"):
         pass
     assert folder.exists() is (name == "home")
+
+
+def test_a_ticket_of_a_newer_version_is_one_line(store: Store) -> None:
+    store.create(f"{lease_prefix(NIGHT)}000001.json", b'{"schema":"binary-checks/lease/2"}')
+    with pytest.raises(StoreError, match="a newer binary-checks wrote it"), hold(store, "cpu:a"):
+        pass

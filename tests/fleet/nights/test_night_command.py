@@ -30,8 +30,9 @@ Lines = pytest.CaptureFixture[str]
 
 
 def test_a_night_of_healthy_packages_ends_with_0(
-    store: Store, tmp_path: Path, capsys: Lines
+    store: Store, tmp_path: Path, capsys: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)  # where no cells.toml is another than the plan's
     cells = plan_cell(tmp_path, "numpy", "exit 0"), plan_cell(tmp_path, "scipy", "accepted")
     keep_plan(store, *cells)
     assert run_night(store) == 0
@@ -239,8 +240,9 @@ def test_a_holder_on_another_host_is_waited_for_by_one_s_own_clock(
 ) -> None:
     keep_plan(store, plan_cell(tmp_path, "a", "exit 0"))
     holder = '{"host": "elsewhere", "numbering": "", "pid": 1, "started": ""}'
-    ticket = f'{{"number": 1, "token": "t", "holder": {holder}, "folder": "", "cells": ["cpu:a"]}}'
-    store.create(f"{lease_prefix(NIGHT)}000001.json", ticket.encode())
+    ticket = f'"number": 1, "token": "t", "holder": {holder}, "folder": "", "cells": ["cpu:a"]'
+    document = f'{{"schema": "binary-checks/lease/1", {ticket}}}'
+    store.create(f"{lease_prefix(NIGHT)}000001.json", document.encode())
     assert run_night(store, "--beat", "0.05", "--stale", "0.3") == 0
     out = capsys.readouterr().out
     assert "waiting up to 0 s to see whether a coordinator on elsewhere (process 1)" in out
