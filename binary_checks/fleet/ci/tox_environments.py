@@ -114,8 +114,8 @@ def _platform(cell: Cell) -> str:
 
 
 def _escape(text: str) -> str:
-    """The text as tox has it; what stands in braces, or behind a backslash, would be replaced."""
-    return text.replace("\\", "\\\\").replace("{", "\\{").replace("}", "\\}")
+    """The text as tox has it; what stands in braces would be replaced."""
+    return text.replace("{", "\\{").replace("}", "\\}")
 
 
 def _escape_all(values: Mapping[str, str]) -> dict[str, str]:

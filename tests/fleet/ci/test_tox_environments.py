@@ -87,4 +87,4 @@ def test_what_stands_in_braces_is_text() -> None:
         "[ci]", '[[run]]\nwhen = "id=*"\noptions = ["-k", "{env:HOME} \\\\ x"]\n[ci]'
     )
     (command,) = make(text)["env"]["Demo.Kit-linux-x86_64-3.12"]["commands"]
-    assert command[-1] == "\\{env:HOME\\} \\\\ x"
+    assert command[-1] == "\\{env:HOME\\} \\ x"
