@@ -17,7 +17,11 @@ from binary_checks.documents.encoding import dump
 from binary_checks.errors import ArtifactRefusedError, ProfileError, StoreError
 from binary_checks.fleet.artifacts.channel_index import write_index
 from binary_checks.fleet.artifacts.channel_members import demand_channel, list_members
-from binary_checks.fleet.artifacts.choosing_members import choose_members, find_with_gpu
+from binary_checks.fleet.artifacts.choosing_members import (
+    MemberWish,
+    choose_members,
+    find_with_gpu,
+)
 from binary_checks.fleet.artifacts.gates import Gate
 from binary_checks.fleet.artifacts.policy_file import GatePolicy, read_policy
 from binary_checks.fleet.artifacts.promoting import Occasion, PromotionCandidate, promote, weigh
@@ -46,18 +50,20 @@ def run(arguments: Sequence[str]) -> int:
     keys = read_signing_keys(options)
     _demand_promoter(gate, keys, options)
     store = open_store(options.store)
-    chosen = choose_members(
-        store, options.source, names=options.names, where=options.where, digests=options.sha256
-    )
+    broken: list[str] = []
+    wish = MemberWish(names=options.names, where=options.where, digests=options.sha256)
+    chosen = choose_members(store, options.source, wish, broken)
     occasion = Occasion(
         gate=gate, source=options.source, now=now, by=options.by or name_actor(), keys=keys
     )
     members = {each.sha256 for each in list_members(store, options.to)}
     with_gpu = find_with_gpu(matrix.cells, chosen) if matrix else frozenset[str]()
     candidates = weigh(store, occasion, chosen, members=members, with_gpu=with_gpu)
-    for line in policy.warnings:
+    for line in (*policy.warnings, *broken):
         complain(f"artifact promote: {line}")
-    return _carry_out(store, occasion, candidates, options)
+    if broken and options.all_or_nothing:
+        raise StoreError("artifact promote: --all-or-nothing, and not all can be read")
+    return _carry_out(store, occasion, candidates, options) or (UNREADABLE if broken else 0)
 
 
 def _carry_out(

@@ -11,7 +11,7 @@ from binary_checks.command.artifact.promoting_artifacts import name_actor
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.artifacts.channel_index import is_indexed, write_index
 from binary_checks.fleet.artifacts.channel_members import demand_channel
-from binary_checks.fleet.artifacts.choosing_members import choose_members
+from binary_checks.fleet.artifacts.choosing_members import MemberWish, choose_members
 from binary_checks.fleet.artifacts.withdrawals import Withdrawal, withdraw
 from binary_checks.fleet.store import open_store
 from binary_checks.lines import MOST, cut, one_line
@@ -27,7 +27,7 @@ def run(arguments: Sequence[str]) -> int:
     if not reason:
         raise ProfileError("artifact withdraw: --reason: why? whoever installs it will read that")
     store = open_store(options.store)
-    chosen = choose_members(store, channel, names=options.names, digests=options.sha256)
+    chosen = choose_members(store, channel, MemberWish(names=options.names, digests=options.sha256))
     for artifact in chosen:
         new = withdraw(
             store,

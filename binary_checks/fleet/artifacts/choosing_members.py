@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -20,29 +21,34 @@ from binary_checks.fleet.store import Store
 from binary_checks.lines import cut, one_line
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MemberWish:
+    """Which members are meant; nothing of it: all."""
+
+    names: Sequence[str] = ()  # projects, file names, globs, paths
+    where: str = ""  # variant=cu130 python=3.12
+    digests: Sequence[str] = ()  # SHA-256, or how they begin
+
+
 def choose_members(
-    store: Store,
-    channel: str,
-    *,
-    names: Sequence[str] = (),
-    where: str = "",
-    digests: Sequence[str] = (),
+    store: Store, channel: str, wish: MemberWish, broken: list[str] | None = None
 ) -> list[Artifact]:
     """What the store says of the members that are meant; all of the channel where nothing is said.
 
-    Each name and digest must mean one at least. Raises ProfileError, one line.
+    Each name and digest must mean one at least. Of a document that is not whole ``broken`` gets a
+    line; without it, RecordError is raised. Raises ProfileError, one line.
     """
-    members = found = list_members(store, channel)
-    if names:
-        found = _union([_match(members, name, channel) for name in names])
-    for digest in digests:
+    members = found = list_members(store, channel, broken)
+    if wish.names:
+        found = _union([_match(members, name, channel) for name in wish.names])
+    for digest in wish.digests:
         if not any(_is_named(each, [digest]) for each in members):
             raise ProfileError(f"--sha256 {_show(digest)}: {channel} has no such file")
-    if digests:
-        found = [each for each in found if _is_named(each, digests)]
-    artifacts = [*list_artifacts(store, [each.sha256 for each in found])]
-    wish = read_wish([where] if where else [])
-    artifacts = [each for each in artifacts if not wish.unmet(each)]
+    if wish.digests:
+        found = [each for each in found if _is_named(each, wish.digests)]
+    artifacts = [*list_artifacts(store, [each.sha256 for each in found], broken)]
+    kinds = read_wish([wish.where] if wish.where else [])
+    artifacts = [each for each in artifacts if not kinds.unmet(each)]
     if not artifacts:
         raise ProfileError(f"the channel {channel} has nothing that is meant")
     return sorted(artifacts, key=lambda each: (each.project, each.file_name))

@@ -16,7 +16,7 @@ from binary_checks.fleet.artifacts.kept_artifacts import keep_artifact
 from binary_checks.fleet.artifacts.kept_verdicts import list_verdicts
 from binary_checks.fleet.cell import Cell
 from binary_checks.fleet.store import Store
-from binary_checks.fleet.store.store_names import promotion_prefix, verdict_prefix
+from binary_checks.fleet.store.store_names import artifact_name, promotion_prefix, verdict_prefix
 from binary_checks.model import Run
 from fixtures.runs import PROFILE, package_result
 from tests.fleet.artifacts.made_artifacts import make_artifact
@@ -263,6 +263,20 @@ def test_a_store_that_fails_on_the_way_says_what_is_in_and_what_is_not(
     ]
     assert desk.promote()[0] == 0
     assert len(desk.released()) == 2
+
+
+def test_a_member_of_which_nothing_is_known_keeps_no_other_back(desk: Desk) -> None:
+    good, lost = desk.push("1.0", *GOOD), desk.push("1.1", *GOOD)
+    name = artifact_name(lost.sha256)
+    desk.store.delete(name)
+    desk.store.create(name, b"{")
+    status, out, err = desk.promote("--all-or-nothing")
+    assert (status, out) == (6, "")
+    assert desk.released() == []
+    status, out, err = desk.promote()
+    assert (status, out) == (1, f"{good.file_name}: promoted\n1 promoted\n")
+    assert err.count("\n") == 1
+    assert name in err
 
 
 def test_a_result_is_kept_once(desk: Desk) -> None:
