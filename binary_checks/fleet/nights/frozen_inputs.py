@@ -15,6 +15,7 @@ from binary_checks.fleet.causes.cause_rules import load_causes
 from binary_checks.fleet.cells.matrix import Matrix
 from binary_checks.lines import one_line
 from binary_checks.model.run_results import KnownListIdentity
+from binary_checks.profile.known import LIST
 from binary_checks.profile.reading import load_profile
 from binary_checks.profile.toml_values import read_toml
 from binary_checks.regular_files import read_named
@@ -83,7 +84,9 @@ def _hold(matrix: Matrix, known: str | None, now: datetime) -> HeldList | None:
         return hold_list(argument, folder, now)
     except ProfileError as error:
         source = "" if is_url(argument) else one_line(argument)
-        return HeldList(identity=KnownListIdentity(source=source, complaint=str(error)))
+        return HeldList(
+            identity=KnownListIdentity(source=source, complaint=str(error).removeprefix(LIST))
+        )
 
 
 def _keep(content: bytes, files: dict[str, bytes]) -> str:
