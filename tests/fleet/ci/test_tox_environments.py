@@ -46,7 +46,13 @@ def test_an_environment_is_called_as_its_cell_and_has_its_python_and_system() ->
     assert [*found["env"]] == found["env_list"]
     own = found["env"]["Demo.Kit-windows-amd64-3.13t"]
     assert (own["base_python"], own["platform"]) == (["3.13t"], "win32")
-    assert own["set_env"]["CELL_PYTHON"] == "3.13t"
+    assert own["set_env"] == {
+        "CELL": "Demo.Kit-windows-amd64-3.13t",
+        "CELL_PROJECT": "Demo.Kit",
+        "CELL_SYSTEM": "windows",
+        "CELL_ARCHITECTURE": "amd64",
+        "CELL_PYTHON": "3.13t",
+    }
     assert found["skip_missing_interpreters"] is True
 
 
