@@ -119,7 +119,8 @@ def spell_axes(artifact: Artifact) -> str:
     """What it is, in a few words."""
     values = [getattr(artifact, axis) for axis in AXES]
     said = " ".join((artifact.kind, *filter(None, values)))
-    return f"{artifact.project} {artifact.version}: {said}; {artifact.commit[:12]}"
+    name = f"{artifact.project} {artifact.version}".rstrip()
+    return f"{name}: {said}; {artifact.commit[:12]}"
 
 
 def _options() -> argparse.ArgumentParser:
