@@ -1,7 +1,7 @@
 """Writes tox.toml: an environment for each cell, which judges its package as the test stage does.
 
 A package lies in dist/ (or $DIST): in a folder called as the cell, or beside those of other cells,
-if its tags tell it from them. What stands behind ``--`` comes on top: options, and packages.
+if its tags tell it from them. What stands behind ``--`` comes on top: further options.
 """
 
 from __future__ import annotations
@@ -74,10 +74,7 @@ def _environment(cell: PipelineCell, patterns: Sequence[str]) -> Iterator[str]:
     if cell.cell.system:
         yield f"platform = {_spell(_PLATFORMS[find_family(cell.cell)])}"
     yield f"set_env = {_spell(_escape_all(_base_variables(cell)))}"
-    given = [
-        {"replace": "posargs", "extend": True},
-        *(_glob(pattern) for pattern in (f"{cell.id}/*", *patterns)),
-    ]
+    given = [{"replace": "posargs", "extend": True}, _find_files(cell.id, patterns)]
     options = [_escape(option) for option in cell.options]
     yield f"commands = [{_spell(['binary-checks', *given, *options])}]"
 
@@ -87,8 +84,19 @@ def _base_variables(cell: PipelineCell) -> dict[str, str]:
     return {name: text for name, text in cell.environment.items() if not name.endswith("_OPTIONS")}
 
 
-def _glob(pattern: str) -> dict[str, Any]:
-    return {"replace": "glob", "pattern": f"{_DIST}/{pattern}", "extend": True}
+def _find_files(cell: str, patterns: Sequence[str]) -> dict[str, Any]:
+    """The files of its folder, else those of its tags; else the folder's name, for the refusal."""
+    own = f"{_DIST}/{cell}/*"
+    default: Any = [own]
+    for pattern in (*reversed(patterns), f"{cell}/*"):
+        default = {
+            "replace": "glob",
+            "pattern": f"{_DIST}/{pattern}",
+            "default": default,
+            "extend": True,
+        }
+    found: dict[str, Any] = default
+    return found
 
 
 def _patterns(cell: Cell) -> Iterator[str]:
@@ -100,7 +108,8 @@ def _patterns(cell: Cell) -> Iterator[str]:
         project = canonicalize_name(cell.project).replace("-", "_")
     tag = f"cp{cell.python.rstrip('t').replace('.', '')}"
     abi = f"{tag}t" if cell.python.endswith("t") else tag
-    yield f"{project}-*-{tag}-{abi}-{_platform(cell)}.whl"
+    letters = (f"[{each}{each.upper()}]" if each.isalpha() else each for each in project)
+    yield f"{''.join(letters).replace('_', '[_.]')}-*-{tag}-{abi}-{_platform(cell)}.whl"
 
 
 def _platform(cell: Cell) -> str:

@@ -206,6 +206,7 @@ def run_tox(folder: Path, arguments: Iterable[str]) -> subprocess.CompletedProce
 
 @pytest.mark.network
 def test_tox_judges_a_cell_that_this_host_can_run_and_skips_others(tmp_path: Path) -> None:
+    tag = PYTHON.replace(".", "")
     (tmp_path / "tox.toml").write_text(write(tmp_path, str(ROOT))["tox.toml"], encoding="utf-8")
     (tmp_path / "dist" / CELL).mkdir(parents=True)
     shutil.copy(FIT, tmp_path / "dist" / CELL)
@@ -214,8 +215,11 @@ def test_tox_judges_a_cell_that_this_host_can_run_and_skips_others(tmp_path: Pat
     assert f"{CELL}: OK" in ended.stdout
     assert "demo-linux-x86_64-3.99: SKIP" in ended.stdout
     assert ended.returncode == 0
-    (tmp_path / "dist" / CELL / FIT.name).rename(tmp_path / "dist" / FIT.name)
-    ended = run_tox(tmp_path, ["-e", CELL, "--", str(BROKEN)])
-    assert f"{BROKEN.name}: unfit" in ended.stdout
-    assert FIT.name not in ended.stdout
+    (tmp_path / "dist" / CELL / FIT.name).unlink()
+    ended = run_tox(tmp_path, ["-e", CELL])
+    assert f"ERROR: dist/{CELL}/*: no file matches" in ended.stdout
+    flat = tmp_path / "dist" / f"Demo-1.0-cp{tag}-cp{tag}-manylinux_2_17_x86_64.whl"
+    shutil.copy(BROKEN, flat)
+    ended = run_tox(tmp_path, ["-e", CELL, "--", "--binary-strict"])
+    assert f"{flat.name}: unfit" in ended.stdout
     assert ended.returncode == 1

@@ -31,8 +31,13 @@ def make(text: str = CELLS) -> dict[str, Any]:
 
 
 def list_patterns(environment: dict[str, Any]) -> list[str]:
-    (command,) = environment["commands"]
-    return [each["pattern"] for each in command if isinstance(each, dict) and "pattern" in each]
+    """The globs, in the order in which they are tried, and what stands where none matches."""
+    ((_, _, found, *_),) = environment["commands"]
+    patterns = []
+    while isinstance(found, dict):
+        patterns.append(found["pattern"])
+        found = found["default"]
+    return [each.removeprefix("{env:DIST:dist}/") for each in (*patterns, *found)]
 
 
 def test_an_environment_is_called_as_its_cell_and_has_its_python_and_system() -> None:
@@ -58,15 +63,17 @@ def test_an_environment_is_called_as_its_cell_and_has_its_python_and_system() ->
 
 def test_a_wheel_is_that_of_the_cell_by_its_folder_or_its_tags() -> None:
     assert list_patterns(make()["env"]["Demo.Kit-linux-x86_64-3.13t"]) == [
-        "{env:DIST:dist}/Demo.Kit-linux-x86_64-3.13t/*",
-        "{env:DIST:dist}/demo_kit-*-cp313-cp313t-*linux*_x86_64.whl",
+        "Demo.Kit-linux-x86_64-3.13t/*",
+        "[dD][eE][mM][oO][_.][kK][iI][tT]-*-cp313-cp313t-*linux*_x86_64.whl",
+        "Demo.Kit-linux-x86_64-3.13t/*",
     ]
 
 
 def test_cells_that_tags_do_not_tell_apart_have_their_folders_alone() -> None:
     found = make(CELLS.replace("[ci]", 'variant = ["cpu", "cu126"]\n[ci]', 1))
     assert list_patterns(found["env"]["Demo.Kit-linux-x86_64-3.12-cpu"]) == [
-        "{env:DIST:dist}/Demo.Kit-linux-x86_64-3.12-cpu/*"
+        "Demo.Kit-linux-x86_64-3.12-cpu/*",
+        "Demo.Kit-linux-x86_64-3.12-cpu/*",
     ]
 
 
