@@ -182,6 +182,13 @@ def guard(act: Callable[[], int], *further: type[OSError]) -> int:
         return status_of(error)
 
 
+def read_count(text: str) -> int:
+    """The value of an option that is a number of 1 or more."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r:.40} is not a number of 1 or more")
+    return int(text)
+
+
 class SubcommandParser(argparse.ArgumentParser):
     """Leaves it to the caller how a wrong option ends."""
 

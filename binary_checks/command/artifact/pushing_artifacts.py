@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from binary_checks.command import (
@@ -13,6 +14,7 @@ from binary_checks.command import (
     UNREADABLE,
     SubcommandParser,
     complain,
+    read_count,
     status_of,
 )
 from binary_checks.errors import BinaryChecksError, ProfileError
@@ -32,6 +34,7 @@ from binary_checks.fleet.nights.night_dates import now
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.knowledge.ci_variables import read_variables
 from binary_checks.lines import MOST, one_line
+from binary_checks.trees.batches import count_cores
 
 _PURPOSE = "Keep files by their bytes, with what they are, and put them into a channel."
 _ORDER = (MISUSED, UNREADABLE, TRY_AGAIN)
@@ -44,7 +47,7 @@ def run(arguments: Sequence[str]) -> int:
     options = _options().parse_args(arguments)
     request = _read_request(options)
     store = open_store(options.store, make=True)
-    statuses = {_push(store, Path(each), request) for each in options.files}
+    statuses = {_tell(path, end, request) for path, end in _push(store, request, options)}
     if options.index and 0 in statuses:
         statuses |= {_write_index(store, each) for each in request.channels}
     return next((status for status in _ORDER if status in statuses), 0)
@@ -91,21 +94,38 @@ def _read_request(options: argparse.Namespace) -> PushRequest:
     )
 
 
-def _push(store: Store, path: Path, request: PushRequest) -> int:
-    """Push one, and say what became of it; the exit status."""
-    try:
-        end = push_file(store, path, request)
-    except BinaryChecksError as error:
-        text = str(error)
+def _push(
+    store: Store, request: PushRequest, options: argparse.Namespace
+) -> Iterator[tuple[Path, PushEnd | BinaryChecksError]]:
+    """Push several at once, for each is read by a process of its own; in their order."""
+
+    def push(path: Path) -> PushEnd | BinaryChecksError:
+        try:
+            return push_file(store, path, request)
+        except BinaryChecksError as error:
+            return error
+
+    paths = [Path(each) for each in options.files]
+    with ThreadPoolExecutor(options.jobs or count_cores()) as pool:
+        try:
+            yield from zip(paths, pool.map(push, paths), strict=True)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)  # after Ctrl-C none begins
+
+
+def _tell(path: Path, end: PushEnd | BinaryChecksError, request: PushRequest) -> int:
+    """Say what became of one; the exit status."""
+    if isinstance(end, BinaryChecksError):
+        text = str(end)
         complain(text if one_line(path.name) in text else f"{path.name}: {text}")
-        return status_of(error)
-    print(one_line(f"{end.artifact.file_name}: {_tell(end, request)}"), flush=True)
+        return status_of(end)
+    print(one_line(f"{end.artifact.file_name}: {_tell_places(end, request)}"), flush=True)
     for remark in end.remarks:
         complain(f"{end.artifact.file_name}: {remark}")
     return 0
 
 
-def _tell(end: PushEnd, request: PushRequest) -> str:
+def _tell_places(end: PushEnd, request: PushRequest) -> str:
     kept = "kept" if end.new else "was kept already"
     if request.channels:
         known = [each for each in request.channels if each not in end.joined]
@@ -164,6 +184,7 @@ def _options() -> argparse.ArgumentParser:
         default=[],
         help="a library that it needs, likewise (repeatable)",
     )
+    add("-j", "--jobs", metavar="N", type=read_count, help="files at once (default: processors)")
     add(
         "--timeout",
         metavar="SECONDS",

@@ -7,14 +7,14 @@ import hashlib
 import shlex
 import signal
 import sys
-from argparse import SUPPRESS, ArgumentTypeError, Namespace
+from argparse import SUPPRESS, Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
 
-from binary_checks.command import INTERRUPTED, TRY_AGAIN, SubcommandParser, complain
+from binary_checks.command import INTERRUPTED, TRY_AGAIN, SubcommandParser, complain, read_count
 from binary_checks.command.cell_listing import add_one_off, ask_one_off, read_matrix
 from binary_checks.errors import ProfileError
 from binary_checks.exit_codes import PROBLEMS
@@ -98,14 +98,19 @@ def _make_parser() -> SubcommandParser:
     )
     parser.add_store()
     add("--date", metavar="D", help="the night to begin or go on with (default: today in UTC)")
-    add("-j", "--jobs", metavar="N", type=_count, help="attempts at once (default: processors)")
+    add("-j", "--jobs", metavar="N", type=read_count, help="attempts at once (default: processors)")
     add("--cell", metavar="ID", action="append", default=[], help="only this one (repeatable)")
     add("--where", metavar="GLOBS", default="", help='only such cells: "variant=cu* python=3.13"')
     add_one_off(parser)
     add("--shard", metavar="I/N", default="", help="only this part of them: 2/4")
     add("--engine", metavar="E", default="local", help="local, or dask:ADDRESS")
     add("--queue", choices=(CPU, GPU, ALL), default=ALL, help="which stages (default: all)")
-    add("--gpus", metavar="N", type=_count, help="GPU attempts at once (default: NVIDIA devices)")
+    add(
+        "--gpus",
+        metavar="N",
+        type=read_count,
+        help="GPU attempts at once (default: NVIDIA devices)",
+    )
     add(
         "--known",
         metavar="PATH_OR_URL[#sha256=HEX]",
@@ -119,12 +124,6 @@ def _make_parser() -> SubcommandParser:
     add("--beat", type=float, default=BEAT, help=SUPPRESS)
     add("--stale", type=float, default=STALE, help=SUPPRESS)
     return parser
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise ArgumentTypeError(f"{text!r:.40} is not a number of 1 or more")
-    return int(text)
 
 
 def _remind(store: Store, night: str, screen: NightScreen) -> None:

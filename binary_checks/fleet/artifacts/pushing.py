@@ -64,10 +64,10 @@ def push_file(store: Store, path: Path, request: PushRequest) -> PushEnd:
     Raises ArtifactRefusedError for what contradicts itself or the store, before anything of it is
     written, ProfileError and PackageError for what cannot be pushed, and StoreError.
     """
+    file = hash_file(path)
     demand_pushable(path.name)
     for channel in request.channels:
         demand_channel(channel)
-    file = hash_file(path)
     with _find_facts(store, file, request.timeout) as (statement, facts):
         texts = read_texts(path, statement.package)
         commit = choose_commit(
