@@ -43,10 +43,10 @@ _FILE = ".circleci/config.yml"
 _BASH = "bash -eo pipefail"
 _STATUS = ".status"
 _OFFICE_MINUTES = 30
-_ENDED = ["success", "failed"]
+_ENDED = "terminal"  # with any status, though one before it kept it from running
 _PARAMETERS = {
     "night": {"type": "boolean", "default": False, "description": "run the night's cells now"},
-    "only": {"type": "string", "default": "", "description": "only such cells: variant=cu*"},
+    "only": {"type": "string", "default": "", "description": "run such cells now: variant=cu*"},
 }
 _NIGHTLY = {
     "or": [
@@ -54,6 +54,8 @@ _NIGHTLY = {
         "<< pipeline.parameters.night >>",
     ]
 }
+_NARROWED = {"not": {"equal": ["", "<< pipeline.parameters.only >>"]}}
+"""All cells have a job then: of those of a smaller tier, none may be one that is asked for."""
 
 Json = dict[str, Any]
 
@@ -223,9 +225,14 @@ def _workflows(pipeline: Pipeline) -> Json:
 def _when(tier: str, pipeline: Pipeline) -> Json:
     """Schedules are set in the project's settings; other pipelines are of pushed branches."""
     if tier == "nightly":
-        return _NIGHTLY
+        return {"or": [_NIGHTLY, _NARROWED]}
     branch = {"equal": [pipeline.settings.branch, "<< pipeline.git.branch >>"]}
-    return {"and": [{"not": _NIGHTLY}, branch if tier == "merge" else {"not": branch}]}
+    return {
+        "and": [
+            {"not": {"or": [_NIGHTLY, _NARROWED]}},
+            branch if tier == "merge" else {"not": branch},
+        ]
+    }
 
 
 def _calls(cell: PipelineCell, tier: str, pipeline: Pipeline) -> Iterator[Json]:
@@ -254,7 +261,7 @@ def _call(
         "name": f"{stage.name} {name}".strip(),
         **({"context": [context]} if context else {}),
         "machine": _name(machine),
-        "prepare": not has_python(stage, machine),
+        "prepare": not (stage.own_python and has_python(machine)),
         "patience": f"{max(1, round(minutes))}m",
     }
 

@@ -6,10 +6,14 @@ at most 50 jobs: one red cell would hold up every other one.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from binary_checks.errors import ProfileError
+from binary_checks.fleet.cell import Cell
+from binary_checks.fleet.cells.choosing import ALSO, LABELS, ONLY
 from binary_checks.fleet.ci.hosted_scripts import (
     FETCH_PYTHONS,
     JOB_PYTHON,
@@ -20,7 +24,6 @@ from binary_checks.fleet.ci.hosted_scripts import (
     hide_secrets,
     jobs_of,
     list_needed,
-    list_steps,
     name_pythons,
     stages_of,
 )
@@ -32,6 +35,7 @@ from binary_checks.fleet.ci.pipeline import (
     SmokeJob,
 )
 from binary_checks.fleet.ci.runner_tables import RunsOn
+from binary_checks.fleet.ci.stage_scripts import install_step
 from binary_checks.fleet.ci.yaml_text import write_yaml
 
 MOST_JOBS = 500
@@ -44,6 +48,15 @@ _TIER = "BINARY_CHECKS_TIER"
 _STAGES = {"build": "build", "publish": "deploy"}  # of those that every project has; else test
 _KEPT = "1 week"
 _OFFICE_MINUTES = 30
+_CHOSEN = ".binary-checks-chosen.yml"
+_CHOOSE = f"""\
+export {LABELS}="${{CI_MERGE_REQUEST_LABELS-}}"
+binary-checks ci choose @CELLS@ --system gitlab --tier "${_TIER}" > {_CHOSEN}
+"""
+_NARROWED = f"${ONLY} || ${ALSO} || $CI_MERGE_REQUEST_LABELS =~ /cells[ -](only|also|tier):/"
+"""Whether labels or variables ask for other cells this time; what is not set meets nothing."""
+_NOT_NARROWED: Mapping[str, str] = {"if": _NARROWED, "when": "never"}
+_IN_CHILD = '$CI_PIPELINE_SOURCE == "parent_pipeline"'
 
 Json = dict[str, Any]
 
@@ -54,14 +67,17 @@ def write(pipeline: Pipeline) -> Mapping[str, str]:
     events = _list_events(pipeline)
     main: Json = {}
     parts = _split(pipeline)
+    if parts:
+        main |= _choosing_jobs(pipeline, events)
     if len(parts) == 1:
-        main |= _write_cells(parts[0], pipeline, events)
+        main |= _write_cells(parts[0], pipeline, events, unless=[_NOT_NARROWED])
     for number, part in enumerate(parts, 1) if len(parts) > 1 else ():
         path = f"{_FOLDER}/binary-checks-cells-{number}.yml"
         files[path] = _write_cells(part, pipeline, {t: f'${_TIER} == "{t}"' for t in events})
-        main[f"cells {number}"] = _call(path, _list_tiers(part, pipeline), events)
+        called = _call({"local": path}, _list_tiers(part, pipeline), events)
+        main[f"cells {number}"] = {**called, "rules": [_NOT_NARROWED, *called["rules"]]}
     if pipeline.night:
-        main["night"] = _call(_NIGHT, ["nightly"], events)
+        main["night"] = _call({"local": _NIGHT}, ["nightly"], events)
         files[_NIGHT] = _write_night(pipeline)
     return {path: write_yaml(text, pipeline) for path, text in {_MAIN: main, **files}.items()}
 
@@ -92,13 +108,13 @@ def _list_tiers(cells: Sequence[PipelineCell], pipeline: Pipeline) -> list[str]:
     ]
 
 
-def _call(path: str, tiers: Sequence[str], events: Mapping[str, str]) -> Json:
+def _call(file: Json, tiers: Sequence[str], events: Mapping[str, str]) -> Json:
     """A job that runs a child pipeline; an empty one would be an error, so each names its tiers."""
     return {
         "stage": "build",
         "inherit": {"default": False},
         "trigger": {
-            "include": [{"local": path}],
+            "include": [file],
             "strategy": "depend",
             "forward": {"pipeline_variables": True},
         },
@@ -106,11 +122,59 @@ def _call(path: str, tiers: Sequence[str], events: Mapping[str, str]) -> Json:
     }
 
 
+# -- cells that labels or variables ask for, this time
+
+
+def _choosing_jobs(pipeline: Pipeline, events: Mapping[str, str]) -> Json:
+    """A job that writes the pipeline of the chosen cells, and one that runs it as a child.
+
+    A label may ask for cells that the tier lacks, or that are left out: no rule of a job that is
+    there already could add them, and where it asks for no job that is there, none would run.
+    """
+    first = pipeline.smoke_jobs["gitlab"][0]
+    kind = _kind(own_python=False, system=find_family(first.cells[0].cell), machine=first.runner)
+    script = _CHOOSE.replace("@CELLS@", shlex.quote(pipeline.source))
+    steps = (install_step(pipeline.settings), ShellStep(name="Choose the cells", script=script))
+    asked = {tier: f"({event}) && ({_NARROWED})" for tier, event in events.items()}
+    called = _call({"artifact": _CHOSEN, "job": "choose cells"}, [*events], asked)
+    choose = {
+        "stage": "build",
+        "inherit": {"default": False},
+        **_machine(first.runner),
+        "timeout": f"{_OFFICE_MINUTES} minutes",
+        "variables": {JOB_PYTHON: pipeline.settings.python},
+        "script": [*_scripts(steps, kind, pipeline)],
+        "artifacts": {"paths": [_CHOSEN], "expire_in": _KEPT},
+        "rules": called["rules"],
+    }
+    return {"choose cells": choose, "chosen cells": {**called, "needs": ["choose cells"]}}
+
+
+def describe_choice(pipeline: Pipeline, chosen: Sequence[Cell], tier: str) -> str:
+    """The child pipeline of the chosen cells, which run as those of the tier do.
+
+    Raises ProfileError for more than a pipeline has room for.
+    """
+    ids = {cell.id for cell in chosen}
+    cells = tuple(cell for cell in pipeline.cells if cell.id in ids)
+    if len(cells) * len(pipeline.stages) > MOST_JOBS:
+        raise ProfileError(
+            f"ci choose: {len(cells):,} cells have more than the {MOST_JOBS} jobs that a pipeline "
+            "may have: narrow it"
+        )
+    narrowed = replace(pipeline, tiers={tier: cells})
+    return write_yaml(_write_cells(cells, narrowed, {tier: _IN_CHILD}), narrowed)
+
+
 # -- cells
 
 
 def _write_cells(
-    cells: Sequence[PipelineCell], pipeline: Pipeline, events: Mapping[str, str]
+    cells: Sequence[PipelineCell],
+    pipeline: Pipeline,
+    events: Mapping[str, str],
+    *,
+    unless: Sequence[Mapping[str, str]] = (),
 ) -> Json:
     """The jobs of these cells, below what they have in common."""
     shared: Json = {}
@@ -120,13 +184,14 @@ def _write_cells(
         there = stages_of(cell, pipeline.stages)
         for stage in there:
             machine = (cell.gpu_runners if stage.gpu else cell.runners)["gitlab"]
-            kind = _kind(stage, find_family(cell.cell), machine)
+            family = find_family(cell.cell)
+            kind = _kind(own_python=stage.own_python, system=family, machine=machine)
             base = f"{_HIDDEN}-{stage.name}{kind}"
-            steps = list_steps(stage, pipeline)
-            shared.setdefault(base, _base_job(replace(stage, steps=(*steps,)), kind, pipeline))
+            shared.setdefault(base, _base_job(stage, kind, pipeline))
             when = [tier for tier in tiers if tier != "pr" or not stage.trusted]
             rules = f"{_HIDDEN}-on-{'-'.join(when)}{'-always' * stage.regardless}"
-            shared.setdefault(rules, {"rules": _rules(when, events, always=stage.regardless)})
+            said = _rules(when, events, always=stage.regardless)
+            shared.setdefault(rules, {"rules": [*unless, *said]})
             if when:
                 jobs[f"{stage.name} {cell.id}"] = {
                     "extends": [base, rules],
@@ -135,11 +200,11 @@ def _write_cells(
     return {**dict(sorted(shared.items())), **jobs}
 
 
-def _kind(stage: PipelineStage, system: str, machine: RunsOn) -> str:
+def _kind(*, own_python: bool, system: str, machine: RunsOn) -> str:
     """How a job gets its Python: a container has the cell's; others make an environment of one."""
     if system == "windows":
         return "-windows"
-    return "" if system == "linux" and has_python(stage, machine) else "-machine"
+    return "" if system == "linux" and own_python and has_python(machine) else "-machine"
 
 
 def _rules(tiers: Sequence[str], events: Mapping[str, str], *, always: bool) -> list[Json]:
@@ -159,7 +224,9 @@ def _base_job(stage: PipelineStage, kind: str, pipeline: Pipeline) -> Json:
         job["environment"] = {"name": pipeline.settings.deployment, "action": "access"}
     if stage.leaves:
         paths = [f"{folder.path}/" for folder in stage.leaves]
-        job["artifacts"] = {"paths": paths, "when": "always", "expire_in": _KEPT}
+        # What a build left that failed must not be published: a job that runs "always" would.
+        when = "always" if stage.needs else "on_success"
+        job["artifacts"] = {"paths": paths, "when": when, "expire_in": _KEPT}
     return job
 
 
@@ -234,7 +301,8 @@ def _write_night(pipeline: Pipeline) -> Json:
 def _night_job(
     stage: PipelineStage, job: SmokeJob, steps: Sequence[ShellStep], pipeline: Pipeline
 ) -> Json:
-    kind = _kind(stage, find_family(job.cells[0].cell), job.runner)
+    family = find_family(job.cells[0].cell)
+    kind = _kind(own_python=stage.own_python, system=family, machine=job.runner)
     base = {**_base_job(stage, kind, pipeline), **_machine(job.runner)}
     when = {"when": "always"} if stage.regardless else {}
     return {**base, **when, "stage": stage.name, "script": [*_scripts(steps, kind, pipeline)]}

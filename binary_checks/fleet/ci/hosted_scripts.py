@@ -46,10 +46,8 @@ FETCH_PYTHONS = ShellStep(
 )
 """The night finds them where uv keeps them."""
 _CHOOSE = """\
-if test -z "${BINARY_CHECKS_LABELS-}"; then BINARY_CHECKS_LABELS=${CI_MERGE_REQUEST_LABELS-}; fi
-case "${BINARY_CHECKS_ONLY-}${BINARY_CHECKS_LABELS}" in
+case "${BINARY_CHECKS_ONLY-}" in
   *=*)
-    export BINARY_CHECKS_LABELS
     @INSTALL@
     binary-checks cells @CELLS@ --ids > .chosen
     if ! grep -qxF "$CELL" .chosen; then
@@ -69,13 +67,13 @@ def find_family(cell: Cell) -> str:
     return family_of(cell.system) or "linux"
 
 
-def has_python(stage: PipelineStage, machine: RunsOn) -> bool:
-    """Whether a machine is a container with the Python that a stage of the cell wants."""
-    return stage.own_python and not machine.pool and "python" in machine.image
+def has_python(machine: RunsOn) -> bool:
+    """Whether a machine is a container with the Python of its cell."""
+    return not machine.pool and "python" in machine.image
 
 
 def choose_step(pipeline: Pipeline) -> ShellStep:
-    """Ask whether the cell is one of those that labels or variables narrow this run to."""
+    """Ask whether the cell is one of those that a variable narrows this run to."""
     install = install_step(pipeline.settings).script.strip()
     script = _CHOOSE.replace("@INSTALL@", install)
     return ShellStep(

@@ -38,6 +38,7 @@ test ! -e results/cpu/facts.json || set -- "$@" --binary-facts results/cpu/facts
 _STORE = '--store "$BINARY_CHECKS_STORE"'
 _PUSH = f"""\
 set -- dist/*
+test -e "$1" || {{ echo "the build left nothing in dist/" >&2; exit 1; }}
 test -z "${{CELL_VARIANT:-}}" || set -- "$@" --set "variant=$CELL_VARIANT"
 binary-checks artifact push "$@" {_STORE} --channel "$BUILT_CHANNEL"
 """

@@ -202,6 +202,13 @@ def test_a_label_of_a_pull_request_narrows_it_and_adds_to_it(
     assert not [cell for cell in further if f"cell: {cell}," in listed.read_text("utf-8")]
 
 
+def test_a_system_that_makes_no_jobs_of_a_choice_is_one_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["ci", "choose", "--system", "azure"]) == 4
+    assert "--system 'azure' is not one of: github, gitlab" in capsys.readouterr().err
+
+
 @pytest.fixture
 def actions(tmp_path: Path) -> tuple[str, dict[str, str]]:
     """A server of one action, with a plain tag and one that is an object of its own."""

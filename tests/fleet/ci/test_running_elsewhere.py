@@ -165,7 +165,7 @@ def test_a_build_that_leaves_nothing_fails(system: str, tmp_path: Path) -> None:
     assert "missing.whl" in said
 
 
-@pytest.mark.parametrize("system", READERS)
+@pytest.mark.parametrize("system", ["circleci", "azure"])
 def test_a_run_that_is_narrowed_to_other_cells_has_nothing_to_do(
     system: str, tmp_path: Path
 ) -> None:
@@ -183,6 +183,24 @@ def test_a_run_that_is_narrowed_to_other_cells_has_nothing_to_do(
     status, said = READERS[system](files, "build").run(tmp_path, FIT, only=f"python={PYTHON}")
     assert status == 0, said
     assert [path.name for path in (tmp_path / "dist").iterdir()] == [FIT.name]
+
+
+def test_gitlab_writes_the_pipeline_of_the_cells_that_a_label_asks_for(tmp_path: Path) -> None:
+    files = write(tmp_path)
+    (tmp_path / "cells.toml").write_text(PROJECT.replace("{install}", "pip"), encoding="utf-8")
+    job = yaml.safe_load(files[".gitlab/binary-checks.yml"])["choose cells"]
+    labels = "bug,cells only: python=3.99"
+    asked = {"BINARY_CHECKS_TIER": "pr", "CI_MERGE_REQUEST_LABELS": labels}
+    status, said = JobShell(environment=asked, scripts=tuple(job["script"])).run(tmp_path, FIT)
+    assert status == 0, said
+    (path,) = job["artifacts"]["paths"]
+    child = yaml.safe_load((tmp_path / path).read_text(encoding="utf-8"))
+    jobs = [name for name in child if not name.startswith(".")]
+    assert jobs == ["build demo-linux-x86_64-3.99", "test demo-linux-x86_64-3.99"]
+    asked["CI_MERGE_REQUEST_LABELS"] = "cells only: python=2.7"
+    status, said = JobShell(environment=asked, scripts=tuple(job["script"])).run(tmp_path, FIT)
+    assert status == 4
+    assert "BINARY_CHECKS_LABELS 'python=2.7' matches no cell" in said
 
 
 # -- tox
