@@ -78,6 +78,10 @@ def _places_of(gate: Gate, family: str) -> Sequence[str]:
     return gate.places if gate.places and family in PLACED_FAMILIES else ("",)
 
 
+_AGAIN = "judge it again"
+_SIGN = "sign it with a key that the policy lists: `artifact attest --key FILE`"
+
+
 class _Case:
     """One file before one gate."""
 
@@ -87,6 +91,7 @@ class _Case:
         self._deciding: dict[str, None] = {}
         self._waived: dict[str, None] = {}
         self._notes: list[str] = []
+        self._unheard: list[tuple[str, str]] = []  # verdicts that do not count, and the remedy
 
     def conclude(self) -> GateDecision:
         return GateDecision(
@@ -98,24 +103,30 @@ class _Case:
 
     def counts(self, kept: KeptVerdict) -> bool:
         """Whether a verdict is one that this gate listens to; else a note says why not."""
-        reason = next(self._objections(kept), "")
-        if reason:
-            self._notes.append(f"the verdict of {_name_run(kept.verdict)} does not count: {reason}")
-        return not reason
+        objection = next(self._objections(kept), None)
+        if objection is None:
+            return True
+        reason, advice = objection
+        note = f"the verdict of {_name_run(kept.verdict)} does not count: {reason}"
+        self._notes.append(note)
+        self._unheard.append((note, advice))
+        return False
 
-    def _objections(self, kept: KeptVerdict) -> Iterator[str]:
+    def _objections(self, kept: KeptVerdict) -> Iterator[tuple[str, str]]:
+        """Why it does not count, and what to do about that."""
         gate, verdict = self._gate, kept.verdict
         if read_time(verdict.ended) > self._now + _AHEAD:
-            yield "it is from the future; the clock of that host, or of this one, is wrong"
+            yield "it is from the future; the clock of that host, or of this one, is wrong", _AGAIN
         if len(kept.signers) < gate.threshold:
-            yield f"{_count(len(kept.signers), 'trusted signature')}, and {gate.threshold} wanted"
+            found = _count(len(kept.signers), "trusted signature")
+            yield f"{found}, and {gate.threshold} wanted", _SIGN
         if gate.profile and gate.profile not in (verdict.profile, verdict.profile_sha256):
-            yield f"it is by the profile {verdict.profile}, and not {gate.profile}"
+            yield f"it is by the profile {verdict.profile}, and not {gate.profile}", _AGAIN
         wanted = gate.known_problems_sha256
         if wanted and wanted != verdict.known_problems_sha256:
-            yield "it is by another list of known problems"
+            yield "it is by another list of known problems", _AGAIN
         if not verdict.is_decisive:
-            yield f"{verdict.word}: {verdict.told() or 'it says nothing of the package'}"
+            yield f"{verdict.word}: {verdict.told() or 'it says nothing of the package'}", _AGAIN
 
     def judge(self, family: str, place: str, counted: Sequence[KeptVerdict]) -> None:
         """Let the newest verdict decide that judged a family in a place."""
@@ -135,8 +146,9 @@ class _Case:
         gaps = [said.gap for said in about if said.gap]
         if gaps:
             self._refuse(where, f"not inspected: {gaps[0]}", "run it where that can be inspected")
-        elif self._notes:
-            self._refuse(where, f"no verdict that counts: {self._notes[0]}", "judge it again")
+        elif self._unheard:
+            note, advice = self._unheard[0]
+            self._refuse(where, f"no verdict that counts: {note}", advice)
         else:
             self._refuse(where, "no verdict", "judge it there, and `artifact attest` the result")
 
@@ -144,7 +156,7 @@ class _Case:
         told = _name_run(verdict)
         if self._is_too_old(verdict):
             limit = f"{self._gate.max_age:g} days"
-            self._refuse(where, f"the verdict of {told} is older than {limit}", "judge it again")
+            self._refuse(where, f"the verdict of {told} is older than {limit}", _AGAIN)
         if verdict.word not in self._gate.accept and not self._waives_all(verdict):
             self._refuse("", f"{verdict.word} ({told}): {verdict.told()}", "mend it, or waive it")
         ungapped = [check for check in said.gapped if not self._waives(check)]
